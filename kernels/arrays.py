@@ -1,0 +1,23 @@
+"""Which array library holds this array? One code for NumPy and CuPy (DESIGN, I6)."""
+
+import sys
+
+import numpy as np
+
+
+def array_module(*arrays):
+    """Return ``cupy`` if any argument lives on a GPU, else ``numpy``. Local."""
+    cupy = sys.modules.get("cupy")  # an array of CuPy can only exist once CuPy is imported
+    if cupy is not None and any(isinstance(a, cupy.ndarray) for a in arrays):
+        return cupy
+    return np
+
+
+def is_numpy(*arrays):
+    """Return True if every argument is a NumPy array, so that a Numba kernel may take it. Local."""
+    return all(isinstance(a, np.ndarray) for a in arrays)
+
+
+def to_numpy(array):
+    """Return ``array`` on the host: itself if it is a NumPy array, else a copy. Local."""
+    return array if isinstance(array, np.ndarray) else array.get()

@@ -1,0 +1,19 @@
+"""The row gradient: sorted unique row numbers and one gradient row each."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class RowGradient:
+    """Gradient of a sparse variable: ``gradient[ids[i], :] = rows[i, :]``, zero elsewhere.
+
+    ids: (k,) int64, strictly increasing.  rows: (k, d), the variable's dtype.
+    TensorFlow calls it IndexedSlices, merged. The ids stay int64 everywhere (BUGS 16).
+    """
+
+    ids: Any
+    rows: Any
+
+    def __len__(self):
+        return len(self.ids)

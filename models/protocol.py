@@ -1,0 +1,46 @@
+"""What the trainer asks of a model, and what it hands to it. Nothing here knows how many ranks there are."""
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from models.variable import Variable
+
+
+@dataclass
+class Batch:
+    """One microbatch: the unit of computation. Its gradient is always computed in one call, on one rank.
+
+    inputs, targets: arrays as the model wants them (lm: (time, streams) int64; cnn: (n, h, w, c) uint8 and (n,) int64).
+    weights:    None, or an array of targets' shape: 1 where the target counts, 0 where it is padding.
+    normaliser: number of counted targets in the *global* batch; the loss divides by it once, so every reduction is a sum.
+    key:        random key of (seed, step, microbatch): dropout, candidates, augmentation take theirs with
+                ``key_of(batch.key, "dropout", layer)``, so they depend on nothing else.
+    state:      arrays carried from window to window; the model may read and replace entries. Belongs to the microbatch.
+    """
+
+    inputs: Any
+    targets: Any
+    weights: Any = None
+    normaliser: float = 1.0
+    key: int = 0
+    state: dict[str, Any] = field(default_factory=dict)
+
+
+class Model(Protocol):
+    """A single-device model. These three are all that training on any number of ranks needs."""
+
+    variables: list[Variable]
+
+    def rows_needed(self, batch: Batch) -> dict[str, Any]:
+        """Return the rows of each sparse variable that the batch touches: name -> (k,) int64, sorted, unique."""
+
+    def loss_and_gradients(self, dense: dict[str, Any], rows: dict[str, Any], batch: Batch):
+        """Return (loss, gradients) of one microbatch.
+
+        dense: name -> whole value.  rows: name -> (k, d), the rows named by ``rows_needed``, in that order.
+        loss: float, sum over the microbatch's targets / batch.normaliser.
+        gradients: name -> array of the variable's shape (dense), or RowGradient (sparse).
+        """
+
+    # Optional: evaluate(dense, tables, batch) -> {"loss": sum, "count": n[, "correct": k]}, where tables holds each
+    # sparse variable whole, nothing is dropped or sampled, and loss is a sum over targets (not divided).

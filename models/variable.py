@@ -1,0 +1,79 @@
+"""A variable: a named trainable array. Its initial values depend on its name and the seed, never on the rank."""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kernels.random import key_of, uniform
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Every element starts at ``value``."""
+
+    value: float = 0.0
+
+    def elements(self, key, start, count):
+        return np.full(count, self.value)
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Element i starts at limit * (2u_i - 1), u uniform in [0, 1)."""
+
+    limit: float
+
+    def elements(self, key, start, count):
+        return self.limit * (2.0 * uniform(key, count, start) - 1.0)
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A named trainable array.
+
+    sparse:    its gradient touches some rows only and arrives as a RowGradient; its shape is (rows, columns).
+    statistic: not trained. Its "gradient" is this step's estimate of it (a microbatch's share, so that the shares
+               add up over the microbatches), and it moves towards the estimate: value += rate * (estimate - value).
+    decays:    weight decay applies.
+    clipped:   it counts in the global norm, and is scaled with it.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    sparse: bool = False
+    initial: Constant | Uniform = field(default_factory=Constant)
+    dtype: str = "float32"
+    decays: bool = True
+    clipped: bool = True
+    statistic: bool = False
+
+    def __post_init__(self):
+        if self.sparse and len(self.shape) != 2:
+            raise ValueError(f"sparse variable {self.name!r} has shape {self.shape}: give it two axes (rows, columns)")
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one copy."""
+        return self.size * np.dtype(self.dtype).itemsize
+
+    def initial_rows(self, seed: int, start: int = 0, stop: int | None = None, stride: int = 1):
+        """Return rows start, start + stride, ... below stop (axis 0) of the initial value, whoever asks. Local."""
+        count = self.shape[0] if self.shape else 1
+        ids = range(count)[start:stop:stride]
+        width = self.size // count if count else 0
+        key = key_of(seed, "initial", self.name)
+        if stride == 1:
+            values = self.initial.elements(key, ids.start * width, len(ids) * width)
+        else:
+            values = np.concatenate([self.initial.elements(key, i * width, width) for i in ids] or [np.empty(0)])
+        return values.astype(self.dtype).reshape(len(ids), *self.shape[1:]) if self.shape else values.astype(self.dtype).reshape(())
+
+    def initial_value(self, seed: int):
+        """Return the whole initial value: shape ``shape``, dtype ``dtype``. Local."""
+        return self.initial_rows(seed)
