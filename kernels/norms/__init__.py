@@ -1,0 +1,26 @@
+"""Reductions over gradients whose bits do not depend on how the gradients are stored: norms, finiteness."""
+
+from kernels.norms import definition
+
+
+def sum_of_squares_per_row(x):
+    """Return each row's sum of squares in float64, in a fixed order: (k, d) -> (k,). Local.
+
+    See ``definition.sum_of_squares_per_row``; raises ValueError unless ``x`` has two axes.
+    """
+    if x.ndim != 2:
+        raise ValueError(f"the array has shape {x.shape}: give it two axes (rows, columns)")
+    return definition.sum_of_squares_per_row(x)
+
+
+def sum_of_squares(x) -> float:
+    """Return the sum of squares of a whole array of any shape, summed as one row in C order. Local."""
+    return float(sum_of_squares_per_row(x.reshape(1, -1))[0])
+
+
+def all_finite(x) -> bool:
+    """Return True if no element of ``x`` (any shape) is NaN or infinite. Local."""
+    return definition.all_finite(x)
+
+
+__all__ = ["all_finite", "sum_of_squares", "sum_of_squares_per_row"]

@@ -1,0 +1,114 @@
+"""The optimizers' updates, dense and by row. A row update touches its rows only, state included (DESIGN, I3).
+
+``OPTIMIZERS[name].state`` names the state arrays that an optimizer keeps beside a parameter and their initial value;
+``update_dense`` and ``update_rows`` apply one step, in place.
+"""
+
+from dataclasses import dataclass
+from typing import Callable
+
+import numpy as np
+
+from kernels.arrays import array_module
+from kernels.update import definition
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """state: name -> initial value, in the order of the functions' arguments.  options: name -> default."""
+
+    state: dict[str, float]
+    options: dict[str, float]
+    define: Callable
+
+
+OPTIMIZERS = {
+    "sgd": Optimizer({}, {}, definition.sgd),
+    "momentum": Optimizer({"velocity": 0.0}, {"mu": 0.9}, definition.momentum),
+    "adagrad": Optimizer({"accumulator": 1.0}, {"epsilon": 0.0}, definition.adagrad),
+    "adam": Optimizer(
+        {"first": 0.0, "second": 0.0}, {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}, definition.adam
+    ),
+}
+
+
+def initial_state(name, parameter) -> dict:
+    """Return the optimizer's state for ``parameter`` before its first step: state name -> new array. Local."""
+    xp = array_module(parameter)
+    return {slot: xp.full_like(parameter, value) for slot, value in _optimizer(name).state.items()}
+
+
+def update_dense(name, parameter, state, gradient, rate, *, step, scale=1.0, decay=0.0, **options):
+    """Apply one step of optimizer ``name`` to ``parameter`` and ``state`` in place. Local.
+
+    parameter, gradient, every array of ``state`` (see ``initial_state``): one shape, one dtype.
+    rate: learning rate.  step: global step, from 1 (used by adam).  scale: clip factor, multiplies the gradient first.
+    decay: weight decay, adds decay * parameter to the scaled gradient.  options: see ``OPTIMIZERS[name].options``.
+    Raises ValueError or TypeError if shapes or dtypes differ, KeyError for an unknown optimizer.
+    """
+    optimizer, slots = _optimizer(name), _slots(name, parameter, state)
+    _check_alike(parameter, gradient, "gradient", parameter.shape)
+    options = _options(name, step, options)
+    optimizer.define(parameter, *slots, gradient, rate, scale=scale, decay=decay, **options)
+
+
+def update_rows(name, table, state, ids, rows, rate, *, step, scale=1.0, decay=0.0, **options):
+    """Apply one step of optimizer ``name`` to rows ``ids`` of ``table`` and ``state`` in place, and to no other. Local.
+
+    table, every array of ``state``: (R, d).  ids: (k,) int64, unique, 0 <= id < R, in any order.  rows: (k, d).
+    The other arguments and errors: see ``update_dense``; IndexError for an id out of range, ValueError for a repeat.
+    """
+    optimizer, slots = _optimizer(name), _slots(name, table, state)
+    _check_alike(table, rows, "rows", (len(ids), *table.shape[1:]))
+    _check_ids(ids, len(table))
+    options = _options(name, step, options)
+    definition.update_rows(optimizer.define, table, slots, ids, rows, rate, scale=scale, decay=decay, **options)
+
+
+def _optimizer(name):
+    if name not in OPTIMIZERS:
+        raise KeyError(f"unknown optimizer {name!r}: choose one of {', '.join(OPTIMIZERS)}")
+    return OPTIMIZERS[name]
+
+
+def _slots(name, parameter, state):
+    """Return the state arrays in the order in which the update takes them."""
+    names = _optimizer(name).state
+    if set(names) != set(state):
+        raise ValueError(f"{name} keeps the state {sorted(names)}, got {sorted(state)}: make it with initial_state")
+    for slot in names:
+        _check_alike(parameter, state[slot], slot, parameter.shape)
+    return [state[slot] for slot in names]
+
+
+def _options(name, step, options):
+    """Return every option of the optimizer, defaults filled in."""
+    known = OPTIMIZERS[name].options
+    if not set(options) <= set(known):
+        raise TypeError(f"{name} has no option {sorted(set(options) - set(known))}: it takes {sorted(known)}")
+    if step < 1:
+        raise ValueError(f"step is {step}: the first step is number 1")
+    return {**known, **options, **({"step": step} if name == "adam" else {})}
+
+
+def _check_alike(parameter, array, what, shape):
+    if array.shape != shape:
+        raise ValueError(f"{what} has shape {array.shape}, the parameter needs {shape}")
+    if array.dtype != parameter.dtype:
+        raise TypeError(f"{what} is {array.dtype}, the parameter {parameter.dtype}: convert it before the update")
+
+
+def _check_ids(ids, count):
+    """A repeated id would be updated once instead of twice, or twice instead of once (BUGS 12, 13): refuse it."""
+    xp = array_module(ids)
+    if ids.dtype != np.int64:
+        raise TypeError(f"ids are {ids.dtype}: row numbers are int64 everywhere")
+    if not len(ids):
+        return
+    if int(ids.min()) < 0 or int(ids.max()) >= count:
+        raise IndexError(f"ids reach from {int(ids.min())} to {int(ids.max())}, the table has {count} rows")
+    if not bool((ids[1:] > ids[:-1]).all()) and len(xp.unique(ids)) != len(ids):
+        raise ValueError("ids repeat: sum the rows that share an id first, with aggregate_rows")
+
+
+__all__ = ["OPTIMIZERS", "Optimizer", "initial_state", "update_dense", "update_rows"]
