@@ -1,0 +1,32 @@
+"""refimpl: an executable reference for hybrid, sparsity-aware data-parallel training (Parallax, EuroSys '19).
+
+Public names are handed on from the rooms that define them, each loaded when it is first asked for, so that
+``refimpl.conformance`` works where ``models`` or ``mpi4py`` are something else or missing.
+"""
+
+import importlib
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Batch": "models",
+    "Constant": "models",
+    "Model": "models",
+    "RowGradient": "kernels",
+    "Uniform": "models",
+    "Variable": "models",
+    "aggregate_rows": "kernels",
+    "merge_rows": "kernels",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name):
+    if name not in _HOME:
+        raise AttributeError(f"module 'refimpl' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__():
+    return [*globals(), *__all__]

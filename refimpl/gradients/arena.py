@@ -1,0 +1,84 @@
+"""The arena: one flat buffer that holds many dense arrays as named views. Tensor fusion for free."""
+
+import bisect
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each array lies: names and shapes in order, one dtype, no gaps.
+
+    Every rank derives the same layout from the same variables, so an arena means the same bytes everywhere.
+    """
+
+    names: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    dtype: str
+
+    @classmethod
+    def of(cls, variables) -> "Layout":
+        """Lay out variables in their order. Raises ValueError if their dtypes differ."""
+        dtypes = {v.dtype for v in variables}
+        if len(dtypes) > 1:
+            first = {v.dtype: v.name for v in reversed(variables)}
+            raise ValueError(f"dense variables of different dtypes cannot share an arena: {first}; use one dtype")
+        return cls(tuple(v.name for v in variables), tuple(v.shape for v in variables), dtypes.pop() if dtypes else "float32")
+
+    @property
+    def offsets(self) -> list[int]:
+        """Element offset of each array, and the total last."""
+        offsets = [0]
+        for shape in self.shapes:
+            offsets.append(offsets[-1] + math.prod(shape))
+        return offsets
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        return self.offsets[-1]
+
+    def overlaps(self, start: int, stop: int) -> dict[str, int]:
+        """Return name -> elements of each array within [start, stop): whose bytes a message carries. Local."""
+        offsets = self.offsets
+        found = {}
+        for i in range(max(0, bisect.bisect_right(offsets, start) - 1), len(self.names)):
+            if offsets[i] >= stop:
+                break
+            elements = min(stop, offsets[i + 1]) - max(start, offsets[i])
+            if elements > 0:
+                found[self.names[i]] = elements
+        return found
+
+
+class Arena:
+    """A flat buffer and its named views: ``arena[name]`` has the array's shape and shares the buffer's memory."""
+
+    def __init__(self, layout: Layout, xp=np):
+        self.layout = layout
+        self.flat = xp.zeros(layout.size, dtype=layout.dtype)
+        offsets = layout.offsets
+        self.views = {
+            name: self.flat[lo:hi].reshape(shape)
+            for name, shape, lo, hi in zip(layout.names, layout.shapes, offsets, offsets[1:])
+        }
+
+    def __getitem__(self, name):
+        return self.views[name]
+
+    def fill(self, arrays):
+        """Copy arrays (name -> array) in; a name that is absent becomes zero."""
+        for name, view in self.views.items():
+            view[...] = arrays.get(name, 0)
+        return self
+
+    def add(self, arrays):
+        """Add arrays (name -> array), or another arena of the same layout, in place."""
+        if isinstance(arrays, Arena):
+            self.flat += arrays.flat
+        else:
+            for name, array in arrays.items():
+                self.views[name] += array
+        return self
