@@ -1,0 +1,99 @@
+"""The wire: the only place that knows MPI. It moves arrays, counts bytes, and makes all ranks agree or stop.
+
+Uppercase (buffer) calls only: nothing is pickled.
+"""
+
+import numpy as np
+from mpi4py import MPI
+
+from refimpl.collectives.ledger import Ledger
+
+
+class CollectiveError(RuntimeError):
+    """An error that every rank raises with the same message, whichever rank it arose on."""
+
+
+class Wire:
+    """A communicator with a ledger. ``ledger`` counts the payload of every message that leaves or reaches this rank."""
+
+    def __init__(self, comm=None):
+        self.comm = MPI.COMM_WORLD if comm is None else comm
+        self.rank, self.size = self.comm.Get_rank(), self.comm.Get_size()
+        self.ledger = Ledger()
+
+    def exchange(self, sends, receives, phase: str, kind: str):
+        """Move arrays between ranks, all at once. Collective over the ranks concerned.
+
+        sends, receives: lists of (peer, array, {variable: elements}); messages of one pair keep their order. Empty
+        arrays are not sent. Arrays are contiguous; what is sent must not be written before the call returns.
+        """
+        requests = []
+        for peer, array, owners in receives:
+            if array.size:
+                requests.append(self.comm.Irecv(array, peer))
+                self._count(self.ledger.received, array, owners, phase, kind)
+        for peer, array, owners in sends:
+            if array.size:
+                requests.append(self.comm.Isend(array, peer))
+                self._count(self.ledger.sent, array, owners, phase, kind)
+        MPI.Request.Waitall(requests)
+
+    @staticmethod
+    def _count(counter, array, owners, phase, kind):
+        for variable, elements in owners.items():
+            counter[phase, variable, kind] += elements * array.itemsize
+
+    def swap(self, numbers, phase: str):
+        """Return result[r] = the row of ``numbers`` that rank r has for this rank. numbers: (size, k) int64. Collective."""
+        numbers = np.ascontiguousarray(numbers, np.int64)
+        result = np.empty_like(numbers)
+        result[self.rank] = numbers[self.rank]
+        owners = {"": numbers.shape[1]}
+        others = [r for r in range(self.size) if r != self.rank]
+        self.exchange([(r, numbers[r], owners) for r in others], [(r, result[r], owners) for r in others], phase, "control")
+        return result
+
+    def share(self, array, phase: str):
+        """Return (size, *shape): every rank's array of one shape and dtype, by rank. Collective."""
+        array = np.ascontiguousarray(array)
+        result = np.empty((self.size, *array.shape), array.dtype)
+        result[self.rank] = array
+        others = [r for r in range(self.size) if r != self.rank]
+        owners = {"": array.size}
+        self.exchange([(r, array, owners) for r in others], [(r, result[r], owners) for r in others], phase, "control")
+        return result
+
+    def share_text(self, text: str) -> list[str]:
+        """Return every rank's text, by rank. Collective; not on the data path, not counted."""
+        mine = np.frombuffer(text.encode(), np.uint8)
+        lengths = np.empty(self.size, np.int64)
+        self.comm.Allgather(np.array([mine.size], np.int64), lengths)
+        everything = np.empty(int(lengths.sum()), np.uint8)
+        self.comm.Allgatherv(mine, (everything, lengths))
+        ends = np.cumsum(lengths)
+        return [everything[end - n:end].tobytes().decode() for n, end in zip(lengths, ends)]
+
+    def agree(self, error: BaseException | None = None):
+        """Go on together or stop together: raise CollectiveError on every rank if any rank brings an error. Collective.
+
+        The message names each rank that brought one (once for all ranks that say the same), and is the same everywhere.
+        """
+        flags = np.empty(1, np.int64)
+        self.comm.Allreduce(np.array([error is not None], np.int64), flags, MPI.MAX)
+        if flags[0]:
+            raise CollectiveError(self._message(error)) from error
+
+    def _message(self, error):
+        text = "" if error is None else (str(error) if _is_refusal(error) else f"{type(error).__name__}: {error}")
+        said: dict[str, list[int]] = {}
+        for rank, words in enumerate(self.share_text(text)):
+            if words:
+                said.setdefault(words, []).append(rank)
+        if list(said.values()) == [list(range(self.size))]:
+            return next(iter(said))
+        return "; ".join(f"{'rank' if len(r) == 1 else 'ranks'} {', '.join(map(str, r))}: {w}" for w, r in said.items())
+
+
+def _is_refusal(error) -> bool:
+    """True for errors whose text was written for people (ValueError, OSError and ours), not for programmers."""
+    return isinstance(error, (ValueError, OSError, CollectiveError))
