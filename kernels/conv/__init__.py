@@ -1,0 +1,30 @@
+"""Convolution of images, layout (n, height, width, channels), and its two gradients."""
+
+from kernels.arrays import is_numpy
+from kernels.conv import definition, fast
+from kernels.conv.shapes import check_convolution
+
+
+def convolve(x, weight, stride=1, padding=None):
+    """Return the convolution of images with a square kernel (see ``definition.convolve``). Local.
+
+    padding: rows and columns of zeros around the image; default kernel // 2. Raises ValueError for shapes and dtypes
+    that do not fit each other.
+    """
+    padding = weight.shape[0] // 2 if padding is None else padding
+    check_convolution(x, weight, stride, padding)
+    return (fast if is_numpy(x, weight) else definition).convolve(x, weight, stride, padding)
+
+
+def convolve_backward(grad, x, weight, stride=1, padding=None, input_gradient=True):
+    """Return the gradients with respect to x and weight (see ``definition.convolve_backward``). Local.
+
+    input_gradient: False saves the work for a first layer; its place in the result is then None.
+    """
+    padding = weight.shape[0] // 2 if padding is None else padding
+    check_convolution(x, weight, stride, padding, grad)
+    backward = (fast if is_numpy(grad, x, weight) else definition).convolve_backward
+    return backward(grad, x, weight, stride, padding, input_gradient)
+
+
+__all__ = ["convolve", "convolve_backward"]

@@ -1,0 +1,78 @@
+"""Winograd's convolution F(2x2, 3x3): 16 products make a 2x2 tile of the result instead of 36.
+
+    Y = A^T [ sum over inputs of (G g G^T) * (B^T d B) ] A        d: 4x4 tile of the image, g: 3x3 kernel
+
+(Lavin and Gray 2015, equation 8 and section 4.1). The elements (u, v) of the transformed tiles never meet, so the
+sum over inputs is 16 matrix products of (tiles, inputs) with (inputs, outputs). A, B hold 0 and +-1, G holds 0, 1 and
++-1/2: only additions round in the transforms. The weight's gradient is the transpose of these maps:
+
+    g' = G^T [ sum over tiles of (B^T d B)^T (A Y' A^T) ] G
+"""
+
+import numpy as np
+
+from kernels.conv.transforms import gradient_tiles, input_tiles, output_tiles
+
+G = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
+
+BLOCK_BYTES = 2**19
+"""Transformed tiles of one block: half of a common second-level cache, the other half is for their products."""
+
+
+def transform_weight(weight):
+    """Return G g G^T for each pair of channels: (3, 3, inputs, outputs) -> (16, inputs, outputs)."""
+    g = G.astype(weight.dtype)
+    return np.einsum("ua,abio,vb->uvio", g, weight, g, optimize=["einsum_path", (0, 1), (0, 1)]).reshape(
+        16, *weight.shape[2:])
+
+
+class Tiling:
+    """The 2x2 tiles of n images, cut into blocks of whole tile rows whose size depends on shapes and dtype alone."""
+
+    def __init__(self, shape, outputs, dtype):
+        n, height, width, inputs = shape
+        self.tile_rows, self.tiles_per_row = n * ((height + 1) // 2), (width + 1) // 2
+        row_bytes = 16 * self.tiles_per_row * max(inputs, outputs) * np.dtype(dtype).itemsize
+        self.rows = max(1, min(BLOCK_BYTES // max(row_bytes, 1), self.tile_rows))
+
+    def buffer(self, channels, dtype):
+        """Return space for the transformed tiles of one block: (16, tiles, channels)."""
+        return np.empty((16, self.rows * self.tiles_per_row, channels), dtype)
+
+    def blocks(self):
+        """Yield (first tile row, tile rows, tiles) of each block."""
+        for first in range(0, self.tile_rows, self.rows):
+            count = min(self.rows, self.tile_rows - first)
+            yield first, count, count * self.tiles_per_row
+
+
+def convolve(x, weight):
+    """Return the 3x3 convolution of ``x``, stride 1, padding 1 (see ``definition.convolve``). Local."""
+    n, height, width, inputs = x.shape
+    outputs = weight.shape[3]
+    transformed = transform_weight(weight)
+    tiling = Tiling(x.shape, outputs, x.dtype)
+    tiles, products = tiling.buffer(inputs, x.dtype), tiling.buffer(outputs, x.dtype)
+    y = np.empty((n, height, width, outputs), x.dtype)
+    for first, rows, count in tiling.blocks():
+        input_tiles(x, first, rows, tiles)
+        np.matmul(tiles[:, :count], transformed, out=products[:, :count])
+        output_tiles(products, first, rows, y)
+    return y
+
+
+def weight_gradient(grad, x):
+    """Return the gradient of the 3x3 kernel, stride 1, padding 1 (see ``definition.convolve_backward``). Local."""
+    inputs, outputs = x.shape[3], grad.shape[3]
+    tiling = Tiling(x.shape, outputs, x.dtype)
+    tiles, grad_tiles = tiling.buffer(inputs, x.dtype), tiling.buffer(outputs, x.dtype)
+    total = np.zeros((16, inputs, outputs), x.dtype)
+    product = np.empty_like(total)
+    for first, rows, count in tiling.blocks():
+        input_tiles(x, first, rows, tiles)
+        gradient_tiles(grad, first, rows, grad_tiles)
+        np.matmul(tiles[:, :count].swapaxes(1, 2), grad_tiles[:, :count], out=product)
+        total += product
+    g = G.astype(x.dtype)
+    return np.einsum("ua,uvio,vb->abio", g, total.reshape(4, 4, inputs, outputs), g,
+                     optimize=["einsum_path", (0, 1), (0, 1)])
