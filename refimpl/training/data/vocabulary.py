@@ -1,0 +1,32 @@
+"""Number words by falling frequency: the order that log-uniform candidate sampling expects."""
+
+from collections import defaultdict
+
+import numpy as np
+
+
+class WordCounter:
+    """Numbers words in the order in which they are met, so that a text needs to be read only once."""
+
+    def __init__(self):
+        self.index = defaultdict()
+        self.index.default_factory = self.index.__len__  # a word not met before gets the next number
+
+    def provisional(self, tokens: list[str]) -> np.ndarray:
+        """Return the provisional numbers of ``tokens``: (n,) int32."""
+        return np.fromiter(map(self.index.__getitem__, tokens), np.int32, len(tokens))
+
+    def words(self) -> list[str]:
+        """Return the words met so far, provisional number i at position i."""
+        return list(self.index)
+
+
+def number_by_frequency(words: list[str], counts) -> tuple[list[str], np.ndarray]:
+    """Return (vocabulary, numbers): words by falling count, ties alphabetically; numbers[i] is where words[i] went.
+
+    words: different words.  counts: (k,) ints.  numbers: (k,) int32.  Local.
+    """
+    order = sorted(range(len(words)), key=lambda i: (-counts[i], words[i]))
+    numbers = np.empty(len(words), np.int32)
+    numbers[order] = np.arange(len(words), dtype=np.int32)
+    return [words[i] for i in order], numbers
