@@ -1,11 +1,30 @@
 """Counter-based random numbers: the same bits on every rank, whatever part of an array it holds."""
 
-from kernels.random.definition import key_of, random_bits, uniform
-from kernels.random import definition
+import numpy as np
+
+from kernels.random import definition, fast
+from kernels.random.definition import key_of
 
 
-def dropout_scale(key, shape, keep, dtype, xp):
-    """Return 1/keep where an element is kept and 0 where it is dropped (see ``definition.dropout_scale``). Local."""
+def random_bits(key, count, start=0, xp=np):
+    """Return elements ``start`` to ``start + count`` of sequence ``key`` (see ``definition.random_bits``). Local."""
+    return fast.random_bits(key, count, start) if xp is np else definition.random_bits(key, count, start, xp)
+
+
+def uniform(key, count, start=0, xp=np):
+    """Return ``count`` numbers in [0, 1) (see ``definition.uniform``). Local."""
+    return fast.uniform(key, count, start) if xp is np else definition.uniform(key, count, start, xp)
+
+
+def dropout_scale(key, shape, keep, dtype, xp=np):
+    """Return 1/keep where an element is kept and 0 where it is dropped (see ``definition.dropout_scale``). Local.
+
+    Raises ValueError unless 0 < keep <= 1.
+    """
+    if not 0 < keep <= 1:
+        raise ValueError(f"keep is {keep}: give a probability above 0 and up to 1")
+    if xp is np and np.dtype(dtype).name in ("float32", "float64"):
+        return fast.dropout_scale(key, shape, keep, dtype)
     return definition.dropout_scale(key, shape, keep, dtype, xp)
 
 

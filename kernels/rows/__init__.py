@@ -1,22 +1,51 @@
 """Row gradients: what it means to sum gradients that touch few rows of a large variable."""
 
+from kernels.arrays import array_module, is_numpy
+from kernels.rows import definition, fast
 from kernels.rows.gradient import RowGradient
-from kernels.rows import definition
 
 
 def aggregate_rows(ids, rows) -> RowGradient:
-    """Sum the rows that share an id, in order of occurrence (see ``definition.aggregate_rows``). Local."""
-    return definition.aggregate_rows(ids, rows)
+    """Sum the rows that share an id, in order of occurrence (see ``definition.aggregate_rows``). Local.
+
+    Raises ValueError if the shapes do not fit, TypeError if the ids are not integers.
+    """
+    if ids.ndim != 1 or rows.ndim != 2 or len(ids) != len(rows):
+        raise ValueError(f"ids have shape {ids.shape} and rows {rows.shape}: give them (n,) and (n, d)")
+    if ids.dtype.kind not in "iu":
+        raise TypeError(f"ids are {ids.dtype}: row numbers are integers, and must never pass through floats")
+    ids = ids.astype(array_module(ids).int64, copy=False)
+    return _implementation(rows).aggregate_rows(ids, rows)
 
 
 def merge_rows(left: RowGradient, right: RowGradient) -> RowGradient:
-    """Add two row gradients: ``left + right`` where both have the row (see ``definition.merge_rows``). Local."""
-    return definition.merge_rows(left, right)
+    """Add two row gradients: ``left + right`` where both have the row (see ``definition.merge_rows``). Local.
+
+    The result shares no memory with its arguments. Raises ValueError if their rows differ in width or dtype.
+    """
+    if left.rows.shape[1:] != right.rows.shape[1:] or left.rows.dtype != right.rows.dtype:
+        raise ValueError(
+            f"left rows are {left.rows.shape} {left.rows.dtype}, right rows {right.rows.shape} {right.rows.dtype}: "
+            "they are not gradients of one variable"
+        )
+    return _implementation(left.rows, right.rows).merge_rows(left, right)
 
 
 def take_rows(table, ids):
-    """Return ``table[ids]`` as a new array. Local."""
-    return definition.take_rows(table, ids)
+    """Return ``table[ids]`` as a new array. Local. Raises IndexError for an id out of range; none counts from the end."""
+    if len(ids) and not (0 <= int(ids.min()) and int(ids.max()) < len(table)):
+        raise IndexError(f"ids reach from {int(ids.min())} to {int(ids.max())}, the table has {len(table)} rows")
+    return _implementation(table).take_rows(table, ids)
 
 
-__all__ = ["RowGradient", "aggregate_rows", "merge_rows", "take_rows"]
+def rows_between(gradient: RowGradient, start: int, stop: int) -> RowGradient:
+    """Return the part of a row gradient with start <= id < stop, as views; the ids stay as they are. Local."""
+    low, high = gradient.ids.searchsorted(array_module(gradient.ids).asarray([start, stop])).tolist()
+    return RowGradient(gradient.ids[low:high], gradient.rows[low:high])
+
+
+def _implementation(*rows):
+    return fast if is_numpy(*rows) and all(r.dtype.name in ("float32", "float64") for r in rows) else definition
+
+
+__all__ = ["RowGradient", "aggregate_rows", "merge_rows", "rows_between", "take_rows"]

@@ -1,0 +1,62 @@
+"""Counter-based random numbers in Numba: one pass, nothing in between. Same bits as ``definition``."""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from kernels.random.definition import GOLDEN, MIX
+
+STEP, MIX_FIRST, MIX_SECOND = np.uint64(GOLDEN), np.uint64(MIX[0]), np.uint64(MIX[1])
+
+
+def random_bits(key, count, start=0):
+    """See ``definition.random_bits``."""
+    bits = np.empty(count, np.uint64)
+    _fill_bits(_before(key, start), bits)
+    return bits
+
+
+def uniform(key, count, start=0):
+    """See ``definition.uniform``."""
+    numbers = np.empty(count, np.float64)
+    _fill_uniform(_before(key, start), numbers)
+    return numbers
+
+
+def dropout_scale(key, shape, keep, dtype):
+    """See ``definition.dropout_scale``."""
+    scale = np.empty(math.prod(shape), dtype)
+    _fill_dropout(_before(key, 0), np.uint64(round(keep * 2**24)), scale.dtype.type(1 / keep), scale)
+    return scale.reshape(shape)
+
+
+def _before(key, start):
+    """Return the counter of element ``start`` less one step: element i is mix(before + (i + 1) * GOLDEN)."""
+    return np.uint64((key + start * GOLDEN) % 2**64)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _mix(z):
+    z = (z ^ (z >> np.uint64(30))) * MIX_FIRST
+    z = (z ^ (z >> np.uint64(27))) * MIX_SECOND
+    return z ^ (z >> np.uint64(31))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fill_bits(before, bits):
+    for i in range(len(bits)):
+        bits[i] = _mix(before + np.uint64(i + 1) * STEP)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fill_uniform(before, numbers):
+    for i in range(len(numbers)):
+        numbers[i] = np.float64(_mix(before + np.uint64(i + 1) * STEP) >> np.uint64(11)) * 2.0**-53
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fill_dropout(before, threshold, kept, scale):
+    for i in range(len(scale)):
+        bits = _mix(before + np.uint64(i + 1) * STEP) >> np.uint64(40)
+        scale[i] = kept if bits < threshold else kept - kept

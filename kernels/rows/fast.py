@@ -1,0 +1,143 @@
+"""Row gradients in Numba: sort the ids, then run through the rows once. Same bits as ``definition``."""
+
+import numpy as np
+from numba import njit
+
+from kernels.rows.gradient import RowGradient
+
+DIGIT_BITS = 11
+DIGITS = 1 << DIGIT_BITS
+
+
+def aggregate_rows(ids, rows) -> RowGradient:
+    """See ``definition.aggregate_rows``."""
+    destination, unique = _destinations(ids)
+    total = np.empty((len(unique), rows.shape[1]), rows.dtype)
+    _scatter(destination, rows, total)
+    return RowGradient(unique, total)
+
+
+def merge_rows(left: RowGradient, right: RowGradient) -> RowGradient:
+    """See ``definition.merge_rows``: two pointers walk through both; no sort is needed."""
+    ids, left_row, right_row, increasing = _union(left.ids, right.ids)
+    if not increasing:
+        raise ValueError("the ids of a row gradient do not increase strictly: make it with aggregate_rows")
+    total = np.empty((len(ids), left.rows.shape[1]), left.rows.dtype)
+    _add_pairs(left_row, right_row, left.rows, right.rows, total)
+    return RowGradient(ids, total)
+
+
+def take_rows(table, ids):
+    """See ``definition.take_rows``."""
+    return np.take(table, ids, axis=0)  # copies whole rows, about twice as fast as table[ids]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _sorted_order(ids):
+    """Return (keys, order): the ids less their minimum, sorted, and where each came from; repeats keep their order.
+
+    Radix sort from the least significant digit, which is stable. Subtracting the minimum in uint64 holds for all int64.
+    """
+    n = len(ids)
+    low, high = ids[0], ids[0]
+    for i in range(n):
+        low, high = min(low, ids[i]), max(high, ids[i])
+    span = np.uint64(high) - np.uint64(low)
+    keys, order = np.empty(n, np.uint64), np.empty(n, np.uint32)
+    for i in range(n):
+        keys[i] = np.uint64(ids[i]) - np.uint64(low)
+        order[i] = i
+    other_keys, other_order = np.empty(n, np.uint64), np.empty(n, np.uint32)
+    counts = np.empty(DIGITS, np.int64)
+    shift = np.uint64(0)
+    while shift < 64 and span >> shift > 0:
+        counts[:] = 0
+        for i in range(n):
+            counts[(keys[i] >> shift) & np.uint64(DIGITS - 1)] += 1
+        total = 0
+        for digit in range(DIGITS):
+            counts[digit], total = total, total + counts[digit]
+        for i in range(n):
+            digit = (keys[i] >> shift) & np.uint64(DIGITS - 1)
+            place = counts[digit]
+            counts[digit] = place + 1
+            other_keys[place] = keys[i]
+            other_order[place] = order[i]
+        keys, other_keys = other_keys, keys
+        order, other_order = other_order, order
+        shift += np.uint64(DIGIT_BITS)
+    return keys, order
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _destinations(ids):
+    """Return (destination, unique): row i belongs in total[destination[i]], or total[~destination[i]] as its first."""
+    n = len(ids)
+    if n == 0:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    keys, order = _sorted_order(ids)
+    destination, unique = np.empty(n, np.int64), np.empty(n, np.int64)
+    last = -1
+    for place in range(n):
+        is_first = np.int64(place == 0 or keys[place] != keys[place - 1])
+        last += is_first
+        unique[last] = ids[order[place]]
+        destination[order[place]] = last ^ -is_first  # ~last without a branch, which repeats would make hard to predict
+    return destination, unique[: last + 1].copy()
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _scatter(destination, rows, total):
+    """Write or add every row in order of occurrence: reads run through memory, and no row of total is set to zero."""
+    for i in range(len(rows)):
+        to = destination[i]
+        if to < 0:
+            for c in range(rows.shape[1]):
+                total[~to, c] = rows[i, c]
+        else:
+            for c in range(rows.shape[1]):
+                total[to, c] += rows[i, c]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _union(left, right):
+    """Return (ids, left_row, right_row, increasing): the union, each id's place on both sides or -1, the ids' order.
+
+    The union holds both sides' ids in their own order, so it increases strictly only if both sides do.
+    """
+    most = len(left) + len(right)
+    ids, left_row, right_row = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
+    i, j, count = 0, 0, 0
+    while i < len(left) and j < len(right):
+        a, b = left[i], right[j]
+        ids[count] = min(a, b)
+        left_row[count] = i if a <= b else -1
+        right_row[count] = j if b <= a else -1
+        i += a <= b
+        j += b <= a
+        count += 1
+    while i < len(left):
+        ids[count], left_row[count], right_row[count] = left[i], i, -1
+        i, count = i + 1, count + 1
+    while j < len(right):
+        ids[count], left_row[count], right_row[count] = right[j], -1, j
+        j, count = j + 1, count + 1
+    increasing = True
+    for k in range(1, count):
+        increasing &= ids[k - 1] < ids[k]
+    return ids[:count].copy(), left_row[:count], right_row[:count], increasing
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _add_pairs(left_row, right_row, left, right, total):
+    for k in range(len(total)):
+        i, j = left_row[k], right_row[k]
+        if j < 0:
+            for c in range(total.shape[1]):
+                total[k, c] = left[i, c]
+        elif i < 0:
+            for c in range(total.shape[1]):
+                total[k, c] = right[j, c]
+        else:
+            for c in range(total.shape[1]):
+                total[k, c] = left[i, c] + right[j, c]
