@@ -68,11 +68,14 @@ class Variable:
         ids = range(count)[start:stop:stride]
         width = self.size // count if count else 0
         key = key_of(seed, "initial", self.name)
-        if stride == 1:
-            values = self.initial.elements(key, ids.start * width, len(ids) * width)
-        else:
-            values = np.concatenate([self.initial.elements(key, i * width, width) for i in ids] or [np.empty(0)])
-        return values.astype(self.dtype).reshape(len(ids), *self.shape[1:]) if self.shape else values.astype(self.dtype).reshape(())
+        values = np.empty((len(ids), width), self.dtype)
+        block = max(1, 2**20 // max(1, width * stride))  # rows at a time: skipped rows are made too, then left out
+        for lo in range(0, len(ids), block):
+            some = ids[lo:lo + block]
+            rows = some[-1] + 1 - some[0]
+            elements = self.initial.elements(key, some[0] * width, rows * width)
+            values[lo:lo + block] = elements.reshape(rows, width)[::stride]
+        return values.reshape(len(ids), *self.shape[1:]) if self.shape else values.reshape(())
 
     def initial_value(self, seed: int):
         """Return the whole initial value: shape ``shape``, dtype ``dtype``. Local."""

@@ -1,0 +1,69 @@
+"""A rank's microbatch gradients on their way into the tree: dense ones in arenas, row gradients merged."""
+
+from kernels import RowGradient, merge_rows
+from refimpl.gradients.arena import Arena, Layout
+from refimpl.gradients.tree import Node, TreeSum
+
+
+class DenseTree:
+    """Sums of dense gradients of consecutive microbatches, one arena a node; arenas are used again. Local.
+
+    An even leaf is copied into an arena; an odd one is added to the arena of its sibling as it is, without a copy.
+    """
+
+    def __init__(self, layout: Layout, xp):
+        self.layout, self.xp = layout, xp
+        self.free: list[Arena] = []
+        self.tree = TreeSum(self._join)
+
+    def push(self, leaf: int, gradients):
+        """Add a microbatch's gradients (name -> array); None for a microbatch without examples, which adds zeros."""
+        node, gradients = Node(0, leaf), gradients or {}
+        parts = self.tree.parts
+        if parts and parts[-1][0].is_left_sibling_of(node):
+            _, left = parts.pop()
+            self.tree.push(node.parent, self._add_leaf(left, gradients))
+        else:
+            self.tree.push(node, self.arena().fill({name: gradients.get(name, 0) for name in self.layout.names}))
+
+    def _add_leaf(self, left: Arena, gradients) -> Arena:
+        for name, view in left.views.items():
+            view += gradients.get(name, 0)
+        return left
+
+    def _join(self, left: Arena, right: Arena) -> Arena:
+        left.add(right)
+        self.free.append(right)
+        return left
+
+    def arena(self) -> Arena:
+        """Return an arena to write to; its content is whatever was in it."""
+        return self.free.pop() if self.free else Arena(self.layout, self.xp)
+
+    def take(self) -> list[tuple[Node, Arena]]:
+        """Return the nodes that cover the leaves pushed, and start anew. ``give_back`` their arenas when done."""
+        parts, self.tree.parts = self.tree.parts, []
+        return parts
+
+    def give_back(self, arenas):
+        """Take arenas back for the next step."""
+        self.free.extend(arenas)
+
+
+class RowTree:
+    """Sums of row gradients of consecutive microbatches, for several sparse variables. Local."""
+
+    def __init__(self, names):
+        self.trees = {name: TreeSum(merge_rows) for name in names}
+
+    def push(self, leaf: int, gradients: dict[str, RowGradient]):
+        """Add a microbatch's row gradients: name -> RowGradient, for every variable (an empty one adds nothing)."""
+        for name, tree in self.trees.items():
+            tree.push(Node(0, leaf), gradients[name])
+
+    def take(self) -> dict[str, list[tuple[Node, RowGradient]]]:
+        """Return name -> the nodes that cover the leaves pushed, and start anew."""
+        parts = {name: tree.parts for name, tree in self.trees.items()}
+        for tree in self.trees.values():
+            tree.parts = []
+        return parts

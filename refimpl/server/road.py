@@ -1,0 +1,67 @@
+"""A road: one way for the gradients of some variables to travel, and the place where these variables live.
+
+A road carries and stores; it knows no optimizer. After an exchange it hands out what this rank holds of each summed
+gradient, and the trainer clips and updates it there: so the mathematics cannot depend on the road (DESIGN, I3).
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Callable, Protocol
+
+from models import Variable
+
+
+@dataclass
+class Holding:
+    """A variable, or the rows of it that this rank owns, with its optimizer state.
+
+    values: whole value (dense, replicated) or (rows owned, d).  state: slot -> array of values' shape.
+    """
+
+    variable: Variable
+    values: Any
+    state: dict[str, Any] = field(default_factory=dict)
+
+    def array(self, slot: str | None):
+        """Return the values (slot None) or an array of the optimizer's state."""
+        return self.values if slot is None else self.state[slot]
+
+
+@dataclass
+class Summed:
+    """The gradient of a holding, summed over the global batch: what clipping and the optimizer work on.
+
+    ids:    None for a whole gradient; else (k,) int64 rows of ``holding.values`` that ``gradient`` (k, d) belongs to.
+    counts: True on exactly one rank for each element, so that a norm adds every element once.
+    """
+
+    holding: Holding
+    ids: Any
+    gradient: Any
+    counts: bool
+
+
+class Road(Protocol):
+    """What the trainer asks of each road. ``holdings``: name -> Holding, for what this rank holds."""
+
+    holdings: dict[str, Holding]
+
+    def pull(self, needs: dict[str, Any], phase: str = "pull"):
+        """Fetch this step's values. needs: name -> (k,) int64 sorted unique rows. Collective."""
+
+    def dense(self) -> dict[str, Any]:
+        """Return name -> whole value of the dense variables, as pulled. Local."""
+
+    def rows(self, name: str, ids) -> Any:
+        """Return (k, d) rows of a sparse variable; ids: (k,) int64 sorted, among those pulled. Local."""
+
+    def add(self, leaf: int, gradients: dict[str, Any] | None):
+        """Add a microbatch's gradients; None if it had no examples. Leaves come in order. Local."""
+
+    def push(self) -> list[Summed]:
+        """Exchange and sum what was added; return what this rank holds of the sums. Collective."""
+
+    def collect(self, name: str, slot: str | None, everyone: bool, phase: str) -> Any:
+        """Return a whole variable or state array, on rank 0 or on everyone (else None). Collective."""
+
+    def place(self, name: str, slot: str | None, read: Callable):
+        """Set what this rank holds of an array; read(rows) returns it, whole if rows is None. Local."""

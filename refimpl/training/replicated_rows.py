@@ -1,0 +1,121 @@
+"""Sparse variables replicated on every rank: their row gradients reach all ranks by allgather, or as dense arrays.
+
+Both ways every rank ends with the same row gradient, the tree's sum, and updates its own copy of those rows.
+"""
+
+import numpy as np
+
+from kernels import RowGradient, array_module, merge_rows, take_rows
+from models import Variable
+from refimpl.collectives.run import Runner
+from refimpl.collectives.schedule import Schedule
+from refimpl.collectives.wire import Wire
+from refimpl.gradients import Arena, Layout, RowTree, cover, fold, leaves_of
+from refimpl.server.road import Holding, Summed
+
+
+class ReplicatedRows:
+    """The road of sparse variables by allgather: 2 α w (N - 1) bytes in and out of each rank. Collective to use."""
+
+    def __init__(self, variables: list[Variable], wire: Wire, leaves: int, seed: int, xp=np):
+        self.wire = wire
+        self.holdings = {v.name: Holding(v, xp.asarray(v.initial_value(seed))) for v in variables}
+        self.gradients = RowTree(self.holdings)
+        self.nodes = [cover(leaves_of(r, wire.size, leaves)) for r in range(wire.size)]
+        self.others = [r for r in range(wire.size) if r != wire.rank]
+
+    def dense(self):
+        return {}
+
+    def pull(self, needs, phase="pull"):
+        pass
+
+    def rows(self, name, ids):
+        return take_rows(self.holdings[name].values, ids)
+
+    def add(self, leaf, gradients):
+        if gradients is None:
+            gradients = {name: RowGradient(np.empty(0, np.int64), h.values[:0]) for name, h in self.holdings.items()}
+        self.gradients.push(leaf, gradients)
+
+    def push(self):
+        parts = self.gradients.take()
+        most = max(len(nodes) for nodes in self.nodes)
+        counts = np.zeros((most, len(parts)), np.int64)
+        for j, nodes in enumerate(parts.values()):
+            counts[:len(nodes), j] = [len(g) for _, g in nodes]
+        counts = self.wire.share(counts, "allgather")
+        arrived = self._allgather(parts, counts)
+        summed = []
+        for name, holding in self.holdings.items():
+            nodes = [(node, arrived[name, rank][i])
+                     for rank in range(self.wire.size) for i, node in enumerate(self.nodes[rank])]
+            total = fold(nodes, merge_rows)
+            summed.append(Summed(holding, total.ids, total.rows, self.wire.rank == 0))
+        return summed
+
+    def _allgather(self, parts, counts):
+        """Return arrived[name, rank] = the row gradients of the rank's nodes."""
+        arrived, ids_out, ids_in, rows_out, rows_in = {}, [], [], [], []
+        for j, (name, nodes) in enumerate(parts.items()):
+            arrived[name, self.wire.rank] = [g for _, g in nodes]
+            values = self.holdings[name].values
+            xp = array_module(values)
+            for rank in self.others:
+                arrived[name, rank] = [RowGradient(np.empty(n, np.int64), xp.empty((n, values.shape[1]), values.dtype))
+                                       for n in counts[rank, :len(self.nodes[rank]), j]]
+                ids_in += [(rank, g.ids, {name: g.ids.size}) for g in arrived[name, rank]]
+                rows_in += [(rank, g.rows, {name: g.rows.size}) for g in arrived[name, rank]]
+                ids_out += [(rank, g.ids, {name: g.ids.size}) for _, g in nodes]
+                rows_out += [(rank, g.rows, {name: g.rows.size}) for _, g in nodes]
+        self.wire.exchange(ids_out, ids_in, "allgather", "indices")
+        self.wire.exchange(rows_out, rows_in, "allgather", "rows")
+        return arrived
+
+    def collect(self, name, slot, everyone, phase):
+        return self.holdings[name].array(slot) if everyone or self.wire.rank == 0 else None
+
+    def place(self, name, slot, read):
+        self.holdings[name].array(slot)[...] = read(None)
+
+
+class RowsAsDense(ReplicatedRows):
+    """The road of sparse variables sent whole by allreduce (``--sparse-as-dense``). Collective to use.
+
+    Beside the values travels one number a row, which counts who touched it: only touched rows are updated, as on any
+    other road (DESIGN, I3; a decay of untouched rows would be another optimizer).
+    """
+
+    def __init__(self, variables, schedule: Schedule, wire: Wire, leaves: int, seed: int, xp=np):
+        super().__init__(variables, wire, leaves, seed, xp)
+        whole = Layout.of(variables)
+        self.layout = Layout(
+            whole.names + tuple(f"{n} touched" for n in whole.names),
+            whole.shapes + tuple((shape[0],) for shape in whole.shapes), whole.dtype)
+        inputs = max(1, len(self.nodes[wire.rank]))
+        self.arenas = [Arena(self.layout, xp) for _ in range(inputs)]
+        like = self.arenas[0].flat
+        self.allreduce = Runner(schedule, wire, self.layout.size, like, "allreduce", self._whose)
+
+    def _whose(self, start, stop):
+        """Whose elements a message holds; the touched marks count as their variable's."""
+        found: dict[str, int] = {}
+        for name, elements in self.layout.overlaps(start, stop).items():
+            variable = name.removesuffix(" touched")
+            found[variable] = found.get(variable, 0) + elements
+        return found
+
+    def push(self):
+        parts = self.gradients.take()
+        for arena in self.arenas:
+            arena.flat[...] = 0
+        for name, nodes in parts.items():
+            for arena, (_, gradient) in zip(self.arenas, nodes):
+                arena[name][gradient.ids] = gradient.rows
+                arena[f"{name} touched"][gradient.ids] = 1
+        self.allreduce([arena.flat for arena in self.arenas])
+        summed = []
+        for name, holding in self.holdings.items():
+            ids = array_module(holding.values).flatnonzero(self.arenas[0][f"{name} touched"])
+            summed.append(Summed(holding, ids, take_rows(self.arenas[0][name], ids), self.wire.rank == 0))
+        return summed

@@ -1,0 +1,56 @@
+"""Partitions: every row has one owner and one place; a route sends it there and back."""
+
+import numpy as np
+import pytest
+
+from refimpl.server.partition import Partitioning
+
+
+@pytest.mark.parametrize("scheme", ["contiguous", "interleaved"])
+@pytest.mark.parametrize("rows", [0, 1, 7, 100, 101])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5])
+@pytest.mark.parametrize("partitions", [1, 2, 3, 4, 7])
+def test_every_row_has_one_owner_and_one_place(scheme, rows, ranks, partitions):
+    parts = Partitioning.round_robin(rows, partitions, ranks, scheme)
+    owned = [parts.global_rows(r) for r in range(ranks)]
+    assert sorted(np.concatenate(owned)) == list(range(rows))
+    assert [parts.rows_owned(r) for r in range(ranks)] == [len(o) for o in owned]
+    rng = np.random.default_rng(rows)
+    for count in {0, rows // 3, rows}:
+        ids = np.sort(rng.choice(rows, count, replace=False)).astype(np.int64)
+        route = parts.route(ids)
+        sent = route.sort(ids)
+        for owner in range(ranks):
+            local = route.local[route.part(owner)]
+            assert (owned[owner][local] == sent[route.part(owner)]).all() and (np.diff(local) > 0).all()
+        assert (route.unsort(sent) == ids).all() and route.counts.sum() == count
+
+
+def test_rows_beyond_two_to_the_31():
+    parts = Partitioning.round_robin(2**40, 3, 2, "interleaved")
+    ids = np.array([2**24 + 1, 2**31 + 5, 2**40 - 1])
+    route = parts.route(ids)
+    assert route.local.dtype == np.int64
+    assert parts.rows_owned(0) + parts.rows_owned(1) == 2**40
+    partitions = {p: parts.rows_of_partition(p) for p in range(3)}
+    for position, row in enumerate(route.sort(ids)):
+        owner = int(np.searchsorted(route.bounds, position, side="right") - 1)
+        local = int(route.local[position])
+        for p in parts.partitions_of(owner):  # walk the owner's table: which partition, which row of it
+            if local < len(partitions[p]):
+                break
+            local -= len(partitions[p])
+        assert partitions[p][local] == row
+    contiguous = Partitioning.round_robin(2**40, 4, 4)
+    assert contiguous.route(ids).local.tolist() == [2**24 + 1, 2**31 + 5, 2**38 - 1]
+
+
+def test_unequal_owners_and_refusals():
+    parts = Partitioning(10, (1, 1, 0), 3)
+    assert parts.global_rows(1).tolist() == [0, 1, 2, 3, 4, 5] and parts.rows_owned(2) == 0
+    with pytest.raises(ValueError, match="scheme"):
+        Partitioning(10, (0,), 1, "random")
+    with pytest.raises(ValueError, match="owners"):
+        Partitioning(10, (0, 2), 2)
+    with pytest.raises(ValueError, match="at least 1"):
+        Partitioning.round_robin(10, 0, 2)
