@@ -1,6 +1,6 @@
 """Reductions over gradients whose bits do not depend on how the gradients are stored: norms, finiteness."""
 
-from kernels.norms import definition
+from kernels.reductions import definition
 
 
 def sum_of_squares_per_row(x):
