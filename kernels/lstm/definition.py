@@ -1,0 +1,66 @@
+"""Plain array code for an LSTM with projection: the oracle. Never optimised.
+
+The cell is TensorFlow's LSTMCell(num_proj), as the authors of Parallax and of lm1b use it (Sak, Senior, Beaufays 2014
+without peepholes):  gates i, j, f, o in this order;  c' = sigmoid(f + 1) * c + sigmoid(i) * tanh(j);
+m = sigmoid(o) * tanh(c');  h' = m @ projection.
+"""
+
+from kernels.arrays import array_module
+
+FORGET_BIAS = 1.0
+
+
+def sigmoid(x):
+    """Return 1 / (1 + exp(-x)), without overflow: (any shape)."""
+    xp = array_module(x)
+    small = xp.exp(-xp.abs(x))
+    return xp.where(x < 0, small, 1) / (1 + small)
+
+
+def cell_forward(gates, c, activations, c_next, tanh_c, m):
+    """Apply the cell to pre-activations; write into the last four arguments.
+
+    gates: (streams, 4 * hidden), the sum of x @ kernel, h @ kernel and bias.  c: (streams, hidden).
+    activations: (streams, 4 * hidden), sigmoid(i), tanh(j), sigmoid(f + 1), sigmoid(o); may be ``gates`` itself.
+    c_next, tanh_c, m: (streams, hidden).
+    """
+    xp = array_module(gates)
+    i, j, f, o = xp.split(gates, 4, axis=1)
+    i, j, f, o = sigmoid(i), xp.tanh(j), sigmoid(f + xp.asarray(FORGET_BIAS, dtype=gates.dtype)), sigmoid(o)
+    activations[:] = xp.concatenate([i, j, f, o], axis=1)
+    c_next[:] = f * c + i * j
+    tanh_c[:] = xp.tanh(c_next)
+    m[:] = o * tanh_c
+
+
+def cell_backward(dm, dc, activations, c, tanh_c, dgates):
+    """Apply the cell's transpose: write dgates, and replace dc (with respect to c') by that with respect to c.
+
+    dm, dc, c, tanh_c: (streams, hidden).  activations, dgates: (streams, 4 * hidden).
+    """
+    xp = array_module(dm)
+    i, j, f, o = xp.split(activations, 4, axis=1)
+    total = dc + dm * o * (1 - tanh_c * tanh_c)
+    di = total * j * (i * (1 - i))
+    dj = total * i * (1 - j * j)
+    df = total * c * (f * (1 - f))
+    do = dm * tanh_c * (o * (1 - o))
+    dgates[:] = xp.concatenate([di, dj, df, do], axis=1)
+    dc[:] = total * f
+
+
+def lstm_forward(x, kernel, bias, projection, c0, h0):
+    """Run the cell over a sequence: return h, (time, streams, width), and the last c and h.
+
+    x: (time, streams, inputs).  kernel: (inputs + width, 4 * hidden).  bias: (4 * hidden,).
+    projection: (hidden, width), or None for width == hidden.  c0: (streams, hidden).  h0: (streams, width).
+    """
+    xp = array_module(x, kernel)
+    c, h, outputs = c0, h0, []
+    for x_t in x:
+        gates = xp.concatenate([x_t, h], axis=1) @ kernel + bias
+        c_next, tanh_c, m = xp.empty_like(c), xp.empty_like(c), xp.empty_like(c)
+        cell_forward(gates, c, gates, c_next, tanh_c, m)
+        c, h = c_next, m if projection is None else m @ projection
+        outputs.append(h)
+    return xp.stack(outputs), c, h
