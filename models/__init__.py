@@ -4,6 +4,6 @@ A model is anything with ``variables``, ``rows_needed`` and ``loss_and_gradients
 """
 
 from models.protocol import Batch, Model
-from models.variable import Constant, Uniform, Variable
+from models.variable import STATISTIC_RATE, Constant, Uniform, Variable
 
-__all__ = ["Batch", "Constant", "Model", "Uniform", "Variable"]
+__all__ = ["STATISTIC_RATE", "Batch", "Constant", "Model", "Uniform", "Variable"]

@@ -7,6 +7,9 @@ import numpy as np
 
 from kernels.random import key_of, uniform
 
+STATISTIC_RATE = 0.1
+"""How far a statistic moves towards each step's estimate of it: value += STATISTIC_RATE * (estimate - value)."""
+
 
 @dataclass(frozen=True)
 class Constant:
@@ -34,7 +37,7 @@ class Variable:
 
     sparse:    its gradient touches some rows only and arrives as a RowGradient; its shape is (rows, columns).
     statistic: not trained. Its "gradient" is this step's estimate of it (a microbatch's share, so that the shares
-               add up over the microbatches), and it moves towards the estimate: value += rate * (estimate - value).
+               add up over the microbatches), and it moves towards it: value += STATISTIC_RATE * (estimate - value).
     decays:    weight decay applies.
     clipped:   it counts in the global norm, and is scaled with it.
     """

@@ -1,0 +1,47 @@
+"""Batch normalisation over the microbatch, with running statistics for evaluation (Ioffe and Szegedy 2015).
+
+The statistics a microbatch normalises with are its own: they depend on no other microbatch, and so on no rank. What
+evaluation uses are statistic variables; a microbatch's "gradient" of them is its share of the step's estimate.
+"""
+
+from kernels.norm import channel_statistics, normalize, normalize_backward
+from models.variable import Constant, Variable
+
+EPSILON = 1e-5
+
+
+def norm_variables(name, channels, dtype):
+    """Return scale and offset, trained without weight decay, and the running mean and variance: (channels,) each."""
+    trained = {"shape": (channels,), "dtype": dtype, "decays": False}
+    running = {**trained, "clipped": False, "statistic": True}
+    return [
+        Variable(f"{name}.scale", initial=Constant(1.0), **trained),
+        Variable(f"{name}.offset", **trained),
+        Variable(f"{name}.mean", **running),
+        Variable(f"{name}.variance", initial=Constant(1.0), **running),
+    ]
+
+
+def norm_forward(x, dense, name, relu=False):
+    """Return (y, saved): every channel of x with mean 0 and variance 1, times scale plus offset [, at least 0]."""
+    mean, variance = channel_statistics(x)
+    y = normalize(x, mean, variance, dense[f"{name}.scale"], dense[f"{name}.offset"], EPSILON, relu)
+    return y, (x, y if relu else None, mean, variance)
+
+
+def norm_backward(grad, saved, dense, name, gradients, share, relu=False):
+    """Return the gradient of x; put those of scale and offset, and the shares of the statistics, into ``gradients``.
+
+    share: this microbatch's examples / the global batch's; the shares add up to the microbatches' weighted mean.
+    """
+    x, y, mean, variance = saved
+    grad_x, gradients[f"{name}.scale"], gradients[f"{name}.offset"] = normalize_backward(
+        grad, x, y, mean, variance, dense[f"{name}.scale"], EPSILON, relu)
+    gradients[f"{name}.mean"] = mean * mean.dtype.type(share)
+    gradients[f"{name}.variance"] = variance * variance.dtype.type(share)
+    return grad_x
+
+
+def norm_evaluate(x, dense, name, relu=False):
+    """Return x normalised with the running statistics: each image by itself."""
+    return normalize(x, *(dense[f"{name}.{part}"] for part in ("mean", "variance", "scale", "offset")), EPSILON, relu)

@@ -1,0 +1,70 @@
+"""The basic residual block (He et al. 2016, figure 2 and section 3.3).
+
+    y = relu(norm2(conv2(relu(norm1(conv1(x))))) + shortcut(x))
+
+conv1 is 3x3 with the block's stride, conv2 3x3. The shortcut is x itself, or norm(conv 1x1 with the stride) where
+the shape changes (their option B).
+"""
+
+from kernels.arrays import array_module
+from models.cnn.batch_norm import norm_backward, norm_evaluate, norm_forward, norm_variables
+from models.cnn.convolution import conv_backward, conv_forward, conv_variables
+
+
+def projects(dense, name):
+    """Return True if the block's shortcut is a projection."""
+    return f"{name}.shortcut.weight" in dense
+
+
+def block_variables(name, inputs, outputs, stride, dtype):
+    """Return the variables of a block that maps ``inputs`` channels to ``outputs``."""
+    variables = [
+        *conv_variables(f"{name}.conv1", 3, inputs, outputs, dtype),
+        *norm_variables(f"{name}.norm1", outputs, dtype),
+        *conv_variables(f"{name}.conv2", 3, outputs, outputs, dtype),
+        *norm_variables(f"{name}.norm2", outputs, dtype),
+    ]
+    if stride > 1 or inputs != outputs:
+        variables += conv_variables(f"{name}.shortcut", 1, inputs, outputs, dtype)
+        variables += norm_variables(f"{name}.shortcut_norm", outputs, dtype)
+    return variables
+
+
+def add_relu(left, right):
+    """Return max(left + right, 0)."""
+    return array_module(left).maximum(left + right, 0)
+
+
+def block_forward(x, dense, name, stride):
+    """Return (y, saved) of a block: x (n, h, w, inputs), y (n, ceil(h / stride), ceil(w / stride), outputs)."""
+    hidden, norm1 = norm_forward(conv_forward(x, dense, f"{name}.conv1", stride), dense, f"{name}.norm1", relu=True)
+    inner, norm2 = norm_forward(conv_forward(hidden, dense, f"{name}.conv2"), dense, f"{name}.norm2")
+    shortcut, shortcut_norm = x, None
+    if projects(dense, name):
+        shortcut, shortcut_norm = norm_forward(
+            conv_forward(x, dense, f"{name}.shortcut", stride), dense, f"{name}.shortcut_norm")
+    y = add_relu(inner, shortcut)
+    return y, (x, hidden, y, norm1, norm2, shortcut_norm)
+
+
+def block_backward(grad, saved, dense, name, stride, gradients, share):
+    """Return the gradient of x; put the variables' into ``gradients``."""
+    x, hidden, y, norm1, norm2, shortcut_norm = saved
+    grad_sum = grad * (y > 0)
+    grad_inner = norm_backward(grad_sum, norm2, dense, f"{name}.norm2", gradients, share)
+    grad_hidden = conv_backward(grad_inner, hidden, dense, f"{name}.conv2", gradients)
+    grad_inner = norm_backward(grad_hidden, norm1, dense, f"{name}.norm1", gradients, share, relu=True)
+    grad_x = conv_backward(grad_inner, x, dense, f"{name}.conv1", gradients, stride)
+    if projects(dense, name):
+        grad_sum = norm_backward(grad_sum, shortcut_norm, dense, f"{name}.shortcut_norm", gradients, share)
+        grad_sum = conv_backward(grad_sum, x, dense, f"{name}.shortcut", gradients, stride)
+    return grad_x + grad_sum
+
+
+def block_evaluate(x, dense, name, stride):
+    """Return y of a block that normalises with its running statistics."""
+    hidden = norm_evaluate(conv_forward(x, dense, f"{name}.conv1", stride), dense, f"{name}.norm1", relu=True)
+    inner = norm_evaluate(conv_forward(hidden, dense, f"{name}.conv2"), dense, f"{name}.norm2")
+    if projects(dense, name):
+        x = norm_evaluate(conv_forward(x, dense, f"{name}.shortcut", stride), dense, f"{name}.shortcut_norm")
+    return add_relu(inner, x)

@@ -1,0 +1,112 @@
+"""ConvNet: a small residual network for small images (He et al. 2016, section 4.2), every variable dense."""
+
+from kernels.arrays import array_module
+from kernels.random import key_of
+from models.cnn.batch_norm import norm_backward, norm_evaluate, norm_forward, norm_variables
+from models.cnn.block import block_backward, block_evaluate, block_forward, block_variables
+from models.cnn.convolution import conv_backward, conv_forward, conv_variables
+from models.cnn.cross_entropy import cross_entropy
+from models.cnn.head import head_backward, head_forward, head_variables
+from models.cnn.images import augment_images, normalize_images
+
+
+class ConvNet:
+    """3x3 stem, stages of basic blocks, global average pooling, linear layer: images to classes.
+
+    image_shape: (height, width, channels).  blocks: how many basic blocks each stage has. A stage has twice the
+    channels of the one before, the first ``width``; from the second on its first block has stride 2.
+    augment: random crops in training.  flip: mirrored images too (not for digits: a mirrored 2 is none).
+    Batches: inputs (n, height, width, channels) uint8, targets (n,) integers, weights None or (n,) of 0 and 1; an
+    example of weight 0 is left out, of the batch statistics too.
+    """
+
+    def __init__(self, image_shape, classes, width=16, blocks=(1, 1, 1), augment=True, dtype="float32", flip=False):
+        if len(image_shape) != 3 or min(*image_shape, classes, width, *blocks) < 1:
+            raise ValueError(f"ConvNet of images {image_shape}, {classes} classes, width {width}, blocks {blocks}: "
+                             "give image_shape three axes (height, width, channels) and make every size at least 1")
+        self.image_shape, self.classes, self.dtype = tuple(image_shape), classes, dtype
+        self.augment, self.flip = augment, flip
+        self.blocks = [  # (name, output channels, stride)
+            (f"stage{s}.block{b}", width << s, 2 if s > 0 and b == 0 else 1)
+            for s, count in enumerate(blocks) for b in range(count)
+        ]
+        channels = width
+        self.variables = [*conv_variables("stem", 3, image_shape[2], width, dtype),
+                          *norm_variables("stem_norm", width, dtype)]
+        for name, outputs, stride in self.blocks:
+            self.variables += block_variables(name, channels, outputs, stride, dtype)
+            channels = outputs
+        self.variables += head_variables("head", channels, classes, dtype)
+
+    def rows_needed(self, batch):
+        """Return {}: no variable is sparse."""
+        return {}
+
+    def loss_and_gradients(self, dense, rows, batch):
+        """Return (sum of cross entropies / batch.normaliser, gradients); see models.protocol. Local.
+
+        The gradient of a running statistic is this microbatch's share of the step's estimate of it:
+        (its examples / batch.normaliser) * its own mean or variance.
+        """
+        images, targets = self.examples(batch, augment=self.augment)
+        if len(images) == 0:
+            xp = array_module(batch.inputs)
+            return 0.0, {v.name: xp.zeros(v.shape, dtype=v.dtype) for v in self.variables}
+        logits, saved = self.forward(normalize_images(images, self.dtype), dense)
+        losses, grad = cross_entropy(logits, targets)
+        gradients = self.backward(grad / grad.dtype.type(batch.normaliser), saved, dense, len(images) / batch.normaliser)
+        return float(losses.sum(dtype="float64")) / batch.normaliser, gradients
+
+    def forward(self, x, dense):
+        """Return (logits, saved) with the microbatch's own statistics: x (n, h, w, c), logits (n, classes)."""
+        stem, stem_norm = norm_forward(conv_forward(x, dense, "stem"), dense, "stem_norm", relu=True)
+        y, block_saved = stem, []
+        for name, _, stride in self.blocks:
+            y, saved = block_forward(y, dense, name, stride)
+            block_saved.append(saved)
+        logits, head = head_forward(y, dense, "head")
+        return logits, (x, stem_norm, block_saved, head)
+
+    def backward(self, grad, saved, dense, share):
+        """Return the gradient of every variable: name -> array of its shape."""
+        x, stem_norm, block_saved, head = saved
+        gradients = {}
+        grad = head_backward(grad, head, dense, "head", gradients)
+        for (name, _, stride), inner in zip(reversed(self.blocks), reversed(block_saved)):
+            grad = block_backward(grad, inner, dense, name, stride, gradients, share)
+        grad = norm_backward(grad, stem_norm, dense, "stem_norm", gradients, share, relu=True)
+        conv_backward(grad, x, dense, "stem", gradients, input_gradient=False)
+        return gradients
+
+    def evaluate(self, dense, tables, batch):
+        """Return {"loss": sum over examples, "count": examples, "correct": rightly classified}. Local.
+
+        Normalises with the running statistics and augments nothing: each image's result is its own.
+        """
+        images, targets = self.examples(batch, augment=False)
+        if len(images) == 0:
+            return {"loss": 0.0, "count": 0, "correct": 0}
+        x = normalize_images(images, self.dtype)
+        y = norm_evaluate(conv_forward(x, dense, "stem"), dense, "stem_norm", relu=True)
+        for name, _, stride in self.blocks:
+            y = block_evaluate(y, dense, name, stride)
+        logits, _ = head_forward(y, dense, "head")
+        losses, _ = cross_entropy(logits, targets)
+        return {"loss": float(losses.sum(dtype="float64")), "count": len(images),
+                "correct": int((logits.argmax(axis=1) == targets).sum())}
+
+    def examples(self, batch, augment):
+        """Return the counted (images, targets) of a batch, augmented if asked; raise ValueError if they do not fit."""
+        images, targets = batch.inputs, batch.targets
+        if tuple(images.shape[1:]) != self.image_shape or images.dtype != "uint8" or len(images) != len(targets):
+            raise ValueError(f"batch of images {images.shape} {images.dtype} and targets {targets.shape}: this network "
+                             f"takes (n, {', '.join(map(str, self.image_shape))}) uint8 and (n,)")
+        if len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < self.classes:
+            raise ValueError(f"targets from {int(targets.min())} to {int(targets.max())}: this network has "
+                             f"{self.classes} classes, numbered from 0")
+        if augment and len(images):
+            images = augment_images(images, key_of(batch.key, "augment"), self.flip)
+        if batch.weights is not None:
+            counted = batch.weights > 0
+            images, targets = images[counted], targets[counted]
+        return images, targets
