@@ -1,0 +1,66 @@
+"""One LSTM layer of the language model: dropout around the kernel, and the state that it carries between windows."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from kernels.arrays import array_module
+from kernels.lstm import Tape, lstm_backward, lstm_forward
+from kernels.random import dropout_scale, key_of
+
+
+@dataclass
+class LayerTape:
+    """What the layer's backward pass reads: dropout factors (None where nothing is dropped) and the LSTM's tape."""
+
+    input_scale: Any
+    output_scale: Any
+    lstm: Tape
+
+
+def layer_forward(layer, dense, x, batch, keep, first, widths, workspace):
+    """Return (output, LayerTape): x and output are (time, streams, width); read and replace the layer's batch.state.
+
+    Dropout is on the first layer's input and on every layer's output, never on the state (Zaremba et al. 2014).
+    """
+    input_scale = None
+    if first:
+        x, input_scale = dropout(x, key_of(batch.key, "dropout", "input"), keep)
+    c0, h0 = carried_state(batch, layer, x, widths)
+    projection = dense.get(f"{layer}/projection")
+    h, tape = lstm_forward(x, dense[f"{layer}/kernel"], dense[f"{layer}/bias"], projection, c0, h0, workspace)
+    batch.state[f"{layer}/c"], batch.state[f"{layer}/h"] = tape.c[-1].copy(), tape.h[-1].copy()
+    output, output_scale = dropout(h, key_of(batch.key, "dropout", layer), keep)
+    return output, LayerTape(input_scale, output_scale, tape)
+
+
+def layer_backward(layer, dense, tape, dh, gradients):
+    """Return the gradient with respect to the layer's input; add the layer's variables to ``gradients``."""
+    if tape.output_scale is not None:
+        dh = dh * tape.output_scale
+    dx, dkernel, dbias, dprojection, _, _ = lstm_backward(dh, tape.lstm, dense[f"{layer}/kernel"],
+                                                          dense.get(f"{layer}/projection"))
+    gradients[f"{layer}/kernel"], gradients[f"{layer}/bias"] = dkernel, dbias
+    if dprojection is not None:
+        gradients[f"{layer}/projection"] = dprojection
+    return dx if tape.input_scale is None else dx * tape.input_scale
+
+
+def dropout(x, key, keep):
+    """Return (x * scale, scale), scale being 1/keep or 0; (x, None) if everything is kept."""
+    if keep == 1:
+        return x, None
+    scale = dropout_scale(key, x.shape, keep, x.dtype, array_module(x))
+    return x * scale, scale
+
+
+def carried_state(batch, layer, x, widths):
+    """Return the layer's (c, h) that batch.state carries from the window before, zeros if there is none."""
+    xp, state = array_module(x), []
+    for name, width in zip(("c", "h"), widths):
+        shape = (x.shape[1], width)
+        value = batch.state.get(f"{layer}/{name}")
+        if value is not None and value.shape != shape:
+            raise ValueError(f"batch.state[{layer + '/' + name!r}] has shape {value.shape}, expected {shape}: "
+                             "the number of streams must not change from window to window")
+        state.append(xp.zeros(shape, x.dtype) if value is None else value)
+    return state

@@ -1,0 +1,129 @@
+"""The language model of Jozefowicz et al. 2016 (lm1b): embedding, LSTM with projection and dropout, sampled softmax."""
+
+import math
+
+from kernels import RowGradient, aggregate_rows, array_module
+from kernels.lstm import Workspace
+from kernels.random import key_of
+from models.candidates import draw_candidates, log_expected_count
+from models.lm.layers import layer_backward, layer_forward
+from models.lm.tokens import Tokens
+from models.sampled_softmax import sampled_softmax, softmax_losses
+from models.variable import Constant, Uniform, Variable
+
+
+class LanguageModel:
+    """Next-word model: sparse embedding -> ``layers`` LSTMs with projection -> sampled softmax, sparse weight and bias.
+
+    vocabulary: words, sorted by falling frequency (the candidate sampler counts on it).
+    projection: width of h; 0 or None leaves it at ``hidden``.  samples: candidates of a microbatch.
+    keep: probability to keep an element of the first input and of each layer's output while training.
+    clipped: "all", or "lstm" for the authors' choice to clip by the norm of the LSTM's variables only.
+    Source: github.com/snuspl/parallax, examples/lm1b; a batch is (time, streams) int64, see models.protocol.
+    """
+
+    def __init__(self, vocabulary, embedding, hidden, projection, layers, samples, keep, dtype="float32",
+                 clipped="all"):
+        if clipped not in ("all", "lstm"):
+            raise ValueError(f"clipped={clipped!r}: choose 'all' or 'lstm'")
+        if not 0 < keep <= 1:
+            raise ValueError(f"keep={keep}: a probability above 0, at most 1")
+        if not 0 < samples <= vocabulary:
+            raise ValueError(f"samples={samples}: choose 1 to {vocabulary}, the vocabulary")
+        self.vocabulary, self.samples, self.keep, self.dtype = vocabulary, samples, keep, dtype
+        self.hidden, self.width = hidden, projection or hidden
+        self.layers = [f"lstm{n}" for n in range(layers)]
+        self.projected = bool(projection)
+        self.variables = self.declare(embedding, clipped)
+        self.workspaces = {layer: Workspace() for layer in self.layers}
+
+    def declare(self, embedding, clipped):
+        """Return the variables. Limits keep the variance of sums near that of their terms (lm1b: unit scaling)."""
+        everything = dict(dtype=self.dtype, clipped=clipped == "all")
+        lstm = dict(dtype=self.dtype)
+        width = self.width
+        variables = [Variable("embedding", (self.vocabulary, embedding), sparse=True, initial=Uniform(1.0),
+                              **everything)]
+        inputs = embedding
+        for layer in self.layers:
+            variables += [
+                Variable(f"{layer}/kernel", (inputs + width, 4 * self.hidden),
+                         initial=Uniform(math.sqrt(3 / (inputs + width))), **lstm),
+                Variable(f"{layer}/bias", (4 * self.hidden,), decays=False, **lstm),
+            ]
+            if self.projected:
+                variables.append(Variable(f"{layer}/projection", (self.hidden, width),
+                                          initial=Uniform(math.sqrt(3 / self.hidden)), **lstm))
+            inputs = width
+        return variables + [
+            Variable("softmax_weight", (self.vocabulary, width), sparse=True,
+                     initial=Uniform(math.sqrt(3 / width) / 4), **everything),
+            Variable("softmax_bias", (self.vocabulary, 1), sparse=True, initial=Constant(0.0), decays=False,
+                     **everything),
+        ]
+
+    def rows_needed(self, batch):
+        """Return the words read, and the words scored: targets and candidates; padding needs none. Local."""
+        tokens = Tokens(batch, self.vocabulary)
+        xp = array_module(tokens.inputs)
+        scored = xp.empty(0, xp.int64)
+        if len(tokens.targets):
+            scored = xp.unique(xp.concatenate([tokens.targets, xp.asarray(self.candidates(batch).ids)]))
+        return {"embedding": xp.unique(tokens.inputs), "softmax_weight": scored, "softmax_bias": scored}
+
+    def candidates(self, batch):
+        """Return the microbatch's candidates; they depend on its key only."""
+        return draw_candidates(key_of(batch.key, "candidates"), self.samples, self.vocabulary)
+
+    def loss_and_gradients(self, dense, rows, batch):
+        """Return (loss, gradients) of one microbatch and replace batch.state (see models.protocol). Local."""
+        tokens = Tokens(batch, self.vocabulary)
+        x = tokens.embed(rows["embedding"])
+        h, tapes = self.run_layers(dense, x, batch, self.keep)
+        loss, dh, gradients = self.output(h, rows, tokens, batch)
+        for layer in reversed(self.layers):
+            dh = layer_backward(layer, dense, tapes[layer], dh, gradients)
+        gradients["embedding"] = aggregate_rows(tokens.inputs, tokens.counted(dh))
+        return loss, gradients
+
+    def run_layers(self, dense, x, batch, keep):
+        """Return the last layer's (time, streams, width) and a tape per layer; carry the state on in batch.state."""
+        tapes = {}
+        for n, layer in enumerate(self.layers):
+            x, tapes[layer] = layer_forward(layer, dense, x, batch, keep, first=n == 0,
+                                            widths=(self.hidden, self.width), workspace=self.workspaces[layer])
+        return x, tapes
+
+    def output(self, h, rows, tokens, batch):
+        """Return (loss, gradient with respect to h, row gradients of the softmax)."""
+        xp = array_module(h)
+        dh = xp.zeros(h.shape, h.dtype)
+        targets, weight, bias = tokens.targets, rows["softmax_weight"], rows["softmax_bias"]
+        if not len(targets):
+            return 0.0, dh, {"softmax_weight": RowGradient(targets, weight), "softmax_bias": RowGradient(targets, bias)}
+        drawn = self.candidates(batch)
+        candidates = xp.asarray(drawn.ids)
+        needed = xp.unique(xp.concatenate([targets, candidates]))
+        own, sampled = xp.searchsorted(needed, targets), xp.searchsorted(needed, candidates)
+        correction = log_expected_count(needed, drawn.tries, self.vocabulary).astype(h.dtype)
+        corrected = bias[:, 0] - correction
+        place = xp.minimum(xp.searchsorted(candidates, targets), len(candidates) - 1)
+        examples = xp.flatnonzero(candidates[place] == targets)
+        loss, g = sampled_softmax(tokens.counted(h), weight[own], corrected[own], weight[sampled], corrected[sampled],
+                                  (examples, place[examples]), tokens.scale(h.dtype))
+        tokens.put(dh, g.hidden)
+        ids = xp.concatenate([targets, candidates])
+        weights = xp.concatenate([g.target_weights, g.candidate_weights])
+        biases = xp.concatenate([g.target_biases, g.candidate_biases])[:, None]
+        return loss, dh, {"softmax_weight": aggregate_rows(ids, weights), "softmax_bias": aggregate_rows(ids, biases)}
+
+    def evaluate(self, dense, tables, batch):
+        """Return {"loss": sum of cross-entropies in nats, "count": targets} under the full softmax; carry the state.
+
+        tables: name -> each sparse variable whole. Nothing is dropped or sampled. Local.
+        """
+        tokens = Tokens(batch, self.vocabulary)
+        x = tokens.embed(tables["embedding"][array_module(tokens.inputs).unique(tokens.inputs)])
+        h, _ = self.run_layers(dense, x, batch, keep=1.0)
+        losses = softmax_losses(tokens.counted(h), tables["softmax_weight"], tables["softmax_bias"], tokens.targets)
+        return {"loss": float((losses * tokens.weights).sum()), "count": int(len(tokens.targets))}

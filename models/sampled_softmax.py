@@ -1,0 +1,71 @@
+"""Sampled softmax: cross-entropy over the target and a few candidate classes (Jean et al. 2015, section 3).
+
+For hidden state h with target y and candidates S:
+    l_k = h . W_k + b_k - log E[count of k]                 for k in {y} and S without y (accidental hits removed)
+    loss = log sum_k exp(l_k) - l_y
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from kernels.arrays import array_module
+
+
+@dataclass
+class SampledGradients:
+    """Gradients of ``sampled_softmax``, by place of use: hidden (n, d); per target (n, d), (n,); per candidate (s, d), (s,)."""
+
+    hidden: Any
+    target_weights: Any
+    target_biases: Any
+    candidate_weights: Any
+    candidate_biases: Any
+
+
+def sampled_softmax(hidden, target_weights, target_biases, candidate_weights, candidate_biases, hits, scale):
+    """Return (loss, SampledGradients): scaled sum of the examples' losses. Local.
+
+    hidden, target_weights: (n, d), the row of each example's target.  candidate_weights: (s, d).
+    target_biases: (n,), candidate_biases: (s,), less the log of the expected count.
+    hits: (examples, candidates), two index arrays: candidate is the example's own target.
+    scale: (n,), weight of each example's loss.  loss: float, summed in float64.
+    """
+    xp = array_module(hidden)
+    logits = hidden @ candidate_weights.T
+    logits += candidate_biases
+    logits[hits] = -xp.inf
+    own = xp.einsum("nd,nd->n", hidden, target_weights) + target_biases
+    highest = xp.maximum(logits.max(axis=1), own)
+    probability = xp.exp(xp.subtract(logits, highest[:, None], out=logits), out=logits)
+    own -= highest
+    own_exp = xp.exp(own)
+    total = probability.sum(axis=1) + own_exp
+    loss = float(((xp.log(total) - own) * scale).sum(dtype=xp.float64))
+    probability *= (scale / total)[:, None]
+    down = (own_exp / total - 1) * scale
+    dhidden = probability @ candidate_weights
+    dhidden += down[:, None] * target_weights
+    return loss, SampledGradients(dhidden, down[:, None] * hidden, down,
+                                  probability.T @ hidden, probability.sum(axis=0))
+
+
+def softmax_losses(hidden, weight, bias, targets, block: int = 2**21):
+    """Return each example's cross-entropy under the full softmax: (n,) float64. Local.
+
+    hidden: (n, d).  weight: (V, d).  bias: (V, 1).  targets: (n,) classes.
+    The vocabulary is walked in pieces, so that at most about ``block`` logits exist at a time.
+    """
+    xp = array_module(hidden)
+    n = len(targets)
+    highest, total = xp.full(n, -xp.inf, hidden.dtype), xp.zeros(n, xp.float64)
+    rows = max(1, block // max(n, 1))
+    for start in range(0, len(weight), rows):
+        logits = hidden @ weight[start:start + rows].T
+        logits += bias[start:start + rows, 0]
+        higher = xp.maximum(highest, logits.max(axis=1))
+        logits -= higher[:, None]
+        total *= xp.exp((highest - higher).astype(xp.float64))
+        total += xp.exp(logits, out=logits).sum(axis=1, dtype=xp.float64)
+        highest = higher
+    own = xp.einsum("nd,nd->n", hidden, weight[targets]) + bias[targets, 0]
+    return xp.log(total) + highest.astype(xp.float64) - own
