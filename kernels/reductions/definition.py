@@ -2,14 +2,14 @@
 
 from kernels.arrays import array_module
 
-LANES = 16
+LANES = 32
 
 
 def sum_of_squares_per_row(x):
     """Return s[i] = sum over j of x[i, j]**2, in float64, in one fixed order: (k, d) -> (k,).
 
-    Lane l of 16 sums x[i, l]**2, x[i, l + 16]**2, x[i, l + 32]**2, ... from left to right; then the lanes are folded
-    in halves: lane l += lane l + 8, then + 4, then + 2, then + 1. Row i depends on row i alone, so the sums do not
+    Lane l of 32 sums x[i, l]**2, x[i, l + 32]**2, x[i, l + 64]**2, ... from left to right; then the lanes are folded
+    in halves: lane l += lane l + 16, then + 8, + 4, + 2, + 1. Row i depends on row i alone, so the sums do not
     depend on which rows are stored together. A padding zero changes no bit, because no sum of squares is -0.
     """
     xp = array_module(x)

@@ -9,25 +9,34 @@ from typing import Callable
 
 import numpy as np
 
-from kernels.arrays import array_module
-from kernels.update import definition
+from kernels.arrays import array_module, is_numpy
+from kernels.update import definition, fast
+
+ONLY_ROW = np.zeros(1, np.int64)
 
 
 @dataclass(frozen=True)
 class Optimizer:
-    """state: name -> initial value, in the order of the functions' arguments.  options: name -> default."""
+    """One optimizer: what it keeps, what it can be told, and its two implementations.
+
+    state: name -> initial value.  options: name -> default.  Both stand in the order of the functions' arguments.
+    """
 
     state: dict[str, float]
     options: dict[str, float]
     define: Callable
+    fast: Callable
 
 
 OPTIMIZERS = {
-    "sgd": Optimizer({}, {}, definition.sgd),
-    "momentum": Optimizer({"velocity": 0.0}, {"mu": 0.9}, definition.momentum),
-    "adagrad": Optimizer({"accumulator": 1.0}, {"epsilon": 0.0}, definition.adagrad),
+    "sgd": Optimizer({}, {}, definition.sgd, fast.sgd),
+    "momentum": Optimizer({"velocity": 0.0}, {"mu": 0.9}, definition.momentum, fast.momentum),
+    "adagrad": Optimizer({"accumulator": 1.0}, {"epsilon": 0.0}, definition.adagrad, fast.adagrad),
     "adam": Optimizer(
-        {"first": 0.0, "second": 0.0}, {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}, definition.adam
+        {"first": 0.0, "second": 0.0},
+        {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8},
+        definition.adam,
+        fast.adam,
     ),
 }
 
@@ -48,8 +57,13 @@ def update_dense(name, parameter, state, gradient, rate, *, step, scale=1.0, dec
     """
     optimizer, slots = _optimizer(name), _slots(name, parameter, state)
     _check_alike(parameter, gradient, "gradient", parameter.shape)
-    options = _options(name, step, options)
-    optimizer.define(parameter, *slots, gradient, rate, scale=scale, decay=decay, **options)
+    options = _options(name, step, options) | {"scale": scale, "decay": decay}
+    arrays = (parameter, *slots, gradient)
+    if _has_fast(*arrays) and all(a.flags.c_contiguous for a in arrays):
+        *arrays, gradient = (a.reshape(1, -1) for a in arrays)
+        optimizer.fast(*arrays, ONLY_ROW, gradient, rate, **options)
+    else:
+        optimizer.define(parameter, *slots, gradient, rate, **options)
 
 
 def update_rows(name, table, state, ids, rows, rate, *, step, scale=1.0, decay=0.0, **options):
@@ -61,8 +75,15 @@ def update_rows(name, table, state, ids, rows, rate, *, step, scale=1.0, decay=0
     optimizer, slots = _optimizer(name), _slots(name, table, state)
     _check_alike(table, rows, "rows", (len(ids), *table.shape[1:]))
     _check_ids(ids, len(table))
-    options = _options(name, step, options)
-    definition.update_rows(optimizer.define, table, slots, ids, rows, rate, scale=scale, decay=decay, **options)
+    options = _options(name, step, options) | {"scale": scale, "decay": decay}
+    if table.ndim == 2 and _has_fast(table, *slots, rows):
+        optimizer.fast(table, *slots, ids, rows, rate, **options)
+    else:
+        definition.update_rows(optimizer.define, table, slots, ids, rows, rate, **options)
+
+
+def _has_fast(*arrays):
+    return is_numpy(*arrays) and arrays[0].dtype.name in ("float32", "float64")
 
 
 def _optimizer(name):
