@@ -1,4 +1,4 @@
-"""What a source hands over: a text as numbered words, or images with labels. Read-only, whole, the same on every rank."""
+"""What a source hands over: a text as numbered words, or images with labels; the same on every rank, read-only."""
 
 from dataclasses import dataclass, field
 

@@ -25,7 +25,7 @@ class Examples:
         require_positive(microbatches=microbatches, size=size)
         self.inputs, self.targets = np.asarray(inputs), np.asarray(targets)
         if not self.inputs.ndim or not self.targets.ndim or len(self.inputs) != len(self.targets):
-            raise ValueError(f"inputs {self.inputs.shape} and targets {self.targets.shape} differ in number of examples")
+            raise ValueError(f"inputs {self.inputs.shape} and targets {self.targets.shape} differ in length of axis 0")
         self.microbatches, self.size, self.seed, self.shuffle = microbatches, size, seed, shuffle
         self.latest = None, None  # (epoch, its order): one order is kept, the next replaces it
 

@@ -1,4 +1,4 @@
-"""``lm1b:DIR``: the one-billion-word benchmark, tokenised (Chelba et al. 2013), as the paper's language model reads it."""
+"""``lm1b:DIR``: the one-billion-word benchmark, tokenised (Chelba et al. 2013); the data of the paper's lm."""
 
 from itertools import repeat
 from pathlib import Path
@@ -81,12 +81,11 @@ def count_words(files: list[Path], min_count: int) -> tuple[list[str], np.ndarra
     """Return (vocabulary by falling frequency, tokens of all files): list, (n,) int32. Local. Raises DataError."""
     counter = WordCounter()
     provisional = np.concatenate([counter.provisional(read_shard(file)) for file in files])
+    boundary, unknown = counter.index[BOUNDARY], counter.index[UNKNOWN]
     words = counter.words()
     counts = np.bincount(provisional, minlength=len(words))
-    kept = (counts >= min_count) | np.isin(words, (BOUNDARY, UNKNOWN))
-    if UNKNOWN not in counter.index:
-        words, counts, kept = [*words, UNKNOWN], np.append(counts, 0), np.append(kept, True)
-    unknown = words.index(UNKNOWN)
+    kept = counts >= min_count
+    kept[[boundary, unknown]] = True
     counts[unknown] += counts[~kept].sum()
     survivors = np.flatnonzero(kept)
     vocabulary, order = number_by_frequency([words[i] for i in survivors], counts[survivors].tolist())

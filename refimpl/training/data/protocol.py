@@ -8,7 +8,7 @@ from models import Batch
 
 @runtime_checkable
 class Data(Protocol):
-    """Training examples cut into V microbatches a step. A function of (step, index): no state, no ranks, no order of calls.
+    """Training examples cut into V microbatches a step: a function of (step, index), without ranks or order of calls.
 
     microbatches:    V, pieces of the global batch; any rank may ask for any of them.
     steps_per_epoch: steps in which every example is used exactly once; 0 if there are no examples.

@@ -24,7 +24,7 @@ SOURCES = {
 
 
 def load(name: str, **options) -> Corpus | Images:
-    """Return the data called ``name``, e.g. "shakespeare" or "lm1b:DIR" (see SOURCES). Local: each rank loads it itself.
+    """Return the data called ``name``, e.g. "shakespeare" or "lm1b:DIR" (see SOURCES). Local, on each rank.
 
     options: the keyword arguments of the source's loader, e.g. ``load("lm1b:DIR", shards=2)``.
     Raises DataError if there is no such source or option, or if its files are missing or damaged.

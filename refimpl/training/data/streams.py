@@ -58,7 +58,7 @@ class TokenStreams:
         """Return the number of targets in the windows of all V·b streams."""
         require_step(self, step)
         offset, streams = self.offset(step), self.microbatches * self.streams
-        of_longer, of_shorter = (min(max(length - offset, 0), self.window) for length in (self.shorter + 1, self.shorter))
+        of_longer, of_shorter = (min(max(self.shorter + more - offset, 0), self.window) for more in (1, 0))
         return self.longer_streams * of_longer + (streams - self.longer_streams) * of_shorter
 
     def microbatch(self, step: int, index: int) -> Batch | None:
