@@ -1,0 +1,159 @@
+"""What every test run needs: one thread per process, and under mpirun a job that fails as one.
+
+    python -m refimpl.experiments.launch -n 4 -m pytest --with-mpi -m mpi
+
+Under MPI rank 0 reports for all. A test that fails on every rank is an ordinary failure: the ranks go on together, and
+the report shows how the others' tracebacks differ. A test that fails on some ranks leaves the others waiting for them,
+so the job is aborted, after the failing ranks have printed their tracebacks.
+"""
+
+import os
+
+ONE_THREAD = ("OPENBLAS", "OMP", "MKL", "NUMBA")
+os.environ |= {f"{library}_NUM_THREADS": "1" for library in ONE_THREAD}  # read once, when NumPy or Numba is imported
+os.environ["VECLIB_MAXIMUM_THREADS"] = "1"
+
+import sys  # noqa: E402
+import time  # noqa: E402
+
+import hypothesis  # noqa: E402
+import pytest  # noqa: E402
+
+SECONDS_PER_MPI_TEST = 120
+SECONDS_TO_FAIL_TOGETHER = 2.0
+FEW_RANKS = 4  # with more, only tests that need more are run: the others have been
+
+
+def _under_mpi(config) -> bool:
+    return config.getoption("with_mpi", False)
+
+
+def pytest_cmdline_main(config):
+    """Under MPI time out from a thread: a signal handler would wait for the blocked MPI call to return."""
+    if _under_mpi(config):
+        config.option.timeout_method = config.option.timeout_method or "thread"
+        config.option.timeout = config.option.timeout or SECONDS_PER_MPI_TEST
+
+
+@pytest.hookimpl(trylast=True)  # after the terminal reporter that ranks above 0 silence
+def pytest_configure(config):
+    hypothesis.settings.register_profile(
+        "refimpl",
+        deadline=None,  # the first example compiles kernels
+        # ranks must draw the same examples, and a red CI must be red again on the next run
+        derandomize=_under_mpi(config) or "CI" in os.environ,
+        database=None,
+    )
+    hypothesis.settings.load_profile("refimpl")
+    if _under_mpi(config):
+        from mpi4py import MPI
+
+        config.pluginmanager.register(Job(MPI, config), "mpi-job")
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Under MPI leave files without MPI tests alone: importing them all on every rank outlasts the tests."""
+    if _under_mpi(config) and collection_path.suffix == ".py" and "mark.mpi" not in collection_path.read_text("utf-8"):
+        return True
+    return None
+
+
+def pytest_collection_modifyitems(config, items):
+    """Deselect MPI tests that this number of ranks is too small for, or that smaller jobs have run."""
+    if not _under_mpi(config):
+        return
+    from mpi4py import MPI
+
+    size = MPI.COMM_WORLD.size
+    kept, dropped = [], []
+    for item in items:
+        mark = item.get_closest_marker("mpi")
+        needed = mark.kwargs.get("min_size", 1) if mark else 1
+        (kept if needed <= size and (size <= FEW_RANKS or needed > FEW_RANKS) else dropped).append(item)
+    config.hook.pytest_deselected(items=dropped)
+    items[:] = kept
+
+
+@pytest.fixture
+def comm():
+    """All ranks of this job (one, without mpirun), on a communicator of this test's own."""
+    from mpi4py import MPI
+
+    world = MPI.COMM_WORLD.Dup()
+    yield world
+    world.Free()
+
+
+class Job:
+    """The pytest plugin that makes the ranks of an MPI job fail, and end, together."""
+
+    def __init__(self, MPI, config):
+        self.world = MPI.COMM_WORLD
+        self.failing = self.world.Dup()  # a stray message of a failed test cannot reach it
+        self.rank, self.size = self.world.rank, self.world.size
+        if self.rank > 0:
+            config.pluginmanager.unregister(name="terminalreporter")
+            silent = pytest.TerminalReporter(config, open(os.devnull, "w"))
+            config.pluginmanager.register(silent, "terminalreporter")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report):
+        if report.failed and self.size > 1:
+            own = (report.nodeid, report.when, _text(report))
+            if not self._all_ranks_fail():
+                self._abort(f"{report.nodeid} failed ({report.when}) and not on every rank", own[-1])
+            reports = self.failing.allgather(own)
+            if len({(nodeid, when) for nodeid, when, _ in reports}) > 1:
+                self._abort("ranks failed in different tests", f"{report.nodeid} ({report.when})\n{own[-1]}")
+            for rank, (_, _, text) in enumerate(reports):
+                if text != reports[0][-1]:
+                    report.sections.append((f"rank {rank} failed otherwise", text))
+
+    def pytest_collection_finish(self, session):
+        collected = self.world.allgather((session.testsfailed, [item.nodeid for item in session.items]))
+        if any(other != collected[0] for other in collected):
+            counts = [f"rank {r}: {len(ids)} tests, {errors} errors" for r, (errors, ids) in enumerate(collected)]
+            self._abort("ranks collected different tests", "\n".join(counts))
+
+    def pytest_collectreport(self, report):
+        if report.failed and self.rank > 0:
+            self._print(f"cannot collect {report.nodeid}", report.longreprtext)
+
+    def pytest_internalerror(self, excrepr):
+        self._abort("internal error", str(excrepr))
+
+    def pytest_keyboard_interrupt(self, excinfo):
+        self._abort("interrupted", str(excinfo))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session, exitstatus):
+        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self.size > FEW_RANKS:
+            session.exitstatus = pytest.ExitCode.OK  # no test needs so many ranks
+
+    def pytest_unconfigure(self):
+        self.world.Barrier()  # some launchers end the job at the first rank's non-zero exit: rank 0 reports first
+
+    def _all_ranks_fail(self) -> bool:
+        """Return whether every rank comes here within SECONDS_TO_FAIL_TOGETHER."""
+        together = self.failing.Ibarrier()
+        end = time.monotonic() + SECONDS_TO_FAIL_TOGETHER
+        while not together.Test():
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.01)
+        return True
+
+    def _print(self, what: str, details: str) -> None:
+        print(f"\n===== rank {self.rank} of {self.size}: {what}\n{details}\n", file=sys.stderr, flush=True)
+
+    def _abort(self, what: str, details: str) -> None:
+        if self.size == 1:
+            return  # nobody waits: pytest reports as always
+        self._print(f"{what}; the job is aborted", details)
+        time.sleep(0.5)  # for the launcher to pass on every rank's words
+        self.world.Abort(1)
+
+
+def _text(report) -> str:
+    """The traceback and what the test printed."""
+    return "\n".join([report.longreprtext, *(f"--- {title} ---\n{text}" for title, text in report.sections)])
