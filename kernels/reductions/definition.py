@@ -2,29 +2,34 @@
 
 from kernels.arrays import array_module
 
-LANES = 32
+MOST_LANES = 256
+
+
+def lanes_of(width) -> int:
+    """Return in how many interleaved partial sums a row is summed: a power of two, at least ``width`` up to 256."""
+    return min(MOST_LANES, 1 << max(width - 1, 0).bit_length())
 
 
 def sum_of_squares_per_row(x):
     """Return s[i] = sum over j of x[i, j]**2, in float64, in one fixed order: (k, d) -> (k,).
 
-    Lane l of 32 sums x[i, l]**2, x[i, l + 32]**2, x[i, l + 64]**2, ... from left to right; then the lanes are folded
-    in halves: lane l += lane l + 16, then + 8, + 4, + 2, + 1. Row i depends on row i alone, so the sums do not
-    depend on which rows are stored together. A padding zero changes no bit, because no sum of squares is -0.
+    With L = lanes_of(d): lane l sums x[i, l]**2, x[i, l + L]**2, x[i, l + 2L]**2, ... from left to right; then the
+    lanes are folded in halves: lane l += lane l + L/2, then + L/4, ..., then + 1. Row i depends on row i alone, so
+    the sums do not depend on which rows are stored together. Padding adds +0 to sums that are never -0: no bit changes.
     """
     xp = array_module(x)
     count, width = x.shape
-    blocks = -(-width // LANES)
-    padded = xp.zeros((count, blocks * LANES), dtype=xp.float64)
+    lanes = lanes_of(width)
+    padded = xp.zeros((count, -(-width // lanes) * lanes), dtype=xp.float64)
     padded[:, :width] = x
-    lanes = xp.zeros((count, LANES), dtype=xp.float64)
-    for block in range(blocks):
-        part = padded[:, block * LANES : (block + 1) * LANES]
-        lanes = lanes + part * part
-    while lanes.shape[1] > 1:
-        half = lanes.shape[1] // 2
-        lanes = lanes[:, :half] + lanes[:, half:]
-    return lanes[:, 0]
+    total = xp.zeros((count, lanes), dtype=xp.float64)
+    for start in range(0, width, lanes):
+        part = padded[:, start : start + lanes]
+        total = total + part * part
+    while total.shape[1] > 1:
+        half = total.shape[1] // 2
+        total = total[:, :half] + total[:, half:]
+    return total[:, 0]
 
 
 def all_finite(x) -> bool:

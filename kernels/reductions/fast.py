@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from kernels.reductions.definition import LANES
+from kernels.reductions.definition import lanes_of
 
 BLOCK = 4096  # elements between two looks at the verdict of all_finite: long enough for the loop to run in vectors
 
@@ -11,7 +11,7 @@ BLOCK = 4096  # elements between two looks at the verdict of all_finite: long en
 def sum_of_squares_per_row(x):
     """See ``definition.sum_of_squares_per_row``."""
     sums = np.empty(len(x), np.float64)
-    _sum_of_squares(x, sums)
+    _sum_of_squares(x, np.empty(lanes_of(x.shape[1]), np.float64), sums)
     return sums
 
 
@@ -21,29 +21,21 @@ def all_finite(x) -> bool:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _sum_of_squares(x, sums):
-    width = x.shape[1]
-    whole = width - width % LANES
-    used = LANES
-    while used // 2 >= width and used > 1:
-        used //= 2  # the other lanes would stay 0 in narrow rows
-    lanes = np.empty(LANES, np.float64)
+def _sum_of_squares(x, lanes, sums):
     for i in range(len(x)):
-        row = x[i]
-        lanes[:used] = 0.0
-        for start in range(0, whole, LANES):
-            for lane in range(LANES):
-                element = np.float64(row[start + lane])
+        lanes[:] = 0.0
+        for start in range(0, x.shape[1], len(lanes)):
+            part = x[i, start : start + len(lanes)]
+            for lane in range(len(part)):
+                element = np.float64(part[lane])
                 lanes[lane] += element * element
-        for j in range(whole, width):
-            element = np.float64(row[j])
-            lanes[j - whole] += element * element
-        half = used // 2
-        while half:
+        lower = lanes
+        while len(lower) > 1:
+            half = len(lower) // 2
+            lower, upper = lower[:half], lower[half:]
             for lane in range(half):
-                lanes[lane] += lanes[lane + half]
-            half //= 2
-        sums[i] = lanes[0]
+                lower[lane] += upper[lane]
+        sums[i] = lower[0]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
