@@ -5,54 +5,95 @@ them and the product that reads them (Chellapilla, Puri, Simard 2006).
 """
 
 import numpy as np
+from numba import njit
 
-from kernels.conv.definition import pad, taps
 from kernels.conv.shapes import output_shape
 
 BLOCK_BYTES = 2**19
 
 
-def blocks(n, image_bytes):
-    """Yield slices of the batch whose patches fit in ``BLOCK_BYTES``, at least one image each. Local."""
-    step = max(1, BLOCK_BYTES // max(image_bytes, 1))
-    return (slice(start, min(start + step, n)) for start in range(0, n, step))
-
-
-def gather(padded, kernel, stride, height, width):
-    """Return the patches of padded images: (n height width, k k inputs); a view where the kernel is 1x1. Local."""
-    n, inputs = padded.shape[0], padded.shape[3]
-    if kernel == 1:
-        return padded[:, : stride * height : stride, : stride * width : stride].reshape(-1, inputs)
-    patches = np.empty((n, height, width, kernel, kernel, inputs), padded.dtype)
-    for a, b, seen in taps(padded, kernel, stride, height, width):
-        patches[:, :, :, a, b] = seen
-    return patches.reshape(-1, kernel * kernel * inputs)
-
-
 def convolve(x, weight, stride, padding):
     """See ``definition.convolve``."""
     y = np.empty(output_shape(x, weight, stride, padding), x.dtype)
-    _, height, width, outputs = y.shape
-    kernel, matrix = weight.shape[0], weight.reshape(-1, outputs)
-    for block in blocks(len(x), height * width * matrix.shape[0] * x.itemsize):
-        seen = gather(pad(x[block], padding), kernel, stride, height, width)
-        np.matmul(seen, matrix, out=y[block].reshape(-1, outputs))
+    matrix = weight.reshape(-1, weight.shape[3])
+    patches = patches_of_a_block(x, y.shape, weight.shape[0])
+    for block in blocks(len(x), len(patches)):
+        rows = y[block].reshape(-1, weight.shape[3])
+        np.matmul(gathered(x[block], patches, stride, padding), matrix, out=rows)
     return y
 
 
 def convolve_backward(grad, x, weight, stride, padding, input_gradient=True):
     """See ``definition.convolve_backward``."""
-    _, height, width, outputs = grad.shape
-    kernel, matrix = weight.shape[0], weight.reshape(-1, outputs)
+    matrix = weight.reshape(-1, weight.shape[3])
     grad_matrix = np.zeros_like(matrix)
-    grad_x = np.empty_like(x) if input_gradient else None
-    for block in blocks(len(x), height * width * matrix.shape[0] * x.itemsize):
-        padded, grad_rows = pad(x[block], padding), grad[block].reshape(-1, outputs)
-        grad_matrix += gather(padded, kernel, stride, height, width).T @ grad_rows
+    grad_x = np.zeros_like(x) if input_gradient else None
+    patches = patches_of_a_block(x, grad.shape, weight.shape[0])
+    for block in blocks(len(x), len(patches)):
+        grad_rows = grad[block].reshape(-1, weight.shape[3])
+        seen = gathered(x[block], patches, stride, padding)
+        grad_matrix += seen.T @ grad_rows
         if input_gradient:
-            grad_seen = (grad_rows @ matrix.T).reshape(-1, height, width, kernel, kernel, x.shape[3])
-            padded[:] = 0
-            for a, b, seen in taps(padded, kernel, stride, height, width):
-                seen += grad_seen[:, :, :, a, b]
-            grad_x[block] = padded[:, padding : padding + x.shape[1], padding : padding + x.shape[2]]
+            np.matmul(grad_rows, matrix.T, out=seen)
+            scatter_add(patches[: len(x[block])], stride, padding, grad_x[block])
     return grad_x, grad_matrix.reshape(weight.shape)
+
+
+def patches_of_a_block(x, shape, kernel):
+    """Return space for the patches of as many images as fit in ``BLOCK_BYTES``, at least one: a function of shapes."""
+    image = (*shape[1:3], kernel, kernel, x.shape[3])
+    images = max(1, min(len(x), BLOCK_BYTES // max(int(np.prod(image)) * x.itemsize, 1)))
+    return np.empty((images, *image), x.dtype)
+
+
+def blocks(n, step):
+    """Return slices of at most ``step`` images that cover the batch."""
+    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
+
+
+def gathered(x, patches, stride, padding):
+    """Write the patches of ``x`` and return them as a matrix: (places, k k inputs)."""
+    gather(x, stride, padding, patches)
+    return patches[: len(x)].reshape(-1, patches[0, 0, 0].size)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def gather(x, stride, padding, patches):
+    """Write what the kernel sees at every place: x (n, h, w, c) -> patches (n, h', w', k, k, c), zeros beyond."""
+    n, height, width, c = x.shape
+    _, places_down, places_along, kernel, _, _ = patches.shape
+    images = x.reshape(n, height, width * c)
+    seen = patches.reshape(len(patches), places_down, places_along, kernel, kernel * c)
+    for image in range(n):
+        for i in range(places_down):
+            for j in range(places_along):
+                left = (j * stride - padding) * c
+                start, stop = max(0, -left), max(0, min(kernel * c, width * c - left))
+                for a in range(kernel):
+                    row, target = i * stride + a - padding, seen[image, i, j, a]
+                    if row < 0 or row >= height or start >= stop:
+                        target[:] = 0
+                        continue
+                    target[:start] = 0
+                    target[start:stop] = images[image, row, left + start : left + stop]
+                    target[stop:] = 0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def scatter_add(patches, stride, padding, x):
+    """Add every patch to where ``gather`` read it, in order of places: the transpose of ``gather``."""
+    n, height, width, c = x.shape
+    _, places_down, places_along, kernel, _, _ = patches.shape
+    images = x.reshape(n, height, width * c)
+    seen = patches.reshape(n, places_down, places_along, kernel, kernel * c)
+    for image in range(n):
+        for i in range(places_down):
+            for j in range(places_along):
+                left = (j * stride - padding) * c
+                start, stop = max(0, -left), max(0, min(kernel * c, width * c - left))
+                for a in range(kernel):
+                    row = i * stride + a - padding
+                    if 0 <= row < height and start < stop:
+                        source, target = seen[image, i, j, a, start:stop], images[image, row, left + start : left + stop]
+                        for k in range(stop - start):
+                            target[k] += source[k]

@@ -1,0 +1,145 @@
+"""Convolution: the definition against its formula, the fast paths against the definition with zero tolerance."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from kernels.conv import convolve, convolve_backward, definition, fast, patches, winograd
+
+CASES = [  # n, height, width, inputs, outputs, kernel, stride, padding
+    (2, 4, 4, 16, 16, 3, 1, 1),
+    (3, 7, 5, 17, 19, 3, 1, 1),
+    (1, 1, 1, 16, 18, 3, 1, 1),
+    (2, 2, 9, 20, 16, 3, 1, 1),
+    (0, 5, 5, 16, 16, 3, 1, 1),
+    (2, 6, 5, 3, 4, 3, 1, 1),
+    (3, 7, 5, 3, 4, 3, 2, 1),
+    (1, 1, 2, 1, 1, 3, 2, 1),
+    (0, 5, 5, 3, 4, 3, 2, 1),
+    (2, 8, 5, 3, 4, 1, 2, 0),
+    (2, 3, 5, 4, 3, 1, 1, 0),
+    (2, 5, 6, 3, 4, 3, 1, 0),
+    (2, 2, 3, 3, 4, 3, 1, 2),
+    (2, 1, 1, 2, 3, 3, 1, 4),
+    (2, 5, 7, 3, 4, 5, 3, 2),
+]
+
+
+def integers(shape, dtype, seed):
+    """Small integers: every sum of products, and every quarter that Winograd's transforms make, is exact."""
+    return np.random.default_rng(seed).integers(-4, 5, shape).astype(dtype)
+
+
+def case_arrays(case, dtype):
+    n, height, width, inputs, outputs, kernel, stride, padding = case
+    x, weight = integers((n, height, width, inputs), dtype, 1), integers((kernel, kernel, inputs, outputs), dtype, 2)
+    y = definition.convolve(x, weight, stride, padding)
+    return x, weight, integers(y.shape, dtype, 3), y, stride, padding
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_fast_paths_equal_the_definition_where_sums_are_exact(case, dtype):
+    x, weight, grad, y, stride, padding = case_arrays(case, dtype)
+    expected = definition.convolve_backward(grad, x, weight, stride, padding)
+    for path in (fast, patches):
+        assert np.array_equal(path.convolve(x, weight, stride, padding), y)
+        result = path.convolve_backward(grad, x, weight, stride, padding)
+        assert all(np.array_equal(a, b) and a.dtype == b.dtype == dtype for a, b in zip(result, expected, strict=True))
+
+
+@pytest.mark.parametrize("case", [CASES[1], CASES[6]], ids=str)
+def test_blocks_do_not_change_an_exact_result(case, monkeypatch):
+    x, weight, grad, y, stride, padding = case_arrays(case, "float32")
+    expected = definition.convolve_backward(grad, x, weight, stride, padding)
+    monkeypatch.setattr(winograd, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(patches, "BLOCK_BYTES", 1)
+    assert np.array_equal(convolve(x, weight, stride, padding), y)
+    result = convolve_backward(grad, x, weight, stride, padding)
+    assert all(np.array_equal(a, b) for a, b in zip(result, expected, strict=True))
+
+
+@pytest.mark.parametrize("case", [(2, 3, 4, 2, 3, 3, 2, 1), (1, 4, 3, 2, 2, 3, 1, 1), (1, 3, 3, 2, 2, 1, 2, 0)], ids=str)
+def test_definition_is_its_formula(case):
+    x, weight, _, y, stride, padding = case_arrays(case, "float64")
+    n, height, width, outputs = y.shape
+    padded = np.pad(x, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
+    for image, i, j, o in itertools.product(range(n), range(height), range(width), range(outputs)):
+        total = 0.0
+        for a, b, c in np.ndindex(weight.shape[:3]):
+            total += padded[image, stride * i + a, stride * j + b, c] * weight[a, b, c, o]
+        assert y[image, i, j, o] == total
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_gradients_are_the_transposes_of_the_convolution(case):
+    """conv is linear in x and in weight, so <grad, conv(x, w)> = <x', x> = <w', w>, for other x and w as well."""
+    x, weight, grad, y, stride, padding = case_arrays(case, "float64")
+    grad_x, grad_weight = definition.convolve_backward(grad, x, weight, stride, padding)
+    other_x, other_weight = integers(x.shape, "float64", 4), integers(weight.shape, "float64", 5)
+    assert np.vdot(grad, definition.convolve(other_x, weight, stride, padding)) == np.vdot(grad_x, other_x)
+    assert np.vdot(grad, definition.convolve(x, other_weight, stride, padding)) == np.vdot(grad_weight, other_weight)
+
+
+def test_the_first_layer_can_leave_its_input_gradient_out():
+    for case in (CASES[1], CASES[6]):
+        x, weight, grad, _, stride, padding = case_arrays(case, "float32")
+        grad_x, grad_weight = convolve_backward(grad, x, weight, stride, padding, input_gradient=False)
+        assert grad_x is None
+        assert np.array_equal(grad_weight, convolve_backward(grad, x, weight, stride, padding)[1])
+        assert definition.convolve_backward(grad, x, weight, stride, padding, False)[0] is None
+
+
+@pytest.mark.parametrize("channels, stride", [(16, 1), (5, 2)])
+def test_bits_depend_on_values_alone_not_on_addresses_or_strides(channels, stride):
+    rng = np.random.default_rng(0)
+    x, weight = (rng.standard_normal(s).astype(np.float32) for s in ((3, 9, 7, channels), (3, 3, channels, channels)))
+    grad = rng.standard_normal(convolve(x, weight, stride).shape).astype(np.float32)
+    expected = [convolve(x, weight, stride), *convolve_backward(grad, x, weight, stride)]
+    for moved in (displaced, transposed):
+        x2, weight2, grad2 = (moved(a) for a in (x, weight, grad))
+        result = [convolve(x2, weight2, stride), *convolve_backward(grad2, x2, weight2, stride)]
+        assert all(np.array_equal(a, b) for a, b in zip(result, expected, strict=True))
+
+
+def displaced(a):
+    """Return a copy of ``a`` that starts 4 bytes off any larger alignment."""
+    space = np.empty(a.size + 33, a.dtype)
+    offset = next(i for i in range(33) if (space[i:].ctypes.data // a.itemsize) % 16 == 1)
+    space[offset : offset + a.size] = a.ravel()
+    return space[offset : offset + a.size].reshape(a.shape)
+
+
+def transposed(a):
+    """Return the values of ``a`` with the memory order of its axes reversed."""
+    return np.asfortranarray(a)
+
+
+def test_default_padding_keeps_the_size_at_stride_1():
+    x = np.ones((1, 5, 4, 2), np.float32)
+    for kernel in (1, 3, 5):
+        assert convolve(x, np.ones((kernel, kernel, 2, 3), np.float32)).shape == (1, 5, 4, 3)
+
+
+X, W = np.zeros((2, 5, 5, 3), np.float32), np.zeros((3, 3, 3, 4), np.float32)
+
+
+@pytest.mark.parametrize("arguments, message", [
+    ((X[0], W), "takes images"),
+    ((X, W[:2]), "not square"),
+    ((X[..., :2], W), "images have 2 channels, the kernel takes 3"),
+    ((X, W.astype(np.float64)), "float32', 'float64"),
+    ((X.astype(np.int32), W.astype(np.int32)), "one float dtype"),
+    ((X, W, 0), "stride 0"),
+    ((X, W, 1, -1), "padding -1"),
+    ((X[:, :2], W, 1, 0), "smaller than the kernel"),
+])
+def test_refuses_what_does_not_fit(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        convolve(*arguments)
+
+
+def test_refuses_a_gradient_of_another_shape():
+    with pytest.raises(ValueError, match=r"gradient has shape \(2, 4, 5, 4\), the convolution's result has \(2, 5, 5, 4\)"):
+        convolve_backward(np.zeros((2, 4, 5, 4), np.float32), X, W)

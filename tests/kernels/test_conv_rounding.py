@@ -1,0 +1,112 @@
+"""Rounding of the fast convolutions on random data, held to bounds that are derived, not guessed.
+
+gamma(k) = k u / (1 - k u) bounds the relative error of a term that went through k roundings (Higham 2002, lemma 3.1).
+Where every term of a sum went through at most k, the sum is off by at most gamma(k) times the sum of the terms' sizes.
+
+Matrix products of patches: an element sums K products in any order: k = K (1 product, K - 1 additions).
+Winograd: with T = |A|^T [sum (|G||g||G|^T) * (|B|^T |d| |B|)] |A| as the sum of sizes, the roundings on a term's way are
+2 (B^T d B: one addition a pass), 4 (G g G^T: two additions a pass, its products are exact), 1 + inputs - 1 (products
+and their sum), 4 (A^T m A: two additions a pass): inputs + 10. The weight's gradient likewise: 2 + 2 + 1 + (tiles + blocks)
++ 4 with the transposed maps. Multiplying by fused multiply-add only leaves roundings out.
+"""
+
+import numpy as np
+import pytest
+
+from kernels.conv import definition, patches, winograd
+
+B = np.array([[1, 0, 0, 0], [0, 1, -1, 1], [-1, 1, 1, 0], [0, 0, 0, -1]], dtype=np.float64)
+A = np.array([[1, 0], [1, 1], [1, -1], [0, -1]], dtype=np.float64)
+SHAPE = (3, 9, 6, 17)  # n, height, width, inputs
+OUTPUTS = 19
+
+
+def gamma(k, dtype):
+    u = np.finfo(dtype).eps / 2
+    return k * u / (1 - k * u)
+
+
+def excess(result, exact, sizes, k):
+    """Return the largest error / bound; the exact result is computed in float64 and has an error of its own."""
+    bound = gamma(k, result.dtype) * sizes + gamma(2 * k + 20, np.float64) * sizes
+    return np.max(np.abs(result - exact) / bound)
+
+
+def arrays():
+    rng = np.random.default_rng(7)
+    shapes = SHAPE, (3, 3, SHAPE[3], OUTPUTS), (*SHAPE[:3], OUTPUTS)
+    return [rng.standard_normal(s).astype(np.float32) for s in shapes]
+
+
+def tiles_of(x, size):
+    """Return the size x size tiles of the padded images, 2 apart: (tiles, size, size, c)."""
+    n, height, width, c = x.shape
+    down, along, margin = (height + 1) // 2, (width + 1) // 2, (size - 2) // 2
+    padded = np.pad(x, ((0, 0), (margin, margin + 1), (margin, margin + 1), (0, 0)))
+    tiles = [padded[:, 2 * i : 2 * i + size, 2 * j : 2 * j + size] for i in range(down) for j in range(along)]
+    return np.stack(tiles, axis=1).reshape(-1, size, size, c)
+
+
+def sizes_forward(x, weight):
+    """Return |A|^T [sum over inputs of (|G||g||G|^T) * (|B|^T |d| |B|)] |A| for every element of the convolution."""
+    n, height, width, _ = x.shape
+    down, along = (height + 1) // 2, (width + 1) // 2
+    d = np.einsum("ai,taxc,xj->tijc", np.abs(B), tiles_of(np.abs(x), 4), np.abs(B), optimize=True)
+    g = np.einsum("ia,abco,jb->ijco", np.abs(winograd.G), np.abs(weight), np.abs(winograd.G), optimize=True)
+    m = np.einsum("tijc,ijco->tijo", d, g, optimize=True)
+    y = np.einsum("ia,tijo,jb->tabo", np.abs(A), m, np.abs(A), optimize=True).reshape(n, down, along, 2, 2, -1)
+    return y.swapaxes(2, 3).reshape(n, 2 * down, 2 * along, -1)[:, :height, :width]
+
+
+def sizes_weight(grad, x):
+    """Return |G|^T [sum over tiles of (|B|^T |d| |B|)^T (|A| |e| |A|^T)] |G|, the kernel's shape."""
+    d = np.einsum("ai,taxc,xj->tijc", np.abs(B), tiles_of(np.abs(x), 4), np.abs(B), optimize=True)
+    e = np.einsum("ia,tabo,jb->tijo", np.abs(A), tiles_of(np.abs(grad), 2), np.abs(A), optimize=True)
+    return np.einsum("ia,tijc,tijo,jb->abco", np.abs(winograd.G), d, e, np.abs(winograd.G), optimize=True)
+
+
+def float64(*values):
+    return [a.astype(np.float64) for a in values]
+
+
+def test_winograd_forward_within_its_bound():
+    x, weight, _ = arrays()
+    exact = definition.convolve(*float64(x, weight), 1, 1)
+    assert excess(winograd.convolve(x, weight), exact, sizes_forward(*float64(x, weight)), SHAPE[3] + 10) <= 1
+
+
+@pytest.mark.parametrize("block_bytes", [winograd.BLOCK_BYTES, 1])
+def test_winograd_weight_gradient_within_its_bound(block_bytes, monkeypatch):
+    monkeypatch.setattr(winograd, "BLOCK_BYTES", block_bytes)
+    x, weight, grad = arrays()
+    exact = definition.convolve_backward(*float64(grad, x, weight), 1, 1)[1]
+    tiling = winograd.Tiling(x.shape, OUTPUTS, x.dtype)
+    k = 9 + tiling.tile_rows * tiling.tiles_per_row + len(list(tiling.blocks()))
+    assert excess(winograd.weight_gradient(grad, x), exact, sizes_weight(*float64(grad, x)), k) <= 1
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_patches_within_their_bounds(stride):
+    x, weight, grad = arrays()
+    grad = np.ascontiguousarray(grad[:, ::stride, ::stride])
+    x64, weight64, grad64 = float64(x, weight, grad)
+    exact = definition.convolve(x64, weight64, stride, 1)
+    sizes = definition.convolve(np.abs(x64), np.abs(weight64), stride, 1)
+    assert excess(patches.convolve(x, weight, stride, 1), exact, sizes, 9 * SHAPE[3]) <= 1
+    exact = definition.convolve_backward(grad64, x64, weight64, stride, 1)
+    sizes = definition.convolve_backward(np.abs(grad64), np.abs(x64), np.abs(weight64), stride, 1)
+    result = patches.convolve_backward(grad, x, weight, stride, 1)
+    assert excess(result[0], exact[0], sizes[0], OUTPUTS + 9) <= 1
+    assert excess(result[1], exact[1], sizes[1], int(np.prod(grad.shape[:3])) + SHAPE[0]) <= 1
+
+
+def test_the_bounds_see_a_wrong_transform(monkeypatch):
+    x, weight, grad = arrays()
+    exact = definition.convolve(*float64(x, weight), 1, 1)
+    sizes = sizes_forward(*float64(x, weight))
+    exact_weight, sizes_of_weight = definition.convolve_backward(*float64(grad, x, weight), 1, 1)[1], sizes_weight(*float64(grad, x))
+    wrong = winograd.G.copy()
+    wrong[1, 1] *= 1 + 1e-3
+    monkeypatch.setattr(winograd, "G", wrong)
+    assert excess(winograd.convolve(x, weight), exact, sizes, SHAPE[3] + 10) > 1
+    assert excess(winograd.weight_gradient(grad, x), exact_weight, sizes_of_weight, 60) > 1
