@@ -27,6 +27,11 @@ class Layout:
             raise ValueError(f"dense variables of different dtypes cannot share an arena: {first}; use one dtype")
         return cls(tuple(v.name for v in variables), tuple(v.shape for v in variables), dtypes.pop() if dtypes else "float32")
 
+    def with_marks(self) -> "Layout":
+        """Return this layout followed by one mark a row of each array: who touched it (see ``RowsAsDense``)."""
+        marks = tuple((shape[0],) for shape in self.shapes)
+        return Layout(self.names + tuple(f"{n} touched" for n in self.names), self.shapes + marks, self.dtype)
+
     @property
     def offsets(self) -> list[int]:
         """Element offset of each array, and the total last."""

@@ -41,8 +41,14 @@ class Summed:
 
 
 class Road(Protocol):
-    """What the trainer asks of each road. ``holdings``: name -> Holding, for what this rank holds."""
+    """What the trainer asks of each road.
 
+    phase: what its exchange is called in metrics and traces.  variables: all that travel here.
+    holdings: name -> Holding, for what this rank holds.
+    """
+
+    phase: str
+    variables: list[Variable]
     holdings: dict[str, Holding]
 
     def pull(self, needs: dict[str, Any], phase: str = "pull"):

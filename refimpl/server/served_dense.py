@@ -18,6 +18,8 @@ class ServedDense:
     The arena is ordered by owner, so that what a rank and an owner exchange is one piece of it.
     """
 
+    phase = "push"
+
     def __init__(self, variables: list[Variable], owners: dict[str, int], wire: Wire, leaves: int, seed: int, xp=np):
         self.wire, self.xp = wire, xp
         self.variables = sorted(variables, key=lambda v: owners[v.name])  # stable: else in the model's order

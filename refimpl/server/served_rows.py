@@ -21,11 +21,13 @@ class ServedRows:
     partitionings: name -> Partitioning, the same on every rank.  leaves: V, the number of microbatches.
     """
 
+    phase = "push"
+
     def __init__(self, variables, partitionings: dict[str, Partitioning], wire: Wire, leaves: int, seed: int, xp=np):
         self.wire, self.partitionings = wire, partitionings
-        self.variables = {v.name: v for v in variables}
+        self.variables = list(variables)
         self.nodes = [cover(leaves_of(r, wire.size, leaves)) for r in range(wire.size)]
-        self.gradients = RowTree(self.variables)
+        self.gradients = RowTree([v.name for v in variables])
         self.pulled: dict[str, tuple] = {}
         self.holdings = {v.name: Holding(v, self._initial(v, seed, xp)) for v in variables}
         self.others = [r for r in range(wire.size) if r != wire.rank]
@@ -40,7 +42,7 @@ class ServedRows:
         return {}
 
     def pull(self, needs, phase="pull"):
-        routes = {name: self.partitionings[name].route(needs[name]) for name in self.variables}
+        routes = {name: self.partitionings[name].route(needs[name]) for name in self.holdings}
         asked = self.wire.swap(np.stack([route.counts for route in routes.values()], axis=1), phase)
         sends, receives, requests = [], [], {}
         for j, (name, route) in enumerate(routes.items()):
@@ -122,7 +124,7 @@ class ServedRows:
         return arrived
 
     def collect(self, name, slot, everyone, phase):
-        parts, variable = self.partitionings[name], self.variables[name]
+        parts, variable = self.partitionings[name], self.holdings[name].variable
         mine = self.holdings[name].array(slot)
         takers = range(self.wire.size) if everyone else [0]
         sends = [(r, mine, {name: mine.size}) for r in takers if r != self.wire.rank]

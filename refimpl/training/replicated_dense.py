@@ -13,9 +13,11 @@ from refimpl.server.road import Holding, Summed
 class ReplicatedDense:
     """The road of dense variables by allreduce. Collective to use."""
 
+    phase = "allreduce"
+
     def __init__(self, variables: list[Variable], schedule: Schedule, wire: Wire, seed: int, xp=np):
         layout = Layout.of(variables)
-        self.wire = wire
+        self.wire, self.variables = wire, list(variables)
         self.values = Arena(layout, xp).fill({v.name: v.initial_value(seed) for v in variables})
         self.holdings = {v.name: Holding(v, self.values[v.name]) for v in variables}
         self.gradients = DenseTree(layout, xp)

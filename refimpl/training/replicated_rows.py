@@ -17,8 +17,10 @@ from refimpl.server.road import Holding, Summed
 class ReplicatedRows:
     """The road of sparse variables by allgather: 2 α w (N - 1) bytes in and out of each rank. Collective to use."""
 
+    phase = "allgather"
+
     def __init__(self, variables: list[Variable], wire: Wire, leaves: int, seed: int, xp=np):
-        self.wire = wire
+        self.wire, self.variables = wire, list(variables)
         self.holdings = {v.name: Holding(v, xp.asarray(v.initial_value(seed))) for v in variables}
         self.gradients = RowTree(self.holdings)
         self.nodes = [cover(leaves_of(r, wire.size, leaves)) for r in range(wire.size)]
@@ -86,12 +88,11 @@ class RowsAsDense(ReplicatedRows):
     other road (DESIGN, I3; a decay of untouched rows would be another optimizer).
     """
 
+    phase = "allreduce"
+
     def __init__(self, variables, schedule: Schedule, wire: Wire, leaves: int, seed: int, xp=np):
         super().__init__(variables, wire, leaves, seed, xp)
-        whole = Layout.of(variables)
-        self.layout = Layout(
-            whole.names + tuple(f"{n} touched" for n in whole.names),
-            whole.shapes + tuple((shape[0],) for shape in whole.shapes), whole.dtype)
+        self.layout = Layout.of(variables).with_marks()
         inputs = max(1, len(self.nodes[wire.rank]))
         self.arenas = [Arena(self.layout, xp) for _ in range(inputs)]
         like = self.arenas[0].flat

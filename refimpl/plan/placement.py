@@ -1,0 +1,90 @@
+"""From an architecture to a placement for each variable: plain data that can be printed, compared and saved."""
+
+from dataclasses import asdict, dataclass
+
+from refimpl.server.partition import Partitioning
+
+ARCHITECTURES = {
+    "allreduce": ("allreduce", "allgather"),
+    "ps": ("server", "server"),
+    "hybrid": ("allreduce", "server"),
+}
+"""Architecture -> (way of dense variables, way of sparse variables)."""
+
+PLAN_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Placement:
+    """How one variable travels.
+
+    way: "allreduce" (dense: the schedule's), "allgather" (sparse: rows to all), "as-dense" (sparse: whole, by
+    allreduce) or "server".  owners: the rank of each partition on the server (a dense variable is one partition).
+    """
+
+    variable: str
+    sparse: bool
+    way: str
+    owners: tuple[int, ...] = ()
+    scheme: str = "contiguous"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A placement for every variable. Every rank derives the same plan, and checks that it did."""
+
+    architecture: str
+    ranks: int
+    microbatches: int
+    allreduce: str
+    placements: tuple[Placement, ...]
+
+    def names(self, way: str, sparse: bool) -> list[str]:
+        """Return the variables of one kind that go one way, in the model's order."""
+        return [p.variable for p in self.placements if p.way == way and p.sparse == sparse]
+
+    def partitioning(self, variable) -> Partitioning:
+        """Return the partitions of a sparse variable on the server."""
+        placement = next(p for p in self.placements if p.variable == variable.name)
+        return Partitioning(variable.shape[0], placement.owners, self.ranks, placement.scheme)
+
+    def to_json(self) -> dict:
+        """Return plain data for plan.json."""
+        return {"format": PLAN_FORMAT, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, data: dict) -> "Plan":
+        """Read what ``to_json`` wrote. Raises ValueError for another format version."""
+        data = dict(data)
+        version = data.pop("format", None)
+        if version != PLAN_FORMAT:
+            raise ValueError(f"plan of format {version}: this version reads format {PLAN_FORMAT}; make the plan again")
+        placements = tuple(Placement(**{**p, "owners": tuple(p["owners"])}) for p in data.pop("placements"))
+        return cls(placements=placements, **data)
+
+
+def make_plan(variables, architecture: str, ranks: int, microbatches: int, *, allreduce: str = "auto",
+              partitions: int | None = None, scheme: str = "contiguous", sparse_as_dense: bool = False) -> Plan:
+    """Return the plan of an architecture. partitions: P of each sparse variable; None: one for each rank. Local.
+
+    A dense variable on the server goes whole to the rank with the fewest bytes so far, in the model's order
+    (PAPER.md, Mechanisms). Raises ValueError for an unknown architecture or a combination that means nothing.
+    """
+    if architecture not in ARCHITECTURES:
+        raise ValueError(f"no architecture {architecture!r}; there are {', '.join(ARCHITECTURES)}")
+    dense_way, sparse_way = ARCHITECTURES[architecture]
+    if sparse_as_dense:
+        if sparse_way != "allgather":
+            raise ValueError(f"--sparse-as-dense goes with --architecture allreduce, not {architecture}")
+        sparse_way = "as-dense"
+    load, placements = [0] * ranks, []
+    for variable in variables:
+        owners: tuple[int, ...] = ()
+        if variable.sparse and sparse_way == "server":
+            owners = Partitioning.round_robin(variable.shape[0], partitions or ranks, ranks, scheme).owners
+        elif not variable.sparse and dense_way == "server":
+            owners = (load.index(min(load)),)
+            load[owners[0]] += variable.nbytes
+        way = sparse_way if variable.sparse else dense_way
+        placements.append(Placement(variable.name, variable.sparse, way, owners, scheme))
+    return Plan(architecture, ranks, microbatches, allreduce, tuple(placements))

@@ -1,0 +1,44 @@
+"""What a rank checks of its own model before anyone else sees it: rows asked for, gradients returned."""
+
+import numpy as np
+
+from kernels import RowGradient
+from kernels.reductions import all_finite
+
+
+def check_needs(variables, needs):
+    """Raise ValueError unless ``needs`` holds, for each sparse variable, sorted unique row numbers within it. Local."""
+    sparse = {v.name: v for v in variables if v.sparse}
+    if set(needs) != set(sparse):
+        raise ValueError(f"rows_needed returned {sorted(needs)}; the sparse variables are {sorted(sparse)}")
+    for name, ids in needs.items():
+        rows = sparse[name].shape[0]
+        if not isinstance(ids, np.ndarray) or ids.dtype != np.int64 or ids.ndim != 1:
+            raise ValueError(f"rows_needed of {name!r} must be a (k,) int64 NumPy array")
+        if ids.size == 0:
+            continue
+        if (ids[1:] <= ids[:-1]).any():
+            raise ValueError(f"rows_needed of {name!r} must be sorted and unique; np.unique does both")
+        for bad in (ids[0], ids[-1]):
+            if not 0 <= bad < rows:
+                raise ValueError(f"id {bad} is out of range for variable {name!r}, which has {rows} rows (0 to {rows - 1})")
+
+
+def check_gradients(variables, gradients, microbatch: int):
+    """Raise ValueError unless every variable has a finite gradient of its kind and shape. Local."""
+    by_name = {v.name: v for v in variables}
+    if set(gradients) != set(by_name):
+        raise ValueError(f"loss_and_gradients returned gradients of {sorted(set(gradients) ^ set(by_name))} too many or "
+                         f"too few; the variables are {sorted(by_name)}")
+    for name, gradient in gradients.items():
+        variable = by_name[name]
+        if variable.sparse != isinstance(gradient, RowGradient):
+            kind = "a RowGradient" if variable.sparse else "an array"
+            raise ValueError(f"the gradient of {name!r} must be {kind}, it is {type(gradient).__name__}")
+        values = gradient.rows if variable.sparse else gradient
+        shape = (len(gradient), *variable.shape[1:]) if variable.sparse else variable.shape
+        if values.shape != shape or str(values.dtype) != variable.dtype:
+            raise ValueError(f"the gradient of {name!r} is {values.dtype} {values.shape}, not {variable.dtype} {shape}")
+        if not all_finite(values):
+            raise ValueError(f"the gradient of {name!r} in microbatch {microbatch} is not finite (NaN or infinity); "
+                             f"lower the learning rate, clip the norm, or look at that microbatch's data")

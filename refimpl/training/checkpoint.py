@@ -1,0 +1,137 @@
+"""Checkpoints: safetensors and JSON, independent of the number of ranks and of the architecture.
+
+checkpoint-STEP.safetensors holds the arrays, checkpoint-STEP.json says what they are and carries the file's SHA-256.
+The JSON is renamed into place last: a checkpoint exists if its JSON does, so a job may be killed at any moment.
+"""
+
+import json
+import re
+from pathlib import Path
+
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from refimpl.training.files import appears_whole, file_sha256, write_json
+from refimpl.training.options import MATHEMATICS, Options
+from refimpl.training.trainer import Trainer
+from refimpl.training.whole import gather_arrays, gather_carried, key_of_array, slots_of
+from kernels.update import OPTIMIZERS
+
+FORMAT = 1
+
+
+def save_checkpoint(trainer: Trainer, directory: Path, describe: dict, keep: int = 2):
+    """Write the state after ``trainer.step`` steps; drop all but the ``keep`` newest checkpoints. Collective.
+
+    Raises CollectiveError on every rank if rank 0 cannot write.
+    """
+    slots = OPTIMIZERS[trainer.options.optimizer].state
+    arrays = gather_arrays(trainer.exchange, slots) | gather_carried(trainer.wire, trainer.carried)
+    error = None
+    if trainer.wire.rank == 0:
+        try:
+            _write(trainer, directory, describe, arrays)
+            for old in steps_saved(directory)[:-keep]:
+                _path(directory, old, "json").unlink(missing_ok=True)
+                _path(directory, old, "safetensors").unlink(missing_ok=True)
+        except OSError as problem:
+            error = OSError(f"cannot write a checkpoint to {directory}: {problem.strerror or problem}; free space there, "
+                            f"or give another --output")
+    trainer.wire.agree(error)
+
+
+def _write(trainer, directory, describe, arrays):
+    path = _path(directory, trainer.step, "safetensors")
+    with appears_whole(path) as temporary:
+        save_file(arrays, temporary)
+        digest = file_sha256(temporary)
+    write_json(_path(directory, trainer.step, "json"), {
+        "format": FORMAT, "step": trainer.step, "arrays": path.name, "sha256": digest, "describe": describe,
+        "options": trainer.options.to_json(), "microbatches": trainer.data.microbatches,
+        "data": trainer.data.fingerprint, "variables": _shapes(trainer.model.variables)})
+
+
+def _path(directory: Path, step: int, suffix: str) -> Path:
+    return Path(directory) / f"checkpoint-{step}.{suffix}"
+
+
+def _shapes(variables) -> dict:
+    return {v.name: f"{v.dtype} {list(v.shape)}" for v in variables}
+
+
+def steps_saved(directory: Path) -> list[int]:
+    """Return the steps of which a directory has a checkpoint, rising. Local."""
+    found = (re.fullmatch(r"checkpoint-(\d+)\.json", path.name) for path in Path(directory).glob("checkpoint-*.json"))
+    return sorted(int(match[1]) for match in found if match)
+
+
+def read_manifest(directory: Path) -> dict:
+    """Return the newest checkpoint's JSON. Local.
+
+    Raises ValueError or OSError saying what is wrong: no checkpoint, unknown format, arrays missing or damaged.
+    """
+    directory = Path(directory)
+    steps = steps_saved(directory)
+    if not steps:
+        raise ValueError(f"no checkpoint in {directory}: give --resume a run directory that has checkpoint-STEP.json")
+    path = _path(directory, steps[-1], "json")
+    try:
+        manifest = json.loads(path.read_text())
+    except json.JSONDecodeError as problem:
+        raise ValueError(f"{path} is damaged ({problem}); delete it to resume from the checkpoint before it") from problem
+    if manifest.get("format") != FORMAT:
+        raise ValueError(f"{path} has format {manifest.get('format')}: this version reads format {FORMAT}")
+    arrays = directory / manifest["arrays"]
+    if not arrays.exists() or file_sha256(arrays) != manifest["sha256"]:
+        raise ValueError(f"{arrays} is {'damaged' if arrays.exists() else 'missing'}: its SHA-256 is not what {path.name} "
+                         f"says; delete {path.name} to resume from the checkpoint before it")
+    return manifest
+
+
+def check_fits(manifest: dict, trainer: Trainer):
+    """Raise ValueError naming what differs unless the checkpoint continues this very training. Local."""
+    theirs = Options.from_json(manifest["options"])
+    pairs = [(name, getattr(theirs, name), getattr(trainer.options, name)) for name in MATHEMATICS]
+    pairs += [("microbatches", manifest["microbatches"], trainer.data.microbatches),
+              ("data", manifest["data"], trainer.data.fingerprint),
+              ("variables", manifest["variables"], _shapes(trainer.model.variables))]
+    differing = [f"{name} was {was} and is now {now}" for name, was, now in pairs if was != now]
+    if differing:
+        raise ValueError("the checkpoint is of another training: " + "; ".join(differing)
+                         + ". Leave these options out to take the checkpoint's")
+
+
+def load_checkpoint(trainer: Trainer, directory: Path):
+    """Continue from the newest checkpoint of a directory; each rank reads its own part. Collective.
+
+    Raises CollectiveError on every rank if any cannot read it, or if it is of another training.
+    """
+    error = None
+    try:
+        manifest = read_manifest(directory)
+        check_fits(manifest, trainer)
+        with safe_open(Path(directory) / manifest["arrays"], framework="numpy") as file:
+            _place(trainer, file)
+        trainer.step = manifest["step"]
+    except Exception as problem:
+        error = problem
+    trainer.wire.agree(error)
+
+
+def _place(trainer, file):
+    for name, slot in slots_of(trainer.exchange, OPTIMIZERS[trainer.options.optimizer].state):
+        key = key_of_array(name, slot)
+
+        def read(rows, key=key):
+            if rows is None:
+                return trainer.xp.asarray(file.get_tensor(key))
+            part = file.get_slice(key)[rows.start:rows.stop] if len(rows) else file.get_slice(key)[0:0]
+            return trainer.xp.asarray(part[::rows.step] if rows.step > 1 else part)
+
+        trainer.exchange.place(name, slot, read)
+    for v, state in trainer.carried.items():
+        state.clear()
+        prefix = f"carry/{v}/"
+        for key in file.keys():
+            if key.startswith(prefix):
+                state[key.removeprefix(prefix)] = trainer.xp.asarray(file.get_tensor(key))

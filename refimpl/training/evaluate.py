@@ -1,0 +1,46 @@
+"""Held-out loss, perplexity, accuracy: sums over all ranks that do not depend on their number."""
+
+import math
+
+import numpy as np
+
+from refimpl.gradients import ExactSum, leaves_of
+from refimpl.training.trainer import Trainer
+
+
+def evaluate(trainer: Trainer, heldout, steps: int | None = None) -> dict:
+    """Return {"loss", "count", "perplexity"} or {..., "accuracy"} over one epoch of ``heldout`` (a ``Data``). Collective.
+
+    steps: at most so many steps of it.  Every rank evaluates its microbatches on whole values of all variables.
+    Needs model.evaluate(dense, tables, batch); see ``models.protocol``.
+    """
+    exchange, wire = trainer.exchange, trainer.wire
+    values = {v.name: exchange.collect(v.name, None, True, "evaluate") for v in exchange.variables}
+    dense = {v.name: values[v.name] for v in exchange.variables if not v.sparse}
+    tables = {v.name: values[v.name] for v in exchange.variables if v.sparse}
+    sums: dict[str, list[float]] = {"loss": [], "count": [], "correct": []}
+    error, last = None, heldout.steps_per_epoch if steps is None else min(steps, heldout.steps_per_epoch)
+    try:
+        for v in leaves_of(wire.rank, wire.size, heldout.microbatches):
+            state: dict = {}
+            for step in range(last):
+                batch = heldout.microbatch(step, v)
+                if batch is not None:
+                    batch.state = state
+                    for name, value in trainer.model.evaluate(dense, tables, batch).items():
+                        sums[name].append(value)
+    except Exception as problem:
+        error = problem
+    wire.agree(error)
+    digits = np.stack([ExactSum().add(values).digits for values in sums.values()])
+    totals = wire.share(digits, "evaluate").sum(axis=0)
+    loss, count, correct = (ExactSum(row).value() for row in totals)
+    if not count:
+        return {"loss": math.nan, "count": 0}
+    result = {"loss": loss / count, "count": int(count)}
+    if wire.share(np.array([len(sums["correct"])]), "evaluate").any():
+        result["accuracy"] = correct / count
+    else:
+        result["perplexity"] = math.exp(min(loss / count, 700.0))
+    return result
+

@@ -1,0 +1,67 @@
+"""Every choice of a training, in one frozen record that is printed, compared between ranks, and saved."""
+
+from dataclasses import asdict, dataclass, field, fields
+
+from kernels.update import OPTIMIZERS
+from refimpl.training.rates import RATES
+
+MATHEMATICS = ("optimizer", "learning_rate", "rate", "warmup", "rate_steps", "clip_norm", "weight_decay",
+               "optimizer_options", "average_sparse", "seed")
+"""Options that change the numbers; a resumed run takes them from its checkpoint. The others only change the road."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of the trainer; the model and the data have their own.
+
+    architecture, sparse_as_dense, partitions, scheme, allreduce: see ``refimpl.plan.make_plan``.
+    optimizer, optimizer_options: see ``kernels.update.OPTIMIZERS``.  learning_rate, rate, warmup: see ``rates``.
+    rate_steps: steps until a falling rate ends; None: ``steps``.
+    clip_norm: largest global norm of the gradient, None for no clipping.  weight_decay: adds decay * parameter.
+    average_sparse: False sums row gradients over the microbatches instead of averaging them, as the authors' code
+    does: every sparse variable's gradient is V times larger (PAPER.md, Mechanisms).
+    """
+
+    architecture: str = "hybrid"
+    sparse_as_dense: bool = False
+    partitions: int | None = None
+    scheme: str = "contiguous"
+    allreduce: str = "auto"
+    steps: int = 300
+    seed: int = 0
+    optimizer: str = "adagrad"
+    optimizer_options: dict = field(default_factory=dict)
+    learning_rate: float = 0.2
+    rate: str = "constant"
+    warmup: int = 0
+    rate_steps: int | None = None
+    clip_norm: float | None = None
+    weight_decay: float = 0.0
+    average_sparse: bool = True
+
+    def __post_init__(self):
+        for name, choices in (("optimizer", OPTIMIZERS), ("rate", RATES)):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"no {name} {getattr(self, name)!r}; there are {', '.join(choices)}")
+        unknown = set(self.optimizer_options) - set(OPTIMIZERS[self.optimizer].options)
+        if unknown:
+            raise ValueError(f"{self.optimizer} has no option {', '.join(sorted(unknown))}; "
+                             f"it has {', '.join(OPTIMIZERS[self.optimizer].options) or 'none'}")
+        for name, least in (("steps", 0), ("warmup", 0), ("learning_rate", 0), ("weight_decay", 0)):
+            if not getattr(self, name) >= least:
+                raise ValueError(f"{name} is {getattr(self, name)}: it must be at least {least}")
+        if self.clip_norm is not None and not self.clip_norm > 0:
+            raise ValueError(f"clip_norm is {self.clip_norm}: give a positive norm, or none for no clipping")
+        if self.rate_steps is None:
+            object.__setattr__(self, "rate_steps", self.steps)
+
+    def to_json(self) -> dict:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict) -> "Options":
+        """Read what ``to_json`` wrote. Raises ValueError naming an option that this version does not know."""
+        unknown = set(data) - {f.name for f in fields(cls)}
+        if unknown:
+            raise ValueError(f"options {', '.join(sorted(unknown))} are not known to this version")
+        return cls(**data)

@@ -1,0 +1,166 @@
+"""A training from beginning to end: steps, metrics, evaluation, checkpoints, trace, and the result."""
+
+import json
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Callable
+
+import numpy as np
+
+from kernels.update import OPTIMIZERS
+from refimpl.collectives.wire import Wire
+from refimpl.training.checkpoint import load_checkpoint, save_checkpoint
+from refimpl.training.evaluate import evaluate
+from refimpl.training.options import Options
+from refimpl.training.run_directory import RunDirectory
+from refimpl.training.timeline import chrome_events
+from refimpl.training.trainer import Trainer
+from refimpl.training.whole import hashes
+
+
+@dataclass
+class Result:
+    """What a training ended with; the same on every rank. ``bytes``: phase -> kind -> bytes that rank 0 sent in all.
+
+    sent_per_step: kind -> bytes that a rank sent in a step, mean over ranks and steps (dense, rows, indices, control).
+    loss: of the last step.  examples_per_second: over this session's steps, evaluation and checkpoints left out.
+    """
+
+    architecture: str
+    ranks: int
+    steps: int
+    loss: float
+    examples_per_second: float
+    parameters_sha256: str
+    state_sha256: str
+    bytes: dict
+    sent_per_step: dict
+    seconds: dict
+    evaluation: dict = field(default_factory=dict)
+    run_directory: str | None = None
+
+    def to_json(self) -> dict:
+        """Return plain data, perplexity or accuracy beside the rest."""
+        data = asdict(self)
+        evaluation = data.pop("evaluation")
+        named = {"heldout_loss" if name == "loss" else "heldout_count" if name == "count" else name: value
+                 for name, value in evaluation.items()}
+        return {**data, **named}
+
+
+def train(model, data, heldout=None, *, options: Options, comm=None, output=None, resume=None, checkpoint_every=None,
+          evaluate_every=None, trace=False, describe: dict | None = None, progress: Callable[[dict], None] | None = None,
+          warm=2, xp=np) -> Result:
+    """Train ``model`` on ``data`` for ``options.steps`` steps and return the result. Collective over ``comm``.
+
+    heldout: Data to evaluate on at the end (and every ``evaluate_every`` steps), or None.
+    output: run directory, None to write no files.  resume: directory of a checkpoint to continue from.
+    describe: what config.json and checkpoints should say of model and data, plain JSON values.
+    progress: called on rank 0 with each step's metrics.  warm: steps at the start that do not count for the speed.
+    Raises CollectiveError, with one message on every rank, for anything that any rank finds wrong.
+    """
+    wire = comm if isinstance(comm, Wire) else Wire(comm)
+    describe = describe or {}
+    trainer = Trainer(model, data, options, wire, facts={"model and data": describe}, xp=xp, trace=trace)
+    if resume is not None:
+        load_checkpoint(trainer, Path(resume))
+    directory = _open_directory(trainer, output, describe, resume)
+    totals = _Totals(wire, trainer.step + warm)
+    evaluation: dict = {}
+    while trainer.step < options.steps:
+        begin = time.perf_counter()
+        record = trainer.train_step()
+        totals.add(record, time.perf_counter() - begin)
+        if evaluate_every and heldout is not None and trainer.step % evaluate_every == 0 and trainer.step < options.steps:
+            evaluation = evaluate(trainer, heldout)
+            record["heldout"] = evaluation
+        _report(directory, wire, record, progress)
+        if output is not None and checkpoint_every and trainer.step % checkpoint_every == 0 < options.steps - trainer.step:
+            save_checkpoint(trainer, Path(output), describe)
+    if heldout is not None:
+        evaluation = evaluate(trainer, heldout)
+    if output is not None:
+        save_checkpoint(trainer, Path(output), describe)
+    if trace:
+        _write_trace(trainer, directory)
+    result = Result(options.architecture, wire.size, trainer.step, evaluation=evaluation,
+                    run_directory=None if output is None else str(output),
+                    **totals.result(), **hashes(trainer.exchange, OPTIMIZERS[options.optimizer].state))
+    if directory is not None:
+        directory.finish(result.to_json())
+    return result
+
+
+def _open_directory(trainer, output, describe, resume):
+    directory, error = None, None
+    if output is not None and trainer.wire.rank == 0:
+        config = {"describe": describe, "options": trainer.options.to_json(), "ranks": trainer.wire.size,
+                  "microbatches": trainer.data.microbatches}
+        continuing = resume is not None and Path(resume).resolve() == Path(output).resolve()
+        try:
+            directory = RunDirectory(output, config, trainer.plan.to_json(), trainer.step if continuing else None)
+        except (OSError, ValueError) as problem:
+            error = problem
+    trainer.wire.agree(error)
+    return directory
+
+
+def _report(directory, wire, record, progress):
+    if wire.rank == 0:
+        if directory is not None:
+            directory.write_metrics({**record, "bytes_sent": wire.ledger.by("phase", "variable", "kind"),
+                                     "bytes_received": wire.ledger.by("phase", "variable", "kind", direction="received")})
+        if progress is not None:
+            progress(record)
+
+
+class _Totals:
+    """What a session's steps add up to. The first steps, up to ``counted_from``, count for bytes but not for speed."""
+
+    def __init__(self, wire: Wire, counted_from: int):
+        self.wire, self.counted_from = wire, counted_from
+        self.bytes: dict = {}
+        self.kinds: dict[str, int] = {"dense": 0, "rows": 0, "indices": 0, "control": 0}
+        self.phases: dict[str, float] = {}
+        self.steps, self.timed_steps, self.examples, self.seconds, self.loss = 0, 0, 0, 0.0, float("nan")
+
+    def add(self, record, seconds):
+        self.steps += 1
+        self.loss = record["loss"]
+        for phase, kinds in self.wire.ledger.by("phase", "kind").items():
+            for kind, count in kinds.items():
+                here = self.bytes.setdefault(phase, {})
+                here[kind] = here.get(kind, 0) + count
+                self.kinds[kind] += count
+        if record["step"] > self.counted_from:
+            self.timed_steps += 1
+            self.seconds += seconds
+            self.examples += record["examples"]
+            for phase, spent in record["seconds"].items():
+                self.phases[phase] = self.phases.get(phase, 0.0) + spent
+
+    def result(self) -> dict:
+        """Return fields of Result; bytes per step and seconds are means over ranks, bytes are rank 0's. Collective."""
+        mine = np.array([*self.kinds.values(), self.seconds], np.float64)
+        everyone = self.wire.share(mine, "result")
+        mean = everyone.mean(axis=0)
+        per_step = {kind: float(total) / max(1, self.steps) for kind, total in zip(self.kinds, mean)}
+        speed = self.examples / float(everyone[0, -1]) if everyone[0, -1] > 0 else 0.0
+        phases = {phase: spent / max(1, self.timed_steps) for phase, spent in self.phases.items()}
+        shared = self.wire.share_text(json.dumps({"bytes": self.bytes, "seconds": phases}))[0]
+        return {"loss": self.loss, "examples_per_second": speed, "sent_per_step": per_step, **json.loads(shared)}
+
+
+def _write_trace(trainer, directory):
+    """Gather all ranks' spans on rank 0 and write them; ranks of one machine share a clock."""
+    origin = min((s[1] for s in trainer.timeline.spans), default=0.0)
+    origin = float(trainer.wire.share(np.array([origin]), "trace").min())
+    texts = trainer.wire.share_text(json.dumps(chrome_events(trainer.wire.rank, trainer.timeline.spans, origin)))
+    error = None
+    if directory is not None:
+        try:
+            directory.write_trace([event for text in texts for event in json.loads(text)])
+        except OSError as problem:
+            error = problem
+    trainer.wire.agree(error)

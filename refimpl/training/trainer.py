@@ -1,0 +1,158 @@
+"""The trainer: one step of hybrid data-parallel training, as the data sees it (DESIGN, One step)."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from kernels.random import key_of
+from kernels.update import update_dense, update_rows
+from models.variable import STATISTIC_RATE
+from refimpl.collectives.wire import Wire
+from refimpl.gradients import ExactSum, leaves_of
+from refimpl.plan import make_plan
+from refimpl.training.agreement import agree_on
+from refimpl.training.check import check_gradients, check_needs
+from refimpl.training.exchange import Exchange
+from refimpl.training.norm import clip_scale, norm_of, squares
+from refimpl.training.options import Options
+from refimpl.training.rates import rate_of
+from refimpl.training.timeline import Timeline
+
+
+class Trainer:
+    """Trains a model on data over all ranks of ``comm``. Collective: every rank makes it and calls it alike.
+
+    model: see ``models.Model``.  data: see ``refimpl.training.data.Data``.  step: how many steps are done.
+    Every error that one rank meets becomes a CollectiveError with one message on all of them.
+    """
+
+    def __init__(self, model, data, options: Options, comm=None, *, facts: dict | None = None, xp=np, trace=False):
+        self.model, self.data, self.options, self.xp = model, data, options, xp
+        self.wire = comm if isinstance(comm, Wire) else Wire(comm)
+        self.plan = self._agree_on_a_plan(facts or {})
+        self.exchange = Exchange(model.variables, self.plan, self.wire, options.seed, options.optimizer, xp)
+        self.microbatches = leaves_of(self.wire.rank, self.wire.size, data.microbatches)
+        self.carried: dict[int, dict] = {v: {} for v in self.microbatches}
+        self.timeline = Timeline(trace)
+        self.step = 0
+
+    def _agree_on_a_plan(self, facts):
+        plan, error, options = None, None, self.options
+        try:
+            plan = make_plan(self.model.variables, options.architecture, self.wire.size, self.data.microbatches,
+                             allreduce=options.allreduce, partitions=options.partitions, scheme=options.scheme,
+                             sparse_as_dense=options.sparse_as_dense)
+        except Exception as problem:
+            error = problem
+        self.wire.agree(error)
+        shapes = {f"variable {v.name}": f"{v.dtype} {v.shape}" for v in self.model.variables}
+        agree_on(self.wire, {**options.to_json(), "microbatches": self.data.microbatches, **shapes,
+                             "data": self.data.fingerprint, **facts})
+        return plan
+
+    def train_step(self) -> dict:
+        """Do one step; return its metrics, the same on every rank but for seconds and bytes."""
+        self.timeline.start_step(self.step)
+        self.wire.ledger.clear()
+        batches, needs = self._together("data", self._read_batches)
+        with self.timeline.phase("pull"):
+            self.exchange.pull({name: _union(ids) for name, ids in needs.items()})
+        losses = self._together("compute", lambda: self._compute(batches))
+        summed = self.exchange.push(self.timeline)
+        with self.timeline.phase("norm"):
+            loss, norm = self._loss_and_norm(losses, summed)
+        with self.timeline.phase("update"):
+            rate = self._update(summed, clip_scale(norm, self.options.clip_norm))
+        self.step += 1
+        return {"step": self.step, "loss": loss, "gradient_norm": norm, "learning_rate": rate,
+                "examples": self.data.examples(self.step - 1), "seconds": dict(self.timeline.seconds)}
+
+    def _together(self, phase, work):
+        """Do local work; if it fails on any rank, fail on all."""
+        result, error = None, None
+        with self.timeline.phase(phase):
+            try:
+                result = work()
+            except Exception as problem:
+                error = problem
+        with self.timeline.phase("wait"):
+            self.wire.agree(error)
+        return result
+
+    def _read_batches(self):
+        """Return (microbatch -> (batch, its needs)), and name -> list of row numbers."""
+        batches, needs = {}, {v.name: [] for v in self.model.variables if v.sparse}
+        if self.data.starts_epoch(self.step):
+            self.carried = {v: {} for v in self.microbatches}
+        for v in self.microbatches:
+            batch = self.data.microbatch(self.step, v)
+            if batch is None:
+                batches[v] = None
+                continue
+            key = key_of(self.options.seed, "microbatch", self.step, v)
+            batch = replace(batch, key=key, state=self.carried[v])
+            wanted = self.model.rows_needed(batch)
+            check_needs(self.model.variables, wanted)
+            for name, ids in wanted.items():
+                needs[name].append(ids)
+            batches[v] = (batch, wanted)
+        return batches, needs
+
+    def _compute(self, batches):
+        """Run the model on this rank's microbatches, adding up gradients; return their losses."""
+        dense, losses = self.exchange.dense(), []
+        for v, item in batches.items():
+            if item is None:
+                self.exchange.add(v, None)
+                continue
+            batch, wanted = item
+            loss, gradients = self.model.loss_and_gradients(dense, self.exchange.rows(wanted), batch)
+            check_gradients(self.model.variables, gradients, v)
+            if not np.isfinite(loss):
+                raise ValueError(f"the loss of microbatch {v} is {loss}; lower the learning rate or clip the norm")
+            self.exchange.add(v, gradients)
+            losses.append(float(loss))
+        return losses
+
+    def _loss_and_norm(self, losses, summed):
+        """Return the global loss and gradient norm: exact sums over all ranks, rounded once, the same everywhere."""
+        words, overflow = [ExactSum().add(losses).digits], 0
+        try:
+            words.append(squares(summed).digits)
+        except ValueError:  # each microbatch's gradient was finite, but their sum is not
+            words.append(ExactSum().digits)
+            overflow = 1
+        total = self.wire.share(np.concatenate([*words, [overflow]]), "norm").sum(axis=0)
+        if total[-1]:
+            self.wire.agree(ValueError("the sum of the microbatches' gradients overflows; lower the learning rate")
+                            if overflow else None)
+        loss, sum_of_squares = total[:-1].reshape(2, -1)
+        return ExactSum(loss).value(), norm_of(ExactSum(sum_of_squares))
+
+    def _update(self, summed, scale) -> float:
+        options = self.options
+        rate = rate_of(self.step, base=options.learning_rate, rate=options.rate, warmup=options.warmup,
+                       steps=options.rate_steps)
+        for piece in summed:
+            holding, variable = piece.holding, piece.holding.variable
+            if variable.statistic:
+                holding.values += np.asarray(STATISTIC_RATE, variable.dtype) * (piece.gradient - holding.values)
+                continue
+            factor = scale if variable.clipped else 1.0
+            if variable.sparse and not options.average_sparse:
+                factor *= self.plan.microbatches
+            settings = {"step": self.step + 1, "scale": factor,
+                        "decay": options.weight_decay if variable.decays else 0.0, **options.optimizer_options}
+            if piece.ids is None:
+                update_dense(options.optimizer, holding.values, holding.state, piece.gradient, rate, **settings)
+            else:
+                update_rows(options.optimizer, holding.values, holding.state, piece.ids, piece.gradient, rate, **settings)
+        return rate
+
+
+def _union(id_lists):
+    """Return the sorted unique row numbers of all lists: (k,) int64."""
+    if len(id_lists) == 1:
+        return id_lists[0]
+    return np.unique(np.concatenate([np.empty(0, np.int64), *id_lists]))
+
