@@ -1,0 +1,48 @@
+"""The command line: thin, talks to people. Each subcommand is a file with ``add`` (its options) and ``run``."""
+
+import argparse
+import sys
+import traceback
+
+from refimpl.cli import compare, train
+
+COMMANDS = {"train": train, "compare": compare}
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of all subcommands."""
+    top = argparse.ArgumentParser(prog="python -m refimpl", description="Hybrid, sparsity-aware data-parallel training: "
+                                  "an executable reference (Parallax, EuroSys '19).")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, module in COMMANDS.items():
+        module.add(commands.add_parser(name, help=module.HELP, description=module.__doc__.partition("\n")[0],
+                                       argument_default=argparse.SUPPRESS))
+    return top
+
+
+def main(arguments=None) -> int:
+    """Run a command; return the exit status: 0, 1 for an error (said on stderr), 2 for wrong options.
+
+    An error that all ranks share is printed by each rank. Any other ends the whole job at once, so that no rank hangs.
+    """
+    options = vars(parser().parse_args(arguments))
+    command = COMMANDS[options.pop("command")]
+    try:
+        return command.run(options)
+    except KeyboardInterrupt:
+        return _abort(130)
+    except command.REFUSALS as error:
+        print(f"refimpl: error: {error}", file=sys.stderr, flush=True)
+        return 1
+    except Exception:
+        traceback.print_exc()
+        return _abort(1)
+
+
+def _abort(status: int) -> int:
+    """End every rank of a job of several; in a job of one, or none, just return the status."""
+    MPI = sys.modules.get("mpi4py.MPI")
+    if MPI is not None and MPI.Is_initialized() and not MPI.Is_finalized() and MPI.COMM_WORLD.Get_size() > 1:
+        sys.stderr.flush()
+        MPI.COMM_WORLD.Abort(status)
+    return status

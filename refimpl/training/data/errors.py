@@ -1,5 +1,5 @@
 """The one error of every data source."""
 
 
-class DataError(Exception):
+class DataError(ValueError):
     """Data is missing or damaged: the message says what is wrong, with which file, and how to get a good one."""

@@ -1,0 +1,78 @@
+"""Train under each architecture with the same numbers, and put the results side by side.
+
+Each training is a job of its own, started with the mpirun that belongs to mpi4py's MPI.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from refimpl.cli.options import add_training_options
+from refimpl.experiments.launch import LaunchError
+
+HELP = "train under hybrid, allreduce and ps and compare: one table, one hash"
+REFUSALS = (ValueError, OSError, LaunchError)
+ARCHITECTURES = ("hybrid", "allreduce", "ps")
+
+
+def add(parser):
+    parser.add_argument("model", choices=["lm", "cnn"])
+    parser.add_argument("--ranks", type=int, metavar="N", help="ranks to start (default 4)")
+    parser.add_argument("--output", metavar="DIR", help="where the run directories go (default runs/compare-MODEL)")
+    parser.add_argument("--json", action="store_true", help="print only the results, as one JSON object")
+    add_training_options(parser)
+
+
+def run(given: dict) -> int:
+    from refimpl.experiments.compare import compare
+    from refimpl.experiments.plots import plot_losses
+
+    passed_on = training_arguments(sys.argv[2:])
+    as_json = given.get("json", False)
+    directory, results = compare(given["model"], given.get("ranks", 4), passed_on, ARCHITECTURES, given.get("output"),
+                                 quiet=as_json)
+    picture = plot_losses({a: directory / a for a in ARCHITECTURES}, directory / "loss.png")
+    hashes = {r["parameters_sha256"] for r in results}
+    if as_json:
+        print(json.dumps({"results": results, "one_answer": len(hashes) == 1, "directory": str(directory)}))
+    else:
+        _print_table(given["model"], results)
+        print(f"{'One answer: the hashes are equal' if len(hashes) == 1 else 'THE HASHES DIFFER'}."
+              f" Loss curves: {picture}. Run directories: {directory}/{{{','.join(ARCHITECTURES)}}}")
+    return 0 if len(hashes) == 1 else 1
+
+
+def training_arguments(arguments: list[str]) -> list[str]:
+    """Return the command line without the options that are compare's own and those that each training gets anew."""
+    kept, skip = [], False
+    for argument in arguments:
+        name = argument.partition("=")[0]
+        if skip:
+            skip = False
+        elif name in ("--ranks", "--output", "--architecture"):
+            skip = "=" not in argument
+        elif name != "--json":
+            kept.append(argument)
+    return kept
+
+
+def _print_table(model, results):
+    from rich.console import Console
+    from rich.table import Table
+
+    unit, quality = ("words/s", "perplexity") if model == "lm" else ("images/s", "accuracy")
+    table = Table(title=f"{model} on {results[0]['ranks']} ranks, {results[0]['steps']} steps; bytes sent per rank and step")
+    for column, justify in (("architecture", "left"), (unit, "right"), ("dense", "right"), ("rows", "right"),
+                            ("indices", "right"), ("loss", "right"), (f"held-out {quality}", "right"),
+                            ("parameters", "left")):
+        table.add_column(column, justify=justify, no_wrap=True)
+    for r in results:
+        sent = r["sent_per_step"]
+        value = r.get(quality)
+        table.add_row(r["architecture"], f"{r['examples_per_second']:,.0f}",
+                      *(f"{sent[kind]:,.0f}" for kind in ("dense", "rows", "indices")), f"{r['loss']:.4f}",
+                      "-" if value is None else f"{value:.4g}", r["parameters_sha256"][:12])
+    console = Console()
+    if not console.is_terminal:
+        console.width = 120
+    console.print(table)

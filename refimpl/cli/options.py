@@ -1,0 +1,74 @@
+"""The options of a training, shared by ``train`` and ``compare``. Absent options are absent: defaults come later."""
+
+import argparse
+
+RECIPE = ("data", "preset", "sizes", "dtype", "microbatches", "microbatch_size", "window", "heldout")
+OPTIONS = ("architecture", "sparse_as_dense", "partitions", "scheme", "allreduce", "steps", "seed", "optimizer",
+           "optimizer_options", "learning_rate", "rate", "warmup", "rate_steps", "clip_norm", "weight_decay",
+           "average_sparse")
+
+
+def add_training_options(parser: argparse.ArgumentParser):
+    """Add what describes a training; each option's destination is its name in Recipe or Options."""
+    what = parser.add_argument_group("what is trained")
+    what.add_argument("--data", metavar="NAME", help="shakespeare, text:FILE, lm1b:DIR, synthetic[:VOCABULARY] for lm; "
+                      "digits, fashion-mnist[:DIR], cifar10:DIR for cnn (default shakespeare, digits)")
+    what.add_argument("--preset", help="sizes of the model: small (default), tiny, or for lm paper")
+    what.add_argument("--set", dest="sizes", metavar="SIZE=N", action="append", type=_assignment,
+                      help="override a size of the preset, e.g. --set hidden=512; may be repeated")
+    what.add_argument("--dtype", choices=["float32", "float64"], help="of parameters and gradients (default float32)")
+    what.add_argument("--microbatches", type=int, metavar="V", help="pieces of the global batch (default 8)")
+    what.add_argument("--microbatch-size", type=int, metavar="B", help="streams or images in each (default 8, 16)")
+    what.add_argument("--window", type=int, metavar="T", help="lm: words of a stream in a step (default 20)")
+    what.add_argument("--heldout", type=int, metavar="N", help="held-out words or images to evaluate (default 20000)")
+    how = parser.add_argument_group("mathematics")
+    how.add_argument("--steps", type=int, help="steps in all (default 300)")
+    how.add_argument("--seed", type=int, help="of initial values, shuffling, dropout, candidates (default 0)")
+    how.add_argument("--optimizer", choices=["sgd", "momentum", "adagrad", "adam"], help="default adagrad, cnn momentum")
+    how.add_argument("--optimizer-option", dest="optimizer_options", metavar="NAME=X", action="append", type=_assignment,
+                     help="e.g. beta1=0.8; may be repeated")
+    how.add_argument("--learning-rate", type=float, metavar="X", help="default 0.2; cnn 0.1")
+    how.add_argument("--rate", choices=["constant", "linear", "cosine", "inverse-sqrt"], help="how it falls")
+    how.add_argument("--rate-steps", type=int, metavar="N", help="the step at which it has fallen (default --steps)")
+    how.add_argument("--warmup", type=int, metavar="N", help="steps over which it rises first (default 0)")
+    how.add_argument("--clip-norm", type=_norm, metavar="X", help="largest global gradient norm, or none (lm 10)")
+    how.add_argument("--weight-decay", type=float, metavar="X", help="adds X times the parameter to its gradient")
+    how.add_argument("--sum-sparse", dest="average_sparse", action="store_false",
+                     help="sum row gradients over microbatches instead of averaging them, as the authors' code does")
+    add_road_options(parser.add_argument_group("how gradients travel (the numbers stay the same)"))
+
+
+def add_road_options(road):
+    """Add what never changes a number."""
+    road.add_argument("--architecture", choices=["allreduce", "ps", "hybrid"], help="default hybrid")
+    road.add_argument("--sparse-as-dense", action="store_true", help="with allreduce: send sparse variables whole")
+    road.add_argument("--partitions", type=int, metavar="P", help="partitions of a sparse variable (default: ranks)")
+    road.add_argument("--partition-scheme", dest="scheme", choices=["contiguous", "interleaved"])
+    road.add_argument("--allreduce", choices=["auto", "direct", "halving-doubling", "ring"],
+                      help="schedule of dense gradients (default auto: canonical; ring is not)")
+
+
+def split(given: dict) -> tuple[dict, dict, dict]:
+    """Return (of Recipe, of Options, the rest) of what was given on the command line."""
+    for name in ("sizes", "optimizer_options"):
+        if name in given:
+            given[name] = dict(given[name])
+    recipe = {name: given[name] for name in RECIPE if name in given}
+    options = {name: given[name] for name in OPTIONS if name in given}
+    return recipe, options, {n: v for n, v in given.items() if n not in RECIPE + OPTIONS}
+
+
+def _assignment(text: str):
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} should read NAME=VALUE")
+    try:
+        number = float(value)
+        return name, int(value) if value.lstrip("-").isdigit() else number
+    except ValueError:
+        parts = value.split(",")
+        return name, tuple(map(int, parts)) if len(parts) > 1 and all(p.isdigit() for p in parts) else value
+
+
+def _norm(text: str):
+    return None if text == "none" else float(text)

@@ -1,0 +1,115 @@
+"""Train a model on the ranks that mpirun started, or on one rank without it.
+
+Every option has one value on all ranks; what a rank finds wrong stops all of them with one message.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from refimpl.cli.options import add_training_options, split
+from refimpl.cli.progress import StepProgress
+from refimpl.collectives.wire import CollectiveError
+
+HELP = "train lm or cnn on N ranks: mpirun -n N python -m refimpl train lm"
+REFUSALS = (CollectiveError,)
+
+
+def add(parser):
+    parser.add_argument("model", choices=["lm", "cnn"])
+    add_training_options(parser)
+    run = parser.add_argument_group("run directory")
+    run.add_argument("--output", metavar="DIR", help="run directory (default runs/MODEL-ARCHITECTURE, the next free name)")
+    run.add_argument("--no-output", action="store_true", help="write no files")
+    run.add_argument("--resume", metavar="DIR", help="continue from the newest checkpoint in DIR, on any number of ranks")
+    run.add_argument("--checkpoint-every", type=int, metavar="N", help="steps between checkpoints (always one at the end)")
+    run.add_argument("--evaluate-every", type=int, metavar="N", help="steps between evaluations (always one at the end)")
+    run.add_argument("--trace", action="store_true", help="write trace.json of all ranks, for Perfetto")
+    run.add_argument("--json", action="store_true", help="print only the result, as one JSON object")
+
+
+def run(given: dict) -> int:
+    from refimpl.collectives.wire import Wire
+    from refimpl.training.session import train
+
+    model_name, wire = given.pop("model"), Wire()
+    recipe, options, rest = split(given)
+    setup = _together(wire, lambda: _prepare(model_name, recipe, options, rest))
+    model, data, heldout, recipe, options = setup
+    output = _together(wire, lambda: _output(wire, rest, model_name, options))
+    quiet = wire.rank != 0 or rest.get("json", False)
+    if not quiet:
+        _introduce(wire, recipe, options, output)
+    with StepProgress(options.steps, "words" if model_name == "lm" else "images", quiet) as progress:
+        result = train(model, data, heldout, options=options, comm=wire, output=output, resume=rest.get("resume"),
+                       checkpoint_every=rest.get("checkpoint_every"), evaluate_every=rest.get("evaluate_every"),
+                       trace=rest.get("trace", False), describe=recipe.to_json(), progress=progress.show)
+    if wire.rank == 0:
+        _print_result(result, model_name, rest.get("json", False))
+    return 0
+
+
+def _together(wire, work):
+    """Do local work; if it fails on one rank, fail on all with one message."""
+    result, error = None, None
+    try:
+        result = work()
+    except (ValueError, OSError) as problem:
+        error = problem
+    wire.agree(error)
+    return result
+
+
+def _prepare(model_name, chosen_recipe, chosen_options, rest):
+    """Return (model, data, heldout, recipe, options): what was asked for, else a checkpoint's, else the defaults."""
+    from refimpl.training.checkpoint import read_manifest
+    from refimpl.training.options import Options
+    from refimpl.training.recipe import Recipe, build, resumed, with_defaults
+
+    if "resume" in rest:
+        manifest = read_manifest(rest["resume"])
+        recipe = resumed(manifest["describe"], chosen_recipe)
+        if recipe.model != model_name:
+            raise ValueError(f"{rest['resume']} holds a checkpoint of {recipe.model}, not of {model_name}")
+        options = Options.from_json({**manifest["options"], **chosen_options})
+    else:
+        complete = with_defaults(model_name, {**chosen_recipe, **chosen_options})
+        chosen_recipe = {"data": complete.pop("data"), "microbatch_size": complete.pop("microbatch_size"), **chosen_recipe}
+        recipe = Recipe(model_name, **chosen_recipe)
+        options = Options(**{name: value for name, value in complete.items() if name not in chosen_recipe})
+    return (*build(recipe, options.seed), recipe, options)
+
+
+def _output(wire, rest, model_name, options):
+    """Return the run directory: as asked, the one resumed from, or the next free name; None for no files."""
+    from refimpl.training.run_directory import free_name
+
+    if rest.get("no_output"):
+        return None
+    if chosen := rest.get("output") or rest.get("resume"):
+        return Path(chosen)
+    return Path(wire.share_text(str(free_name(Path("runs") / f"{model_name}-{options.architecture}")))[0])
+
+
+def _introduce(wire, recipe, options, output):
+    schedule = options.allreduce
+    print(f"{recipe.model} ({recipe.preset}) on {recipe.data}: {options.architecture}, {wire.size} "
+          f"rank{'s' if wire.size > 1 else ''}, {recipe.microbatches} microbatches of {recipe.microbatch_size}, "
+          f"{options.optimizer}, {options.steps} steps -> {output or 'no files'}", file=sys.stderr)
+    if schedule == "ring" and wire.size > 2 and options.architecture != "ps":
+        print("note: ring adds in another order for each number of ranks: deterministic, but its bits are not those of "
+              "other N (DESIGN, I1)", file=sys.stderr)
+
+
+def _print_result(result, model_name, as_json):
+    record = result.to_json()
+    if as_json:
+        print(json.dumps(record), flush=True)
+        return
+    sent = result.sent_per_step
+    unit = "words/s" if model_name == "lm" else "images/s"
+    quality = "".join(f"  {name} {record[name]:.4g}" for name in ("perplexity", "accuracy") if name in record)
+    print(f"loss {result.loss:.4f}{quality}  {result.examples_per_second:,.0f} {unit}")
+    print("sent per rank and step: " + ", ".join(f"{kind} {sent[kind]:,.0f} B" for kind in ("dense", "rows", "indices")))
+    print(f"parameters sha256 {result.parameters_sha256}")
+    print(f"state      sha256 {result.state_sha256}", flush=True)
