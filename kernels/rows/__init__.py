@@ -32,7 +32,10 @@ def merge_rows(left: RowGradient, right: RowGradient) -> RowGradient:
 
 
 def take_rows(table, ids):
-    """Return ``table[ids]`` as a new array. Local. Raises IndexError for an id out of range; none counts from the end."""
+    """Return ``table[ids]`` as a new array: (k, d). Local.
+
+    Raises IndexError for an id out of range; a negative id is one, it does not count from the end.
+    """
     if len(ids) and not (0 <= int(ids.min()) and int(ids.max()) < len(table)):
         raise IndexError(f"ids reach from {int(ids.min())} to {int(ids.max())}, the table has {len(table)} rows")
     return _implementation(table).take_rows(table, ids)

@@ -1,0 +1,88 @@
+"""How fast are row gradients summed, merged and applied, beside NumPy and PyTorch?"""
+
+import sys
+
+import numpy as np
+
+from kernels import RowGradient, aggregate_rows, merge_rows, update
+from kernels.random import key_of, uniform
+from refimpl.experiments.bench.peers import import_torch
+from refimpl.experiments.bench.timing import Row, race
+
+VOCABULARY, COUNT, WIDTH = 100_000, 10_240, 128
+SIZE = f"{COUNT} x {WIDTH} of {VOCABULARY}"
+
+
+def rows() -> list[Row]:
+    """Race every row kernel against its peers, one thread each; return their timings. Local, about 15 s."""
+    torch = import_torch()
+    if torch is not None:
+        torch.sparse.check_sparse_tensor_invariants.disable()  # they cost time; saying so here keeps torch quiet
+    timings = []
+    for law, ids in (("", _uniform_ids("a")), ("-zipf", _zipf_ids("a"))):
+        values = _values("a", COUNT)
+        timings += _race_aggregate(f"aggregate-rows{law}", ids, values, torch)
+    left, right = (aggregate_rows(_uniform_ids(name), _values(name, COUNT)) for name in "ab")
+    if torch is None:
+        print("works left out for want of a peer: merge-rows, adagrad-rows", file=sys.stderr)
+        return timings
+    return timings + _race_merge(left, right, torch) + _race_adagrad(left, torch)
+
+
+def _uniform_ids(name):
+    """Return COUNT word numbers, every word equally likely: few repeats."""
+    return (uniform(key_of("bench", "ids", name), COUNT) * VOCABULARY).astype(np.int64)
+
+
+def _zipf_ids(name):
+    """Return COUNT word numbers, word r with probability log((r + 2) / (r + 1)) / log(VOCABULARY + 1): many repeats."""
+    ids = np.exp(uniform(key_of("bench", "ids", name), COUNT) * np.log(VOCABULARY + 1)).astype(np.int64) - 1
+    return np.minimum(ids, VOCABULARY - 1)
+
+
+def _values(name, count):
+    values = uniform(key_of("bench", "values", name), count * WIDTH) - 0.5
+    return values.reshape(count, WIDTH).astype(np.float32)
+
+
+def _race_aggregate(work, ids, values, torch):
+    """NumPy's way stands alone in a work of its own, because a ratio is taken against the best peer of a work."""
+
+    def numpy_way():
+        unique, position = np.unique(ids, return_inverse=True)
+        total = np.zeros((len(unique), WIDTH), np.float32)
+        np.add.at(total, position, values)
+        return unique, total
+
+    ours = {"refimpl": lambda: aggregate_rows(ids, values)}
+    timings = race(f"{work}-vs-numpy", SIZE, ours, {"numpy unique + add.at": numpy_way}, 2.0)
+    if torch is not None:
+        timings += race(work, SIZE, ours, {"torch coalesce": lambda: _torch_sparse(torch, ids, values).coalesce()}, 2.0)
+    return timings
+
+
+def _race_merge(left: RowGradient, right: RowGradient, torch):
+    """Torch adds two coalesced tensors by concatenation; what it needs to have one row per id again is coalesce."""
+    a, b = (_torch_sparse(torch, g.ids, g.rows).coalesce() for g in (left, right))
+    size = f"{len(left)} + {len(right)} rows x {WIDTH}"
+    ours = {"refimpl": lambda: merge_rows(left, right)}
+    return race("merge-rows", size, ours, {"torch add + coalesce": lambda: (a + b).coalesce()}, 2.0)
+
+
+def _race_adagrad(gradient: RowGradient, torch):
+    """Both sides start from a gradient with one row per id, and update a table of VOCABULARY rows in place."""
+    table = _values("table", VOCABULARY)
+    state = update.initial_state("adagrad", table)
+    parameter = torch.nn.Parameter(torch.from_numpy(table.copy()))
+    parameter.grad = _torch_sparse(torch, gradient.ids, gradient.rows).coalesce()
+    optimizer = torch.optim.Adagrad([parameter], lr=0.2, initial_accumulator_value=1.0, eps=0.0)
+
+    def ours():
+        update.update_rows("adagrad", table, state, gradient.ids, gradient.rows, 0.2, step=1)
+
+    size = f"{len(gradient)} x {WIDTH} of {VOCABULARY}"
+    return race("adagrad-rows", size, {"refimpl": ours}, {"torch.optim.Adagrad": optimizer.step}, 2.0)
+
+
+def _torch_sparse(torch, ids, values):
+    return torch.sparse_coo_tensor(torch.from_numpy(ids)[None], torch.from_numpy(values), (VOCABULARY, WIDTH))
