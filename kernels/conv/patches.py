@@ -94,6 +94,7 @@ def scatter_add(patches, stride, padding, x):
                 for a in range(kernel):
                     row = i * stride + a - padding
                     if 0 <= row < height and start < stop:
-                        source, target = seen[image, i, j, a, start:stop], images[image, row, left + start : left + stop]
+                        source = seen[image, i, j, a, start:stop]
+                        target = images[image, row, left + start : left + stop]
                         for k in range(stop - start):
                             target[k] += source[k]

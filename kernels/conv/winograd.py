@@ -26,6 +26,11 @@ def transform_weight(weight):
         16, *weight.shape[2:])
 
 
+def turned(weight):
+    """Return the kernel turned by 180 degrees, inputs and outputs exchanged: its convolution is x's gradient."""
+    return weight[::-1, ::-1].swapaxes(2, 3)
+
+
 class Tiling:
     """The 2x2 tiles of n images, cut into blocks of whole tile rows whose size depends on shapes and dtype alone."""
 

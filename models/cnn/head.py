@@ -15,7 +15,10 @@ def head_variables(name, channels, classes, dtype):
 
 
 def head_forward(x, dense, name):
-    """Return (logits, saved): mean of x over its pixels @ weight + bias.  x: (n, h, w, channels), logits: (n, classes)."""
+    """Return (logits, saved): mean of x over its pixels @ weight + bias.
+
+    x: (n, h, w, channels).  logits: (n, classes).
+    """
     pooled = x.mean(axis=(1, 2))
     return pooled @ dense[f"{name}.weight"] + dense[f"{name}.bias"], (pooled, x.shape)
 

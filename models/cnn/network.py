@@ -54,7 +54,8 @@ class ConvNet:
             return 0.0, {v.name: xp.zeros(v.shape, dtype=v.dtype) for v in self.variables}
         logits, saved = self.forward(normalize_images(images, self.dtype), dense)
         losses, grad = cross_entropy(logits, targets)
-        gradients = self.backward(grad / grad.dtype.type(batch.normaliser), saved, dense, len(images) / batch.normaliser)
+        grad /= grad.dtype.type(batch.normaliser)
+        gradients = self.backward(grad, saved, dense, len(images) / batch.normaliser)
         return float(losses.sum(dtype="float64")) / batch.normaliser, gradients
 
     def forward(self, x, dense):

@@ -42,11 +42,25 @@ def case_arrays(case, dtype):
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_fast_paths_equal_the_definition_where_sums_are_exact(case, dtype):
     x, weight, grad, y, stride, padding = case_arrays(case, dtype)
-    expected = definition.convolve_backward(grad, x, weight, stride, padding)
-    for path in (fast, patches):
-        assert np.array_equal(path.convolve(x, weight, stride, padding), y)
-        result = path.convolve_backward(grad, x, weight, stride, padding)
+    expected = y, *definition.convolve_backward(grad, x, weight, stride, padding)
+    for path in (fast, patches, winograd):
+        if path is not winograd:
+            convolved = path.convolve(x, weight, stride, padding)
+            result = convolved, *path.convolve_backward(grad, x, weight, stride, padding)
+        elif (weight.shape[0], stride, padding) == (3, 1, 1):  # also where another path would be faster
+            grad_x = winograd.convolve(grad, winograd.turned(weight))
+            result = winograd.convolve(x, weight), grad_x, winograd.weight_gradient(grad, x)
         assert all(np.array_equal(a, b) and a.dtype == b.dtype == dtype for a, b in zip(result, expected, strict=True))
+
+
+def test_winograds_algorithm_takes_what_it_is_faster_at():
+    def taken(height, width, inputs, outputs, kernel=3, stride=1, padding=1):
+        x, weight = np.empty((2, height, width, inputs)), np.empty((kernel, kernel, inputs, outputs))
+        return fast.uses_winograd(x, weight, stride, padding)
+
+    assert taken(32, 32, 64, 64) and taken(4, 4, 2, 2)
+    assert not any([taken(28, 28, 1, 16), taken(2, 8, 64, 64), taken(8, 8, 4, 4, kernel=1, padding=0),
+                    taken(8, 8, 4, 4, stride=2), taken(8, 8, 4, 4, padding=0)])
 
 
 @pytest.mark.parametrize("case", [CASES[1], CASES[6]], ids=str)
@@ -60,7 +74,8 @@ def test_blocks_do_not_change_an_exact_result(case, monkeypatch):
     assert all(np.array_equal(a, b) for a, b in zip(result, expected, strict=True))
 
 
-@pytest.mark.parametrize("case", [(2, 3, 4, 2, 3, 3, 2, 1), (1, 4, 3, 2, 2, 3, 1, 1), (1, 3, 3, 2, 2, 1, 2, 0)], ids=str)
+@pytest.mark.parametrize(
+    "case", [(2, 3, 4, 2, 3, 3, 2, 1), (1, 4, 3, 2, 2, 3, 1, 1), (1, 3, 3, 2, 2, 1, 2, 0)], ids=str)
 def test_definition_is_its_formula(case):
     x, weight, _, y, stride, padding = case_arrays(case, "float64")
     n, height, width, outputs = y.shape
@@ -141,5 +156,5 @@ def test_refuses_what_does_not_fit(arguments, message):
 
 
 def test_refuses_a_gradient_of_another_shape():
-    with pytest.raises(ValueError, match=r"gradient has shape \(2, 4, 5, 4\), the convolution's result has \(2, 5, 5, 4\)"):
+    with pytest.raises(ValueError, match=r"shape \(2, 4, 5, 4\), the convolution's result has \(2, 5, 5, 4\)"):
         convolve_backward(np.zeros((2, 4, 5, 4), np.float32), X, W)

@@ -4,6 +4,7 @@ import numpy as np
 
 from kernels.conv import convolve, convolve_backward, definition
 from kernels.random import key_of, uniform
+from refimpl.experiments.bench.peers import import_torch
 from refimpl.experiments.bench.timing import Row, race
 
 N, CHANNELS, SIDE = 32, 64, 32
@@ -19,26 +20,30 @@ def arrays():
 
 def torch_peers(x, weight, grad) -> dict:
     """Return the same work in PyTorch, in its two memory layouts: name -> callable; {} if it is not installed."""
-    try:
-        import torch
-    except ImportError:
+    torch = import_torch()
+    if torch is None:
         return {}
-    torch.set_num_threads(1)
 
     def work(layout):
-        images, kernel, output = (torch.from_numpy(a).permute(*axes).contiguous(memory_format=layout) for a, axes in
-                                  ((x, (0, 3, 1, 2)), (weight, (3, 2, 0, 1)), (grad, (0, 3, 1, 2))))
-        images.requires_grad_(), kernel.requires_grad_()
-        return lambda: torch.autograd.grad(torch.nn.functional.conv2d(images, kernel, padding=1), (images, kernel), output)
+        images, kernel, output = (
+            torch.from_numpy(a).permute(*axes).contiguous(memory_format=layout)
+            for a, axes in ((x, (0, 3, 1, 2)), (weight, (3, 2, 0, 1)), (grad, (0, 3, 1, 2)))
+        )
+        inputs = images.requires_grad_(), kernel.requires_grad_()
+        return lambda: torch.autograd.grad(torch.nn.functional.conv2d(*inputs, padding=1), inputs, output)
 
     return {"torch": work(torch.contiguous_format), "torch channels_last": work(torch.channels_last)}
 
 
-def rows(seconds: float = 8.0, plain: bool = False) -> list[Row]:
-    """Time forward + backward of the convolution; ``plain`` adds the definition. Local."""
+def run(seconds: float = 8.0) -> list[Row]:
+    """Time forward + backward of the convolution; the caller has set the number of BLAS threads to one. Local."""
     x, weight, grad = arrays()
-    ours = {"refimpl": lambda: (convolve(x, weight), convolve_backward(grad, x, weight))}
-    if plain:
-        ours["definition"] = lambda: (definition.convolve(x, weight, 1, 1),
-                                      definition.convolve_backward(grad, x, weight, 1, 1))
-    return race("conv", f"{N}x{CHANNELS}x{SIDE}x{SIDE} 3x3 float32", ours, torch_peers(x, weight, grad), seconds)
+
+    def fast():
+        return convolve(x, weight), convolve_backward(grad, x, weight)
+
+    def plain():
+        return definition.convolve(x, weight, 1, 1), definition.convolve_backward(grad, x, weight, 1, 1)
+
+    size = f"{N}x{CHANNELS}x{SIDE}x{SIDE} 3x3 float32"
+    return race("conv", size, {"refimpl": fast, "definition": plain}, torch_peers(x, weight, grad), seconds)
