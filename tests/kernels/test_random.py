@@ -1,0 +1,66 @@
+"""Random numbers: known values of SplitMix64, the fast versions' bits, and the law of dropout."""
+
+import numpy as np
+import pytest
+
+from kernels.random import definition, dropout_scale, fast, key_of, random_bits, uniform
+
+KEYS = [0, 5, 2**63, 2**64 - 1, key_of(1, "dropout", 7, 3)]
+
+
+def test_splitmix64_of_seed_1234567_gives_the_published_values():
+    # The check values of Rosetta Code's task "Pseudo-random numbers/Splitmix64".
+    published = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]
+    published.append(16408922859458223821)
+    assert random_bits(1234567, 5).tolist() == published
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("start", [0, 3, 2**40])
+@pytest.mark.parametrize("count", [0, 1, 7, 1001])
+def test_fast_bits_and_numbers_hold_the_definition(key, start, count):
+    assert random_bits(key, count, start).tobytes() == definition.random_bits(key, count, start).tobytes()
+    assert uniform(key, count, start).tobytes() == definition.uniform(key, count, start).tobytes()
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_part_of_a_sequence_is_that_part(key):
+    whole = random_bits(key, 100)
+    assert random_bits(key, 40, 33).tobytes() == whole[33:73].tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("shape", [(0, 3), (1,), (7, 3), (5, 0), (3, 11, 13), ()])
+@pytest.mark.parametrize("keep", [1.0, 0.9, 0.5, 1e-9])
+def test_dropout_holds_the_definition(shape, keep, dtype):
+    if dtype == "float16" and keep < 1e-4:
+        pytest.skip("1/keep is infinite in float16")
+    scale = dropout_scale(11, shape, keep, dtype, np)
+    assert scale.dtype == dtype and scale.shape == shape
+    assert scale.tobytes() == definition.dropout_scale(11, shape, keep, dtype).tobytes()
+
+
+def test_dropout_keeps_the_share_it_says_and_nothing_between():
+    scale = dropout_scale(3, (1000, 100), 0.9, "float32")
+    assert set(np.unique(scale)) == {np.float32(0), np.float32(1 / 0.9)}
+    kept = np.count_nonzero(scale)
+    assert abs(kept - 90_000) < 6 * np.sqrt(100_000 * 0.9 * 0.1)  # six standard deviations; the key is fixed
+    assert np.count_nonzero(dropout_scale(3, (1000,), 1.0, "float32")) == 1000
+
+
+@pytest.mark.parametrize("keep", [0.0, -0.1, 1.1, float("nan")])
+def test_dropout_refuses_what_is_no_probability(keep):
+    with pytest.raises(ValueError, match="keep"):
+        dropout_scale(3, (4,), keep, "float32")
+
+
+def test_keys_tell_their_parts_apart():
+    parts = [(1, "a"), ("1", "a"), (1, "b"), (1, "a", 0), ("a", 1), (1, "a\x1f"), (-1, "a")]
+    assert len({key_of(*p) for p in parts}) == len(parts)
+    assert all(0 <= key_of(*p) < 2**64 for p in parts)
+
+
+def test_fast_numbers_lie_in_the_unit_interval():
+    numbers = fast.uniform(8, 10_000)
+    assert numbers.min() >= 0 and numbers.max() < 1
+    assert np.array_equal(numbers * 2.0**53, np.floor(numbers * 2.0**53))
