@@ -48,6 +48,13 @@ def test_dropout_keeps_the_share_it_says_and_nothing_between():
     assert np.count_nonzero(dropout_scale(3, (1000,), 1.0, "float32")) == 1000
 
 
+def test_an_element_whose_bits_equal_the_threshold_is_dropped():
+    first = int(random_bits(11, 1)[0]) >> 40
+    for threshold, kept in ((first, 0), (first + 1, 1)):
+        assert np.count_nonzero(dropout_scale(11, (1,), threshold / 2**24, "float32")) == kept
+        assert np.count_nonzero(definition.dropout_scale(11, (1,), threshold / 2**24, "float32")) == kept
+
+
 @pytest.mark.parametrize("keep", [0.0, -0.1, 1.1, float("nan")])
 def test_dropout_refuses_what_is_no_probability(keep):
     with pytest.raises(ValueError, match="keep"):
