@@ -17,17 +17,16 @@ def sigmoid(x):
     return xp.where(x < 0, small, 1) / (1 + small)
 
 
-def cell_forward(gates, c, activations, c_next, tanh_c, m):
-    """Apply the cell to pre-activations; write into the last four arguments.
+def cell_forward(gates, x_gates, bias, c, c_next, tanh_c, m):
+    """Apply the cell: replace gates by their activations, and write c_next, tanh_c and m. Columns are streams.
 
-    gates: (streams, 4 * hidden), the sum of x @ kernel, h @ kernel and bias.  c: (streams, hidden).
-    activations: (streams, 4 * hidden), sigmoid(i), tanh(j), sigmoid(f + 1), sigmoid(o); may be ``gates`` itself.
-    c_next, tanh_c, m: (streams, hidden).
+    gates: (4 * hidden, streams), the recurrent part on entry; sigmoid(i), tanh(j), sigmoid(f + 1), sigmoid(o) on exit.
+    x_gates: (4 * hidden, streams), the input's part.  bias: (4 * hidden,).  c, c_next, tanh_c, m: (hidden, streams).
     """
     xp = array_module(gates)
-    i, j, f, o = xp.split(gates, 4, axis=1)
-    i, j, f, o = sigmoid(i), xp.tanh(j), sigmoid(f + xp.asarray(FORGET_BIAS, dtype=gates.dtype)), sigmoid(o)
-    activations[:] = xp.concatenate([i, j, f, o], axis=1)
+    gates += x_gates + bias[:, None]
+    i, j, f, o = xp.split(gates, 4)  # views
+    i[:], j[:], f[:], o[:] = sigmoid(i), xp.tanh(j), sigmoid(f + xp.asarray(FORGET_BIAS, dtype=f.dtype)), sigmoid(o)
     c_next[:] = f * c + i * j
     tanh_c[:] = xp.tanh(c_next)
     m[:] = o * tanh_c
@@ -36,16 +35,16 @@ def cell_forward(gates, c, activations, c_next, tanh_c, m):
 def cell_backward(dm, dc, activations, c, tanh_c, dgates):
     """Apply the cell's transpose: write dgates, and replace dc (with respect to c') by that with respect to c.
 
-    dm, dc, c, tanh_c: (streams, hidden).  activations, dgates: (streams, 4 * hidden).
+    dm, dc, c, tanh_c: (hidden, streams).  activations, dgates: (4 * hidden, streams).
     """
     xp = array_module(dm)
-    i, j, f, o = xp.split(activations, 4, axis=1)
+    i, j, f, o = xp.split(activations, 4)
     total = dc + dm * o * (1 - tanh_c * tanh_c)
     di = total * j * (i * (1 - i))
     dj = total * i * (1 - j * j)
     df = total * c * (f * (1 - f))
     do = dm * tanh_c * (o * (1 - o))
-    dgates[:] = xp.concatenate([di, dj, df, do], axis=1)
+    dgates[:] = xp.concatenate([di, dj, df, do])
     dc[:] = total * f
 
 
@@ -58,9 +57,9 @@ def lstm_forward(x, kernel, bias, projection, c0, h0):
     xp = array_module(x, kernel)
     c, h, outputs = c0, h0, []
     for x_t in x:
-        gates = xp.concatenate([x_t, h], axis=1) @ kernel + bias
-        c_next, tanh_c, m = xp.empty_like(c), xp.empty_like(c), xp.empty_like(c)
-        cell_forward(gates, c, gates, c_next, tanh_c, m)
-        c, h = c_next, m if projection is None else m @ projection
+        i, j, f, o = xp.split(xp.concatenate([x_t, h], axis=1) @ kernel + bias, 4, axis=1)
+        c = sigmoid(f + FORGET_BIAS) * c + sigmoid(i) * xp.tanh(j)
+        m = sigmoid(o) * xp.tanh(c)
+        h = m if projection is None else m @ projection
         outputs.append(h)
     return xp.stack(outputs), c, h

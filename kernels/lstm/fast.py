@@ -1,60 +1,102 @@
-"""The LSTM cell for NumPy arrays, compiled. One row stays in the first-level cache from loop to loop.
+"""The LSTM cell for NumPy arrays, compiled.
 
-The loops are many and short because LLVM vectorises a loop only if it can check cheaply that no array overlaps another.
+Loops run over flat pieces of a gate: long whatever the number of streams, and short enough for the first-level cache.
+They are many because LLVM vectorises a loop only if it can check cheaply that no array overlaps another.
 """
 
-import numpy as np
 from numba import njit
 
 from kernels.lstm.activations import sigmoid, tanh
 from kernels.lstm.definition import FORGET_BIAS
 
+PIECE = 1024  # elements: eight arrays of float32 in 32 KiB
+TILE = 8  # a tile of float32 fits the vector registers
+
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def cell_forward(gates, c, activations, c_next, tanh_c, m):
-    """See ``definition.cell_forward``; every argument is C-contiguous along its last axis."""
-    streams, hidden = c.shape
+def cell_forward(gates, x_gates, bias, c, c_next, tanh_c, m):
+    """See ``definition.cell_forward``; all but x_gates are C-contiguous, x_gates along its last axis."""
+    hidden, streams = c.shape
     forget_bias = gates.dtype.type(FORGET_BIAS)
-    for s in range(streams):
-        z = gates[s]
-        a = activations[s]
-        for k in range(hidden):
-            a[k] = sigmoid(z[k])
-        for k in range(hidden, 2 * hidden):
-            a[k] = tanh(z[k])
-        for k in range(2 * hidden, 3 * hidden):
-            a[k] = sigmoid(z[k] + forget_bias)
-        for k in range(3 * hidden, 4 * hidden):
-            a[k] = sigmoid(z[k])
-        i, j, f, o = a[:hidden], a[hidden:2 * hidden], a[2 * hidden:3 * hidden], a[3 * hidden:]
-        old, new, t, out = c[s], c_next[s], tanh_c[s], m[s]
-        for k in range(hidden):
+    for row in range(4 * hidden):
+        for s in range(streams):
+            gates[row, s] += x_gates[row, s] + bias[row]
+    size = hidden * streams
+    for start in range(0, size, PIECE):
+        i, j, f, o = pieces(gates, start, size)
+        old, new, t, out = piece(c, start), piece(c_next, start), piece(tanh_c, start), piece(m, start)
+        for k in range(len(i)):
+            i[k] = sigmoid(i[k])
+        for k in range(len(i)):
+            j[k] = tanh(j[k])
+        for k in range(len(i)):
+            f[k] = sigmoid(f[k] + forget_bias)
+        for k in range(len(i)):
+            o[k] = sigmoid(o[k])
+        for k in range(len(i)):
             new[k] = f[k] * old[k] + i[k] * j[k]
-        for k in range(hidden):
+        for k in range(len(i)):
             t[k] = tanh(new[k])
-        for k in range(hidden):
+        for k in range(len(i)):
             out[k] = o[k] * t[k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def cell_backward(dm, dc, activations, c, tanh_c, dgates):
-    """See ``definition.cell_backward``, bit for bit."""
-    streams, hidden = c.shape
-    one = dm.dtype.type(1)
-    for s in range(streams):
-        a, dz = activations[s], dgates[s]
-        i, j, f, o = a[:hidden], a[hidden:2 * hidden], a[2 * hidden:3 * hidden], a[3 * hidden:]
-        di, dj, df, do = dz[:hidden], dz[hidden:2 * hidden], dz[2 * hidden:3 * hidden], dz[3 * hidden:]
-        old, t, dout, total = c[s], tanh_c[s], dm[s], dc[s]
-        for k in range(hidden):
+    """See ``definition.cell_backward``, bit for bit; every argument is C-contiguous."""
+    size = c.size
+    one = dc.dtype.type(1)
+    for start in range(0, size, PIECE):
+        i, j, f, o = pieces(activations, start, size)
+        di, dj, df, do = pieces(dgates, start, size)
+        old, t, dout, total = piece(c, start), piece(tanh_c, start), piece(dm, start), piece(dc, start)
+        for k in range(len(i)):
             total[k] = total[k] + dout[k] * o[k] * (one - t[k] * t[k])
-        for k in range(hidden):
+        for k in range(len(i)):
             do[k] = dout[k] * t[k] * (o[k] * (one - o[k]))
-        for k in range(hidden):
+        for k in range(len(i)):
             di[k] = total[k] * j[k] * (i[k] * (one - i[k]))
-        for k in range(hidden):
+        for k in range(len(i)):
             dj[k] = total[k] * i[k] * (one - j[k] * j[k])
-        for k in range(hidden):
+        for k in range(len(i)):
             df[k] = total[k] * old[k] * (f[k] * (one - f[k]))
-        for k in range(hidden):
+        for k in range(len(i)):
             total[k] = total[k] * f[k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def piece(array, start):
+    """Return at most PIECE elements of a contiguous array as a flat view."""
+    return array.ravel()[start:start + PIECE]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def pieces(gates, start, size):
+    """Return the same piece of the gates i, j, f and o, ``size`` elements each, as flat views."""
+    flat, stop = gates.ravel(), min(start + PIECE, size)
+    return (flat[start:stop], flat[size + start:size + stop], flat[2 * size + start:2 * size + stop],
+            flat[3 * size + start:3 * size + stop])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def transpose(matrix, out):
+    """Write the transpose of ``matrix`` (rows, columns) to ``out``."""
+    rows, columns = matrix.shape
+    whole_rows, whole_columns = rows - rows % TILE, columns - columns % TILE
+    for top in range(0, whole_rows, TILE):
+        for left in range(0, whole_columns, TILE):
+            tile, to = matrix[top:top + TILE, left:left + TILE], out[left:left + TILE, top:top + TILE]
+            for column in range(TILE):  # a constant: unrolled into registers
+                for row in range(TILE):
+                    to[column, row] = tile[row, column]
+    for row in range(rows):
+        for column in range(whole_columns if row < whole_rows else 0, columns):
+            out[column, row] = matrix[row, column]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def copy_rows(source, out):
+    """Write ``source`` to ``out``, both (rows, columns) and contiguous along the last axis, whatever their strides."""
+    for row in range(source.shape[0]):
+        for column in range(source.shape[1]):
+            out[row, column] = source[row, column]

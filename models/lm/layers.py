@@ -28,7 +28,7 @@ def layer_forward(layer, dense, x, batch, keep, first, widths, workspace):
     c0, h0 = carried_state(batch, layer, x, widths)
     projection = dense.get(f"{layer}/projection")
     h, tape = lstm_forward(x, dense[f"{layer}/kernel"], dense[f"{layer}/bias"], projection, c0, h0, workspace)
-    batch.state[f"{layer}/c"], batch.state[f"{layer}/h"] = tape.c[-1].copy(), tape.h[-1].copy()
+    batch.state[f"{layer}/c"], batch.state[f"{layer}/h"] = tape.last_state()
     output, output_scale = dropout(h, key_of(batch.key, "dropout", layer), keep)
     return output, LayerTape(input_scale, output_scale, tape)
 
