@@ -12,16 +12,22 @@ def check_needs(variables, needs):
     if set(needs) != set(sparse):
         raise ValueError(f"rows_needed returned {sorted(needs)}; the sparse variables are {sorted(sparse)}")
     for name, ids in needs.items():
-        rows = sparse[name].shape[0]
-        if not isinstance(ids, np.ndarray) or ids.dtype != np.int64 or ids.ndim != 1:
-            raise ValueError(f"rows_needed of {name!r} must be a (k,) int64 NumPy array")
-        if ids.size == 0:
-            continue
-        if (ids[1:] <= ids[:-1]).any():
-            raise ValueError(f"rows_needed of {name!r} must be sorted and unique; np.unique does both")
-        for bad in (ids[0], ids[-1]):
-            if not 0 <= bad < rows:
-                raise ValueError(f"id {bad} is out of range for variable {name!r}, which has {rows} rows (0 to {rows - 1})")
+        _check_ids(f"rows_needed of {name!r}", ids, sparse[name])
+
+
+def _check_ids(what, ids, variable):
+    """Raise ValueError unless ``ids`` are sorted unique row numbers of the variable. Local."""
+    if getattr(ids, "dtype", None) != np.int64 or ids.ndim != 1:
+        raise ValueError(f"{what} must be a (k,) int64 array of row numbers")
+    if ids.size == 0:
+        return
+    if (ids[1:] <= ids[:-1]).any():
+        raise ValueError(f"{what} must be sorted and unique; np.unique does both, aggregate_rows for a gradient")
+    rows = variable.shape[0]
+    for bad in (int(ids[0]), int(ids[-1])):
+        if not 0 <= bad < rows:
+            raise ValueError(f"id {bad} is out of range for variable {variable.name!r}, which has {rows} rows "
+                             f"(0 to {rows - 1})")
 
 
 def check_gradients(variables, gradients, microbatch: int):
@@ -35,6 +41,8 @@ def check_gradients(variables, gradients, microbatch: int):
         if variable.sparse != isinstance(gradient, RowGradient):
             kind = "a RowGradient" if variable.sparse else "an array"
             raise ValueError(f"the gradient of {name!r} must be {kind}, it is {type(gradient).__name__}")
+        if variable.sparse:
+            _check_ids(f"the ids of the gradient of {name!r}", gradient.ids, variable)
         values = gradient.rows if variable.sparse else gradient
         shape = (len(gradient), *variable.shape[1:]) if variable.sparse else variable.shape
         if values.shape != shape or str(values.dtype) != variable.dtype:
