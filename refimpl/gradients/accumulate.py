@@ -1,6 +1,6 @@
 """A rank's microbatch gradients on their way into the tree: dense ones in arenas, row gradients merged."""
 
-from kernels import RowGradient, merge_rows
+from kernels import RowGradient, array_module, merge_rows
 from refimpl.gradients.arena import Arena, Layout
 from refimpl.gradients.tree import Node, TreeSum
 
@@ -59,7 +59,9 @@ class RowTree:
     def push(self, leaf: int, gradients: dict[str, RowGradient]):
         """Add a microbatch's row gradients: name -> RowGradient, for every variable (an empty one adds nothing)."""
         for name, tree in self.trees.items():
-            tree.push(Node(0, leaf), gradients[name])
+            ids, rows = gradients[name].ids, gradients[name].rows
+            contiguous = array_module(rows).ascontiguousarray  # a model may return views; what is sent must be in one piece
+            tree.push(Node(0, leaf), RowGradient(contiguous(ids), contiguous(rows)))
 
     def take(self) -> dict[str, list[tuple[Node, RowGradient]]]:
         """Return name -> the nodes that cover the leaves pushed, and start anew."""
