@@ -109,7 +109,7 @@ class RowsAsDense(ReplicatedRows):
     def push(self):
         parts = self.gradients.take()
         for arena in self.arenas:
-            arena.flat[...] = 0
+            arena.flat[...] = -0.0  # what adds nothing: x + -0.0 is x, while -0.0 + 0.0 is 0.0 and no longer x
         for name, nodes in parts.items():
             for arena, (_, gradient) in zip(self.arenas, nodes):
                 arena[name][gradient.ids] = gradient.rows
