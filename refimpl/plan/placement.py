@@ -77,11 +77,11 @@ def make_plan(variables, architecture: str, ranks: int, microbatches: int, *, al
         if sparse_way != "allgather":
             raise ValueError(f"--sparse-as-dense goes with --architecture allreduce, not {architecture}")
         sparse_way = "as-dense"
-    load, placements = [0] * ranks, []
+    load, placements, count = [0] * ranks, [], ranks if partitions is None else partitions
     for variable in variables:
         owners: tuple[int, ...] = ()
         if variable.sparse and sparse_way == "server":
-            owners = Partitioning.round_robin(variable.shape[0], partitions or ranks, ranks, scheme).owners
+            owners = Partitioning.round_robin(variable.shape[0], count, ranks, scheme).owners
         elif not variable.sparse and dense_way == "server":
             owners = (load.index(min(load)),)
             load[owners[0]] += variable.nbytes
