@@ -1,6 +1,7 @@
 """Ranks that would not train the same thing must not train at all (DESIGN, I5)."""
 
 import json
+import re
 
 from refimpl.collectives.wire import CollectiveError, Wire
 
@@ -13,18 +14,17 @@ def agree_on(wire: Wire, facts: dict):
     everyone = [json.loads(text) for text in wire.share_text(json.dumps(facts, sort_keys=True))]
     complaints = []
     for name in dict.fromkeys(name for theirs in everyone for name in theirs):
-        said: dict[str, list[str]] = {}
-        for rank, theirs in enumerate(everyone):
-            said.setdefault(_short(theirs.get(name, "missing")), []).append(str(rank))
+        values = [json.dumps(theirs.get(name, "missing"), sort_keys=True) for theirs in everyone]
+        said = {value: [str(rank) for rank, other in enumerate(values) if other == value] for value in values}
         if len(said) > 1:
             complaints.append(f"{name} is " + ", ".join(
-                f"{value} on {'rank' if len(ranks) == 1 else 'ranks'} {' '.join(ranks)}" for value, ranks in said.items()))
+                f"{_short(value)} on {'rank' if len(ranks) == 1 else 'ranks'} {' '.join(ranks)}" for value, ranks in said.items()))
     if complaints:
         raise CollectiveError("the ranks disagree: " + "; ".join(complaints)
                               + ". Start every rank with the same command, code and data")
 
 
-def _short(value) -> str:
-    """Values are compared as they are printed; a hash is printed by its first digits."""
-    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
-    return text[:12] + "…" if len(text) == 64 and " " not in text else text
+def _short(value: str) -> str:
+    """A hash is told by its first digits; a string without its quotes."""
+    text = value.strip('"')
+    return text[:12] + "…" if re.fullmatch("[0-9a-f]{64}", text) else text
