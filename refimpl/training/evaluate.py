@@ -19,8 +19,9 @@ def evaluate(trainer: Trainer, heldout, steps: int | None = None) -> dict:
     dense = {v.name: values[v.name] for v in exchange.variables if not v.sparse}
     tables = {v.name: values[v.name] for v in exchange.variables if v.sparse}
     sums: dict[str, list[float]] = {"loss": [], "count": [], "correct": []}
-    error, last = None, heldout.steps_per_epoch if steps is None else min(steps, heldout.steps_per_epoch)
+    digits, error = None, None
     try:
+        last = heldout.steps_per_epoch if steps is None else min(steps, heldout.steps_per_epoch)
         for v in leaves_of(wire.rank, wire.size, heldout.microbatches):
             state: dict = {}
             for step in range(last):
@@ -29,10 +30,10 @@ def evaluate(trainer: Trainer, heldout, steps: int | None = None) -> dict:
                     batch.state = state
                     for name, value in trainer.model.evaluate(dense, tables, batch).items():
                         sums[name].append(value)
+        digits = np.stack([ExactSum().add(values).digits for values in sums.values()])
     except Exception as problem:
         error = problem
     wire.agree(error)
-    digits = np.stack([ExactSum().add(values).digits for values in sums.values()])
     totals = wire.share(digits, "evaluate").sum(axis=0)
     loss, count, correct = (ExactSum(row).value() for row in totals)
     if not count:
@@ -43,4 +44,3 @@ def evaluate(trainer: Trainer, heldout, steps: int | None = None) -> dict:
     else:
         result["perplexity"] = math.exp(min(loss / count, 700.0))
     return result
-
