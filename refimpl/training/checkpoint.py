@@ -18,6 +18,7 @@ from refimpl.training.whole import gather_arrays, gather_carried, key_of_array, 
 from kernels.update import OPTIMIZERS
 
 FORMAT = 1
+MANIFEST = {"format", "step", "arrays", "sha256", "describe", "options", "microbatches", "data", "variables"}
 
 
 def save_checkpoint(trainer: Trainer, directory: Path, describe: dict, keep: int = 2):
@@ -77,10 +78,15 @@ def read_manifest(directory: Path) -> dict:
     path = _path(directory, steps[-1], "json")
     try:
         manifest = json.loads(path.read_text())
-    except json.JSONDecodeError as problem:
-        raise ValueError(f"{path} is damaged ({problem}); delete it to resume from the checkpoint before it") from problem
-    if manifest.get("format") != FORMAT:
-        raise ValueError(f"{path} has format {manifest.get('format')}: this version reads format {FORMAT}")
+        version, missing = manifest["format"], MANIFEST - set(manifest)
+    except (ValueError, KeyError, TypeError) as problem:  # no text, no JSON, no object, or an object without a format
+        raise ValueError(f"{path} is damaged ({type(problem).__name__}: {problem}); delete it to resume from the "
+                         f"checkpoint before it") from problem
+    if version != FORMAT:
+        raise ValueError(f"{path} has format {version}: this version reads format {FORMAT}")
+    if missing:
+        raise ValueError(f"{path} is damaged: it has no {', '.join(sorted(missing))}; delete it to resume from the "
+                         f"checkpoint before it")
     arrays = directory / manifest["arrays"]
     if not arrays.exists() or file_sha256(arrays) != manifest["sha256"]:
         raise ValueError(f"{arrays} is {'damaged' if arrays.exists() else 'missing'}: its SHA-256 is not what {path.name} "
