@@ -11,6 +11,7 @@ from pathlib import Path
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
+from refimpl.training.agreement import agree_on
 from refimpl.training.files import appears_whole, file_sha256, write_json
 from refimpl.training.options import MATHEMATICS, Options
 from refimpl.training.trainer import Trainer
@@ -98,6 +99,8 @@ def check_fits(manifest: dict, trainer: Trainer):
     """Raise ValueError naming what differs unless the checkpoint continues this very training. Local."""
     theirs = Options.from_json(manifest["options"])
     pairs = [(name, getattr(theirs, name), getattr(trainer.options, name)) for name in MATHEMATICS]
+    if theirs.rate == trainer.options.rate == "constant":  # it never falls: more steps are the same training
+        pairs = [pair for pair in pairs if pair[0] != "rate_steps"]
     pairs += [("microbatches", manifest["microbatches"], trainer.data.microbatches),
               ("data", manifest["data"], trainer.data.fingerprint),
               ("variables", manifest["variables"], _shapes(trainer.model.variables))]
@@ -112,9 +115,10 @@ def load_checkpoint(trainer: Trainer, directory: Path):
 
     Raises CollectiveError on every rank if any cannot read it, or if it is of another training.
     """
-    error = None
+    error, facts = None, {}
     try:
         manifest = read_manifest(directory)
+        facts = {"checkpoint's step": manifest["step"], "checkpoint": manifest["sha256"]}
         check_fits(manifest, trainer)
         with safe_open(Path(directory) / manifest["arrays"], framework="numpy") as file:
             _place(trainer, file)
@@ -122,6 +126,7 @@ def load_checkpoint(trainer: Trainer, directory: Path):
     except Exception as problem:
         error = problem
     trainer.wire.agree(error)
+    agree_on(trainer.wire, facts)  # each machine reads its own disk
 
 
 def _place(trainer, file):
