@@ -31,15 +31,24 @@ def gather_arrays(exchange: Exchange, optimizer_state) -> dict:
     for name, slot in slots_of(exchange, optimizer_state):
         array = exchange.collect(name, slot, everyone=False, phase="checkpoint")
         if array is not None:
-            arrays[key_of_array(name, slot)] = np.ascontiguousarray(to_numpy(array))
+            arrays[key_of_array(name, slot)] = _in_one_piece(array)
     return arrays
+
+
+def _in_one_piece(array):
+    """Return a NumPy array of the same shape (ascontiguousarray alone makes a scalar a vector)."""
+    return np.ascontiguousarray(to_numpy(array)).reshape(array.shape)
 
 
 def gather_carried(wire: Wire, carried: dict[int, dict]) -> dict:
     """Return "carry/V/NAME" -> array of all microbatches on rank 0, {} elsewhere. Collective."""
-    mine = {f"carry/{v}/{name}": np.ascontiguousarray(to_numpy(array))
-            for v, state in carried.items() for name, array in state.items()}
-    packed = np.frombuffer(save(mine), np.uint8)
+    mine, packed, error = {}, None, None
+    try:
+        mine = {f"carry/{v}/{name}": _in_one_piece(array) for v, state in carried.items() for name, array in state.items()}
+        packed = np.frombuffer(save(mine), np.uint8)
+    except Exception as problem:
+        error = TypeError(f"batch.state must hold arrays, to be saved in a checkpoint: {problem}")
+    wire.agree(error)
     sizes = wire.share(np.array([packed.size], np.int64), "checkpoint")[:, 0]
     if wire.rank:
         wire.exchange([(0, packed, {"": packed.size})], [], "checkpoint", "control")
