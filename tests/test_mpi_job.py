@@ -34,7 +34,8 @@ def test_each_rank_computes_with_one_thread(comm):
 def _run(folder: Path, body: str, ranks: int = 2, *options: str) -> subprocess.CompletedProcess:
     shutil.copy(Path(__file__).with_name("conftest.py"), folder)
     (folder / "test_planted.py").write_text(HEADER + body)
-    arguments = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--with-mpi", "-m", "mpi", *options, str(folder)]
+    quiet = ["-q", "--color=no", "-p", "no:cacheprovider"]  # Open MPI gives rank 0 a terminal: no colours in it
+    arguments = ["-m", "pytest", *quiet, "--with-mpi", "-m", "mpi", *options, str(folder)]
     return launch(ranks, arguments, timeout=60, capture=True, cwd=folder)
 
 

