@@ -1,5 +1,6 @@
 """Every choice of a training, in one frozen record that is printed, compared between ranks, and saved."""
 
+import math
 from dataclasses import asdict, dataclass, field, fields
 
 from kernels.update import OPTIMIZERS
@@ -47,6 +48,9 @@ class Options:
         if unknown:
             raise ValueError(f"{self.optimizer} has no option {', '.join(sorted(unknown))}; "
                              f"it has {', '.join(OPTIMIZERS[self.optimizer].options) or 'none'}")
+        for name, value in self.optimizer_options.items():
+            if not isinstance(value, (int, float)) or not math.isfinite(value):
+                raise ValueError(f"{self.optimizer}'s option {name} is {value!r}: it must be a finite number")
         for name, least in (("steps", 0), ("warmup", 0), ("learning_rate", 0), ("weight_decay", 0)):
             if not getattr(self, name) >= least:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be at least {least}")
