@@ -72,6 +72,7 @@ def make_plan(variables, architecture: str, ranks: int, microbatches: int, *, al
     """
     if architecture not in ARCHITECTURES:
         raise ValueError(f"no architecture {architecture!r}; there are {', '.join(ARCHITECTURES)}")
+    _check_variables(variables)
     dense_way, sparse_way = ARCHITECTURES[architecture]
     if sparse_as_dense:
         if sparse_way != "allgather":
@@ -88,3 +89,13 @@ def make_plan(variables, architecture: str, ranks: int, microbatches: int, *, al
         way = sparse_way if variable.sparse else dense_way
         placements.append(Placement(variable.name, variable.sparse, way, owners, scheme))
     return Plan(architecture, ranks, microbatches, allreduce, tuple(placements))
+
+
+def _check_variables(variables):
+    """Raise ValueError for variables that cannot be told apart, or that no road could carry. Local."""
+    names = [v.name for v in variables]
+    for v in variables:
+        if names.count(v.name) > 1:
+            raise ValueError(f"{names.count(v.name)} variables are called {v.name!r}: give each its own name")
+        if v.sparse and v.statistic:
+            raise ValueError(f"variable {v.name!r} is sparse and a statistic: an estimate needs all rows, make it dense")
