@@ -9,6 +9,15 @@ import importlib
 __version__ = "0.1.0"
 
 _HOME = {
+    "CollectiveError": "refimpl.collectives",
+    "Data": "refimpl.training.data",
+    "Examples": "refimpl.training.data",
+    "Options": "refimpl.training.options",
+    "Result": "refimpl.training.session",
+    "TokenStreams": "refimpl.training.data",
+    "Trainer": "refimpl.training.trainer",
+    "load": "refimpl.training.data",
+    "train": "refimpl.training.session",
     "Batch": "models",
     "Constant": "models",
     "Model": "models",

@@ -32,7 +32,8 @@ def main(arguments=None) -> int:
     except KeyboardInterrupt:
         return _abort(130)
     except command.REFUSALS as error:
-        print(f"refimpl: error: {error}", file=sys.stderr, flush=True)
+        sys.stderr.write(f"refimpl: error: {error}\n")  # in one piece: other ranks write there too
+        sys.stderr.flush()
         return 1
     except Exception:
         traceback.print_exc()

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import is_dataclass
 
 from refimpl.collectives.wire import CollectiveError, Wire
 
@@ -11,7 +12,13 @@ def agree_on(wire: Wire, facts: dict):
 
     facts: name -> JSON value (options, shapes, fingerprints, versions). Collective.
     """
-    everyone = [json.loads(text) for text in wire.share_text(json.dumps(facts, sort_keys=True))]
+    text, error = "", None
+    try:
+        text = json.dumps(facts, sort_keys=True)
+    except (TypeError, ValueError) as problem:
+        error = TypeError(f"what describes the model and data must be plain JSON values: {problem}")
+    wire.agree(error)
+    everyone = [json.loads(text) for text in wire.share_text(text)]
     complaints = []
     for name in dict.fromkeys(name for theirs in everyone for name in theirs):
         values = [json.dumps(theirs.get(name, "missing"), sort_keys=True) for theirs in everyone]
@@ -28,3 +35,12 @@ def _short(value: str) -> str:
     """A hash is told by its first digits; a string without its quotes."""
     text = value.strip('"')
     return text[:12] + "…" if re.fullmatch("[0-9a-f]{64}", text) else text
+
+
+def describe_variable(variable) -> str:
+    """Return all of a variable that the numbers or messages of a training depend on, as text. Local."""
+    words = [f"{variable.dtype} {variable.shape}"]
+    words += [flag for flag in ("sparse", "statistic") if getattr(variable, flag)]
+    words += [f"not {flag}" for flag in ("decays", "clipped") if not getattr(variable, flag)]
+    start = variable.initial  # a user's own may print its address: then its kind must do
+    return " ".join(words + [f"from {start if is_dataclass(start) else type(start).__name__}"])

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Callable
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from kernels.update import OPTIMIZERS
 from refimpl.collectives.wire import Wire
@@ -21,8 +22,9 @@ from refimpl.training.whole import hashes
 
 @dataclass
 class Result:
-    """What a training ended with; the same on every rank. ``bytes``: phase -> kind -> bytes that rank 0 sent in all.
+    """What a training ended with; the same on every rank, but for ``rank``, which says whose it is.
 
+    bytes: phase -> bytes that rank 0 sent in all.  seconds: phase -> mean seconds of a step on rank 0.
     sent_per_step: kind -> bytes that a rank sent in a step, mean over ranks and steps (dense, rows, indices, control).
     loss: of the last step.  examples_per_second: over this session's steps, evaluation and checkpoints left out.
     """
@@ -39,11 +41,12 @@ class Result:
     seconds: dict
     evaluation: dict = field(default_factory=dict)
     run_directory: str | None = None
+    rank: int = 0
 
     def to_json(self) -> dict:
         """Return plain data, perplexity or accuracy beside the rest."""
         data = asdict(self)
-        evaluation = data.pop("evaluation")
+        evaluation, _ = data.pop("evaluation"), data.pop("rank")
         named = {"heldout_loss" if name == "loss" else "heldout_count" if name == "count" else name: value
                  for name, value in evaluation.items()}
         return {**data, **named}
@@ -62,33 +65,37 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
     """
     wire = comm if isinstance(comm, Wire) else Wire(comm)
     describe = describe or {}
-    trainer = Trainer(model, data, options, wire, facts={"model and data": describe}, xp=xp, trace=trace)
-    if resume is not None:
-        load_checkpoint(trainer, Path(resume))
-    directory = _open_directory(trainer, output, describe, resume)
-    totals = _Totals(wire, trainer.step + warm)
-    evaluation: dict = {}
-    while trainer.step < options.steps:
-        begin = time.perf_counter()
-        record = trainer.train_step()
-        totals.add(record, time.perf_counter() - begin)
-        if evaluate_every and heldout is not None and trainer.step % evaluate_every == 0 and trainer.step < options.steps:
-            evaluation = evaluate(trainer, heldout)
-            record["heldout"] = evaluation
-        _report(directory, wire, record, progress)
-        if output is not None and checkpoint_every and trainer.step % checkpoint_every == 0 < options.steps - trainer.step:
-            save_checkpoint(trainer, Path(output), describe)
-    if heldout is not None:
+    with threadpool_limits(1):  # more threads would fight for the cores, and may sum in another order
+        trainer = Trainer(model, data, options, wire, facts={"model and data": describe}, xp=xp, trace=trace)
+        if resume is not None:
+            load_checkpoint(trainer, Path(resume))
+        directory = _open_directory(trainer, output, describe, resume)
+        totals = _Totals(wire, trainer.step + warm)
+        while trainer.step < options.steps:
+            begin = time.perf_counter()
+            record = trainer.train_step()
+            totals.add(record, time.perf_counter() - begin)
+            last = trainer.step == options.steps
+            if heldout is not None and (last or evaluate_every and trainer.step % evaluate_every == 0):
+                record["heldout"] = evaluate(trainer, heldout)
+            trainer.failure = _report(directory, wire, record, progress)
+            if output is not None and (last or checkpoint_every and trainer.step % checkpoint_every == 0):
+                save_checkpoint(trainer, Path(output), describe)
+        return _finish(trainer, directory, totals, record.get("heldout") if totals.steps else None, heldout, output)
+
+
+def _finish(trainer, directory, totals, evaluation, heldout, output) -> "Result":
+    """Gather what the training ended with, and write it. Collective."""
+    if evaluation is None and heldout is not None:  # resumed at the last step: nothing was left to do
         evaluation = evaluate(trainer, heldout)
-    if output is not None:
-        save_checkpoint(trainer, Path(output), describe)
-    if trace:
+    trainer.wire.agree(trainer.failure)
+    if trainer.timeline.keep:
         _write_trace(trainer, directory)
-    result = Result(options.architecture, wire.size, trainer.step, evaluation=evaluation,
-                    run_directory=None if output is None else str(output),
+    options = trainer.options
+    result = Result(options.architecture, trainer.wire.size, trainer.step, evaluation=evaluation or {},
+                    run_directory=None if output is None else str(output), rank=trainer.wire.rank,
                     **totals.result(), **hashes(trainer.exchange, OPTIMIZERS[options.optimizer].state))
-    if directory is not None:
-        directory.finish(result.to_json())
+    trainer.wire.agree(_attempt(lambda: directory and directory.finish(result.to_json())))
     return result
 
 
@@ -106,13 +113,26 @@ def _open_directory(trainer, output, describe, resume):
     return directory
 
 
-def _report(directory, wire, record, progress):
-    if wire.rank == 0:
+def _attempt(work) -> Exception | None:
+    """Do what only rank 0 does; return the error instead of raising it, for all ranks to agree on."""
+    try:
+        work()
+    except Exception as problem:
+        return problem
+    return None
+
+
+def _report(directory, wire, record, progress) -> Exception | None:
+    """Write and show a step's metrics on rank 0; return what went wrong, which stops all ranks at their next step."""
+
+    def work():
         if directory is not None:
             directory.write_metrics({**record, "bytes_sent": wire.ledger.by("phase", "variable", "kind"),
                                      "bytes_received": wire.ledger.by("phase", "variable", "kind", direction="received")})
         if progress is not None:
             progress(record)
+
+    return _attempt(work) if wire.rank == 0 else None
 
 
 class _Totals:
@@ -130,8 +150,7 @@ class _Totals:
         self.loss = record["loss"]
         for phase, kinds in self.wire.ledger.by("phase", "kind").items():
             for kind, count in kinds.items():
-                here = self.bytes.setdefault(phase, {})
-                here[kind] = here.get(kind, 0) + count
+                self.bytes[phase] = self.bytes.get(phase, 0) + count
                 self.kinds[kind] += count
         if record["step"] > self.counted_from:
             self.timed_steps += 1
@@ -157,10 +176,5 @@ def _write_trace(trainer, directory):
     origin = min((s[1] for s in trainer.timeline.spans), default=0.0)
     origin = float(trainer.wire.share(np.array([origin]), "trace").min())
     texts = trainer.wire.share_text(json.dumps(chrome_events(trainer.wire.rank, trainer.timeline.spans, origin)))
-    error = None
-    if directory is not None:
-        try:
-            directory.write_trace([event for text in texts for event in json.loads(text)])
-        except OSError as problem:
-            error = problem
-    trainer.wire.agree(error)
+    events = [event for text in texts for event in json.loads(text)]
+    trainer.wire.agree(_attempt(lambda: directory and directory.write_trace(events)))

@@ -10,7 +10,7 @@ from models.variable import STATISTIC_RATE
 from refimpl.collectives.wire import Wire
 from refimpl.gradients import ExactSum, leaves_of
 from refimpl.plan import make_plan
-from refimpl.training.agreement import agree_on
+from refimpl.training.agreement import agree_on, describe_variable
 from refimpl.training.check import check_gradients, check_needs
 from refimpl.training.exchange import Exchange
 from refimpl.training.norm import clip_scale, norm_of, squares
@@ -29,26 +29,27 @@ class Trainer:
     def __init__(self, model, data, options: Options, comm=None, *, facts: dict | None = None, xp=np, trace=False):
         self.model, self.data, self.options, self.xp = model, data, options, xp
         self.wire = comm if isinstance(comm, Wire) else Wire(comm)
-        self.plan = self._agree_on_a_plan(facts or {})
-        self.exchange = Exchange(model.variables, self.plan, self.wire, options.seed, options.optimizer, xp)
+        self.step = 0
+        self.timeline = Timeline(trace)
+        self.plan, facts = self._together("plan", lambda: (self._make_plan(), self._facts() | (facts or {})))
+        agree_on(self.wire, facts)
+        self.exchange = self._together("plan", lambda: Exchange(model.variables, self.plan, self.wire, options.seed,
+                                                                options.optimizer, xp))
         self.microbatches = leaves_of(self.wire.rank, self.wire.size, data.microbatches)
         self.carried: dict[int, dict] = {v: {} for v in self.microbatches}
-        self.timeline = Timeline(trace)
-        self.step = 0
+        self.failure: Exception | None = None  # of rank 0's bookkeeping, raised on all ranks at the next step
 
-    def _agree_on_a_plan(self, facts):
-        plan, error, options = None, None, self.options
-        try:
-            plan = make_plan(self.model.variables, options.architecture, self.wire.size, self.data.microbatches,
-                             allreduce=options.allreduce, partitions=options.partitions, scheme=options.scheme,
-                             sparse_as_dense=options.sparse_as_dense)
-        except Exception as problem:
-            error = problem
-        self.wire.agree(error)
-        shapes = {f"variable {v.name}": f"{v.dtype} {v.shape}" for v in self.model.variables}
-        agree_on(self.wire, {**options.to_json(), "microbatches": self.data.microbatches, **shapes,
-                             "data": self.data.fingerprint, **facts})
-        return plan
+    def _make_plan(self):
+        options = self.options
+        return make_plan(self.model.variables, options.architecture, self.wire.size, self.data.microbatches,
+                         allreduce=options.allreduce, partitions=options.partitions, scheme=options.scheme,
+                         sparse_as_dense=options.sparse_as_dense)
+
+    def _facts(self) -> dict:
+        """What all ranks must say alike: else they would exchange unlike things, or wait for each other for ever."""
+        variables = self.model.variables
+        return {**self.options.to_json(), "microbatches": self.data.microbatches, "variables": [v.name for v in variables],
+                **{f"variable {v.name}": describe_variable(v) for v in variables}, "data": self.data.fingerprint}
 
     def train_step(self) -> dict:
         """Do one step; return its metrics, the same on every rank but for seconds and bytes."""
@@ -81,6 +82,8 @@ class Trainer:
 
     def _read_batches(self):
         """Return (microbatch -> (batch, its needs)), and name -> list of row numbers."""
+        if self.failure is not None:
+            raise self.failure
         batches, needs = {}, {v.name: [] for v in self.model.variables if v.sparse}
         if self.data.starts_epoch(self.step):
             self.carried = {v: {} for v in self.microbatches}

@@ -1,0 +1,154 @@
+"""The command line as a person meets it: one rank, several ranks, resume, refusals. Each test starts real jobs."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from refimpl.experiments.launch import launch, mpirun_command
+
+TINY = ["--data", "synthetic:300", "--preset", "tiny", "--microbatch-size", "3", "--window", "5", "--steps", "6",
+        "--heldout", "200"]
+KEYS = {"parameters_sha256", "state_sha256", "loss", "examples_per_second", "bytes", "ranks", "architecture"}
+
+
+def train(*arguments, ranks=None, model="lm"):
+    """Run train --json; return (exit status, result or None, stderr)."""
+    command = ["-m", "refimpl", "train", model, *TINY, "--json", *map(str, arguments)]
+    if ranks is None:
+        job = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=120)
+    else:
+        job = launch(ranks, command, timeout=120, capture=True)
+    return job.returncode, json.loads(job.stdout) if job.returncode == 0 else None, job.stderr
+
+
+def train_apart(*per_rank):
+    """Run one rank for each list of arguments, in one job; return (exit status, stderr, seconds)."""
+    argv, environment = mpirun_command(1, ["-m", "refimpl", "train", "lm", *TINY, "--no-output"])
+    jobs = [[argv[0], *argv[1:], *map(str, arguments)] for arguments in per_rank]
+    joined = jobs[0] + [word for job in jobs[1:] for word in [":", *job[1:]]]
+    begin = time.monotonic()
+    job = subprocess.run(joined, env=environment, capture_output=True, text=True, timeout=60)
+    return job.returncode, job.stderr, time.monotonic() - begin
+
+
+def complaints(stderr):
+    return [line for line in stderr.splitlines() if line.startswith("refimpl: error: ")]
+
+
+def test_ranks_architectures_and_resume_give_one_answer(tmp_path):
+    status, alone, stderr = train("--output", tmp_path / "alone")
+    assert status == 0, stderr
+    assert KEYS | {"perplexity"} <= set(alone) and alone["ranks"] == 1
+    assert {"config.json", "plan.json", "metrics.jsonl", "result.json"} <= set(os.listdir(tmp_path / "alone"))
+    status, many, stderr = train("--architecture", "ps", "--trace", "--output", tmp_path / "many", ranks=3)
+    assert status == 0, stderr
+    assert many["ranks"] == 3 and set(many["bytes"]) == {"pull", "push", "norm"}
+    status, first, stderr = train("--steps", 4, "--rate-steps", 6, "--output", tmp_path / "half", ranks=2)
+    assert status == 0, stderr
+    status, second, stderr = train("--resume", tmp_path / "half", "--architecture", "allreduce", ranks=3)
+    assert status == 0, stderr
+    for field in ("parameters_sha256", "state_sha256", "loss", "perplexity"):
+        assert alone[field] == many[field] == second[field]
+    assert first["parameters_sha256"] != second["parameters_sha256"]
+    steps = [json.loads(line)["step"] for line in (tmp_path / "half" / "metrics.jsonl").read_text().splitlines()]
+    assert steps == [1, 2, 3, 4, 5, 6]
+    events = json.loads((tmp_path / "many" / "trace.json").read_text())["traceEvents"]
+    assert {event["pid"] for event in events} == {0, 1, 2}
+    assert {"pull", "compute", "push", "update"} <= {event["name"] for event in events}
+
+
+def test_the_cnn_trains(tmp_path):
+    status, result, stderr = train("--data", "digits", "--output", tmp_path / "cnn", ranks=2, model="cnn")
+    assert status == 0, stderr
+    assert 0 <= result["accuracy"] <= 1 and result["bytes"]["allreduce"] > 0
+
+
+def test_compare_prints_one_hash(tmp_path):
+    job = subprocess.run([sys.executable, "-m", "refimpl", "compare", "lm", "--ranks", "2", *TINY, "--output", str(tmp_path)],
+                         capture_output=True, text=True, timeout=240)
+    assert job.returncode == 0, job.stderr
+    assert "One answer" in job.stdout and "perplexity" in job.stdout
+    hashes = {json.loads((tmp_path / a / "result.json").read_text())["parameters_sha256"]
+              for a in ("hybrid", "allreduce", "ps")}
+    assert len(hashes) == 1 and (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("first, second, culprit", [
+    (["--seed", 1], ["--seed", 2], "seed is 1 on rank 0, 2 on rank 1"),
+    (["--set", "hidden=12"], ["--set", "hidden=13"], "variable lstm0/kernel is"),
+    (["--data", "synthetic:300"], ["--data", "synthetic:301"], "data is"),
+    (["--partitions", 2], ["--partitions", 3], "partitions is 2 on rank 0, 3 on rank 1"),
+    (["--steps", 6], ["--steps", 7], "steps is 6 on rank 0, 7 on rank 1"),
+    ([], ["--data", "text:/nowhere"], "rank 1: "),
+])
+def test_ranks_that_disagree_all_stop_with_one_message(first, second, culprit):
+    status, stderr, seconds = train_apart(first, second)
+    said = complaints(stderr)
+    assert status != 0 and seconds < 20
+    assert len(said) == 2 and len(set(said)) == 1, stderr
+    assert culprit in said[0]
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["--output", "/proc/none/run"], "cannot write to run directory"),
+    (["--data", "nonsense"], "no data called 'nonsense'"),
+    (["--data", "digits"], "lm does not train on 'digits'"),
+    (["--preset", "huge"], "no preset 'huge'; it has"),
+    (["--set", "depth=3"], "no size depth; it has"),
+    (["--architecture", "hybrid", "--sparse-as-dense"], "goes with --architecture allreduce"),
+    (["--microbatches", "6", "--allreduce", "halving-doubling"], "use --allreduce direct"),
+    (["--resume", "/nowhere"], "no checkpoint in /nowhere"),
+])
+def test_refusals_name_culprit_and_remedy_on_every_rank(arguments, words):
+    status, _, stderr = train(*arguments, ranks=2)
+    said = complaints(stderr)
+    assert status != 0 and len(said) == 2 and len(set(said)) == 1 and words in said[0], stderr
+
+
+def test_a_resume_of_another_training_is_refused(tmp_path):
+    assert train("--output", tmp_path / "run")[0] == 0
+    for change, word in ((["--seed", 5], "seed was 0 and is now 5"), (["--learning-rate", 1], "learning_rate was"),
+                         (["--microbatch-size", 4], "data was"), (["--set", "hidden=13"], "variables was")):
+        status, _, stderr = train("--resume", tmp_path / "run", "--steps", 8, *change)
+        assert status == 1 and word in complaints(stderr)[0]
+    status, _, stderr = train("--output", tmp_path / "run")
+    assert status == 1 and "already holds a run" in complaints(stderr)[0]
+
+
+def test_a_killed_rank_ends_the_job():
+    argv, environment = mpirun_command(2, ["-m", "refimpl", "train", "lm", *TINY, "--steps", "100000", "--no-output"])
+    job = subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    victim, deadline = None, time.monotonic() + 60
+    while victim is None and time.monotonic() < deadline:
+        time.sleep(0.2)
+        victim = next(iter(ranks_below(job.pid)), None)
+    time.sleep(3)
+    os.kill(victim, 9)
+    begin = time.monotonic()
+    job.communicate(timeout=30)
+    assert job.returncode != 0 and time.monotonic() - begin < 10
+
+
+def ranks_below(pid):
+    """Return the processes below ``pid`` that run refimpl's train."""
+    parents = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(status.parent.name)] = int(status.read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError):
+            continue
+    found = []
+    for child in parents:
+        above = child
+        while above in parents and above != pid:
+            above = parents[above]
+        command = Path(f"/proc/{child}/cmdline")
+        if above == pid and child != pid and command.exists() and b"-m\0mpi4py\0-m\0refimpl" in command.read_bytes():
+            if b"mpirun" not in command.read_bytes() and b"hydra" not in command.read_bytes():
+                found.append(child)
+    return found
