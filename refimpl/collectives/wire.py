@@ -63,6 +63,16 @@ class Wire:
         self.exchange([(r, array, owners) for r in others], [(r, result[r], owners) for r in others], phase, "control")
         return result
 
+    def gather_ledger(self, keys):
+        """Return (2, size, k) int64 on rank 0, None elsewhere: bytes sent and received by rank and key. Collective.
+
+        For reports; not on the data path, not counted.
+        """
+        mine = np.array([[self.ledger.sent[key] for key in keys], [self.ledger.received[key] for key in keys]], np.int64)
+        everyone = np.empty((self.size, *mine.shape), np.int64) if self.rank == 0 else None
+        self.comm.Gather(mine, everyone, root=0)
+        return None if everyone is None else everyone.swapaxes(0, 1)
+
     def share_text(self, text: str) -> list[str]:
         """Return every rank's text, by rank. Collective; not on the data path, not counted."""
         mine = np.frombuffer(text.encode(), np.uint8)

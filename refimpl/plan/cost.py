@@ -69,6 +69,23 @@ def control(plan: Plan, nodes):
     return {(phase, "", "control"): (INDEX * n * others,) * 2 for phase, n in words.items() if n}
 
 
+WAY_KEYS = {
+    ("server", True): (("pull", "indices"), ("pull", "rows"), ("push", "indices"), ("push", "rows")),
+    ("server", False): (("pull", "dense"), ("push", "dense")),
+    ("allgather", True): (("allgather", "indices"), ("allgather", "rows")),
+    ("as-dense", True): (("allreduce", "dense"),),
+    ("allreduce", False): (("allreduce", "dense"),),
+}
+"""(way, sparse) -> the (phase, kind) in which a variable's bytes travel."""
+
+
+def ledger_keys(plan: Plan) -> list[tuple[str, str, str]]:
+    """Return every (phase, variable, kind) that a step's ledger may hold, in one order on all ranks. Local."""
+    nodes = [cover(leaves_of(r, plan.ranks, plan.microbatches)) for r in range(plan.ranks)]
+    keys = [(phase, p.variable, kind) for p in plan.placements for phase, kind in WAY_KEYS[p.way, p.sparse]]
+    return keys + sorted(control(plan, nodes))
+
+
 def _others(numbers, rank) -> int:
     return int(sum(numbers)) - int(numbers[rank])
 

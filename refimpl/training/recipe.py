@@ -17,6 +17,10 @@ DEFAULTS = {
 }
 """What a model is trained with if nothing else is asked for: the authors' choice for lm (PAPER.md, Models)."""
 
+AUGMENTATION = {"digits": {"augment": False, "flip": False}, "fashion-mnist": {"augment": True, "flip": True},
+                "cifar10": {"augment": True, "flip": True}}
+"""Which images may be shifted and mirrored: a mirrored digit is none, and a shifted 8 x 8 one loses too much."""
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -58,15 +62,15 @@ def build(recipe: Recipe, seed: int):
     presets = PRESETS[recipe.model]
     if recipe.preset not in presets:
         raise ValueError(f"{recipe.model} has no preset {recipe.preset!r}; it has {', '.join(presets)}")
-    unknown = set(recipe.sizes) - set(presets[recipe.preset]) - {"vocabulary"}
-    if unknown:
-        raise ValueError(f"{recipe.model} has no size {', '.join(sorted(unknown))}; it has {', '.join(presets[recipe.preset])}")
+    known = set(presets[recipe.preset]) - {"vocabulary"} | (set() if recipe.model == "lm" else {"augment", "flip"})
+    if unknown := set(recipe.sizes) - known:
+        raise ValueError(f"{recipe.model} has no size {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}")
     content = load(recipe.data)
     wanted = Corpus if recipe.model == "lm" else Images
     if not isinstance(content, wanted):
         raise ValueError(f"{recipe.model} does not train on {recipe.data!r}, which holds "
                          f"{'images' if wanted is Corpus else 'text'}; try {DEFAULTS[recipe.model]['data']}")
-    sizes = {**presets[recipe.preset], **recipe.sizes}
+    sizes = {**presets[recipe.preset], **AUGMENTATION.get(content.name.partition(":")[0], {}), **recipe.sizes}
     return _language_model(recipe, content, sizes) if wanted is Corpus else _conv_net(recipe, content, sizes, seed)
 
 

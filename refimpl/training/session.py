@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from kernels.update import OPTIMIZERS
 from refimpl.collectives.wire import Wire
+from refimpl.plan import ledger_keys
 from refimpl.training.checkpoint import load_checkpoint, save_checkpoint
 from refimpl.training.evaluate import evaluate
 from refimpl.training.options import Options
@@ -78,7 +79,7 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
             last = trainer.step == options.steps
             if heldout is not None and (last or evaluate_every and trainer.step % evaluate_every == 0):
                 record["heldout"] = evaluate(trainer, heldout)
-            trainer.failure = _report(directory, wire, record, progress)
+            trainer.failure = _report(directory, trainer, output, record, progress)
             if output is not None and (last or checkpoint_every and trainer.step % checkpoint_every == 0):
                 save_checkpoint(trainer, Path(output), describe)
         return _finish(trainer, directory, totals, record.get("heldout") if totals.steps else None, heldout, output)
@@ -122,17 +123,28 @@ def _attempt(work) -> Exception | None:
     return None
 
 
-def _report(directory, wire, record, progress) -> Exception | None:
+def _report(directory, trainer, output, record, progress) -> Exception | None:
     """Write and show a step's metrics on rank 0; return what went wrong, which stops all ranks at their next step."""
+    if output is not None:
+        keys = ledger_keys(trainer.plan)
+        counts = trainer.wire.gather_ledger(keys)
 
     def work():
         if directory is not None:
-            directory.write_metrics({**record, "bytes_sent": wire.ledger.by("phase", "variable", "kind"),
-                                     "bytes_received": wire.ledger.by("phase", "variable", "kind", direction="received")})
+            directory.write_metrics({**record, "bytes_sent": _nested(keys, counts[0]),
+                                     "bytes_received": _nested(keys, counts[1])})
         if progress is not None:
             progress(record)
 
-    return _attempt(work) if wire.rank == 0 else None
+    return _attempt(work) if trainer.wire.rank == 0 else None
+
+
+def _nested(keys, counts) -> dict:
+    """Return phase -> variable -> kind -> [bytes of rank 0, 1, ...]. counts: (N, k)."""
+    result: dict = {}
+    for (phase, variable, kind), by_rank in zip(keys, counts.T.tolist()):
+        result.setdefault(phase, {}).setdefault(variable, {})[kind] = by_rank
+    return result
 
 
 class _Totals:

@@ -1,0 +1,22 @@
+"""Every byte that a step may cost has a key in the reports."""
+
+import numpy as np
+import pytest
+
+from models import Variable
+from refimpl.gradients import cover, leaves_of
+from refimpl.plan import ledger_keys, make_plan, predict_step
+
+VARIABLES = [Variable("e", (20, 3), sparse=True), Variable("w", (4, 5)), Variable("b", (5,))]
+
+
+@pytest.mark.parametrize("architecture, dense", [("allreduce", False), ("allreduce", True), ("ps", False), ("hybrid", False)])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 8])
+def test_predicted_bytes_have_keys(architecture, dense, ranks):
+    plan = make_plan(VARIABLES, architecture, ranks, 8, sparse_as_dense=dense)
+    ids = np.arange(0, 20, 2)
+    pushed = {"e": [[ids] * len(cover(leaves_of(r, ranks, 8))) for r in range(ranks)]}
+    keys = ledger_keys(plan)
+    assert len(set(keys)) == len(keys)
+    for rank in range(ranks):
+        assert set(predict_step(plan, VARIABLES, {"e": [ids] * ranks}, pushed, rank)) <= set(keys)
