@@ -23,6 +23,11 @@ def test_a_test_that_needs_two_ranks_has_them(comm):
     assert comm.size >= 2
 
 
+@pytest.mark.mpi(min_size=5)
+def test_a_job_of_many_ranks_has_a_test(comm):
+    assert comm.size >= 5
+
+
 @pytest.mark.mpi
 def test_each_rank_computes_with_one_thread(comm):
     import numpy  # noqa: F401 - loads the BLAS that threadpoolctl asks
