@@ -1,0 +1,29 @@
+"""The README's own model runs as printed, and prints the same line on any number of ranks."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from refimpl.experiments.launch import launch
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def test_the_readmes_own_model(tmp_path):
+    (program,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    assert len(program.strip().splitlines()) <= 35
+    script = tmp_path / "ratings.py"
+    script.write_text(program)
+    alone = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
+    assert alone.returncode == 0, alone.stderr
+    loss, digest = alone.stdout.split()
+    assert float(loss) < 1.0 and len(digest) == 64  # the ratings' variance is 2
+    for ranks in (2, 3):
+        job = launch(ranks, [str(script)], timeout=120, capture=True)
+        assert job.returncode == 0 and job.stdout == alone.stdout, job.stderr
+
+
+def test_files_that_the_readme_names_exist():
+    for link in re.findall(r"\]\(([^)#:]+)\)", README.read_text()):
+        assert (README.parent / link).exists(), link
