@@ -1,0 +1,100 @@
+"""One rank's trainer against the plain definition: every bit of parameters, optimizer state, loss and norm."""
+
+import numpy as np
+import pytest
+from mpi4py import MPI
+from plain_training import PlainTraining
+from toys import RATES, WORKS, Script, Scripted, Toy, make_options, toy_data, whole_state
+
+from refimpl.training.options import Options
+from refimpl.training.trainer import Trainer
+
+CASES = [(work, optimizer) for work in WORKS for optimizer in RATES]
+
+
+def assert_same_bits(trainer, plain, optimizer):
+    for (name, slot), array in whole_state(trainer, optimizer).items():
+        expected = plain.values[name] if slot is None else plain.state[name][slot]
+        assert array.dtype == expected.dtype and array.shape == expected.shape
+        assert array.tobytes() == expected.tobytes(), (name, slot)
+
+
+def train_both(model, data, options, steps=4):
+    """Train both ways, comparing after every step; return the plain one's scales."""
+    trainer, plain = Trainer(model, data, options, MPI.COMM_SELF), PlainTraining(model, data, options)
+    scales = []
+    for _ in range(steps):
+        record = trainer.train_step()
+        plain.train_step()
+        assert (record["loss"], record["gradient_norm"]) == (plain.loss, plain.norm)
+        assert_same_bits(trainer, plain, options.optimizer)
+        scales.append(plain.scale)
+    return scales
+
+
+@pytest.mark.parametrize("work, optimizer", CASES)
+def test_every_bit_is_the_definitions(work, optimizer):
+    model, data, _ = WORKS[work]
+    scales = train_both(model(), data(), make_options(work, optimizer))
+    assert min(scales) < 1  # clipping was on
+
+
+@pytest.mark.parametrize("microbatches", [1, 2, 3, 5, 6, 7, 13])
+@pytest.mark.parametrize("architecture", ["hybrid", "allreduce", "ps"])
+def test_any_number_of_microbatches(microbatches, architecture):
+    train_both(Toy(), toy_data(microbatches), make_options("toy", "adam", architecture=architecture))
+
+
+def test_options_reach_the_mathematics():
+    for changes in ({"average_sparse": False}, {"clip_norm": None}, {"weight_decay": 0.0}, {"seed": 5},
+                    {"optimizer_options": {"beta1": 0.5, "epsilon": 1e-3}}, {"sparse_as_dense": True,
+                    "architecture": "allreduce"}):
+        train_both(Toy(), toy_data(), make_options("toy", "adam", **changes))
+
+
+def test_the_comparison_sees_one_bit():
+    options = make_options("toy", "adam")
+    trainer, plain = Trainer(Toy(), toy_data(), options, MPI.COMM_SELF), PlainTraining(Toy(), toy_data(), options)
+    trainer.train_step()
+    plain.train_step()
+    assert_same_bits(trainer, plain, "adam")
+    table = plain.state["table"]["second"]
+    table[3, 1] = np.nextafter(table[3, 1], np.float32(1))
+    with pytest.raises(AssertionError):
+        assert_same_bits(trainer, plain, "adam")
+
+
+ROADS = [dict(architecture="allreduce"), dict(architecture="allreduce", sparse_as_dense=True),
+         dict(architecture="ps"), dict(architecture="hybrid")]
+
+
+@pytest.mark.parametrize("road", ROADS, ids=str)
+def test_negative_zeros_survive_every_road(road):
+    """x - rate * -0.0 tells -0.0 from 0.0 where x is -0.0: an absent row must add nothing at all."""
+    data = Script([[{1: [-0.0, 0.0]}, {2: [-0.0, -0.0]}, {2: [0.0, -0.0]}, None, {}]])
+    options = Options(optimizer="sgd", learning_rate=1.0, **road)
+    trainer = Trainer(Scripted(initial=-0.0), data, options, MPI.COMM_SELF)
+    trainer.train_step()
+    signs = np.signbit(whole_state(trainer, "sgd")["rows", None])
+    assert signs[1].tolist() == [False, True] and signs[2].tolist() == [True, False]
+    assert signs[0].all() and signs[3:].all()
+    train_both(Scripted(initial=-0.0), data, options, steps=3)
+
+
+def test_a_models_views_and_buffers_are_taken_as_they_are():
+    """Gradients that are transposed, strided or all one buffer give the numbers of their copies."""
+
+    class Viewing(Toy):
+        def loss_and_gradients(self, dense, rows, batch):
+            loss, gradients = super().loss_and_gradients(dense, rows, batch)
+            gradients["weight"] = np.asfortranarray(gradients["weight"])
+            wide = np.repeat(gradients["table"].rows, 2, axis=1)
+            gradients["table"] = type(gradients["table"])(np.repeat(gradients["table"].ids, 2)[::2], wide[:, ::2])
+            return loss, gradients
+
+    options = make_options("toy", "adam")
+    trainer, plain = Trainer(Viewing(), toy_data(), options, MPI.COMM_SELF), PlainTraining(Toy(), toy_data(), options)
+    for _ in range(3):
+        trainer.train_step()
+        plain.train_step()
+    assert_same_bits(trainer, plain, "adam")

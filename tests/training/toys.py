@@ -1,0 +1,182 @@
+"""Small models and data: everything the trainer can meet (tails, missing microbatches, carried state, empty gradients)."""
+
+import time
+
+import numpy as np
+import pytest
+
+from kernels import RowGradient, aggregate_rows
+from kernels.random import dropout_scale, key_of
+from kernels.update import OPTIMIZERS
+from models import Batch, Constant, Uniform, Variable
+from models.cnn import PRESETS as CNN_PRESETS
+from models.cnn import ConvNet
+from models.lm import PRESETS as LM_PRESETS
+from models.lm import LanguageModel
+from refimpl.collectives import CollectiveError
+from refimpl.training.data import Examples, TokenStreams
+from refimpl.training.data.synthetic import load_synthetic
+from refimpl.training.options import Options
+from refimpl.training.trainer import Trainer
+from refimpl.training.whole import hashes
+
+
+class Toy:
+    """A linear model with every kind of variable: rows that few batches touch, a scalar, one without elements.
+
+    y = scale * (x @ weight + bias) + rare[id % 9] where id % 4 == 0;  x = dropout(table[id]) + state / 2
+    """
+
+    def __init__(self, rows=50):
+        self.variables = [
+            Variable("table", (rows, 3), sparse=True, initial=Uniform(0.5)),
+            Variable("weight", (3, 4), initial=Uniform(0.5)),
+            Variable("empty", (0, 4)),
+            Variable("bias", (4,), decays=False),
+            Variable("rare", (9, 1), sparse=True, decays=False),
+            Variable("scale", (), initial=Constant(1.0), clipped=False),
+            Variable("mean", (4,), statistic=True),
+        ]
+
+    def rows_needed(self, batch):
+        return {"table": np.unique(batch.inputs), "rare": np.unique(batch.inputs % 9)}
+
+    def loss_and_gradients(self, dense, rows, batch):
+        ids, rare = batch.inputs, batch.inputs[batch.inputs % 4 == 0] % 9
+        drop = dropout_scale(key_of(batch.key, "dropout"), (len(ids), 3), 0.8, "float32")
+        x = rows["table"][np.searchsorted(np.unique(ids), ids)] * drop
+        x = x + batch.state.get("last", np.zeros(3, np.float32)) / 2
+        batch.state["last"] = x.sum(axis=0)
+        linear = x @ dense["weight"] + dense["bias"]
+        y = dense["scale"] * linear
+        y[ids % 4 == 0] += rows["rare"][np.searchsorted(np.unique(ids % 9), rare)]
+        d = (y - batch.targets) / np.float32(batch.normaliser)
+        dx = dense["scale"] * (d @ dense["weight"].T)
+        return float((d * (y - batch.targets)).sum()) / 2, {
+            "table": aggregate_rows(ids, dx * drop),
+            "rare": aggregate_rows(rare, d[ids % 4 == 0].sum(axis=1, keepdims=True)),
+            "weight": dense["scale"] * (x.T @ d),
+            "bias": dense["scale"] * d.sum(axis=0),
+            "scale": np.asarray((d * linear).sum(), np.float32),
+            "empty": np.zeros((0, 4), np.float32),
+            "mean": y.sum(axis=0) / np.float32(batch.normaliser),
+        }
+
+    def evaluate(self, dense, tables, batch):
+        y = dense["scale"] * (tables["table"][batch.inputs] @ dense["weight"] + dense["bias"])
+        return {"loss": float(((y - batch.targets) ** 2).sum()), "count": len(y)}
+
+
+class Scripted:
+    """Gradients as the data say: inputs are row numbers, targets their gradient rows; ``dense`` gets their sum."""
+
+    def __init__(self, rows=8, width=2, initial=0.5):
+        self.variables = [Variable("rows", (rows, width), sparse=True, initial=Constant(initial)),
+                          Variable("dense", (width,), initial=Constant(initial))]
+
+    def rows_needed(self, batch):
+        return {"rows": np.unique(batch.inputs)}
+
+    def loss_and_gradients(self, dense, rows, batch):
+        return 0.0, {"rows": aggregate_rows(batch.inputs, batch.targets), "dense": batch.targets.sum(axis=0)}
+
+
+class Script:
+    """Data for ``Scripted``: steps[s][v] is None or a dict row number -> gradient row."""
+
+    fingerprint = "0" * 64
+
+    def __init__(self, steps, width=2):
+        self.steps, self.width = steps, width
+        self.microbatches, self.steps_per_epoch = len(steps[0]), len(steps)
+
+    def examples(self, step):
+        return sum(len(rows) for rows in self.steps[step % len(self.steps)] if rows is not None)
+
+    def starts_epoch(self, step):
+        return step % len(self.steps) == 0
+
+    def microbatch(self, step, index):
+        rows = self.steps[step % len(self.steps)][index]
+        if rows is None:
+            return None
+        gradients = np.array(list(rows.values()), np.float32).reshape(len(rows), self.width)
+        return Batch(np.array(list(rows), np.int64), gradients, None, float(self.examples(step)))
+
+
+class Recording:
+    """A model that notes which rows each microbatch needs and which its gradient touches, call by call."""
+
+    def __init__(self, model):
+        self.model, self.variables, self.needed, self.touched = model, model.variables, [], []
+
+    def rows_needed(self, batch):
+        self.needed.append(self.model.rows_needed(batch))
+        return self.needed[-1]
+
+    def loss_and_gradients(self, dense, rows, batch):
+        loss, gradients = self.model.loss_and_gradients(dense, rows, batch)
+        self.touched.append({name: g.ids for name, g in gradients.items() if isinstance(g, RowGradient)})
+        return loss, gradients
+
+
+def toy_data(microbatches=8, count=28, size=3):
+    """28 examples of a batch of 24: the second step of an epoch has one whole microbatch, one of 1, and missing ones."""
+    rng = np.random.default_rng(1)
+    return Examples(rng.integers(0, 50, count), rng.standard_normal((count, 4)).astype(np.float32), microbatches, size, 1)
+
+
+def lm_data(microbatches=8, pairs=117):
+    """With 8 microbatches 16 streams of 7 or 8 pairs, window 4: the second step of an epoch has padding, the third is new."""
+    return TokenStreams(load_synthetic("50", tokens=pairs + 1, heldout_tokens=0).train, microbatches, 2, 4)
+
+
+def cnn_data(microbatches=8, count=27):
+    """27 images of a batch of 16: the second step has a microbatch of one image and missing ones."""
+    rng = np.random.default_rng(2)
+    images = rng.integers(0, 256, (count, 8, 8, 1)).astype(np.uint8)
+    return Examples(images, rng.integers(0, 5, count), microbatches, 2, 1)
+
+
+WORKS = {
+    "toy": (Toy, toy_data, {"clip_norm": 0.05, "weight_decay": 0.01}),
+    "lm": (lambda: LanguageModel(**LM_PRESETS["tiny"]), lm_data, {"clip_norm": 0.05}),
+    "cnn": (lambda: ConvNet((8, 8, 1), 5, **CNN_PRESETS["tiny"]), cnn_data, {"clip_norm": 0.3, "weight_decay": 5e-4}),
+}
+RATES = {"sgd": 0.5, "momentum": 0.1, "adagrad": 0.2, "adam": 0.01}
+
+
+def make_options(work, optimizer, **changes):
+    """Return the options under which a work is trained here: clipping and, where it applies, weight decay are on."""
+    return Options(**{"optimizer": optimizer, "learning_rate": RATES[optimizer], "warmup": 2, "steps": 3,
+                      "rate": "cosine", "rate_steps": 20, **WORKS[work][2], **changes})
+
+
+def make_trainer(work, optimizer, comm, microbatches=8, **changes):
+    model, data, _ = WORKS[work]
+    return Trainer(model(), data(microbatches), make_options(work, optimizer, **changes), comm)
+
+
+def answer(work, optimizer, comm, steps=3, **changes):
+    """Train a work; return (loss, gradient norm, hash of parameters, hash of optimizer state)."""
+    trainer = make_trainer(work, optimizer, comm, **changes)
+    records = [trainer.train_step() for _ in range(steps)]
+    found = hashes(trainer.exchange, OPTIMIZERS[optimizer].state)
+    return records[-1]["loss"], records[-1]["gradient_norm"], found["parameters_sha256"], found["state_sha256"]
+
+
+def whole_state(trainer, optimizer):
+    """Return (variable, slot or None) -> whole array, on every rank. Collective."""
+    return {(v.name, slot): np.array(trainer.exchange.collect(v.name, slot, everyone=True))
+            for v in trainer.model.variables for slot in (None, *([] if v.statistic else OPTIMIZERS[optimizer].state))}
+
+
+def refusal(comm, work):
+    """Return the message that ``work`` ends with: a CollectiveError, the same on every rank, within 10 seconds."""
+    begin = time.monotonic()
+    with pytest.raises(CollectiveError) as caught:
+        work()
+    assert time.monotonic() - begin < 10
+    messages = comm.allgather(str(caught.value))
+    assert len(set(messages)) == 1
+    return messages[0]
