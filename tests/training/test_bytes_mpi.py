@@ -1,0 +1,160 @@
+"""Every byte is accounted for (DESIGN, I2): the ledger equals the cost formulas, and these the paper's table."""
+
+import numpy as np
+import pytest
+from toys import WORKS, Recording, Script, Scripted, make_options
+
+from models import Variable
+from refimpl.gradients import cover, leaves_of
+from refimpl.plan import predict_step
+from refimpl.training.options import Options
+from refimpl.training.trainer import Trainer
+
+ROADS = [dict(architecture="allreduce"), dict(architecture="allreduce", sparse_as_dense=True), dict(architecture="ps"),
+         dict(architecture="hybrid"), dict(architecture="hybrid", partitions=7, scheme="interleaved", allreduce="direct"),
+         dict(architecture="hybrid", partitions=1, allreduce="ring")]
+
+
+class Metered:
+    """A communicator that weighs the messages themselves, whatever the ledger says of them."""
+
+    def __init__(self, comm):
+        self.comm, self.sent, self.received = comm, 0, 0
+
+    def __getattr__(self, name):
+        return getattr(self.comm, name)
+
+    def Isend(self, array, peer):
+        self.sent += array.nbytes
+        return self.comm.Isend(array, peer)
+
+    def Irecv(self, array, peer):
+        self.received += array.nbytes
+        return self.comm.Irecv(array, peer)
+
+
+def union(id_lists):
+    return np.unique(np.concatenate([np.empty(0, np.int64), *id_lists]))
+
+
+def rows_of_step(comm, recording, data, step):
+    """Return (pulled, pushed) as predict_step wants them, from what each rank's model was asked and answered."""
+    leaves = [v for v in leaves_of(comm.rank, comm.size, data.microbatches) if data.microbatch(step, v) is not None]
+    needed, touched = dict(zip(leaves, recording.needed)), dict(zip(leaves, recording.touched))
+    assert len(recording.needed) == len(recording.touched) == len(leaves)
+    names = [v.name for v in recording.variables if v.sparse]
+    pulled = {name: union(ids[name] for ids in needed.values()) for name in names}
+    pushed = {name: [union(touched[v][name] for v in leaves if v >> node.level == node.index)
+                     for node in cover(leaves_of(comm.rank, comm.size, data.microbatches))] for name in names}
+    recording.needed, recording.touched = [], []
+    everyone = comm.allgather((pulled, pushed))
+    return tuple({name: [part[i][name] for part in everyone] for name in names} for i in (0, 1))
+
+
+def counted(ledger):
+    """Return (phase, variable, kind) -> (sent, received), as predict_step returns it."""
+    keys = set(ledger.sent) | set(ledger.received)
+    found = {key: (ledger.sent.get(key, 0), ledger.received.get(key, 0)) for key in keys}
+    return {key: value for key, value in found.items() if value != (0, 0)}
+
+
+def differences(found, expected):
+    return {key: (found.get(key), expected.get(key)) for key in {*found, *expected} if found.get(key) != expected.get(key)}
+
+
+def check(comm, work, microbatches, road):
+    """Train three steps; compare each one's ledger with the prediction, on every rank."""
+    model, make_data, _ = WORKS[work]
+    recording, data = Recording(model()), make_data(microbatches)
+    meter = Metered(comm)
+    trainer = Trainer(recording, data, make_options(work, "sgd", **road), meter)
+    for step in range(3):
+        meter.sent, meter.received = 0, 0
+        trainer.train_step()
+        assert (meter.sent, meter.received) == tuple(trainer.wire.ledger.total(way) for way in ("sent", "received"))
+        pulled, pushed = rows_of_step(comm, recording, data, step)
+        predicted = predict_step(trainer.plan, recording.variables, pulled, pushed, comm.rank)
+        found = counted(trainer.wire.ledger)
+        assert differences(found, predicted) == {}
+        for way, other in ((0, 1), (1, 0)):  # what one rank sends another receives
+            both = comm.allgather((sum(v[0] for v in found.values()), sum(v[1] for v in found.values())))
+            assert sum(rank[way] for rank in both) == sum(rank[other] for rank in both)
+    return trainer, found, predicted
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("road", ROADS, ids=str)
+@pytest.mark.parametrize("work", WORKS)
+def test_the_ledger_is_the_prediction(comm, work, road):
+    for microbatches in (8, 7, 2) if road.get("allreduce") != "ring" else (8,):
+        check(comm, work, microbatches, road)
+
+
+@pytest.mark.mpi(min_size=8)
+@pytest.mark.parametrize("road", ROADS, ids=str)
+def test_the_ledger_is_the_prediction_on_eight_ranks(comm, road):
+    for work in WORKS:
+        check(comm, work, 8, road)
+
+
+@pytest.mark.mpi(min_size=2)
+def test_the_comparison_sees_one_byte(comm):
+    trainer, found, predicted = check(comm, "toy", 8, dict(architecture="hybrid"))
+    key = "push", "table", "rows"
+    trainer.wire.ledger.sent[key] += 1
+    assert differences(counted(trainer.wire.ledger), predicted) == {key: ((found[key][0] + 1, found[key][1]), predicted[key])}
+    trainer.wire.ledger.clear()
+    trainer.wire.ledger.sent["push", "ghost", "rows"] += 1
+    assert ("push", "ghost", "rows") in differences(counted(trainer.wire.ledger), {})
+
+
+# The table of PAPER.md, "Bytes per machine and step": N ranks with one microbatch each stand for N machines.
+# w bytes of the variable; every rank touches the same number of its rows, a fraction alpha.
+
+ROWS, WIDTH, TOUCHED = 24, 2, 12
+
+
+class Many(Scripted):
+    """``count`` dense variables of one size, all with the same gradient, beside the sparse one."""
+
+    def __init__(self, count):
+        super().__init__(rows=ROWS, width=WIDTH)
+        self.dense = [Variable(f"dense{i}", (60, WIDTH)) for i in range(count)]
+        self.variables = [self.variables[0], *self.dense]
+
+    def loss_and_gradients(self, dense, rows, batch):
+        loss, gradients = super().loss_and_gradients(dense, rows, batch)
+        return loss, {"rows": gradients["rows"], **{v.name: np.ones(v.shape, np.float32) for v in self.dense}}
+
+
+def in_and_out(comm, count, kind, **road):
+    """Return the bytes of a kind, sent and received by this rank in a step with ``count`` dense variables."""
+    rows = {row: [1.0, 1.0] for row in range(TOUCHED)}
+    trainer = Trainer(Many(count), Script([[rows] * comm.size]), Options(optimizer="sgd", **road), comm)
+    trainer.train_step()
+    ledger = trainer.wire.ledger
+    return ledger.total("sent", kind=kind) + ledger.total("received", kind=kind)
+
+
+@pytest.mark.mpi
+def test_the_papers_table_dense(comm):
+    n, w = comm.size, 60 * WIDTH * 4
+    at_owner = in_and_out(comm, 1, "dense", architecture="ps")
+    assert at_owner == (2 * w * (n - 1) if comm.rank == 0 else 2 * w)
+    assert in_and_out(comm, n, "dense", architecture="ps") * n == 4 * w * n * (n - 1)
+    for schedule in ("auto", "direct", "ring"):
+        assert in_and_out(comm, 1, "dense", architecture="allreduce", allreduce=schedule) * n == 4 * w * (n - 1)
+        assert in_and_out(comm, n, "dense", architecture="hybrid", allreduce=schedule) * n == 4 * w * n * (n - 1)
+
+
+@pytest.mark.mpi
+def test_the_papers_table_sparse(comm):
+    n, w, alpha = comm.size, ROWS * WIDTH * 4, TOUCHED / ROWS
+    at_owner = in_and_out(comm, 1, "rows", architecture="hybrid", partitions=1)
+    assert at_owner == (2 * alpha * w * (n - 1) if comm.rank == 0 else 2 * alpha * w)
+    assert in_and_out(comm, 1, "rows", architecture="allreduce") == 2 * alpha * w * (n - 1)
+    assert in_and_out(comm, 1, "indices", architecture="allreduce") == 2 * 8 * TOUCHED * (n - 1)
+    if TOUCHED % n == 0:  # then interleaved partitions spread the rows evenly over the owners
+        spread = in_and_out(comm, 1, "rows", architecture="ps", scheme="interleaved")
+        assert spread * n == 4 * alpha * w * (n - 1)
+        assert in_and_out(comm, 1, "rows", architecture="allreduce") * 2 == n * spread  # allgather over server: N/2
