@@ -67,7 +67,9 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
     wire = comm if isinstance(comm, Wire) else Wire(comm)
     describe = describe or {}
     with threadpool_limits(1):  # more threads would fight for the cores, and may sum in another order
-        trainer = Trainer(model, data, options, wire, facts={"model and data": describe}, xp=xp, trace=trace)
+        trainer = Trainer(model, data, options, wire, xp=xp, trace=trace, facts=lambda: _facts(
+            describe, heldout, trace=trace, evaluate_every=evaluate_every, checkpoint_every=checkpoint_every,
+            output=output is not None, resume=resume is not None))
         if resume is not None:
             load_checkpoint(trainer, Path(resume))
         directory = _open_directory(trainer, output, describe, resume)
@@ -83,6 +85,11 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
             if output is not None and (last or checkpoint_every and trainer.step % checkpoint_every == 0):
                 save_checkpoint(trainer, Path(output), describe)
         return _finish(trainer, directory, totals, record.get("heldout") if totals.steps else None, heldout, output)
+
+
+def _facts(describe, heldout, **when) -> dict:
+    """Return what all ranks must have alike beside options and data; ``when`` decides what they do together."""
+    return {"model and data": describe, "held-out data": None if heldout is None else heldout.fingerprint, **when}
 
 
 def _finish(trainer, directory, totals, evaluation, heldout, output) -> "Result":

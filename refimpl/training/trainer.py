@@ -1,6 +1,7 @@
 """The trainer: one step of hybrid data-parallel training, as the data sees it (DESIGN, One step)."""
 
 from dataclasses import replace
+from typing import Callable
 
 import numpy as np
 
@@ -23,16 +24,17 @@ class Trainer:
     """Trains a model on data over all ranks of ``comm``. Collective: every rank makes it and calls it alike.
 
     model: see ``models.Model``.  data: see ``refimpl.training.data.Data``.  step: how many steps are done.
+    facts: returns what else all ranks must have alike, name -> JSON value.
     Every error that one rank meets becomes a CollectiveError with one message on all of them.
     """
 
-    def __init__(self, model, data, options: Options, comm=None, *, facts: dict | None = None, xp=np, trace=False):
+    def __init__(self, model, data, options: Options, comm=None, *, facts: Callable[[], dict] = dict, xp=np, trace=False):
         self.model, self.data, self.options, self.xp = model, data, options, xp
         self.wire = comm if isinstance(comm, Wire) else Wire(comm)
         self.step = 0
         self.timeline = Timeline(trace)
-        self.plan, facts = self._together("plan", lambda: (self._make_plan(), self._facts() | (facts or {})))
-        agree_on(self.wire, facts)
+        self.plan, said = self._together("plan", lambda: (self._make_plan(), self._facts() | facts()))
+        agree_on(self.wire, said)
         self.exchange = self._together("plan", lambda: Exchange(model.variables, self.plan, self.wire, options.seed,
                                                                 options.optimizer, xp))
         self.microbatches = leaves_of(self.wire.rank, self.wire.size, data.microbatches)
