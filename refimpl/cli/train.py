@@ -36,7 +36,9 @@ def run(given: dict) -> int:
     recipe, options, rest = split(given)
     setup = _together(wire, lambda: _prepare(model_name, recipe, options, rest))
     model, data, heldout, recipe, options = setup
-    output = _together(wire, lambda: _output(wire, rest, model_name, options))
+    output = _together(wire, lambda: _output(rest, model_name, options))
+    name = wire.share_text(str(output))[0]  # ranks that look for a free name one after the other might find two
+    output = output and Path(name)
     quiet = wire.rank != 0 or rest.get("json", False)
     if not quiet:
         _introduce(wire, recipe, options, output)
@@ -80,7 +82,7 @@ def _prepare(model_name, chosen_recipe, chosen_options, rest):
     return (*build(recipe, options.seed), recipe, options)
 
 
-def _output(wire, rest, model_name, options):
+def _output(rest, model_name, options):
     """Return the run directory: as asked, the one resumed from, or the next free name; None for no files."""
     from refimpl.training.run_directory import free_name
 
@@ -88,7 +90,7 @@ def _output(wire, rest, model_name, options):
         return None
     if chosen := rest.get("output") or rest.get("resume"):
         return Path(chosen)
-    return Path(wire.share_text(str(free_name(Path("runs") / f"{model_name}-{options.architecture}")))[0])
+    return free_name(Path("runs") / f"{model_name}-{options.architecture}")
 
 
 def _introduce(wire, recipe, options, output):
