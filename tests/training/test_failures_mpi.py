@@ -1,0 +1,278 @@
+"""No silent failure, no hang (DESIGN, I5): what one rank finds wrong ends all ranks with one message, within 10 s."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from toys import Script, Scripted, Toy, lm_data, make_options, refusal, toy_data, whole_state
+
+from kernels import RowGradient
+from models import Constant, Variable
+from models.lm import PRESETS, LanguageModel
+from refimpl.training.data import TokenStreams
+from refimpl.training.evaluate import evaluate
+from refimpl.training.options import Options
+from refimpl.training.session import train
+from refimpl.training.trainer import Trainer
+
+pytestmark = pytest.mark.mpi
+several = pytest.mark.mpi(min_size=2)
+
+OPTIONS = make_options("toy", "adam")
+
+
+class Faulty(Toy):
+    """A toy whose ``where`` goes wrong in the microbatch with most examples of the last rank: ``fault`` happens to it."""
+
+    def __init__(self, on_this_rank=False, where="", fault=None):
+        super().__init__()
+        self.on, self.where, self.fault = on_this_rank, where, fault
+
+    def rows_needed(self, batch):
+        return self.spoil("rows_needed", super().rows_needed(batch))
+
+    def loss_and_gradients(self, dense, rows, batch):
+        return self.spoil("loss_and_gradients", super().loss_and_gradients(dense, rows, batch))
+
+    def evaluate(self, dense, tables, batch):
+        return self.spoil("evaluate", super().evaluate(dense, tables, batch))
+
+    def spoil(self, where, result):
+        return self.fault(result) if self.on and where == self.where else result
+
+
+def raising(error):
+    def fault(result):
+        raise error
+    return fault
+
+
+def last(comm):
+    return comm.rank == comm.size - 1
+
+
+def named(comm):
+    return f"rank {comm.size - 1}: " if comm.size > 1 else ""
+
+
+def spoilt(comm, where, fault):
+    """Return the message of a training in which the last rank's model goes wrong."""
+    return refusal(comm, lambda: train(Faulty(last(comm), where, fault), toy_data(), toy_data(), options=OPTIONS, comm=comm))
+
+
+DISAGREEMENTS = {
+    "seed": (lambda: (Toy(), toy_data(), replace(OPTIONS, seed=1)), "seed is 0"),
+    "architecture": (lambda: (Toy(), toy_data(), replace(OPTIONS, architecture="ps")), 'architecture is hybrid'),
+    "optimizer option": (lambda: (Toy(), toy_data(), replace(OPTIONS, optimizer_options={"beta1": 0.8})), "beta1"),
+    "data": (lambda: (Toy(), toy_data(count=29), OPTIONS), "data is "),
+    "microbatches": (lambda: (Toy(), toy_data(7), OPTIONS), "microbatches is 8"),
+    "shape": (lambda: (Toy(rows=51), toy_data(), OPTIONS), "variable table is float32 (50, 3)"),
+}
+
+
+@several
+@pytest.mark.parametrize("what", DISAGREEMENTS)
+def test_one_rank_with_another_configuration(comm, what):
+    other, words = DISAGREEMENTS[what]
+    model, data, options = other() if last(comm) else (Toy(), toy_data(), OPTIONS)
+    message = refusal(comm, lambda: train(model, data, options=options, comm=comm))
+    assert words in message and f"on rank {comm.size - 1}" in message and "the same command" in message
+
+
+@several
+@pytest.mark.parametrize("changes", [dict(dtype="float64"), dict(statistic=True), dict(decays=False), dict(clipped=False),
+                                     dict(initial=Constant(3.0)), dict(name="other"), dict(sparse=True)], ids=str)
+def test_one_rank_with_another_variable(comm, changes):
+    model = Toy()
+    if last(comm):
+        model.variables[1] = replace(model.variables[1], **changes)
+        if "dtype" in changes:
+            model.variables = [replace(v, **changes) if not v.sparse else v for v in model.variables]
+    message = refusal(comm, lambda: Trainer(model, toy_data(), OPTIONS, comm))
+    assert "variable weight is float32 (3, 4) from Uniform(limit=0.5) on rank" in message
+
+
+@several
+def test_one_rank_with_another_order_of_variables(comm):
+    model = Toy()
+    if last(comm):
+        model.variables.reverse()
+    assert "variables is" in refusal(comm, lambda: Trainer(model, toy_data(), OPTIONS, comm))
+
+
+@several
+@pytest.mark.parametrize("what", ["evaluate_every", "checkpoint_every", "trace", "output", "held-out data"])
+def test_one_rank_that_would_do_something_else_together(comm, what, tmp_path):
+    path = comm.bcast(tmp_path)
+    usual = dict(output=path / "run", evaluate_every=2, checkpoint_every=2, trace=False)
+    other = {**usual, **{"evaluate_every": {what: 3}, "checkpoint_every": {what: 3}, "trace": {what: True},
+                         "output": {what: None}, "held-out data": {}}[what]}
+    heldout = None if last(comm) and what == "held-out data" else toy_data()
+    chosen = other if last(comm) else usual
+    message = refusal(comm, lambda: train(Toy(), toy_data(), heldout, options=OPTIONS, comm=comm, **chosen))
+    assert f"{what} is " in message and not (path / "run").exists()
+
+
+@pytest.mark.parametrize("where", ["rows_needed", "loss_and_gradients", "evaluate"])
+@pytest.mark.parametrize("error, words", [(ValueError("the cat is on the keys"), "the cat is on the keys"),
+                                          (KeyError("cat"), "KeyError: 'cat'"), (MemoryError(), "MemoryError")])
+def test_an_exception_on_one_rank(comm, where, error, words):
+    assert spoilt(comm, where, raising(error)) == named(comm) + words + (": " if words == "MemoryError" else "")
+
+
+def test_an_exception_in_data_on_one_rank(comm):
+    data = toy_data()
+    if last(comm):
+        data.microbatch = lambda step, index: raising(OSError("the disk is gone"))(None)
+    assert refusal(comm, lambda: train(Toy(), data, options=OPTIONS, comm=comm)) == named(comm) + "the disk is gone"
+
+
+@several
+def test_two_ranks_with_two_errors_are_both_named(comm):
+    fault = raising(ValueError(f"the words of rank {comm.rank}"))
+    model = Faulty(comm.rank < 2, "loss_and_gradients", fault)
+    message = refusal(comm, lambda: train(model, toy_data(), options=OPTIONS, comm=comm))
+    assert message == "rank 0: the words of rank 0; rank 1: the words of rank 1"
+
+
+@pytest.mark.parametrize("bad", [-1, 50, 2**31 + 3])
+def test_an_id_out_of_range(comm, bad):
+    def needs(result):
+        return {**result, "table": np.union1d(result["table"], np.array([bad]))}
+
+    def gradients(result):
+        ids, rows = np.array([bad]), np.ones((1, 3), np.float32)
+        return result[0], {**result[1], "table": RowGradient(ids, rows)}
+
+    for where, fault in (("rows_needed", needs), ("loss_and_gradients", gradients)):
+        message = spoilt(comm, where, fault)
+        assert message == f"{named(comm)}id {bad} is out of range for variable 'table', which has 50 rows (0 to 49)"
+
+
+@pytest.mark.parametrize("ids, words", [
+    (np.array([3, 3]), "sorted and unique"), (np.array([4, 3]), "sorted and unique"),
+    (np.array([3, 4], np.int32), "int64"), (np.array([3.0, 4.0]), "int64"), (np.array([[3, 4]]), "int64"), ([3, 4], "int64")])
+def test_row_numbers_of_the_wrong_kind(comm, ids, words):
+    def needs(result):
+        return {**result, "table": ids}
+
+    def gradients(result):
+        return result[0], {**result[1], "table": RowGradient(ids, np.ones((2, 3), np.float32))}
+
+    assert words in spoilt(comm, "rows_needed", needs) and words in spoilt(comm, "loss_and_gradients", gradients)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", ["table", "weight", "scale", "mean"])
+def test_a_gradient_that_is_not_finite_names_variable_and_rank(comm, name, bad):
+    def fault(result):
+        gradient = result[1][name]
+        (gradient.rows if name == "table" else gradient)[(0,) * (0 if name == "scale" else 1)] = bad
+        return result
+
+    message = spoilt(comm, "loss_and_gradients", fault)
+    assert message.startswith(f"{named(comm)}the gradient of {name!r} in microbatch ") and "not finite" in message
+
+
+@pytest.mark.parametrize("fault, words", [
+    (lambda result: (float("nan"), result[1]), "the loss of microbatch"),
+    (lambda result: (result[0], {**result[1], "weight": result[1]["weight"][:2]}), "is float32 (2, 4), not float32 (3, 4)"),
+    (lambda result: (result[0], {**result[1], "weight": result[1]["weight"].astype(float)}), "is float64 (3, 4), not"),
+    (lambda result: (result[0], {**result[1], "table": np.zeros((50, 3), np.float32)}), "must be a RowGradient"),
+    (lambda result: (result[0], {**result[1], "weight": result[1]["table"]}), "must be an array"),
+    (lambda result: (result[0], {k: g for k, g in result[1].items() if k != "bias"}), "['bias']"),
+])
+def test_a_model_that_returns_something_else(comm, fault, words):
+    message = spoilt(comm, "loss_and_gradients", fault)
+    assert message.startswith(named(comm)) and words in message
+
+
+def test_finite_gradients_whose_sum_is_not(comm):
+    """Each microbatch is finite, their sum overflows float32: found where the norm is formed, told by all."""
+    data = Script([[{1: [3e38, 0]}, {1: [3e38, 0]}, {2: [1, 1]}]])
+    for road in (dict(architecture="allreduce"), dict(architecture="hybrid"), dict(architecture="ps")):
+        trainer = Trainer(Scripted(), data, Options(**road), comm)
+        with np.errstate(over="ignore"):
+            assert "overflows" in refusal(comm, trainer.train_step)
+
+
+def test_a_heldout_loss_that_is_not_finite(comm):
+    fault = lambda result: {**result, "loss": float("inf")}  # noqa: E731
+    assert "finite" in spoilt(comm, "evaluate", fault)
+
+
+def test_an_unwritable_run_directory(comm, tmp_path):
+    path = comm.bcast(tmp_path) / "file"
+    if comm.rank == 0:
+        path.write_text("in the way")
+    comm.Barrier()
+    for impossible in (path / "run", "/proc/none/run"):
+        message = refusal(comm, lambda: train(Toy(), toy_data(), options=OPTIONS, comm=comm, output=impossible))
+        assert f"cannot write to run directory {impossible}" in message and "give another --output" in message
+    comm.Barrier()
+
+
+def test_a_run_directory_in_use(comm, tmp_path):
+    path = comm.bcast(tmp_path) / "run"
+    train(Toy(), toy_data(), options=OPTIONS, comm=comm, output=path)
+    message = refusal(comm, lambda: train(Toy(), toy_data(), options=OPTIONS, comm=comm, output=path))
+    assert "already holds a run" in message and "--resume" in message
+    comm.Barrier()
+
+
+def test_what_fails_on_rank_0_between_steps(comm):
+    def progress(record):
+        if record["step"] == 2:
+            raise BrokenPipeError("nobody listens")
+
+    message = refusal(comm, lambda: train(Toy(), toy_data(), options=OPTIONS, comm=comm, progress=progress))
+    assert "nobody listens" in message
+
+
+def test_carried_state_that_no_checkpoint_can_hold(comm, tmp_path):
+    class Odd(Toy):
+        def loss_and_gradients(self, dense, rows, batch):
+            result = super().loss_and_gradients(dense, rows, batch)
+            batch.state["count"] = 7
+            return result
+
+    path = comm.bcast(tmp_path) / "run"
+    assert "batch.state must hold arrays" in refusal(
+        comm, lambda: train(Odd(), toy_data(), options=OPTIONS, comm=comm, output=path))
+    comm.Barrier()
+
+
+@several
+def test_one_rank_whose_tokens_are_outside_the_vocabulary(comm):
+    """The real model, and data of which one token of the last rank's microbatches is wrong, unseen by the others."""
+    tokens = lm_data().tokens.copy()
+    tokens[-3] = 50
+    data = TokenStreams(tokens, 8, 2, 8)
+    message = refusal(comm, lambda: train(LanguageModel(**PRESETS["tiny"]), data, options=make_options("lm", "adam"), comm=comm))
+    assert message == named(comm) + "input token 50 is outside the vocabulary of 50"
+
+
+@pytest.mark.parametrize("variables, words", [
+    ([Variable("a", (2,)), Variable("a", (3,))], "2 variables are called 'a'"),
+    ([Variable("a", (2, 2), sparse=True, statistic=True)], "sparse and a statistic"),
+    ([Variable("a", (2,)), Variable("b", (2,), dtype="float64")], "use one dtype"),
+])
+def test_variables_that_no_road_carries(comm, variables, words):
+    model = Toy()
+    model.variables = variables
+    assert words in refusal(comm, lambda: Trainer(model, toy_data(), OPTIONS, comm))
+
+
+def test_facts_that_cannot_be_compared(comm):
+    assert "plain JSON" in refusal(
+        comm, lambda: train(Toy(), toy_data(), options=OPTIONS, comm=comm, describe={"model": object()} if last(comm) else {}))
+
+
+def test_after_a_refusal_the_ranks_can_go_on(comm):
+    """No message is left underway: the same communicator trains on, to the usual answer."""
+    spoilt(comm, "loss_and_gradients", raising(ValueError("once")))
+    trainer = Trainer(Toy(), toy_data(), OPTIONS, comm)
+    trainer.train_step()
+    assert np.isfinite(evaluate(trainer, toy_data())["loss"])
+    shares = comm.allgather({k: v.tobytes() for k, v in whole_state(trainer, "adam").items()})
+    assert all(share == shares[0] for share in shares)

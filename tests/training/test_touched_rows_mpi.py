@@ -1,0 +1,80 @@
+"""The optimizer belongs to the variable (DESIGN, I3): on every road it touches the rows in the gradient, and no other."""
+
+import numpy as np
+import pytest
+from toys import RATES, Recording, Script, Scripted, Toy, make_options, toy_data, whole_state
+
+from refimpl.training.options import Options
+from refimpl.training.trainer import Trainer
+
+pytestmark = pytest.mark.mpi
+
+ROADS = [dict(architecture="allreduce"), dict(architecture="allreduce", sparse_as_dense=True),
+         dict(architecture="ps", partitions=3, scheme="interleaved"), dict(architecture="hybrid")]
+
+
+def changed_rows(before, after):
+    """Return the rows in which the bits of two arrays differ."""
+    return {i for i in range(len(before)) if before[i].tobytes() != after[i].tobytes()}
+
+
+@pytest.mark.parametrize("road", ROADS, ids=str)
+@pytest.mark.parametrize("optimizer", RATES)
+def test_untouched_rows_keep_every_bit(comm, optimizer, road):
+    """Weight decay, momentum's velocity and Adam's moments stay where no gradient is."""
+    recording = Recording(Toy(rows=60))  # ids reach 49: ten rows are never touched
+    trainer = Trainer(recording, toy_data(), make_options("toy", optimizer, **road), comm)
+    for _ in range(4):
+        before = whole_state(trainer, optimizer)
+        recording.touched.clear()
+        trainer.train_step()
+        after = whole_state(trainer, optimizer)
+        everyone = [part for parts in comm.allgather(recording.touched) for part in parts]
+        for name in ("table", "rare"):
+            touched = set(np.concatenate([part[name] for part in everyone]).tolist())
+            assert len(touched) < len(after[name, None])
+            for key in after:
+                if key[0] == name:
+                    assert changed_rows(before[key], after[key]) <= touched
+            if trainer.step > 1 or name == "table":
+                assert changed_rows(before[name, None], after[name, None])
+
+
+@pytest.mark.parametrize("road", ROADS, ids=str)
+@pytest.mark.parametrize("optimizer, moves", [("sgd", False), ("momentum", True), ("adagrad", False), ("adam", True)])
+def test_a_touched_row_with_a_zero_gradient_is_updated(comm, optimizer, moves, road):
+    """Row 1 gets a gradient, then a zero gradient; row 2 gets a gradient, then none: only row 1 may move again."""
+    data = Script([[{1: [1, 2], 2: [1, 2]}, {5: [1, 1]}], [None, {1: [0, 0], 5: [3, 3]}]])
+    trainer = Trainer(Scripted(), data, Options(optimizer=optimizer, learning_rate=0.1, **road), comm)
+    trainer.train_step()
+    before = whole_state(trainer, optimizer)
+    trainer.train_step()
+    after = whole_state(trainer, optimizer)
+    assert changed_rows(before["rows", None], after["rows", None]) == ({1, 5} if moves else {5})
+    for key in after:
+        if key[0] == "rows":
+            assert changed_rows(before[key], after[key]) <= {1, 5}
+            if key[1] in ("first", "second", "velocity"):
+                assert changed_rows(before[key], after[key]) == {1, 5}  # the clock of a touched row ticks
+
+
+@pytest.mark.parametrize("road", ROADS, ids=str)
+def test_opposite_gradients_still_touch(comm, road):
+    """Gradients of two microbatches that cancel to 0.0 are a gradient: the row's velocity decays on every road."""
+    data = Script([[{3: [1, 1]}, {3: [1, 1]}], [{3: [2, -2]}, {3: [-2, 2], 0: [1, 1]}]])
+    trainer = Trainer(Scripted(), data, Options(optimizer="momentum", learning_rate=0.5, **road), comm)
+    trainer.train_step()
+    trainer.train_step()
+    assert (whole_state(trainer, "momentum")["rows", "velocity"][3] == np.float32(0.9) * np.float32(2)).all()
+
+
+@pytest.mark.parametrize("road", ROADS, ids=str)
+def test_a_step_that_touches_nothing_changes_no_row(comm, road):
+    data = Script([[{1: [1, 1]}, {}], [{}, None], [{}, {}]])
+    trainer = Trainer(Scripted(), data, Options(optimizer="adam", weight_decay=0.1, **road), comm)
+    trainer.train_step()
+    before = whole_state(trainer, "adam")
+    trainer.train_step()
+    trainer.train_step()
+    after = whole_state(trainer, "adam")
+    assert all(changed_rows(before[key], after[key]) == set() for key in after if key[0] == "rows")
