@@ -4,9 +4,9 @@ import argparse
 import sys
 import traceback
 
-from refimpl.cli import compare, train
+from refimpl.cli import bench, compare, train
 
-COMMANDS = {"train": train, "compare": compare}
+COMMANDS = {"train": train, "compare": compare, "bench": bench}
 
 
 def parser() -> argparse.ArgumentParser:

@@ -35,7 +35,7 @@ def torch_peers(x, weight, grad) -> dict:
     return {"torch": work(torch.contiguous_format), "torch channels_last": work(torch.channels_last)}
 
 
-def run(seconds: float = 8.0) -> list[Row]:
+def run(seconds: float = 8.0, rounds: int = 7) -> list[Row]:
     """Time forward + backward of the convolution; the caller has set the number of BLAS threads to one. Local."""
     x, weight, grad = arrays()
 
@@ -46,4 +46,4 @@ def run(seconds: float = 8.0) -> list[Row]:
         return definition.convolve(x, weight, 1, 1), definition.convolve_backward(grad, x, weight, 1, 1)
 
     size = f"{N}x{CHANNELS}x{SIDE}x{SIDE} 3x3 float32"
-    return race("conv", size, {"refimpl": fast, "definition": plain}, torch_peers(x, weight, grad), seconds)
+    return race("conv", size, {"refimpl": fast, "definition": plain}, torch_peers(x, weight, grad), seconds, rounds)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from kernels.lstm import Workspace, lstm_backward, lstm_forward
+from refimpl.experiments.bench.peers import import_torch
 from refimpl.experiments.bench.timing import Row, race
 
 SHAPES = {  # work -> time, streams, inputs, hidden, projection (0 for none)
@@ -11,14 +12,14 @@ SHAPES = {  # work -> time, streams, inputs, hidden, projection (0 for none)
 }
 
 
-def run(seconds: float = 6.0) -> list[Row]:
+def run(seconds: float = 6.0, rounds: int = 7) -> list[Row]:
     """Time every shape; the caller has set the number of BLAS threads to one. Local."""
-    rows = []
+    rows, torch = [], import_torch()
     for work, shape in SHAPES.items():
         time, streams, inputs, hidden, projection = shape
         size = f"batch {streams}, {time} steps, {inputs} -> {hidden}" + (f" -> {projection}" if projection else "")
-        peers = torch_peers(*shape)
-        rows += race(work, size, {"refimpl": ours(*shape)}, peers, seconds)
+        peers = {} if torch is None else torch_peers(torch, *shape)
+        rows += race(work, size, {"refimpl": ours(*shape)}, peers, seconds, rounds)
     return rows
 
 
@@ -43,13 +44,8 @@ def ours(time, streams, inputs, hidden, projection, dtype=np.float32):
     return step
 
 
-def torch_peers(time, streams, inputs, hidden, projection):
-    """Return {"torch": callable} for the same work, or {} where PyTorch is not installed."""
-    try:
-        import torch
-    except ImportError:
-        return {}
-    torch.set_num_threads(1)
+def torch_peers(torch, time, streams, inputs, hidden, projection):
+    """Return {name: callable} for the same work in PyTorch."""
     torch.manual_seed(0)
     lstm = torch.nn.LSTM(inputs, hidden, proj_size=projection)
     x = torch.randn(time, streams, inputs, requires_grad=True)

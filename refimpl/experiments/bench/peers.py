@@ -1,6 +1,7 @@
 """The libraries that benchmarks race against, where they are installed."""
 
 import sys
+import warnings
 
 
 def import_torch():
@@ -11,4 +12,6 @@ def import_torch():
         print("peer left out: torch is not installed (pip install 'refimpl[torch]')", file=sys.stderr)
         return None
     torch.set_num_threads(1)
+    torch.sparse.check_sparse_tensor_invariants.disable()  # they cost time; saying so here keeps torch quiet
+    warnings.filterwarnings("ignore", "LSTM with projections is not supported with oneDNN")  # so it says
     return torch

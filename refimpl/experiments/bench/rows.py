@@ -13,20 +13,17 @@ VOCABULARY, COUNT, WIDTH = 100_000, 10_240, 128
 SIZE = f"{COUNT} x {WIDTH} of {VOCABULARY}"
 
 
-def rows() -> list[Row]:
-    """Race every row kernel against its peers, one thread each; return their timings. Local, about 15 s."""
-    torch = import_torch()
-    if torch is not None:
-        torch.sparse.check_sparse_tensor_invariants.disable()  # they cost time; saying so here keeps torch quiet
-    timings = []
+def run(seconds: float = 2.0, rounds: int = 7) -> list[Row]:
+    """Race every row kernel against its peers, ``seconds`` each, one thread each; return their timings. Local."""
+    torch, timings, length = import_torch(), [], {"seconds": seconds, "rounds": rounds}
     for law, ids in (("", _uniform_ids("a")), ("-zipf", _zipf_ids("a"))):
         values = _values("a", COUNT)
-        timings += _race_aggregate(f"aggregate-rows{law}", ids, values, torch)
+        timings += _race_aggregate(f"aggregate-rows{law}", ids, values, torch, length)
     left, right = (aggregate_rows(_uniform_ids(name), _values(name, COUNT)) for name in "ab")
     if torch is None:
         print("works left out for want of a peer: merge-rows, adagrad-rows", file=sys.stderr)
         return timings
-    return timings + _race_merge(left, right, torch) + _race_adagrad(left, torch)
+    return timings + _race_merge(left, right, torch, length) + _race_adagrad(left, torch, length)
 
 
 def _uniform_ids(name):
@@ -45,7 +42,7 @@ def _values(name, count):
     return values.reshape(count, WIDTH).astype(np.float32)
 
 
-def _race_aggregate(work, ids, values, torch):
+def _race_aggregate(work, ids, values, torch, length):
     """NumPy's way stands alone in a work of its own, because a ratio is taken against the best peer of a work."""
 
     def numpy_way():
@@ -55,21 +52,22 @@ def _race_aggregate(work, ids, values, torch):
         return unique, total
 
     ours = {"refimpl": lambda: aggregate_rows(ids, values)}
-    timings = race(f"{work}-vs-numpy", SIZE, ours, {"numpy unique + add.at": numpy_way}, 2.0)
+    timings = race(f"{work}-vs-numpy", SIZE, ours, {"numpy unique + add.at": numpy_way}, **length)
     if torch is not None:
-        timings += race(work, SIZE, ours, {"torch coalesce": lambda: _torch_sparse(torch, ids, values).coalesce()}, 2.0)
+        peers = {"torch coalesce": lambda: _torch_sparse(torch, ids, values).coalesce()}
+        timings += race(work, SIZE, ours, peers, **length)
     return timings
 
 
-def _race_merge(left: RowGradient, right: RowGradient, torch):
+def _race_merge(left: RowGradient, right: RowGradient, torch, length):
     """Torch adds two coalesced tensors by concatenation; what it needs to have one row per id again is coalesce."""
     a, b = (_torch_sparse(torch, g.ids, g.rows).coalesce() for g in (left, right))
     size = f"{len(left)} + {len(right)} rows x {WIDTH}"
     ours = {"refimpl": lambda: merge_rows(left, right)}
-    return race("merge-rows", size, ours, {"torch add + coalesce": lambda: (a + b).coalesce()}, 2.0)
+    return race("merge-rows", size, ours, {"torch add + coalesce": lambda: (a + b).coalesce()}, **length)
 
 
-def _race_adagrad(gradient: RowGradient, torch):
+def _race_adagrad(gradient: RowGradient, torch, length):
     """Both sides start from a gradient with one row per id, and update a table of VOCABULARY rows in place."""
     table = _values("table", VOCABULARY)
     state = update.initial_state("adagrad", table)
@@ -81,7 +79,7 @@ def _race_adagrad(gradient: RowGradient, torch):
         update.update_rows("adagrad", table, state, gradient.ids, gradient.rows, 0.2, step=1)
 
     size = f"{len(gradient)} x {WIDTH} of {VOCABULARY}"
-    return race("adagrad-rows", size, {"refimpl": ours}, {"torch.optim.Adagrad": optimizer.step}, 2.0)
+    return race("adagrad-rows", size, {"refimpl": ours}, {"torch.optim.Adagrad": optimizer.step}, **length)
 
 
 def _torch_sparse(torch, ids, values):

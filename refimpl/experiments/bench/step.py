@@ -1,0 +1,78 @@
+"""Bench: a training step of the language model on one rank, through the trainer.
+
+lm-step:      against the same model and step in PyTorch (``torch_lm``).
+microbatches: V = 8 microbatches against one big batch of the same words: what the fixed tree of gradients costs.
+"""
+
+import itertools
+
+from mpi4py import MPI
+
+from models.lm import PRESETS, LanguageModel
+from refimpl.experiments.bench.peers import import_torch
+from refimpl.experiments.bench.timing import Row, race
+from refimpl.training.data import TokenStreams
+from refimpl.training.data.synthetic import load_synthetic
+from refimpl.training.options import Options
+from refimpl.training.trainer import Trainer
+
+PRESET, WINDOW, STREAMS = "small", 20, 64
+MICROBATCHES, MICROBATCH_STREAMS = 8, 32
+STEPS = 16  # an epoch; then the same windows come again
+OPTIONS = Options(architecture="hybrid", optimizer="adagrad", learning_rate=0.2, clip_norm=10.0)
+
+
+def run(seconds: float = 16.0, rounds: int = 7, preset: str = PRESET) -> list[Row]:
+    """Time both works, ``seconds`` each; the caller has set the number of BLAS threads to one. Local."""
+    return race_torch(seconds, rounds, preset) + race_one_batch(seconds, rounds, preset)
+
+
+def race_torch(seconds, rounds=7, preset=PRESET) -> list[Row]:
+    """Race one step of V = 1 microbatch against PyTorch."""
+    model, data = language_model(preset), token_streams(preset, 1, STREAMS)
+    ours = {"refimpl": Trainer(model, data, OPTIONS, MPI.COMM_SELF).train_step}
+    size = f"{preset}, {STREAMS} streams x {WINDOW} words, {model.samples} candidates of {model.vocabulary}"
+    return race("lm-step", size, ours, torch_peer(model, data), seconds, rounds)
+
+
+def race_one_batch(seconds, rounds=7, preset=PRESET) -> list[Row]:
+    """Race one step of V microbatches against V = 1 with all their streams."""
+    many, one = ((MICROBATCHES, MICROBATCH_STREAMS), (1, MICROBATCHES * MICROBATCH_STREAMS))
+    steps = [Trainer(language_model(preset), token_streams(preset, *cut), OPTIONS, MPI.COMM_SELF).train_step
+             for cut in (many, one)]
+    size = f"{preset}, {MICROBATCHES} x {MICROBATCH_STREAMS} streams x {WINDOW} words"
+    return race("microbatches", size, {f"refimpl V = {MICROBATCHES}": steps[0]}, {"one big batch": steps[1]},
+                seconds, rounds)
+
+
+def language_model(preset):
+    """Return the model of a preset."""
+    return LanguageModel(**PRESETS[preset])
+
+
+def token_streams(preset, microbatches, streams):
+    """Return an epoch of STEPS full windows of the synthetic language, with the preset's vocabulary."""
+    pairs = microbatches * streams * WINDOW * STEPS
+    corpus = load_synthetic(str(PRESETS[preset]["vocabulary"]), tokens=pairs + 1, heldout_tokens=0)
+    return TokenStreams(corpus.train, microbatches, streams, WINDOW)
+
+
+def torch_peer(model, data) -> dict:
+    """Return {"torch": callable} that does the same step on the same batches, {} where PyTorch is not installed."""
+    if import_torch() is None:
+        return {}
+    from refimpl.experiments.bench.torch_lm import LogUniformSampler, TorchLanguageModel, TorchTrainer
+
+    peer = TorchLanguageModel(model, {v.name: v.initial_value(OPTIONS.seed) for v in model.variables})
+    trainer = TorchTrainer(peer, OPTIONS.learning_rate, OPTIONS.clip_norm)
+    sampler = LogUniformSampler(model.samples, model.vocabulary)
+    numbers = itertools.count()
+
+    def step():
+        number = next(numbers)
+        if data.starts_epoch(number):
+            trainer.state = None
+        batch = data.microbatch(number, 0)
+        trainer.step(batch.inputs, batch.targets, sampler.draw())
+
+    return {"torch": step}
