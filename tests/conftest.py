@@ -14,13 +14,16 @@ os.environ |= {f"{library}_NUM_THREADS": "1" for library in ONE_THREAD}  # read 
 os.environ["VECLIB_MAXIMUM_THREADS"] = "1"
 
 import sys  # noqa: E402
+import threading  # noqa: E402
 import time  # noqa: E402
+import traceback  # noqa: E402
 
 import hypothesis  # noqa: E402
 import pytest  # noqa: E402
 
 SECONDS_PER_MPI_TEST = 120
 SECONDS_TO_FAIL_TOGETHER = 2.0
+SECONDS_TO_PRINT = 1.0  # for every rank to say what it has to, and the launcher to pass it on, before the job ends
 FEW_RANKS = 4  # with more, only tests that need more are run: the others have been
 
 
@@ -29,9 +32,7 @@ def _under_mpi(config) -> bool:
 
 
 def pytest_cmdline_main(config):
-    """Under MPI time out from a thread: a signal handler would wait for the blocked MPI call to return."""
     if _under_mpi(config):
-        config.option.timeout_method = config.option.timeout_method or "thread"
         config.option.timeout = config.option.timeout or SECONDS_PER_MPI_TEST
 
 
@@ -91,6 +92,8 @@ class Job:
         self.world = MPI.COMM_WORLD
         self.failing = self.world.Dup()  # a stray message of a failed test cannot reach it
         self.rank, self.size = self.world.rank, self.world.size
+        self.timer = None
+        self.stderr = os.fdopen(os.dup(sys.__stderr__.fileno()), "w")  # not captured while a test runs
         if self.rank > 0:
             config.pluginmanager.unregister(name="terminalreporter")
             silent = pytest.TerminalReporter(config, open(os.devnull, "w"))
@@ -125,6 +128,18 @@ class Job:
     def pytest_keyboard_interrupt(self, excinfo):
         self._abort("interrupted", str(excinfo))
 
+    def pytest_timeout_set_timer(self, item, settings):
+        """Take pytest-timeout's place: its signal waits for the blocked MPI call, its thread ends one rank alone."""
+        self.timer = threading.Timer(settings.timeout, self._time_out, (item.nodeid, settings.timeout))
+        self.timer.daemon = True
+        self.timer.start()
+        return True
+
+    def pytest_timeout_cancel_timer(self, item):
+        if self.timer:  # not before the first test: pytest-timeout asks for this after a failed collection too
+            self.timer.cancel()
+        return True
+
     def pytest_unconfigure(self):
         self.world.Barrier()  # some launchers end the job at the first rank's non-zero exit: rank 0 reports first
 
@@ -138,14 +153,22 @@ class Job:
             time.sleep(0.01)
         return True
 
+    def _time_out(self, nodeid: str, seconds: float) -> None:
+        """In the timer's thread: say where the main thread is, and end the job when every rank has."""
+        where = sys._current_frames()[threading.main_thread().ident]
+        self._print(f"Timeout: {nodeid} not done after {seconds:g} s", "".join(traceback.format_stack(where)[-6:]))
+        time.sleep(SECONDS_TO_PRINT)
+        os._exit(1)
+
     def _print(self, what: str, details: str) -> None:
-        print(f"\n===== rank {self.rank} of {self.size}: {what}\n{details}\n", file=sys.stderr, flush=True)
+        self.stderr.write(f"\n===== rank {self.rank} of {self.size}: {what}\n{details}\n")
+        self.stderr.flush()
 
     def _abort(self, what: str, details: str) -> None:
         if self.size == 1:
             return  # nobody waits: pytest reports as always
         self._print(f"{what}; the job is aborted", details)
-        time.sleep(0.5)  # for the launcher to pass on every rank's words
+        time.sleep(SECONDS_TO_PRINT)
         self.world.Abort(1)
 
 

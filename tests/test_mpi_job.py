@@ -85,12 +85,17 @@ def test_other_tests_on_one_rank_end_the_job(tmp_path):
 
 
 def test_rank_that_never_comes_is_timed_out(tmp_path):
-    body = "@pytest.mark.mpi\ndef test_slow(comm):\n    comm.recv(source=0, tag=7)\n"
+    body = (
+        "@pytest.mark.mpi\ndef test_slow(comm):\n"
+        "    if rank == 1:\n        time.sleep(600)\n    comm.recv(source=1, tag=7)\n"
+    )
     start = time.monotonic()
     job = _run(tmp_path, body, 2, "--timeout=2")
     assert time.monotonic() - start < 20
     assert job.returncode != 0
-    assert "Timeout" in job.stdout + job.stderr and "comm.recv" in job.stdout + job.stderr
+    for rank, place in enumerate(["comm.recv(source=1, tag=7)", "time.sleep(600)"]):
+        assert f"rank {rank} of 2: Timeout: test_planted.py::test_slow not done after 2 s" in job.stderr
+        assert place in job.stderr
 
 
 def test_large_job_runs_only_what_needs_it(tmp_path):
