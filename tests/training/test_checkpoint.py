@@ -1,0 +1,236 @@
+"""Checkpoints: a resumed run is the uninterrupted one; whatever is cut off, damaged or of another training is refused."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mpi4py import MPI
+from safetensors.numpy import load_file
+from toys import WORKS, Toy, make_options, refusal, toy_data, whole_state
+
+from models import Variable
+from refimpl.training.checkpoint import load_checkpoint, read_manifest, save_checkpoint, steps_saved
+from refimpl.training.options import MATHEMATICS
+from refimpl.training.session import train
+from refimpl.training.trainer import Trainer
+
+SELF = MPI.COMM_SELF
+OPTIONS = make_options("toy", "adam", steps=6)
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: no handler for errors may catch it."""
+
+
+def run(path, options=OPTIONS, **more):
+    return train(Toy(), toy_data(), options=options, comm=SELF, output=path, checkpoint_every=1, **more)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A finished run of six steps: (directory, its result)."""
+    path = tmp_path_factory.mktemp("saved") / "run"
+    return path, run(path)
+
+
+@pytest.fixture
+def copy(saved, tmp_path):
+    """A copy of the run's checkpoints, to be damaged."""
+    for file in saved[0].glob("checkpoint-*"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    return tmp_path
+
+
+def test_what_a_checkpoint_holds(saved):
+    path, result = saved
+    assert steps_saved(path) == [5, 6]
+    manifest = read_manifest(path)
+    assert manifest["step"] == 6 and manifest["options"] == OPTIONS.to_json() and manifest["microbatches"] == 8
+    arrays = load_file(path / "checkpoint-6.safetensors")
+    assert arrays["parameter/scale"].shape == () and arrays["state/first/empty"].shape == (0, 4)
+    for v in Toy().variables:
+        keys = [f"parameter/{v.name}"] + [f"state/{slot}/{v.name}" for slot in ("first", "second") if not v.statistic]
+        assert all(arrays.pop(key).shape == v.shape for key in keys)
+    assert set(arrays) == {f"carry/{v}/last" for v in range(8)}
+    assert result.steps == 6
+
+
+@pytest.mark.parametrize("work", WORKS)
+@pytest.mark.parametrize("stop", [1, 2, 3, 5])
+def test_resume_is_bitwise_wherever_it_stops(work, stop, tmp_path):
+    model, data, _ = WORKS[work]
+    options = make_options(work, "adam", steps=6)
+    whole = train(model(), data(), data(), options=options, comm=SELF)
+    train(model(), data(), options=replace(options, steps=stop), comm=SELF, output=tmp_path / "run")
+    resumed = train(model(), data(), data(), options=options, comm=SELF, output=tmp_path / "run", resume=tmp_path / "run")
+    assert (resumed.parameters_sha256, resumed.state_sha256) == (whole.parameters_sha256, whole.state_sha256)
+    assert (resumed.loss, resumed.evaluation) == (whole.loss, whole.evaluation)
+    records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [record["step"] for record in records] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_carried_state_is_needed_for_that(saved, copy, monkeypatch):
+    """The checker fails if what is carried from step to step is lost: after step 5 an epoch is half done."""
+    os.remove(copy / "checkpoint-6.json")
+    monkeypatch.setattr("refimpl.training.trainer.Trainer._read_batches", lambda self, read=Trainer._read_batches: (
+        self.carried.update({v: {} for v in self.carried}), read(self))[1])
+    forgetful = train(Toy(), toy_data(), options=OPTIONS, comm=SELF, resume=copy)
+    assert forgetful.parameters_sha256 != saved[1].parameters_sha256
+
+
+def test_a_run_goes_on_in_another_directory_and_on_another_road(saved, copy, tmp_path):
+    os.remove(copy / "checkpoint-6.json")
+    options = replace(OPTIONS, architecture="ps", partitions=5, scheme="interleaved", allreduce="direct")
+    other = run(tmp_path / "other", options, resume=copy)
+    assert other.parameters_sha256 == saved[1].parameters_sha256 and steps_saved(tmp_path / "other") == [6]
+
+
+def test_a_finished_run_is_resumed_to_its_own_end(saved, copy):
+    again = train(Toy(), toy_data(), toy_data(), options=OPTIONS, comm=SELF, resume=copy)
+    assert again.parameters_sha256 == saved[1].parameters_sha256 and again.evaluation["count"] == 28
+
+
+def test_more_steps_at_a_constant_rate_go_on(tmp_path):
+    constant = replace(OPTIONS, rate="constant", rate_steps=None, steps=2)
+    run(tmp_path / "run", replace(constant, rate_steps=2))
+    assert run(tmp_path / "run", replace(constant, steps=4, rate_steps=4), resume=tmp_path / "run").steps == 4
+
+
+CHANGES = {"optimizer": "sgd", "learning_rate": 0.5, "rate": "linear", "warmup": 1, "rate_steps": 30, "clip_norm": None,
+           "weight_decay": 0.5, "optimizer_options": {"beta1": 0.5}, "average_sparse": False, "seed": 9}
+
+
+def test_every_option_that_changes_numbers_is_tried():
+    assert set(CHANGES) == set(MATHEMATICS)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_changed_option_is_refused_by_name(copy, name):
+    options = replace(OPTIONS, **{name: CHANGES[name]})
+    message = refusal(SELF, lambda: train(Toy(), toy_data(), options=options, comm=SELF, resume=copy))
+    assert f"{name} was {getattr(OPTIONS, name)} and is now {CHANGES[name]}" in message
+    assert message.count(" was ") == 1
+
+
+def test_other_data_microbatches_or_variables_are_refused_by_name(copy):
+    other = Toy()
+    other.variables = [Variable("ghost", (2,)), *other.variables]
+    for model, data, words in [(Toy(), toy_data(count=29), "data was"), (Toy(rows=51), toy_data(), "variables was"),
+                               (Toy(), toy_data(7), "microbatches was 8 and is now 7"), (other, toy_data(), "ghost")]:
+        assert words in refusal(SELF, lambda m=model, d=data: train(m, d, options=OPTIONS, comm=SELF, resume=copy))
+
+
+def edit(**changes):
+    def damage(path):
+        manifest = json.loads(path.read_text())
+        for key, value in changes.items():
+            manifest.pop(key) if value is None else manifest.update({key: value})
+        path.write_text(json.dumps(manifest))
+    return damage
+
+
+def arrays_of(path):
+    return path.with_suffix(".safetensors")
+
+
+def flip_one_bit(path):
+    content = bytearray(arrays_of(path).read_bytes())
+    content[-5] ^= 1
+    arrays_of(path).write_bytes(content)
+
+
+DAMAGES = {
+    "cut off": (lambda path: path.write_text(path.read_text()[:100]), "is damaged"),
+    "empty": (lambda path: path.write_text(""), "is damaged"),
+    "no text": (lambda path: path.write_bytes(b"\xff\xfe\x00"), "is damaged"),
+    "no object": (lambda path: path.write_text("[1, 2]"), "is damaged"),
+    "no format": (edit(format=None), "is damaged"),
+    "no step": (edit(step=None), "it has no step"),
+    "a later version": (edit(format=2), "has format 2: this version reads format 1"),
+    "an unknown option": (edit(options={**OPTIONS.to_json(), "teleport": 1}), "teleport"),
+    "one bit": (flip_one_bit, "is damaged: its SHA-256"),
+    "arrays cut off": (lambda path: arrays_of(path).write_bytes(arrays_of(path).read_bytes()[:-1]), "is damaged: its SHA-256"),
+    "arrays missing": (lambda path: arrays_of(path).unlink(), "is missing"),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGES)
+def test_a_damaged_checkpoint_is_refused_by_name(copy, what):
+    damage, words = DAMAGES[what]
+    damage(copy / "checkpoint-6.json")
+    message = refusal(SELF, lambda: train(Toy(), toy_data(), options=OPTIONS, comm=SELF, resume=copy))
+    assert words in message
+    if "delete" in message:  # the remedy works
+        (copy / "checkpoint-6.json").unlink()
+        assert train(Toy(), toy_data(), options=OPTIONS, comm=SELF, resume=copy).steps == 6
+
+
+def test_no_checkpoint(tmp_path):
+    message = refusal(SELF, lambda: train(Toy(), toy_data(), options=OPTIONS, comm=SELF, resume=tmp_path))
+    assert f"no checkpoint in {tmp_path}" in message
+
+
+def killed_at(monkeypatch, number):
+    """Let the number-th change of the file system from now on kill the job before it happens; count them."""
+    count = [0]
+
+    def deadly(work):
+        def call(*arguments, **named):
+            count[0] += 1
+            if count[0] >= number:  # nor does anything happen after it
+                raise Killed
+            return work(*arguments, **named)
+        return call
+
+    for module, name in ((os, "replace"), (os, "fsync"), (Path, "unlink"), (Path, "write_text")):
+        monkeypatch.setattr(module, name, deadly(getattr(module, name)))
+    import refimpl.training.checkpoint as room
+    monkeypatch.setattr(room, "save_file", deadly(room.save_file))
+    return count
+
+
+def test_killed_at_any_moment_of_writing_a_checkpoint_is_loadable(saved, tmp_path, monkeypatch):
+    """Before every single change of the file system in turn; what is left resumes to the same end."""
+    for number in range(1, 100):
+        path = tmp_path / str(number)
+        path.mkdir()
+        trainer = Trainer(Toy(), toy_data(), OPTIONS, SELF)
+        for _ in range(3):
+            trainer.train_step()
+            save_checkpoint(trainer, path, {}, keep=2)
+        trainer.train_step()
+        with monkeypatch.context() as patched:
+            count = killed_at(patched, number)
+            try:
+                save_checkpoint(trainer, path, {}, keep=2)
+            except Killed:
+                pass
+        resumed = Trainer(Toy(), toy_data(), OPTIONS, SELF)
+        load_checkpoint(resumed, path)
+        assert resumed.step in (3, 4)
+        if number in (1, 4, 7, 10) or count[0] < number:
+            end = train(Toy(), toy_data(), options=OPTIONS, comm=SELF, resume=path)
+            assert end.parameters_sha256 == saved[1].parameters_sha256 and end.state_sha256 == saved[1].state_sha256
+        if count[0] < number:  # it was not killed any more
+            assert number > 8 and steps_saved(path) == [3, 4] and len(list(path.iterdir())) == 4
+            return
+    raise AssertionError("more changes than expected")
+
+
+def test_a_new_run_sweeps_up_after_a_killed_one(tmp_path):
+    run(tmp_path / "run", replace(OPTIONS, steps=2))
+    (tmp_path / "run" / ".checkpoint-3.safetensors.77.part").write_text("half a file")
+    run(tmp_path / "run", replace(OPTIONS, steps=3), resume=tmp_path / "run")
+    assert not list((tmp_path / "run").glob(".*"))
+
+
+def test_loading_places_every_array(saved, tmp_path):
+    for architecture in ("hybrid", "ps", "allreduce"):
+        trainer = Trainer(Toy(), toy_data(), replace(OPTIONS, architecture=architecture, partitions=3), SELF)
+        load_checkpoint(trainer, saved[0])
+        arrays = load_file(saved[0] / "checkpoint-6.safetensors")
+        for (name, slot), array in whole_state(trainer, "adam").items():
+            assert np.array_equal(array, arrays[f"parameter/{name}" if slot is None else f"state/{slot}/{name}"])
