@@ -1,0 +1,57 @@
+"""Plans: which way each variable goes, who owns it, as data; and what is refused."""
+
+import json
+
+import pytest
+
+from models import Variable
+from refimpl.plan import ARCHITECTURES, Plan, make_plan
+
+VARIABLES = [Variable("a", (100,)), Variable("rows", (50, 4), sparse=True), Variable("b", (60,)), Variable("c", (50,)),
+             Variable("d", (30,)), Variable("none", (0, 3))]
+
+
+def ways(plan):
+    return {p.variable: p.way for p in plan.placements}
+
+
+def test_architectures_choose_the_ways():
+    for architecture, (dense, sparse) in ARCHITECTURES.items():
+        plan = make_plan(VARIABLES, architecture, 3, 8)
+        assert ways(plan) == {v.name: sparse if v.sparse else dense for v in VARIABLES}
+    assert ways(make_plan(VARIABLES, "allreduce", 3, 8, sparse_as_dense=True))["rows"] == "as-dense"
+
+
+def test_dense_variables_go_to_the_least_loaded_owner():
+    """By bytes, in the model's order: 400, 240 and 200 go to ranks 0, 1, 2; then 120 to rank 2, the next to rank 1."""
+    plan = make_plan(VARIABLES, "ps", 3, 8)
+    owners = {p.variable: p.owners for p in plan.placements if not p.sparse}
+    assert owners == {"a": (0,), "b": (1,), "c": (2,), "d": (2,), "none": (1,)}
+
+
+@pytest.mark.parametrize("partitions, owners", [(None, (0, 1, 2)), (1, (0,)), (2, (0, 1)), (7, (0, 1, 2, 0, 1, 2, 0))])
+def test_partitions_are_dealt_in_turn(partitions, owners):
+    plan = make_plan(VARIABLES, "hybrid", 3, 8, partitions=partitions, scheme="interleaved")
+    placement = next(p for p in plan.placements if p.variable == "rows")
+    assert placement.owners == owners and placement.scheme == "interleaved"
+    assert plan.partitioning(VARIABLES[1]).partitions == len(owners)
+
+
+def test_a_plan_survives_json():
+    for architecture in ARCHITECTURES:
+        plan = make_plan(VARIABLES, architecture, 4, 8, partitions=5, allreduce="direct")
+        assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
+    with pytest.raises(ValueError, match="plan of format 2: this version reads format 1"):
+        Plan.from_json({**plan.to_json(), "format": 2})
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (dict(architecture="telepathy"), "no architecture 'telepathy'; there are allreduce, ps, hybrid"),
+    (dict(architecture="hybrid", sparse_as_dense=True), "goes with --architecture allreduce, not hybrid"),
+    (dict(architecture="ps", partitions=0), "0 partitions: give at least 1"),
+    (dict(architecture="hybrid", scheme="random"), "no partition scheme 'random'"),
+])
+def test_refusals(arguments, words):
+    with pytest.raises(ValueError) as caught:
+        make_plan(VARIABLES, ranks=2, microbatches=8, **arguments)
+    assert words in str(caught.value)

@@ -1,0 +1,109 @@
+"""The server's roads by themselves: what is pulled is what lies there, what is pushed arrives once, from everyone."""
+
+import numpy as np
+import pytest
+from mpi4py import MPI
+
+from kernels import RowGradient
+from models import Uniform, Variable
+from refimpl.collectives import Wire
+from refimpl.gradients import leaves_of
+from refimpl.server import Partitioning, ServedDense, ServedRows
+
+pytestmark = pytest.mark.mpi
+
+ROWS = 29
+TABLES = [Variable("wide", (ROWS, 5), sparse=True, initial=Uniform(1.0), dtype="float64"),
+          Variable("thin", (ROWS, 1), sparse=True, initial=Uniform(1.0), dtype="float64"),
+          Variable("none", (0, 3), sparse=True, dtype="float64")]
+DENSE = [Variable("a", (3, 4), initial=Uniform(1.0), dtype="float64"), Variable("empty", (0, 2), dtype="float64"),
+         Variable("b", (7,), initial=Uniform(1.0), dtype="float64")]
+
+
+def served_rows(comm, partitions=3, scheme="contiguous", leaves=7):
+    parts = {v.name: Partitioning.round_robin(v.shape[0], partitions, comm.size, scheme) for v in TABLES}
+    return ServedRows(TABLES, parts, Wire(comm), leaves, seed=1), parts
+
+
+@pytest.mark.parametrize("scheme", ["contiguous", "interleaved"])
+@pytest.mark.parametrize("partitions", [1, 2, 7, 40])
+def test_pulled_rows_are_the_variables_rows(comm, partitions, scheme):
+    road, _ = served_rows(comm, partitions, scheme)
+    rng = np.random.default_rng(comm.rank)
+    for count in (0, 1, 11, ROWS):
+        needs = {v.name: np.sort(rng.choice(v.shape[0], min(count, v.shape[0]), replace=False)) for v in TABLES}
+        road.pull(needs)
+        for v in TABLES:
+            ids = needs[v.name]
+            assert np.array_equal(road.rows(v.name, ids), v.initial_value(1)[ids])
+            assert np.array_equal(road.rows(v.name, ids[1::2]), v.initial_value(1)[ids[1::2]])
+
+
+@pytest.mark.parametrize("scheme", ["contiguous", "interleaved"])
+@pytest.mark.parametrize("leaves", [1, 2, 7, 8])
+def test_every_microbatch_is_counted_once_in_every_row(comm, leaves, scheme):
+    """Leaf v adds 4**v: the base-4 digits of a row's sum say which leaves had it. Which do is drawn at random."""
+    road, parts = served_rows(comm, 5, scheme, leaves)
+    has = {v.name: np.random.default_rng(5).random((leaves, v.shape[0])) < 0.4 for v in TABLES}  # the same on all ranks
+    has["wide"][0] = False  # an empty gradient
+    for leaf in leaves_of(comm.rank, comm.size, leaves):
+        if leaf == 5:
+            road.add(leaf, None)
+            continue
+        ids = {name: np.flatnonzero(rows[leaf]) for name, rows in has.items()}
+        road.add(leaf, {v.name: RowGradient(ids[v.name], np.full((len(ids[v.name]), v.shape[1]), 4.0**leaf)) for v in TABLES})
+    for name in has:
+        has[name][5:6] = False
+    for summed, v in zip(road.push(), TABLES, strict=True):
+        own = parts[v.name].global_rows(comm.rank)
+        expected = (has[v.name] * 4.0 ** np.arange(leaves)[:, None]).sum(axis=0)
+        touched = [local for local, row in enumerate(own) if has[v.name][:, row].any()]
+        assert summed.holding is road.holdings[v.name] and summed.ids.tolist() == touched
+        assert (summed.gradient == expected[own[touched]][:, None]).all()
+
+
+@pytest.mark.parametrize("everyone", [False, True])
+@pytest.mark.parametrize("scheme", ["contiguous", "interleaved"])
+def test_tables_are_placed_and_collected(comm, scheme, everyone):
+    road, _ = served_rows(comm, 4, scheme)
+    for v in TABLES:
+        target = np.arange(v.size, dtype=float).reshape(v.shape)
+        road.place(v.name, None, lambda rows, target=target: target[rows.start:rows.stop:rows.step])
+        whole = road.collect(v.name, None, everyone, "collect")
+        assert np.array_equal(whole, target) if everyone or comm.rank == 0 else whole is None
+
+
+@pytest.mark.parametrize("leaves", [1, 5, 8])
+def test_dense_variables_are_summed_by_their_owners(comm, leaves):
+    owners = {"a": comm.size - 1, "empty": 0, "b": 0}
+    road = ServedDense(DENSE, owners, Wire(comm), leaves, seed=1)
+    for step in range(2):
+        road.pull({})
+        for v in DENSE:
+            assert np.array_equal(road.dense()[v.name], v.initial_value(1) + step)
+        for leaf in leaves_of(comm.rank, comm.size, leaves):
+            road.add(leaf, {v.name: np.full(v.shape, 4.0**leaf) for v in DENSE} if leaf != 3 else None)
+        expected = sum(4.0**leaf for leaf in range(leaves) if leaf != 3)
+        summed = road.push()
+        assert {s.holding.variable.name for s in summed} == {n for n, owner in owners.items() if owner == comm.rank}
+        for piece in summed:
+            assert (piece.gradient == expected).all() and piece.gradient.shape == piece.holding.variable.shape
+            piece.holding.values += 1  # an update: the next pull must show it everywhere
+    for v in DENSE:
+        whole = road.collect(v.name, None, True, "collect")
+        assert np.array_equal(whole, v.initial_value(1) + 2)
+        road.place(v.name, None, lambda rows, v=v: np.full(v.shape, 5.0))
+        whole = road.collect(v.name, None, False, "collect")
+        assert (whole == 5).all() if comm.rank == 0 else whole is None
+
+
+def test_pairs_of_ranks_that_exchange_nothing():
+    """Every rank needs only what it owns: not a byte of rows or numbers moves."""
+    wire = Wire(MPI.COMM_WORLD)
+    parts = {v.name: Partitioning.round_robin(v.shape[0], wire.size, wire.size) for v in TABLES}
+    road = ServedRows(TABLES, parts, wire, wire.size, seed=1)
+    own = {v.name: parts[v.name].global_rows(wire.rank) for v in TABLES}
+    road.pull(own)
+    road.add(wire.rank, {v.name: RowGradient(own[v.name], np.ones((len(own[v.name]), v.shape[1]))) for v in TABLES})
+    assert all((s.gradient == 1).all() for s in road.push())
+    assert wire.ledger.total(kind="rows") == wire.ledger.total(kind="indices") == 0

@@ -1,0 +1,118 @@
+"""The norm for clipping and the held-out sums: one number, however many ranks hold the parts."""
+
+import math
+
+import numpy as np
+import pytest
+from mpi4py import MPI
+from toys import WORKS, Script, Scripted, make_options, make_trainer
+
+from kernels.reductions import definition
+from models import Variable
+from refimpl.gradients import leaves_of
+from refimpl.server import Holding, Summed
+from refimpl.training.evaluate import evaluate
+from refimpl.training.norm import clip_scale, norm_of, squares
+from refimpl.training.options import Options
+from refimpl.training.trainer import Trainer
+
+ROADS = [dict(architecture="allreduce"), dict(architecture="allreduce", sparse_as_dense=True), dict(architecture="ps"),
+         dict(architecture="hybrid", partitions=5, scheme="interleaved")]
+
+
+def summed(variable, gradient, ids=None, counts=True):
+    return Summed(Holding(variable, None), ids, gradient, counts)
+
+
+def test_the_norm_is_the_root_of_the_exact_sum_of_rows():
+    rng = np.random.default_rng(0)
+    dense, rows = rng.standard_normal((33, 70)).astype("f"), (rng.standard_normal((50, 9)) * 1e-18).astype("f")
+    scalar, vector = np.float32(1e15), rng.standard_normal(11).astype("f")
+    pieces = [summed(Variable("a", (33, 70)), dense), summed(Variable("s", (99, 9), sparse=True), rows, np.arange(50)),
+              summed(Variable("c", ()), np.asarray(scalar)), summed(Variable("b", (11,)), vector)]
+    each = [*definition.sum_of_squares_per_row(dense), *definition.sum_of_squares_per_row(rows), float(scalar) ** 2,
+            *(vector.astype(float) ** 2)]
+    assert norm_of(squares(pieces)) == math.sqrt(math.fsum(each))
+
+
+def test_what_does_not_count():
+    """Other ranks' copies, statistics, variables that are not clipped, and arrays without elements."""
+    one = np.ones((2, 2), np.float32)
+    pieces = [summed(Variable("a", (2, 2)), one), summed(Variable("b", (2, 2)), one, counts=False),
+              summed(Variable("c", (2, 2), statistic=True), one), summed(Variable("d", (2, 2), clipped=False), one),
+              summed(Variable("e", (0, 2)), one[:0]), summed(Variable("s", (9, 2), sparse=True), one[:0], np.arange(0))]
+    assert norm_of(squares(pieces)) == 2.0
+    assert norm_of(squares([])) == 0.0
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_norm_of_what_is_not_finite_is_refused(bad):
+    with pytest.raises(ValueError, match="finite"):
+        squares([summed(Variable("a", (2,)), np.array([1, bad], np.float32))])
+
+
+def test_clip_scale():
+    assert clip_scale(5.0, None) == 1.0 and clip_scale(5.0, 10.0) == 1.0 and clip_scale(0.0, 1.0) == 1.0
+    assert clip_scale(5.0, 5.0) == 1.0 and clip_scale(8.0, 2.0) == 0.25
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("road", ROADS, ids=str)
+def test_every_element_counts_once_on_every_road(comm, road):
+    """Powers of two with room between their squares: the digits of the squared norm say what was counted how often."""
+    data = Script([[{row: [2.0**row, 0.0]} for row in range(8)]])
+    trainer = Trainer(Scripted(), data, Options(**road), comm)
+    norm = trainer.train_step()["gradient_norm"]
+    rows, dense = sum(4.0**row for row in range(8)), float(sum(2.0**row for row in range(8))) ** 2
+    assert norm == math.sqrt(rows + dense)
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("road", ROADS, ids=str)
+@pytest.mark.parametrize("work", WORKS)
+def test_evaluation_does_not_depend_on_the_ranks(comm, work, road):
+    _, data, _ = WORKS[work]
+    results = []
+    for ranks in (comm, MPI.COMM_SELF):
+        trainer = make_trainer(work, "adam", ranks, **road)
+        trainer.train_step()
+        results.append([evaluate(trainer, data(microbatches), steps) for microbatches, steps in ((8, None), (8, 1), (3, 1))])
+    assert results[0] == results[1]
+    everything = results[0][0]
+    assert everything["count"] == {"toy": 28, "lm": 117, "cnn": 27}[work]
+    assert set(everything) == {"loss", "count", "accuracy" if work == "cnn" else "perplexity"}
+    assert comm.allgather(everything) == [everything] * comm.size
+
+
+@pytest.mark.mpi
+def test_evaluation_is_the_mean_over_the_heldout_examples(comm):
+    """By hand: each microbatch evaluated on whole values, carried state and all; correctly rounded sums."""
+    model, data, _ = WORKS["lm"]
+    trainer = make_trainer("lm", "adam", comm)
+    trainer.train_step()
+    values = {v.name: np.array(trainer.exchange.collect(v.name, None, True)) for v in trainer.model.variables}
+    losses, held = [], data()
+    for v in leaves_of(0, 1, 8):
+        state = {}
+        for step in range(held.steps_per_epoch):
+            if (batch := held.microbatch(step, v)) is not None:
+                batch.state = state
+                losses.append(model().evaluate(values, values, batch)["loss"])
+    found = evaluate(trainer, held)
+    assert found["loss"] == math.fsum(losses) / 117 and found["perplexity"] == math.exp(found["loss"])
+
+
+@pytest.mark.mpi
+def test_evaluation_of_nothing(comm):
+    trainer = make_trainer("toy", "adam", comm)
+    found = evaluate(trainer, WORKS["toy"][1](), steps=0)
+    assert found["count"] == 0 and math.isnan(found["loss"])
+
+
+@pytest.mark.mpi
+def test_metrics_of_a_step(comm):
+    trainer = Trainer(WORKS["toy"][0](), WORKS["toy"][1](), make_options("toy", "adam"), comm)
+    first, second = trainer.train_step(), trainer.train_step()
+    assert (first["step"], first["examples"]) == (1, 24) and (second["step"], second["examples"]) == (2, 4)
+    assert first["learning_rate"] == 0.005 and second["learning_rate"] == 0.01  # warm-up over two steps
+    assert {"data", "wait", "pull", "compute", "push", "allreduce", "norm", "update"} == set(second["seconds"])

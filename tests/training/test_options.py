@@ -1,0 +1,99 @@
+"""Options, learning rates, what ranks say to each other about themselves, and the timeline."""
+
+import json
+import math
+import time
+from dataclasses import fields
+
+import pytest
+
+from models import Constant, Uniform, Variable
+from refimpl.training.agreement import describe_variable
+from refimpl.training.options import MATHEMATICS, Options
+from refimpl.training.rates import RATES, rate_of
+from refimpl.training.timeline import Timeline, chrome_events
+
+
+def test_options_survive_json():
+    options = Options(optimizer="adam", optimizer_options={"beta1": 0.8}, clip_norm=1.5, partitions=3)
+    assert Options.from_json(json.loads(json.dumps(options.to_json()))) == options
+    assert options.rate_steps == options.steps == 300
+
+
+def test_every_option_either_changes_numbers_or_only_the_road():
+    road = {"architecture", "sparse_as_dense", "partitions", "scheme", "allreduce", "steps"}
+    assert {f.name for f in fields(Options)} == road | set(MATHEMATICS) and not road & set(MATHEMATICS)
+
+
+@pytest.mark.parametrize("changes, words", [
+    (dict(optimizer="newton"), "no optimizer 'newton'; there are sgd, momentum, adagrad, adam"),
+    (dict(rate="square"), "no rate 'square'; there are constant"),
+    (dict(optimizer="adam", optimizer_options={"mu": 1}), "adam has no option mu; it has beta1, beta2, epsilon"),
+    (dict(optimizer="sgd", optimizer_options={"mu": 1}), "it has none"),
+    (dict(optimizer="adam", optimizer_options={"beta1": "0.9"}), "beta1 is '0.9': it must be a finite number"),
+    (dict(optimizer="adam", optimizer_options={"beta1": math.nan}), "beta1 is nan"),
+    (dict(steps=-1), "steps is -1"), (dict(warmup=-1), "warmup is -1"), (dict(learning_rate=-0.1), "learning_rate is -0.1"),
+    (dict(learning_rate=math.nan), "learning_rate is nan"), (dict(weight_decay=-1e-9), "weight_decay is -1e-09"),
+    (dict(clip_norm=0), "clip_norm is 0"), (dict(clip_norm=math.nan), "clip_norm is nan"),
+])
+def test_refusals(changes, words):
+    with pytest.raises(ValueError) as caught:
+        Options(**changes)
+    assert words in str(caught.value)
+
+
+def test_options_of_another_version_are_refused_by_name():
+    with pytest.raises(ValueError, match="options teleport are not known"):
+        Options.from_json({"teleport": 1})
+
+
+@pytest.mark.parametrize("rate", RATES)
+def test_rates_rise_then_fall(rate):
+    values = [rate_of(step, base=0.5, rate=rate, warmup=4, steps=24) for step in range(40)]
+    assert values[:4] == [0.125, 0.25, 0.375, 0.5] and values[4] == 0.5
+    assert all(a >= b for a, b in zip(values[4:], values[5:])) and len(set(values[24:])) == 1
+    end = {"constant": 0.5, "linear": 0.0, "cosine": 0.0, "inverse-sqrt": 0.05}[rate]
+    assert values[24] == pytest.approx(end, rel=1e-15, abs=1e-16)  # cos and sqrt round
+    middle = {"constant": 0.5, "linear": 0.25, "cosine": 0.25, "inverse-sqrt": 0.5 / math.sqrt(50.5)}[rate]
+    assert values[14] == pytest.approx(middle, rel=1e-15)
+
+
+def test_rates_at_the_edges():
+    assert rate_of(0, base=1.0, rate="linear", warmup=0, steps=0) == 1.0
+    assert rate_of(5, base=1.0, rate="linear", warmup=5, steps=5) == 1.0
+    assert rate_of(6, base=1.0, rate="linear", warmup=5, steps=5) == 0.0
+    assert rate_of(0, base=0.0, rate="cosine", warmup=3, steps=9) == 0.0
+
+
+def test_a_variable_is_described_by_all_that_matters():
+    plain = Variable("a", (2, 3), initial=Uniform(0.5))
+    assert describe_variable(plain) == "float32 (2, 3) from Uniform(limit=0.5)"
+    assert describe_variable(Variable("b", (2, 3), sparse=True, dtype="float64", decays=False, clipped=False)) == (
+        "float64 (2, 3) sparse not decays not clipped from Constant(value=0.0)")
+
+    class Own:
+        elements = Constant.elements
+
+    assert describe_variable(Variable("c", (), statistic=True, initial=Own())) == "float32 () statistic from Own"
+
+
+def test_timeline_and_trace():
+    timeline = Timeline(keep=True)
+    for step in range(2):
+        timeline.start_step(step)
+        for _ in range(2):
+            with timeline.phase("push"):
+                time.sleep(0.001)
+        with pytest.raises(KeyError), timeline.phase("pull"):
+            raise KeyError
+    assert set(timeline.seconds) == {"push", "pull"} and timeline.seconds["push"] >= 0.002
+    name, *events = chrome_events(3, timeline.spans, origin=timeline.spans[0][1])
+    assert name["ph"] == "M" and name["args"] == {"name": "rank 3"}
+    assert [(e["name"], e["args"]["step"]) for e in events] == [("push", 0), ("push", 0), ("pull", 0), ("push", 1),
+                                                                ("push", 1), ("pull", 1)]
+    assert events[0]["ts"] == 0 and all(e["ph"] == "X" and e["pid"] == 3 and e["dur"] >= 0 for e in events)
+    assert all(a["ts"] + a["dur"] <= b["ts"] for a, b in zip(events, events[1:]))
+    silent = Timeline()
+    with silent.phase("push"):
+        pass
+    assert silent.spans == []
