@@ -35,6 +35,14 @@ LAUNCHERS = {
     "mpich": ("mpiexec.hydra", "mpirun", "mpiexec", "mpirun.mpich", "mpiexec.mpich"),
     "openmpi": ("mpirun", "mpiexec", "mpirun.openmpi", "mpiexec.openmpi"),
 }
+OPEN_MPI = {  # as variables, not options: those may not be repeated where programs are joined by ":"
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",  # version 5: more ranks than cores are welcome
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",  # version 4
+    "PRTE_MCA_hwloc_default_binding_policy": "none",  # binding would put two jobs of one machine on the same cores
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",  # read for root alone, which containers run as
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+}
 JOB_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")  # what a launcher tells each of its ranks
 GRACE_SECONDS = 5.0  # for mpirun to end its ranks itself, before everything left is killed
 
@@ -82,17 +90,13 @@ def mpirun_command(ranks: int, arguments: list[str]) -> tuple[list[str], dict[st
             raise LaunchError(f"this process is a rank already ({name} is set): start it without mpirun or srun")
     flavour, _, mpirun = runtime()
     environment = {**_clean_environment(), **ONE_THREAD}
-    argv = [mpirun, "-n", str(ranks)]
     if flavour == "openmpi":
-        # binding would put two jobs of one machine on the same cores
-        argv += ["--oversubscribe", "--bind-to", "none"]
+        environment |= OPEN_MPI
         if ranks > _cores():
-            argv += ["--mca", "mpi_yield_when_idle", "1"]
-        if os.geteuid() == 0:
-            environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+            environment.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
     elif ranks > _cores():
         environment.setdefault("MPIR_CVAR_POLLS_BEFORE_YIELD", "10")
-    return [*argv, sys.executable, "-m", "mpi4py", *arguments], environment
+    return [mpirun, "-n", str(ranks), sys.executable, "-m", "mpi4py", *arguments], environment
 
 
 def launch(
