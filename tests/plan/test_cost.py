@@ -1,4 +1,4 @@
-"""Cost formulas on small cases that can be counted by hand. That the ledger equals them: tests/training/test_bytes_mpi."""
+"""Cost formulas on small cases, counted by hand. That the ledger equals them: tests/training/test_bytes_mpi.py."""
 
 import numpy as np
 import pytest
@@ -48,7 +48,8 @@ def test_allreduce_by_hand():
     """Rows go to both other ranks; as dense, every element and one mark a row: 60 + 12 elements, 2/3 of them twice."""
     pushed = {"rows": [[ids(1, 2)], [ids()], [ids(3)]]}
     gathered = predict_step(make_plan(BOTH, "allreduce", 3, 3), BOTH, {}, pushed, 0)
-    assert gathered["allgather", "rows", "indices"] == (2 * 16, 8) and gathered["allgather", "rows", "rows"] == (2 * 40, 20)
+    assert gathered["allgather", "rows", "indices"] == (2 * 16, 8)
+    assert gathered["allgather", "rows", "rows"] == (2 * 40, 20)
     as_dense = make_plan(BOTH, "allreduce", 3, 3, sparse_as_dense=True)
     for rank in range(3):
         assert predict_step(as_dense, BOTH, {}, {}, rank)["allreduce", "rows", "dense"] == (4 * 96, 4 * 96)

@@ -50,8 +50,11 @@ def test_every_microbatch_is_counted_once_in_every_row(comm, leaves, scheme):
         if leaf == 5:
             road.add(leaf, None)
             continue
-        ids = {name: np.flatnonzero(rows[leaf]) for name, rows in has.items()}
-        road.add(leaf, {v.name: RowGradient(ids[v.name], np.full((len(ids[v.name]), v.shape[1]), 4.0**leaf)) for v in TABLES})
+        gradients = {}
+        for v in TABLES:
+            ids = np.flatnonzero(has[v.name][leaf])
+            gradients[v.name] = RowGradient(ids, np.full((len(ids), v.shape[1]), 4.0**leaf))
+        road.add(leaf, gradients)
     for name in has:
         has[name][5:6] = False
     for summed, v in zip(road.push(), TABLES, strict=True):

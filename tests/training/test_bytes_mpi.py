@@ -11,7 +11,8 @@ from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
 
 ROADS = [dict(architecture="allreduce"), dict(architecture="allreduce", sparse_as_dense=True), dict(architecture="ps"),
-         dict(architecture="hybrid"), dict(architecture="hybrid", partitions=7, scheme="interleaved", allreduce="direct"),
+         dict(architecture="hybrid"),
+         dict(architecture="hybrid", partitions=7, scheme="interleaved", allreduce="direct"),
          dict(architecture="hybrid", partitions=1, allreduce="ring")]
 
 
@@ -59,7 +60,8 @@ def counted(ledger):
 
 
 def differences(found, expected):
-    return {key: (found.get(key), expected.get(key)) for key in {*found, *expected} if found.get(key) != expected.get(key)}
+    pairs = {key: (found.get(key), expected.get(key)) for key in {*found, *expected}}
+    return {key: (left, right) for key, (left, right) in pairs.items() if left != right}
 
 
 def check(comm, work, microbatches, road):
@@ -86,7 +88,7 @@ def check(comm, work, microbatches, road):
 @pytest.mark.parametrize("road", ROADS, ids=str)
 @pytest.mark.parametrize("work", WORKS)
 def test_the_ledger_is_the_prediction(comm, work, road):
-    for microbatches in (8, 7, 2) if road.get("allreduce") != "ring" else (8,):
+    for microbatches in (8, 7, 2) if work == "toy" and road.get("allreduce") != "ring" else (8,):
         check(comm, work, microbatches, road)
 
 
@@ -102,7 +104,8 @@ def test_the_comparison_sees_one_byte(comm):
     trainer, found, predicted = check(comm, "toy", 8, dict(architecture="hybrid"))
     key = "push", "table", "rows"
     trainer.wire.ledger.sent[key] += 1
-    assert differences(counted(trainer.wire.ledger), predicted) == {key: ((found[key][0] + 1, found[key][1]), predicted[key])}
+    wrong = found[key][0] + 1, found[key][1]
+    assert differences(counted(trainer.wire.ledger), predicted) == {key: (wrong, predicted[key])}
     trainer.wire.ledger.clear()
     trainer.wire.ledger.sent["push", "ghost", "rows"] += 1
     assert ("push", "ghost", "rows") in differences(counted(trainer.wire.ledger), {})

@@ -1,4 +1,4 @@
-"""Checkpoints: a resumed run is the uninterrupted one; whatever is cut off, damaged or of another training is refused."""
+"""Checkpoints: a resumed run is the uninterrupted one; what is cut off, damaged or of another training is refused."""
 
 import json
 import os
@@ -12,6 +12,7 @@ from safetensors.numpy import load_file
 from toys import WORKS, Toy, make_options, refusal, toy_data, whole_state
 
 from models import Variable
+from refimpl.training import checkpoint
 from refimpl.training.checkpoint import load_checkpoint, read_manifest, save_checkpoint, steps_saved
 from refimpl.training.options import MATHEMATICS
 from refimpl.training.session import train
@@ -65,7 +66,8 @@ def test_resume_is_bitwise_wherever_it_stops(work, stop, tmp_path):
     options = make_options(work, "adam", steps=6)
     whole = train(model(), data(), data(), options=options, comm=SELF)
     train(model(), data(), options=replace(options, steps=stop), comm=SELF, output=tmp_path / "run")
-    resumed = train(model(), data(), data(), options=options, comm=SELF, output=tmp_path / "run", resume=tmp_path / "run")
+    resumed = train(model(), data(), data(), options=options, comm=SELF, output=tmp_path / "run",
+                    resume=tmp_path / "run")
     assert (resumed.parameters_sha256, resumed.state_sha256) == (whole.parameters_sha256, whole.state_sha256)
     assert (resumed.loss, resumed.evaluation) == (whole.loss, whole.evaluation)
     records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
@@ -152,7 +154,7 @@ DAMAGES = {
     "a later version": (edit(format=2), "has format 2: this version reads format 1"),
     "an unknown option": (edit(options={**OPTIONS.to_json(), "teleport": 1}), "teleport"),
     "one bit": (flip_one_bit, "is damaged: its SHA-256"),
-    "arrays cut off": (lambda path: arrays_of(path).write_bytes(arrays_of(path).read_bytes()[:-1]), "is damaged: its SHA-256"),
+    "arrays cut off": (lambda path: os.truncate(arrays_of(path), 1000), "is damaged: its SHA-256"),
     "arrays missing": (lambda path: arrays_of(path).unlink(), "is missing"),
 }
 
@@ -177,18 +179,20 @@ def killed_at(monkeypatch, number):
     """Let the number-th change of the file system from now on kill the job before it happens; count them."""
     count = [0]
 
-    def deadly(work):
+    def deadly(work, target=None):
         def call(*arguments, **named):
             count[0] += 1
             if count[0] >= number:  # nor does anything happen after it
                 raise Killed
+            # a write that is cut off leaves half a file
+            assert target is None or str(arguments[target]).endswith(".part")
             return work(*arguments, **named)
         return call
 
-    for module, name in ((os, "replace"), (os, "fsync"), (Path, "unlink"), (Path, "write_text")):
-        monkeypatch.setattr(module, name, deadly(getattr(module, name)))
-    import refimpl.training.checkpoint as room
-    monkeypatch.setattr(room, "save_file", deadly(room.save_file))
+    changes = ((os, "replace", None), (os, "fsync", None), (Path, "unlink", None), (checkpoint, "save_file", 1),
+               (Path, "write_text", 0), (Path, "write_bytes", 0))
+    for module, name, target in changes:
+        monkeypatch.setattr(module, name, deadly(getattr(module, name), target))
     return count
 
 

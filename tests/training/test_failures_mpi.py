@@ -22,7 +22,7 @@ OPTIONS = make_options("toy", "adam")
 
 
 class Faulty(Toy):
-    """A toy whose ``where`` goes wrong in the microbatch with most examples of the last rank: ``fault`` happens to it."""
+    """A toy of which, on one rank, what the method ``where`` returns goes through ``fault``."""
 
     def __init__(self, on_this_rank=False, where="", fault=None):
         super().__init__()
@@ -57,7 +57,8 @@ def named(comm):
 
 def spoilt(comm, where, fault):
     """Return the message of a training in which the last rank's model goes wrong."""
-    return refusal(comm, lambda: train(Faulty(last(comm), where, fault), toy_data(), toy_data(), options=OPTIONS, comm=comm))
+    model = Faulty(last(comm), where, fault)
+    return refusal(comm, lambda: train(model, toy_data(), toy_data(), options=OPTIONS, comm=comm))
 
 
 DISAGREEMENTS = {
@@ -80,8 +81,9 @@ def test_one_rank_with_another_configuration(comm, what):
 
 
 @several
-@pytest.mark.parametrize("changes", [dict(dtype="float64"), dict(statistic=True), dict(decays=False), dict(clipped=False),
-                                     dict(initial=Constant(3.0)), dict(name="other"), dict(sparse=True)], ids=str)
+@pytest.mark.parametrize("changes", [
+    dict(dtype="float64"), dict(statistic=True), dict(decays=False), dict(clipped=False), dict(initial=Constant(3.0)),
+    dict(name="other"), dict(sparse=True)], ids=str)
 def test_one_rank_with_another_variable(comm, changes):
     model = Toy()
     if last(comm):
@@ -135,6 +137,13 @@ def test_two_ranks_with_two_errors_are_both_named(comm):
     assert message == "rank 0: the words of rank 0; rank 1: the words of rank 1"
 
 
+@pytest.mark.mpi(min_size=3)
+def test_ranks_that_say_the_same_are_named_together(comm):
+    model = Faulty(comm.rank > 0, "loss_and_gradients", raising(ValueError("no")))
+    message = refusal(comm, lambda: train(model, toy_data(), options=OPTIONS, comm=comm))
+    assert message == f"ranks {', '.join(str(rank) for rank in range(1, comm.size))}: no"
+
+
 @pytest.mark.parametrize("bad", [-1, 50, 2**31 + 3])
 def test_an_id_out_of_range(comm, bad):
     def needs(result):
@@ -151,7 +160,8 @@ def test_an_id_out_of_range(comm, bad):
 
 @pytest.mark.parametrize("ids, words", [
     (np.array([3, 3]), "sorted and unique"), (np.array([4, 3]), "sorted and unique"),
-    (np.array([3, 4], np.int32), "int64"), (np.array([3.0, 4.0]), "int64"), (np.array([[3, 4]]), "int64"), ([3, 4], "int64")])
+    (np.array([3, 4], np.int32), "int64"), (np.array([3.0, 4.0]), "int64"), (np.array([[3, 4]]), "int64"),
+    ([3, 4], "int64")])
 def test_row_numbers_of_the_wrong_kind(comm, ids, words):
     def needs(result):
         return {**result, "table": ids}
@@ -176,7 +186,7 @@ def test_a_gradient_that_is_not_finite_names_variable_and_rank(comm, name, bad):
 
 @pytest.mark.parametrize("fault, words", [
     (lambda result: (float("nan"), result[1]), "the loss of microbatch"),
-    (lambda result: (result[0], {**result[1], "weight": result[1]["weight"][:2]}), "is float32 (2, 4), not float32 (3, 4)"),
+    (lambda result: (result[0], {**result[1], "weight": result[1]["weight"][:2]}), "is float32 (2, 4), not float32"),
     (lambda result: (result[0], {**result[1], "weight": result[1]["weight"].astype(float)}), "is float64 (3, 4), not"),
     (lambda result: (result[0], {**result[1], "table": np.zeros((50, 3), np.float32)}), "must be a RowGradient"),
     (lambda result: (result[0], {**result[1], "weight": result[1]["table"]}), "must be an array"),
@@ -248,7 +258,8 @@ def test_one_rank_whose_tokens_are_outside_the_vocabulary(comm):
     tokens = lm_data().tokens.copy()
     tokens[-3] = 50
     data = TokenStreams(tokens, 8, 2, 8)
-    message = refusal(comm, lambda: train(LanguageModel(**PRESETS["tiny"]), data, options=make_options("lm", "adam"), comm=comm))
+    model, options = LanguageModel(**PRESETS["tiny"]), make_options("lm", "adam")
+    message = refusal(comm, lambda: train(model, data, options=options, comm=comm))
     assert message == named(comm) + "input token 50 is outside the vocabulary of 50"
 
 
@@ -264,8 +275,9 @@ def test_variables_that_no_road_carries(comm, variables, words):
 
 
 def test_facts_that_cannot_be_compared(comm):
-    assert "plain JSON" in refusal(
-        comm, lambda: train(Toy(), toy_data(), options=OPTIONS, comm=comm, describe={"model": object()} if last(comm) else {}))
+    describe = {"model": object()} if last(comm) else {}
+    message = refusal(comm, lambda: train(Toy(), toy_data(), options=OPTIONS, comm=comm, describe=describe))
+    assert "plain JSON" in message
 
 
 def test_after_a_refusal_the_ranks_can_go_on(comm):

@@ -76,7 +76,7 @@ def test_evaluation_does_not_depend_on_the_ranks(comm, work, road):
     for ranks in (comm, MPI.COMM_SELF):
         trainer = make_trainer(work, "adam", ranks, **road)
         trainer.train_step()
-        results.append([evaluate(trainer, data(microbatches), steps) for microbatches, steps in ((8, None), (8, 1), (3, 1))])
+        results.append([evaluate(trainer, data(count), steps) for count, steps in ((8, None), (8, 1), (3, 1))])
     assert results[0] == results[1]
     everything = results[0][0]
     assert everything["count"] == {"toy": 28, "lm": 117, "cnn": 27}[work]

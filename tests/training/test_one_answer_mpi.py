@@ -86,7 +86,8 @@ def test_every_architecture_and_partitioning(comm, one_rank, ranks):
             if work != "cnn" or road in ("allreduce", "ps")]
     runs += [("lm", optimizer, dict(architecture=architecture, partitions=p, scheme=s, allreduce="direct"))
              for p, s in PARTITIONS for optimizer, architecture in (("adam", "hybrid"), ("adagrad", "ps"))]
-    runs += [("toy", "adam", {**ROADS[road], "microbatches": v}) for v in (1, 2, 3, 5, 6, 7) for road in ("hybrid", "ps")]
+    runs += [("toy", "adam", {**ROADS[road], "microbatches": v}) for v in (1, 2, 3, 5, 6, 7)
+             for road in ("hybrid", "ps")]
     compare(runs, answers(small, comm, runs), one_rank)
     if small:
         small.Free()
@@ -117,8 +118,9 @@ def test_four_ranks_of_hybrid_go_on_as_three_of_ps(comm, tmp_path, work):
     train(model(), data(), options=make_options(work, "adam", steps=3), comm=comm, output=path / "run")
     three = first_ranks(3)
     if three:
+        road = dict(architecture="ps", partitions=5, scheme="interleaved")
         resumed = train(model(), data(), data(), comm=three, output=path / "run", resume=path / "run",
-                        options=make_options(work, "adam", steps=5, architecture="ps", partitions=5, scheme="interleaved"))
+                        options=make_options(work, "adam", steps=5, **road))
         assert resumed.parameters_sha256 == whole.parameters_sha256 and resumed.state_sha256 == whole.state_sha256
         assert resumed.loss == whole.loss and resumed.evaluation == whole.evaluation
         three.Free()

@@ -32,7 +32,8 @@ def test_every_option_either_changes_numbers_or_only_the_road():
     (dict(optimizer="sgd", optimizer_options={"mu": 1}), "it has none"),
     (dict(optimizer="adam", optimizer_options={"beta1": "0.9"}), "beta1 is '0.9': it must be a finite number"),
     (dict(optimizer="adam", optimizer_options={"beta1": math.nan}), "beta1 is nan"),
-    (dict(steps=-1), "steps is -1"), (dict(warmup=-1), "warmup is -1"), (dict(learning_rate=-0.1), "learning_rate is -0.1"),
+    (dict(steps=-1), "steps is -1"), (dict(warmup=-1), "warmup is -1"),
+    (dict(learning_rate=-0.1), "learning_rate is -0.1"),
     (dict(learning_rate=math.nan), "learning_rate is nan"), (dict(weight_decay=-1e-9), "weight_decay is -1e-09"),
     (dict(clip_norm=0), "clip_norm is 0"), (dict(clip_norm=math.nan), "clip_norm is nan"),
 ])

@@ -1,4 +1,4 @@
-"""Killing a job with SIGKILL, again and again, at any moment: what it leaves is loadable, and it ends where it would have."""
+"""A job is killed with SIGKILL, again and again, at any moment: what it leaves is loadable and goes on, bit for bit."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Small models and data: everything the trainer can meet (tails, missing microbatches, carried state, empty gradients)."""
+"""Small models and data with all a trainer can meet: tails, missing microbatches, carried state, empty gradients."""
 
 import time
 
@@ -121,13 +121,14 @@ class Recording:
 
 
 def toy_data(microbatches=8, count=28, size=3):
-    """28 examples of a batch of 24: the second step of an epoch has one whole microbatch, one of 1, and missing ones."""
+    """28 examples, 24 a step: the second step of an epoch has one whole microbatch, one of 1, and missing ones."""
     rng = np.random.default_rng(1)
-    return Examples(rng.integers(0, 50, count), rng.standard_normal((count, 4)).astype(np.float32), microbatches, size, 1)
+    ids, targets = rng.integers(0, 50, count), rng.standard_normal((count, 4)).astype(np.float32)
+    return Examples(ids, targets, microbatches, size, 1)
 
 
 def lm_data(microbatches=8, pairs=117):
-    """With 8 microbatches 16 streams of 7 or 8 pairs, window 4: the second step of an epoch has padding, the third is new."""
+    """With 8 microbatches 16 streams of 7 or 8 pairs, window 4: the second step of an epoch, the last, has padding."""
     return TokenStreams(load_synthetic("50", tokens=pairs + 1, heldout_tokens=0).train, microbatches, 2, 4)
 
 
