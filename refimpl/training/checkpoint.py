@@ -8,7 +8,7 @@ import json
 import re
 from pathlib import Path
 
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from refimpl.training.agreement import agree_on
@@ -36,9 +36,11 @@ def save_checkpoint(trainer: Trainer, directory: Path, describe: dict, keep: int
             for old in steps_saved(directory)[:-keep]:
                 _path(directory, old, "json").unlink(missing_ok=True)
                 _path(directory, old, "safetensors").unlink(missing_ok=True)
-        except OSError as problem:
-            error = OSError(f"cannot write a checkpoint to {directory}: {problem.strerror or problem}; free space there, "
-                            f"or give another --output")
+        except (OSError, SafetensorError) as problem:
+            why = getattr(problem, "strerror", None) or problem
+            error = OSError(f"cannot write a checkpoint to {directory}: {why}; free space there, or give another --output")
+        except Exception as problem:
+            error = problem
     trainer.wire.agree(error)
 
 

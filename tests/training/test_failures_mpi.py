@@ -1,5 +1,6 @@
 """No silent failure, no hang (DESIGN, I5): what one rank finds wrong ends all ranks with one message, within 10 s."""
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -220,6 +221,18 @@ def test_an_unwritable_run_directory(comm, tmp_path):
         message = refusal(comm, lambda: train(Toy(), toy_data(), options=OPTIONS, comm=comm, output=impossible))
         assert f"cannot write to run directory {impossible}" in message and "give another --output" in message
     comm.Barrier()
+
+
+def test_a_run_directory_that_is_taken_away(comm, tmp_path):
+    """What the checkpoint's library raises is no OSError: still every rank ends, with the remedy."""
+    path = comm.bcast(tmp_path) / "run"
+
+    def progress(record):
+        shutil.rmtree(path)
+
+    message = refusal(comm, lambda: train(Toy(), toy_data(), options=OPTIONS, comm=comm, output=path, progress=progress,
+                                          checkpoint_every=1))
+    assert f"cannot write a checkpoint to {path}" in message and "No such file" in message and "another --output" in message
 
 
 def test_a_run_directory_in_use(comm, tmp_path):
