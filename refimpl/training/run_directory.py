@@ -24,8 +24,9 @@ class RunDirectory:
             probe = self.path / ".probe"
             probe.write_text("")
             probe.unlink()
-            for left_behind in self.path.glob(".*.part"):  # by a job that was killed while it wrote
-                left_behind.unlink()
+            if resuming:  # of a job that was killed while it wrote: our temporary files, and those of safetensors
+                for left_behind in [*self.path.glob(".*.part"), *self.path.glob(".tmp*")]:
+                    left_behind.unlink()
         except OSError as problem:
             raise OSError(f"cannot write to run directory {self.path}: {problem.strerror}; give another --output") from problem
         if not resuming and (self.path / "config.json").exists():
