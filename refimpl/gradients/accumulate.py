@@ -1,5 +1,7 @@
 """A rank's microbatch gradients on their way into the tree: dense ones in arenas, row gradients merged."""
 
+import numpy as np
+
 from kernels import RowGradient, array_module, merge_rows
 from refimpl.gradients.arena import Arena, Layout
 from refimpl.gradients.tree import Node, TreeSum
@@ -53,11 +55,13 @@ class DenseTree:
 class RowTree:
     """Sums of row gradients of consecutive microbatches, for several sparse variables. Local."""
 
-    def __init__(self, names):
-        self.trees = {name: TreeSum(merge_rows) for name in names}
+    def __init__(self, variables, xp):
+        self.trees = {v.name: TreeSum(merge_rows) for v in variables}
+        self.empty = {v.name: RowGradient(np.empty(0, np.int64), xp.empty((0, v.shape[1]), v.dtype)) for v in variables}
 
-    def push(self, leaf: int, gradients: dict[str, RowGradient]):
-        """Add a microbatch's row gradients: name -> RowGradient, for every variable (an empty one adds nothing)."""
+    def push(self, leaf: int, gradients: dict[str, RowGradient] | None):
+        """Add a microbatch's row gradients (name -> RowGradient); None for one without examples, which adds nothing."""
+        gradients = gradients or self.empty
         for name, tree in self.trees.items():
             ids, rows = gradients[name].ids, gradients[name].rows
             contiguous = array_module(rows).ascontiguousarray  # a model may return views; what is sent must be in one piece

@@ -27,7 +27,7 @@ class ServedRows:
         self.wire, self.partitionings = wire, partitionings
         self.variables = list(variables)
         self.nodes = [cover(leaves_of(r, wire.size, leaves)) for r in range(wire.size)]
-        self.gradients = RowTree([v.name for v in variables])
+        self.gradients = RowTree(variables, xp)
         self.pulled: dict[str, tuple] = {}
         self.holdings = {v.name: Holding(v, self._initial(v, seed, xp)) for v in variables}
         self.others = [r for r in range(wire.size) if r != wire.rank]
@@ -73,8 +73,6 @@ class ServedRows:
         return take_rows(answer, np.searchsorted(pulled_ids, ids))
 
     def add(self, leaf, gradients):
-        if gradients is None:
-            gradients = {name: RowGradient(np.empty(0, np.int64), h.values[:0]) for name, h in self.holdings.items()}
         self.gradients.push(leaf, gradients)
 
     def push(self):

@@ -22,7 +22,7 @@ class ReplicatedRows:
     def __init__(self, variables: list[Variable], wire: Wire, leaves: int, seed: int, xp=np):
         self.wire, self.variables = wire, list(variables)
         self.holdings = {v.name: Holding(v, xp.asarray(v.initial_value(seed))) for v in variables}
-        self.gradients = RowTree(self.holdings)
+        self.gradients = RowTree(variables, xp)
         self.nodes = [cover(leaves_of(r, wire.size, leaves)) for r in range(wire.size)]
         self.others = [r for r in range(wire.size) if r != wire.rank]
 
@@ -36,8 +36,6 @@ class ReplicatedRows:
         return take_rows(self.holdings[name].values, ids)
 
     def add(self, leaf, gradients):
-        if gradients is None:
-            gradients = {name: RowGradient(np.empty(0, np.int64), h.values[:0]) for name, h in self.holdings.items()}
         self.gradients.push(leaf, gradients)
 
     def push(self):
