@@ -64,8 +64,9 @@ class RowTree:
         gradients = gradients or self.empty
         for name, tree in self.trees.items():
             ids, rows = gradients[name].ids, gradients[name].rows
-            contiguous = array_module(rows).ascontiguousarray  # a model may return views; what is sent must be in one piece
-            tree.push(Node(0, leaf), RowGradient(contiguous(ids), contiguous(rows)))
+            # a model may return views; what is sent must be in one piece
+            whole = (array_module(array).ascontiguousarray(array) for array in (ids, rows))
+            tree.push(Node(0, leaf), RowGradient(*whole))
 
     def take(self) -> dict[str, list[tuple[Node, RowGradient]]]:
         """Return name -> the nodes that cover the leaves pushed, and start anew."""
