@@ -4,10 +4,10 @@ from kernels.arrays import is_numpy
 from kernels.lstm import definition, fast
 
 
-def cell_forward(gates, x_gates, bias, c, c_next, tanh_c, m):
+def cell_forward(gates, bias, c, c_next, tanh_c, m):
     """Apply the cell: gates become activations (see ``definition.cell_forward``). Local."""
     version = fast if is_numpy(gates, c) else definition
-    version.cell_forward(gates, x_gates, bias, c, c_next, tanh_c, m)
+    version.cell_forward(gates, bias, c, c_next, tanh_c, m)
 
 
 def cell_backward(dm, dc, activations, c, tanh_c, dgates):
@@ -22,11 +22,3 @@ def transpose(matrix, out):
         fast.transpose(matrix, out)
     else:
         out[:] = matrix.T
-
-
-def copy_rows(source, out):
-    """Write ``source`` to ``out``, matrices of short rows. Local."""
-    if is_numpy(source, out):
-        fast.copy_rows(source, out)
-    else:
-        out[:] = source

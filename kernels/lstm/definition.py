@@ -17,14 +17,14 @@ def sigmoid(x):
     return xp.where(x < 0, small, 1) / (1 + small)
 
 
-def cell_forward(gates, x_gates, bias, c, c_next, tanh_c, m):
+def cell_forward(gates, bias, c, c_next, tanh_c, m):
     """Apply the cell: replace gates by their activations, and write c_next, tanh_c and m. Columns are streams.
 
-    gates: (4 * hidden, streams), the recurrent part on entry; sigmoid(i), tanh(j), sigmoid(f + 1), sigmoid(o) on exit.
-    x_gates: (4 * hidden, streams), the input's part.  bias: (4 * hidden,).  c, c_next, tanh_c, m: (hidden, streams).
+    gates: (4 * hidden, streams), on entry without bias; sigmoid(i), tanh(j), sigmoid(f + 1), sigmoid(o) on exit.
+    bias: (4 * hidden,).  c, c_next, tanh_c, m: (hidden, streams).
     """
     xp = array_module(gates)
-    gates += x_gates + bias[:, None]
+    gates += bias[:, None]
     i, j, f, o = xp.split(gates, 4)  # views
     i[:], j[:], f[:], o[:] = sigmoid(i), xp.tanh(j), sigmoid(f + xp.asarray(FORGET_BIAS, dtype=f.dtype)), sigmoid(o)
     c_next[:] = f * c + i * j

@@ -14,13 +14,13 @@ TILE = 8  # a tile of float32 fits the vector registers
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def cell_forward(gates, x_gates, bias, c, c_next, tanh_c, m):
-    """See ``definition.cell_forward``; all but x_gates are C-contiguous, x_gates along its last axis."""
+def cell_forward(gates, bias, c, c_next, tanh_c, m):
+    """See ``definition.cell_forward``; every argument is C-contiguous."""
     hidden, streams = c.shape
     forget_bias = gates.dtype.type(FORGET_BIAS)
     for row in range(4 * hidden):
         for s in range(streams):
-            gates[row, s] += x_gates[row, s] + bias[row]
+            gates[row, s] += bias[row]
     size = hidden * streams
     for start in range(0, size, PIECE):
         i, j, f, o = pieces(gates, start, size)
@@ -92,11 +92,3 @@ def transpose(matrix, out):
     for row in range(rows):
         for column in range(whole_columns if row < whole_rows else 0, columns):
             out[column, row] = matrix[row, column]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def copy_rows(source, out):
-    """Write ``source`` to ``out``, both (rows, columns) and contiguous along the last axis, whatever their strides."""
-    for row in range(source.shape[0]):
-        for column in range(source.shape[1]):
-            out[row, column] = source[row, column]

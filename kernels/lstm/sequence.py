@@ -1,4 +1,4 @@
-"""An LSTM over a sequence: everything that does not wait for the previous step is one product over all steps.
+"""An LSTM over a sequence. What does not wait for another step is one product over all steps: the gradients.
 
 Inside, columns are streams: a step's gates are (4 * hidden, streams). Its products then have the weights on the left,
 which BLAS packs about twice as fast for few streams, and the cell's loops are long whatever the number of streams.
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernels.arrays import array_module
-from kernels.lstm.cell import cell_backward, cell_forward, copy_rows, transpose
+from kernels.lstm.cell import cell_backward, cell_forward, transpose
 
 
 class Workspace:
@@ -29,21 +29,23 @@ class Workspace:
 class Tape:
     """What the backward pass reads: one slice a step; valid until the workspace is used again.
 
-    x: (time, streams, inputs).  activations: (time, 4 * hidden, streams).  tanh_c, m: (time, hidden, streams).
-    c: (time + 1, hidden, streams) and h: (time + 1, streams, width) begin with the state before the first step.
+    xh: (time + 1, streams, inputs + width), the input of each step beside h before it; the last holds the last h alone.
+    activations: (time, 4 * hidden, streams).  tanh_c, m: (time, hidden, streams).
+    c: (time + 1, hidden, streams), beginning with the state before the first step.
     """
 
-    x: Any
+    xh: Any
     activations: Any
     tanh_c: Any
     m: Any
     c: Any
-    h: Any
+    width: int
     workspace: Workspace
 
     def last_state(self):
         """Return new arrays c: (streams, hidden) and h: (streams, width), the state after the last step."""
-        return self.c[-1].T.copy(), self.h[-1].copy()
+        inputs = self.xh.shape[2] - self.width
+        return self.c[-1].T.copy(), self.xh[-1, :, inputs:].copy()
 
 
 def lstm_forward(x, kernel, bias, projection, c0, h0, workspace=None):
@@ -61,70 +63,75 @@ def lstm_forward(x, kernel, bias, projection, c0, h0, workspace=None):
     xp = array_module(x, kernel)
     work = workspace or Workspace()
     (time, streams, inputs), hidden, width = x.shape, c0.shape[1], h0.shape[1]
-    tape = Tape(x, work.array("activations", (time, 4 * hidden, streams), x),
+    tape = Tape(work.array("xh", (time + 1, streams, inputs + width), x),
+                work.array("activations", (time, 4 * hidden, streams), x),
                 work.array("tanh_c", (time, hidden, streams), x), work.array("m", (time, hidden, streams), x),
-                work.array("c", (time + 1, hidden, streams), x), work.array("h", (time + 1, streams, width), x), work)
-    tape.c[0], tape.h[0] = c0.T, h0
-    x_gates = work.array("gates", (4 * hidden, time, streams), x)
-    xp.matmul(kernel[:inputs].T, x.reshape(-1, inputs).T, out=x_gates.reshape(4 * hidden, -1))
-    recurrent = work.array("recurrent", (4 * hidden, width), x)
-    transpose(kernel[inputs:], recurrent)
+                work.array("c", (time + 1, hidden, streams), x), width, work)
+    h = tape.xh[:, :, inputs:]
+    tape.xh[:-1, :, :inputs], tape.c[0], h[0] = x, c0.T, h0
+    weights = work.array("weights", kernel.shape[::-1], x)  # BLAS reads it twice as fast as a transposed view
+    transpose(kernel, weights)
     for t in range(time):
         gates, m = tape.activations[t], tape.m[t]
-        xp.matmul(recurrent, tape.h[t].T, out=gates)
-        cell_forward(gates, x_gates[:, t], bias, tape.c[t], tape.c[t + 1], tape.tanh_c[t], m)
+        xp.matmul(weights, tape.xh[t].T, out=gates)
+        cell_forward(gates, bias, tape.c[t], tape.c[t + 1], tape.tanh_c[t], m)
         if projection is None:
-            transpose(m, tape.h[t + 1])
+            transpose(m, h[t + 1])
         else:
-            xp.matmul(m.T, projection, out=tape.h[t + 1])
-    return tape.h[1:], tape
+            xp.matmul(m.T, projection, out=h[t + 1])
+    return h[1:], tape
 
 
-def lstm_backward(dh, tape, kernel, projection):
+def lstm_backward(dh, tape, kernel, projection, initial=False):
     """Return (dx, dkernel, dbias, dprojection, dc0, dh0) for a sequence that ``lstm_forward`` ran. Local.
 
     dh: (time, streams, width), with respect to every h; the last state is taken as unused (truncated).
+    initial: whether the state before the first step is wanted; else dc0 and dh0 are None, and a product is saved.
     Every result is a new array; dprojection is None where projection is.
     """
-    xp = array_module(dh, kernel)
-    (time, streams, width), inputs, hidden = dh.shape, tape.x.shape[2], tape.c.shape[1]
-    total, dgates, dh0, dc0 = steps_backward(dh, tape, kernel[inputs:], projection)
-    flat = dgates.reshape(4 * hidden, -1)
-    dkernel = xp.empty_like(kernel)
-    xp.matmul(tape.x.reshape(-1, inputs).T, flat.T, out=dkernel[:inputs])
-    xp.matmul(tape.h[:-1].reshape(-1, width).T, flat.T, out=dkernel[inputs:])
+    xp, work = array_module(dh, kernel), tape.workspace
+    (time, streams, width), hidden = dh.shape, tape.c.shape[1]
+    inputs = len(kernel) - width
+    total, dgates, dc0, dh0 = steps_backward(dh, tape, kernel[inputs:], projection, initial)
+    # BLAS is faster with both factors as they lie in memory; turning the result over costs less than it gains
+    dkernel, dx = xp.empty_like(kernel), xp.empty((time * streams, inputs), dh.dtype)
+    by_gate = work.array("dkernel", kernel.shape[::-1], dh)
+    transpose(xp.matmul(dgates, tape.xh[:-1].reshape(-1, inputs + width), out=by_gate), dkernel)
+    by_input = work.array("dx", (inputs, time * streams), dh)
+    transpose(xp.matmul(kernel[:inputs], dgates, out=by_input), dx)
     dprojection = None
     if projection is not None:
-        m = tape.workspace.array("m_by_row", (hidden, time, streams), dh)
-        for t in range(time):
-            copy_rows(tape.m[t], m[:, t])
-        dprojection = m.reshape(hidden, -1) @ total.reshape(-1, width)
-    dx = (flat.T @ kernel[:inputs].T).reshape(tape.x.shape)
-    return dx, dkernel, flat.sum(axis=1), dprojection, dc0, dh0
+        m = work.array("m_by_row", (hidden, time, streams), dh)
+        m[:] = tape.m.transpose(1, 0, 2)
+        dprojection = xp.matmul(m.reshape(hidden, -1), total.reshape(-1, width))
+    dbias = dgates @ xp.ones(time * streams, dh.dtype)  # a product is faster than a sum along the rows
+    return dx.reshape(time, streams, inputs), dkernel, dbias, dprojection, dc0, dh0
 
 
-def steps_backward(dh, tape, recurrent, projection):
-    """Walk back in time: return the whole gradient with respect to each h, to the gates by row, and to h0 and c0.
+def steps_backward(dh, tape, recurrent, projection, initial):
+    """Walk back in time: return the gradients with respect to each h, to the gates by row, and to c0 and h0.
 
-    recurrent: (width, 4 * hidden), the kernel's part for h.  Result: (time, streams, width), (4 * hidden, time, streams),
-    (streams, width), (streams, hidden).
+    recurrent: (width, 4 * hidden), the kernel's part for h.  Result: (time, streams, width), filled only if there is a
+    projection; (4 * hidden, time * streams); and (streams, hidden), (streams, width) or None, None.
     """
     xp, work = array_module(dh), tape.workspace
     (time, streams, width), hidden = dh.shape, tape.c.shape[1]
     total = work.array("dh", (time, streams, width), dh)
-    dgates = work.array("gates", (4 * hidden, time, streams), dh)  # the input's part is read no more
+    dgates = work.array("dgates", (4 * hidden, time, streams), dh)
     step, dm = work.array("step", (4 * hidden, streams), dh), work.array("dm", (hidden, streams), dh)
     before, dc = xp.zeros((width, streams), dh.dtype), xp.zeros((hidden, streams), dh.dtype)
     for t in range(time - 1, -1, -1):
-        xp.add(dh[t], before.T, out=total[t])
         if projection is None:
-            transpose(total[t], dm)
+            transpose(dh[t], dm)
+            dm += before
         else:
+            xp.add(dh[t], before.T, out=total[t])
             xp.matmul(projection, total[t].T, out=dm)
         cell_backward(dm, dc, tape.activations[t], tape.c[t], tape.tanh_c[t], step)
-        copy_rows(step, dgates[:, t])
-        xp.matmul(recurrent, step, out=before)
-    return total, dgates, before.T, dc.T
+        dgates[:, t] = step
+        if t or initial:
+            xp.matmul(recurrent, step, out=before)
+    return total, dgates.reshape(4 * hidden, -1), *((dc.T, before.T) if initial else (None, None))
 
 
 def check_shapes(x, kernel, bias, projection, c0, h0):
