@@ -6,6 +6,7 @@ No MPI and no models here (DESIGN, Rooms).
 """
 
 from kernels.arrays import array_module, is_numpy, to_numpy
-from kernels.rows import RowGradient, aggregate_rows, merge_rows, take_rows
+from kernels.rows import RowGradient, aggregate_rows, merge_rows, take_rows, unique_ids
 
-__all__ = ["RowGradient", "aggregate_rows", "array_module", "is_numpy", "merge_rows", "take_rows", "to_numpy"]
+__all__ = ["RowGradient", "aggregate_rows", "array_module", "is_numpy", "merge_rows", "take_rows", "to_numpy",
+           "unique_ids"]

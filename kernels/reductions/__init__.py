@@ -1,6 +1,6 @@
 """Reductions over gradients whose bits do not depend on how the gradients are stored: norms, finiteness."""
 
-from kernels.arrays import is_numpy
+from kernels.arrays import is_float_numpy
 from kernels.reductions import definition, fast
 
 
@@ -11,7 +11,7 @@ def sum_of_squares_per_row(x):
     """
     if x.ndim != 2:
         raise ValueError(f"the array has shape {x.shape}: give it two axes (rows, columns)")
-    return (fast if _has_fast(x) else definition).sum_of_squares_per_row(x)
+    return (fast if is_float_numpy(x) else definition).sum_of_squares_per_row(x)
 
 
 def sum_of_squares(x) -> float:
@@ -21,13 +21,9 @@ def sum_of_squares(x) -> float:
 
 def all_finite(x) -> bool:
     """Return True if no element of ``x`` (any shape) is NaN or infinite. Local."""
-    if _has_fast(x) and x.flags.c_contiguous:
+    if is_float_numpy(x) and x.flags.c_contiguous:
         return fast.all_finite(x.reshape(-1))
     return definition.all_finite(x)
-
-
-def _has_fast(x):
-    return is_numpy(x) and x.dtype.name in ("float32", "float64")
 
 
 __all__ = ["all_finite", "sum_of_squares", "sum_of_squares_per_row"]

@@ -1,6 +1,6 @@
 """Row gradients: what it means to sum gradients that touch few rows of a large variable."""
 
-from kernels.arrays import array_module, is_numpy
+from kernels.arrays import array_module, is_float_numpy, is_numpy
 from kernels.rows import definition, fast
 from kernels.rows.gradient import RowGradient
 
@@ -16,6 +16,11 @@ def aggregate_rows(ids, rows) -> RowGradient:
         raise TypeError(f"ids are {ids.dtype}: row numbers are integers, and must never pass through floats")
     ids = ids.astype(array_module(ids).int64, copy=False)
     return _implementation(rows).aggregate_rows(ids, rows)
+
+
+def unique_ids(ids):
+    """Return the ids sorted, each once: (n,) int64, any order, repeats allowed -> (k,) int64. Local."""
+    return (fast if is_numpy(ids) else definition).unique_ids(ids)
 
 
 def merge_rows(left: RowGradient, right: RowGradient) -> RowGradient:
@@ -48,7 +53,7 @@ def rows_between(gradient: RowGradient, start: int, stop: int) -> RowGradient:
 
 
 def _implementation(*rows):
-    return fast if is_numpy(*rows) and all(r.dtype.name in ("float32", "float64") for r in rows) else definition
+    return fast if is_float_numpy(*rows) else definition
 
 
-__all__ = ["RowGradient", "aggregate_rows", "merge_rows", "rows_between", "take_rows"]
+__all__ = ["RowGradient", "aggregate_rows", "merge_rows", "rows_between", "take_rows", "unique_ids"]

@@ -17,6 +17,11 @@ def aggregate_rows(ids, rows) -> RowGradient:
     return RowGradient(unique, total)
 
 
+def unique_ids(ids):
+    """See ``definition.unique_ids``: a radix sort, many times as fast as np.unique."""
+    return _destinations(ids)[1]
+
+
 def merge_rows(left: RowGradient, right: RowGradient) -> RowGradient:
     """See ``definition.merge_rows``: two pointers walk through both; no sort is needed."""
     ids, left_row, right_row, increasing = _union(left.ids, right.ids)

@@ -9,7 +9,7 @@ from typing import Callable
 
 import numpy as np
 
-from kernels.arrays import array_module, is_numpy
+from kernels.arrays import array_module, is_float_numpy
 from kernels.update import definition, fast
 
 ONLY_ROW = np.zeros(1, np.int64)
@@ -59,7 +59,7 @@ def update_dense(name, parameter, state, gradient, rate, *, step, scale=1.0, dec
     _check_alike(parameter, gradient, "gradient", parameter.shape)
     options = _options(name, step, options) | {"scale": scale, "decay": decay}
     arrays = (parameter, *slots, gradient)
-    if _has_fast(*arrays) and all(a.flags.c_contiguous for a in arrays):
+    if is_float_numpy(*arrays) and all(a.flags.c_contiguous for a in arrays):
         *arrays, gradient = (a.reshape(1, -1) for a in arrays)
         optimizer.fast(*arrays, ONLY_ROW, gradient, rate, **options)
     else:
@@ -76,14 +76,10 @@ def update_rows(name, table, state, ids, rows, rate, *, step, scale=1.0, decay=0
     _check_alike(table, rows, "rows", (len(ids), *table.shape[1:]))
     _check_ids(ids, len(table))
     options = _options(name, step, options) | {"scale": scale, "decay": decay}
-    if table.ndim == 2 and _has_fast(table, *slots, rows):
+    if table.ndim == 2 and is_float_numpy(table, *slots, rows):
         optimizer.fast(table, *slots, ids, rows, rate, **options)
     else:
         definition.update_rows(optimizer.define, table, slots, ids, rows, rate, **options)
-
-
-def _has_fast(*arrays):
-    return is_numpy(*arrays) and arrays[0].dtype.name in ("float32", "float64")
 
 
 def _optimizer(name):

@@ -2,7 +2,7 @@
 
 import math
 
-from kernels import RowGradient, aggregate_rows, array_module
+from kernels import RowGradient, aggregate_rows, array_module, unique_ids
 from kernels.lstm import Workspace
 from kernels.random import key_of
 from models.candidates import draw_candidates, log_expected_count
@@ -68,8 +68,8 @@ class LanguageModel:
         xp = array_module(tokens.inputs)
         scored = xp.empty(0, xp.int64)
         if len(tokens.targets):
-            scored = xp.unique(xp.concatenate([tokens.targets, xp.asarray(self.candidates(batch).ids)]))
-        return {"embedding": xp.unique(tokens.inputs), "softmax_weight": scored, "softmax_bias": scored}
+            scored = unique_ids(xp.concatenate([tokens.targets, xp.asarray(self.candidates(batch).ids)]))
+        return {"embedding": unique_ids(tokens.inputs), "softmax_weight": scored, "softmax_bias": scored}
 
     def candidates(self, batch):
         """Return the microbatch's candidates; they depend on its key only."""
@@ -103,7 +103,7 @@ class LanguageModel:
             return 0.0, dh, {"softmax_weight": RowGradient(targets, weight), "softmax_bias": RowGradient(targets, bias)}
         drawn = self.candidates(batch)
         candidates = xp.asarray(drawn.ids)
-        needed = xp.unique(xp.concatenate([targets, candidates]))
+        needed = unique_ids(xp.concatenate([targets, candidates]))
         own, sampled = xp.searchsorted(needed, targets), xp.searchsorted(needed, candidates)
         correction = log_expected_count(needed, drawn.tries, self.vocabulary).astype(h.dtype)
         corrected = bias[:, 0] - correction

@@ -5,6 +5,7 @@ from typing import Callable
 
 import numpy as np
 
+from kernels import unique_ids
 from kernels.random import key_of
 from kernels.update import update_dense, update_rows
 from models.variable import STATISTIC_RATE
@@ -159,5 +160,5 @@ def _union(id_lists):
     """Return the sorted unique row numbers of all lists: (k,) int64."""
     if len(id_lists) == 1:
         return id_lists[0]
-    return np.unique(np.concatenate([np.empty(0, np.int64), *id_lists]))
+    return unique_ids(np.concatenate([np.empty(0, np.int64), *id_lists]))
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from kernels.random import key_of, uniform
-from kernels.rows import RowGradient, aggregate_rows, definition, fast, merge_rows, rows_between, take_rows
+from kernels.rows import (RowGradient, aggregate_rows, definition, fast, merge_rows, rows_between, take_rows,
+                          unique_ids)
 
 
 def draw(name, count, width, vocabulary, dtype="float32"):
@@ -50,6 +51,16 @@ def test_the_order_of_occurrence_shows_in_the_bits():
     ids, rows = draw("order", 300, 5, 7)
     turned = fast.aggregate_rows(ids[::-1].copy(), rows[::-1].copy())
     assert turned.rows.tobytes() != fast.aggregate_rows(ids, rows).rows.tobytes()
+
+
+@pytest.mark.parametrize("count", [0, 1, 6, 1000])
+@pytest.mark.parametrize("low, span", [(0, 1), (0, 50), (-7, 2**12), (2**31 - 5, 10), (-(2**63), 2**64 - 1)])
+def test_unique_ids_are_a_sorted_set(count, low, span):
+    random = key_of("unique", count, low, span)
+    ids = np.array([low + int(u * span) for u in uniform(random, count)], np.int64)
+    expected = sorted(set(ids.tolist()))
+    for result in (definition.unique_ids(ids), fast.unique_ids(ids), unique_ids(ids[::-1])):
+        assert result.dtype == np.int64 and result.tolist() == expected
 
 
 @pytest.mark.parametrize("top", [2**11, 2**22 + 3, 2**31 + 11, 2**53 + 1, 2**63 - 1])
