@@ -18,7 +18,7 @@ REACH = {"aggregate-rows": 2.5, "aggregate-rows-vs-numpy": 30.0, "lstm": 1.0, "c
 def add(parser):
     parser.add_argument("bench", choices=BENCHES)
     parser.add_argument("--seconds", type=_seconds, metavar="S", help="time for each race (default: as its noise asks)")
-    parser.add_argument("--rounds", type=_rounds, metavar="N", help="interleaved rounds, whose median counts (default 7)")
+    parser.add_argument("--rounds", type=_rounds, metavar="N", help="interleaved rounds, of which the median counts")
     parser.add_argument("--json", action="store_true", help="print only the result, as one JSON object")
 
 

@@ -52,7 +52,7 @@ class TorchLanguageModel(nn.Module):
         """
         h, state = self.lstm(self.dropout(self.embedding(inputs)), state)
         h, targets = self.dropout(h).flatten(0, 1), targets.flatten()
-        sampled = torch.from_numpy(candidates.ids)
+        sampled = torch.tensor(candidates.ids)
         ids = torch.cat([targets, sampled])
         expected = log_expected_count(ids.numpy(), candidates.tries, self.vocabulary)
         parts = len(targets), len(sampled)  # one look-up of both, so that there is one sparse gradient

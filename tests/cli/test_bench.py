@@ -1,0 +1,77 @@
+"""bench on the command line: one JSON object or one table; a missed aim is marked and is no error."""
+
+import json
+
+import pytest
+
+from refimpl.cli import bench, main
+from refimpl.experiments.bench import conv, rows
+from refimpl.experiments.bench.timing import Row, report
+
+MADE_UP = [Row("conv", "big", "refimpl", False, 2.0), Row("conv", "big", "slow", True, 0.004),
+           Row("conv", "big", "slower", True, 5.0), Row("unnamed", "small", "refimpl", False, 1e-5),
+           Row("unnamed", "small", "peer", True, 1e-6)]
+
+
+@pytest.fixture
+def made_up(monkeypatch):
+    """Replace the measurement; remember with what arguments it was called."""
+    calls = []
+    monkeypatch.setattr(conv, "run", lambda **length: calls.append(length) or MADE_UP)
+    return calls
+
+
+def test_json_is_one_object_of_rows_and_ratios(capsys):
+    assert main(["bench", "conv", "--json", "--seconds", "0.001", "--rounds", "1"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert set(result) == {"rows", "ratios"}
+    assert all(set(row) == {"work", "size", "name", "peer", "seconds"} for row in result["rows"])
+    assert {row["name"] for row in result["rows"]} >= {"refimpl"}
+
+
+def test_options_reach_the_bench(made_up, capsys):
+    assert main(["bench", "conv", "--json"]) == 0
+    assert main(["bench", "conv", "--json", "--seconds", "0.5", "--rounds", "3"]) == 0
+    assert made_up == [{}, {"seconds": 0.5, "rounds": 3}]
+    result = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert result["ratios"] == {"conv": 0.004 / 2.0, "unnamed": 1e-6 / 1e-5}
+
+
+def test_the_table_marks_a_missed_aim_and_the_status_stays_0(made_up, capsys):
+    assert main(["bench", "conv"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if "MISSED" in line] == [line for line in lines if " slow " in line]
+    assert len([line for line in lines if "2.50 x" in line]) == 1
+
+
+def test_table_rows_hold_times_ratios_and_aims():
+    assert bench.table_rows(report(MADE_UP)) == [
+        ("conv", "big", "refimpl", "2 s", "", ""),
+        ("conv", "big", "slow", "4 ms", "0.00 x", ">= 0.8 MISSED"),
+        ("conv", "big", "slower", "5 s", "2.50 x", ""),
+        ("unnamed", "small", "refimpl", "0.01 ms", "", ""),
+        ("unnamed", "small", "peer", "0.001 ms", "0.10 x", ""),
+    ]
+    reached = bench.table_rows(report([Row("lstm", "", "refimpl", False, 1.0), Row("lstm", "", "peer", True, 1.0)]))
+    assert reached[1][-2:] == ("1.00 x", ">= 1")
+
+
+def test_without_a_peer_the_table_has_our_times_alone():
+    alone = report([Row("conv", "", "refimpl", False, 1.0)])
+    assert bench.table_rows(alone) == [("conv", "", "refimpl", "1 s", "", "")]
+
+
+def test_every_aim_names_a_work_that_some_bench_measures(monkeypatch):
+    assert bench.BENCHES == ("rows", "lstm", "conv", "step")
+    pytest.importorskip("torch")
+    monkeypatch.setattr(rows, "race", lambda work, size, *_, **length: [Row(work, size, "refimpl", False, 1.0)])
+    of_rows = {row.work for row in rows.run()}
+    assert set(bench.REACH) <= of_rows | {"lstm", "conv", "lm-step", "microbatches"}
+
+
+@pytest.mark.parametrize("wrong", [["--seconds", "0"], ["--seconds", "nan"], ["--rounds", "0"], ["--rounds", "x"]])
+def test_wrong_lengths_are_refused(wrong, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["bench", "conv", *wrong])
+    assert stopped.value.code == 2
+    assert wrong[0] in capsys.readouterr().err
