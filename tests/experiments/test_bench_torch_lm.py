@@ -17,7 +17,7 @@ from refimpl.experiments.bench.torch_lm import LogUniformSampler, TorchLanguageM
 
 STEPS, STREAMS = 4, 3
 # A step's sums have at most 20 * 3 * (50 + 20) products, 20 cells deep: fewer than 2**15 roundings of half an ULP each,
-# on terms below 2**3. Adagrad divides by at least 1, so it passes on at most ``rate`` times a gradient's error: those of
+# on terms below 2**3. Adagrad divides by at least 1, so it passes on at most ``rate`` of a gradient's error: those of
 # earlier steps fade. An error in the model is 10**6 times the bound (see the test in which it shows).
 BOUND = 2.0 ** (15 + 3 - 53)
 
