@@ -40,6 +40,8 @@ class Model(Protocol):
         dense: name -> whole value.  rows: name -> (k, d), the rows named by ``rows_needed``, in that order.
         loss: float, sum over the microbatch's targets / batch.normaliser.
         gradients: name -> array of the variable's shape (dense), or RowGradient (sparse).
+        The values may be the live ones: do not write to them. A RowGradient is kept until the step's exchange: give it
+        arrays of its own. Dense gradients are added up at once, and may be buffers that the model uses again.
         """
 
     # Optional: evaluate(dense, tables, batch) -> {"loss": sum, "count": n[, "correct": k]}, where tables holds each

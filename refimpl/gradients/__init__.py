@@ -1,8 +1,8 @@
 """What a sum of gradients is: the microbatch tree, the arena, and sums that no order can change."""
 
 from refimpl.gradients.accumulate import DenseTree, RowTree
-from refimpl.gradients.arena import Arena, Layout
+from refimpl.gradients.arena import TOUCHED, Arena, Layout
 from refimpl.gradients.exact_sum import ExactSum
 from refimpl.gradients.tree import Node, TreeSum, cover, fold, leaves_of
 
-__all__ = ["Arena", "DenseTree", "ExactSum", "Layout", "Node", "RowTree", "TreeSum", "cover", "fold", "leaves_of"]
+__all__ = ["TOUCHED", "Arena", "DenseTree", "ExactSum", "Layout", "Node", "RowTree", "TreeSum", "cover", "fold", "leaves_of"]

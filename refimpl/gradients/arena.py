@@ -7,6 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 
+TOUCHED = "\0touched"
+"""What follows a variable's name in the name of its marks: no variable's own name has a NUL."""
+
+
 @dataclass(frozen=True)
 class Layout:
     """Where each array lies: names and shapes in order, one dtype, no gaps.
@@ -30,7 +34,7 @@ class Layout:
     def with_marks(self) -> "Layout":
         """Return this layout followed by one mark a row of each array: who touched it (see ``RowsAsDense``)."""
         marks = tuple((shape[0],) for shape in self.shapes)
-        return Layout(self.names + tuple(f"{n} touched" for n in self.names), self.shapes + marks, self.dtype)
+        return Layout(self.names + tuple(n + TOUCHED for n in self.names), self.shapes + marks, self.dtype)
 
     @property
     def offsets(self) -> list[int]:

@@ -10,7 +10,7 @@ from collections import defaultdict
 import numpy as np
 
 from refimpl.collectives.choose import make_schedule
-from refimpl.gradients import Layout, cover, leaves_of
+from refimpl.gradients import TOUCHED, Layout, cover, leaves_of
 from refimpl.plan.placement import Plan
 
 INDEX = 8  # bytes of a row number
@@ -115,7 +115,7 @@ def predict_step(plan: Plan, variables, pulled, pushed, rank: int) -> dict:
     schedule = make_schedule(plan.allreduce, plan.ranks, plan.microbatches)
     for layout in allreduce_layouts(plan, by_name):
         for (phase, name, kind), (sent, received) in allreduce_dense(layout, schedule, rank).items():
-            key = (phase, name.removesuffix(" touched"), kind)
+            key = (phase, name.removesuffix(TOUCHED), kind)
             before = bytes_of.get(key, (0, 0))
             bytes_of[key] = (before[0] + sent, before[1] + received)
     return {key: value for key, value in bytes_of.items() if value != (0, 0)}

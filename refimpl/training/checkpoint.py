@@ -6,6 +6,7 @@ The JSON is renamed into place last: a checkpoint exists if its JSON does, so a 
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
@@ -135,11 +136,14 @@ def _place(trainer, file):
     for name, slot in slots_of(trainer.exchange, OPTIMIZERS[trainer.options.optimizer].state):
         key = key_of_array(name, slot)
 
-        def read(rows, key=key):
-            if rows is None:
-                return trainer.xp.asarray(file.get_tensor(key))
-            part = file.get_slice(key)[rows.start:rows.stop] if len(rows) else file.get_slice(key)[0:0]
-            return trainer.xp.asarray(part[::rows.step] if rows.step > 1 else part)
+        @cache  # an interleaved table is read once, not once for each partition
+        def whole(key=key):
+            return file.get_tensor(key)
+
+        def read(rows, key=key, whole=whole):
+            if rows is None or rows.step > 1:
+                return trainer.xp.asarray(whole() if rows is None else whole()[rows.start:rows.stop:rows.step])
+            return trainer.xp.asarray(file.get_slice(key)[rows.start:rows.stop] if len(rows) else whole()[:0])
 
         trainer.exchange.place(name, slot, read)
     for v, state in trainer.carried.items():

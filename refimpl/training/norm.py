@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from kernels import to_numpy
-from kernels.reductions import sum_of_squares_per_row
+from kernels.reductions import all_finite, sum_of_squares_per_row
 from refimpl.gradients import ExactSum
 from refimpl.server import Summed
 
@@ -13,14 +13,18 @@ from refimpl.server import Summed
 def squares(summed: list[Summed]) -> ExactSum:
     """Return the sum of squares of what this rank must count: each row in float64, all rows exactly. Local.
 
+    Raises ValueError naming a variable whose summed gradient is not finite.
     A row's sum is formed whole, in one order, on whichever rank has it; rows are added without rounding.
     """
     rows = [np.empty(0)]
     for piece in summed:
         variable, gradient = piece.holding.variable, piece.gradient
+        if not all_finite(gradient):
+            raise ValueError(f"the sum of the microbatches' gradients of {variable.name!r} overflows; lower the learning "
+                             f"rate or clip the norm")
         if piece.counts and variable.clipped and not variable.statistic and gradient.size:
-            rows.append(sum_of_squares_per_row(gradient.reshape(len(gradient) if gradient.ndim else 1, -1)))
-    return ExactSum().add(np.concatenate([to_numpy(r) for r in rows]))
+            rows.append(to_numpy(sum_of_squares_per_row(gradient.reshape(len(gradient) if gradient.ndim else 1, -1))))
+    return ExactSum().add(np.concatenate(rows))
 
 
 def clip_scale(norm: float, largest: float | None) -> float:

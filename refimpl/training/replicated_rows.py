@@ -10,7 +10,7 @@ from models import Variable
 from refimpl.collectives.run import Runner
 from refimpl.collectives.schedule import Schedule
 from refimpl.collectives.wire import Wire
-from refimpl.gradients import Arena, Layout, RowTree, cover, fold, leaves_of
+from refimpl.gradients import TOUCHED, Arena, Layout, RowTree, cover, fold, leaves_of
 from refimpl.server.road import Holding, Summed
 
 
@@ -100,7 +100,7 @@ class RowsAsDense(ReplicatedRows):
         """Whose elements a message holds; the touched marks count as their variable's."""
         found: dict[str, int] = {}
         for name, elements in self.layout.overlaps(start, stop).items():
-            variable = name.removesuffix(" touched")
+            variable = name.removesuffix(TOUCHED)
             found[variable] = found.get(variable, 0) + elements
         return found
 
@@ -111,10 +111,10 @@ class RowsAsDense(ReplicatedRows):
         for name, nodes in parts.items():
             for arena, (_, gradient) in zip(self.arenas, nodes):
                 arena[name][gradient.ids] = gradient.rows
-                arena[f"{name} touched"][gradient.ids] = 1
+                arena[name + TOUCHED][gradient.ids] = 1
         self.allreduce([arena.flat for arena in self.arenas])
         summed = []
         for name, holding in self.holdings.items():
-            ids = array_module(holding.values).flatnonzero(self.arenas[0][f"{name} touched"])
+            ids = array_module(holding.values).flatnonzero(self.arenas[0][name + TOUCHED])
             summed.append(Summed(holding, ids, take_rows(self.arenas[0][name], ids), self.wire.rank == 0))
         return summed

@@ -50,7 +50,7 @@ class Result:
         evaluation, _ = data.pop("evaluation"), data.pop("rank")
         named = {"heldout_loss" if name == "loss" else "heldout_count" if name == "count" else name: value
                  for name, value in evaluation.items()}
-        return {**data, **named}
+        return {name: None if value != value else value for name, value in {**data, **named}.items()}  # NaN is no JSON
 
 
 def train(model, data, heldout=None, *, options: Options, comm=None, output=None, resume=None, checkpoint_every=None,

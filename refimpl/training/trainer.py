@@ -122,16 +122,15 @@ class Trainer:
 
     def _loss_and_norm(self, losses, summed):
         """Return the global loss and gradient norm: exact sums over all ranks, rounded once, the same everywhere."""
-        words, overflow = [ExactSum().add(losses).digits], 0
+        words, error = [ExactSum().add(losses).digits], None
         try:
             words.append(squares(summed).digits)
-        except ValueError:  # each microbatch's gradient was finite, but their sum is not
+        except ValueError as problem:
             words.append(ExactSum().digits)
-            overflow = 1
-        total = self.wire.share(np.concatenate([*words, [overflow]]), "norm").sum(axis=0)
+            error = problem
+        total = self.wire.share(np.concatenate([*words, [error is not None]]), "norm").sum(axis=0)
         if total[-1]:
-            self.wire.agree(ValueError("the sum of the microbatches' gradients overflows; lower the learning rate")
-                            if overflow else None)
+            self.wire.agree(error)
         loss, sum_of_squares = total[:-1].reshape(2, -1)
         return ExactSum(loss).value(), norm_of(ExactSum(sum_of_squares))
 
