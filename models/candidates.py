@@ -34,14 +34,24 @@ def draw_candidates(key: int, samples: int, vocabulary: int) -> Candidates:
     tries = 2 * samples
     while True:
         classes = np.floor(np.exp(uniform(key, tries) * np.log(vocabulary + 1.0))).astype(np.int64) - 1
-        distinct, first = np.unique(np.minimum(classes, vocabulary - 1), return_index=True)
-        if len(distinct) >= samples:
+        np.minimum(classes, vocabulary - 1, out=classes)
+        first = is_first(classes, vocabulary)
+        found = np.cumsum(first)
+        if found[-1] >= samples:
             break
         tries *= 2
-    last = np.partition(first, samples - 1)[samples - 1]  # the try that found the last class wanted
-    ids = distinct[first <= last]
+    tries = int(np.searchsorted(found, samples)) + 1  # up to the try that found the last class wanted
+    ids = np.sort(classes[:tries][first[:tries]])
     ids.flags.writeable = False  # it is shared by everyone who asks for this key
-    return Candidates(ids, int(last) + 1, vocabulary)
+    return Candidates(ids, tries, vocabulary)
+
+
+def is_first(classes, vocabulary):
+    """Return True where a class comes for the first time: (n,) bool."""
+    place = np.empty(vocabulary, np.int64)  # read only where it is written
+    order = np.arange(len(classes))
+    place[classes[::-1]] = order[::-1]  # of repeated indices the last assignment stays: the earliest place
+    return place[classes] == order
 
 
 def log_expected_count(classes, tries: int, vocabulary: int):

@@ -36,17 +36,18 @@ def sampled_softmax(hidden, target_weights, target_biases, candidate_weights, ca
     logits[hits] = -xp.inf
     own = xp.einsum("nd,nd->n", hidden, target_weights) + target_biases
     highest = xp.maximum(logits.max(axis=1), own)
-    probability = xp.exp(xp.subtract(logits, highest[:, None], out=logits), out=logits)
+    exponentials = xp.exp(xp.subtract(logits, highest[:, None], out=logits), out=logits)
     own -= highest
     own_exp = xp.exp(own)
-    total = probability.sum(axis=1) + own_exp
+    total = exponentials.sum(axis=1) + own_exp
     loss = float(((xp.log(total) - own) * scale).sum(dtype=xp.float64))
-    probability *= (scale / total)[:, None]
-    down = (own_exp / total - 1) * scale
-    dhidden = probability @ candidate_weights
+    share = scale / total  # probability * scale = share * exponential: applied to (n, d), not to (n, s)
+    down = own_exp * share - scale
+    dhidden = exponentials @ candidate_weights
+    dhidden *= share[:, None]
     dhidden += down[:, None] * target_weights
     return loss, SampledGradients(dhidden, down[:, None] * hidden, down,
-                                  probability.T @ hidden, probability.sum(axis=0))
+                                  exponentials.T @ (share[:, None] * hidden), share @ exponentials)
 
 
 def softmax_losses(hidden, weight, bias, targets, block: int = 2**21):
