@@ -1,12 +1,14 @@
-"""Allreduce algorithms as data: made by short generators, proved before they run, run over MPI."""
+"""Allreduce algorithms as data: made by short generators, proved before they run, run over MPI or in one process."""
 
-from refimpl.collectives.choose import ALGORITHMS, make_schedule
+from refimpl.collectives.choose import ALGORITHMS, HALVES, make_schedule
+from refimpl.collectives.local import run_local
+from refimpl.collectives.programs import check_programs
 from refimpl.collectives.prove import Proof, ScheduleError, prove
 from refimpl.collectives.run import run
 from refimpl.collectives.schedule import Round, Schedule, Sum, Transfer
 from refimpl.collectives.wire import CollectiveError, Ledger, Wire
 
 __all__ = [
-    "ALGORITHMS", "CollectiveError", "Ledger", "Proof", "Round", "Schedule", "ScheduleError", "Sum", "Transfer", "Wire",
-    "make_schedule", "prove", "run",
+    "ALGORITHMS", "CollectiveError", "HALVES", "Ledger", "Proof", "Round", "Schedule", "ScheduleError", "Sum",
+    "Transfer", "Wire", "check_programs", "make_schedule", "prove", "run", "run_local",
 ]

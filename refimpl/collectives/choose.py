@@ -2,30 +2,63 @@
 
 from functools import lru_cache
 
-from refimpl.collectives.direct import direct
-from refimpl.collectives.halving_doubling import halving_doubling
+from refimpl.collectives import (
+    binary_blocks, binomial_tree, direct, double_tree, halving_doubling, hierarchical, rabenseifner, ring,
+)
+from refimpl.collectives.halves import allreduce_of, collect
 from refimpl.collectives.prove import prove
-from refimpl.collectives.ring import ring
-from refimpl.collectives.schedule import Schedule
+from refimpl.collectives.recursive_doubling import recursive_doubling
+from refimpl.collectives.schedule import KINDS, Schedule
 from refimpl.gradients import cover, leaves_of
 
-ALGORITHMS = {"direct": direct, "halving-doubling": halving_doubling, "ring": ring}
+HALVES = {
+    "direct": direct, "halving-doubling": halving_doubling, "ring": ring, "rabenseifner": rabenseifner,
+    "binary-blocks": binary_blocks, "binomial-tree": binomial_tree, "double-tree": double_tree,
+    "hierarchical": hierarchical,
+}
+"""name -> module with the generators reduce_scatter(inputs) -> owners and allgather(ranks)."""
+
+ALGORITHMS = {name: allreduce_of(halves.reduce_scatter, halves.allgather) for name, halves in HALVES.items()}
+ALGORITHMS["recursive-doubling"] = recursive_doubling
+"""name -> generator(inputs) of an allreduce's rounds, one at a time; returns who owns each chunk between the halves."""
 
 
 @lru_cache(maxsize=64)
-def make_schedule(algorithm: str, ranks: int, leaves: int) -> Schedule:
+def make_schedule(algorithm: str, ranks: int, leaves: int, kind: str = "allreduce", machines=None) -> Schedule:
     """Return the proved schedule of an algorithm for ``leaves`` microbatches on ``ranks`` ranks. Local.
 
     ``auto`` takes halving-doubling where each rank holds one node of one level (log2(N) rounds), else direct: both
-    canonical. Raises ValueError for an unknown algorithm or one that cannot serve these numbers.
+    canonical. kind: see ``Schedule``.  machines: for hierarchical, a tuple of the tuples of ranks that share memory.
+    Raises ValueError for an unknown algorithm or one that cannot serve these numbers.
     """
     inputs = tuple(tuple(cover(leaves_of(r, ranks, leaves))) for r in range(ranks))
     if algorithm == "auto":
-        aligned = ranks & (ranks - 1) == 0 and {len(nodes) for nodes in inputs} == {1}
-        aligned = aligned and len({node.level for nodes in inputs for node in nodes}) == 1
-        algorithm = "halving-doubling" if aligned else "direct"
+        algorithm = _auto(inputs)
     if algorithm not in ALGORITHMS:
         raise ValueError(f"no allreduce algorithm {algorithm!r}; there are auto, {', '.join(ALGORITHMS)}")
-    schedule = Schedule(algorithm, ranks, inputs, tuple(ALGORITHMS[algorithm](inputs)))
+    if machines is not None and algorithm != "hierarchical":
+        raise ValueError(f"{algorithm} takes no machines; hierarchical does")
+    schedule = _schedule(algorithm, inputs, kind, {} if machines is None else {"machines": machines})
     prove(schedule)
     return schedule
+
+
+def _auto(inputs) -> str:
+    ranks = len(inputs)
+    aligned = ranks & (ranks - 1) == 0 and {len(nodes) for nodes in inputs} == {1}
+    aligned = aligned and len({node.level for nodes in inputs for node in nodes}) == 1
+    return "halving-doubling" if aligned else "direct"
+
+
+def _schedule(algorithm, inputs, kind, topology):
+    if kind not in KINDS:
+        raise ValueError(f"no kind of schedule {kind!r}; there are {', '.join(KINDS)}")
+    if kind == "allreduce":
+        rounds, owners = collect(ALGORITHMS[algorithm](inputs, **topology))
+        return Schedule(algorithm, len(owners), inputs, rounds)
+    if algorithm not in HALVES:
+        raise ValueError(f"{algorithm} has no {kind} half; there are {', '.join(HALVES)}")
+    rounds, owners = collect(HALVES[algorithm].reduce_scatter(inputs, **topology))
+    if kind == "allgather":
+        inputs, rounds = ((),) * len(inputs), tuple(HALVES[algorithm].allgather(len(inputs), **topology))
+    return Schedule(algorithm, len(owners), inputs, rounds, kind, owners)

@@ -7,16 +7,16 @@ Two rounds. Bytes sent by a rank with one input: 2 (N - 1) / N * n, the lower bo
 of a chunk forms the nodes of the microbatch tree that the ranks did not form themselves.
 """
 
-from refimpl.collectives.schedule import Round, Sum, Transfer
-from refimpl.gradients import fold
+from refimpl.collectives.halves import sums_of
+from refimpl.collectives.schedule import Round, Transfer
 
 
-def direct(inputs):
-    """Yield the rounds. inputs[r]: tree nodes of rank r, in leaf order."""
+def reduce_scatter(inputs):
+    """Yield the round; return the owners. inputs[r]: tree nodes of rank r, in leaf order."""
     ranks = len(inputs)
     transfers, sums = [], []
     for owner in range(ranks):
-        own, scratch, parts = len(inputs[owner]), len(inputs[owner]), []
+        scratch, parts = len(inputs[owner]), []
         for rank in range(ranks):
             for slot, node in enumerate(inputs[rank]):
                 target = slot
@@ -24,13 +24,12 @@ def direct(inputs):
                     target, scratch = scratch, scratch + 1
                     transfers.append(Transfer(rank, owner, owner, owner + 1, slot, target))
                 parts.append((node, target))
-
-        def add(left, right, owner=owner):
-            into, other = min(left, right), max(left, right)  # a + b and b + a are the same bits: end in slot 0
-            sums.append(Sum(owner, into, other, owner, owner + 1))
-            return into
-
-        fold(parts, add)
+        sums += sums_of(owner, parts, owner, owner + 1)
     yield Round(tuple(transfers), tuple(sums))
+    return tuple(range(ranks))
+
+
+def allgather(ranks):
+    """Yield the round in which everyone sends its chunk to all."""
     yield Round(tuple(Transfer(owner, rank, owner, owner + 1)
                       for owner in range(ranks) for rank in range(ranks) if rank != owner))

@@ -1,5 +1,6 @@
 """Prove a schedule by running it on symbols: every rank must end with every contribution exactly once (DESIGN, I4)."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 from refimpl.collectives.schedule import Schedule
@@ -12,76 +13,153 @@ class ScheduleError(ValueError):
 
 @dataclass(frozen=True)
 class Proof:
-    """What was proved of a schedule.
+    """What was proved of a schedule. Numbers of chunks are out of ``chunks``, the whole vector.
 
-    canonical: every chunk's expression is the microbatch tree.  rounds: how many exchange something.
-    chunks_sent: for each rank.  bound: 2 (N - 1) / N * C, the fewest chunks that the busiest rank can send.
+    canonical: every sum is a node of the microbatch tree.  rounds: how many exchange something.
+    chunks_sent, chunks_received, chunks_added: by each rank.  bound: 2 (N - 1) / N * C, or (N - 1) / N * C for a half:
+    the fewest chunks that the busiest rank can send.  busiest_link: (source, destination, chunks) of the pair of ranks
+    with most between them, None if nothing is sent.  ports: the most messages that a rank sends, or is sent, in a round.
     """
 
     canonical: bool
     rounds: int
     chunks_sent: tuple[int, ...]
     bound: float
+    chunks: int = 1
+    chunks_received: tuple[int, ...] = ()
+    chunks_added: tuple[int, ...] = ()
+    busiest_link: tuple[int, int, int] | None = None
+    ports: int = 0
 
 
-def _plus(left, right):
-    """The expression left + right, the same object for right + left: IEEE addition is commutative, not associative."""
-    return ("+", *sorted((left, right), key=repr))
+class Expressions:
+    """Sums as numbers: equal numbers are equal expressions, where a + b is b + a but (a + b) + c is not a + (b + c).
+
+    ``contains[e]``: the contributions of expression e, as the bits of an integer.
+    """
+
+    def __init__(self, contributions):
+        self.names = [str(c) for c in contributions]
+        self.contains = [1 << i for i in range(len(self.names))]
+        self.sums: dict[tuple[int, int], int] = {}
+
+    def plus(self, left: int, right: int) -> int:
+        """Return the number of left + right; contributions of both are counted once (see ``common``)."""
+        pair = (left, right) if left < right else (right, left)
+        if pair not in self.sums:
+            self.sums[pair] = len(self.contains)
+            self.contains.append(self.contains[left] | self.contains[right])
+        return self.sums[pair]
+
+    def common(self, left: int, right: int) -> str:
+        """Return the names of the contributions that both hold; "" if none."""
+        return self.named(self.contains[left] & self.contains[right])
+
+    def named(self, bits: int) -> str:
+        """Return the names of the contributions in ``bits``."""
+        return ", ".join(name for i, name in enumerate(self.names) if bits >> i & 1)
 
 
-def _contributions(expression) -> list:
-    if expression[0] == "+":
-        return _contributions(expression[1]) + _contributions(expression[2])
-    return [expression]
+class _Execution:
+    """A schedule run on symbols: memory[rank][slot, chunk] is an expression."""
 
+    def __init__(self, schedule: Schedule):
+        self.schedule = schedule
+        nodes = [node for nodes in schedule.inputs for node in nodes]
+        self.known = Expressions(nodes if schedule.kind != "allgather" else ["the sum"])
+        self.memory: list[dict] = [{} for _ in schedule.inputs]
+        number = iter(range(len(nodes)))
+        for rank, own in enumerate(schedule.inputs):
+            for slot in range(len(own)):
+                symbol = next(number)
+                self.memory[rank].update({(slot, chunk): symbol for chunk in range(schedule.chunks)})
+        if schedule.kind == "allgather":
+            for chunk, owner in enumerate(schedule.owners):
+                self.memory[owner][0, chunk] = 0
+        for self.number, step in enumerate(schedule.rounds):
+            self._transfer(step)
+            self._add(step)
 
-def _execute(schedule: Schedule):
-    """Return memory[rank][slot, chunk] -> expression after the last round."""
-    memory = [{(slot, chunk): ("node", node) for slot, node in enumerate(nodes) for chunk in range(schedule.chunks)}
-              for nodes in schedule.inputs]
+    def _fail(self, text):
+        raise ScheduleError(f"{self.schedule.name}: round {self.number}: {text}")
 
-    def read(rank, slot, chunk, number):
-        if (slot, chunk) not in memory[rank]:
-            raise ScheduleError(f"{schedule.name}: round {number}: rank {rank} reads slot {slot}, chunk {chunk}, "
-                                f"which nothing has written yet")
-        return memory[rank][slot, chunk]
+    def _chunks(self, part, *ranks):
+        if not all(0 <= rank < self.schedule.ranks for rank in ranks):
+            self._fail(f"there is no such rank in {part}")
+        if not 0 <= part.start < part.stop <= self.schedule.chunks:
+            self._fail(f"there are no such chunks in {part}")
+        return range(part.start, part.stop)
 
-    for number, step in enumerate(schedule.rounds):
-        arrived = {}
+    def _read(self, rank, slot, chunk):
+        if (slot, chunk) not in self.memory[rank]:
+            self._fail(f"rank {rank} reads slot {slot}, chunk {chunk}, which nothing has written yet")
+        return self.memory[rank][slot, chunk]
+
+    def _transfer(self, step):
+        arrived, read = {}, set()
         for t in step.transfers:
-            for chunk in range(t.start, t.stop):
+            if t.source == t.destination:
+                self._fail(f"rank {t.source} sends to itself")
+            for chunk in self._chunks(t, t.source, t.destination):
                 place = (t.destination, t.target, chunk)
                 if place in arrived:
-                    raise ScheduleError(f"{schedule.name}: round {number}: two transfers write slot {t.target}, "
-                                        f"chunk {chunk} of rank {t.destination}")
-                arrived[place] = read(t.source, t.origin, chunk, number)
+                    self._fail(f"two transfers write slot {t.target}, chunk {chunk} of rank {t.destination}")
+                arrived[place] = self._read(t.source, t.origin, chunk)
+                read.add((t.source, t.origin, chunk))
         for (rank, slot, chunk), expression in arrived.items():
-            memory[rank][slot, chunk] = expression
+            if (rank, slot, chunk) in read:
+                self._fail(f"rank {rank} sends slot {slot}, chunk {chunk} while it is being written")
+            self.memory[rank][slot, chunk] = expression
+
+    def _add(self, step):
         for s in step.sums:
-            for chunk in range(s.start, s.stop):
-                memory[s.rank][s.into, chunk] = _plus(read(s.rank, s.into, chunk, number),
-                                                      read(s.rank, s.other, chunk, number))
-    return memory
+            for chunk in self._chunks(s, s.rank):
+                left, right = self._read(s.rank, s.into, chunk), self._read(s.rank, s.other, chunk)
+                if twice := self.known.common(left, right):
+                    self._fail(f"rank {s.rank} adds slot {s.other} to slot {s.into} in chunk {chunk}, "
+                               f"and counts more than once: {twice}")
+                self.memory[s.rank][s.into, chunk] = self.known.plus(left, right)
 
 
 def prove(schedule: Schedule) -> Proof:
-    """Return what holds of a schedule. Raises ScheduleError naming chunk and rank if it does not compute the sum. Local."""
+    """Return what holds of a schedule. Raises ScheduleError naming chunk, rank and round if it does not compute the sum.
+
+    A reduce-scatter must leave the sum of each chunk with its owner, the other kinds with every rank. Local.
+    """
+    execution = _Execution(schedule)
+    known = execution.known
+    leaves = range(len(known.names))
+    everything = sum(1 << i for i in leaves)
     nodes = [node for nodes in schedule.inputs for node in nodes]
-    expected = sorted(("node", node) for node in nodes)
-    tree = fold([(node, ("node", node)) for node in nodes], _plus)
+    tree = 0 if schedule.kind == "allgather" else fold(list(zip(nodes, leaves)), known.plus)
     canonical = True
-    for rank, memory in enumerate(_execute(schedule)):
-        for chunk in range(schedule.chunks if expected else 0):
+    for rank, memory in enumerate(execution.memory):
+        for chunk in range(schedule.chunks if everything else 0):
+            if schedule.kind == "reduce-scatter" and schedule.owners[chunk] != rank:
+                continue
             if (0, chunk) not in memory:
                 raise ScheduleError(f"{schedule.name}: rank {rank} ends without chunk {chunk}")
-            expression = memory[0, chunk]
-            found = sorted(_contributions(expression))
-            if found != expected:
-                lost = [f"{c[1]}" for c in expected if c not in found]
-                twice = sorted({f"{c[1]}" for c in found if found.count(c) > 1})
+            if lost := everything & ~known.contains[memory[0, chunk]]:
                 raise ScheduleError(f"{schedule.name}: rank {rank} ends with a wrong chunk {chunk}: "
-                                    f"lost {lost or 'nothing'}, more than once {twice or 'nothing'}")
-            canonical = canonical and expression == tree
-    sent = schedule.elements_sent(schedule.chunks)
-    rounds = sum(bool(step.transfers) for step in schedule.rounds)
-    return Proof(canonical, rounds, tuple(sent), 2 * (schedule.ranks - 1) / schedule.ranks * schedule.chunks)
+                                    f"lost {known.named(lost)}")
+            canonical = canonical and memory[0, chunk] == tree
+    return _count(schedule, canonical)
+
+
+def _count(schedule, canonical) -> Proof:
+    links, received, added, ports = Counter(), [0] * schedule.ranks, [0] * schedule.ranks, 0
+    for step in schedule.rounds:
+        for t in step.transfers:
+            links[t.source, t.destination] += t.stop - t.start
+            received[t.destination] += t.stop - t.start
+        for s in step.sums:
+            added[s.rank] += s.stop - s.start
+        for end in (0, 1):
+            ports = max([ports, *Counter(t[end] for t in step.transfers).values()])
+    busiest = max(links, key=lambda link: (links[link], -link[0], -link[1]), default=None)
+    halves = 2 if schedule.kind == "allreduce" else 1
+    return Proof(
+        canonical, sum(bool(step.transfers) for step in schedule.rounds),
+        tuple(schedule.elements_sent(schedule.chunks)), halves * (schedule.ranks - 1) / schedule.ranks * schedule.chunks,
+        schedule.chunks, tuple(received), tuple(added), busiest and (*busiest, links[busiest]), ports,
+    )

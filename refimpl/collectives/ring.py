@@ -11,8 +11,8 @@ added up along the ring from another starting rank: deterministic, but not the m
 from refimpl.collectives.schedule import Round, Sum, Transfer
 
 
-def ring(inputs):
-    """Yield the rounds. inputs[r]: tree nodes of rank r; several are first added up on the rank, left to right."""
+def reduce_scatter(inputs):
+    """Yield the rounds; return the owners. inputs[r]: tree nodes of rank r; several are first added up, left to right."""
     ranks = len(inputs)
     if not all(inputs):
         raise ValueError("ring needs at least one microbatch on every rank; use --allreduce direct")
@@ -27,6 +27,11 @@ def ring(inputs):
             tuple(Transfer(r, right[r], chunk[r], chunk[r] + 1, 0, scratch[right[r]]) for r in range(ranks)),
             tuple(Sum(right[r], 0, scratch[right[r]], chunk[r], chunk[r] + 1) for r in range(ranks)),
         )
+    return tuple((chunk - 1) % ranks for chunk in range(ranks))
+
+
+def allgather(ranks):
+    """Yield the rounds in which whole sums go round: rank r begins with chunk r + 1."""
     for step in range(ranks - 1):
         chunk = [(rank + 1 - step) % ranks for rank in range(ranks)]
         yield Round(tuple(Transfer(r, (r + 1) % ranks, chunk[r], chunk[r] + 1) for r in range(ranks)))

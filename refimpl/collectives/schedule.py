@@ -1,17 +1,23 @@
-"""A schedule: an allreduce algorithm written as data. Nothing in it sends a byte.
+"""A schedule: a collective algorithm written as data. Nothing in it sends a byte.
 
 The vector is cut into C chunks. A rank holds it in numbered slots: at first slots 0, 1, ... are its own inputs (one
 for each node of the microbatch tree that covers its microbatches: mostly one); further slots are scratch. At the end
 slot 0 of every rank holds the sum. A round moves chunks between ranks, all at once, and then adds slots.
+
+Transfers and sums are tuples of integers: ``numpy.array(step.transfers)`` is a round as a table of columns, for readers
+that work on thousands of ranks. Algorithms are generators: such readers can take one round at a time from them, and
+need not hold a ``Schedule``, which keeps all of its rounds.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from refimpl.gradients import Node
 
+KINDS = ("allreduce", "reduce-scatter", "allgather")
 
-@dataclass(frozen=True)
-class Transfer:
+
+class Transfer(NamedTuple):
     """Rank ``source`` sends chunks [start, stop) of its slot ``origin`` into slot ``target`` of rank ``destination``."""
 
     source: int
@@ -22,8 +28,7 @@ class Transfer:
     target: int = 0
 
 
-@dataclass(frozen=True)
-class Sum:
+class Sum(NamedTuple):
     """Rank ``rank`` adds slot ``other`` to slot ``into`` in chunks [start, stop)."""
 
     rank: int
@@ -50,12 +55,18 @@ class Round:
 
 @dataclass(frozen=True)
 class Schedule:
-    """A named list of rounds. inputs[r]: the tree nodes that rank r holds at first, in slots 0, 1, ..."""
+    """A named list of rounds. inputs[r]: the tree nodes that rank r holds at first, in slots 0, 1, ...
+
+    kind: "allreduce"; "reduce-scatter", which ends with the sum of chunk c on rank owners[c] alone; or "allgather",
+    which begins with that (and has no inputs).
+    """
 
     name: str
     chunks: int
     inputs: tuple[tuple[Node, ...], ...]
     rounds: tuple[Round, ...]
+    kind: str = "allreduce"
+    owners: tuple[int, ...] = ()
 
     @property
     def ranks(self) -> int:
@@ -72,3 +83,8 @@ class Schedule:
             for t in step.transfers:
                 sent[t.source] += bounds[t.stop] - bounds[t.start]
         return sent
+
+    def programs(self) -> list[tuple[Round, ...]]:
+        """Return what each rank does by itself: its part of each round in which it takes part."""
+        parts = [[step.of(rank) for step in self.rounds] for rank in range(self.ranks)]
+        return [tuple(p for p in own if p.transfers or p.sums) for own in parts]

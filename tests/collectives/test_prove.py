@@ -2,72 +2,128 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from refimpl.collectives import ALGORITHMS, Round, ScheduleError, make_schedule, prove
+from refimpl.collectives import (
+    ALGORITHMS, HALVES, Round, Schedule, ScheduleError, Sum, Transfer, make_schedule, prove, run_local,
+)
+from refimpl.gradients import Node
+
+EVERY_CASE = [(name, "allreduce") for name in ALGORITHMS] + [(name, kind) for name in HALVES
+                                                             for kind in ("reduce-scatter", "allgather")]
+MACHINES = {5: ((0, 1, 2), (3, 4)), 6: ((0, 1), (2, 3), (4, 5)), 4: ((0, 1), (2, 3))}
 
 
-@pytest.mark.parametrize("ranks", range(1, 18))
-def test_direct_is_canonical_for_any_numbers(ranks):
-    for leaves in {1, ranks, ranks + 3, 2 * ranks, 16}:
-        schedule = make_schedule("direct", ranks, leaves)
-        assert prove(schedule).canonical
+def planted_schedules():
+    """Return (schedule, microbatches) of every algorithm and half for small numbers, some with several inputs a rank."""
+    for name, kind in EVERY_CASE:
+        for ranks, leaves in ((4, 4),) if name == "halving-doubling" else ((3, 3), (4, 8), (5, 5), (5, 7)):
+            machines = MACHINES.get(ranks) if name == "hierarchical" else None
+            yield make_schedule(name, ranks, leaves, kind, machines)
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 4, 8, 16])
-def test_halving_doubling_is_canonical_and_meets_the_bound(ranks):
-    for each in (1, 2, 4):
-        proof = prove(make_schedule("halving-doubling", ranks, ranks * each))
-        assert proof.canonical and max(proof.chunks_sent) == proof.bound
-        assert proof.rounds == 2 * (ranks.bit_length() - 1)
+def identify(schedule):
+    return f"{schedule.name}-{schedule.kind}-{schedule.ranks}-{sum(map(len, schedule.inputs))}"
 
 
-@pytest.mark.parametrize("ranks", range(1, 18))
-def test_ring_is_correct_meets_the_bound_and_is_not_canonical(ranks):
-    proof = prove(make_schedule("ring", ranks, ranks))
-    assert max(proof.chunks_sent) == proof.bound == 2 * (ranks - 1) and proof.rounds == 2 * (ranks - 1)
-    assert proof.canonical == (ranks <= 2)
+def with_round(schedule, number, step):
+    return replace(schedule, rounds=schedule.rounds[:number] + (step,) + schedule.rounds[number + 1:])
 
 
-def test_auto_chooses_a_canonical_schedule():
-    assert make_schedule("auto", 4, 8).name == "halving-doubling"
-    assert {make_schedule("auto", n, 8).name for n in (3, 5, 6, 7)} == {"direct"}
-
-
-@pytest.mark.parametrize("ranks, leaves", [(3, 3), (4, 12), (6, 6)])
-def test_halving_doubling_refuses_what_it_cannot_do_canonically(ranks, leaves):
-    with pytest.raises(ValueError, match="--allreduce direct"):
-        make_schedule("halving-doubling", ranks, leaves)
-
-
-def test_unknown_algorithm():
-    with pytest.raises(ValueError, match="there are auto, direct"):
-        make_schedule("nonsense", 2, 2)
-
-
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_planted_faults_are_caught(name):
-    schedule = make_schedule(name, 4, 8)
+def faults(schedule):
+    """Yield the schedule with one fault: a lost, doubled or misdirected transfer or a wrong chunk, a lost or doubled sum."""
+    ranks, chunks = schedule.ranks, schedule.chunks
     for number, step in enumerate(schedule.rounds):
-        for position, transfer in enumerate(step.transfers):
-            others = step.transfers[:position] + step.transfers[position + 1:]
-            wrong_peer = replace(transfer, destination=(transfer.destination + 1) % 4)
-            late_chunk = replace(transfer, start=(transfer.start + 1) % 4, stop=(transfer.start + 1) % 4 + 1)
-            for transfers in (others, step.transfers + (transfer,), others + (wrong_peer,), others + (late_chunk,)):
-                rounds = list(schedule.rounds)
-                rounds[number] = Round(transfers, step.sums)
-                with pytest.raises(ScheduleError):
-                    prove(replace(schedule, rounds=tuple(rounds)))
-        for position in range(len(step.sums)):
-            once = step.sums[position:position + 1]
-            for planted in ((), once + once):
-                sums = step.sums[:position] + planted + step.sums[position + 1:]
-                rounds = list(schedule.rounds)
-                rounds[number] = Round(step.transfers, sums)
-                with pytest.raises(ScheduleError):
-                    prove(replace(schedule, rounds=tuple(rounds)))
+        for i, t in enumerate(step.transfers):
+            changed = [(), (t, t), (t._replace(destination=(t.destination + 1) % ranks),),
+                       (t._replace(source=(t.source + 1) % ranks),), (t._replace(destination=ranks),)]
+            if chunks > 1:
+                moved = (t.start + 1) % chunks
+                changed += [(t._replace(start=moved, stop=moved + 1),), (t._replace(stop=chunks + 1),)]
+            for planted in changed:
+                transfers = step.transfers[:i] + planted + step.transfers[i + 1:]
+                yield with_round(schedule, number, Round(transfers, step.sums))
+        for i, s in enumerate(step.sums):
+            for planted in ((), (s, s), (s._replace(rank=(s.rank + 1) % ranks),)):
+                yield with_round(schedule, number, Round(step.transfers, step.sums[:i] + planted + step.sums[i + 1:]))
+
+
+def runs_right(schedule):
+    """Return whether a run over base-4 digits, one for each input, gives what ``schedule.kind`` promises."""
+    inputs = [len(nodes) for nodes in schedule.inputs]
+    digits = iter([4**i for i in range(sum(inputs))])
+    arrays = [[np.full(schedule.chunks, next(digits)) for _ in range(n)] or [np.full(schedule.chunks, -1)] for n in inputs]
+    if schedule.kind == "allgather":
+        for chunk, owner in enumerate(schedule.owners):
+            arrays[owner][0][chunk] = 1
+    wanted = sum(4**i for i in range(sum(inputs))) if schedule.kind != "allgather" else 1
+    found = run_local(schedule, arrays)
+    if schedule.kind == "reduce-scatter":
+        return all(found[owner][chunk] == wanted for chunk, owner in enumerate(schedule.owners))
+    return all((array == wanted).all() for array in found)
+
+
+@pytest.mark.parametrize("schedule", list(planted_schedules()), ids=identify)
+def test_planted_faults_are_caught(schedule):
+    prove(schedule)
+    assert runs_right(schedule)
+    for faulty in faults(schedule):
+        try:
+            prove(faulty)
+        except ScheduleError:
+            continue
+        assert runs_right(faulty), faulty  # the change has changed nothing, such as whose equal sum is passed on
+        assert [len(step.transfers) for step in faulty.rounds] == [len(step.transfers) for step in schedule.rounds]
+
+
+@pytest.mark.parametrize("schedule", list(planted_schedules()), ids=identify)
+def test_reordered_rounds_are_caught_unless_they_may_be(schedule):
+    for i in range(len(schedule.rounds)):
+        for j in range(i):
+            rounds = list(schedule.rounds)
+            rounds[i], rounds[j] = rounds[j], rounds[i]
+            reordered = replace(schedule, rounds=tuple(rounds))
+            try:
+                prove(reordered)
+            except ScheduleError:
+                continue
+            assert runs_right(reordered)
+
+
+@pytest.mark.parametrize("name", ["direct", "ring", "halving-doubling", "binomial-tree"])
+def test_no_two_neighbouring_rounds_may_change_places(name):
+    schedule = make_schedule(name, 4, 4)
     for number in range(len(schedule.rounds) - 1):
         rounds = list(schedule.rounds)
         rounds[number], rounds[number + 1] = rounds[number + 1], rounds[number]
         with pytest.raises(ScheduleError):
             prove(replace(schedule, rounds=tuple(rounds)))
+
+
+def test_a_reordered_sum_may_be_right_and_is_not_canonical():
+    schedule = make_schedule("recursive-doubling", 4, 4)
+    assert prove(schedule).canonical and not prove(replace(schedule, rounds=schedule.rounds[::-1])).canonical
+
+
+def two_ranks(*rounds, chunks=2):
+    return Schedule("toy", chunks, ((Node(0, 0),), (Node(0, 1),)), rounds)
+
+
+@pytest.mark.parametrize("rounds, complaint", [
+    ([], "rank 0 ends with a wrong chunk 0: lost Node(level=0, index=1)"),
+    ([Round((Transfer(1, 0, 0, 2, origin=1),))], "round 0: rank 1 reads slot 1, chunk 0, which nothing has written yet"),
+    ([Round(), Round((Transfer(1, 0, 1, 2, target=1),), (Sum(0, 0, 1, 1, 2), Sum(0, 0, 1, 1, 2)))],
+     "round 1: rank 0 adds slot 1 to slot 0 in chunk 1, and counts more than once: Node(level=0, index=1)"),
+    ([Round((Transfer(1, 0, 0, 2, target=1), Transfer(1, 0, 1, 2, target=1)))],
+     "round 0: two transfers write slot 1, chunk 1 of rank 0"),
+    ([Round((Transfer(1, 0, 0, 1), Transfer(0, 1, 0, 1)))], "slot 0, chunk 0 while it is being written"),
+    ([Round((Transfer(1, 1, 0, 1, target=1),))], "rank 1 sends to itself"),
+    ([Round((Transfer(1, 2, 0, 1),))], "there is no such rank in Transfer(source=1, destination=2"),
+    ([Round((Transfer(1, 0, 1, 3),))], "there are no such chunks in Transfer(source=1"),
+    ([Round((Transfer(1, 0, 1, 1),))], "there are no such chunks"),
+])
+def test_the_complaint_names_chunk_rank_and_round(rounds, complaint):
+    with pytest.raises(ScheduleError) as caught:
+        prove(two_ranks(*rounds))
+    assert complaint in str(caught.value) and str(caught.value).startswith("toy: ")

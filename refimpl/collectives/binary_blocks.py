@@ -1,0 +1,47 @@
+"""Binary blocks (Rabenseifner & Träff 2004): halving-doubling in blocks of 2**k ranks, then from small to large block.
+
+    N = 7 = 4 + 2 + 1:   |0 1 2 3|  |4 5|  |6|      each block halves, its members end with a segment of its sum
+                         |0 1 2 3| <------ |4 5| <- |6|      a smaller block's segments are split among the next one's
+                                                             members, which add them; and the same way back
+
+2 floor(log2 N) rounds in the largest block, and two for every further block. Nobody idles as in folding. Canonical for
+every N where each rank holds one node of one level: the tree adds up its incomplete right end from the right, too.
+"""
+
+from itertools import zip_longest
+
+from refimpl.collectives.halves import add_own, mirror, one_node_each
+from refimpl.collectives.halving_doubling import halving, owners_of, segment
+from refimpl.collectives.schedule import Round, Sum, Transfer
+
+
+def blocks_of(ranks: int) -> list[range]:
+    """Return the ranks in blocks of falling powers of two. Local."""
+    blocks, first = [], 0
+    for k in reversed(range(ranks.bit_length())):
+        if ranks >> k & 1:
+            blocks.append(range(first, first + (1 << k)))
+            first += 1 << k
+    return blocks
+
+
+def reduce_scatter(inputs):
+    """Yield the rounds; return the owners, all in the largest block. inputs[r]: tree nodes; several are first added up."""
+    blocks = blocks_of(len(inputs))
+    chunks, scratch = len(blocks[0]), [len(nodes) for nodes in inputs]
+    yield from add_own("binary-blocks", inputs, chunks)
+    for steps in zip_longest(*(halving(block, scratch, chunks) for block in blocks), fillvalue=Round()):
+        yield Round(sum((step.transfers for step in steps), ()), sum((step.sums for step in steps), ()))
+    for large, small in reversed(list(zip(blocks, blocks[1:]))):
+        transfers = []
+        for index, rank in enumerate(large):
+            sender = small[index % len(small)]  # the first halvings of both blocks are the same: segments nest
+            transfers.append(Transfer(sender, rank, *segment(index, len(large).bit_length() - 1, chunks),
+                                      target=scratch[rank]))
+        yield Round(tuple(transfers), tuple(Sum(t.destination, 0, t.target, t.start, t.stop) for t in transfers))
+    return owners_of(blocks[0])
+
+
+def allgather(ranks):
+    """Yield the rounds backwards: from the large block to the small ones, then doubling in each."""
+    yield from mirror(reduce_scatter(one_node_each(ranks)))

@@ -1,0 +1,65 @@
+"""What algorithms are put together from: sums on the ranks first, a half, and the same half backwards."""
+
+from refimpl.collectives.schedule import Round, Sum, Transfer
+from refimpl.gradients import Node, fold
+
+
+def one_node_each(ranks: int):
+    """Return inputs with which each rank holds one microbatch. Local."""
+    return tuple((Node(0, rank),) for rank in range(ranks))
+
+
+def sums_of(rank: int, parts, start: int, stop: int) -> list[Sum]:
+    """Return the sums that add up slots of a rank in tree order, the last into the lowest slot. Local.
+
+    parts: (node, slot) in leaf order; those that form no node together are added up from the right, as the tree does.
+    """
+    sums = []
+
+    def add(left, right):
+        into, other = min(left, right), max(left, right)  # a + b and b + a are the same bits
+        sums.append(Sum(rank, into, other, start, stop))
+        return into
+
+    fold(parts, add)
+    return sums
+
+
+def add_own(name: str, inputs, chunks: int):
+    """Yield the round in which each rank adds up its own inputs, if one has several. Raises ValueError if one has none."""
+    if not all(inputs):
+        raise ValueError(f"{name} needs at least one microbatch on every rank; use --allreduce direct")
+    sums = [s for rank, nodes in enumerate(inputs)
+            for s in sums_of(rank, [(node, slot) for slot, node in enumerate(nodes)], 0, chunks)]
+    if sums:
+        yield Round(sums=tuple(sums))
+
+
+def mirror(rounds):
+    """Yield the rounds that give back what ``rounds`` brought together: last first, each transfer the other way round.
+
+    In a reduce-scatter a rank passes each chunk on once, when all it waits for has come in: so, backwards, each chunk
+    reaches every rank that had a share in it, over the same links and in as many rounds.
+    """
+    for step in reversed([step for step in rounds if step.transfers]):
+        yield Round(tuple(Transfer(t.destination, t.source, t.start, t.stop) for t in step.transfers))
+
+
+def allreduce_of(reduce_scatter, allgather):
+    """Return the generator of an allreduce: first the one half, then the other."""
+    def allreduce(inputs, **topology):
+        owners = yield from reduce_scatter(inputs, **topology)
+        yield from allgather(len(inputs), **topology)
+        return owners
+
+    return allreduce
+
+
+def collect(generator):
+    """Return (rounds, owners): all that an algorithm yields, and what it returns. Local."""
+    owners = []
+
+    def rounds():
+        owners.append((yield from generator))
+
+    return tuple(rounds()), owners[0]

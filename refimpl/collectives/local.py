@@ -1,0 +1,45 @@
+"""Run a schedule in one process, over every rank's arrays at once: for notebooks and tests. No MPI."""
+
+import numpy as np
+
+from kernels import array_module
+from refimpl.collectives.schedule import Schedule
+
+
+def run_local(schedule: Schedule, arrays):
+    """Run the collective in place and return slot 0 of each rank, a list of (n,) arrays. Local.
+
+    arrays[r]: rank r's (n,) array, or the list of its slots where it has several inputs (see ``Schedule``). What an
+    allreduce or allgather returns is the sum on every rank; after a reduce-scatter only chunk c of rank owners[c] is.
+    An allgather reads nothing else. Raises ValueError if ranks, slots, lengths or dtypes do not fit.
+    """
+    slots = [list(own) if isinstance(own, (list, tuple)) else [own] for own in arrays]
+    _check(schedule, slots)
+    xp, like = array_module(slots[0][0]), slots[0][0]
+    bounds = schedule.bounds(len(like))
+    memory = [dict(enumerate(own)) for own in slots]
+
+    def view(rank, slot, start, stop):
+        if slot not in memory[rank]:
+            memory[rank][slot] = xp.zeros_like(like)
+        return memory[rank][slot][bounds[start]:bounds[stop]]
+
+    for step in schedule.rounds:
+        moving = [view(t.source, t.origin, t.start, t.stop).copy() for t in step.transfers]  # all at once: read, then write
+        for t, message in zip(step.transfers, moving):
+            view(t.destination, t.target, t.start, t.stop)[...] = message
+        for s in step.sums:
+            into = view(s.rank, s.into, s.start, s.stop)
+            np.add(into, view(s.rank, s.other, s.start, s.stop), out=into)
+    return [own[0] for own in slots]
+
+
+def _check(schedule, slots):
+    if len(slots) != schedule.ranks:
+        raise ValueError(f"schedule {schedule.name} is for {schedule.ranks} ranks, arrays of {len(slots)} were given")
+    for rank, (own, nodes) in enumerate(zip(slots, schedule.inputs)):
+        if len(own) != max(1, len(nodes)):  # slot 0 exists even where a rank has no input
+            raise ValueError(f"the schedule wants {max(1, len(nodes))} inputs on rank {rank}, not {len(own)}")
+    shapes = {(array.shape, array.dtype.name) for own in slots for array in own}
+    if len(shapes) != 1 or len(slots[0][0].shape) != 1:
+        raise ValueError(f"run_local wants one-dimensional arrays, all of one length and dtype, not {sorted(shapes)}")

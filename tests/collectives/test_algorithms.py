@@ -1,0 +1,162 @@
+"""Every algorithm for every number of ranks from 1 to 33: rounds, bytes, who owns what, canonical or not."""
+
+import pytest
+
+from refimpl.collectives import ALGORITHMS, HALVES, check_programs, make_schedule, prove
+
+ALL_NUMBERS = range(1, 34)
+ANY_NUMBER = [name for name in ALGORITHMS if name != "halving-doubling"]
+
+
+def power_of_two(n):
+    return n & (n - 1) == 0
+
+
+def ceil_log2(n):
+    return (n - 1).bit_length()
+
+
+def floor_log2(n):
+    return n.bit_length() - 1
+
+
+@pytest.mark.parametrize("name", ANY_NUMBER)
+def test_any_number_of_ranks_and_microbatches_and_the_halves(name):
+    for ranks in ALL_NUMBERS:
+        for leaves in (ranks, 2 * ranks, ranks + ranks // 2, 3 * ranks + 1):
+            schedule = make_schedule(name, ranks, leaves)  # proves it
+            if leaves <= 2 * ranks:
+                check_programs(schedule.programs())
+        if name in HALVES:
+            halves = [make_schedule(name, ranks, ranks, kind) for kind in ("reduce-scatter", "allgather")]
+            whole, parts = prove(make_schedule(name, ranks, ranks)), [prove(half) for half in halves]
+            assert halves[0].owners == halves[1].owners and len(halves[0].owners) == halves[0].chunks == whole.chunks
+            assert sum(part.rounds for part in parts) == whole.rounds
+            assert [sum(sent) for sent in zip(*(part.chunks_sent for part in parts))] == list(whole.chunks_sent)
+            assert parts[0].canonical == whole.canonical and parts[1].canonical
+            assert max(parts[0].chunks_sent) >= parts[0].bound == whole.bound / 2
+
+
+@pytest.mark.parametrize("ranks", range(1, 18))
+def test_direct_is_canonical_for_any_numbers(ranks):
+    for leaves in {1, ranks, ranks + 3, 2 * ranks, 16}:
+        proof = prove(make_schedule("direct", ranks, leaves))
+        assert proof.canonical and proof.rounds == (2 if ranks > 1 else 0)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4, 8, 16, 32])
+def test_halving_doubling_is_canonical_and_meets_the_bound(ranks):
+    for each in (1, 2, 4):
+        proof = prove(make_schedule("halving-doubling", ranks, ranks * each))
+        assert proof.canonical and max(proof.chunks_sent) == proof.bound and proof.ports <= 1
+        assert proof.rounds == 2 * (ranks.bit_length() - 1)
+
+
+@pytest.mark.parametrize("ranks", ALL_NUMBERS)
+def test_ring_is_correct_meets_the_bound_and_is_not_canonical(ranks):
+    proof = prove(make_schedule("ring", ranks, ranks))
+    assert max(proof.chunks_sent) == max(proof.chunks_received) == proof.bound == 2 * (ranks - 1) == proof.rounds
+    assert proof.busiest_link == ((0, 1, 2 * (ranks - 1)) if ranks > 1 else None)
+    assert max(proof.chunks_added) == ranks - 1
+    assert proof.canonical == (ranks <= 2) and proof.ports == (ranks > 1)
+
+
+@pytest.mark.parametrize("ranks", ALL_NUMBERS)
+def test_rabenseifner(ranks):
+    proof, core = prove(make_schedule("rabenseifner", ranks, ranks)), 1 << floor_log2(ranks)
+    if power_of_two(ranks):
+        assert max(proof.chunks_sent) == proof.bound and proof.rounds == 2 * floor_log2(ranks) and proof.canonical
+    else:
+        assert proof.rounds == 2 * floor_log2(ranks) + 3
+        assert max(proof.chunks_sent) == 2 * (core - 1) + 3 * core / 2 and proof.chunks == core
+    assert proof.canonical == power_of_two(ranks + (ranks & -ranks))  # N = 2**a - 2**b
+
+
+@pytest.mark.parametrize("ranks", ALL_NUMBERS)
+def test_recursive_doubling_and_trees(ranks):
+    doubling = prove(make_schedule("recursive-doubling", ranks, ranks))
+    assert doubling.rounds == floor_log2(ranks) + (0 if power_of_two(ranks) else 2) and doubling.ports <= 1
+    assert max(doubling.chunks_sent) == floor_log2(ranks) + (not power_of_two(ranks))
+    assert doubling.canonical == prove(make_schedule("rabenseifner", ranks, ranks)).canonical  # the same folding
+    tree = prove(make_schedule("binomial-tree", ranks, ranks))
+    assert tree.canonical and tree.rounds == 2 * ceil_log2(ranks) and tree.ports == (ranks > 1)
+    assert max(tree.chunks_sent) == tree.chunks_received[0] == ceil_log2(ranks)
+    assert prove(make_schedule("binomial-tree", ranks, 4 * ranks)).canonical
+
+
+@pytest.mark.parametrize("ranks", ALL_NUMBERS)
+def test_double_tree_shares_the_work(ranks):
+    proof = prove(make_schedule("double-tree", ranks, ranks))
+    assert max(proof.chunks_sent) <= 2 * proof.chunks  # 2 n: each rank is inside one tree only, but for the roots' links
+    assert proof.ports == (ranks > 1) and proof.rounds <= 4 * ceil_log2(ranks) + 2
+    assert proof.canonical == (ranks <= 2)
+
+
+@pytest.mark.parametrize("ranks", ALL_NUMBERS)
+def test_binary_blocks_is_canonical_for_any_number(ranks):
+    blocks = ranks.bit_count()
+    for each in (1, 2, 8):
+        proof = prove(make_schedule("binary-blocks", ranks, each * ranks))
+        assert proof.canonical and proof.rounds == 2 * (floor_log2(ranks) + blocks - 1)
+        assert max(proof.chunks_sent) <= 2 * proof.chunks
+
+
+def machines_of(sizes):
+    ends = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
+    return tuple(tuple(range(a, b)) for a, b in zip(ends, ends[1:]))
+
+
+@pytest.mark.parametrize("sizes, canonical", [
+    ((1,), True), ((4,), True), ((2, 2), True), ((4, 4, 4), True), ((1, 1, 1, 1, 1), True), ((8, 8, 8, 8), True),
+    ((3, 3), False), ((4, 2), True), ((2, 4), False), ((4, 4, 1), True), ((5, 3, 4), False), ((1, 6), False),
+])
+def test_hierarchical_sends_the_least_between_machines(sizes, canonical):
+    machines, ranks = machines_of(sizes), sum(sizes)
+    schedule = make_schedule("hierarchical", ranks, ranks, machines=machines)
+    proof = prove(schedule)
+    assert proof.canonical == canonical
+    machine = {rank: m for m, group in enumerate(machines) for rank in group}
+    leaving = [sum(t.stop - t.start for step in schedule.rounds for t in step.transfers
+                   if machine[t.source] == m != machine[t.destination]) for m in range(len(sizes))]
+    assert leaving == [2 * (len(sizes) - 1) * schedule.chunks // len(sizes)] * len(sizes)
+    for kind in ("reduce-scatter", "allgather"):
+        make_schedule("hierarchical", ranks, ranks, kind, machines)
+
+
+@pytest.mark.parametrize("machines", [((0, 1), (1, 2)), ((0, 1),), ((0, 1, 2), ()), ((0, 1), (2, 3))])
+def test_machines_must_share_the_ranks_out(machines):
+    with pytest.raises(ValueError, match="ranks 0 to 2, each once"):
+        make_schedule("hierarchical", 3, 3, machines=machines)
+
+
+def test_hierarchical_takes_machines_in_any_order_and_others_take_none():
+    prove(make_schedule("hierarchical", 5, 5, machines=((4, 1), (0, 3, 2))))
+    with pytest.raises(ValueError, match="ring takes no machines"):
+        make_schedule("ring", 2, 2, machines=((0, 1),))
+
+
+def test_auto_chooses_a_canonical_schedule():
+    assert make_schedule("auto", 4, 8).name == "halving-doubling"
+    assert {make_schedule("auto", n, 8).name for n in (3, 5, 6, 7)} == {"direct"}
+    assert make_schedule("auto", 4, 8, "allgather").name == "halving-doubling"
+
+
+@pytest.mark.parametrize("ranks, leaves", [(3, 3), (4, 12), (6, 6)])
+def test_halving_doubling_refuses_what_it_cannot_do_canonically(ranks, leaves):
+    with pytest.raises(ValueError, match="--allreduce direct"):
+        make_schedule("halving-doubling", ranks, leaves)
+
+
+@pytest.mark.parametrize("name", [name for name in ANY_NUMBER if name != "direct"])
+def test_a_rank_without_microbatches_is_refused(name):
+    with pytest.raises(ValueError, match=f"{name} needs at least one microbatch on every rank; use --allreduce direct"):
+        make_schedule(name, 3, 2)
+
+
+def test_unknown_names():
+    with pytest.raises(ValueError, match="there are auto, direct"):
+        make_schedule("nonsense", 2, 2)
+    with pytest.raises(ValueError, match="no kind of schedule 'scatter'; there are allreduce, reduce-scatter"):
+        make_schedule("ring", 2, 2, "scatter")
+    with pytest.raises(ValueError, match="recursive-doubling has no allgather half; there are direct"):
+        make_schedule("recursive-doubling", 2, 2, "allgather")

@@ -1,0 +1,106 @@
+"""In one process, with zero tolerance: provenance, exact sums, the tree's bits, odd sizes, every dtype."""
+
+import numpy as np
+import pytest
+
+from refimpl.collectives import ALGORITHMS, HALVES, make_schedule, prove, run_local
+from refimpl.gradients import fold
+
+ANY_NUMBER = [name for name in ALGORITHMS if name != "halving-doubling"]
+DTYPES = ("float16", "float32", "float64", "int32", "int64")
+SIZES = (0, 1, 2, 3, 7, 33, 100)
+MACHINES = {4: ((0, 1), (2, 3)), 5: ((0, 1, 2), (3, 4)), 7: ((0, 1, 2), (3, 4), (5, 6)), 8: ((0, 1, 2, 3), (4, 5, 6, 7))}
+
+
+def schedules(name, kind="allreduce", ranks=range(1, 9), each=(1, 2)):
+    for n in ranks:
+        for leaves in {n * e for e in each} | ({n + n // 2} if name != "halving-doubling" and len(each) > 1 else set()):
+            if name == "halving-doubling" and n & (n - 1):
+                continue
+            yield make_schedule(name, n, leaves, kind)
+            if name == "hierarchical" and n in MACHINES:
+                yield make_schedule(name, n, leaves, kind, MACHINES[n])
+
+
+def inputs_with(schedule, value_of):
+    """Return each rank's slots: value_of(i) for the i-th of all inputs, in order of rank and slot."""
+    number = iter(range(sum(map(len, schedule.inputs))))
+    return [[value_of(next(number)) for _ in nodes] for nodes in schedule.inputs]
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_provenance(name):
+    for schedule in schedules(name):
+        count = sum(map(len, schedule.inputs))
+        for size in SIZES:
+            arrays = inputs_with(schedule, lambda i: np.full(size, 4**i, np.int64))
+            results = run_local(schedule, arrays)
+            assert all((r == sum(4**i for i in range(count))).all() for r in results)
+            assert all(result is own[0] for result, own in zip(results, arrays))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_exact_sums_in_every_dtype(name, dtype):
+    random = np.random.default_rng(0)
+    for schedule in schedules(name):
+        for size in SIZES:
+            arrays = inputs_with(schedule, lambda i: random.integers(-100, 101, size).astype(dtype))  # exact: |sum| <= 1600
+            exact = sum(a.astype(np.int64) for own in arrays for a in own)
+            for result in run_local(schedule, arrays):
+                assert result.dtype == dtype and (result == exact).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_canonical_means_the_trees_bits_and_all_ranks_have_the_same(name, dtype):
+    random = np.random.default_rng(1)
+    differ = False
+    for schedule in schedules(name):
+        values = inputs_with(schedule, lambda i: random.standard_normal(201).astype(dtype))
+        parts = [pair for nodes, own in zip(schedule.inputs, values) for pair in zip(nodes, own)]
+        tree = fold(parts, lambda left, right: left + right)
+        results = {r.tobytes() for r in run_local(schedule, [[a.copy() for a in own] for own in values])}
+        assert len(results) == 1
+        if prove(schedule).canonical:
+            assert results == {tree.tobytes()}
+        else:
+            differ = differ or results != {tree.tobytes()}
+    assert differ or name in ("direct", "halving-doubling")  # what is not canonical does show in the bits
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_the_halves_alone_and_together(name):
+    for scatter, gather in zip(schedules(name, "reduce-scatter", each=(1,)), schedules(name, "allgather", each=(1,))):
+        for size in SIZES:
+            arrays = inputs_with(scatter, lambda i: np.full(size, 4**i, np.int64))
+            wanted = sum(4**i for i in range(scatter.ranks))
+            scattered, bounds = run_local(scatter, arrays), scatter.bounds(size)
+            for chunk, owner in enumerate(scatter.owners):
+                assert (scattered[owner][bounds[chunk]:bounds[chunk + 1]] == wanted).all()
+            own = [np.full(size, -1) for _ in range(gather.ranks)]
+            for chunk, owner in enumerate(gather.owners):
+                own[owner][bounds[chunk]:bounds[chunk + 1]] = np.arange(size)[bounds[chunk]:bounds[chunk + 1]]
+            assert all((result == np.arange(size)).all() for result in run_local(gather, own))
+            assert all((result == wanted).all() for result in run_local(gather, scattered))
+
+
+def test_views_are_summed_in_place_and_ranks_without_input_are_told():
+    whole = np.arange(12.0).reshape(3, 4)
+    run_local(make_schedule("ring", 3, 3), list(whole))
+    assert (whole == [12, 15, 18, 21]).all()
+    mine = [np.arange(5) if nodes else np.full(5, -1) for nodes in make_schedule("direct", 3, 1).inputs]
+    assert all((r == np.arange(5)).all() for r in run_local(make_schedule("direct", 3, 1), mine))
+
+
+def test_what_does_not_fit_is_refused():
+    schedule = make_schedule("ring", 2, 2)
+    with pytest.raises(ValueError, match="is for 2 ranks, arrays of 3 were given"):
+        run_local(schedule, [np.zeros(3)] * 3)
+    with pytest.raises(ValueError, match="wants 1 inputs on rank 1, not 2"):
+        run_local(schedule, [np.zeros(3), [np.zeros(3)] * 2])
+    for other in (np.zeros(4), np.zeros(3, np.float32)):
+        with pytest.raises(ValueError, match="all of one length and dtype"):
+            run_local(schedule, [np.zeros(3), other])
+    with pytest.raises(ValueError, match="one-dimensional"):
+        run_local(schedule, [np.zeros((3, 1))] * 2)
