@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from kernels.arrays import array_module
 from kernels.random import uniform
 
 
@@ -56,6 +57,6 @@ def is_first(classes, vocabulary):
 
 def log_expected_count(classes, tries: int, vocabulary: int):
     """Return log E[class is among the candidates] = log(1 - (1 - P(class))**tries): float64, shape of ``classes``."""
-    k = classes.astype(np.float64)
-    p = np.log1p(1.0 / (k + 1.0)) / np.log(vocabulary + 1.0)
-    return np.log(-np.expm1(tries * np.log1p(-p)))
+    xp = array_module(classes)
+    p = xp.log1p(1.0 / (classes.astype(xp.float64) + 1.0)) / np.log(vocabulary + 1.0)
+    return xp.log(-xp.expm1(tries * xp.log1p(-p)))

@@ -6,7 +6,7 @@ F'(x) and F'(x)F''(x)"). No tolerance is guessed; it is the sum of what can be w
 
 - truncation: how much the extrapolated value moves between neighbours in Ridders' table;
 - cancellation: noise / h, times the weights of the extrapolation, where the noise of one loss evaluation is measured by
-  third differences over steps so small that a smooth loss has none (Moré & Wild 2011, "Estimating computational noise").
+  third differences over steps so small that a smooth loss has none (Moré, Wild 2011, "Estimating computational noise").
 """
 
 import copy

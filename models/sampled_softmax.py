@@ -13,7 +13,7 @@ from kernels.arrays import array_module
 
 @dataclass
 class SampledGradients:
-    """Gradients of ``sampled_softmax``, by place of use: hidden (n, d); per target (n, d), (n,); per candidate (s, d), (s,)."""
+    """Gradients of ``sampled_softmax``: hidden (n, d); of each target (n, d), (n,); of each candidate (s, d), (s,)."""
 
     hidden: Any
     target_weights: Any

@@ -86,7 +86,7 @@ def test_compiled_cell_against_definition(dtype, streams, hidden):
 
 
 def test_the_definition_of_the_cell_is_the_cell_of_the_definition():
-    """One step of the sequence's plain version, feature by feature: the same sums in another layout, three terms each."""
+    """One step of the sequence's plain version is one call of the cell: the same sums of three terms, turned over."""
     x, kernel, bias, _, c0, h0 = sequence(1, 3, 2, 4, 4, False)
     gates = (h0 @ kernel[2:]).T + (x[0] @ kernel[:2]).T
     c, tanh_c, m = (np.empty((4, 3)) for _ in range(3))

@@ -122,14 +122,14 @@ def test_two_windows_with_carried_state_are_one_long_window(layers):
     dense, tables = values(model)
     inputs, targets = words(model, time=12)
     whole = model.evaluate(dense, tables, Batch(inputs, targets))
-    state, parts = {}, 0.0
-    for piece in (slice(0, 5), slice(5, 12)):
+    state, parts, cuts = {}, 0.0, (slice(0, 5), slice(5, 12))
+    for piece in cuts:
         batch = Batch(inputs[piece], targets[piece], state=state)
         parts += model.evaluate(dense, tables, batch)["loss"]
         state = batch.state
     assert set(state) == {f"lstm{n}/{s}" for n in range(layers) for s in "ch"}
     assert abs(parts - whole["loss"]) < 48 * 8 * 100 * 2.0**-53
-    fresh = sum(model.evaluate(dense, tables, Batch(inputs[p], targets[p]))["loss"] for p in (slice(0, 5), slice(5, 12)))
+    fresh = sum(model.evaluate(dense, tables, Batch(inputs[p], targets[p]))["loss"] for p in cuts)
     assert abs(fresh - whole["loss"]) > 1e-6, "without the state it is another number"
 
 
