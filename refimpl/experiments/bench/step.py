@@ -20,7 +20,8 @@ from refimpl.training.trainer import Trainer
 PRESET, WINDOW, STREAMS = "small", 20, 64
 MICROBATCHES = 8
 MICROBATCH_STREAMS = {  # work -> streams of a microbatch
-    "microbatches": 32,
+    "microbatches": STREAMS,
+    "microbatches-32": 32,
     "microbatches-8": 8,  # as ``train lm`` has them if nothing else is asked for
     "microbatches-128": 128,  # a worker's batch in the authors' experiments (PAPER.md, Models)
 }
