@@ -4,9 +4,9 @@ import argparse
 import sys
 import traceback
 
-from refimpl.cli import bench, compare, train
+from refimpl.cli import bench, collectives, compare, train
 
-COMMANDS = {"train": train, "compare": compare, "bench": bench}
+COMMANDS = {"train": train, "compare": compare, "bench": bench, "collectives": collectives}
 
 
 def parser() -> argparse.ArgumentParser:

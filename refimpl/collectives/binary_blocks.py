@@ -26,7 +26,7 @@ def blocks_of(ranks: int) -> list[range]:
 
 
 def reduce_scatter(inputs):
-    """Yield the rounds; return the owners, all in the largest block. inputs[r]: tree nodes; several are first added up."""
+    """Yield the rounds; return the owners, all in the largest block. inputs[r]: tree nodes of rank r."""
     blocks = blocks_of(len(inputs))
     chunks, scratch = len(blocks[0]), [len(nodes) for nodes in inputs]
     yield from add_own("binary-blocks", inputs, chunks)

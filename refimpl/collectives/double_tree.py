@@ -1,9 +1,9 @@
-"""Double binary tree (Sanders, Speck & Träff 2009): half of the vector over each of two trees, which share no inner rank.
+"""Double binary tree (Sanders, Speck & Träff 2009): half of the vector over each of two trees.
 
     first tree, N = 8:      0            The second is the first mirrored (N even: role N - 1 - r) or shifted by one
-                            |            (N odd: role r - 1), so that the leaves of one are inside the other: each
-                            4            rank adds and passes on about n in all, not the 2 n of an inner rank of
-                          /   \\          one tree.
+                            |            (N odd: role r - 1), so that the leaves of one are inside the other: no
+                            4            rank but 0 (N odd) is inside both: each adds about n in all, not the 2 n
+                          /   \\          of an inner rank of one tree.
                         2       6
                        / \\     / \\       Each rank takes in and sends out at most one message a round; between two
                       1   3   5   7      children, the first that is ready goes first.

@@ -26,7 +26,7 @@ def sums_of(rank: int, parts, start: int, stop: int) -> list[Sum]:
 
 
 def add_own(name: str, inputs, chunks: int):
-    """Yield the round in which each rank adds up its own inputs, if one has several. Raises ValueError if one has none."""
+    """Yield the round in which ranks add up their own inputs, if any has several. Raises ValueError if one has none."""
     if not all(inputs):
         raise ValueError(f"{name} needs at least one microbatch on every rank; use --allreduce direct")
     sums = [s for rank, nodes in enumerate(inputs)

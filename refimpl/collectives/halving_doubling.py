@@ -28,8 +28,9 @@ def halving(members, scratch, chunks: int):
     """Yield the halving rounds of a block: ``members`` are a power of two of ranks, ``scratch[rank]`` a free slot."""
     for k in range(len(members).bit_length() - 1):
         kept = [segment(index, k + 1, chunks) for index in range(len(members))]
+        partner = [members[index ^ 1 << k] for index in range(len(members))]
         yield Round(
-            tuple(Transfer(rank, members[index ^ 1 << k], *kept[index ^ 1 << k], target=scratch[members[index ^ 1 << k]])
+            tuple(Transfer(rank, partner[index], *kept[index ^ 1 << k], target=scratch[partner[index]])
                   for index, rank in enumerate(members)),
             tuple(Sum(rank, 0, scratch[rank], *kept[index]) for index, rank in enumerate(members)),
         )

@@ -43,7 +43,7 @@ def _reduce(groups, scratch):
 def reduce_scatter(inputs, machines=None):
     """Yield the rounds; return the owners. inputs[r]: tree nodes of rank r, first added up.
 
-    machines: the ranks of each machine (default: all ranks on one). Raises ValueError if they do not share the ranks out.
+    machines: the ranks of each machine (default: all ranks on one). Raises ValueError if they are no partition of the ranks.
     """
     machines = _checked(machines, len(inputs))
     many, lanes = len(machines), min(map(len, machines))

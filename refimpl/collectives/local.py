@@ -25,7 +25,8 @@ def run_local(schedule: Schedule, arrays):
         return memory[rank][slot][bounds[start]:bounds[stop]]
 
     for step in schedule.rounds:
-        moving = [view(t.source, t.origin, t.start, t.stop).copy() for t in step.transfers]  # all at once: read, then write
+        # all at once: read everything, then write
+        moving = [view(t.source, t.origin, t.start, t.stop).copy() for t in step.transfers]
         for t, message in zip(step.transfers, moving):
             view(t.destination, t.target, t.start, t.stop)[...] = message
         for s in step.sums:

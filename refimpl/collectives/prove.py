@@ -18,7 +18,7 @@ class Proof:
     canonical: every sum is a node of the microbatch tree.  rounds: how many exchange something.
     chunks_sent, chunks_received, chunks_added: by each rank.  bound: 2 (N - 1) / N * C, or (N - 1) / N * C for a half:
     the fewest chunks that the busiest rank can send.  busiest_link: (source, destination, chunks) of the pair of ranks
-    with most between them, None if nothing is sent.  ports: the most messages that a rank sends, or is sent, in a round.
+    with most between them, None if nothing is sent.  ports: the most messages a rank sends, or is sent, in a round.
     """
 
     canonical: bool
@@ -122,7 +122,7 @@ class _Execution:
 
 
 def prove(schedule: Schedule) -> Proof:
-    """Return what holds of a schedule. Raises ScheduleError naming chunk, rank and round if it does not compute the sum.
+    """Return what holds of a schedule. Raises ScheduleError naming chunk, rank and round if it computes something else.
 
     A reduce-scatter must leave the sum of each chunk with its owner, the other kinds with every rank. Local.
     """
@@ -157,9 +157,9 @@ def _count(schedule, canonical) -> Proof:
         for end in (0, 1):
             ports = max([ports, *Counter(t[end] for t in step.transfers).values()])
     busiest = max(links, key=lambda link: (links[link], -link[0], -link[1]), default=None)
-    halves = 2 if schedule.kind == "allreduce" else 1
+    bound = (2 if schedule.kind == "allreduce" else 1) * (schedule.ranks - 1) / schedule.ranks * schedule.chunks
     return Proof(
         canonical, sum(bool(step.transfers) for step in schedule.rounds),
-        tuple(schedule.elements_sent(schedule.chunks)), halves * (schedule.ranks - 1) / schedule.ranks * schedule.chunks,
+        tuple(schedule.elements_sent(schedule.chunks)), bound,
         schedule.chunks, tuple(received), tuple(added), busiest and (*busiest, links[busiest]), ports,
     )

@@ -15,7 +15,7 @@ from refimpl.collectives.schedule import Round, Sum, Transfer
 
 
 def recursive_doubling(inputs):
-    """Yield the rounds; return who could tell the only chunk: rank 0, as all others. inputs[r]: tree nodes of rank r; several are first added up on the rank."""
+    """Yield the rounds; return who has the only chunk: rank 0, as all others. inputs[r]: tree nodes of rank r."""
     pairs, members = folding(len(inputs))
     scratch = [len(nodes) for nodes in inputs]
     yield from add_own("recursive-doubling", inputs, 1)

@@ -12,7 +12,7 @@ from refimpl.collectives.schedule import Round, Sum, Transfer
 
 
 def reduce_scatter(inputs):
-    """Yield the rounds; return the owners. inputs[r]: tree nodes of rank r; several are first added up, left to right."""
+    """Yield the rounds; return the owners. inputs[r]: tree nodes of rank r; several are first added up."""
     ranks = len(inputs)
     if not all(inputs):
         raise ValueError("ring needs at least one microbatch on every rank; use --allreduce direct")

@@ -18,7 +18,7 @@ KINDS = ("allreduce", "reduce-scatter", "allgather")
 
 
 class Transfer(NamedTuple):
-    """Rank ``source`` sends chunks [start, stop) of its slot ``origin`` into slot ``target`` of rank ``destination``."""
+    """Rank ``source`` sends chunks [start, stop) of its slot ``origin`` to slot ``target`` of rank ``destination``."""
 
     source: int
     destination: int

@@ -3,6 +3,7 @@
 import pytest
 
 from refimpl.collectives import ALGORITHMS, HALVES, check_programs, make_schedule, prove
+from refimpl.collectives.double_tree import parents_in_trees
 
 ALL_NUMBERS = range(1, 34)
 ANY_NUMBER = [name for name in ALGORITHMS if name != "halving-doubling"]
@@ -87,7 +88,9 @@ def test_recursive_doubling_and_trees(ranks):
 @pytest.mark.parametrize("ranks", ALL_NUMBERS)
 def test_double_tree_shares_the_work(ranks):
     proof = prove(make_schedule("double-tree", ranks, ranks))
-    assert max(proof.chunks_sent) <= 2 * proof.chunks  # 2 n: each rank is inside one tree only, but for the roots' links
+    assert max(proof.chunks_sent) <= 2 * proof.chunks  # 2 n
+    twice = set.intersection(*(set(tree.values()) for tree in parents_in_trees(ranks)))  # inside both trees
+    assert twice <= ({0} if ranks % 2 else set())
     assert proof.ports == (ranks > 1) and proof.rounds <= 4 * ceil_log2(ranks) + 2
     assert proof.canonical == (ranks <= 2)
 

@@ -9,7 +9,8 @@ from refimpl.gradients import fold
 ANY_NUMBER = [name for name in ALGORITHMS if name != "halving-doubling"]
 DTYPES = ("float16", "float32", "float64", "int32", "int64")
 SIZES = (0, 1, 2, 3, 7, 33, 100)
-MACHINES = {4: ((0, 1), (2, 3)), 5: ((0, 1, 2), (3, 4)), 7: ((0, 1, 2), (3, 4), (5, 6)), 8: ((0, 1, 2, 3), (4, 5, 6, 7))}
+MACHINES = {4: ((0, 1), (2, 3)), 5: ((0, 1, 2), (3, 4)), 7: ((0, 1, 2), (3, 4), (5, 6)),
+            8: ((0, 1, 2, 3), (4, 5, 6, 7))}
 
 
 def schedules(name, kind="allreduce", ranks=range(1, 9), each=(1, 2)):
@@ -45,7 +46,8 @@ def test_exact_sums_in_every_dtype(name, dtype):
     random = np.random.default_rng(0)
     for schedule in schedules(name):
         for size in SIZES:
-            arrays = inputs_with(schedule, lambda i: random.integers(-100, 101, size).astype(dtype))  # exact: |sum| <= 1600
+            # exact: |sum| <= 1600
+            arrays = inputs_with(schedule, lambda i: random.integers(-100, 101, size).astype(dtype))
             exact = sum(a.astype(np.int64) for own in arrays for a in own)
             for result in run_local(schedule, arrays):
                 assert result.dtype == dtype and (result == exact).all()

@@ -16,7 +16,7 @@ MACHINES = {5: ((0, 1, 2), (3, 4)), 6: ((0, 1), (2, 3), (4, 5)), 4: ((0, 1), (2,
 
 
 def planted_schedules():
-    """Return (schedule, microbatches) of every algorithm and half for small numbers, some with several inputs a rank."""
+    """Yield schedules of every algorithm and half for small numbers, some with several inputs a rank."""
     for name, kind in EVERY_CASE:
         for ranks, leaves in ((4, 4),) if name == "halving-doubling" else ((3, 3), (4, 8), (5, 5), (5, 7)):
             machines = MACHINES.get(ranks) if name == "hierarchical" else None
@@ -32,7 +32,7 @@ def with_round(schedule, number, step):
 
 
 def faults(schedule):
-    """Yield the schedule with one fault: a lost, doubled or misdirected transfer or a wrong chunk, a lost or doubled sum."""
+    """Yield the schedule with one fault: a lost, doubled or misdirected transfer, a wrong chunk, a lost or doubled sum."""
     ranks, chunks = schedule.ranks, schedule.chunks
     for number, step in enumerate(schedule.rounds):
         for i, t in enumerate(step.transfers):
@@ -53,7 +53,8 @@ def runs_right(schedule):
     """Return whether a run over base-4 digits, one for each input, gives what ``schedule.kind`` promises."""
     inputs = [len(nodes) for nodes in schedule.inputs]
     digits = iter([4**i for i in range(sum(inputs))])
-    arrays = [[np.full(schedule.chunks, next(digits)) for _ in range(n)] or [np.full(schedule.chunks, -1)] for n in inputs]
+    arrays = [[np.full(schedule.chunks, next(digits)) for _ in range(n)] or [np.full(schedule.chunks, -1)]
+              for n in inputs]
     if schedule.kind == "allgather":
         for chunk, owner in enumerate(schedule.owners):
             arrays[owner][0][chunk] = 1
@@ -112,7 +113,8 @@ def two_ranks(*rounds, chunks=2):
 
 @pytest.mark.parametrize("rounds, complaint", [
     ([], "rank 0 ends with a wrong chunk 0: lost Node(level=0, index=1)"),
-    ([Round((Transfer(1, 0, 0, 2, origin=1),))], "round 0: rank 1 reads slot 1, chunk 0, which nothing has written yet"),
+    ([Round((Transfer(1, 0, 0, 2, origin=1),))],
+     "round 0: rank 1 reads slot 1, chunk 0, which nothing has written yet"),
     ([Round(), Round((Transfer(1, 0, 1, 2, target=1),), (Sum(0, 0, 1, 1, 2), Sum(0, 0, 1, 1, 2)))],
      "round 1: rank 0 adds slot 1 to slot 0 in chunk 1, and counts more than once: Node(level=0, index=1)"),
     ([Round((Transfer(1, 0, 0, 2, target=1), Transfer(1, 0, 1, 2, target=1)))],

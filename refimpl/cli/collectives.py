@@ -1,0 +1,103 @@
+"""Look at a collective algorithm: what was proved of its schedule, and its space-time picture. Nothing is sent."""
+
+import json
+
+HELP = "show a collective algorithm: properties proved of it, and its picture"
+REFUSALS = (ValueError, OSError)
+
+
+def add(parser):
+    from refimpl.collectives.choose import ALGORITHMS
+    from refimpl.collectives.schedule import KINDS
+
+    show = parser.add_subparsers(dest="action", required=True, metavar="ACTION").add_parser(
+        "show", help="print properties and picture", argument_default=parser.argument_default)
+    names = ["auto", *ALGORITHMS]
+    show.add_argument("algorithm", choices=names, metavar="ALGORITHM", help=", ".join(names))
+    show.add_argument("--ranks", type=int, required=True, metavar="N")
+    show.add_argument("--microbatches", type=int, metavar="V", help="default: one on each rank")
+    show.add_argument("--kind", choices=KINDS, help="the whole (default), or one of its halves alone")
+    show.add_argument("--machines", type=int, nargs="+", metavar="SIZE",
+                      help="with hierarchical: how many ranks each machine has, in order of rank")
+    show.add_argument("--png", metavar="FILE", help="draw the picture into FILE (.png, .svg or .pdf)")
+    show.add_argument("--json", action="store_true", help="print only the properties, as one JSON object")
+
+
+def run(given: dict) -> int:
+    from refimpl.collectives import make_schedule
+    from refimpl.collectives.draw import draw, draw_text
+
+    ranks = given["ranks"]
+    microbatches = given.get("microbatches", ranks)
+    for name, number in (("--ranks", ranks), ("--microbatches", microbatches)):
+        if number < 1:
+            raise ValueError(f"{name} must be at least 1, not {number}")
+    schedule = make_schedule(given["algorithm"], ranks, microbatches, given.get("kind", "allreduce"),
+                             _machines(given.get("machines")))
+    found = properties(schedule, microbatches)
+    if "png" in given:
+        found["picture"] = str(draw(schedule, given["png"], _title(found)))
+    if given.get("json"):
+        print(json.dumps(found))
+        return 0
+    print(describe(found))
+    if found["rounds"]:
+        print(f"\n{draw_text(schedule)}\n\n2-3>r1: sends chunks 2 and 3 to rank 1.  +2: adds a chunk 2 to its own.")
+    return 0
+
+
+def _title(found) -> str:
+    return (f"{found['algorithm']}: {found['kind']} over {found['ranks']} ranks, {found['rounds']} rounds, "
+            f"{max(found['sent']):.3g} n sent, {'' if found['canonical'] else 'not '}canonical")
+
+
+def _machines(sizes):
+    if sizes is None:
+        return None
+    ends = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
+    return tuple(tuple(range(first, end)) for first, end in zip(ends, ends[1:]))
+
+
+def properties(schedule, microbatches: int) -> dict:
+    """Return what is proved of a schedule, for JSON. sent, received, added, bound: in units of the vector. Local."""
+    from refimpl.collectives import prove
+
+    proof = prove(schedule)
+    link = proof.busiest_link
+    return {
+        "algorithm": schedule.name, "kind": schedule.kind, "ranks": schedule.ranks, "microbatches": microbatches,
+        "chunks": proof.chunks, "canonical": proof.canonical, "rounds": proof.rounds,
+        "sent": [n / proof.chunks for n in proof.chunks_sent],
+        "received": [n / proof.chunks for n in proof.chunks_received],
+        "added": [n / proof.chunks for n in proof.chunks_added], "bound": proof.bound / proof.chunks,
+        "busiest_link": link and {"source": link[0], "destination": link[1], "sent": link[2] / proof.chunks},
+        "messages_at_once": proof.ports,
+    }
+
+
+def describe(found: dict) -> str:
+    """Return the properties as lines of text for people. Local."""
+    link = found["busiest_link"]
+    ends = {"allreduce": "every rank ends with", "reduce-scatter": "each chunk's owner ends with",
+            "allgather": "every rank is told"}[found["kind"]]
+    what = "each chunk once" if found["kind"] == "allgather" else "every contribution exactly once"
+    lines = [
+        f"{found['algorithm']}: {found['kind']} over {found['ranks']} ranks, {found['microbatches']} microbatches, the "
+        f"vector of n bytes in {found['chunks']} chunk{'s' * (found['chunks'] > 1)}",
+        f"  proved      {ends} {what}",
+        "  canonical   " + ("yes: every sum is a node of the microbatch tree" if found["canonical"] else
+                            "no: deterministic, but the sums are not those of the microbatch tree"),
+        f"  rounds      {found['rounds']}, a rank sends or is sent at most {found['messages_at_once']} "
+        f"message{'s' * (found['messages_at_once'] != 1)} at once",
+        f"  sent        {max(found['sent']):.3g} n by the busiest rank, {min(found['sent']):.3g} n by the idlest; "
+        f"lower bound {found['bound']:.3g} n",
+        f"  received    {max(found['received']):.3g} n by the busiest rank, "
+        f"{min(found['received']):.3g} n by the idlest",
+        f"  added       {max(found['added']):.3g} n on the busiest rank",
+    ]
+    if link:
+        lines.append(f"  link        busiest: rank {link['source']} to rank {link['destination']}, "
+                     f"{link['sent']:.3g} n")
+    if "picture" in found:
+        lines.append(f"  picture     {found['picture']}")
+    return "\n".join(lines)
