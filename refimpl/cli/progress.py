@@ -1,4 +1,4 @@
-"""A progress bar on a terminal, a few lines elsewhere. On stderr, so that results can be piped."""
+"""A progress bar on a terminal, a few lines elsewhere. On stdout, as the result after it: mpirun keeps one pipe in order."""
 
 import sys
 import time
@@ -16,7 +16,7 @@ class StepProgress:
         self.every = max(1, steps // 5)
 
     def __enter__(self):
-        console = Console(file=sys.stderr)
+        console = Console(file=sys.stdout)
         if not self.quiet and console.is_terminal:
             self.bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
                                 TextColumn("{task.fields[text]}"), console=console, refresh_per_second=4)
@@ -41,4 +41,4 @@ class StepProgress:
         if self.bar is not None:
             self.bar.update(self.task, completed=record["step"], text=text)
         elif record["step"] % self.every == 0 or record["step"] == self.steps:
-            print(f"step {record['step']}/{self.steps}  {text}", file=sys.stderr, flush=True)
+            print(f"step {record['step']}/{self.steps}  {text}", flush=True)

@@ -4,7 +4,6 @@ Every option has one value on all ranks; what a rank finds wrong stops all of th
 """
 
 import json
-import sys
 from pathlib import Path
 
 from refimpl.cli.options import add_training_options, split
@@ -97,10 +96,10 @@ def _introduce(wire, recipe, options, output):
     schedule = options.allreduce
     print(f"{recipe.model} ({recipe.preset}) on {recipe.data}: {options.architecture}, {wire.size} "
           f"rank{'s' if wire.size > 1 else ''}, {recipe.microbatches} microbatches of {recipe.microbatch_size}, "
-          f"{options.optimizer}, {options.steps} steps -> {output or 'no files'}", file=sys.stderr)
+          f"{options.optimizer}, {options.steps} steps -> {output or 'no files'}", flush=True)
     if schedule == "ring" and wire.size > 2 and options.architecture != "ps":
         print("note: ring adds in another order for each number of ranks: deterministic, but its bits are not those of "
-              "other N (DESIGN, I1)", file=sys.stderr)
+              "other N (DESIGN, I1)", flush=True)
 
 
 def _print_result(result, model_name, as_json):

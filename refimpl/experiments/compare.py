@@ -19,7 +19,7 @@ def compare(model: str, ranks: int, arguments: list[str], architectures, output=
         command = ["-m", "refimpl", "train", *arguments, "--architecture", architecture,
                    "--output", str(directory / architecture), *(["--json"] if quiet else [])]
         if not quiet:
-            print(f"\n== {architecture}", file=sys.stderr, flush=True)
+            print(f"\n== {architecture}", flush=True)
         job = launch(ranks, command, capture=quiet)
         if job.returncode:
             if quiet:
