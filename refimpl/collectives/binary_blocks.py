@@ -4,11 +4,12 @@
                          |0 1 2 3| <------ |4 5| <- |6|      a smaller block's segments are split among the next one's
                                                              members, which add them; and the same way back
 
-2 floor(log2 N) rounds in the largest block, and two for every further block. Nobody idles as in folding. Canonical for
-every N where each rank holds one node of one level: the tree adds up its incomplete right end from the right, too.
+2 ceil(log2 N) rounds for every N: a small block is done while the large ones still halve. A rank sends at most 2 n
+bytes, to as many ranks at once as the next block has for each of its own. Canonical for every N where each rank
+holds one node of one level: the tree adds up its incomplete right end from the right, too.
 """
 
-from itertools import zip_longest
+from collections import defaultdict
 
 from refimpl.collectives.halves import add_own, mirror, one_node_each
 from refimpl.collectives.halving_doubling import halving, owners_of, segment
@@ -30,16 +31,29 @@ def reduce_scatter(inputs):
     blocks = blocks_of(len(inputs))
     chunks, scratch = len(blocks[0]), [len(nodes) for nodes in inputs]
     yield from add_own("binary-blocks", inputs, chunks)
-    for steps in zip_longest(*(halving(block, scratch, chunks) for block in blocks), fillvalue=Round()):
-        yield Round(sum((step.transfers for step in steps), ()), sum((step.sums for step in steps), ()))
-    for large, small in reversed(list(zip(blocks, blocks[1:]))):
-        transfers = []
-        for index, rank in enumerate(large):
-            sender = small[index % len(small)]  # the first halvings of both blocks are the same: segments nest
-            transfers.append(Transfer(sender, rank, *segment(index, len(large).bit_length() - 1, chunks),
-                                      target=scratch[rank]))
-        yield Round(tuple(transfers), tuple(Sum(t.destination, 0, t.target, t.start, t.stop) for t in transfers))
+    steps = defaultdict(list)  # round -> what the blocks do in it
+    ready = 0  # the round in which the sum of all smaller blocks can be sent on
+    for block, smaller in zip(reversed(blocks), [None, *reversed(blocks)]):
+        halvings = list(halving(block, scratch, chunks))
+        for number, step in enumerate(halvings):
+            steps[number].append(step)
+        ready = max(ready, len(halvings))
+        if smaller:
+            steps[ready].append(_take_in(smaller, block, scratch, chunks))
+            ready += 1
+    for number in range(ready):
+        yield Round(sum((s.transfers for s in steps[number]), ()), sum((s.sums for s in steps[number]), ()))
     return owners_of(blocks[0])
+
+
+def _take_in(small, large, scratch, chunks):
+    """Return the step in which the members of ``large`` are sent, and add, their segments of the sum of ``small``."""
+    transfers = []
+    for index, rank in enumerate(large):
+        sender = small[index % len(small)]  # the first halvings of both blocks are the same: segments nest
+        transfers.append(Transfer(sender, rank, *segment(index, len(large).bit_length() - 1, chunks),
+                                  target=scratch[rank]))
+    return Round(tuple(transfers), tuple(Sum(t.destination, 0, t.target, t.start, t.stop) for t in transfers))
 
 
 def allgather(ranks):

@@ -141,9 +141,20 @@ def prove(schedule: Schedule) -> Proof:
                 raise ScheduleError(f"{schedule.name}: rank {rank} ends without chunk {chunk}")
             if lost := everything & ~known.contains[memory[0, chunk]]:
                 raise ScheduleError(f"{schedule.name}: rank {rank} ends with a wrong chunk {chunk}: "
-                                    f"lost {known.named(lost)}")
+                                    f"lost {known.named(lost)}{_last_written(schedule, rank, chunk)}")
             canonical = canonical and memory[0, chunk] == tree
     return _count(schedule, canonical)
+
+
+def _last_written(schedule, rank, chunk) -> str:
+    """Return since which round the chunk of the rank's slot 0 is what it is, for a complaint."""
+    written = []
+    for number, step in enumerate(schedule.rounds):
+        writes = [t for t in step.transfers if (t.destination, t.target) == (rank, 0)]
+        writes += [s for s in step.sums if (s.rank, s.into) == (rank, 0)]
+        if any(part.start <= chunk < part.stop for part in writes):
+            written.append(number)
+    return f"; last written in round {written[-1]}" if written else "; never written"
 
 
 def _count(schedule, canonical) -> Proof:

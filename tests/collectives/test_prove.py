@@ -32,7 +32,7 @@ def with_round(schedule, number, step):
 
 
 def faults(schedule):
-    """Yield the schedule with one fault: a lost, doubled or misdirected transfer, a wrong chunk, a lost or doubled sum."""
+    """Yield the schedule with one fault: a lost, doubled or misdirected transfer or sum, or a wrong chunk."""
     ranks, chunks = schedule.ranks, schedule.chunks
     for number, step in enumerate(schedule.rounds):
         for i, t in enumerate(step.transfers):
@@ -112,7 +112,8 @@ def two_ranks(*rounds, chunks=2):
 
 
 @pytest.mark.parametrize("rounds, complaint", [
-    ([], "rank 0 ends with a wrong chunk 0: lost Node(level=0, index=1)"),
+    ([], "rank 0 ends with a wrong chunk 0: lost Node(level=0, index=1); never written"),
+    ([Round(), Round((Transfer(1, 0, 0, 2),))], "chunk 0: lost Node(level=0, index=0); last written in round 1"),
     ([Round((Transfer(1, 0, 0, 2, origin=1),))],
      "round 0: rank 1 reads slot 1, chunk 0, which nothing has written yet"),
     ([Round(), Round((Transfer(1, 0, 1, 2, target=1),), (Sum(0, 0, 1, 1, 2), Sum(0, 0, 1, 1, 2)))],
