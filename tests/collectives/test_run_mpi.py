@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from mpi4py import MPI
 
-from refimpl.collectives import ALGORITHMS, CollectiveError, Wire, make_schedule, run
+from refimpl.collectives import ALGORITHMS, HALVES, CollectiveError, Wire, make_schedule, run
 from refimpl.gradients import fold
 
 pytestmark = pytest.mark.mpi
@@ -68,3 +68,21 @@ def test_share_and_swap():
     assert wire.share(np.array([wire.rank, -1]), "t").tolist() == [[r, -1] for r in range(wire.size)]
     mine = np.array([[wire.rank, other] for other in range(wire.size)])
     assert wire.swap(mine, "t").tolist() == [[other, wire.rank] for other in range(wire.size)]
+
+
+def test_halves_and_machines_over_mpi():
+    wire, elements = Wire(MPI.COMM_WORLD), 37
+    ranks = wire.size
+    machines = tuple(tuple(range(first, min(first + 2, ranks))) for first in range(0, ranks, 2))
+    for name in HALVES:
+        if name == "halving-doubling" and ranks & (ranks - 1):
+            continue
+        topology = machines if name == "hierarchical" else None
+        scatter, gather = (make_schedule(name, ranks, ranks, kind, topology) for kind in ("reduce-scatter", "allgather"))
+        vector = run(scatter, wire, [np.full(elements, 4**wire.rank)])
+        bounds, wanted = scatter.bounds(elements), sum(4**rank for rank in range(ranks))
+        for chunk, owner in enumerate(scatter.owners):
+            assert owner != wire.rank or (vector[bounds[chunk]:bounds[chunk + 1]] == wanted).all()
+        assert (run(gather, wire, [vector]) == wanted).all()
+        whole = make_schedule(name, ranks, ranks, machines=topology)
+        assert (run(whole, wire, [np.full(elements, 4**wire.rank)]) == wanted).all()
