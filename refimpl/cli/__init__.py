@@ -1,6 +1,7 @@
 """The command line: thin, talks to people. Each subcommand is a file with ``add`` (its options) and ``run``."""
 
 import argparse
+import os
 import sys
 import traceback
 
@@ -31,6 +32,9 @@ def main(arguments=None) -> int:
         return command.run(options)
     except KeyboardInterrupt:
         return _abort(130)
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _abort(141)
     except command.REFUSALS as error:
         sys.stderr.write(f"refimpl: error: {error}\n")  # in one piece: other ranks write there too
         sys.stderr.flush()
