@@ -33,9 +33,9 @@ def run(given: dict) -> int:
 
     model_name, wire = given.pop("model"), Wire()
     recipe, options, rest = split(given)
-    setup = _together(wire, lambda: _prepare(model_name, recipe, options, rest))
+    setup = wire.together(lambda: _prepare(model_name, recipe, options, rest), (ValueError, OSError))
     model, data, heldout, recipe, options = setup
-    output = _together(wire, lambda: _output(rest, model_name, options))
+    output = wire.together(lambda: _output(rest, model_name, options), (ValueError, OSError))
     name = wire.share_text(str(output))[0]  # ranks that look for a free name one after the other might find two
     output = output and Path(name)
     quiet = wire.rank != 0 or rest.get("json", False)
@@ -48,17 +48,6 @@ def run(given: dict) -> int:
     if wire.rank == 0:
         _print_result(result, model_name, rest.get("json", False))
     return 0
-
-
-def _together(wire, work):
-    """Do local work; if it fails on one rank, fail on all with one message."""
-    result, error = None, None
-    try:
-        result = work()
-    except (ValueError, OSError) as problem:
-        error = problem
-    wire.agree(error)
-    return result
 
 
 def _prepare(model_name, chosen_recipe, chosen_options, rest):

@@ -31,10 +31,3 @@ class Ledger:
             last = key[position[axes[-1]]]
             level[last] = level.get(last, 0) + count
         return result
-
-    def snapshot(self) -> "Ledger":
-        """Return a copy."""
-        copy = Ledger()
-        copy.sent.update(self.sent)
-        copy.received.update(self.received)
-        return copy

@@ -29,11 +29,13 @@ class Runner:
     def __init__(self, schedule: Schedule, wire: Wire, elements: int, like, phase: str, attribute):
         if schedule.ranks != wire.size:
             raise ValueError(f"schedule {schedule.name} is for {schedule.ranks} ranks, the communicator has {wire.size}")
-        self.wire, self.phase, self.attribute = wire, phase, attribute
+        self.wire, self.phase = wire, phase
         self.bounds = schedule.bounds(elements)
         self.given = max(1, len(schedule.inputs[wire.rank]))  # slot 0 exists even where a rank has no input
         self.scratch = _scratch(schedule, wire.rank, self.bounds, self.given, elements, like)
         self.rounds = [step.of(wire.rank) for step in schedule.rounds]
+        self.owners = {(t.start, t.stop): attribute(self.bounds[t.start], self.bounds[t.stop])
+                       for step in self.rounds for t in step.transfers}
 
     def __call__(self, slots):
         """Sum over all ranks into slots[0], in place. slots: list of (elements,) arrays. Collective."""
@@ -42,7 +44,7 @@ class Runner:
         for step in self.rounds:
             sends, receives = [], []
             for t in step.transfers:
-                owners = self.attribute(self.bounds[t.start], self.bounds[t.stop])
+                owners = self.owners[t.start, t.stop]
                 if t.source == self.wire.rank:
                     sends.append((t.destination, self._view(slots, t.origin, t.start, t.stop), owners))
                 else:

@@ -93,6 +93,16 @@ class Wire:
         if flags[0]:
             raise CollectiveError(self._message(error)) from error
 
+    def together(self, work, errors=(Exception,)):
+        """Return work(), done on each rank for itself; if it raises one of ``errors`` on any, fail on all. Collective."""
+        result, error = None, None
+        try:
+            result = work()
+        except errors as problem:
+            error = problem
+        self.agree(error)
+        return result
+
     def _message(self, error):
         text = "" if error is None else (str(error) if _is_refusal(error) else f"{type(error).__name__}: {error}")
         said: dict[str, list[int]] = {}

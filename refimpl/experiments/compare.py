@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from refimpl.experiments.launch import launch
+from refimpl.training.run_directory import free_name
 
 
 def compare(model: str, ranks: int, arguments: list[str], architectures, output=None, quiet=False):
@@ -13,7 +14,7 @@ def compare(model: str, ranks: int, arguments: list[str], architectures, output=
     arguments: the training's command line after ``train``.  output: directory for the runs; None takes a free name.
     Raises ValueError if a job fails (its own message is on stderr by then), LaunchError if none can be started.
     """
-    directory = Path(output) if output else _free(Path("runs") / f"compare-{model}")
+    directory = Path(output) if output else free_name(Path("runs") / f"compare-{model}", taken=Path.exists)
     results = []
     for architecture in architectures:
         command = ["-m", "refimpl", "train", *arguments, "--architecture", architecture,
@@ -27,12 +28,3 @@ def compare(model: str, ranks: int, arguments: list[str], architectures, output=
             raise ValueError(f"the training under {architecture} ended with status {job.returncode}")
         results.append(json.loads((directory / architecture / "result.json").read_text()))
     return directory, results
-
-
-def _free(directory: Path) -> Path:
-    """Return ``directory`` or the first of directory-2, directory-3, ... that does not exist."""
-    number, candidate = 2, directory
-    while candidate.exists():
-        candidate = Path(f"{directory}-{number}")
-        number += 1
-    return candidate

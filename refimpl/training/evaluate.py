@@ -19,8 +19,8 @@ def evaluate(trainer: Trainer, heldout, steps: int | None = None) -> dict:
     dense = {v.name: values[v.name] for v in exchange.variables if not v.sparse}
     tables = {v.name: values[v.name] for v in exchange.variables if v.sparse}
     sums: dict[str, list[float]] = {"loss": [], "count": [], "correct": []}
-    digits, error = None, None
-    try:
+
+    def work():
         last = heldout.steps_per_epoch if steps is None else min(steps, heldout.steps_per_epoch)
         for v in leaves_of(wire.rank, wire.size, heldout.microbatches):
             state: dict = {}
@@ -30,10 +30,9 @@ def evaluate(trainer: Trainer, heldout, steps: int | None = None) -> dict:
                     batch.state = state
                     for name, value in trainer.model.evaluate(dense, tables, batch).items():
                         sums[name].append(value)
-        digits = np.stack([ExactSum().add(values).digits for values in sums.values()])
-    except Exception as problem:
-        error = problem
-    wire.agree(error)
+        return np.stack([ExactSum().add(values).digits for values in sums.values()])
+
+    digits = wire.together(work)
     totals = wire.share(digits, "evaluate").sum(axis=0)
     loss, count, correct = (ExactSum(row).value() for row in totals)
     if not count:

@@ -29,7 +29,7 @@ class RunDirectory:
                     left_behind.unlink()
         except OSError as problem:
             raise OSError(f"cannot write to run directory {self.path}: {problem.strerror}; give another --output") from problem
-        if not resuming and (self.path / "config.json").exists():
+        if not resuming and holds_run(self.path):
             raise ValueError(f"{self.path} already holds a run: continue it with --resume {self.path}, or give another --output")
 
     def _cut_metrics(self, step):
@@ -68,10 +68,15 @@ def read_metrics(directory) -> list[dict]:
     return [json.loads(line) for line in lines if _step_of(line) is not None]
 
 
-def free_name(directory: Path) -> Path:
-    """Return ``directory``, or directory-2, directory-3, ... : the first that holds no run yet. Local."""
+def holds_run(directory: Path) -> bool:
+    """Return True if a run was begun in this directory. Local."""
+    return (directory / "config.json").exists()
+
+
+def free_name(directory: Path, taken=holds_run) -> Path:
+    """Return ``directory``, or directory-2, directory-3, ... : the first that is not taken. Local."""
     number, candidate = 2, Path(directory)
-    while (candidate / "config.json").exists():
+    while taken(candidate):
         candidate = Path(f"{directory}-{number}")
         number += 1
     return candidate

@@ -108,17 +108,17 @@ def _finish(trainer, directory, totals, evaluation, heldout, output) -> "Result"
 
 
 def _open_directory(trainer, output, describe, resume):
-    directory, error = None, None
-    if output is not None and trainer.wire.rank == 0:
+    """Return rank 0's run directory, None elsewhere or if no files are wanted. Collective."""
+
+    def work():
+        if output is None or trainer.wire.rank:
+            return None
         config = {"describe": describe, "options": trainer.options.to_json(), "ranks": trainer.wire.size,
                   "microbatches": trainer.data.microbatches}
         continuing = resume is not None and Path(resume).resolve() == Path(output).resolve()
-        try:
-            directory = RunDirectory(output, config, trainer.plan.to_json(), trainer.step if continuing else None)
-        except (OSError, ValueError) as problem:
-            error = problem
-    trainer.wire.agree(error)
-    return directory
+        return RunDirectory(output, config, trainer.plan.to_json(), trainer.step if continuing else None)
+
+    return trainer.wire.together(work, (ValueError, OSError))
 
 
 def _attempt(work) -> Exception | None:
