@@ -3,10 +3,13 @@
 Uppercase (buffer) calls only: nothing is pickled.
 """
 
+from functools import cached_property
+
 import numpy as np
 from mpi4py import MPI
 
 from refimpl.collectives.ledger import Ledger
+from refimpl.collectives.machines import Machines, find_machines, machine_of
 
 
 class CollectiveError(RuntimeError):
@@ -14,12 +17,27 @@ class CollectiveError(RuntimeError):
 
 
 class Wire:
-    """A communicator with a ledger. ``ledger`` counts the payload of every message that leaves or reaches this rank."""
+    """A communicator with a ledger. ``ledger`` counts the payload of every message that leaves or reaches this rank.
 
-    def __init__(self, comm=None):
+    machines: which ranks share memory (collective to find, where it is not given): give it to split one machine into
+    several, as tests do.
+    """
+
+    def __init__(self, comm=None, machines: Machines | None = None):
         self.comm = MPI.COMM_WORLD if comm is None else comm
         self.rank, self.size = self.comm.Get_rank(), self.comm.Get_size()
+        self.machines = find_machines(self.comm) if machines is None else machines
         self.ledger = Ledger()
+
+    @cached_property
+    def machine(self) -> tuple[int, ...]:
+        """The ranks of this rank's machine."""
+        return self.machines[machine_of(self.machines, self.rank)]
+
+    @cached_property
+    def machine_comm(self):
+        """The communicator of this rank's machine, in order of rank. Collective over the machine's ranks, once."""
+        return self.comm.Create_group(self.comm.Get_group().Incl(self.machine))
 
     def exchange(self, sends, receives, phase: str, kind: str):
         """Move arrays between ranks, all at once. Collective over the ranks concerned.
