@@ -1,7 +1,7 @@
 """What algorithms are put together from: sums on the ranks first, a half, and the same half backwards."""
 
 from refimpl.collectives.schedule import Round, Sum, Transfer
-from refimpl.gradients import Node, fold
+from refimpl.gradients import Node, TreeSum, fold
 
 
 def one_node_each(ranks: int):
@@ -15,14 +15,26 @@ def sums_of(rank: int, parts, start: int, stop: int) -> list[Sum]:
     parts: (node, slot) in leaf order; those that form no node together are added up from the right, as the tree does.
     """
     sums = []
+    fold(parts, _adder(sums, rank, start, stop))
+    return sums
 
+
+def joins_of(rank: int, parts, start: int, stop: int):
+    """Return (sums, parts left): as ``sums_of``, but what forms no node together stays apart. Local."""
+    sums = []
+    tree = TreeSum(_adder(sums, rank, start, stop))
+    for node, slot in parts:
+        tree.push(node, slot)
+    return sums, tree.parts
+
+
+def _adder(sums, rank, start, stop):
     def add(left, right):
         into, other = min(left, right), max(left, right)  # a + b and b + a are the same bits
         sums.append(Sum(rank, into, other, start, stop))
         return into
 
-    fold(parts, add)
-    return sums
+    return add
 
 
 def add_own(name: str, inputs, chunks: int):

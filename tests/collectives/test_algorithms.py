@@ -1,9 +1,12 @@
 """Every algorithm for every number of ranks from 1 to 33: rounds, bytes, who owns what, canonical or not."""
 
+import numpy as np
 import pytest
 
 from refimpl.collectives import ALGORITHMS, HALVES, check_programs, make_schedule, prove
 from refimpl.collectives.double_tree import parents_in_trees
+from refimpl.collectives.machines import in_blocks, machines_of
+from refimpl.gradients import Node, leaves_of
 
 ALL_NUMBERS = range(1, 34)
 ANY_NUMBER = [name for name in ALGORITHMS if name != "halving-doubling"]
@@ -24,13 +27,15 @@ def floor_log2(n):
 @pytest.mark.parametrize("name", ANY_NUMBER)
 def test_any_number_of_ranks_and_microbatches_and_the_halves(name):
     for ranks in ALL_NUMBERS:
+        machines = in_blocks(ranks, 3) if name == "hierarchical" else None
         for leaves in (ranks, 2 * ranks, ranks + ranks // 2, 3 * ranks + 1):
-            schedule = make_schedule(name, ranks, leaves)  # proves it
+            schedule = make_schedule(name, ranks, leaves, machines=machines)  # proves it
             if leaves <= 2 * ranks:
                 check_programs(schedule.programs())
         if name in HALVES:
-            halves = [make_schedule(name, ranks, ranks, kind) for kind in ("reduce-scatter", "allgather")]
-            whole, parts = prove(make_schedule(name, ranks, ranks)), [prove(half) for half in halves]
+            halves = [make_schedule(name, ranks, ranks, kind, machines) for kind in ("reduce-scatter", "allgather")]
+            whole = prove(make_schedule(name, ranks, ranks, machines=machines))
+            parts = [prove(half) for half in halves]
             assert halves[0].owners == halves[1].owners and len(halves[0].owners) == halves[0].chunks == whole.chunks
             assert sum(part.rounds for part in parts) == whole.rounds
             assert [sum(sent) for sent in zip(*(part.chunks_sent for part in parts))] == list(whole.chunks_sent)
@@ -103,26 +108,58 @@ def test_binary_blocks_is_canonical_for_any_number(ranks):
         assert max(proof.chunks_sent) <= 2 * proof.chunks
 
 
-def machines_of(sizes):
-    ends = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
-    return tuple(tuple(range(a, b)) for a, b in zip(ends, ends[1:]))
-
-
-@pytest.mark.parametrize("sizes, canonical", [
-    ((1,), True), ((4,), True), ((2, 2), True), ((4, 4, 4), True), ((1, 1, 1, 1, 1), True), ((8, 8, 8, 8), True),
-    ((3, 3), False), ((4, 2), True), ((2, 4), False), ((4, 4, 1), True), ((5, 3, 4), False), ((1, 6), False),
-])
-def test_hierarchical_sends_the_least_between_machines(sizes, canonical):
-    machines, ranks = machines_of(sizes), sum(sizes)
-    schedule = make_schedule("hierarchical", ranks, ranks, machines=machines)
-    proof = prove(schedule)
-    assert proof.canonical == canonical
+def leaving(schedule, machines):
+    """Return how many chunks each machine sends to the others."""
     machine = {rank: m for m, group in enumerate(machines) for rank in group}
-    leaving = [sum(t.stop - t.start for step in schedule.rounds for t in step.transfers
-                   if machine[t.source] == m != machine[t.destination]) for m in range(len(sizes))]
-    assert leaving == [2 * (len(sizes) - 1) * schedule.chunks // len(sizes)] * len(sizes)
-    for kind in ("reduce-scatter", "allgather"):
-        make_schedule("hierarchical", ranks, ranks, kind, machines)
+    return [sum(t.stop - t.start for step in schedule.rounds for t in step.transfers
+                if machine[t.source] == m != machine[t.destination]) for m in range(len(machines))]
+
+
+@pytest.mark.parametrize("ranks", ALL_NUMBERS)
+def test_hierarchical_is_canonical_and_sends_each_tree_node_of_a_machine_once(ranks):
+    random = np.random.default_rng(ranks)
+    scattered = machines_of(random.integers(0, 4, ranks))
+    for machines in {scattered, in_blocks(ranks, 1), in_blocks(ranks, ranks),
+                     *(in_blocks(ranks, int(each)) for each in random.integers(2, 9, 1))}:
+        for leaves in {ranks, int(random.integers(1, ranks + 1)), int(random.integers(ranks, 3 * ranks + 2))}:
+            schedule = make_schedule("hierarchical", ranks, leaves, machines=machines)
+            assert prove(schedule).canonical and len(schedule.rounds) == 4
+            check_programs(schedule.programs())
+            nodes = [maximal_nodes(leaf for r in group for leaf in leaves_of(r, ranks, leaves)) for group in machines]
+            others, lanes = len(machines) - 1, min(map(len, machines))
+            assert leaving(schedule, machines) == [(c + 1) * others * lanes for c in nodes]
+            halves = [make_schedule("hierarchical", ranks, leaves, kind, machines)
+                      for kind in ("reduce-scatter", "allgather")]
+            assert [prove(half).canonical for half in halves] == [True, True]
+            assert halves[0].rounds + halves[1].rounds == schedule.rounds
+
+
+def maximal_nodes(leaves):
+    """Return how many nodes are needed to cover a set of leaves, found by joining siblings wherever there are any."""
+    nodes = {Node(0, leaf) for leaf in leaves}
+    while pair := next(((a, Node(a.level, a.index + 1)) for a in nodes
+                        if a.is_left_sibling_of(Node(a.level, a.index + 1))
+                        and Node(a.level, a.index + 1) in nodes), None):
+        nodes = nodes - set(pair) | {pair[0].parent}
+    return len(nodes)
+
+
+def test_hierarchical_within_one_machine_then_across_then_back():
+    machines = in_blocks(8, 4)
+    inside = [all(t.source // 4 == t.destination // 4 for t in step.transfers)
+              for step in make_schedule("hierarchical", 8, 8, machines=machines).rounds]
+    assert inside == [True, False, False, True]
+    for each in (2, 4, 8):  # aligned: the lower bound for M machines, 2 (M - 1) / M n
+        machines = in_blocks(32, each)
+        schedule = make_schedule("hierarchical", 32, 32, machines=machines)
+        many = len(machines)
+        assert leaving(schedule, machines) == [2 * (many - 1) * schedule.chunks // many] * many
+
+
+def test_hierarchical_does_not_guess_the_machines():
+    with pytest.raises(ValueError, match=r"must be told which ranks share a machine: .*in_blocks\(ranks, each\); on the "
+                                         r"command line --machines"):
+        make_schedule("hierarchical", 4, 4)
 
 
 @pytest.mark.parametrize("machines", [((0, 1), (1, 2)), ((0, 1),), ((0, 1, 2), ()), ((0, 1), (2, 3))])
@@ -149,7 +186,7 @@ def test_halving_doubling_refuses_what_it_cannot_do_canonically(ranks, leaves):
         make_schedule("halving-doubling", ranks, leaves)
 
 
-@pytest.mark.parametrize("name", [name for name in ANY_NUMBER if name != "direct"])
+@pytest.mark.parametrize("name", [name for name in ANY_NUMBER if name not in ("direct", "hierarchical")])
 def test_a_rank_without_microbatches_is_refused(name):
     with pytest.raises(ValueError, match=f"{name} needs at least one microbatch on every rank; use --allreduce direct"):
         make_schedule(name, 3, 2)

@@ -5,6 +5,7 @@ import pytest
 from mpi4py import MPI
 
 from refimpl.collectives import ALGORITHMS, HALVES, CollectiveError, Wire, make_schedule, run
+from refimpl.collectives.machines import in_blocks
 from refimpl.gradients import fold
 
 pytestmark = pytest.mark.mpi
@@ -23,7 +24,8 @@ def inputs_with(schedule, value_of):
 @pytest.mark.parametrize("each", [1, 3])
 def test_provenance_order_and_bytes(algorithm, elements, each):
     wire = Wire(MPI.COMM_WORLD)
-    schedule = make_schedule(algorithm, wire.size, wire.size * each)
+    machines = in_blocks(wire.size, 2) if algorithm == "hierarchical" else None
+    schedule = make_schedule(algorithm, wire.size, wire.size * each, machines=machines)
     total = [(rank, slot) for rank, nodes in enumerate(schedule.inputs) for slot in range(len(nodes))]
     code = {place: 4**i for i, place in enumerate(total)}  # base-4 digits tell who was counted how often
     slots = [np.full(elements, code[wire.rank, s], np.int64) for s in range(len(schedule.inputs[wire.rank]))]
@@ -73,7 +75,7 @@ def test_share_and_swap():
 def test_halves_and_machines_over_mpi():
     wire, elements = Wire(MPI.COMM_WORLD), 37
     ranks = wire.size
-    machines = tuple(tuple(range(first, min(first + 2, ranks))) for first in range(0, ranks, 2))
+    machines = in_blocks(ranks, 2)
     for name in HALVES:
         if name == "halving-doubling" and ranks & (ranks - 1):
             continue
