@@ -5,9 +5,10 @@ import os
 import sys
 import traceback
 
-from refimpl.cli import bench, collectives, compare, train
+from refimpl.cli import bench, cluster, collectives, compare, train
 
-COMMANDS = {"train": train, "compare": compare, "bench": bench, "collectives": collectives}
+COMMANDS = {"train": train, "compare": compare, "bench": bench, "collectives": collectives,
+            "cluster": cluster}
 
 
 def parser() -> argparse.ArgumentParser:

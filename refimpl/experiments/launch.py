@@ -115,11 +115,23 @@ def launch(
     ends (time-out, interrupt, SIGTERM), no rank is left behind.
     """
     argv, env = mpirun_command(ranks, arguments)
-    env |= _terminal_variables(capture) | (environment or {})
+    return run_job(argv, env | terminal_variables(capture) | (environment or {}), timeout, capture, cwd)
+
+
+def run_job(
+    argv: list[str],
+    environment: dict[str, str],
+    timeout: float | None = None,
+    capture: bool = False,
+    cwd: str | os.PathLike | None = None,
+    pass_fds: tuple[int, ...] = (),
+) -> subprocess.CompletedProcess:
+    """Run a job that mpirun_command told of, with exactly this ``environment``; the rest is as for ``launch``. Local."""
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} if capture else {}
     streams["stdin"] = subprocess.DEVNULL  # a rank that read the terminal from its own session would be stopped
     with _termination_as_exit():
-        job = subprocess.Popen(argv, env=env, cwd=cwd, text=True, errors="replace", start_new_session=True, **streams)
+        job = subprocess.Popen(argv, env=environment, cwd=cwd, text=True, errors="replace", start_new_session=True,
+                               pass_fds=pass_fds, **streams)
         try:
             stdout, stderr = job.communicate(timeout=timeout)
         except subprocess.TimeoutExpired as expired:
@@ -171,7 +183,7 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _terminal_variables(capture: bool) -> dict[str, str]:
+def terminal_variables(capture: bool) -> dict[str, str]:
     """Tell rich in the ranks whether a terminal shows their output: they see MPICH's pipe, or Open MPI's own pty."""
     if capture or not sys.stdout.isatty():
         return {"TTY_COMPATIBLE": "0", "TTY_INTERACTIVE": "0"}

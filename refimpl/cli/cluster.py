@@ -1,0 +1,76 @@
+"""Run a command on machines that are emulated on this one: cables of a given rate between, shared memory inside.
+
+python -m refimpl cluster --machines 8 --ranks-per-machine 2 --rate 200mbit -- train lm --architecture hybrid
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+
+from refimpl.experiments.cluster import ClusterError
+from refimpl.experiments.launch import LaunchError
+
+HELP = "run a command on emulated machines: cluster --machines 8 --rate 200mbit -- train lm"
+REFUSALS = ()
+
+
+def add(parser):
+    parser.add_argument("--machines", type=int, required=True, metavar="M")
+    parser.add_argument("--ranks-per-machine", type=int, default=1, metavar="R", help="default 1")
+    speed = parser.add_mutually_exclusive_group(required=True)
+    speed.add_argument("--rate", metavar="RATE", help="of every machine's network card, in and out: 200mbit, 1gbit")
+    speed.add_argument("--rates", nargs="+", metavar="RATE", help="one for each machine")
+    parser.add_argument("--slow", action="append", default=[], metavar="MACHINE=RATE@SECONDS",
+                        help="give a machine another rate, so long after the start (repeatable)")
+    parser.add_argument("--cut", action="append", default=[], metavar="MACHINE@SECONDS",
+                        help="pull a machine's cable, so long after the start (repeatable)")
+    parser.add_argument("--timeout", type=float, default=None, metavar="SECONDS", help="end the job then, with status 124")
+    parser.add_argument("--json", action="store_true", default=False,
+                        help="print only one JSON object: exit status, seconds, bytes of each card, the job's output")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- COMMAND",
+                        help="a command of refimpl (train lm …), or -m MODULE, -c CODE or SCRIPT.py with arguments")
+
+
+def run(given: dict) -> int:
+    try:
+        return _run(given)
+    except subprocess.TimeoutExpired:
+        print(f"refimpl: error: still running after {given['timeout']:g} s: ended", file=sys.stderr)
+        return 124
+    except (ClusterError, LaunchError) as error:
+        print(f"refimpl: error: {error}", file=sys.stderr)
+        return 2
+
+
+def _run(given: dict) -> int:
+    from refimpl.experiments.cluster.description import parse_cut, parse_slow
+    from refimpl.experiments.cluster.run import run_on_cluster
+
+    events = (*map(parse_slow, given["slow"]), *map(parse_cut, given["cut"]))
+    job = run_on_cluster(given["machines"], given["ranks_per_machine"], given.get("rates") or given["rate"],
+                         python_arguments(given["arguments"]), given["timeout"], capture=given["json"], events=events)
+    if given["json"]:
+        sys.stderr.write(job.stderr)
+        print(json.dumps({"returncode": job.returncode, "seconds": job.seconds, "machine_bytes": job.machine_bytes,
+                          "stdout": job.stdout}))
+    elif job.machine_bytes:
+        print(describe(job), file=sys.stderr)
+    return job.returncode
+
+
+def python_arguments(arguments: list[str]) -> list[str]:
+    """Return what follows ``python`` for a command of refimpl, a module, code or a script."""
+    arguments = arguments[1:] if arguments[:1] == ["--"] else arguments
+    if not arguments:
+        raise ClusterError("nothing to run: give a command after --, as in: -- train lm")
+    plain = arguments[0] in ("-m", "-c") or arguments[0].endswith(".py")
+    return arguments if plain else ["-m", "refimpl", *arguments]
+
+
+def describe(job) -> str:
+    """Return the table of what each machine's card carried."""
+    lines = [f"cards of the {len(job.machine_bytes)} machines in {job.seconds:.1f} s, start and headers included:"]
+    for machine, (sent, received) in enumerate(job.machine_bytes):
+        lines.append(f"  machine {machine:3}  sent {sent:15,} B  received {received:15,} B")
+    return "\n".join(lines)

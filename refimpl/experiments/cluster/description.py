@@ -1,0 +1,90 @@
+"""What a cluster is, in words and numbers: machines, ranks, rates, and what befalls them during a run."""
+
+import json
+import re
+from dataclasses import asdict, dataclass
+
+from refimpl.experiments.cluster.namespaces import ClusterError
+
+UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
+MOST_MACHINES = 250
+
+
+@dataclass(frozen=True)
+class Event:
+    """At ``seconds`` after the job's start the card of ``machine`` gets ``rate`` bits a second; 0 cuts it off."""
+
+    machine: int
+    rate: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """rates: bits a second of each machine's card, in and out alike. Ranks are in blocks: machine 0 has the first."""
+
+    rates: tuple[int, ...]
+    ranks_per_machine: int
+    events: tuple[Event, ...] = ()
+
+    def __post_init__(self):
+        if not 1 <= self.machines <= MOST_MACHINES or self.ranks_per_machine < 1:
+            raise ClusterError(f"a cluster has 1 to {MOST_MACHINES} machines of at least 1 rank, not {self.machines} "
+                               f"of {self.ranks_per_machine}")
+        for event in self.events:
+            if not 0 <= event.machine < self.machines:
+                raise ClusterError(f"there is no machine {event.machine}: they are 0 to {self.machines - 1}")
+
+    @property
+    def machines(self) -> int:
+        return len(self.rates)
+
+    @property
+    def ranks(self) -> int:
+        return self.machines * self.ranks_per_machine
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Cluster":
+        fields = json.loads(text)
+        return cls(tuple(fields["rates"]), fields["ranks_per_machine"], tuple(Event(**e) for e in fields["events"]))
+
+
+def machine_name(machine: int) -> str:
+    """Return the host name of a machine."""
+    return f"machine{machine}"
+
+
+def parse_rate(text: str | int | float) -> int:
+    """Return bits a second of "200mbit", "1.5gbit", "64kbit" or a plain number of bits. ClusterError if unreadable."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]?bit)?(?:/s|ps)?", str(text).strip().lower())
+    rate = round(float(found[1]) * UNITS[found[2] or "bit"]) if found else 0
+    if rate < 8000:
+        raise ClusterError(f"a rate is at least 8kbit, written as 200mbit, 1.5gbit or 64kbit, not {text!r}")
+    return rate
+
+
+def rates_of(machines: int, rates) -> tuple[int, ...]:
+    """Return one rate a machine of what parse_rate reads: one for all, or one for each. ClusterError otherwise."""
+    given = [rates] if isinstance(rates, (str, int, float)) else list(rates)
+    if len(given) not in (1, machines):
+        raise ClusterError(f"give one rate for all machines or one for each of the {machines}, not {len(given)}")
+    return tuple(parse_rate(rate) for rate in given) * (machines if len(given) == 1 else 1)
+
+
+def parse_slow(text: str) -> Event:
+    """Return the event of "MACHINE=RATE@SECONDS": from then on the machine's card has another rate. ClusterError."""
+    found = re.fullmatch(r"(\d+)=([^@]+)@(\d+(?:\.\d+)?)s?", text)
+    if not found:
+        raise ClusterError(f"a change of rate is written MACHINE=RATE@SECONDS, as 2=50mbit@10, not {text!r}")
+    return Event(int(found[1]), parse_rate(found[2]), float(found[3]))
+
+
+def parse_cut(text: str) -> Event:
+    """Return the event of "MACHINE@SECONDS": from then on nothing passes the machine's card. ClusterError."""
+    found = re.fullmatch(r"(\d+)@(\d+(?:\.\d+)?)s?", text)
+    if not found:
+        raise ClusterError(f"a cut is written MACHINE@SECONDS, as 2@10, not {text!r}")
+    return Event(int(found[1]), 0, float(found[2]))

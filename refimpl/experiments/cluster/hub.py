@@ -1,0 +1,132 @@
+"""The process that is the cluster: it builds the machines, runs mpirun among them, and everything ends with it.
+
+Run by run.py as ``hub.py PARENT REPORT CLUSTER MPIRUN…``. It stands first (process 1) in a process namespace of its
+own, so that its end, by whatever cause, makes the kernel kill every process of the cluster; with them go the networks,
+mounts and shared memory. It is killed itself when its parent ends: then nothing can be left behind.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from refimpl.experiments.cluster.description import Cluster, machine_name
+from refimpl.experiments.cluster.launcher import HOLDERS
+from refimpl.experiments.cluster.machine import bytes_of, hold
+from refimpl.experiments.cluster.namespaces import ClusterError, become_root, end_with, mount, unshare
+from refimpl.experiments.cluster.network import SERVICE_BRIDGE, Network
+
+GRACE_SECONDS = 3.0  # for mpirun to end its ranks itself
+LAUNCHER = "refimpl.experiments.cluster.launcher"
+UNAVAILABLE = 2  # exit status: no cluster here, and the report says why
+
+
+def main() -> int:
+    """Start process 1 of new namespaces, wait for it, and return its exit status."""
+    parent, report = int(sys.argv[1]), int(sys.argv[2])
+    cluster, command = Cluster.from_json(sys.argv[3]), sys.argv[4:]
+    try:
+        end_with(parent)
+        become_root()
+        unshare("pid", "mnt", "net", "uts", "ipc")
+    except ClusterError as error:
+        return _unavailable(report, error)
+    outside, still_there = os.pipe()
+    hub = os.fork()
+    if hub == 0:
+        os.close(still_there)
+        os._exit(_live(outside, report, cluster, command))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, _: os.kill(hub, number))
+    _, status = os.waitpid(hub, 0)
+    return os.waitstatus_to_exitcode(status) % 256
+
+
+def _live(outside: int, report: int, cluster: Cluster, command: list[str]) -> int:
+    """Be process 1: build, run, report. Returns the job's exit status."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _leave)
+    end_with(0)
+    if select.select([outside], [], [], 0)[0]:  # the outer process ended before we asked
+        return 1
+    try:
+        holders, network = _build(cluster)
+    except ClusterError as error:
+        return _unavailable(report, error)
+    before = [bytes_of(holder) for holder in holders]
+    started = time.monotonic()
+    status = _run(command, holders, network, cluster)
+    seconds = time.monotonic() - started
+    moved = [[b - a for a, b in zip(old, bytes_of(holder))] for old, holder in zip(before, holders)]
+    os.write(report, json.dumps({"seconds": seconds, "machine_bytes": moved}).encode())
+    return status
+
+
+def _build(cluster: Cluster) -> tuple[list[int], Network]:
+    """Return the processes that hold the machines, and the network that joins them."""
+    mount("none", "/", "", "recursive", "private")  # what we mount is not to be seen outside
+    mount("proc", "/proc", "proc")
+    mount("hub", "/dev/shm", "tmpfs", "nosuid", "nodev")
+    socket.sethostname("hub")
+    network, holders = Network(), []
+    for machine, rate in enumerate(cluster.rates):
+        holders.append(hold(machine, cluster.machines))
+        network.connect(holders[-1], rate)
+    return holders, network
+
+
+def _run(command: list[str], holders: list[int], network: Network, cluster: Cluster) -> int:
+    """Run mpirun on the machines, let the events happen, and return its exit status."""
+    names = [machine_name(machine) for machine in range(cluster.machines)]
+    hosts, launcher = Path("/dev/shm/hosts"), Path("/dev/shm/launcher")
+    hosts.write_text("".join(f"{name}:{cluster.ranks_per_machine}\n" for name in names))
+    launcher.write_text(f"#!/bin/sh\nexec '{sys.executable}' -m {LAUNCHER} \"$@\"\n")
+    launcher.chmod(0o700)
+    os.environ[HOLDERS] = " ".join(f"{name}={holder}" for name, holder in zip(names, holders))
+    options = ["-f", str(hosts), "-launcher", "rsh", "-launcher-exec", str(launcher), "-iface", SERVICE_BRIDGE]
+    job = subprocess.Popen([command[0], *options, *command[1:]])
+    started = time.monotonic()
+    try:
+        for event in sorted(cluster.events, key=lambda event: event.seconds):
+            try:
+                return job.wait(max(0.0, started + event.seconds - time.monotonic())) % 256
+            except subprocess.TimeoutExpired:
+                _happen(network, event)
+        return job.wait() % 256
+    finally:
+        _end(job)
+
+
+def _happen(network: Network, event) -> None:
+    if event.rate:
+        network.restore(event.machine)
+        network.set_rate(event.machine, event.rate)
+    else:
+        network.cut(event.machine)
+
+
+def _end(job: subprocess.Popen) -> None:
+    if job.poll() is None:
+        job.terminate()
+        try:
+            job.wait(GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            job.kill()
+
+
+def _leave(number, _):
+    sys.exit(128 + number)
+
+
+def _unavailable(report: int, error: ClusterError) -> int:
+    os.write(report, json.dumps({"missing": str(error)}).encode())
+    return UNAVAILABLE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""A machine: a process that does nothing but hold a network, a host name, shared memory and mounts of its own."""
+
+import contextlib
+import os
+import signal
+import socket
+from pathlib import Path
+
+from refimpl.experiments.cluster.description import machine_name
+from refimpl.experiments.cluster.namespaces import ClusterError, end_with, mount, unshare
+from refimpl.experiments.cluster.network import CARD, address
+
+TCP_RETRIES = 6  # a peer that was cut off is given up after about 25 s; Linux's own 15 would be a quarter of an hour
+
+
+def hold(machine: int, machines: int) -> int:
+    """Start the process that holds a machine, and return its id. Local; raises what ``_become`` raised there."""
+    reader, writer = os.pipe()
+    parent = os.getpid()
+    child = os.fork()
+    if child:
+        os.close(writer)
+        with open(reader) as answer:
+            if problem := answer.read():
+                raise ClusterError(problem)
+        return child
+    try:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        end_with(parent)
+        _become(machine, machines)
+    except BaseException as error:
+        os.write(writer, str(error).encode())
+        os._exit(1)
+    os.close(writer)
+    os.close(reader)
+    while True:
+        signal.pause()
+
+
+def bytes_of(holder: int) -> tuple[int, int]:
+    """Return the bytes (sent, received) of a machine's card since it was made, as the kernel counts them there."""
+    return parse_counters(Path(f"/proc/{holder}/net/dev").read_text())
+
+
+def parse_counters(text: str, card: str = CARD) -> tuple[int, int]:
+    """Return the bytes (sent, received) of a card in the text of /proc/net/dev."""
+    for line in text.splitlines():
+        name, _, counts = line.partition(":")
+        if name.strip() == card:
+            fields = counts.split()
+            return int(fields[8]), int(fields[0])
+    raise ClusterError(f"/proc/net/dev counts no card {card}")
+
+
+def _become(machine: int, machines: int) -> None:
+    unshare("net", "uts", "ipc", "mnt")
+    socket.sethostname(machine_name(machine))
+    mount("machine", "/dev/shm", "tmpfs", "nosuid", "nodev")
+    with contextlib.suppress(ClusterError):  # where a sandbox forbids it, the outer /sys stays: MPI may read its cards
+        mount("sysfs", "/sys", "sysfs")
+    names = "".join(f"{address(m)} {machine_name(m)}\n" for m in range(machines))
+    Path("/dev/shm/hosts").write_text(f"127.0.0.1 localhost\n{names}")
+    with contextlib.suppress(ClusterError):  # names are a convenience: MPI uses addresses
+        mount("/dev/shm/hosts", "/etc/hosts", "", "bind")
+    Path("/proc/sys/net/ipv4/tcp_retries2").write_text(str(TCP_RETRIES))

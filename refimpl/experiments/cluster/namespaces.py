@@ -1,0 +1,92 @@
+"""Linux namespaces from Python, without root: what ``unshare`` and ``nsenter`` do, with errors that name the culprit.
+
+A process that unshares a user namespace is root within it, and may make networks, mounts and host names of its own
+there. A namespace ends with its last process, so nothing has to be removed: unshare(2), user_namespaces(7).
+"""
+
+import ctypes
+import os
+import signal
+from pathlib import Path
+
+KINDS = {  # name of /proc/PID/ns/NAME -> flag of <sched.h>
+    "user": 0x10000000,
+    "pid": 0x20000000,
+    "net": 0x40000000,
+    "mnt": 0x00020000,
+    "uts": 0x04000000,
+    "ipc": 0x08000000,
+}
+MOUNT_FLAGS = {"nosuid": 2, "nodev": 4, "bind": 4096, "recursive": 16384, "private": 1 << 18}
+PR_SET_PDEATHSIG = 1
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class ClusterError(RuntimeError):
+    """The cluster cannot be, or was asked for wrongly; the message says what is missing and what to do."""
+
+
+def unshare(*kinds: str) -> None:
+    """Move this process into new namespaces of these kinds (KINDS); "pid" holds for its children only. Local.
+
+    Raises ClusterError where the kernel or a sandbox does not allow it.
+    """
+    remedies = {
+        "user": "allow user namespaces (sysctl user.max_user_namespaces above 0, kernel.unprivileged_userns_clone=1, "
+        "kernel.apparmor_restrict_unprivileged_userns=0; in a container: --security-opt seccomp=unconfined, or "
+        "--privileged)",
+    }
+    for kind in kinds:
+        _call(f"cannot make a {kind} namespace", remedies.get(kind, f"it needs a kernel with {kind} namespaces, and a "
+              "sandbox that allows them"), _libc.unshare, KINDS[kind])
+
+
+def become_root() -> None:
+    """Be user 0 and group 0 of a new user namespace, which outside are still who they were. Local.
+
+    Raises ClusterError where no user namespace can be had.
+    """
+    user, group = os.geteuid(), os.getegid()
+    unshare("user")
+    for name, line in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
+        try:
+            Path("/proc/self", name).write_text(line)
+        except OSError as error:
+            raise ClusterError(f"cannot map the user of a new namespace ({name}: {error.strerror}): allow unprivileged "
+                               "user namespaces") from error
+
+
+def enter(pid: int, *kinds: str) -> None:
+    """Move this process into the namespaces of process ``pid``. Local."""
+    for kind in kinds:
+        descriptor = os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
+        join(descriptor, kind)
+        os.close(descriptor)
+
+
+def join(descriptor: int, kind: str) -> None:
+    """Move this process into the namespace that an open file of /proc/PID/ns stands for. Local."""
+    _call(f"cannot enter a {kind} namespace", "it needs the rights of that namespace's user", _libc.setns, descriptor,
+          KINDS[kind])
+
+
+def mount(source: str, target: str, kind: str = "", *flags: str) -> None:
+    """Mount ``source`` of file system ``kind`` on ``target``. flags: MOUNT_FLAGS. Local; ClusterError if refused."""
+    _call(f"cannot mount {kind or source} on {target}", "it needs a sandbox that allows mounts in a user namespace",
+          _libc.mount, source.encode(), target.encode(), kind.encode() or None,
+          ctypes.c_ulong(sum(MOUNT_FLAGS[flag] for flag in flags)), None)
+
+
+def end_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent, ``parent`` as it sees it, ends, however that ends. Local."""
+    _call("cannot be told of the parent's end", "it needs Linux", _libc.prctl, PR_SET_PDEATHSIG,
+          ctypes.c_ulong(signal.SIGKILL))
+    if os.getppid() != parent:  # it ended before we asked
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _call(problem: str, remedy: str, function, *arguments) -> None:
+    if function(*arguments):
+        code = ctypes.get_errno()
+        raise ClusterError(f"{problem} ({os.strerror(code)}): {remedy}")

@@ -1,0 +1,110 @@
+"""The cluster's wires: a veth pair from each machine to a bridge, and a token bucket on both of its ends.
+
+A queue limits what leaves a card, so the queue at the machine's end limits what the machine sends, and the queue at
+the bridge's end what it receives. Each machine has a second card, without limit, for the launcher's own words
+(start, output, end): as in a real cluster these do not cross the measured network.
+"""
+
+import errno
+import os
+from contextlib import contextmanager
+
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
+
+from refimpl.experiments.cluster.namespaces import ClusterError, enter, join
+
+CARD, SERVICE_CARD = "eth0", "service"  # as the machines see them
+BURST_BYTES = 128 * 1024  # not below 64 KiB: the largest packet that TCP hands to a card (GSO)
+MTU = 9000  # jumbo frames, as clusters have them: 0.7 % of the rate goes to headers, where 1500 would take 4.4 %
+LATENCY = "100ms"  # the queue holds what arrives in so long; more is dropped, and TCP slows down
+SERVICE_BRIDGE = "services"  # in the hub
+
+
+def address(machine: int) -> str:
+    """Return the machine's address on the measured network."""
+    return f"10.77.0.{machine + 1}"
+
+
+class Network:
+    """Bridges and links of the network namespace that this process is in. Local; ends with that namespace."""
+
+    def __init__(self):
+        self.hub = IPRoute()
+        self._up(self.hub, "lo")
+        for bridge in ("bridge", SERVICE_BRIDGE):
+            with _asking("a bridge", "load the kernel module bridge (as root: modprobe bridge)"):
+                self.hub.link("add", ifname=bridge, kind="bridge")
+            self._up(self.hub, bridge)
+        self.hub.addr("add", index=self._index(self.hub, SERVICE_BRIDGE), address="10.78.0.254", prefixlen=24)
+        self.machines: list[IPRoute] = []
+
+    def connect(self, holder: int, rate: int) -> None:
+        """Connect the namespace of process ``holder`` as the next machine, at ``rate`` bits a second each way."""
+        number = len(self.machines)
+        with within(holder):
+            inside = IPRoute()  # a netlink socket stays in the namespace that it was made in
+        self.machines.append(inside)
+        self._up(inside, "lo")
+        for card, bridge, place in ((CARD, "bridge", address(number)),
+                                    (SERVICE_CARD, SERVICE_BRIDGE, f"10.78.0.{number + 1}")):
+            with _asking("a veth pair", "load the kernel module veth (as root: modprobe veth)"):
+                self.hub.link("add", ifname=_port(card, number), kind="veth",
+                              peer={"ifname": card, "net_ns_pid": holder})
+            self.hub.link("set", index=self._index(self.hub, _port(card, number)), mtu=MTU,
+                          master=self._index(self.hub, bridge))
+            inside.link("set", index=self._index(inside, card), mtu=MTU)
+            self._up(self.hub, _port(card, number))
+            inside.addr("add", index=self._index(inside, card), address=place, prefixlen=24)
+            self._up(inside, card)
+        self.set_rate(number, rate, "add")
+
+    def set_rate(self, machine: int, rate: int, action: str = "change") -> None:
+        """Let the machine's card send and receive ``rate`` bits a second from now on."""
+        for end, card in ((self.hub, _port(CARD, machine)), (self.machines[machine], CARD)):
+            with _asking("a token bucket queue", "load the kernel module sch_tbf (as root: modprobe sch_tbf; its "
+                         "package may be called kernel-modules-extra)"):
+                # pyroute2 takes a number for bytes a second
+                end.tc(action, "tbf", self._index(end, card), handle=0x10000, rate=rate // 8, burst=BURST_BYTES,
+                       latency=LATENCY)
+
+    def cut(self, machine: int) -> None:
+        """Pull the machine's cable: nothing passes its card any more."""
+        self.hub.link("set", index=self._index(self.hub, _port(CARD, machine)), state="down")
+
+    def restore(self, machine: int) -> None:
+        """Plug the machine's cable in again."""
+        self._up(self.hub, _port(CARD, machine))
+
+    @staticmethod
+    def _index(end: IPRoute, card: str) -> int:
+        return end.link_lookup(ifname=card)[0]
+
+    @classmethod
+    def _up(cls, end: IPRoute, card: str) -> None:
+        end.link("set", index=cls._index(end, card), state="up")
+
+
+def _port(card: str, machine: int) -> str:
+    return f"{card}-{machine}"
+
+
+@contextmanager
+def within(pid: int):
+    """Be in the network namespace of process ``pid`` meanwhile."""
+    home = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    enter(pid, "net")
+    try:
+        yield
+    finally:
+        join(home, "net")
+        os.close(home)
+
+
+@contextmanager
+def _asking(what: str, remedy: str):
+    try:
+        yield
+    except NetlinkError as error:
+        name = errno.errorcode.get(error.code, error.code)
+        raise ClusterError(f"this kernel does not give us {what} ({name}: {error}): {remedy}") from error

@@ -1,0 +1,93 @@
+"""Run a Python command on the ranks of an emulated cluster: the parent's side."""
+
+import functools
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+
+from refimpl.experiments.cluster.description import Cluster, Event, rates_of
+from refimpl.experiments.cluster.namespaces import ClusterError
+from refimpl.experiments.cluster.network import CARD
+from refimpl.experiments.launch import mpirun_command, run_job, runtime, terminal_variables
+
+ACROSS_MACHINES = {  # MPI talks TCP over the measured card between machines; inside one, MPICH has its own shared memory
+    "UCX_TLS": "tcp,self",
+    "UCX_NET_DEVICES": CARD,
+    "FI_PROVIDER": "tcp",  # for an MPICH over libfabric instead of UCX
+    "FI_TCP_IFACE": CARD,
+    "GLOO_SOCKET_IFNAME": CARD,
+    "NCCL_SOCKET_IFNAME": CARD,
+}
+
+
+@dataclass
+class ClusterRun:
+    """What a job on the cluster ended with, as subprocess.CompletedProcess has it, and what its network carried.
+
+    seconds: of mpirun, from its start to its end.  machine_bytes[m]: bytes that the card of machine m (sent, received)
+    meanwhile, all headers included, as the kernel counted them.
+    """
+
+    args: list[str]
+    returncode: int
+    stdout: str | None
+    stderr: str | None
+    seconds: float
+    machine_bytes: tuple[tuple[int, int], ...]
+
+
+def run_on_cluster(
+    machines: int,
+    ranks_per_machine: int,
+    rate,
+    arguments: list[str],
+    timeout: float | None = None,
+    capture: bool = False,
+    environment: dict[str, str] | None = None,
+    events: tuple[Event, ...] = (),
+    cwd: str | os.PathLike | None = None,
+) -> ClusterRun:
+    """Run ``python -m mpi4py *arguments`` on machines × ranks_per_machine ranks of an emulated cluster. Local.
+
+    rate: of each machine's card, in and out alike, as parse_rate reads it, or a list with one for each machine.
+    events: what befalls the machines meanwhile.  The rest is as for launch: ``environment`` is added to this process's,
+    a non-zero exit is returned, not raised; however it ends, nothing is left behind.
+    Raises ClusterError where this machine cannot have such a cluster, LaunchError without an MPI, and
+    subprocess.TimeoutExpired after ``timeout`` seconds.
+    """
+    cluster = Cluster(rates_of(machines, rate), ranks_per_machine, tuple(events))
+    command, variables = mpirun_command(cluster.ranks, arguments)
+    _refuse_other_mpi()
+    env = {**variables, **ACROSS_MACHINES, **terminal_variables(capture), **(environment or {})}
+    report = os.memfd_create("cluster report")
+    try:
+        argv = [sys.executable, "-m", HUB, str(os.getpid()), str(report), cluster.to_json(), *command]
+        job = run_job(argv, env, timeout, capture, cwd, (report,))
+        found = json.loads(os.pread(report, 1 << 20, 0) or b"{}")
+    finally:
+        os.close(report)
+    if "missing" in found:
+        raise ClusterError(found["missing"])
+    moved = tuple(tuple(pair) for pair in found.get("machine_bytes", ()))
+    return ClusterRun(command, job.returncode, job.stdout, job.stderr, found.get("seconds", 0.0), moved)
+
+
+HUB = "refimpl.experiments.cluster.hub"
+
+
+@functools.cache
+def missing() -> str:
+    """Return what this machine lacks for an emulated cluster, and the remedy; "" if nothing. Local; takes a second."""
+    try:
+        run_on_cluster(2, 1, "1gbit", ["-c", ""], timeout=60, capture=True)
+    except (ClusterError, RuntimeError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return ""
+
+
+def _refuse_other_mpi() -> None:
+    if (flavour := runtime().flavour) != "mpich":
+        raise ClusterError(f"the emulated cluster runs MPICH, and mpi4py loads {flavour}: pip install mpich (where both "
+                           "are installed, mpi4py takes MPICH)")
