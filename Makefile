@@ -69,7 +69,7 @@ test-mpi: $(installed) ## run the MPI tests on 1, 2, 3 and 4 ranks, and those th
 	done
 
 bench: $(installed) ## measure us beside our peers
-	@for work in rows lstm conv step; do $(python) -m refimpl bench $$work || exit 1; done
+	@for work in rows lstm conv step allreduce; do $(python) -m refimpl bench $$work || exit 1; done
 
 clean: ## remove environments, caches and build products; run directories stay
 	rm -rf .venv-* build *.egg-info .pytest_cache .hypothesis

@@ -1,4 +1,4 @@
-"""Measure our kernels and our training step beside their peers, one thread each, in one run.
+"""Measure our kernels, our training step and our allreduce beside their peers, one thread each, in one run.
 
 A peer that is not installed is named on stderr and left out.
 """
@@ -7,22 +7,33 @@ import importlib
 import json
 import math
 
-HELP = "race our kernels and the training step against NumPy and PyTorch, one thread each"
+HELP = "race our kernels, training step and allreduce against NumPy, PyTorch and MPI, one thread each"
 REFUSALS = (ValueError,)
-BENCHES = ("rows", "lstm", "conv", "step")
+BENCHES = ("rows", "lstm", "conv", "step", "allreduce")
 REACH = {"aggregate-rows": 2.5, "aggregate-rows-vs-numpy": 30.0, "lstm": 1.0, "conv": 0.8, "lm-step": 1.0,
-         "microbatches": 0.9}
-"""The ratio that each work should reach: best peer's seconds / our seconds."""
+         "microbatches": 0.9, "machine 64 MiB": 8.0, "machine-private 64 MiB": 2.0, "machine 1 MiB": 4.0,
+         **{f"machine {n} KiB": 1.0 for n in (1, 4, 16, 64)}}
+"""The ratio that each work, or work and size, should reach: best peer's seconds / our seconds."""
+LINE_RATE = {"cluster": 0.97, "cluster-hierarchical": 0.95}
+"""The share of line rate that our allreduce should reach from 1 MiB on."""
 
 
 def add(parser):
     parser.add_argument("bench", choices=BENCHES)
     parser.add_argument("--seconds", type=_seconds, metavar="S", help="time for each race (default: as its noise asks)")
     parser.add_argument("--rounds", type=_rounds, metavar="N", help="interleaved rounds, of which the median counts")
+    parser.add_argument("--cluster", action="store_true", help="allreduce: on an emulated cluster at 200 Mbit/s")
+    parser.add_argument("--sizes", nargs="+", type=_bytes, metavar="SIZE", help="allreduce: e.g. 64KiB 16MiB")
+    parser.add_argument("--plot", metavar="FILE", help="allreduce: draw bandwidths into FILE (.png, .svg or .pdf)")
     parser.add_argument("--json", action="store_true", help="print only the result, as one JSON object")
 
 
 def run(given: dict) -> int:
+    if given["bench"] == "allreduce":
+        return _run_allreduce(given)
+    for option in ("cluster", "sizes", "plot"):
+        if option in given:
+            raise ValueError(f"--{option} goes with bench allreduce, not with bench {given['bench']}")
     from threadpoolctl import threadpool_limits
 
     from refimpl.experiments.bench.timing import report
@@ -38,6 +49,30 @@ def run(given: dict) -> int:
     return 0
 
 
+def _run_allreduce(given: dict) -> int:
+    """Race in jobs of several ranks, which are started here: run it without mpirun."""
+    from refimpl.experiments.bench import allreduce
+
+    options = {name: given[name] for name in ("seconds", "rounds", "cluster", "sizes") if name in given}
+    result = allreduce.run(**options)
+    if "plot" in given:
+        allreduce.plot(result, given["plot"])
+    if given.get("json"):
+        print(json.dumps(result))
+    else:
+        _print_table("allreduce", result)
+        for what, share in result.get("line_rate", {}).items():
+            print(f"{what}: {share:.3f} of line rate{_line_rate_verdict(what, share)}")
+    return 0
+
+
+def _line_rate_verdict(what, share) -> str:
+    work, _, size = what.partition(" ")
+    if not size.endswith("MiB"):
+        return ""
+    return f" (reach {LINE_RATE[work]})" if share >= LINE_RATE[work] else f" (reach {LINE_RATE[work]} MISSED)"
+
+
 def table_rows(result: dict) -> list[tuple[str, ...]]:
     """Return (work, size, who, time, ratio, reach) as text for each timing; reach stands at a work's best peer. Local.
 
@@ -45,24 +80,25 @@ def table_rows(result: dict) -> list[tuple[str, ...]]:
     """
     lines, rows = [], result["rows"]
     for row in rows:
-        alike = [r for r in rows if r["work"] == row["work"]]
+        alike = [r for r in rows if (r["work"], r["size"]) == (row["work"], row["size"])]
         ours = min((r["seconds"] for r in alike if not r["peer"]), default=math.nan)
         best = min((r["seconds"] for r in alike if r["peer"]), default=math.nan)
         ratio = f"{row['seconds'] / ours:.2f} x" if row["peer"] else ""
         is_best = row["peer"] and row["seconds"] == best
         lines.append((row["work"], row["size"], row["name"], _time(row["seconds"]), ratio,
-                      _verdict(row["work"], best / ours) if is_best else ""))
+                      _verdict(row["work"], row["size"], best / ours) if is_best else ""))
     return lines
 
 
-def _verdict(work, ratio) -> str:
-    if work not in REACH:
+def _verdict(work, size, ratio) -> str:
+    reach = REACH.get(work, REACH.get(f"{work} {size}"))
+    if reach is None:
         return ""
-    return f">= {REACH[work]:g}" if ratio >= REACH[work] else f">= {REACH[work]:g} MISSED"
+    return f">= {reach:g}" if ratio >= reach else f">= {reach:g} MISSED"
 
 
 def _time(seconds: float) -> str:
-    scale, unit = (1e3, "ms") if seconds < 1 else (1, "s")
+    scale, unit = (1e6, "us") if seconds < 1e-3 else (1e3, "ms") if seconds < 1 else (1, "s")
     return f"{seconds * scale:.3g} {unit}"
 
 
@@ -76,11 +112,11 @@ def _print_table(name, result):
         table.add_column(column, justify=justify, no_wrap=column != "size")
     last = None
     for work, size, *rest, reach in table_rows(result):
-        if last not in (None, work):
+        if last and last[0] != work:
             table.add_section()
-        repeated, last = work == last, work
-        mark = f"[bold red]{reach}[/]" if "MISSED" in reach else reach
-        table.add_row("" if repeated else work, "" if repeated else size, *rest, mark)
+        shown = ("" if last and last[0] == work else work, "" if last == (work, size) else size)
+        last = (work, size)
+        table.add_row(*shown, *rest, f"[bold red]{reach}[/]" if "MISSED" in reach else reach)
     console = Console()
     if not console.is_terminal:
         console.width = 120
@@ -99,3 +135,11 @@ def _rounds(text: str) -> int:
     if number < 1:
         raise ValueError(text)
     return number
+
+
+def _bytes(text: str) -> int:
+    """Return the bytes of 64KiB or 16MiB."""
+    for unit, scale in (("KiB", 1 << 10), ("MiB", 1 << 20), ("B", 1)):
+        if text.endswith(unit):
+            return int(text.removesuffix(unit)) * scale
+    return int(text)

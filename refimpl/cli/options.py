@@ -2,10 +2,12 @@
 
 import argparse
 
+from refimpl.collectives.choose import ALGORITHMS
+
 RECIPE = ("data", "preset", "sizes", "dtype", "microbatches", "microbatch_size", "window", "heldout")
 OPTIONS = ("architecture", "sparse_as_dense", "partitions", "scheme", "allreduce", "steps", "seed", "optimizer",
            "optimizer_options", "learning_rate", "rate", "warmup", "rate_steps", "clip_norm", "weight_decay",
-           "average_sparse")
+           "average_sparse", "shared_memory")
 
 
 def add_training_options(parser: argparse.ArgumentParser):
@@ -44,8 +46,12 @@ def add_road_options(road):
     road.add_argument("--sparse-as-dense", action="store_true", help="with allreduce: send sparse variables whole")
     road.add_argument("--partitions", type=int, metavar="P", help="partitions of a sparse variable (default: ranks)")
     road.add_argument("--partition-scheme", dest="scheme", choices=["contiguous", "interleaved"])
-    road.add_argument("--allreduce", choices=["auto", "direct", "halving-doubling", "ring"],
-                      help="schedule of dense gradients (default auto: canonical; ring is not)")
+    names = ["auto", *ALGORITHMS]
+    road.add_argument("--allreduce", choices=names, metavar="ALGORITHM",
+                      help=f"schedule of dense gradients (default auto: the canonical one that should be fastest): "
+                           f"{', '.join(names)}")
+    road.add_argument("--no-shared-memory", dest="shared_memory", action="store_false",
+                      help="send dense gradients as messages even between ranks of one machine")
 
 
 def split(given: dict) -> tuple[dict, dict, dict]:

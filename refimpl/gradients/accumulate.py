@@ -11,10 +11,12 @@ class DenseTree:
     """Sums of dense gradients of consecutive microbatches, one arena a node; arenas are used again. Local.
 
     An even leaf is copied into an arena; an odd one is added to the arena of its sibling as it is, without a copy.
+
+    homes: first leaf -> the arena in which the node that begins with it is formed, where it matters.
     """
 
-    def __init__(self, layout: Layout, xp):
-        self.layout, self.xp = layout, xp
+    def __init__(self, layout: Layout, xp, homes: dict[int, Arena] | None = None):
+        self.layout, self.xp, self.homes = layout, xp, homes or {}
         self.free: list[Arena] = []
         self.tree = TreeSum(self._join)
 
@@ -26,7 +28,8 @@ class DenseTree:
             _, left = parts.pop()
             self.tree.push(node.parent, self._add_leaf(left, gradients))
         else:
-            self.tree.push(node, self.arena().fill({name: gradients.get(name, 0) for name in self.layout.names}))
+            arena = self.homes.get(leaf) or self.arena()
+            self.tree.push(node, arena.fill({name: gradients.get(name, 0) for name in self.layout.names}))
 
     def _add_leaf(self, left: Arena, gradients) -> Arena:
         for name, view in left.views.items():

@@ -63,11 +63,14 @@ class Layout:
 
 
 class Arena:
-    """A flat buffer and its named views: ``arena[name]`` has the array's shape and shares the buffer's memory."""
+    """A flat buffer and its named views: ``arena[name]`` has the array's shape and shares the buffer's memory.
 
-    def __init__(self, layout: Layout, xp=np):
+    flat: (layout.size,) array to lay the views over; None: a new one of zeros.
+    """
+
+    def __init__(self, layout: Layout, xp=np, flat=None):
         self.layout = layout
-        self.flat = xp.zeros(layout.size, dtype=layout.dtype)
+        self.flat = xp.zeros(layout.size, dtype=layout.dtype) if flat is None else flat
         offsets = layout.offsets
         self.views = {
             name: self.flat[lo:hi].reshape(shape)

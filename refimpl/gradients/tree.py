@@ -26,6 +26,10 @@ class Node(NamedTuple):
     index: int
 
     @property
+    def first_leaf(self) -> int:
+        return self.index << self.level
+
+    @property
     def parent(self) -> "Node":
         return Node(self.level + 1, self.index >> 1)
 

@@ -9,7 +9,6 @@ from collections import defaultdict
 
 import numpy as np
 
-from refimpl.collectives.choose import make_schedule
 from refimpl.gradients import TOUCHED, Layout, cover, leaves_of
 from refimpl.plan.placement import Plan
 
@@ -112,7 +111,7 @@ def predict_step(plan: Plan, variables, pulled, pushed, rank: int) -> dict:
         elif p.way == "allgather":
             k = [sum(len(ids) for ids in per_node) for per_node in pushed[v.name]]
             bytes_of |= allgather_rows(v, k, rank)
-    schedule = make_schedule(plan.allreduce, plan.ranks, plan.microbatches)
+    schedule = plan.schedule()
     for layout in allreduce_layouts(plan, by_name):
         for (phase, name, kind), (sent, received) in allreduce_dense(layout, schedule, rank).items():
             key = (phase, name.removesuffix(TOUCHED), kind)

@@ -2,6 +2,9 @@
 
 from dataclasses import asdict, dataclass
 
+from refimpl.collectives.choose import make_schedule
+from refimpl.collectives.machines import Machines
+from refimpl.collectives.schedule import Schedule
 from refimpl.server.partition import Partitioning
 
 ARCHITECTURES = {
@@ -11,7 +14,7 @@ ARCHITECTURES = {
 }
 """Architecture -> (way of dense variables, way of sparse variables)."""
 
-PLAN_FORMAT = 1
+PLAN_FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -31,13 +34,22 @@ class Placement:
 
 @dataclass(frozen=True)
 class Plan:
-    """A placement for every variable. Every rank derives the same plan, and checks that it did."""
+    """A placement for every variable. Every rank derives the same plan, and checks that it did.
+
+    allreduce: algorithm of the dense gradients.  machines: the ranks of each machine, for the hierarchical one.
+    """
 
     architecture: str
     ranks: int
     microbatches: int
     allreduce: str
     placements: tuple[Placement, ...]
+    machines: Machines | None = None
+
+    def schedule(self) -> Schedule:
+        """Return the proved schedule of the plan's allreduces."""
+        machines = self.machines if self.allreduce == "hierarchical" else None
+        return make_schedule(self.allreduce, self.ranks, self.microbatches, machines=machines)
 
     def names(self, way: str, sparse: bool) -> list[str]:
         """Return the variables of one kind that go one way, in the model's order."""
@@ -60,12 +72,16 @@ class Plan:
         if version != PLAN_FORMAT:
             raise ValueError(f"plan of format {version}: this version reads format {PLAN_FORMAT}; make the plan again")
         placements = tuple(Placement(**{**p, "owners": tuple(p["owners"])}) for p in data.pop("placements"))
-        return cls(placements=placements, **data)
+        machines = data.pop("machines")
+        return cls(placements=placements, machines=machines and tuple(map(tuple, machines)), **data)
 
 
 def make_plan(variables, architecture: str, ranks: int, microbatches: int, *, allreduce: str = "auto",
-              partitions: int | None = None, scheme: str = "contiguous", sparse_as_dense: bool = False) -> Plan:
+              partitions: int | None = None, scheme: str = "contiguous", sparse_as_dense: bool = False,
+              machines: Machines | None = None) -> Plan:
     """Return the plan of an architecture. partitions: P of each sparse variable; None: one for each rank. Local.
+
+    machines: the ranks of each machine; None: all on one.
 
     A dense variable on the server goes whole to the rank with the fewest bytes so far, in the model's order
     (PAPER.md, Mechanisms). Raises ValueError for an unknown architecture or a combination that means nothing.
@@ -88,7 +104,7 @@ def make_plan(variables, architecture: str, ranks: int, microbatches: int, *, al
             load[owners[0]] += variable.nbytes
         way = sparse_way if variable.sparse else dense_way
         placements.append(Placement(variable.name, variable.sparse, way, owners, scheme))
-    return Plan(architecture, ranks, microbatches, allreduce, tuple(placements))
+    return Plan(architecture, ranks, microbatches, allreduce, tuple(placements), machines or (tuple(range(ranks)),))
 
 
 def _check_variables(variables):

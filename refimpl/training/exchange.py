@@ -3,7 +3,6 @@
 import numpy as np
 
 from kernels.update import initial_state
-from refimpl.collectives.choose import make_schedule
 from refimpl.collectives.wire import Wire
 from refimpl.plan import Plan
 from refimpl.server import ServedDense, ServedRows, Summed
@@ -11,11 +10,11 @@ from refimpl.training.replicated_dense import ReplicatedDense
 from refimpl.training.replicated_rows import ReplicatedRows, RowsAsDense
 
 
-def open_roads(variables, plan: Plan, wire: Wire, seed: int, xp=np) -> list:
-    """Return a road for each way that the plan uses. Collective in the order of the list."""
+def open_roads(variables, plan: Plan, wire: Wire, seed: int, xp=np, shared: bool = True) -> list:
+    """Return a road for each way that the plan uses. shared: see ``open_allreduce``. Collective in the list's order."""
     by_name = {v.name: v for v in variables}
     leaves = plan.microbatches
-    schedule = make_schedule(plan.allreduce, plan.ranks, leaves)
+    schedule = plan.schedule()
 
     def chosen(way, sparse):
         return [by_name[name] for name in plan.names(way, sparse)]
@@ -26,21 +25,22 @@ def open_roads(variables, plan: Plan, wire: Wire, seed: int, xp=np) -> list:
     if some := chosen("allgather", True):
         roads.append(ReplicatedRows(some, wire, leaves, seed, xp))
     if some := chosen("as-dense", True):
-        roads.append(RowsAsDense(some, schedule, wire, leaves, seed, xp))
+        roads.append(RowsAsDense(some, schedule, wire, leaves, seed, xp, shared))
     if some := chosen("server", False):
         owners = {p.variable: p.owners[0] for p in plan.placements if p.way == "server" and not p.sparse}
         roads.append(ServedDense(some, owners, wire, leaves, seed, xp))
     if some := chosen("allreduce", False):
-        roads.append(ReplicatedDense(some, schedule, wire, seed, xp))
+        roads.append(ReplicatedDense(some, schedule, wire, seed, xp, shared))
     return roads
 
 
 class Exchange:
     """All variables of a model, wherever they live. Collective to use, except ``rows``, ``dense`` and ``add``."""
 
-    def __init__(self, variables, plan: Plan, wire: Wire, seed: int, optimizer: str, xp=np):
+    def __init__(self, variables, plan: Plan, wire: Wire, seed: int, optimizer: str, xp=np,
+                 shared: bool = True):
         self.plan, self.wire, self.variables = plan, wire, list(variables)
-        self.roads = open_roads(self.variables, plan, wire, seed, xp)
+        self.roads = open_roads(self.variables, plan, wire, seed, xp, shared)
         self.road_of = {variable.name: road for road in self.roads for variable in road.variables}
         for road in self.roads:
             for holding in road.holdings.values():

@@ -16,6 +16,7 @@ class Options:
     """Options of the trainer; the model and the data have their own.
 
     architecture, sparse_as_dense, partitions, scheme, allreduce: see ``refimpl.plan.make_plan``.
+    shared_memory: False sends dense gradients as messages even between ranks of one machine.
     optimizer, optimizer_options: see ``kernels.update.OPTIMIZERS``.  learning_rate, rate, warmup: see ``rates``.
     rate_steps: steps until a falling rate ends; None: ``steps``.
     clip_norm: largest global norm of the gradient, None for no clipping.  weight_decay: adds decay * parameter.
@@ -28,6 +29,7 @@ class Options:
     partitions: int | None = None
     scheme: str = "contiguous"
     allreduce: str = "auto"
+    shared_memory: bool = True
     steps: int = 300
     seed: int = 0
     optimizer: str = "adagrad"

@@ -1,9 +1,9 @@
-"""Dense variables replicated on every rank: gradients in one arena, summed by an allreduce schedule."""
+"""Dense variables replicated on every rank: gradients in arenas, summed by an allreduce schedule."""
 
 import numpy as np
 
 from models import Variable
-from refimpl.collectives.run import Runner
+from refimpl.collectives.allreduce import open_allreduce
 from refimpl.collectives.schedule import Schedule
 from refimpl.collectives.wire import Wire
 from refimpl.gradients import Arena, DenseTree, Layout
@@ -15,13 +15,16 @@ class ReplicatedDense:
 
     phase = "allreduce"
 
-    def __init__(self, variables: list[Variable], schedule: Schedule, wire: Wire, seed: int, xp=np):
+    def __init__(self, variables: list[Variable], schedule: Schedule, wire: Wire, seed: int, xp=np, shared=True):
         layout = Layout.of(variables)
         self.wire, self.variables = wire, list(variables)
         self.values = Arena(layout, xp).fill({v.name: v.initial_value(seed) for v in variables})
         self.holdings = {v.name: Holding(v, self.values[v.name]) for v in variables}
-        self.gradients = DenseTree(layout, xp)
-        self.allreduce = Runner(schedule, wire, layout.size, self.values.flat, "allreduce", layout.overlaps)
+        self.allreduce = open_allreduce(schedule, wire, layout.size, self.values.flat, "allreduce", layout.overlaps,
+                                        shared)
+        inputs = zip(schedule.inputs[wire.rank], self.allreduce.slots)
+        # what leaves this rank is formed where it leaves from: no copy
+        self.gradients = DenseTree(layout, xp, {node.first_leaf: Arena(layout, xp, slot) for node, slot in inputs})
 
     def pull(self, needs, phase="pull"):
         pass
@@ -36,11 +39,10 @@ class ReplicatedDense:
         self.gradients.push(leaf, gradients)
 
     def push(self):
-        arenas = [arena for _, arena in self.gradients.take()] or [self.gradients.arena()]
-        self.allreduce([arena.flat for arena in arenas])
-        self.gradients.give_back(arenas)  # read below, before the next step writes them
-        counts = self.wire.rank == 0
-        return [Summed(holding, None, arenas[0][name], counts) for name, holding in self.holdings.items()]
+        self.gradients.take()
+        total, counts = Arena(self.values.layout, flat=self.allreduce()), self.wire.rank == 0
+        # read before all ranks meet at the next step's data: only after that are slots written again
+        return [Summed(holding, None, total[name], counts) for name, holding in self.holdings.items()]
 
     def collect(self, name, slot, everyone, phase):
         return self.holdings[name].array(slot) if everyone or self.wire.rank == 0 else None

@@ -7,7 +7,7 @@ import numpy as np
 
 from kernels import RowGradient, array_module, merge_rows, take_rows
 from models import Variable
-from refimpl.collectives.run import Runner
+from refimpl.collectives.allreduce import open_allreduce
 from refimpl.collectives.schedule import Schedule
 from refimpl.collectives.wire import Wire
 from refimpl.gradients import TOUCHED, Arena, Layout, RowTree, cover, fold, leaves_of
@@ -88,13 +88,12 @@ class RowsAsDense(ReplicatedRows):
 
     phase = "allreduce"
 
-    def __init__(self, variables, schedule: Schedule, wire: Wire, leaves: int, seed: int, xp=np):
+    def __init__(self, variables, schedule: Schedule, wire: Wire, leaves: int, seed: int, xp=np, shared=True):
         super().__init__(variables, wire, leaves, seed, xp)
         self.layout = Layout.of(variables).with_marks()
-        inputs = max(1, len(self.nodes[wire.rank]))
-        self.arenas = [Arena(self.layout, xp) for _ in range(inputs)]
-        like = self.arenas[0].flat
-        self.allreduce = Runner(schedule, wire, self.layout.size, like, "allreduce", self._whose)
+        like = xp.empty(0, self.layout.dtype)
+        self.allreduce = open_allreduce(schedule, wire, self.layout.size, like, "allreduce", self._whose, shared)
+        self.arenas = [Arena(self.layout, xp, slot) for slot in self.allreduce.slots]
 
     def _whose(self, start, stop):
         """Whose elements a message holds; the touched marks count as their variable's."""
@@ -112,9 +111,8 @@ class RowsAsDense(ReplicatedRows):
             for arena, (_, gradient) in zip(self.arenas, nodes):
                 arena[name][gradient.ids] = gradient.rows
                 arena[name + TOUCHED][gradient.ids] = 1
-        self.allreduce([arena.flat for arena in self.arenas])
-        summed = []
+        total, summed = Arena(self.layout, flat=self.allreduce()), []
         for name, holding in self.holdings.items():
-            ids = array_module(holding.values).flatnonzero(self.arenas[0][name + TOUCHED])
-            summed.append(Summed(holding, ids, take_rows(self.arenas[0][name], ids), self.wire.rank == 0))
+            ids = array_module(holding.values).flatnonzero(total[name + TOUCHED])
+            summed.append(Summed(holding, ids, take_rows(total[name], ids), self.wire.rank == 0))
         return summed

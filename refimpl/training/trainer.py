@@ -37,7 +37,7 @@ class Trainer:
         self.plan, said = self._together("plan", lambda: (self._make_plan(), self._facts() | facts()))
         agree_on(self.wire, said)
         self.exchange = self._together("plan", lambda: Exchange(model.variables, self.plan, self.wire, options.seed,
-                                                                options.optimizer, xp))
+                                                                options.optimizer, xp, options.shared_memory))
         self.microbatches = leaves_of(self.wire.rank, self.wire.size, data.microbatches)
         self.carried: dict[int, dict] = {v: {} for v in self.microbatches}
         self.failure: Exception | None = None  # of rank 0's bookkeeping, raised on all ranks at the next step

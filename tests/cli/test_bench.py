@@ -6,6 +6,7 @@ import pytest
 
 from refimpl.cli import bench, main
 from refimpl.experiments.bench import conv, rows
+from refimpl.experiments.bench.allreduce import CLUSTER_WORKS, WORKS, size_name
 from refimpl.experiments.bench.timing import Row, report
 
 MADE_UP = [Row("conv", "big", "refimpl", False, 2.0), Row("conv", "big", "slow", True, 0.004),
@@ -49,8 +50,8 @@ def test_table_rows_hold_times_ratios_and_aims():
         ("conv", "big", "refimpl", "2 s", "", ""),
         ("conv", "big", "slow", "4 ms", "0.00 x", ">= 0.8 MISSED"),
         ("conv", "big", "slower", "5 s", "2.50 x", ""),
-        ("unnamed", "small", "refimpl", "0.01 ms", "", ""),
-        ("unnamed", "small", "peer", "0.001 ms", "0.10 x", ""),
+        ("unnamed", "small", "refimpl", "10 us", "", ""),
+        ("unnamed", "small", "peer", "1 us", "0.10 x", ""),
     ]
     reached = bench.table_rows(report([Row("lstm", "", "refimpl", False, 1.0), Row("lstm", "", "peer", True, 1.0)]))
     assert reached[1][-2:] == ("1.00 x", ">= 1")
@@ -62,11 +63,13 @@ def test_without_a_peer_the_table_has_our_times_alone():
 
 
 def test_every_aim_names_a_work_that_some_bench_measures(monkeypatch):
-    assert bench.BENCHES == ("rows", "lstm", "conv", "step")
+    assert bench.BENCHES == ("rows", "lstm", "conv", "step", "allreduce")
     pytest.importorskip("torch")
     monkeypatch.setattr(rows, "race", lambda work, size, *_, **length: [Row(work, size, "refimpl", False, 1.0)])
     of_rows = {row.work for row in rows.run()}
-    assert set(bench.REACH) <= of_rows | {"lstm", "conv", "lm-step", "microbatches"}
+    of_allreduce = {f"{work} {size_name(size)}" for work, setting in WORKS.items() for size in setting["sizes"]}
+    assert set(bench.REACH) <= of_rows | {"lstm", "conv", "lm-step", "microbatches"} | of_allreduce
+    assert set(bench.LINE_RATE) == set(CLUSTER_WORKS)
 
 
 @pytest.mark.parametrize("wrong", [["--seconds", "0"], ["--seconds", "nan"], ["--rounds", "0"], ["--rounds", "x"]])
@@ -75,3 +78,19 @@ def test_wrong_lengths_are_refused(wrong, capsys):
         main(["bench", "conv", *wrong])
     assert stopped.value.code == 2
     assert wrong[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [["--cluster"], ["--sizes", "1KiB"], ["--plot", "x.png"]])
+def test_options_of_allreduce_are_refused_elsewhere(option, capsys):
+    assert main(["bench", "conv", *option]) == 1
+    assert f"{option[0]} goes with bench allreduce, not with bench conv" in capsys.readouterr().err
+
+
+def test_sizes_are_read_as_people_write_them():
+    assert [bench._bytes(text) for text in ("7", "12B", "64KiB", "16MiB")] == [7, 12, 65536, 16 << 20]
+
+
+def test_line_rate_is_judged_from_a_mebibyte_on():
+    assert bench._line_rate_verdict("cluster 1 KiB", 0.1) == ""
+    assert bench._line_rate_verdict("cluster 1 MiB", 0.96).endswith("MISSED)")
+    assert bench._line_rate_verdict("cluster-hierarchical 16 MiB", 0.96) == " (reach 0.95)"

@@ -1,0 +1,40 @@
+"""An allreduce made ready for a length and dtype: by shared memory where ranks share a machine, else by messages."""
+
+from kernels import array_module, is_numpy
+from refimpl.collectives.run import Runner
+from refimpl.collectives.schedule import Schedule
+from refimpl.collectives.wire import Wire
+
+READ_IN_PLACE = ("direct", "hierarchical")
+"""Algorithms whose transfers within a machine are read from shared memory: in the others a rank's partners change."""
+
+
+class OwnSlots:
+    """Allreduce by messages, with the slots that its inputs are written to. Local to make."""
+
+    def __init__(self, schedule, wire, elements, like, phase, attribute):
+        self.runner = Runner(schedule, wire, elements, like, phase, attribute)
+        inputs = max(1, len(schedule.inputs[wire.rank]))
+        self.slots = [array_module(like).zeros(elements, like.dtype) for _ in range(inputs)]
+
+    def __call__(self):
+        """Return the sum over all ranks of what is in the slots: slots[0]. Collective."""
+        return self.runner(self.slots)
+
+
+def open_allreduce(schedule: Schedule, wire: Wire, elements: int, like, phase: str, attribute, shared: bool = False):
+    """Return what sums its ``slots`` over all ranks when it is called, by ``schedule``. Collective to make and to call.
+
+    slots: (elements,) arrays of the dtype and device of ``like``, one for each input of this rank. The call returns the
+    sum; it may lie in memory that the machine's ranks share: it is for reading, until all have met again.
+    shared: False sends messages even within a machine. attribute: see ``Runner``.
+    """
+    in_memory = shared and is_numpy(like) and len(wire.machines) < wire.size and schedule.name in READ_IN_PLACE
+    if schedule.name == "direct" and len(wire.machines) > 1:
+        in_memory = False
+    try:
+        from refimpl.collectives.shared import SharedRunner
+    except ImportError:
+        in_memory = False
+    kind = SharedRunner if in_memory else OwnSlots
+    return kind(schedule, wire, elements, like, phase, attribute)

@@ -1,0 +1,115 @@
+"""What each rank of ``bench allreduce`` does: check every allreduce on exact sums, then race them; rank 0 prints JSON.
+
+    mpirun -n 4 python -m mpi4py -m refimpl.experiments.bench.allreduce_ranks '{"work": "machine", ...}'
+"""
+
+import json
+import os
+import sys
+import tempfile
+from dataclasses import asdict
+
+import numpy as np
+from mpi4py import MPI
+
+from refimpl.collectives import Wire, make_schedule
+from refimpl.collectives.allreduce import open_allreduce
+from refimpl.collectives.run import Runner
+from refimpl.experiments.bench.peers import import_torch
+from refimpl.experiments.bench.together import race_together
+
+
+def main(wanted: dict) -> None:
+    """Race one work over all sizes. wanted: work, sizes (bytes), algorithms, seconds, rounds. Collective."""
+    wire = Wire()
+    gloo = _gloo(wire)
+    rows = []
+    for nbytes in wanted["sizes"]:
+        elements = nbytes // 4
+        ours = {name: ready for algorithm in wanted["algorithms"]
+                for name, ready in _ours(wire, wanted["work"], algorithm, elements).items()}
+        peers = _peers(wire.comm, gloo, elements)
+        for name, (arrays, function) in {**ours, **peers}.items():
+            _check(wire, name, arrays, function)
+        measured = race_together(wire.comm, wanted["work"], size_name(nbytes), {n: f for n, (_, f) in ours.items()},
+                                 {n: f for n, (_, f) in peers.items()}, wanted["seconds"], wanted["rounds"])
+        rows += [{**asdict(row), "bytes": nbytes} for row in measured]
+    if wire.rank == 0:
+        print(json.dumps({"rows": rows, "machines": len(wire.machines), "ranks": wire.size}), flush=True)
+
+
+def size_name(nbytes: int) -> str:
+    """Return a size as people write it: 64 KiB, 1 MiB. Local."""
+    for unit, scale in (("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if nbytes >= scale:
+            return f"{nbytes / scale:g} {unit}"
+    return f"{nbytes} B"
+
+
+def _ours(wire, work, algorithm, elements):
+    """Return name -> (arrays to fill, function that sums them and returns the sum)."""
+    machines = wire.machines if algorithm == "hierarchical" else None
+    schedule = make_schedule(algorithm, wire.size, wire.size, machines=machines)
+    like, name = np.empty(0, np.float32), f"refimpl {algorithm}"
+    in_memory = work in ("machine", "machine-private", "cluster-hierarchical")
+    if not in_memory:
+        private = np.zeros(elements, np.float32)
+        runner = Runner(schedule, wire, elements, like, "bench", _nobody)
+        return {name: (private, lambda: runner([private]))}
+    runner = open_allreduce(schedule, wire, elements, like, "bench", _nobody)
+    if work != "machine-private":
+        return {f"{name}, in place": (runner.slots[0], runner)}
+    private = np.zeros(elements, np.float32)
+    return {f"{name}, private": (private, lambda: runner([private]))}
+
+
+def _nobody(start, stop):
+    return {"vector": stop - start}
+
+
+def _peers(comm, gloo, elements):
+    """Return name -> (array to fill, function that sums it and returns the sum) of the libraries' own allreduces."""
+    array = np.zeros(elements, np.float32)
+
+    def library():
+        comm.Allreduce(MPI.IN_PLACE, array)
+        return array
+
+    version = MPI.Get_library_version()
+    name = "Open MPI" if version.startswith("Open MPI") else "MPICH"
+    peers = {f"{name} Allreduce": (array, library)}
+    if gloo is not None:
+        tensor = gloo.from_numpy(np.zeros(elements, np.float32))
+
+        def torchs():
+            gloo.distributed.all_reduce(tensor)
+            return tensor.numpy()
+
+        peers["gloo (torch)"] = (tensor.numpy(), torchs)
+    return peers
+
+
+def _gloo(wire):
+    """Return torch with a gloo group over the wire's ranks, or None where it is not installed. Collective."""
+    torch = import_torch()
+    if torch is None:
+        return None
+    meeting = wire.share_text(tempfile.mkdtemp() if wire.rank == 0 else "")[0]  # its file system is the machines' one
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "eth0" if len(wire.machines) > 1 else "lo")
+    torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}/store", rank=wire.rank, world_size=wire.size)
+    return torch
+
+
+def _check(wire, name, array, function):
+    """Raise ValueError on every rank if an allreduce is wrong; leave zeros, written so that their memory is real."""
+    place = np.arange(array.size) % 97
+    array[...] = place * (wire.rank + 1)
+    total = function()
+    wrong = not (total == place * (wire.size * (wire.size + 1) // 2)).all()
+    wire.agree(ValueError(f"{name} gives a wrong sum of {array.size} elements") if wrong else None)
+    array[...] = 0
+    wire.comm.Barrier()
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
