@@ -1,0 +1,43 @@
+"""bench allreduce: every algorithm is checked on exact sums before it is timed; bandwidths and ratios by hand."""
+
+import json
+
+import pytest
+
+from refimpl.cli import main
+from refimpl.experiments.bench import allreduce
+from refimpl.experiments.bench.allreduce_ranks import size_name
+
+MADE_UP = [{"work": "w", "size": size, "name": name, "peer": peer, "seconds": seconds, "bytes": nbytes,
+            "bus_bandwidth": nbytes / seconds}
+           for size, nbytes, times in (("1 KiB", 1024, (2.0, 3.0, 4.0)), ("1 MiB", 1 << 20, (1.0, 8.0, 9.0)))
+           for name, peer, seconds in zip(("refimpl direct", "MPICH Allreduce", "gloo (torch)"), (False, True, True), times)]
+
+
+def test_a_ratio_is_taken_size_by_size_and_the_largest_stands_for_the_work():
+    assert allreduce.ratios(MADE_UP) == {"w 1 KiB": 1.5, "w 1 MiB": 8.0, "w": 8.0}
+
+
+def test_sizes_have_names():
+    assert [size_name(n) for n in (100, 1024, 65536, 1 << 20, 64 << 20)] == ["100 B", "1 KiB", "64 KiB", "1 MiB", "64 MiB"]
+
+
+def test_the_picture_is_drawn(tmp_path):
+    assert allreduce.plot({"rows": MADE_UP}, tmp_path / "bandwidth.png").stat().st_size > 10_000
+
+
+def test_one_machine(capsys):
+    assert main(["bench", "allreduce", "--sizes", "1KiB", "40KiB", "--seconds", "0.01", "--rounds", "1", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert {(row["work"], row["size"]) for row in result["rows"]} == {
+        (work, size) for work in ("machine", "machine-private") for size in ("1 KiB", "40 KiB")}
+    for row in result["rows"]:
+        assert row["algorithm_bandwidth"] == pytest.approx(row["bytes"] / row["seconds"])
+        assert row["bus_bandwidth"] == pytest.approx(1.5 * row["algorithm_bandwidth"])  # 2 (N - 1) / N of 4 ranks
+    assert {"machine", "machine-private", "machine 1 KiB"} < set(result["ratios"])
+
+
+def test_a_failing_rank_is_an_error_with_its_words(monkeypatch):
+    monkeypatch.setitem(allreduce.WORKS["machine"], "algorithms", ["telepathy"])
+    with pytest.raises(ValueError, match="no allreduce algorithm 'telepathy'"):
+        allreduce.run(sizes=[1024])
