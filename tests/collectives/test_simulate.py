@@ -1,0 +1,230 @@
+"""Simulated times against closed formulas, max-min fairness against its definition, contention, columns, network files."""
+
+import json
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from refimpl.collectives import ALGORITHMS, Round, Schedule, Sum, Transfer, make_schedule
+from refimpl.collectives.choose import _schedule
+from refimpl.collectives.columns import ColumnSchedule, columns, columns_of, round_columns
+from refimpl.collectives.fair import fair_rates
+from refimpl.collectives.halves import one_node_each
+from refimpl.collectives.machines import in_blocks
+from refimpl.collectives.network import Network, load_network
+from refimpl.collectives.simulate import simulate
+
+ALPHA, BETA, GAMMA = 50e-6, 1 / 25e6, 1 / 3e9
+ROUNDING = 1e-9  # relative: moments are summed up over hundreds of events, those closer than 1e-12 are one
+
+
+def network(ranks, each=1, **other):
+    given = {"latency": ALPHA, "bandwidth_out": 1 / BETA, "bandwidth_in": 1 / BETA, "reduction": 1 / GAMMA,
+             "latency_within": 1e-6, "memory_bandwidth": 5e9, **other}
+    return Network(in_blocks(ranks, each), **given)
+
+
+def seconds(name, ranks, n, **given):
+    return simulate(make_schedule(name, ranks, ranks), network(ranks), n // 4, 4, **given).seconds
+
+
+@pytest.mark.parametrize("p", [2, 4, 8, 16, 32, 64])
+@pytest.mark.parametrize("n", [1 << 12, 1 << 20])
+def test_closed_formulas_for_powers_of_two(p, n):
+    """Thakur, Rabenseifner & Gropp 2005, sections 4.1 to 4.5; n bytes, divisible by p elements."""
+    lg = p.bit_length() - 1
+    move, add = (p - 1) / p * n * BETA, (p - 1) / p * n * GAMMA
+    assert seconds("recursive-doubling", p, n) == pytest.approx(lg * (ALPHA + n * BETA + n * GAMMA), rel=ROUNDING)
+    for name in ("rabenseifner", "halving-doubling", "binary-blocks"):
+        assert seconds(name, p, n) == pytest.approx(2 * lg * ALPHA + 2 * move + add, rel=ROUNDING)
+    tree = lg * (ALPHA + n * BETA + n * GAMMA) + lg * (ALPHA + n * BETA)
+    assert seconds("binomial-tree", p, n) == pytest.approx(tree, rel=ROUNDING)
+
+
+@pytest.mark.parametrize("p", [*range(2, 18), 24, 33, 64])
+def test_closed_formulas_for_any_number(p):
+    n = 4 * 1000 * p
+    move, add = (p - 1) / p * n * BETA, (p - 1) / p * n * GAMMA
+    assert seconds("ring", p, n) == pytest.approx(2 * (p - 1) * ALPHA + 2 * move + add, rel=ROUNDING)
+    assert seconds("direct", p, n) == pytest.approx(2 * ALPHA + 2 * move + add, rel=ROUNDING)
+
+
+def test_bytes_of_each_machine_are_the_schedules():
+    for name in ("ring", "direct", "rabenseifner", "binomial-tree", "double-tree"):
+        schedule = make_schedule(name, 7, 7)
+        found = simulate(schedule, network(7), 1001, 4)
+        assert found.bytes_out.tolist() == [4 * n for n in schedule.elements_sent(1001)]
+        assert found.bytes_out.sum() == found.bytes_in.sum() and 0 < found.utilisation <= 1
+        assert found.seconds == found.finished.max()
+        assert found.seconds >= max(found.bytes_out[found.busiest], found.bytes_in[found.busiest]) * BETA
+
+
+def moves(ranks, *transfers, sums=()):
+    return Schedule("made up", 1, one_node_each(ranks), (Round(tuple(Transfer(*t, 0, 1) for t in transfers), tuple(sums)),))
+
+
+def test_ranks_of_one_machine_share_its_card_and_its_memory():
+    both = simulate(moves(4, (0, 2), (1, 3)), network(4, 2), 1000, 4)
+    assert both.seconds == pytest.approx(ALPHA + 8000 * BETA, rel=ROUNDING)
+    assert both.bytes_out.tolist() == [8000, 0] and both.busiest == 0
+    alone = simulate(moves(4, (0, 2), (1, 3)), network(4), 1000, 4)
+    assert alone.seconds == pytest.approx(ALPHA + 4000 * BETA, rel=ROUNDING)
+    inside = simulate(moves(2, (0, 1), (1, 0)), network(2, 2), 1000, 4)
+    assert inside.seconds == pytest.approx(1e-6 + 8000 / 5e9, rel=ROUNDING)
+    assert inside.bytes_out.tolist() == [0] and inside.utilisation == 0
+
+
+def test_many_to_one_takes_the_sum_of_bytes():
+    for senders in (1, 2, 7, 40):
+        incast = moves(senders + 1, *((r, 0) for r in range(1, senders + 1)))
+        found = simulate(incast, network(senders + 1), 1000, 4)
+        assert found.seconds == pytest.approx(ALPHA + senders * 4000 * BETA, rel=ROUNDING)
+        assert found.busiest == 0 and found.bytes_in[0] == senders * 4000
+
+
+def test_a_slow_card_and_one_that_frees_its_share():
+    # 0 sends to 1 and 2; 2 takes in a quarter of the speed: 1 gets three quarters, then 2 goes on at its own
+    slow = Network(in_blocks(3, 1), 0, 100.0, (100.0, 100.0, 25.0))
+    found = simulate(moves(3, (0, 1), (0, 2)), slow, 300, 1)
+    assert found.seconds == pytest.approx(12, rel=ROUNDING) and found.finished[1] == pytest.approx(4, rel=ROUNDING)
+    # 0 and 1 share what 3 takes in; then 1's second message has 2 alone: a rank's round ends with its last message
+    shared = Network(in_blocks(3, 1), 0, 100.0, 100.0)
+    assert simulate(moves(3, (0, 2), (1, 2), (1, 0)), shared, 100, 1).finished[2] == pytest.approx(2, rel=ROUNDING)
+
+
+def test_hierarchical_beats_flat_where_machines_have_several_ranks():
+    machines = in_blocks(16, 4)
+    shared, n = network(16, 4), 1 << 20
+    inside = simulate(make_schedule("hierarchical", 16, 16, machines=machines), shared, n, 4)
+    flat = {name: simulate(make_schedule(name, 16, 16), shared, n, 4).seconds
+            for name in ALGORITHMS if name != "hierarchical"}
+    assert inside.seconds < min(flat.values())
+    assert inside.bytes_out.tolist() == [2 * 3 * 4 * n // 4] * 4
+    line = 2 * 3 / 4 * 4 * n * BETA
+    assert line < inside.seconds < 1.05 * line and inside.utilisation == pytest.approx(line / inside.seconds)
+    assert flat["direct"] > 3.9 * line
+
+
+def test_sums_overhead_and_segments():
+    step = moves(2, (0, 1), sums=[Sum(1, 0, 1, 0, 1)] * 3)
+    assert simulate(step, network(2), 1000, 4).seconds == pytest.approx(ALPHA + 4000 * (BETA + 3 * GAMMA), rel=ROUNDING)
+    busy = simulate(make_schedule("direct", 5, 5), network(5, overhead=1e-3), 0, 4)
+    assert busy.seconds == 0  # nothing to send, no message
+    busy = simulate(make_schedule("direct", 5, 5), network(5, overhead=1e-3), 5000, 4).seconds
+    plain = simulate(make_schedule("direct", 5, 5), network(5), 5000, 4).seconds
+    assert busy == pytest.approx(plain + 2 * 8e-3, rel=ROUNDING)
+    last = simulate(moves(2, (0, 1), sums=[Sum(1, 0, 1, 0, 1)]), network(2, reduction=25e6, latency=0), 1000, 4, 10)
+    assert last.seconds == pytest.approx((4000 + 400) * BETA, rel=ROUNDING)  # the last segment's sum is seen
+    slow_sums = network(4, reduction=25e6, latency=0)
+    whole, cut = (simulate(make_schedule("ring", 4, 4), slow_sums, 4000, 4, s) for s in (1, 10))
+    n = 16000
+    assert whole.seconds == pytest.approx((2 * 0.75 + 0.75) * n * BETA, rel=ROUNDING)
+    assert cut.seconds == pytest.approx(2 * 0.75 * n * BETA, rel=ROUNDING)  # every sum hides behind a transfer
+    assert cut.bytes_out.tolist() == whole.bytes_out.tolist()
+
+
+def plain_fair_rates(first, second, capacity):
+    """Progressive filling as the textbook has it: fill all flows alike until a link is full, freeze its flows, go on."""
+    rates, free, left = [0.0] * len(first), set(range(len(first))), list(capacity)
+    while free:
+        crowd = Counter(link for f in free for link in (first[f], second[f]))
+        share, link = min((left[link] / flows, link) for link, flows in crowd.items())
+        for f in [f for f in free if link in (first[f], second[f])]:
+            rates[f] = share
+            free.remove(f)
+            for taken in (first[f], second[f]):
+                left[taken] -= share
+    return rates
+
+
+def test_fair_rates_are_those_of_the_definition():
+    random = np.random.default_rng(1)
+    for flows in (0, 1, 2, 5, 30, 200):
+        for _ in range(20):
+            first, second = random.integers(0, 5, flows), random.integers(5, 10, flows)
+            capacity = random.integers(1, 20, 10).astype(float)
+            rates = fair_rates(first, second, capacity)
+            # rounding: shares are differences of sums of up to 200 rates
+            np.testing.assert_allclose(rates, plain_fair_rates(first.tolist(), second.tolist(), capacity), rtol=1e-9)
+
+
+def flat(step):
+    """What of a round takes time: transfers, and how often each rank adds each chunk."""
+    sums = Counter()
+    for rank, start, stop, times in zip(step.adder, step.add_start, step.add_stop, step.times):
+        for chunk in range(start, stop):
+            sums[int(rank), chunk] += int(times)
+    sent = zip(*(column.tolist() for column in (step.source, step.destination, step.start, step.stop)))
+    return sorted(sent), sums
+
+
+@pytest.mark.parametrize("name", ["ring", "direct", "halving-doubling", "hierarchical", "double-tree"])
+def test_columns_are_the_generators_rounds(name):
+    for ranks in range(1, 34):
+        for each in (1, 2, 3, 4) if name == "hierarchical" else (None,):
+            if name == "halving-doubling" and ranks & (ranks - 1):
+                continue
+            machines = None if each is None else in_blocks(ranks, each)
+            schedule = _schedule(name, one_node_each(ranks), "allreduce", {} if each is None else {"machines": machines})
+            table = columns(name, ranks, machines)
+            assert (table.ranks, table.chunks) == (ranks, schedule.chunks)
+            wanted = [flat(round_columns(step)) for step in schedule.rounds]
+            assert [flat(step) for step in table.rounds] == wanted
+
+
+def test_a_wrong_column_form_is_seen():
+    right = [flat(step) for step in columns("ring", 4).rounds]
+    wrong = [step._replace(start=step.start[::-1]) for step in columns("ring", 4).rounds]
+    assert [flat(step) for step in wrong] != right
+
+
+def test_thousand_ranks_in_no_time():
+    for name, machines in (("ring", None), ("direct", None), ("hierarchical", in_blocks(512, 8))):
+        assert simulate(columns(name, 512, machines), network(512, 8 if machines else 1), 1 << 20, 4).seconds > 0
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="ring is for 3 ranks, the network has 4"):
+        simulate(make_schedule("ring", 3, 3), network(4), 10, 4)
+    with pytest.raises(ValueError, match="0 segments"):
+        simulate(make_schedule("ring", 3, 3), network(3), 10, 4, 0)
+    with pytest.raises(ValueError, match="no allreduce algorithm 'nonsense'"):
+        columns("nonsense", 3)
+    for wrong in ({"bandwidth_out": 0}, {"latency": -1.0}, {"bandwidth_in": (1.0, 2.0)}, {"reduction": math.nan},
+                  {"memory_bandwidth": math.inf}):
+        with pytest.raises(ValueError, match=f"network: {next(iter(wrong))}"):
+            network(3, **wrong)
+    with pytest.raises(ValueError, match="machines must share out ranks"):
+        Network(((0, 1), (1,)), 0, 1, 1)
+
+
+def test_network_round_trip_and_what_is_refused(tmp_path):
+    path, given = tmp_path / "network.json", network(5, 2, bandwidth_in=(1e6, 2e6, 0.1), reduction=math.inf)
+    path.write_text(json.dumps(given.to_dict(), allow_nan=False))
+    assert load_network(path, in_blocks(5, 2)) == given
+    with pytest.raises(ValueError, match=r"network.json: measured on 5 ranks on 3 machines .* now there are 6 ranks"):
+        load_network(path, in_blocks(6, 2))
+    for change in ({"format": 2}, {"latency": None}, {"odd": 1}, {"bandwidth_in": ["x"]}, {"machines": [[0, 0]]}):
+        path.write_text(json.dumps({**given.to_dict(), **change}))
+        with pytest.raises(ValueError, match="network.json: (network: |could not convert)"):
+            load_network(path, in_blocks(5, 2))
+    for text in ("[]", "nonsense", "{}"):
+        path.write_text(text)
+        with pytest.raises(ValueError, match="network.json"):
+            load_network(path, in_blocks(5, 2))
+
+
+def test_a_network_moves_to_other_machines():
+    assert network(4).on(in_blocks(8, 2)) == network(8, 2)
+    with pytest.raises(ValueError, match="bandwidth_in differs from machine to machine"):
+        network(2, bandwidth_in=(1, 2)).on(in_blocks(4, 1))
+
+
+def test_columns_of_a_schedule_can_be_simulated_alike():
+    schedule = make_schedule("ring", 6, 6)
+    table = columns_of(schedule)
+    assert isinstance(table, ColumnSchedule)
+    assert simulate(table, network(6), 777, 4).seconds == simulate(schedule, network(6), 777, 4).seconds
+    assert simulate(columns("ring", 6), network(6), 777, 4).seconds == simulate(schedule, network(6), 777, 4).seconds
