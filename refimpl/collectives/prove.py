@@ -13,11 +13,13 @@ class ScheduleError(ValueError):
 
 @dataclass(frozen=True)
 class Proof:
-    """What was proved of a schedule. Numbers of chunks are out of ``chunks``, the whole vector.
+    """What was proved of a schedule. Numbers of chunks are out of ``chunks``, the whole vector; of a schedule with
+    ``sizes`` they are numbers of elements.
 
     canonical: every sum is a node of the microbatch tree.  rounds: how many exchange something.
-    chunks_sent, chunks_received, chunks_added: by each rank.  bound: 2 (N - 1) / N * C, or (N - 1) / N * C for a half:
-    the fewest chunks that the busiest rank can send.  busiest_link: (source, destination, chunks) of the pair of ranks
+    chunks_sent, chunks_received, chunks_added: by each rank.  bound: the fewest chunks that the busiest rank can
+    send: 2 (N - 1) / N * C; (N - 1) / N * C, or the largest chunk, for a half; what others are to have of the
+    busiest rank for an all-to-all.  busiest_link: (source, destination, chunks) of the pair of ranks
     with most between them, None if nothing is sent.  ports: the most messages a rank sends, or is sent, in a round.
     """
 
@@ -66,14 +68,14 @@ class _Execution:
     def __init__(self, schedule: Schedule):
         self.schedule = schedule
         nodes = [node for nodes in schedule.inputs for node in nodes]
-        self.known = Expressions(nodes if schedule.kind != "allgather" else ["the sum"])
+        self.known = Expressions(["the data"] if schedule.moves else nodes)
         self.memory: list[dict] = [{} for _ in schedule.inputs]
         number = iter(range(len(nodes)))
         for rank, own in enumerate(schedule.inputs):
             for slot in range(len(own)):
                 symbol = next(number)
                 self.memory[rank].update({(slot, chunk): symbol for chunk in range(schedule.chunks)})
-        if schedule.kind == "allgather":
+        if schedule.moves:
             for chunk, owner in enumerate(schedule.owners):
                 self.memory[owner][0, chunk] = 0
         for self.number, step in enumerate(schedule.rounds):
@@ -99,7 +101,7 @@ class _Execution:
         arrived, read = {}, set()
         for t in step.transfers:
             if t.source == t.destination:
-                self._fail(f"rank {t.source} sends to itself")
+                self._fail(f"rank {t.source} sends chunks [{t.start}, {t.stop}) to itself")
             for chunk in self._chunks(t, t.source, t.destination):
                 place = (t.destination, t.target, chunk)
                 if place in arrived:
@@ -109,6 +111,8 @@ class _Execution:
         for (rank, slot, chunk), expression in arrived.items():
             if (rank, slot, chunk) in read:
                 self._fail(f"rank {rank} sends slot {slot}, chunk {chunk} while it is being written")
+            if self.schedule.moves and (slot, chunk) in self.memory[rank]:
+                self._fail(f"rank {rank} is sent chunk {chunk} into slot {slot}, where it has it already: duplicated")
             self.memory[rank][slot, chunk] = expression
 
     def _add(self, step):
@@ -124,21 +128,23 @@ class _Execution:
 def prove(schedule: Schedule) -> Proof:
     """Return what holds of a schedule. Raises ScheduleError naming chunk, rank and round if it computes something else.
 
-    A reduce-scatter must leave the sum of each chunk with its owner, the other kinds with every rank. Local.
+    A reduce-scatter must leave the sum of each chunk with its owner, an all-to-all the chunk with its receiver, the
+    other kinds with every rank; and where nothing is summed no rank may be sent what it has. Local.
     """
     execution = _Execution(schedule)
     known = execution.known
     leaves = range(len(known.names))
     everything = sum(1 << i for i in leaves)
     nodes = [node for nodes in schedule.inputs for node in nodes]
-    tree = 0 if schedule.kind == "allgather" else fold(list(zip(nodes, leaves)), known.plus)
+    tree = 0 if schedule.moves else fold(list(zip(nodes, leaves)), known.plus)
     canonical = True
     for rank, memory in enumerate(execution.memory):
         for chunk in range(schedule.chunks if everything else 0):
-            if schedule.kind == "reduce-scatter" and schedule.owners[chunk] != rank:
+            if not schedule.ends_with(rank, chunk):
                 continue
             if (0, chunk) not in memory:
-                raise ScheduleError(f"{schedule.name}: rank {rank} ends without chunk {chunk}")
+                raise ScheduleError(f"{schedule.name}: rank {rank} ends without chunk {chunk}: lost"
+                                    f"{_last_written(schedule, rank, chunk)}")
             if lost := everything & ~known.contains[memory[0, chunk]]:
                 raise ScheduleError(f"{schedule.name}: rank {rank} ends with a wrong chunk {chunk}: "
                                     f"lost {known.named(lost)}{_last_written(schedule, rank, chunk)}")
@@ -158,19 +164,32 @@ def _last_written(schedule, rank, chunk) -> str:
 
 
 def _count(schedule, canonical) -> Proof:
+    whole = sum(schedule.sizes) if schedule.sizes else schedule.chunks
+    bounds = schedule.bounds(whole)
     links, received, added, ports = Counter(), [0] * schedule.ranks, [0] * schedule.ranks, 0
     for step in schedule.rounds:
         for t in step.transfers:
-            links[t.source, t.destination] += t.stop - t.start
-            received[t.destination] += t.stop - t.start
+            links[t.source, t.destination] += bounds[t.stop] - bounds[t.start]
+            received[t.destination] += bounds[t.stop] - bounds[t.start]
         for s in step.sums:
-            added[s.rank] += s.stop - s.start
+            added[s.rank] += bounds[s.stop] - bounds[s.start]
         for end in (0, 1):
             ports = max([ports, *Counter(t[end] for t in step.transfers).values()])
     busiest = max(links, key=lambda link: (links[link], -link[0], -link[1]), default=None)
-    bound = (2 if schedule.kind == "allreduce" else 1) * (schedule.ranks - 1) / schedule.ranks * schedule.chunks
     return Proof(
         canonical, sum(bool(step.transfers) for step in schedule.rounds),
-        tuple(schedule.elements_sent(schedule.chunks)), bound,
-        schedule.chunks, tuple(received), tuple(added), busiest and (*busiest, links[busiest]), ports,
+        tuple(schedule.elements_sent(whole)), _bound(schedule, whole),
+        whole, tuple(received), tuple(added), busiest and (*busiest, links[busiest]), ports,
     )
+
+
+def _bound(schedule, whole) -> float:
+    """Return how much the busiest rank sends at least: what all are to be sent, shared evenly, or what it alone has."""
+    even = (2 if schedule.kind == "allreduce" else 1) * (schedule.ranks - 1) / schedule.ranks * whole
+    if not schedule.sizes:
+        return even
+    leaving = [0] * schedule.ranks
+    for chunk, (owner, size) in enumerate(zip(schedule.owners, schedule.sizes)):
+        if any(schedule.ends_with(rank, chunk) for rank in range(schedule.ranks) if rank != owner):
+            leaving[owner] += size
+    return max(leaving) if schedule.kind == "all-to-all" else max(even, *leaving)

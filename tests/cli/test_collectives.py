@@ -29,7 +29,8 @@ def test_json_is_one_object(capsys):
 
 @pytest.mark.parametrize("algorithm", ["auto", *ALGORITHMS])
 def test_every_algorithm_is_shown(capsys, algorithm):
-    assert json.loads(shown(capsys, algorithm, "--ranks", "8", "--json"))["ranks"] == 8
+    machines = ["--machines", "4", "4"] if algorithm == "hierarchical" else []
+    assert json.loads(shown(capsys, algorithm, "--ranks", "8", "--json", *machines))["ranks"] == 8
 
 
 def test_one_rank_has_nothing_to_send(capsys):

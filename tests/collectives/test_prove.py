@@ -1,5 +1,6 @@
 """Schedules are proved on symbols; every planted fault is caught."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,8 @@ import pytest
 from refimpl.collectives import (
     ALGORITHMS, HALVES, Round, Schedule, ScheduleError, Sum, Transfer, make_schedule, prove, run_local,
 )
+from refimpl.collectives.all_to_all import ALL_TO_ALLS, all_to_all
+from refimpl.collectives.allgatherv import ALLGATHERVS, allgatherv
 from refimpl.gradients import Node
 
 EVERY_CASE = [(name, "allreduce") for name in ALGORITHMS] + [(name, kind) for name in HALVES
@@ -21,6 +24,9 @@ def planted_schedules():
         for ranks, leaves in ((4, 4),) if name == "halving-doubling" else ((3, 3), (4, 8), (5, 5), (5, 7)):
             machines = MACHINES[ranks] if name == "hierarchical" else None
             yield make_schedule(name, ranks, leaves, kind, machines)
+    for ranks in (3, 4, 5):
+        yield from (allgatherv(range(1, ranks + 1), name) for name in ALLGATHERVS)
+        yield from (all_to_all(np.ones((ranks, ranks), int), name) for name in ALL_TO_ALLS)
 
 
 def identify(schedule):
@@ -51,18 +57,17 @@ def faults(schedule):
 
 def runs_right(schedule):
     """Return whether a run over base-4 digits, one for each input, gives what ``schedule.kind`` promises."""
-    inputs = [len(nodes) for nodes in schedule.inputs]
-    digits = iter([4**i for i in range(sum(inputs))])
-    arrays = [[np.full(schedule.chunks, next(digits)) for _ in range(n)] or [np.full(schedule.chunks, -1)]
-              for n in inputs]
-    if schedule.kind == "allgather":
+    size = sum(schedule.sizes) or schedule.chunks
+    bounds = schedule.bounds(size)
+    digits = iter([4**i for i in range(sum(map(len, schedule.inputs)))])
+    arrays = [[np.full(size, next(digits)) for _ in nodes] or [np.full(size, -1)] for nodes in schedule.inputs]
+    if schedule.moves:
         for chunk, owner in enumerate(schedule.owners):
-            arrays[owner][0][chunk] = 1
-    wanted = sum(4**i for i in range(sum(inputs))) if schedule.kind != "allgather" else 1
+            arrays[owner][0][bounds[chunk]:bounds[chunk + 1]] = 1
+    wanted = 1 if schedule.moves else sum(4**i for i in range(sum(map(len, schedule.inputs))))
     found = run_local(schedule, arrays)
-    if schedule.kind == "reduce-scatter":
-        return all(found[owner][chunk] == wanted for chunk, owner in enumerate(schedule.owners))
-    return all((array == wanted).all() for array in found)
+    return all((found[rank][bounds[chunk]:bounds[chunk + 1]] == wanted).all()
+               for rank in range(schedule.ranks) for chunk in range(schedule.chunks) if schedule.ends_with(rank, chunk))
 
 
 @pytest.mark.parametrize("schedule", list(planted_schedules()), ids=identify)
@@ -72,7 +77,9 @@ def test_planted_faults_are_caught(schedule):
     for faulty in faults(schedule):
         try:
             prove(faulty)
-        except ScheduleError:
+        except ScheduleError as caught:  # chunk, rank and round are named
+            assert re.search(r"(round \d|never written)", str(caught)) and re.search("chunk|start=", str(caught))
+            assert re.search(r"rank \d|source=\d+, destination=\d", str(caught))
             continue
         assert runs_right(faulty), faulty  # the change has changed nothing, such as whose equal sum is passed on
         assert [len(step.transfers) for step in faulty.rounds] == [len(step.transfers) for step in schedule.rounds]
@@ -121,7 +128,7 @@ def two_ranks(*rounds, chunks=2):
     ([Round((Transfer(1, 0, 0, 2, target=1), Transfer(1, 0, 1, 2, target=1)))],
      "round 0: two transfers write slot 1, chunk 1 of rank 0"),
     ([Round((Transfer(1, 0, 0, 1), Transfer(0, 1, 0, 1)))], "slot 0, chunk 0 while it is being written"),
-    ([Round((Transfer(1, 1, 0, 1, target=1),))], "rank 1 sends to itself"),
+    ([Round((Transfer(1, 1, 0, 1, target=1),))], "rank 1 sends chunks [0, 1) to itself"),
     ([Round((Transfer(1, 2, 0, 1),))], "there is no such rank in Transfer(source=1, destination=2"),
     ([Round((Transfer(1, 0, 1, 3),))], "there are no such chunks in Transfer(source=1"),
     ([Round((Transfer(1, 0, 1, 1),))], "there are no such chunks"),
