@@ -1,0 +1,110 @@
+"""What one rank does in an allreduce through shared memory, in one Numba call when nobody is late.
+
+Both functions are lists of steps, each a wait for the others' flags, some work, and a new value of the own flag. Where
+a wait takes too long they return the number of the step, for the caller to look after the others and to call again
+with it; at the end they return ``DONE``.
+"""
+
+import numpy as np
+from numba import njit
+
+from kernels.atomics import LINE, store_release, wait_for_all
+from kernels.shared_sum.fast import copy_bytes, sum_blocks
+
+DONE = -1
+BUFFERS = 3  # segments on their way: one is copied in, one summed, one copied out
+EVENTS = 3  # of a segment: its parts are all in, its sum is made, the sum is copied out
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def in_place(step, flags, me, count, flag, spins, patience, inputs, sums, outputs, start, stop, scratch):
+    """Sum elements [start, stop), this rank's share, over the arrays of all. Flags grow from ``flag`` by 2.
+
+    flags, count, spins, patience: see ``wait_for_all``.  me: this rank's flag.  The others: see ``sum_blocks``.
+    """
+    if step == 0:
+        store_release(flags + me * LINE, flag + 1)
+        step = 1
+    if step == 1:
+        if not wait_for_all(flags, count, flag + 1, spins, patience):
+            return 1
+        sum_blocks(inputs, sums, outputs, 0, start, stop, scratch)
+        store_release(flags + me * LINE, flag + 2)
+    return DONE if wait_for_all(flags, count, flag + 2, spins, patience) else 2
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _share(me, count, elements, size):
+    """Return [start, stop) of what rank ``me`` of ``count`` adds up: no two write one cache line."""
+    line = LINE // size
+    lines = -(-elements // line)
+    return min(elements, me * lines // count * line), min(elements, (me + 1) * lines // count * line)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def pipelined(step, flags, me, count, flag, spins, patience, inputs, sums, outputs, scratch,
+              own, private, elements, segment, first, stride, free):
+    """Sum private arrays through a ring of buffers, segment by segment, each while the next is copied in.
+
+    inputs, outputs: addresses in buffer 0; buffer b is b * stride bytes on.  own: (slots,) where this rank's parts of
+    segments go in buffer 0.  private: (slots,) addresses of its arrays; the sum goes to the first.
+    first: the number of segment 0, counted through all calls.  free: (BUFFERS,) the flag with which each buffer is free.
+    Flags grow from ``flag`` by EVENTS * (segments + 1).
+    """
+    size, segments = scratch.itemsize, -(-elements // segment)
+    while step < EVENTS * (segments + 1):
+        turn, event = step // EVENTS, step % EVENTS
+        k = turn if event == 0 else turn - 1  # copy in segment ``turn``, then sum and copy out the one before
+        if 0 <= k < segments:
+            buffer = (first + k) % BUFFERS
+            shift, length = buffer * stride, min(segment, elements - k * segment)
+            # in: all must have read what the buffer held; sum: all must be in; out: all shares must be summed
+            needed = free[buffer] if event == 0 else flag + EVENTS * k + 1 if event == 1 else flag + EVENTS * turn + 2
+            if not wait_for_all(flags, count, needed, spins, patience):
+                return step
+            if event == 0:
+                for slot in range(len(own)):
+                    copy_bytes(own[slot] + shift, private[slot] + k * segment * size, length * size)
+            elif event == 1:
+                start, stop = _share(me, count, length, size)
+                sum_blocks(inputs, sums, outputs, shift, start, stop, scratch)
+            else:
+                copy_bytes(private[0] + k * segment * size, outputs[0, 1] + shift, length * size)
+                free[buffer] = flag + step + 1
+            store_release(flags + me * LINE, flag + step + 1)
+        step += 1
+    store_release(flags + me * LINE, flag + step)
+    return DONE
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def all_at_once(step, flags, me, count, flag, spins, patience, inputs, sums, outputs, scratch,
+                own, private, elements, first, stride, free):
+    """Sum short private arrays: everyone copies in, waits for all, and adds up everything for itself.
+
+    Arguments as for ``pipelined``, of one segment. Flags grow from ``flag`` by 2.
+    """
+    size, buffer = scratch.itemsize, first % BUFFERS
+    shift = buffer * stride
+    if step == 0:
+        if not wait_for_all(flags, count, free[buffer], spins, patience):
+            return 0
+        for slot in range(len(own)):
+            copy_bytes(own[slot] + shift, private[slot], elements * size)
+        store_release(flags + me * LINE, flag + 1)
+    if not wait_for_all(flags, count, flag + 1, spins, patience):
+        return 1
+    result = np.empty((1, 2), np.int64)
+    result[0, 0], result[0, 1] = outputs[0, 0], private[0] - shift
+    sum_blocks(inputs, sums, result, shift, 0, elements, scratch)
+    free[buffer] = flag + 2
+    store_release(flags + me * LINE, flag + 2)
+    return DONE
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def reach(step, flags, me, count, flag, spins, patience, waits):
+    """Raise this rank's flag to ``flag``; where it ``waits``, until all have. With all waiting, a barrier."""
+    if step == 0:
+        store_release(flags + me * LINE, flag)
+    return DONE if not waits or wait_for_all(flags, count, flag, spins, patience) else 1
