@@ -1,0 +1,145 @@
+"""Measure the network that the ranks are on, in about half a second: messages round rings of ranks, all cards at once.
+
+    machines A B C: each one's first rank sends to the next machine's and is sent the last one's: every card is busy both
+    ways, as in an allreduce. Small messages give the latency, large ones the speed; the same within each machine.
+
+Message sizes grow until they take long enough to be timed. All ranks see all times, so all choose the same size, and
+end with the same Network.
+"""
+
+import json
+import time
+
+import numpy as np
+
+from refimpl.collectives.network import Network, load_network
+
+PHASE = "calibration"
+_TINY, _FIRST, _MOST = 8, 1 << 15, 1 << 25  # bytes of a message: for latency; to begin with; at most
+_DRAIN = 1 << 18  # bytes sent first where speed is measured: a card that saved up a burst while idle spends it on them
+_PINGS, _BURST = 15, 32
+_IDLE = 5e9  # bytes/s of a memory that no messages cross
+_ADDED = 1 << 22  # bytes of the arrays added up to time a sum: more than the nearest caches hold
+
+
+def calibrate(wire, seconds: float = 0.5) -> Network:
+    """Return what was measured of the wire's ranks and machines, the same on every rank. Collective.
+
+    seconds: about how long it may take on a fast network; on one so slow that 32 KiB take longer, a few times that.
+    One card that is slower than the rest is known from four machines on; with fewer its neighbours look as slow.
+    """
+    across = tuple(ranks[0] for ranks in wire.machines)
+    rings = {"across": across if wire.rank in across else (), "within": wire.machine}
+    found = {}
+    for name, ring in rings.items():
+        latency = _latency(wire, ring)
+        share = seconds / (8 if name == "within" else 3)
+        found[name] = latency, *_rates(wire, ring, 1 if name == "within" else 2, latency, share)
+    latency, out, into = found["across"]
+    latency_within, carried, _ = found["within"]
+    if len(across) == 1:  # one machine has no use for a card: any number does
+        latency, out, into = latency_within, np.full(wire.size, _IDLE), np.full(wire.size, _IDLE)
+    reduction = float(np.median(wire.share(np.array([_reduction(seconds / 20)]), PHASE)))
+    busiest = across if len(across) > 1 else wire.machine
+    return Network(
+        wire.machines, latency, tuple(out[list(across)].tolist()), tuple(into[list(across)].tolist()), latency_within,
+        tuple(sum(carried[list(ranks)].tolist()) if len(ranks) > 1 else _IDLE for ranks in wire.machines), reduction,
+        _overhead(wire, busiest if wire.rank in busiest else (), max(latency, latency_within)),
+    )
+
+
+def network_of(wire, path=None, write=None, seconds: float = 0.5) -> Network:
+    """Return the network in ``path`` where it is of these machines, else measure it and keep it there. Collective.
+
+    path: a JSON file, or None to measure always; rank 0 alone reads and writes it.  write(path, value): writes JSON
+    whole or not at all (training.files.write_json).  A file of other machines is measured anew and replaced.
+    """
+    text = ""
+    if path is not None and wire.rank == 0:
+        try:
+            text = json.dumps(load_network(path, wire.machines).to_dict())
+        except (OSError, ValueError):
+            pass  # none yet, or of another network
+    if text := wire.share_text(text)[0]:
+        return Network.from_dict(json.loads(text))
+    network = calibrate(wire, seconds)
+    if path is not None:
+        wire.together(lambda: write(path, network.to_dict()) if wire.rank == 0 else None)
+    return network
+
+
+def _times(wire, ring, hop: int, size: int, messages: int = 1, repeats: int = 1, meet: int = 1):
+    """Return (ranks, repeats) seconds in which each rank sent messages of ``size`` bytes to the rank ``hop`` places on in
+    its ring and was sent as many; inf for ranks whose ring has no other. meet: bytes exchanged just before. Collective."""
+    mine = np.full(repeats, np.inf)
+    if len(ring) > 1:
+        at = ring.index(wire.rank)
+        following, preceding = ring[(at + hop) % len(ring)], ring[(at - hop) % len(ring)]
+        owners = {"": size}
+        out, into = np.zeros(size, np.uint8), np.zeros((messages, size), np.uint8)
+        first, first_into = np.zeros(meet, np.uint8), np.zeros(meet, np.uint8)
+        sends = [(following, out, owners)] * messages
+        receives = [(preceding, room, owners) for room in into]
+        for repeat in range(repeats):
+            wire.exchange([(following, first, {"": meet})], [(preceding, first_into, {"": meet})], PHASE, "control")
+            begin = time.perf_counter()
+            wire.exchange(sends, receives, PHASE, "control")
+            mine[repeat] = time.perf_counter() - begin
+    return wire.share(mine, PHASE)
+
+
+def _slowest(times) -> float:
+    """Return the longest of the times of all ranks that have a partner, 0 if none has."""
+    return float(times[np.isfinite(times)].max(initial=0))
+
+
+def _latency(wire, ring) -> float:
+    """Return the typical seconds of a tiny message. Collective."""
+    _times(wire, ring, 1, _TINY)  # connections are made
+    times = np.median(_times(wire, ring, 1, _TINY, repeats=_PINGS), axis=1)
+    return float(np.median(times[np.isfinite(times)])) if np.isfinite(times).any() else 0.0
+
+
+def _rates(wire, ring, hops, latency, seconds):
+    """Return (out, into): (ranks,) bytes/s that leave and enter each rank in a ring; 1 where there is none. Collective.
+
+    hops: 2 to measure with another partner, too: the faster counts, so that a slow partner is not blamed on a rank.
+    """
+    size, slowest = _FIRST, _slowest(_times(wire, ring, 1, _FIRST))
+    while 0 < slowest < seconds / 8 and size < _MOST:
+        size *= 2
+        slowest = _slowest(_times(wire, ring, 1, size))
+    repeats = 1 if slowest > seconds / 4 else 2
+    if slowest:
+        size = int(size * min(max(seconds / 2 / slowest / repeats / hops, 1), 4))
+    out, into = np.ones(wire.size), np.ones(wire.size)
+    members = [r for r in wire.share(np.array([len(ring)]), PHASE)[:, 0].nonzero()[0]]
+    rings = {tuple(ring) for ring in wire.machines} if hops == 1 else {tuple(members)}
+    for hop in (1, -1)[:hops]:
+        times = _times(wire, ring, hop, size, repeats=repeats, meet=min(size, _DRAIN)).min(axis=1)
+        for group in rings:
+            for at, rank in enumerate(group):
+                following = group[(at + hop) % len(group)]
+                took = min(times[rank], times[following])  # each also waits for its other partner
+                if np.isfinite(took):
+                    rate = size / max(took - latency, took / 2)
+                    out[rank], into[following] = max(out[rank], rate), max(into[following], rate)
+    return out, into
+
+
+def _overhead(wire, ring, latency) -> float:
+    """Return the seconds that each of many tiny messages takes beyond the first's latency. Collective."""
+    took = _slowest(_times(wire, ring, 1, _TINY, _BURST, 3).min(axis=1))
+    return max(0.0, took - latency) / (2 * _BURST)
+
+
+def _reduction(seconds) -> float:
+    """Return the bytes/s at which this rank adds up float32 arrays. Local."""
+    into, other = np.zeros(_ADDED // 4, np.float32), np.ones(_ADDED // 4, np.float32)
+    np.add(into, other, out=into)
+    took, begin = [], time.perf_counter()
+    while not took or time.perf_counter() - begin < seconds:
+        start = time.perf_counter()
+        np.add(into, other, out=into)
+        took.append(time.perf_counter() - start)
+    return _ADDED / float(np.median(took))
