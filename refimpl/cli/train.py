@@ -44,7 +44,8 @@ def run(given: dict) -> int:
     with StepProgress(options.steps, "words" if model_name == "lm" else "images", quiet) as progress:
         result = train(model, data, heldout, options=options, comm=wire, output=output, resume=rest.get("resume"),
                        checkpoint_every=rest.get("checkpoint_every"), evaluate_every=rest.get("evaluate_every"),
-                       trace=rest.get("trace", False), describe=recipe.to_json(), progress=progress.show)
+                       trace=rest.get("trace", False), describe=recipe.to_json(), progress=progress.show,
+                       announce=None if quiet else lambda why: print(why, flush=True))
     if wire.rank == 0:
         _print_result(result, model_name, rest.get("json", False))
     return 0
@@ -82,13 +83,12 @@ def _output(rest, model_name, options):
 
 
 def _introduce(wire, recipe, options, output):
-    schedule = options.allreduce
     print(f"{recipe.model} ({recipe.preset}) on {recipe.data}: {options.architecture}, {wire.size} "
           f"rank{'s' if wire.size > 1 else ''}, {recipe.microbatches} microbatches of {recipe.microbatch_size}, "
           f"{options.optimizer}, {options.steps} steps -> {output or 'no files'}", flush=True)
-    if schedule == "ring" and wire.size > 2 and options.architecture != "ps":
-        print("note: ring adds in another order for each number of ranks: deterministic, but its bits are not those of "
-              "other N (DESIGN, I1)", flush=True)
+    if options.allreduce in ("ring", "double-tree") and wire.size > 2 and options.architecture != "ps":
+        print(f"note: {options.allreduce} adds in another order for each number of ranks: deterministic, but its bits are "
+              "not those of other N (DESIGN, I1)", flush=True)
 
 
 def _print_result(result, model_name, as_json):

@@ -55,21 +55,25 @@ class Result:
 
 def train(model, data, heldout=None, *, options: Options, comm=None, output=None, resume=None, checkpoint_every=None,
           evaluate_every=None, trace=False, describe: dict | None = None, progress: Callable[[dict], None] | None = None,
-          warm=2, xp=np) -> Result:
+          announce: Callable[[str], None] | None = None, warm=2, xp=np) -> Result:
     """Train ``model`` on ``data`` for ``options.steps`` steps and return the result. Collective over ``comm``.
 
     heldout: Data to evaluate on at the end (and every ``evaluate_every`` steps), or None.
     output: run directory, None to write no files.  resume: directory of a checkpoint to continue from.
     describe: what config.json and checkpoints should say of model and data, plain JSON values.
+    announce: called on rank 0 with what was chosen, and why.
     progress: called on rank 0 with each step's metrics.  warm: steps at the start that do not count for the speed.
     Raises CollectiveError, with one message on every rank, for anything that any rank finds wrong.
     """
     wire = comm if isinstance(comm, Wire) else Wire(comm)
     describe = describe or {}
     with threadpool_limits(1):  # more threads would fight for the cores, and may sum in another order
-        trainer = Trainer(model, data, options, wire, xp=xp, trace=trace, facts=lambda: _facts(
+        network_file = None if output is None else Path(output) / "network.json"
+        trainer = Trainer(model, data, options, wire, xp=xp, trace=trace, network_file=network_file, facts=lambda: _facts(
             describe, heldout, trace=trace, evaluate_every=evaluate_every, checkpoint_every=checkpoint_every,
             output=output is not None, resume=resume is not None))
+        if announce is not None and trainer.choice and wire.rank == 0:
+            announce(trainer.choice.reason)
         if resume is not None:
             load_checkpoint(trainer, Path(resume))
         directory = _open_directory(trainer, output, describe, resume)

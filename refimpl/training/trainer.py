@@ -1,6 +1,7 @@
 """The trainer: one step of hybrid data-parallel training, as the data sees it (DESIGN, One step)."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Callable
 
 import numpy as np
@@ -13,6 +14,7 @@ from refimpl.collectives.wire import Wire
 from refimpl.gradients import ExactSum, leaves_of
 from refimpl.plan import make_plan
 from refimpl.training.agreement import agree_on, describe_variable
+from refimpl.training.allreduce_choice import choose_allreduce
 from refimpl.training.check import check_gradients, check_needs
 from refimpl.training.exchange import Exchange
 from refimpl.training.norm import clip_scale, norm_of, squares
@@ -26,16 +28,19 @@ class Trainer:
 
     model: see ``models.Model``.  data: see ``refimpl.training.data.Data``.  step: how many steps are done.
     facts: returns what else all ranks must have alike, name -> JSON value.
+    network_file: where the calibrated network is kept for ``--allreduce auto``, None: nowhere.
     Every error that one rank meets becomes a CollectiveError with one message on all of them.
     """
 
-    def __init__(self, model, data, options: Options, comm=None, *, facts: Callable[[], dict] = dict, xp=np, trace=False):
+    def __init__(self, model, data, options: Options, comm=None, *, facts: Callable[[], dict] = dict, xp=np, trace=False,
+                 network_file: Path | None = None):
         self.model, self.data, self.options, self.xp = model, data, options, xp
         self.wire = comm if isinstance(comm, Wire) else Wire(comm)
         self.step = 0
         self.timeline = Timeline(trace)
-        self.plan, said = self._together("plan", lambda: (self._make_plan(), self._facts() | facts()))
-        agree_on(self.wire, said)
+        agree_on(self.wire, self._together("plan", lambda: self._facts() | facts()))
+        self.choice = choose_allreduce(model.variables, options, self.wire, data.microbatches, network_file)
+        self.plan = self._together("plan", self._make_plan)
         self.exchange = self._together("plan", lambda: Exchange(model.variables, self.plan, self.wire, options.seed,
                                                                 options.optimizer, xp, options.shared_memory))
         self.microbatches = leaves_of(self.wire.rank, self.wire.size, data.microbatches)
@@ -45,8 +50,8 @@ class Trainer:
     def _make_plan(self):
         options = self.options
         return make_plan(self.model.variables, options.architecture, self.wire.size, self.data.microbatches,
-                         allreduce=options.allreduce, partitions=options.partitions, scheme=options.scheme,
-                         sparse_as_dense=options.sparse_as_dense)
+                         allreduce=self.choice.algorithm if self.choice else options.allreduce, partitions=options.partitions, scheme=options.scheme,
+                         sparse_as_dense=options.sparse_as_dense, machines=self.wire.machines)
 
     def _facts(self) -> dict:
         """What all ranks must say alike: else they would exchange unlike things, or wait for each other for ever."""

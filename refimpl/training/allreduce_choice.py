@@ -1,0 +1,28 @@
+"""``--allreduce auto``: the canonical algorithm that should be fastest for this model on this network, and why."""
+
+from refimpl.collectives.auto import Choice, choose_algorithm
+from refimpl.collectives.calibrate import network_of
+from refimpl.gradients import Layout
+from refimpl.plan.placement import ARCHITECTURES
+from refimpl.training.files import write_json
+
+
+def choose_allreduce(variables, options, wire, microbatches: int, network_file=None) -> Choice | None:
+    """Return the choice, None where an algorithm was named or nothing goes by allreduce. Collective.
+
+    Ranks must have agreed on their options. The network is measured only where there are several machines, and kept in
+    ``network_file`` (None: nowhere) for those who resume.
+    """
+    dense_way, _ = ARCHITECTURES.get(options.architecture, ("", ""))
+    summed = [v for v in variables if not v.sparse and dense_way == "allreduce" or v.sparse and options.sparse_as_dense]
+    if options.allreduce != "auto" or not summed:
+        return None
+    layout = wire.together(lambda: Layout.of(summed), (ValueError,))
+    network = network_of(wire, network_file, _write) if len(wire.machines) > 1 else None
+    itemsize = summed[0].nbytes // max(1, summed[0].size)
+    return choose_algorithm(microbatches, layout.size, itemsize, wire.machines, network)
+
+
+def _write(path, value):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, value)
