@@ -14,6 +14,12 @@ class Ledger:
     def clear(self):
         self.sent, self.received = defaultdict(int), defaultdict(int)
 
+    def add(self, sent: dict, received: dict):
+        """Count what was added up before: {(phase, variable, kind): bytes}, for what happens again and again alike."""
+        for counter, counts in ((self.sent, sent), (self.received, received)):
+            for key, count in counts.items():
+                counter[key] += count
+
     def total(self, direction: str = "sent", **wanted) -> int:
         """Return the bytes ``sent`` or ``received`` whose phase, variable and kind are as wanted."""
         position = {"phase": 0, "variable": 1, "kind": 2}

@@ -1,63 +1,121 @@
-"""Run a schedule over MPI: each round's transfers at once, then its sums, on views of the rank's own arrays."""
+"""Run a schedule over MPI: in segments, so that one is on its way while another is added up, on the rank's own arrays."""
 
-import numpy as np
+import weakref
+from collections import Counter, OrderedDict
 
 from kernels import array_module
-from refimpl.collectives.schedule import Schedule
+from refimpl.collectives.pipeline import Pipeline
+from refimpl.collectives.schedule import Round, Schedule
+from refimpl.collectives.segments import Cut, segments_of, steps_of
 from refimpl.collectives.wire import Wire
 
-
-def _scratch(schedule: Schedule, rank: int, bounds, given: int, elements: int, like):
-    """Return slot -> (first element, array) for scratch slots, each just as long as its chunks reach."""
-    reach = {}
-    for step in schedule.rounds:
-        for t in step.transfers:
-            if t.destination == rank and t.target >= given:
-                low, high = reach.get(t.target, (schedule.chunks, 0))
-                reach[t.target] = (min(low, t.start), max(high, t.stop))
-    xp = array_module(like)
-    return {slot: (bounds[low], xp.empty(bounds[high] - bounds[low], like.dtype)) for slot, (low, high) in reach.items()}
+LANES = 16  # segments under way together: enough to keep a link busy while others are added up or negotiated
+REMEMBERED = 8  # tuples of arrays whose requests are kept
 
 
 class Runner:
-    """A schedule bound to a length and dtype: scratch memory is allocated once, here. Local to make.
+    """A schedule bound to a length and dtype. Scratch memory is made here, requests at the first call with new arrays:
+    a call with arrays that were there before allocates nothing. Local to make.
 
     elements: length of the vector.  like: an array of its dtype and device.
     attribute(start, stop) -> {variable: elements}: whose elements a message holds, for the ledger.
+    rounds: what to run instead of all the schedule's rounds, on ``given`` slots that the caller brings (instead of the
+    rank's inputs); ranks without a part in them do nothing.
     """
 
-    def __init__(self, schedule: Schedule, wire: Wire, elements: int, like, phase: str, attribute):
+    def __init__(self, schedule: Schedule, wire: Wire, elements: int, like, phase: str, attribute,
+                 rounds: tuple[Round, ...] | None = None, given: int | None = None):
         if schedule.ranks != wire.size:
             raise ValueError(f"schedule {schedule.name} is for {schedule.ranks} ranks, the communicator has {wire.size}")
-        self.wire, self.phase = wire, phase
-        self.bounds = schedule.bounds(elements)
-        self.given = max(1, len(schedule.inputs[wire.rank]))  # slot 0 exists even where a rank has no input
-        self.scratch = _scratch(schedule, wire.rank, self.bounds, self.given, elements, like)
-        self.rounds = [step.of(wire.rank) for step in schedule.rounds]
-        self.owners = {(t.start, t.stop): attribute(self.bounds[t.start], self.bounds[t.stop])
-                       for step in self.rounds for t in step.transfers}
+        self.wire, self.phase, self.elements, self.dtype = wire, phase, elements, like.dtype
+        self.what = f"{phase} by {schedule.name}"
+        # slot 0 exists even where a rank has no input
+        self.given = given or max(1, len(schedule.inputs[wire.rank]))
+        self.rounds = [step.of(wire.rank) for step in (schedule.rounds if rounds is None else rounds)]
+        bounds = schedule.bounds(elements)
+        self.cut = Cut(bounds, segments_of(schedule, elements, like.dtype.itemsize))
+        self.lanes = min(LANES, self.cut.segments)
+        self.rooms, self.scratch = self._make_scratch(like)
+        self._count(bounds, attribute)
+        self.pipelines: OrderedDict[tuple, tuple] = OrderedDict()  # addresses -> (Pipeline, the arrays: kept alive)
+        weakref.finalize(self, _close_all, self.pipelines)
 
     def __call__(self, slots):
-        """Sum over all ranks into slots[0], in place. slots: list of (elements,) arrays. Collective."""
-        if len(slots) != self.given:
-            raise ValueError(f"the schedule wants {self.given} inputs on rank {self.wire.rank}, not {len(slots)}")
-        for step in self.rounds:
-            sends, receives = [], []
-            for t in step.transfers:
-                owners = self.owners[t.start, t.stop]
-                if t.source == self.wire.rank:
-                    sends.append((t.destination, self._view(slots, t.origin, t.start, t.stop), owners))
-                else:
-                    receives.append((t.source, self._view(slots, t.target, t.start, t.stop), owners))
-            self.wire.exchange(sends, receives, self.phase, "dense")
-            for s in step.sums:
-                into = self._view(slots, s.into, s.start, s.stop)
-                np.add(into, self._view(slots, s.other, s.start, s.stop), out=into)
+        """Sum over all ranks into slots[0], in place, and return it. Collective.
+
+        slots: list of (elements,) arrays, contiguous, of the runner's dtype; those beside slots[0] may be overwritten.
+        Raises ValueError for others, and SilentPeer if a rank does not come within the wire's patience.
+        """
+        addresses = self._checked(slots)
+        if addresses not in self.pipelines:
+            self._remember(addresses, slots)
+        self.pipelines.move_to_end(addresses)
+        self.pipelines[addresses][0].run()
+        self.wire.ledger.add(self.sent, self.received)
         return slots[0]
 
-    def _view(self, slots, slot, start, stop):
-        first, array = (0, slots[slot]) if slot < len(slots) else self.scratch[slot]
-        return array[self.bounds[start] - first:self.bounds[stop] - first]
+    def _make_scratch(self, like):
+        """Return (slot, chunk) -> first element of its room, and per lane slot -> array, as long as its chunks reach."""
+        rank = self.wire.rank
+        used = sorted({(t.target, chunk) for step in self.rounds for t in step.transfers
+                       if t.destination == rank and t.target >= self.given for chunk in range(t.start, t.stop)})
+        rooms, length = {}, Counter()
+        for slot, chunk in used:
+            rooms[slot, chunk] = length[slot]
+            length[slot] += self.cut.longest(chunk)
+        xp = array_module(like)
+        return rooms, [{slot: xp.empty(n, like.dtype) for slot, n in length.items()} for _ in range(self.lanes)]
+
+    def _count(self, bounds, attribute):
+        """What one call adds to the ledger."""
+        self.sent, self.received = Counter(), Counter()
+        owners = {}
+        for t in (t for step in self.rounds for t in step.transfers):
+            if (t.start, t.stop) not in owners:
+                owners[t.start, t.stop] = attribute(bounds[t.start], bounds[t.stop])
+            count = self.sent if t.source == self.wire.rank else self.received
+            for variable, elements in owners[t.start, t.stop].items():
+                count[self.phase, variable, "dense"] += elements * self.dtype.itemsize
+
+    def _checked(self, slots) -> tuple[int, ...]:
+        """Return the slots' addresses; ValueError if they do not fit."""
+        if len(slots) != self.given:
+            raise ValueError(f"the schedule wants {self.given} inputs on rank {self.wire.rank}, not {len(slots)}")
+        for slot, array in enumerate(slots):
+            if array.shape != (self.elements,) or array.dtype != self.dtype:
+                raise ValueError(f"{self.what} wants arrays of shape ({self.elements},) and dtype {self.dtype}; "
+                                 f"slot {slot} has shape {array.shape} and dtype {array.dtype}")
+            if not array.flags.c_contiguous:
+                raise ValueError(f"slot {slot} is not contiguous: its elements are not next to each other in memory; "
+                                 f"give a copy (numpy.ascontiguousarray)")
+        addresses = tuple(_address(array) for array in slots)
+        if self.elements and len(set(addresses)) < len(slots):
+            raise ValueError(f"slots must be different arrays: two of the {len(slots)} are one memory")
+        return addresses
+
+    def _remember(self, addresses, slots):
+        lanes = [[] for _ in range(self.lanes)]
+        for segment in range(self.cut.segments):
+            lanes[segment % self.lanes] += steps_of(self.rounds, self.wire.rank, self.wire.size, self.cut, segment)
+
+        def view(lane, piece):
+            if piece.slot < self.given:
+                return slots[piece.slot][piece.start:piece.stop]
+            first = self.rooms[piece.slot, piece.chunk]
+            return self.scratch[lane][piece.slot][first:first + piece.stop - piece.start]
+
+        self.pipelines[addresses] = Pipeline(self.wire, lanes, view, self.what), list(slots)
+        if len(self.pipelines) > REMEMBERED:
+            self.pipelines.popitem(last=False)[1][0].close()
+
+
+def _address(array) -> int:
+    return array.__array_interface__["data"][0] if hasattr(array, "__array_interface__") else array.data.ptr
+
+
+def _close_all(pipelines):
+    for pipeline, _ in pipelines.values():
+        pipeline.close()
 
 
 def run(schedule: Schedule, wire: Wire, slots, phase: str = "allreduce", name: str = "vector"):

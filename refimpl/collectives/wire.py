@@ -10,10 +10,7 @@ from mpi4py import MPI
 
 from refimpl.collectives.ledger import Ledger
 from refimpl.collectives.machines import Machines, find_machines, machine_of
-
-
-class CollectiveError(RuntimeError):
-    """An error that every rank raises with the same message, whichever rank it arose on."""
+from refimpl.collectives.waiting import PATIENCE_SECONDS, CollectiveError, SilentPeer, wait_all
 
 
 class Wire:
@@ -21,9 +18,11 @@ class Wire:
 
     machines: which ranks share memory (collective to find, where it is not given): give it to split one machine into
     several, as tests do.
+    patience: seconds that a rank waits without any progress before it gives its peers up (SilentPeer).
     """
 
-    def __init__(self, comm=None, machines: Machines | None = None):
+    def __init__(self, comm=None, machines: Machines | None = None, patience: float = PATIENCE_SECONDS):
+        self.patience = patience
         self.comm = MPI.COMM_WORLD if comm is None else comm
         self.rank, self.size = self.comm.Get_rank(), self.comm.Get_size()
         self.machines = find_machines(self.comm) if machines is None else machines
@@ -44,17 +43,27 @@ class Wire:
 
         sends, receives: lists of (peer, array, {variable: elements}); messages of one pair keep their order. Empty
         arrays are not sent. Arrays are contiguous; what is sent must not be written before the call returns.
+        Raises SilentPeer if a peer does not come within the wire's patience.
         """
-        requests = []
+        requests, peers = [], []
         for peer, array, owners in receives:
             if array.size:
                 requests.append(self.comm.Irecv(array, peer))
+                peers.append(peer)
                 self._count(self.ledger.received, array, owners, phase, kind)
         for peer, array, owners in sends:
             if array.size:
                 requests.append(self.comm.Isend(array, peer))
+                peers.append(peer)
                 self._count(self.ledger.sent, array, owners, phase, kind)
-        MPI.Request.Waitall(requests)
+        self._wait(requests, peers, f"{phase} ({kind})")
+
+    def _wait(self, requests, peers, what):
+        wait_all(requests, self.patience, self.rank, peers, what)
+
+    def _wait_for_all(self, request, what):
+        """A collective of MPI's: nobody can say which rank is late."""
+        wait_all([request], self.patience, self.rank, [], what)
 
     @staticmethod
     def _count(counter, array, owners, phase, kind):
@@ -88,16 +97,16 @@ class Wire:
         """
         mine = np.array([[self.ledger.sent[key] for key in keys], [self.ledger.received[key] for key in keys]], np.int64)
         everyone = np.empty((self.size, *mine.shape), np.int64) if self.rank == 0 else None
-        self.comm.Gather(mine, everyone, root=0)
+        self._wait_for_all(self.comm.Igather(mine, everyone, root=0), "a report of bytes")
         return None if everyone is None else everyone.swapaxes(0, 1)
 
     def share_text(self, text: str) -> list[str]:
         """Return every rank's text, by rank. Collective; not on the data path, not counted."""
         mine = np.frombuffer(text.encode(), np.uint8)
         lengths = np.empty(self.size, np.int64)
-        self.comm.Allgather(np.array([mine.size], np.int64), lengths)
+        self._wait_for_all(self.comm.Iallgather(np.array([mine.size], np.int64), lengths), "an exchange of texts")
         everything = np.empty(int(lengths.sum()), np.uint8)
-        self.comm.Allgatherv(mine, (everything, lengths))
+        self._wait_for_all(self.comm.Iallgatherv(mine, (everything, lengths)), "an exchange of texts")
         ends = np.cumsum(lengths)
         return [everything[end - n:end].tobytes().decode() for n, end in zip(lengths, ends)]
 
@@ -105,9 +114,13 @@ class Wire:
         """Go on together or stop together: raise CollectiveError on every rank if any rank brings an error. Collective.
 
         The message names each rank that brought one (once for all ranks that say the same), and is the same everywhere.
+        But with a silent peer nobody can agree: SilentPeer is raised again at once, on this rank alone.
         """
+        if isinstance(error, SilentPeer):
+            raise error
         flags = np.empty(1, np.int64)
-        self.comm.Allreduce(np.array([error is not None], np.int64), flags, MPI.MAX)
+        mine = np.array([error is not None], np.int64)
+        self._wait_for_all(self.comm.Iallreduce(mine, flags, MPI.MAX), "the check that all ranks go on")
         if flags[0]:
             raise CollectiveError(self._message(error)) from error
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from mpi4py import MPI
 from toys import WORKS, Recording, Script, Scripted, make_options
 
 from models import Variable
@@ -32,6 +33,24 @@ class Metered:
     def Irecv(self, array, peer):
         self.received += array.nbytes
         return self.comm.Irecv(array, peer)
+
+    def Send_init(self, array, peer, tag):
+        return Weighed(self.comm.Send_init(array, peer, tag)).of(self, "sent", array.nbytes)
+
+    def Recv_init(self, array, peer, tag):
+        return Weighed(self.comm.Recv_init(array, peer, tag)).of(self, "received", array.nbytes)
+
+
+class Weighed(MPI.Prequest):
+    """A persistent request that is weighed each time it starts."""
+
+    def of(self, meter, direction, weight):
+        self.meter, self.direction, self.weight = meter, direction, weight
+        return self
+
+    def Start(self):
+        setattr(self.meter, self.direction, getattr(self.meter, self.direction) + self.weight)
+        super().Start()
 
 
 def union(id_lists):
@@ -69,7 +88,8 @@ def check(comm, work, microbatches, road):
     model, make_data, _ = WORKS[work]
     recording, data = Recording(model()), make_data(microbatches)
     meter = Metered(comm)
-    trainer = Trainer(recording, data, make_options(work, "sgd", **road), meter)
+    # what shared memory saves from being a message cannot be weighed as one
+    trainer = Trainer(recording, data, make_options(work, "sgd", shared_memory=False, **road), meter)
     for step in range(3):
         meter.sent, meter.received = 0, 0
         trainer.train_step()

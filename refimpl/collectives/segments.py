@@ -1,0 +1,88 @@
+"""Cut a rank's part of a schedule into segments that can be under way together.
+
+    chunk 0           chunk 1           each chunk is cut into S pieces; segment k is the k-th piece of every chunk, and
+    |0 |1 |2 |        |0 |1 |2 |        runs the whole schedule by itself: segment 1 is on its way while 0 is added up.
+
+Every element keeps its chunk, and so its owner, its order of summation and its bits; and every byte is sent as often as
+``Schedule.elements_sent`` says.
+"""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+from refimpl.collectives.schedule import Schedule
+
+PIECE_BYTES = 256 * 1024  # a message of a segment: long beside the cost of a message, short beside a chunk worth cutting
+
+
+class Piece(NamedTuple):
+    """Elements [start, stop) of slot ``slot``, the first of them in chunk ``chunk``."""
+
+    slot: int
+    chunk: int
+    start: int
+    stop: int
+
+
+class Step(NamedTuple):
+    """What one rank does in one round of one segment: all messages at once, then sums in order.
+
+    receives, sends: (peer, Piece).  sums: (into, other), both Pieces.
+    """
+
+    receives: tuple
+    sends: tuple
+    sums: tuple
+
+
+def segments_of(schedule: Schedule, elements: int, itemsize: int) -> int:
+    """Return the number of segments of a vector: the same on all ranks. Local."""
+    bounds = schedule.bounds(elements)
+    longest = max(stop - start for start, stop in pairwise(bounds))
+    return max(1, longest * itemsize // PIECE_BYTES)
+
+
+class Cut:
+    """The pieces of a vector whose chunks begin and end at ``bounds``, in ``segments`` segments."""
+
+    def __init__(self, bounds, segments: int):
+        self.bounds, self.segments = bounds, segments
+
+    def pieces(self, segment: int, slot: int, first: int, last: int) -> list[Piece]:
+        """Return what segment ``segment`` has of chunks [first, last) of a slot. Empty pieces are left out."""
+        if self.segments == 1:  # neighbouring chunks are one message
+            whole = Piece(slot, first, self.bounds[first], self.bounds[last])
+            return [whole] if whole.stop > whole.start else []
+        pieces = [Piece(slot, chunk, self._edge(chunk, segment), self._edge(chunk, segment + 1))
+                  for chunk in range(first, last)]
+        return [piece for piece in pieces if piece.stop > piece.start]
+
+    def longest(self, chunk: int) -> int:
+        """Return the length of the longest piece of a chunk."""
+        return -(-(self.bounds[chunk + 1] - self.bounds[chunk]) // self.segments)
+
+    def _edge(self, chunk, segment):
+        start, stop = self.bounds[chunk], self.bounds[chunk + 1]
+        return start + segment * (stop - start) // self.segments
+
+
+def steps_of(rounds, rank: int, ranks: int, cut: Cut, segment: int) -> list[Step]:
+    """Return what ``rank`` does for one segment, round by round; rounds without it are left out. Local.
+
+    Messages to many peers go to the next rank first, so that not all ranks turn to rank 0 at once. Those of one pair
+    keep the schedule's order, by which they are matched.
+    """
+    steps = []
+    for step in rounds:
+        receives = [(t.source, piece) for t in step.transfers if t.destination == rank
+                    for piece in cut.pieces(segment, t.target, t.start, t.stop)]
+        sends = [(t.destination, piece) for t in step.transfers if t.source == rank
+                 for piece in cut.pieces(segment, t.origin, t.start, t.stop)]
+        sums = [pair for s in step.sums if s.rank == rank
+                for pair in zip(cut.pieces(segment, s.into, s.start, s.stop),
+                                cut.pieces(segment, s.other, s.start, s.stop))]
+        receives.sort(key=lambda message: (rank - message[0]) % ranks)
+        sends.sort(key=lambda message: (message[0] - rank) % ranks)
+        if receives or sends or sums:
+            steps.append(Step(tuple(receives), tuple(sends), tuple(sums)))
+    return steps

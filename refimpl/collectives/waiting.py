@@ -1,0 +1,77 @@
+"""How a rank waits for its messages: awake while they are near, asleep while they are far, and not for ever.
+
+Polled, not blocked, so that a peer that never comes is an error and no hang. Ranks may outnumber cores: a rank that
+waits must leave the core to one that works, first by giving way at each poll, then by sleeping between polls.
+"""
+
+import os
+import time
+
+from mpi4py import MPI
+
+AWAKE_SECONDS = 1e-3  # without progress: longer than any message within a machine takes
+SLEEP_SECONDS = 50e-6  # the kernel adds about as much: still short beside a segment on a network
+PATIENCE_SECONDS = 300.0
+
+
+class CollectiveError(RuntimeError):
+    """An error that every rank raises with the same message, whichever rank it arose on."""
+
+
+class SilentPeer(CollectiveError):
+    """A peer has not come within the wire's patience. Raised by the ranks that waited for it, each on its own.
+
+    The messages stay under way: nothing more can be done over this communicator.
+    """
+
+
+_given_up = []  # what belongs to messages that were given up, but may still come: its memory must outlive them
+
+
+class Wait:
+    """One wait: call ``pause`` after each poll that found nothing, ``progress`` after one that did. Local.
+
+    patience: seconds without progress until SilentPeer is raised.  late() names the ranks still waited for.
+    messages: what must be kept in memory where they are given up.
+    """
+
+    def __init__(self, patience: float, late, rank: int, what: str, messages):
+        self.patience, self.late, self.rank, self.what, self.messages = patience, late, rank, what, messages
+        self.since = None
+
+    def progress(self):
+        self.since = None
+
+    def pause(self):
+        """Give way to others. Raises SilentPeer when patience is at its end."""
+        now = time.monotonic()
+        if self.since is None:
+            self.since = now
+        if now - self.since < AWAKE_SECONDS:
+            os.sched_yield()
+        elif now - self.since < self.patience:
+            time.sleep(SLEEP_SECONDS)
+        else:
+            _given_up.append(self.messages)
+            late = sorted(set(self.late()))
+            names = f"rank{'s' * (len(late) > 1)} {', '.join(map(str, late))}" if late else "the other ranks"
+            raise SilentPeer(f"rank {self.rank} has waited {self.patience:g} s for {names} in {self.what}: ended, stuck "
+                             f"or somewhere else in the program")
+
+
+def wait_all(requests, patience: float, rank: int, peers, what: str):
+    """Return when all requests are complete. peers[i]: the rank at the other end of requests[i]. Local.
+
+    Raises SilentPeer, naming the peers that have not come, after ``patience`` seconds without any progress.
+    """
+    if MPI.Request.Testall(requests):
+        return
+    left = list(range(len(requests)))
+    wait = Wait(patience, lambda: [peers[i] for i in left if i < len(peers)], rank, what, requests)
+    while left:
+        done = MPI.Request.Testsome([requests[i] for i in left])
+        if done:
+            left = [i for place, i in enumerate(left) if place not in set(done)]
+            wait.progress()
+        else:
+            wait.pause()
