@@ -83,6 +83,11 @@ def sum_blocks(inputs, sums, outputs, shift, start, stop, scratch):
             for j in range(count):
                 partial[j] = add(left[j], right[j])
             where[into] = scratch[into].ctypes.data
+        for number in range(len(outputs) if len(outputs) > 1 else 0):  # an output may lie where another is read
+            register = outputs[number, 0]
+            if where[register] != scratch[register].ctypes.data:
+                copy_bytes(scratch[register].ctypes.data, where[register], count * size)
+                where[register] = scratch[register].ctypes.data
         for number in range(len(outputs)):
             source = where[outputs[number, 0]]
             target = outputs[number, 1] + shift + first * size

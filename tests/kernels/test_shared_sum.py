@@ -52,6 +52,13 @@ def test_integers_wrap_and_several_sums_are_written():
         assert (first == np.iinfo(dtype).min).all() and (second == big).all()
 
 
+def test_outputs_may_change_places():
+    for elements in (3, 5000):
+        a, b, c = (np.arange(elements) * k for k in (1, 2, 3))
+        sum_in_order([a, b, c], [(0, 1)], [(2, a), (0, b)], 0, elements)
+        assert (a == 3 * np.arange(elements)).all() and (b == 3 * np.arange(elements)).all()
+
+
 def test_order_is_what_the_table_says():
     a, b, c = (np.full(4, x, np.float32) for x in (1e8, -1e8, 1.0))
     left, right = np.empty(4, np.float32), np.empty(4, np.float32)
