@@ -1,7 +1,7 @@
-"""Measure the network that the ranks are on, in about half a second: messages round rings of ranks, all cards at once.
+"""Measure the network that the ranks are on, in about half a second: messages round rings, all cards at once.
 
-    machines A B C: each one's first rank sends to the next machine's and is sent the last one's: every card is busy both
-    ways, as in an allreduce. Small messages give the latency, large ones the speed; the same within each machine.
+    machines A B C: each one's first rank sends to the next machine's and is sent the last one's: every card is busy
+    both ways, as in an allreduce. Small messages give the latency, large ones the speed; the same within each machine.
 
 Message sizes grow until they take long enough to be timed. All ranks see all times, so all choose the same size, and
 end with the same Network.
@@ -16,7 +16,8 @@ from refimpl.collectives.network import Network, load_network
 
 PHASE = "calibration"
 _TINY, _FIRST, _MOST = 8, 1 << 15, 1 << 25  # bytes of a message: for latency; to begin with; at most
-_DRAIN = 1 << 18  # bytes sent first where speed is measured: a card that saved up a burst while idle spends it on them
+_BUCKET = 1 << 17  # bytes that a rate-limited card may have saved up while idle, and lets through at once
+_MOST_REST = 0.05  # seconds at most that a card is given to save up again
 _PINGS, _BURST = 15, 32
 _IDLE = 5e9  # bytes/s of a memory that no messages cross
 _ADDED = 1 << 22  # bytes of the arrays added up to time a sum: more than the nearest caches hold
@@ -29,22 +30,18 @@ def calibrate(wire, seconds: float = 0.5) -> Network:
     One card that is slower than the rest is known from four machines on; with fewer its neighbours look as slow.
     """
     across = tuple(ranks[0] for ranks in wire.machines)
-    rings = {"across": across if wire.rank in across else (), "within": wire.machine}
-    found = {}
-    for name, ring in rings.items():
-        latency = _latency(wire, ring)
-        share = seconds / (8 if name == "within" else 3)
-        found[name] = latency, *_rates(wire, ring, 1 if name == "within" else 2, latency, share)
-    latency, out, into = found["across"]
-    latency_within, carried, _ = found["within"]
+    latency = _latency(wire, (across,))
+    out, into = _rates(wire, (across,), 2 if len(across) > 3 else 1, seconds / 3)
+    latency_within = _latency(wire, wire.machines)
+    carried, _ = _rates(wire, wire.machines, 1, seconds / 8)
     if len(across) == 1:  # one machine has no use for a card: any number does
         latency, out, into = latency_within, np.full(wire.size, _IDLE), np.full(wire.size, _IDLE)
     reduction = float(np.median(wire.share(np.array([_reduction(seconds / 20)]), PHASE)))
-    busiest = across if len(across) > 1 else wire.machine
+    busiest = (across,) if len(across) > 1 else wire.machines
     return Network(
         wire.machines, latency, tuple(out[list(across)].tolist()), tuple(into[list(across)].tolist()), latency_within,
         tuple(sum(carried[list(ranks)].tolist()) if len(ranks) > 1 else _IDLE for ranks in wire.machines), reduction,
-        _overhead(wire, busiest if wire.rank in busiest else (), max(latency, latency_within)),
+        _overhead(wire, busiest, max(latency, latency_within)),
     )
 
 
@@ -68,20 +65,25 @@ def network_of(wire, path=None, write=None, seconds: float = 0.5) -> Network:
     return network
 
 
-def _times(wire, ring, hop: int, size: int, messages: int = 1, repeats: int = 1, meet: int = 1):
-    """Return (ranks, repeats) seconds in which each rank sent messages of ``size`` bytes to the rank ``hop`` places on in
-    its ring and was sent as many; inf for ranks whose ring has no other. meet: bytes exchanged just before. Collective."""
+def _times(wire, rings, hop: int, size: int, messages: int = 1, repeats: int = 1, rest: float = 0):
+    """Return (ranks, repeats) seconds in which each rank sent its messages and was sent as many. Collective.
+
+    They are of ``size`` bytes, to the rank ``hop`` places on in its ring; inf for ranks whose ring has no other.
+    rest: seconds to be idle before.
+    """
     mine = np.full(repeats, np.inf)
+    ring = next((ring for ring in rings if wire.rank in ring), ())
     if len(ring) > 1:
         at = ring.index(wire.rank)
         following, preceding = ring[(at + hop) % len(ring)], ring[(at - hop) % len(ring)]
         owners = {"": size}
         out, into = np.zeros(size, np.uint8), np.zeros((messages, size), np.uint8)
-        first, first_into = np.zeros(meet, np.uint8), np.zeros(meet, np.uint8)
         sends = [(following, out, owners)] * messages
         receives = [(preceding, room, owners) for room in into]
         for repeat in range(repeats):
-            wire.exchange([(following, first, {"": meet})], [(preceding, first_into, {"": meet})], PHASE, "control")
+            time.sleep(rest)
+            one = {"": 1}
+            wire.exchange([(following, out[:1], one)], [(preceding, into[0, :1], one)], PHASE, "control")  # all are ready
             begin = time.perf_counter()
             wire.exchange(sends, receives, PHASE, "control")
             mine[repeat] = time.perf_counter() - begin
@@ -93,43 +95,43 @@ def _slowest(times) -> float:
     return float(times[np.isfinite(times)].max(initial=0))
 
 
-def _latency(wire, ring) -> float:
+def _latency(wire, rings) -> float:
     """Return the typical seconds of a tiny message. Collective."""
-    _times(wire, ring, 1, _TINY)  # connections are made
-    times = np.median(_times(wire, ring, 1, _TINY, repeats=_PINGS), axis=1)
+    _times(wire, rings, 1, _TINY)  # connections are made
+    times = np.median(_times(wire, rings, 1, _TINY, repeats=_PINGS), axis=1)
     return float(np.median(times[np.isfinite(times)])) if np.isfinite(times).any() else 0.0
 
 
-def _rates(wire, ring, hops, latency, seconds):
-    """Return (out, into): (ranks,) bytes/s that leave and enter each rank in a ring; 1 where there is none. Collective.
+def _rates(wire, rings, hops, seconds):
+    """Return (out, into): (ranks,) bytes/s that leave and enter each rank in a ring, 0 for others. Collective.
+
+        rate = (3 n - n) / (time of 3 n - time of n)        what is the same for both, latency and bursts, goes out
 
     hops: 2 to measure with another partner, too: the faster counts, so that a slow partner is not blamed on a rank.
     """
-    size, slowest = _FIRST, _slowest(_times(wire, ring, 1, _FIRST))
-    while 0 < slowest < seconds / 8 and size < _MOST:
+    size, slowest = _FIRST, _slowest(_times(wire, rings, 1, _FIRST))
+    while 0 < slowest < seconds / 16 and size < _MOST:
         size *= 2
-        slowest = _slowest(_times(wire, ring, 1, size))
+        slowest = _slowest(_times(wire, rings, 1, size))
+    rest = min(_BUCKET * slowest / size, _MOST_REST)
     repeats = 1 if slowest > seconds / 4 else 2
-    if slowest:
-        size = int(size * min(max(seconds / 2 / slowest / repeats / hops, 1), 4))
-    out, into = np.ones(wire.size), np.ones(wire.size)
-    members = [r for r in wire.share(np.array([len(ring)]), PHASE)[:, 0].nonzero()[0]]
-    rings = {tuple(ring) for ring in wire.machines} if hops == 1 else {tuple(members)}
+    out, into = np.zeros(wire.size), np.zeros(wire.size)
     for hop in (1, -1)[:hops]:
-        times = _times(wire, ring, hop, size, repeats=repeats, meet=min(size, _DRAIN)).min(axis=1)
-        for group in rings:
-            for at, rank in enumerate(group):
-                following = group[(at + hop) % len(group)]
-                took = min(times[rank], times[following])  # each also waits for its other partner
-                if np.isfinite(took):
-                    rate = size / max(took - latency, took / 2)
-                    out[rank], into[following] = max(out[rank], rate), max(into[following], rate)
+        short, long = (_times(wire, rings, hop, n, 1, repeats, rest).min(axis=1) for n in (size, 3 * size))
+        for ring in rings:
+            following = np.roll(ring, -hop)
+            # a rank also waits for its other partner: the message between two took what the luckier of them says
+            short_took, long_took = (np.minimum(t[list(ring)], t[following]) for t in (short, long))
+            if len(ring) > 1:
+                rate = 2 * size / np.maximum(long_took - short_took, long_took / 3)
+                out[list(ring)] = np.maximum(out[list(ring)], rate)
+                into[following] = np.maximum(into[following], rate)
     return out, into
 
 
-def _overhead(wire, ring, latency) -> float:
+def _overhead(wire, rings, latency) -> float:
     """Return the seconds that each of many tiny messages takes beyond the first's latency. Collective."""
-    took = _slowest(_times(wire, ring, 1, _TINY, _BURST, 3).min(axis=1))
+    took = _slowest(_times(wire, rings, 1, _TINY, _BURST, 3).min(axis=1))
     return max(0.0, took - latency) / (2 * _BURST)
 
 

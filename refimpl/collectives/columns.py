@@ -21,7 +21,7 @@ _NOTHING = np.zeros(0, np.int32)
 class Columns(NamedTuple):
     """One round. Transfer i: ``source[i]`` sends chunks [start[i], stop[i]) to ``destination[i]``.
 
-    Sums: rank ``adder[j]`` adds ``add_stop[j] - add_start[j]`` chunks from ``add_start[j]``, ``times[j]`` slots of them.
+    Sums: rank ``adder[j]`` adds chunks [add_start[j], add_stop[j]) of ``times[j]`` slots to others.
     All (transfers,) or (sums,) integer arrays.
     """
 
@@ -58,7 +58,7 @@ def round_columns(step: Round) -> Columns:
 
 
 def columns(name: str, ranks: int, machines=None) -> ColumnSchedule:
-    """Return the columns of an allreduce with one input on each rank, the large ones without tuples; not proved. Local.
+    """Return the columns of an allreduce with one input on each rank, large ones without tuples; not proved. Local.
 
     machines: of hierarchical, else None.  Raises ValueError where the algorithm does not exist or cannot serve these.
     """

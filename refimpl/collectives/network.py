@@ -19,7 +19,7 @@ class Network:
     """What ``simulate`` knows of a cluster: alpha-beta-gamma of Thakur, Rabenseifner & Gropp (2005), with shared cards.
 
     machines: the ranks of each machine.  A speed of machines is one number for all, or a tuple with one for each.
-    latency, latency_within: seconds before the first byte of a message arrives, between machines and within one (alpha).
+    latency, latency_within: seconds until a message's first byte arrives, between machines and within one (alpha).
     bandwidth_out, bandwidth_in: bytes/s that leave and enter a machine's card, shared by its ranks (1 / beta).
     memory_bandwidth: bytes/s of all messages within a machine, shared by its ranks.
     reduction: bytes/s of one operand that a rank adds to another (1 / gamma); math.inf where sums cost nothing.

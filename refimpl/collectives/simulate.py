@@ -29,8 +29,8 @@ LANES = 16
 class Simulation:
     """What was predicted. seconds: until the last rank is done.
 
-    finished: (ranks,) seconds.  bytes_out, bytes_in: (machines,) bytes between machines.  busiest: the machine whose card
-    has most to do for its speed.  utilisation: what part of the time that takes at full speed (0 with one machine).
+    finished: (ranks,) seconds.  bytes_out, bytes_in: (machines,) bytes between machines.  busiest: the machine whose
+    card has most to do for its speed.  utilisation: the part of the time that takes at full speed; 0 with one machine.
     """
 
     seconds: float
@@ -67,7 +67,7 @@ def simulate(schedule: Schedule | ColumnSchedule, network: Network, elements: in
 
 
 class _Flows:
-    """A set of flows as columns (flows,): number of lane and step, bytes left, begin; (2, flows): rank and link at ends."""
+    """A set of flows as columns (flows,): number of lane and step, bytes left, begin; (2, flows): rank, link."""
 
     def __init__(self):
         self.rank = self.link = np.zeros((2, 0), np.int32)
@@ -102,7 +102,8 @@ def _take_released(lanes, waiting: _Flows):
     for index, lane in enumerate(lanes):
         for number, flows, begin in lane.released:
             step = lane.open[number]
-            waiting.add(np.full(begin.size, number * len(lanes) + index), np.stack((step.source[flows], step.destination[flows])),
+            numbers = np.full(begin.size, number * len(lanes) + index)
+            waiting.add(numbers, np.stack((step.source[flows], step.destination[flows])),
                         np.stack((step.first[flows], step.second[flows])), step.size[flows], begin)
         lane.released.clear()
 

@@ -1,4 +1,4 @@
-"""Simulated times against closed formulas, max-min fairness against its definition, contention, columns, network files."""
+"""Simulated times against closed formulas, fair rates against their definition, contention, columns, network files."""
 
 import json
 import math
@@ -62,7 +62,8 @@ def test_bytes_of_each_machine_are_the_schedules():
 
 
 def moves(ranks, *transfers, sums=()):
-    return Schedule("made up", 1, one_node_each(ranks), (Round(tuple(Transfer(*t, 0, 1) for t in transfers), tuple(sums)),))
+    step = Round(tuple(Transfer(*t, 0, 1) for t in transfers), tuple(sums))
+    return Schedule("made up", 1, one_node_each(ranks), (step,))
 
 
 def test_ranks_of_one_machine_share_its_card_and_its_memory():

@@ -1,0 +1,85 @@
+"""Choose an allreduce: the algorithm that is predicted to be fastest on the network, of those that keep the bits."""
+
+from dataclasses import dataclass
+
+from refimpl.collectives.choose import ALGORITHMS, make_schedule
+from refimpl.collectives.machines import Machines
+from refimpl.collectives.network import Network
+from refimpl.collectives.prove import prove
+from refimpl.collectives.segments import segments_of
+from refimpl.collectives.simulate import simulate
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen, and why.
+
+    algorithm, machines: for ``make_schedule`` (machines only of hierarchical, else None).  predicted: name -> seconds
+    of each candidate.  canonical: name -> whether its sums are those of the microbatch tree; candidates that are not were
+    timed, but not chosen unless asked for.  refused: name -> why it cannot serve.  reason: a sentence and a table.
+    """
+
+    algorithm: str
+    machines: Machines | None
+    predicted: dict[str, float]
+    canonical: dict[str, bool]
+    refused: dict[str, str]
+    reason: str
+
+
+def choose_algorithm(leaves: int, elements: int, itemsize: int, machines: Machines, network: Network | None,
+                     canonical_only: bool = True) -> Choice:
+    """Choose for ``leaves`` microbatches and a vector of ``elements`` of ``itemsize`` bytes on these machines. Local.
+
+    Deterministic: ranks that hand in the same network choose the same.  network: what calibrate measured; None where
+    all ranks share one machine, which needs no prediction: they read each other's arrays in place.
+    canonical_only: False also takes algorithms that sum in an order of their own.  Raises ValueError if network is of
+    other machines, or None where there are several.
+    """
+    ranks = sum(map(len, machines))
+    if len(machines) == 1:
+        return Choice("direct", None, {}, {"direct": True}, {}, _one_machine(ranks))
+    if network is None or network.machines != machines:
+        raise ValueError("choose_algorithm: the network must be measured on these machines: calibrate(wire)")
+    predicted, canonical, refused = {}, {}, {}
+    for name in ALGORITHMS:
+        topology = machines if name == "hierarchical" else None
+        if name == "hierarchical" and len(machines) == ranks:
+            refused[name] = "no machine has several ranks"
+            continue
+        try:
+            schedule = make_schedule(name, ranks, leaves, machines=topology)
+        except ValueError as error:
+            refused[name] = str(error)
+            continue
+        canonical[name] = prove(schedule).canonical
+        segments = segments_of(schedule, elements, itemsize)
+        predicted[name] = simulate(schedule, network, elements, itemsize, segments).seconds
+    able = [name for name in predicted if canonical[name] or not canonical_only]
+    best = min(able, key=predicted.get)  # the first of equals: direct is always among them
+    reason = _reason(best, predicted, canonical, elements * itemsize, network, canonical_only)
+    return Choice(best, machines if best == "hierarchical" else None, predicted, canonical, refused, reason)
+
+
+def _one_machine(ranks) -> str:
+    many = f"all {ranks} ranks share one machine" if ranks > 1 else "there is one rank"
+    return f"allreduce auto: direct, through shared memory: {many}, nothing is sent; canonical"
+
+
+def _reason(best, predicted, canonical, size, network, canonical_only) -> str:
+    """Return why, as text: a line, then the candidates, fastest first."""
+    many = f"{network.ranks} ranks on {len(network.machines)} machines"
+    only = "canonical algorithms" if canonical_only else "all algorithms"
+    lines = [f"allreduce auto: {best}, predicted fastest of the {only} for {_bytes(size)} over {many} "
+             f"(latency {network.latency * 1e6:.0f} us, {min(network.bandwidth_out) / 125e3:.4g} Mbit/s)"]
+    for name in sorted(predicted, key=predicted.get):
+        note = "canonical" if canonical[name] else "not canonical" + (": not taken" if canonical_only else "")
+        lines.append(f"  {'*' if name == best else ' '} {name:18} {predicted[name] * 1e3:10.3f} ms  {note}")
+    return "\n".join(lines)
+
+
+def _bytes(size) -> str:
+    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit:
+            return f"{size / unit:.4g} {name}"
+    return f"{size} bytes"

@@ -1,0 +1,67 @@
+"""The algorithm that is predicted fastest, canonical unless asked otherwise, and the reason given."""
+
+import pytest
+
+from refimpl.collectives import make_schedule, prove
+from refimpl.collectives.auto import choose_algorithm
+from refimpl.collectives.machines import in_blocks
+from refimpl.collectives.network import Network
+
+
+def choose(ranks, each, elements, leaves=None, latency=50e-6, **given):
+    machines = in_blocks(ranks, each)
+    return choose_algorithm(leaves or ranks, elements, 4, machines, Network(machines, latency, 25e6, 25e6), **given)
+
+
+def test_short_vectors_take_few_rounds_and_long_ones_few_bytes():
+    assert choose(16, 1, 1).predicted["recursive-doubling"] < choose(16, 1, 1).predicted["ring"]
+    many = choose(8, 1, 1 << 22)
+    assert many.algorithm in ("direct", "halving-doubling", "binary-blocks", "rabenseifner")
+    assert many.predicted[many.algorithm] < many.predicted["recursive-doubling"]
+    assert many.machines is None and many.predicted["ring"] < many.predicted["recursive-doubling"]
+
+
+@pytest.mark.parametrize("ranks, each, leaves", [(3, 1, 3), (5, 1, 9), (6, 2, 6), (7, 3, 16), (8, 2, 8), (4, 1, 3)])
+def test_the_choice_is_canonical_and_can_be_made(ranks, each, leaves):
+    for elements in (0, 1, 1000, 1 << 20):
+        choice = choose(ranks, each, elements, leaves)
+        proof = prove(make_schedule(choice.algorithm, ranks, leaves, machines=choice.machines))
+        assert proof.canonical and choice.canonical[choice.algorithm]
+        allowed = [seconds for name, seconds in choice.predicted.items() if choice.canonical[name]]
+        assert choice.predicted[choice.algorithm] == min(allowed)
+        assert set(choice.predicted) | set(choice.refused) >= {"direct", "ring", "hierarchical", "double-tree"}
+
+
+def test_what_is_not_canonical_is_timed_but_only_taken_when_asked_for():
+    for ranks in (3, 5, 6, 9):
+        kept, free = choose(ranks, 1, 1 << 18), choose(ranks, 1, 1 << 18, canonical_only=False)
+        assert not kept.canonical["ring"] and kept.canonical[kept.algorithm]
+        assert kept.predicted == free.predicted
+        assert free.predicted[free.algorithm] == min(free.predicted.values())
+    assert "ring" in kept.reason and "not canonical: not taken" in kept.reason
+    assert "not taken" not in free.reason
+
+
+def test_hierarchical_is_taken_where_machines_have_several_ranks():
+    choice = choose(16, 4, 1 << 20)
+    assert choice.algorithm == "hierarchical" and choice.machines == in_blocks(16, 4)
+    assert "no machine has several" in choose(4, 1, 1 << 20).refused["hierarchical"]
+
+
+def test_one_machine_reads_in_place_without_a_network():
+    for ranks in (1, 4):
+        choice = choose_algorithm(8, 100, 4, in_blocks(ranks, ranks), None)
+        assert choice.algorithm == "direct" and choice.machines is None and "shared memory" in choice.reason * ranks
+
+
+def test_the_reason_can_be_read():
+    lines = choose(4, 1, 1 << 20).reason.splitlines()
+    assert "4 MiB over 4 ranks on 4 machines (latency 50 us, 200 Mbit/s)" in lines[0]
+    assert lines[1].startswith("  * ") or "not canonical" in lines[1]
+    assert sum(line.startswith("  * ") for line in lines) == 1
+
+
+def test_the_network_must_be_of_these_machines():
+    for network in (None, Network(in_blocks(4, 2), 0, 1, 1)):
+        with pytest.raises(ValueError, match="measured on these machines"):
+            choose_algorithm(4, 10, 4, in_blocks(4, 1), network)
