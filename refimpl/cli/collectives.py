@@ -2,7 +2,9 @@
 
 import json
 
-HELP = "show a collective algorithm: properties proved of it, and its picture"
+from refimpl.cli import exactness
+
+HELP = "look at collective algorithms: properties proved of them, pictures, rounding errors"
 REFUSALS = (ValueError, OSError)
 
 
@@ -10,8 +12,10 @@ def add(parser):
     from refimpl.collectives.choose import ALGORITHMS
     from refimpl.collectives.schedule import KINDS
 
-    show = parser.add_subparsers(dest="action", required=True, metavar="ACTION").add_parser(
-        "show", help="print properties and picture", argument_default=parser.argument_default)
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    exactness.add(actions.add_parser("exactness", help=exactness.HELP, description=exactness.__doc__,
+                                     argument_default=parser.argument_default))
+    show = actions.add_parser("show", help="print properties and picture", argument_default=parser.argument_default)
     names = ["auto", *ALGORITHMS]
     show.add_argument("algorithm", choices=names, metavar="ALGORITHM", help=", ".join(names))
     show.add_argument("--ranks", type=int, required=True, metavar="N")
@@ -24,6 +28,10 @@ def add(parser):
 
 
 def run(given: dict) -> int:
+    return {"exactness": exactness.run, "show": run_show}[given["action"]](given)
+
+
+def run_show(given: dict) -> int:
     from refimpl.collectives import make_schedule
     from refimpl.collectives.draw import draw, draw_text
 

@@ -29,7 +29,7 @@ def ring(ranks):
 
 
 def bruck(ranks):
-    """Yield the rounds in which a rank that has the chunks of ``have`` ranks, from its own on, is sent the next ones."""
+    """Yield the rounds in which a rank that has the chunks of ``have`` ranks from its own on is sent the next."""
     have = 1
     while have < ranks:
         more = min(have, ranks - have)

@@ -1,9 +1,9 @@
 """Hierarchical allreduce: within each machine, across machines, within (Horovod's and NCCL's two levels).
 
-    machine A: 0 1 2        each machine has L lanes, L the size of the smallest. The lane's rank is sent its share of
-               | | |        the vector within the machine (1/L of it), and joins what forms nodes of the microbatch tree;
-    machine B: 3 4 5        then the ranks of one lane do so across the M machines (1/M of that): rank 3 owns chunk
-          lane 0 1 2        L0M1. And back.
+    machine A: 0 1 2        each machine has L lanes, L the size of the smallest. The lane's rank is sent its share
+               | | |        of the vector within the machine (1/L of it), and joins what forms nodes of the microbatch
+    machine B: 3 4 5        tree; then the ranks of one lane do so across the M machines (1/M of that): rank 3 owns
+          lane 0 1 2        chunk L0M1. And back.
 
 Always 4 rounds, some of them empty: 0 within, reduce; 1 across, reduce; 2 across, gather; 3 within, gather. Chunk
 lane * M + machine belongs to the lane's rank of that machine. Ranks beyond the L lowest of a machine own nothing.

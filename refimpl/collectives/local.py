@@ -6,17 +6,21 @@ from kernels import array_module
 from refimpl.collectives.schedule import Schedule
 
 
-def run_local(schedule: Schedule, arrays):
-    """Run the collective in place and return slot 0 of each rank, a list of (n,) arrays. Local.
+def run_local(schedule: Schedule, arrays, in_place: bool = True):
+    """Run the collective and return slot 0 of each rank, a list of (n,) arrays. Local.
 
+    in_place: the results are the first of the arrays given, and the others hold partial sums; else all are left alone.
     arrays[r]: rank r's (n,) array, or the list of its slots where it has several inputs (see ``Schedule``). What an
     allreduce or allgather returns is the sum on every rank; after a reduce-scatter only chunk c of rank owners[c] is.
-    An allgather reads nothing else. Raises ValueError if ranks, slots, lengths or dtypes do not fit.
+    An allgather reads nothing else, nor does an all-to-all, which returns chunk c on rank receivers[c]. Raises
+    ValueError if ranks, slots, lengths or dtypes do not fit.
     """
     slots = [list(own) if isinstance(own, (list, tuple)) else [own] for own in arrays]
     _check(schedule, slots)
     xp, like = array_module(slots[0][0]), slots[0][0]
     bounds = schedule.bounds(len(like))
+    if not in_place:
+        slots = [[array.copy() for array in own] for own in slots]
     memory = [dict(enumerate(own)) for own in slots]
 
     def view(rank, slot, start, stop):

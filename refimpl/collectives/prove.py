@@ -21,6 +21,7 @@ class Proof:
     send: 2 (N - 1) / N * C; (N - 1) / N * C, or the largest chunk, for a half; what others are to have of the
     busiest rank for an all-to-all.  busiest_link: (source, destination, chunks) of the pair of ranks
     with most between them, None if nothing is sent.  ports: the most messages a rank sends, or is sent, in a round.
+    depth: the most additions that a contribution passes through: the rounding error is at most gamma_depth Σ|x|.
     """
 
     canonical: bool
@@ -32,17 +33,19 @@ class Proof:
     chunks_added: tuple[int, ...] = ()
     busiest_link: tuple[int, int, int] | None = None
     ports: int = 0
+    depth: int = 0
 
 
 class Expressions:
     """Sums as numbers: equal numbers are equal expressions, where a + b is b + a but (a + b) + c is not a + (b + c).
 
-    ``contains[e]``: the contributions of expression e, as the bits of an integer.
+    ``contains[e]``: the contributions of expression e, as the bits of an integer; ``depth[e]``: its most additions.
     """
 
     def __init__(self, contributions):
         self.names = [str(c) for c in contributions]
         self.contains = [1 << i for i in range(len(self.names))]
+        self.depth = [0] * len(self.names)
         self.sums: dict[tuple[int, int], int] = {}
 
     def plus(self, left: int, right: int) -> int:
@@ -51,6 +54,7 @@ class Expressions:
         if pair not in self.sums:
             self.sums[pair] = len(self.contains)
             self.contains.append(self.contains[left] | self.contains[right])
+            self.depth.append(1 + max(self.depth[left], self.depth[right]))
         return self.sums[pair]
 
     def common(self, left: int, right: int) -> str:
@@ -137,7 +141,7 @@ def prove(schedule: Schedule) -> Proof:
     everything = sum(1 << i for i in leaves)
     nodes = [node for nodes in schedule.inputs for node in nodes]
     tree = 0 if schedule.moves else fold(list(zip(nodes, leaves)), known.plus)
-    canonical = True
+    canonical, depth = True, 0
     for rank, memory in enumerate(execution.memory):
         for chunk in range(schedule.chunks if everything else 0):
             if not schedule.ends_with(rank, chunk):
@@ -149,7 +153,8 @@ def prove(schedule: Schedule) -> Proof:
                 raise ScheduleError(f"{schedule.name}: rank {rank} ends with a wrong chunk {chunk}: "
                                     f"lost {known.named(lost)}{_last_written(schedule, rank, chunk)}")
             canonical = canonical and memory[0, chunk] == tree
-    return _count(schedule, canonical)
+            depth = max(depth, known.depth[memory[0, chunk]])
+    return _count(schedule, canonical, depth)
 
 
 def _last_written(schedule, rank, chunk) -> str:
@@ -163,7 +168,7 @@ def _last_written(schedule, rank, chunk) -> str:
     return f"; last written in round {written[-1]}" if written else "; never written"
 
 
-def _count(schedule, canonical) -> Proof:
+def _count(schedule, canonical, depth) -> Proof:
     whole = sum(schedule.sizes) if schedule.sizes else schedule.chunks
     bounds = schedule.bounds(whole)
     links, received, added, ports = Counter(), [0] * schedule.ranks, [0] * schedule.ranks, 0
@@ -179,7 +184,7 @@ def _count(schedule, canonical) -> Proof:
     return Proof(
         canonical, sum(bool(step.transfers) for step in schedule.rounds),
         tuple(schedule.elements_sent(whole)), _bound(schedule, whole),
-        whole, tuple(received), tuple(added), busiest and (*busiest, links[busiest]), ports,
+        whole, tuple(received), tuple(added), busiest and (*busiest, links[busiest]), ports, depth,
     )
 
 

@@ -88,7 +88,7 @@ class Schedule:
         return only is None or only[chunk] == rank
 
     def bounds(self, elements: int) -> list[int]:
-        """Return where the chunks of a vector begin, and its end. Raises ValueError if ``sizes`` want another length."""
+        """Return where the chunks of a vector begin, and its end. Raises ValueError if ``sizes`` say another."""
         if self.sizes:
             if elements != sum(self.sizes):
                 raise ValueError(f"the chunks of schedule {self.name} are {sum(self.sizes)} elements, not {elements}")

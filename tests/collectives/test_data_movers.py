@@ -78,7 +78,9 @@ def test_rows_cost_what_these_schedules_send(variable, ranks):
 
 def test_pictures():
     assert draw_text(allgatherv([1, 2, 3, 4, 5], "bruck")).splitlines()[1:4] == [
-        " 0  0>r4    1>r0    2>r1    3>r2    4>r3", " 1  0-1>r3  1-2>r4  2-3>r0  3-4>r1  4>r2", "                                    0>r2"]
+        " 0  0>r4    1>r0    2>r1    3>r2    4>r3",
+        " 1  0-1>r3  1-2>r4  2-3>r0  3-4>r1  4>r2",
+        "                                    0>r2"]
     assert draw_text(all_to_all([[1, 2], [3, 4]])).splitlines()[1] == " 0  1>r1    2>r0"
 
 

@@ -40,7 +40,8 @@ def test_lengths_that_differ():
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_one_rank_that_leaves_a_transfer_out_or_names_a_wrong_peer(name):
     ranks = 4
-    programs = make_schedule(name, ranks, ranks, machines=((0, 1), (2, 3)) if name == "hierarchical" else None).programs()
+    machines = ((0, 1), (2, 3)) if name == "hierarchical" else None
+    programs = make_schedule(name, ranks, ranks, machines=machines).programs()
     check_programs(programs)
     for rank, program in enumerate(programs):
         for number, step in enumerate(program):

@@ -1,0 +1,81 @@
+"""Rounding errors of the collective algorithms on cancelling data, against the proved bound. Nothing is sent."""
+
+import json
+from dataclasses import asdict
+
+HELP = "print each algorithm's rounding errors in ULP, and against the proved bound"
+
+
+def add(parser):
+    from refimpl.collectives.choose import ALGORITHMS
+    from refimpl.collectives.exactness import DTYPES
+
+    parser.add_argument("algorithms", nargs="*", default=(), metavar="ALGORITHM",
+                        help=f"{', '.join(ALGORITHMS)} (default: all that serve this number of ranks)")
+    parser.add_argument("--ranks", type=int, default=8, metavar="N", help="default 8")
+    parser.add_argument("--dtype", choices=DTYPES, help="default: each of them")
+    parser.add_argument("--elements", type=int, default=1001, metavar="n", help="length of the vector (default 1001)")
+    parser.add_argument("--seed", type=int, default=0, help="of the data (default 0)")
+    parser.add_argument("--machines", type=int, nargs="+", metavar="SIZE",
+                        help="for hierarchical: ranks of each machine, in order of rank (default: two machines)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(given: dict) -> int:
+    from refimpl.collectives.choose import ALGORITHMS
+    from refimpl.collectives.exactness import DTYPES
+
+    asked, ranks = given["algorithms"], given["ranks"]
+    machines = given.get("machines", [ranks - ranks // 2, ranks // 2] if ranks > 1 else [ranks])
+    dtypes = [given["dtype"]] if "dtype" in given else DTYPES
+    found, unable = [], []
+    for name in asked or ALGORITHMS:
+        try:
+            found += [_measured(name, ranks, dtype, given, machines) for dtype in dtypes]
+        except ValueError as error:
+            if asked or name != "halving-doubling":
+                raise
+            unable.append(str(error))
+    if given.get("json"):
+        print(json.dumps({"results": found, "left_out": unable}))
+    else:
+        _print_table(found, unable, given)
+    return 0
+
+
+def _measured(name, ranks, dtype, given, machines) -> dict:
+    from refimpl.cli.collectives import _machines
+    from refimpl.collectives.exactness import exactness
+
+    layers = name == "hierarchical"
+    report = asdict(exactness(name, ranks, dtype, given["elements"], given["seed"],
+                              _machines(machines) if layers else None))
+    return report | ({"machines": machines} if layers else {})
+
+
+def _print_table(found, unable, given):
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"Rounding errors of {given['elements']} sums over {given['ranks']} ranks, cancelling data, "
+                        f"seed {given['seed']}", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in ("algorithm", "canonical", "dtype"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("adds", "most ULP", "mean ULP", "of bound"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    last = ""
+    for row in found:
+        name = row["algorithm"] + (f" {'+'.join(map(str, row['machines']))}" if "machines" in row else "")
+        first = name != last
+        table.add_row(name if first else "", ("yes" if row["canonical"] else "no") if first else "", row["dtype"],
+                      str(row["depth"]), f"{row['largest_ulp']:.4g}", f"{row['mean_ulp']:.4g}",
+                      f"{row['largest_ratio']:.3f}")
+        last = name
+    console = Console()
+    console.print(table)
+    console.print("adds: the most additions, h, that a contribution passes through. ULP: distance from the correctly "
+                  "rounded sum, in units of its last place. of bound: the largest error over γ_h Σ|x|, which is proved: never "
+                  "above 1.", style="dim")
+    for reason in unable:
+        console.print(f"left out: {reason}", style="dim", markup=False)

@@ -1,0 +1,118 @@
+"""How far from exact an algorithm's sums are: rounding errors on cancelling data, against the proved bound.
+
+Floating-point addition in any order, each contribution passing through at most h additions, gives (Higham, Accuracy and
+Stability of Numerical Algorithms, section 4.2)
+
+    |computed - exact| <= gamma_h * sum of |x_r|,    gamma_h = h u / (1 - h u),    u = half an ULP of 1
+
+and h is ceil(log2 N) for a balanced tree, N - 1 for a ring. The exact sums are taken in integers: every float64 is a
+whole multiple of 2**-1126, as ``wholes`` gives it; so is every rounded sum of such numbers, and errors are exact too.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from refimpl.collectives.choose import make_schedule
+from refimpl.collectives.local import run_local
+from refimpl.collectives.prove import prove
+
+DTYPES = ("float16", "float32", "float64")
+SCALE = -1126
+"""Exponent of what ``wholes`` counts: frexp gives float64's least number the exponent -1073, and 53 bits follow."""
+MOST_RANKS = 64
+"""Ranks up to which ``cancelling`` data of float16 cannot overflow."""
+
+
+@dataclass(frozen=True)
+class Exactness:
+    """Errors of an algorithm's sums of cancelling data on ``ranks`` ranks, one contribution each.
+
+    largest_ulp, mean_ulp: distance from the correctly rounded sum, in units of that sum's last place.
+    largest_ratio: error over the bound gamma_depth Σ|x|; never above 1.  depth: the most additions that a contribution
+    passes through.  agree: every rank holds the same bits.
+    """
+
+    algorithm: str
+    ranks: int
+    dtype: str
+    elements: int
+    canonical: bool
+    depth: int
+    largest_ulp: float
+    mean_ulp: float
+    largest_ratio: float
+    agree: bool
+
+
+def wholes(values) -> np.ndarray:
+    """Return finite numbers as multiples of 2**-1126: an array, of their shape, of Python integers. Local."""
+    mantissa, exponent = np.frexp(np.asarray(values, np.float64))
+    digits = np.ldexp(mantissa, 53).astype(np.int64)
+    return digits.astype(object) << (exponent.astype(np.int64) - 53 - SCALE).astype(object)
+
+
+def rounded(whole: int, dtype) -> float:
+    """Return whole * 2**-1126 rounded once, to nearest even, to a number of ``dtype``. Local."""
+    info = np.finfo(dtype)
+    # bits that do not fit: beyond the mantissa, or below the least number (rounding to float64 first would round twice)
+    drop = max(abs(whole).bit_length() - info.nmant - 1, info.minexp - info.nmant - SCALE)
+    kept, rest = divmod(whole, 1 << drop)
+    half = 1 << drop - 1
+    kept += rest > half or (rest == half and kept & 1)
+    return float(np.ldexp(float(kept), SCALE + drop))
+
+
+@lru_cache(maxsize=16)
+def cancelling(ranks: int, dtype: str, elements: int, seed: int):
+    """Return (arrays, sums, magnitudes): cancelling data of each rank, its exact Σx and Σ|x| as ``wholes``. Local.
+
+    The last rank takes back what the others add up to, but for a part 2**-k, k = 0 to 5: half of float16's digits.
+    """
+    random = np.random.default_rng((ranks, elements, seed))
+    data = random.standard_normal((ranks, elements)) * 2.0 ** random.integers(-4, 5, (ranks, elements))
+    data = data.astype(dtype).astype(np.float64)
+    left = 2.0 ** -random.integers(0, 6, elements)
+    if ranks > 1:
+        data[-1] = -data[:-1].sum(0) * (1 - left)
+    arrays = data.astype(dtype)
+    arrays.flags.writeable = False
+    exact = wholes(arrays)
+    return list(arrays), exact.sum(0), abs(exact).sum(0)
+
+
+def errors(computed, sums, magnitudes, depth: int):
+    """Return (ulps, ratios) of computed sums, (n,) arrays: distance from the rounded sum, and |error| over the bound.
+
+    sums, magnitudes: exact Σx and Σ|x|, as ``wholes``.  Local.
+    """
+    dtype = computed.dtype
+    nearest = np.array([rounded(whole, dtype) for whole in sums], np.float64).astype(dtype)
+    found = wholes(computed)
+    ulps = abs(found - wholes(nearest)) / wholes(np.spacing(abs(nearest)))
+    one = 1 << np.finfo(dtype).nmant + 1  # 1 / u: gamma_h = h / (one - h)
+    bounds, wrong = depth * magnitudes, abs(found - sums) * (one - depth)
+    ratios = [float(w / b) if b else float("inf") if w else 0.0 for w, b in zip(wrong, bounds)]
+    return ulps.astype(np.float64), np.array(ratios)
+
+
+def exactness(algorithm: str, ranks: int, dtype: str = "float32", elements: int = 1001, seed: int = 0,
+              machines=None) -> Exactness:
+    """Run an algorithm on cancelling data and return its errors. machines: for hierarchical. Local.
+
+    Raises ValueError for another dtype or number of ranks or elements, or what ``make_schedule`` refuses.
+    """
+    if dtype not in DTYPES:
+        raise ValueError(f"exactness is for {', '.join(DTYPES)}, not {dtype}: integers are summed exactly")
+    if not (1 <= ranks <= MOST_RANKS and elements >= 1):
+        raise ValueError(f"exactness wants 1 to {MOST_RANKS} ranks and at least 1 element, not {ranks} and {elements}")
+    schedule = make_schedule(algorithm, ranks, ranks, machines=machines)
+    proof = prove(schedule)
+    arrays, sums, magnitudes = cancelling(ranks, dtype, elements, seed)
+    results = run_local(schedule, arrays, in_place=False)
+    ulps, ratios = errors(results[0], sums, magnitudes, proof.depth)
+    return Exactness(
+        schedule.name, ranks, dtype, elements, proof.canonical, proof.depth, float(ulps.max()), float(ulps.mean()),
+        float(ratios.max()), len({result.tobytes() for result in results}) == 1,
+    )
