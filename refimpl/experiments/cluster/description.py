@@ -8,6 +8,7 @@ from refimpl.experiments.cluster.namespaces import ClusterError
 
 UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 MOST_MACHINES = 250
+CARD = "eth0"  # the measured network card, as a machine sees it
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,11 @@ class Cluster:
 def machine_name(machine: int) -> str:
     """Return the host name of a machine."""
     return f"machine{machine}"
+
+
+def address(machine: int) -> str:
+    """Return a machine's address on the measured network."""
+    return f"10.77.0.{machine + 1}"
 
 
 def parse_rate(text: str | int | float) -> int:

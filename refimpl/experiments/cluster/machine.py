@@ -6,9 +6,8 @@ import signal
 import socket
 from pathlib import Path
 
-from refimpl.experiments.cluster.description import machine_name
+from refimpl.experiments.cluster.description import CARD, address, machine_name
 from refimpl.experiments.cluster.namespaces import ClusterError, end_with, mount, unshare
-from refimpl.experiments.cluster.network import CARD, address
 
 TCP_RETRIES = 6  # a peer that was cut off is given up after about 25 s; Linux's own 15 would be a quarter of an hour
 

@@ -32,14 +32,14 @@ def unshare(*kinds: str) -> None:
 
     Raises ClusterError where the kernel or a sandbox does not allow it.
     """
-    remedies = {
-        "user": "allow user namespaces (sysctl user.max_user_namespaces above 0, kernel.unprivileged_userns_clone=1, "
-        "kernel.apparmor_restrict_unprivileged_userns=0; in a container: --security-opt seccomp=unconfined, or "
-        "--privileged)",
-    }
     for kind in kinds:
-        _call(f"cannot make a {kind} namespace", remedies.get(kind, f"it needs a kernel with {kind} namespaces, and a "
-              "sandbox that allows them"), _libc.unshare, KINDS[kind])
+        remedy = (
+            f"it needs a kernel and a sandbox that allow them (sysctl user.max_{kind}_namespaces above 0"
+            + ("; kernel.unprivileged_userns_clone=1 and kernel.apparmor_restrict_unprivileged_userns=0 where a system "
+               "has them" if kind == "user" else "")
+            + "; in a container: --security-opt seccomp=unconfined, or --privileged)"
+        )
+        _call(f"cannot make a {kind} namespace", remedy, _libc.unshare, KINDS[kind])
 
 
 def become_root() -> None:

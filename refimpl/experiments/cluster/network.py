@@ -12,18 +12,14 @@ from contextlib import contextmanager
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
+from refimpl.experiments.cluster.description import CARD, address
 from refimpl.experiments.cluster.namespaces import ClusterError, enter, join
 
-CARD, SERVICE_CARD = "eth0", "service"  # as the machines see them
+SERVICE_CARD = "service"
 BURST_BYTES = 128 * 1024  # not below 64 KiB: the largest packet that TCP hands to a card (GSO)
 MTU = 9000  # jumbo frames, as clusters have them: 0.7 % of the rate goes to headers, where 1500 would take 4.4 %
 LATENCY = "100ms"  # the queue holds what arrives in so long; more is dropped, and TCP slows down
 SERVICE_BRIDGE = "services"  # in the hub
-
-
-def address(machine: int) -> str:
-    """Return the machine's address on the measured network."""
-    return f"10.77.0.{machine + 1}"
 
 
 class Network:

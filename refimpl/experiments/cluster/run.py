@@ -7,11 +7,11 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-from refimpl.experiments.cluster.description import Cluster, Event, rates_of
+from refimpl.experiments.cluster.description import CARD, Cluster, Event, rates_of
 from refimpl.experiments.cluster.namespaces import ClusterError
-from refimpl.experiments.cluster.network import CARD
-from refimpl.experiments.launch import mpirun_command, run_job, runtime, terminal_variables
+from refimpl.experiments.launch import LaunchError, mpirun_command, run_job, runtime, terminal_variables
 
+HUB = "refimpl.experiments.cluster.hub"
 ACROSS_MACHINES = {  # MPI talks TCP over the measured card between machines; inside one, MPICH has its own shared memory
     "UCX_TLS": "tcp,self",
     "UCX_NET_DEVICES": CARD,
@@ -57,6 +57,9 @@ def run_on_cluster(
     Raises ClusterError where this machine cannot have such a cluster, LaunchError without an MPI, and
     subprocess.TimeoutExpired after ``timeout`` seconds.
     """
+    if not sys.platform.startswith("linux"):
+        raise ClusterError(f"the emulated cluster is made of Linux namespaces, and this is {sys.platform}: run it on "
+                           "Linux, in a container or a virtual machine")
     cluster = Cluster(rates_of(machines, rate), ranks_per_machine, tuple(events))
     command, variables = mpirun_command(cluster.ranks, arguments)
     _refuse_other_mpi()
@@ -74,15 +77,12 @@ def run_on_cluster(
     return ClusterRun(command, job.returncode, job.stdout, job.stderr, found.get("seconds", 0.0), moved)
 
 
-HUB = "refimpl.experiments.cluster.hub"
-
-
 @functools.cache
 def missing() -> str:
     """Return what this machine lacks for an emulated cluster, and the remedy; "" if nothing. Local; takes a second."""
     try:
         run_on_cluster(2, 1, "1gbit", ["-c", ""], timeout=60, capture=True)
-    except (ClusterError, RuntimeError, subprocess.TimeoutExpired) as error:
+    except (ClusterError, LaunchError, subprocess.TimeoutExpired) as error:
         return str(error)
     return ""
 
