@@ -3,6 +3,7 @@
 from kernels import array_module, is_numpy
 from refimpl.collectives.run import Runner
 from refimpl.collectives.schedule import Schedule
+from refimpl.collectives.shared import SharedRunner
 from refimpl.collectives.wire import Wire
 
 READ_IN_PLACE = ("direct", "hierarchical")
@@ -22,7 +23,7 @@ class OwnSlots:
         return self.runner(self.slots)
 
 
-def open_allreduce(schedule: Schedule, wire: Wire, elements: int, like, phase: str, attribute, shared: bool = False):
+def open_allreduce(schedule: Schedule, wire: Wire, elements: int, like, phase: str, attribute, shared: bool = True):
     """Return what sums its ``slots`` over all ranks when it is called, by ``schedule``. Collective to make and to call.
 
     slots: (elements,) arrays of the dtype and device of ``like``, one for each input of this rank. The call returns the
@@ -31,10 +32,6 @@ def open_allreduce(schedule: Schedule, wire: Wire, elements: int, like, phase: s
     """
     in_memory = shared and is_numpy(like) and len(wire.machines) < wire.size and schedule.name in READ_IN_PLACE
     if schedule.name == "direct" and len(wire.machines) > 1:
-        in_memory = False
-    try:
-        from refimpl.collectives.shared import SharedRunner
-    except ImportError:
         in_memory = False
     kind = SharedRunner if in_memory else OwnSlots
     return kind(schedule, wire, elements, like, phase, attribute)
