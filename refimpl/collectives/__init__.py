@@ -1,5 +1,7 @@
 """Allreduce algorithms as data: made by short generators, proved before they run, run over MPI or in one process."""
 
+from refimpl.collectives.all_to_all import all_to_all
+from refimpl.collectives.allgatherv import allgatherv
 from refimpl.collectives.choose import ALGORITHMS, HALVES, make_schedule
 from refimpl.collectives.local import run_local
 from refimpl.collectives.programs import check_programs
@@ -10,5 +12,5 @@ from refimpl.collectives.wire import CollectiveError, Ledger, Wire
 
 __all__ = [
     "ALGORITHMS", "CollectiveError", "HALVES", "Ledger", "Proof", "Round", "Schedule", "ScheduleError", "Sum",
-    "Transfer", "Wire", "check_programs", "make_schedule", "prove", "run", "run_local",
+    "Transfer", "Wire", "all_to_all", "allgatherv", "check_programs", "make_schedule", "prove", "run", "run_local",
 ]

@@ -32,7 +32,7 @@ class _Job:
             link.append((rank, mine))
             return
         peer, theirs = link.popleft()
-        if mine.stop - mine.start != theirs.stop - theirs.start:
+        if (mine.start, mine.stop) != (theirs.start, theirs.stop):
             sent, wanted = (mine, theirs) if rank == mine.source else (theirs, mine)
             raise ScheduleError(f"{self.name}: round {self.position[rank]} of rank {rank}: rank {mine.source} sends "
                                 f"chunks {_span(sent)}, rank {mine.destination} receives chunks {_span(wanted)}")
@@ -43,7 +43,7 @@ class _Job:
 
 
 def check_programs(programs: list[tuple[Round, ...]], name: str = "programs") -> None:
-    """Raise ScheduleError if ranks wait for ever, or a message is not of the length that its receiver expects. Local.
+    """Raise ScheduleError if ranks wait for ever, or a message is not of the chunks that its receiver expects. Local.
 
     programs[r]: the rounds of rank r, as ``Schedule.programs`` gives them and as a rank runs them over MPI: it posts
     all receives and sends of a round, and waits for all. A send may wait until its receive is posted (MPI promises no

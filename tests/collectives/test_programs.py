@@ -1,8 +1,13 @@
 """Ranks with programs of their own: what would hang over MPI is refused, with who waits for whom."""
 
+import numpy as np
 import pytest
 
-from refimpl.collectives import ALGORITHMS, Round, ScheduleError, Transfer, check_programs, make_schedule
+from refimpl.collectives import ALGORITHMS, HALVES, Round, ScheduleError, Transfer, check_programs, make_schedule
+from refimpl.collectives.all_to_all import ALL_TO_ALLS, all_to_all
+from refimpl.collectives.allgatherv import ALLGATHERVS, allgatherv
+from refimpl.collectives.machines import in_blocks
+from refimpl.collectives.schedule import KINDS
 
 
 def exchange(*transfers):
@@ -32,16 +37,26 @@ def test_a_receive_that_nobody_sends():
         check_programs([(exchange(TO_1),), (exchange(TO_1), exchange(TO_1))])
 
 
-def test_lengths_that_differ():
+def test_chunks_that_differ():
     with pytest.raises(ScheduleError, match=r"rank 0 sends chunks \[0, 2\), rank 1 receives chunks \[0, 1\)"):
         check_programs([(exchange(Transfer(0, 1, 0, 2)),), (exchange(TO_1),)])
+    with pytest.raises(ScheduleError, match=r"rank 0 sends chunks \[1, 2\), rank 1 receives chunks \[0, 1\)"):
+        check_programs([(exchange(Transfer(0, 1, 1, 2)),), (exchange(TO_1),)])
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_one_rank_that_leaves_a_transfer_out_or_names_a_wrong_peer(name):
-    ranks = 4
-    machines = ((0, 1), (2, 3)) if name == "hierarchical" else None
-    programs = make_schedule(name, ranks, ranks, machines=machines).programs()
+def schedules(ranks):
+    """Yield every algorithm, half and mover of data for a number of ranks."""
+    for name in ALGORITHMS:
+        machines = in_blocks(ranks, 2) if name == "hierarchical" else None
+        for kind in KINDS if name in HALVES else ("allreduce",):
+            yield make_schedule(name, ranks, ranks, kind, machines)
+    yield from (allgatherv(range(1, ranks + 1), name) for name in ALLGATHERVS)
+    yield from (all_to_all(np.ones((ranks, ranks), int), name) for name in ALL_TO_ALLS)
+
+
+@pytest.mark.parametrize("schedule", list(schedules(4)), ids=lambda schedule: f"{schedule.name}-{schedule.kind}")
+def test_one_rank_that_leaves_a_transfer_out_or_names_a_wrong_peer(schedule):
+    ranks, programs = 4, schedule.programs()
     check_programs(programs)
     for rank, program in enumerate(programs):
         for number, step in enumerate(program):
@@ -51,5 +66,21 @@ def test_one_rank_that_leaves_a_transfer_out_or_names_a_wrong_peer(name):
                 for planted in ((), (wrong,), (t, t)):
                     transfers = step.transfers[:i] + planted + step.transfers[i + 1:]
                     faulty = program[:number] + (exchange(*transfers),) + program[number + 1:]
-                    with pytest.raises(ScheduleError, match="deadlock|receives chunks"):
+                    with pytest.raises(ScheduleError, match=r"deadlock: rank \d in its round \d .* chunks|receives"):
                         check_programs([*programs[:rank], faulty, *programs[rank + 1:]])
+
+
+def test_one_rank_that_swaps_two_rounds():
+    for schedule in schedules(4):
+        programs = schedule.programs()
+        for rank, program in enumerate(programs):
+            for number, (first, second) in enumerate(zip(program, program[1:])):
+                if not links(first) & links(second):
+                    continue  # with other peers, or the other way: then it is their order that matters, or does not
+                swapped = program[:number] + (second, first) + program[number + 2:]
+                with pytest.raises(ScheduleError, match="deadlock: rank|receives chunks"):
+                    check_programs([*programs[:rank], swapped, *programs[rank + 1:]])
+
+
+def links(step):
+    return {(t.source, t.destination) for t in step.transfers}
