@@ -28,7 +28,8 @@ def make_schedule(algorithm: str, ranks: int, leaves: int, kind: str = "allreduc
     """Return the proved schedule of an algorithm for ``leaves`` microbatches on ``ranks`` ranks. Local.
 
     ``auto`` takes halving-doubling where each rank holds one node of one level (log2(N) rounds), else direct: both
-    canonical. kind: see ``Schedule``.  machines: for hierarchical, a tuple of the tuples of ranks that share memory.
+    canonical. kind: see ``Schedule``.  machines: for hierarchical, which guesses none, a tuple of the tuples of
+    ranks that share memory.
     Raises ValueError for an unknown algorithm or one that cannot serve these numbers.
     """
     inputs = tuple(tuple(cover(leaves_of(r, ranks, leaves))) for r in range(ranks))

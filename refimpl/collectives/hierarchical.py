@@ -29,18 +29,13 @@ def _checked(machines, ranks):
     return sorted(machines)
 
 
-def _in_leaf_order(part):
-    node = part[0]
-    return node.index << node.level
-
-
 def _bring(owner, start, stop, held, free):
     """Return (transfers, parts): ``owner`` is sent chunks [start, stop) of what others hold, into slots from ``free``.
 
     held: (node, rank, slot).  parts: (node, slot of the owner) in leaf order.
     """
     transfers, parts = [], []
-    for node, rank, slot in sorted(held, key=_in_leaf_order):
+    for node, rank, slot in sorted(held, key=lambda part: part[0].first_leaf):
         if rank != owner:
             transfers.append(Transfer(rank, owner, start, stop, slot, free))
             slot, free = free, free + 1
