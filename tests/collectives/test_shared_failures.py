@@ -1,0 +1,41 @@
+"""A rank that dies or never comes ends the job soon, in words: nobody waits in shared memory for ever."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from refimpl.collectives.shared_window import SharedWindow, _alive, _check_space
+from refimpl.experiments.launch import launch
+
+JOB = Path(__file__).with_name("silent_peer.py")
+
+
+@pytest.mark.parametrize("how, said", [("kill", None), ("sleep", "rank 2 did not come within 1 s")])
+def test_a_peer_that_dies_or_sleeps_ends_the_job(how, said):
+    begin = time.monotonic()
+    job = launch(3, [str(JOB), how], timeout=50, capture=True, environment={"PYTHONPATH": str(JOB.parents[2])})
+    assert job.returncode != 0 and time.monotonic() - begin < 45
+    assert said is None or said in job.stderr + job.stdout
+
+
+def test_an_ended_process_is_known_before_it_is_buried():
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    for _ in range(500):
+        if not _alive(child):
+            break
+        time.sleep(0.01)
+    assert not _alive(child) and _alive(os.getpid())
+    os.waitpid(child, 0)
+    assert not _alive(child)
+
+
+def test_too_little_shared_memory_is_said_before_it_kills(monkeypatch):
+    from mpi4py import MPI
+
+    _check_space(MPI.COMM_SELF, 1000)
+    with pytest.raises(ValueError, match="MiB free, shared memory needs"):
+        SharedWindow(MPI.COMM_SELF, (0,), 1 << 60)
