@@ -2,9 +2,9 @@
 
 import json
 
-from refimpl.cli import exactness
+from refimpl.cli import exactness, simulate
 
-HELP = "look at collective algorithms: properties proved of them, pictures, rounding errors"
+HELP = "look at collective algorithms: properties proved of them, pictures, rounding errors, times"
 REFUSALS = (ValueError, OSError)
 
 
@@ -15,6 +15,8 @@ def add(parser):
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     exactness.add(actions.add_parser("exactness", help=exactness.HELP, description=exactness.__doc__,
                                      argument_default=parser.argument_default))
+    simulate.add(actions.add_parser("simulate", help=simulate.HELP, description=simulate.__doc__,
+                                    argument_default=parser.argument_default))
     show = actions.add_parser("show", help="print properties and picture", argument_default=parser.argument_default)
     names = ["auto", *ALGORITHMS]
     show.add_argument("algorithm", choices=names, metavar="ALGORITHM", help=", ".join(names))
@@ -28,7 +30,7 @@ def add(parser):
 
 
 def run(given: dict) -> int:
-    return {"exactness": exactness.run, "show": run_show}[given["action"]](given)
+    return {"exactness": exactness.run, "simulate": simulate.run, "show": run_show}[given["action"]](given)
 
 
 def run_show(given: dict) -> int:

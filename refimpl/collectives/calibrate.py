@@ -83,7 +83,7 @@ def _times(wire, rings, hop: int, size: int, messages: int = 1, repeats: int = 1
         for repeat in range(repeats):
             time.sleep(rest)
             one = {"": 1}
-            wire.exchange([(following, out[:1], one)], [(preceding, into[0, :1], one)], PHASE, "control")  # all are ready
+            wire.exchange([(following, out[:1], one)], [(preceding, into[0, :1], one)], PHASE, "control")  # ready
             begin = time.perf_counter()
             wire.exchange(sends, receives, PHASE, "control")
             mine[repeat] = time.perf_counter() - begin

@@ -1,0 +1,121 @@
+"""Predict how long an allreduce takes on a network. Nothing is sent or proved: thousands of ranks in seconds."""
+
+import json
+import re
+
+HELP = "predict time and bandwidth on a network, for up to thousands of ranks"
+_BYTES = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
+_SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+_ITEMSIZE = 4
+
+
+def add(parser):
+    from refimpl.collectives.choose import ALGORITHMS
+
+    parser.add_argument("algorithms", nargs="*", default=(), metavar="ALGORITHM",
+                        help=f"{', '.join(ALGORITHMS)}; all; one or more")
+    parser.add_argument("--ranks", type=int, metavar="N")
+    parser.add_argument("--ranks-per-machine", type=int, default=1, metavar="K", help="default 1")
+    parser.add_argument("--bytes", default="16MiB", metavar="SIZE", help="of the float32 vector (default 16MiB)")
+    parser.add_argument("--segments", type=int, default=1, metavar="S", help="of each chunk, pipelined (default 1)")
+    net = parser.add_argument_group("network")
+    net.add_argument("--rate", default="200mbit", help="of each machine's card, in and out: 200mbit (default), 10gbit")
+    net.add_argument("--bandwidth", metavar="SIZE", help="the same in bytes a second: 25MB")
+    net.add_argument("--latency", default="50us", metavar="TIME", help="between machines (default 50us)")
+    net.add_argument("--latency-within", default="1us", metavar="TIME", help="within a machine (default 1us)")
+    net.add_argument("--memory", default="5GB", metavar="SIZE", help="bytes/s within a machine (default 5GB)")
+    net.add_argument("--reduction", default="4GB", metavar="SIZE", help="bytes/s a rank adds (default 4GB)")
+    net.add_argument("--overhead", default="0us", metavar="TIME", help="of a rank for each message (default 0us)")
+    parser.add_argument("--check", action="store_true", help="compare with times measured on emulated clusters")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(given: dict) -> int:
+    if given.get("check"):
+        from refimpl.experiments.validate_simulation import describe, validate
+
+        found = validate()
+        print(json.dumps(found) if given.get("json") else describe(found))
+        return 0
+    if not given["algorithms"] or given.get("ranks", 0) < 1 or given["ranks_per_machine"] < 1:
+        raise ValueError("name an algorithm (or all), --ranks of at least 1 and --ranks-per-machine of at least 1")
+    network = network_from(given)
+    elements = int(parse(given["bytes"], _BYTES, "--bytes")) // _ITEMSIZE
+    found = [_predicted(name, network, elements, given["segments"]) for name in _names(given["algorithms"], network)]
+    found.sort(key=lambda row: row["seconds"])
+    if given.get("json"):
+        print(json.dumps({"network": network.to_dict(), "bytes": elements * _ITEMSIZE, "results": found}))
+    else:
+        print_table(found, network, elements * _ITEMSIZE)
+    return 0
+
+
+def parse(text: str, units: dict, option: str) -> float:
+    """Return the number that a text like 16MiB or 50us names. Raises ValueError naming the option. Local."""
+    match = re.fullmatch(r"([0-9.]+(?:e-?[0-9]+)?)\s*([a-z]*)", text.strip().lower())
+    if match is None or match[2] not in units:
+        raise ValueError(f"{option} {text!r}: needed is a number and one of {', '.join(filter(None, units))}")
+    return float(match[1]) * units[match[2]]
+
+
+def network_from(given: dict):
+    """Return the Network that the options describe. Local."""
+    from refimpl.collectives.machines import in_blocks
+    from refimpl.collectives.network import Network
+    from refimpl.experiments.cluster import ClusterError, parse_rate
+
+    try:
+        speed = parse_rate(given["rate"]) / 8
+        if "bandwidth" in given:
+            speed = parse(given["bandwidth"], _BYTES, "--bandwidth")
+    except ClusterError as error:
+        raise ValueError(f"--rate: {error}") from error
+    latency, within, overhead = (parse(given[name], _SECONDS, f"--{name.replace('_', '-')}")
+                                 for name in ("latency", "latency_within", "overhead"))
+    memory, reduction = (parse(given[name], _BYTES, f"--{name}") for name in ("memory", "reduction"))
+    machines = in_blocks(given["ranks"], given["ranks_per_machine"])
+    return Network(machines, latency, speed, speed, within, memory, reduction, overhead)
+
+
+def _names(asked, network) -> list[str]:
+    from refimpl.collectives.choose import ALGORITHMS
+
+    if list(asked) != ["all"]:
+        return list(dict.fromkeys(asked))
+    ranks = network.ranks
+    return [name for name in ALGORITHMS if name != "halving-doubling" or ranks & (ranks - 1) == 0]
+
+
+def _predicted(name, network, elements, segments) -> dict:
+    """Bandwidths: bytes/s as nccl-tests defines them.  line_rate: the bound's part of the time."""
+    from refimpl.collectives.columns import columns
+    from refimpl.collectives.simulate import simulate
+
+    machines = network.machines if name == "hierarchical" else None
+    found = simulate(columns(name, network.ranks, machines), network, elements, _ITEMSIZE, segments)
+    size, ranks, many = elements * _ITEMSIZE, network.ranks, len(network.machines)
+    bound = 2 * (many - 1) / many * size / min(*network.bandwidth_out, *network.bandwidth_in)
+    speed = size / found.seconds if found.seconds else 0.0
+    return {
+        "algorithm": name, "seconds": found.seconds, "algorithm_bandwidth": speed,
+        "bus_bandwidth": speed * 2 * (ranks - 1) / ranks, "line_rate": bound / found.seconds if found.seconds else 0.0,
+        "busiest_machine": found.busiest, "utilisation": found.utilisation,
+        "bytes_out": int(found.bytes_out[found.busiest]), "bytes_in": int(found.bytes_in[found.busiest]),
+    }
+
+
+def print_table(found, network, size):
+    """Print the predictions, fastest first; card: the busiest machine's. Local."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"{size:,} bytes over {network.ranks} ranks on {len(network.machines)} machines, cards of "
+                        f"{network.bandwidth_out[0] / 1e6:,.4g} MB/s, latency {network.latency * 1e6:.4g} us")
+    for heading in ("algorithm", "ms", "bus MB/s", "line rate", "card", "out MB", "in MB", "busy"):
+        name = heading == "algorithm"
+        table.add_column(heading, justify="left" if name else "right", no_wrap=name)
+    for row in found:
+        table.add_row(row["algorithm"], f"{row['seconds'] * 1e3:,.3f}", f"{row['bus_bandwidth'] / 1e6:,.1f}",
+                      f"{row['line_rate']:.1%}", f"{row['busiest_machine']}", f"{row['bytes_out'] / 1e6:,.2f}",
+                      f"{row['bytes_in'] / 1e6:,.2f}", f"{row['utilisation']:.1%}")
+    Console().print(table)

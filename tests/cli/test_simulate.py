@@ -1,0 +1,40 @@
+"""collectives simulate: a table, JSON, formulas' numbers, and refusals that name the option."""
+
+import json
+
+import pytest
+
+from refimpl.cli import main
+
+
+def shown(capsys, *arguments):
+    assert main(["collectives", "simulate", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_json_has_the_formulas_numbers(capsys):
+    out = shown(capsys, "ring", "--ranks", "4", "--rate", "200mbit", "--latency", "1ms", "--bytes", "16MiB",
+                "--reduction", "1e9", "--json")
+    row = json.loads(out)["results"][0]
+    n = 16 << 20
+    seconds = 6e-3 + 1.5 * n / 25e6 + 0.75 * n / 1e9
+    assert row["seconds"] == pytest.approx(seconds, rel=1e-9)  # moments are summed up over six rounds
+    assert row["bus_bandwidth"] == pytest.approx(1.5 * n / seconds)
+    assert row["line_rate"] == pytest.approx(1.5 * n / 25e6 / seconds) and row["bytes_out"] == 1.5 * n
+
+
+def test_all_algorithms_make_a_table(capsys):
+    out = shown(capsys, "all", "--ranks", "6", "--ranks-per-machine", "2", "--bandwidth", "25MB")
+    assert "hierarchical" in out and "ring" in out and "halving-doubling" not in out
+    assert shown(capsys, "ring", "direct", "--ranks", "1", "--json")
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["--ranks", "3"], "name an algorithm"), (["ring"], "--ranks of at least 1"),
+    (["ring", "--ranks", "3", "--latency", "5lightyears"], "--latency '5lightyears'"),
+    (["ring", "--ranks", "3", "--rate", "fast"], "--rate: "), (["nonsense", "--ranks", "3"], "no allreduce algorithm"),
+    (["halving-doubling", "--ranks", "3"], "power of two"),
+])
+def test_refusals(capsys, arguments, words):
+    assert main(["collectives", "simulate", *arguments]) == 1
+    assert words in capsys.readouterr().err
