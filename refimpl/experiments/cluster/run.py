@@ -21,6 +21,12 @@ ACROSS_MACHINES = {  # MPI talks TCP over the measured card between machines; in
     "NCCL_SOCKET_IFNAME": CARD,
 }
 
+TUNING = {  # yields to what the user has set
+    # messages of any size leave eagerly, without a rendezvous: MPICH's Allreduce of 16 MiB on 4 x 2 ranks at
+    # 200 Mbit/s takes 1.16 s instead of 1.93 s, an exchange 1.36 s instead of 1.92 s (line rate: 1.34 s)
+    "UCX_RNDV_THRESH": "inf",
+}
+
 
 @dataclass
 class ClusterRun:
@@ -63,7 +69,7 @@ def run_on_cluster(
     cluster = Cluster(rates_of(machines, rate), ranks_per_machine, tuple(events))
     command, variables = mpirun_command(cluster.ranks, arguments)
     _refuse_other_mpi()
-    env = {**variables, **ACROSS_MACHINES, **terminal_variables(capture), **(environment or {})}
+    env = {**TUNING, **variables, **ACROSS_MACHINES, **terminal_variables(capture), **(environment or {})}
     report = os.memfd_create("cluster report")
     try:
         argv = [sys.executable, "-m", HUB, str(os.getpid()), str(report), cluster.to_json(), *command]
