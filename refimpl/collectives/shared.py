@@ -7,6 +7,8 @@ In place the bus carries N n in and n out, and nothing is copied. Several machin
 each other messages from that one copy, and receive into it.
 """
 
+from operator import is_
+
 import numpy as np
 
 from kernels import is_numpy
@@ -69,7 +71,7 @@ class SharedRunner:
 
     def close(self):
         """Free the shared memory; no array of it may be used any more. Collective over the machine."""
-        self.slots = self.result = self._extra = None
+        self.slots = self.result = self._extra = self._known = None
         self.window.close()
 
     def _checked(self, schedule, like, kinds):
@@ -98,6 +100,7 @@ class SharedRunner:
         mine = self._given[self.window.me]
         self.slots = [self._array(self._place[self.wire.rank, slot]) for slot in range(mine)]
         self.result = self._array(self._place[self.members[0], 0])
+        self._known, self._known_addresses = [], None  # the private slots of the last call
         self._segments, self._free = 0, np.zeros(BUFFERS, np.int64)
 
     def _array(self, offset):
@@ -147,6 +150,8 @@ class SharedRunner:
         return slots[0]
 
     def _addresses(self, slots):
+        if self._known and len(slots) == len(self._known) and all(map(is_, slots, self._known)):  # looking closely costs microseconds
+            return self._known_addresses
         if len(slots) != len(self.slots):
             raise ValueError(f"the schedule wants {len(self.slots)} inputs on rank {self.wire.rank}, not {len(slots)}")
         for array in slots:
@@ -154,7 +159,9 @@ class SharedRunner:
                 raise ValueError(f"private slots must be NumPy arrays ({self.elements},) of {self.dtype}, as for Runner")
             if not array.flags.c_contiguous or not array.flags.writeable:
                 raise ValueError("private slots must be contiguous and writeable; pass copies")
-        return np.array([array.__array_interface__["data"][0] for array in slots], np.int64)
+        self._known = list(slots)
+        self._known_addresses = np.array([array.ctypes.data for array in slots], np.int64)
+        return self._known_addresses
 
     def _count_loads(self, schedule, attribute):
         """Add up, once, what the schedule's transfers within this machine count for this rank in every call."""
