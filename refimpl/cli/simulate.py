@@ -109,13 +109,13 @@ def print_table(found, network, size):
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f"{size:,} bytes over {network.ranks} ranks on {len(network.machines)} machines, cards of "
+    table = Table(padding=(0, 0), title=f"{size:,} bytes over {network.ranks} ranks on {len(network.machines)} machines, cards of "
                         f"{network.bandwidth_out[0] / 1e6:,.4g} MB/s, latency {network.latency * 1e6:.4g} us")
-    for heading in ("algorithm", "ms", "bus MB/s", "line rate", "card", "out MB", "in MB", "busy"):
+    for heading in ("algorithm", "ms", "bus MB/s", "line rate", "card", "MB out", "MB in", "busy"):
         name = heading == "algorithm"
-        table.add_column(heading, justify="left" if name else "right", no_wrap=name)
+        table.add_column(heading, justify="left" if name else "right", no_wrap=heading in ("algorithm", "ms"))
     for row in found:
-        table.add_row(row["algorithm"], f"{row['seconds'] * 1e3:,.3f}", f"{row['bus_bandwidth'] / 1e6:,.1f}",
+        table.add_row(row["algorithm"], f"{row['seconds'] * 1e3:,.2f}", f"{row['bus_bandwidth'] / 1e6:,.1f}",
                       f"{row['line_rate']:.1%}", f"{row['busiest_machine']}", f"{row['bytes_out'] / 1e6:,.2f}",
                       f"{row['bytes_in'] / 1e6:,.2f}", f"{row['utilisation']:.1%}")
     Console().print(table)

@@ -15,8 +15,8 @@ class Choice:
     """What was chosen, and why.
 
     algorithm, machines: for ``make_schedule`` (machines only of hierarchical, else None).  predicted: name -> seconds
-    of each candidate.  canonical: name -> whether its sums are those of the microbatch tree; candidates that are not were
-    timed, but not chosen unless asked for.  refused: name -> why it cannot serve.  reason: a sentence and a table.
+    of each candidate.  canonical: name -> whether its sums are the microbatch tree's; the others are timed, too,
+    but not chosen unless asked for.  refused: name -> why it cannot serve.  reason: a sentence and a table.
     """
 
     algorithm: str
