@@ -1,4 +1,4 @@
-"""Run a schedule over MPI: in segments, so that one is on its way while another is added up, on the rank's own arrays."""
+"""Run a schedule over MPI, in segments: one is on its way while another is added up, on the rank's own arrays."""
 
 import weakref
 from collections import Counter, OrderedDict
@@ -6,10 +6,9 @@ from collections import Counter, OrderedDict
 from kernels import array_module
 from refimpl.collectives.pipeline import Pipeline
 from refimpl.collectives.schedule import Round, Schedule
-from refimpl.collectives.segments import Cut, segments_of, steps_of
+from refimpl.collectives.segments import LANES, Cut, segments_of, steps_of
 from refimpl.collectives.wire import Wire
 
-LANES = 16  # segments under way together: enough to keep a link busy while others are added up or negotiated
 REMEMBERED = 8  # tuples of arrays whose requests are kept
 
 
@@ -26,14 +25,15 @@ class Runner:
     def __init__(self, schedule: Schedule, wire: Wire, elements: int, like, phase: str, attribute,
                  rounds: tuple[Round, ...] | None = None, given: int | None = None):
         if schedule.ranks != wire.size:
-            raise ValueError(f"schedule {schedule.name} is for {schedule.ranks} ranks, the communicator has {wire.size}")
+            raise ValueError(f"schedule {schedule.name} is for {schedule.ranks} ranks, "
+                             f"the communicator has {wire.size}")
         self.wire, self.phase, self.elements, self.dtype = wire, phase, elements, like.dtype
         self.what = f"{phase} by {schedule.name}"
         # slot 0 exists even where a rank has no input
         self.given = given or max(1, len(schedule.inputs[wire.rank]))
         self.rounds = [step.of(wire.rank) for step in (schedule.rounds if rounds is None else rounds)]
         bounds = schedule.bounds(elements)
-        self.cut = Cut(bounds, segments_of(schedule, elements, like.dtype.itemsize))
+        self.cut = Cut(bounds, segments_of(schedule, elements, like.dtype.itemsize, len(wire.machines)))
         self.lanes = min(LANES, self.cut.segments)
         self.rooms, self.scratch = self._make_scratch(like)
         self._count(bounds, attribute)
@@ -55,7 +55,7 @@ class Runner:
         return slots[0]
 
     def _make_scratch(self, like):
-        """Return (slot, chunk) -> first element of its room, and per lane slot -> array, as long as its chunks reach."""
+        """Return (slot, chunk) -> first element of its room, and per lane slot -> array as long as its chunks need."""
         rank = self.wire.rank
         used = sorted({(t.target, chunk) for step in self.rounds for t in step.transfers
                        if t.destination == rank and t.target >= self.given for chunk in range(t.start, t.stop)})

@@ -12,7 +12,10 @@ from typing import NamedTuple
 
 from refimpl.collectives.schedule import Schedule
 
-PIECE_BYTES = 256 * 1024  # a message of a segment: long beside the cost of a message, short beside a chunk worth cutting
+# Enough to keep a link busy while a segment is added up, and no more: what else is on its way only fills the queues of
+# the network, and is lost there. Measured at 200 Mbit/s on 4 machines: 0.98 of line rate; 16 lanes of 256 KiB, 0.92.
+PIECE_BYTES = 128 * 1024
+LANES = 3  # segments under way together
 
 
 class Piece(NamedTuple):
@@ -35,8 +38,13 @@ class Step(NamedTuple):
     sums: tuple
 
 
-def segments_of(schedule: Schedule, elements: int, itemsize: int) -> int:
-    """Return the number of segments of a vector: the same on all ranks. Local."""
+def segments_of(schedule: Schedule, elements: int, itemsize: int, machines: int = 2) -> int:
+    """Return the number of segments of a vector: the same on all ranks. Local.
+
+    One on one machine: there the core that adds up is the one that copies messages, and nothing could overlap.
+    """
+    if machines == 1:
+        return 1
     bounds = schedule.bounds(elements)
     longest = max(stop - start for start, stop in pairwise(bounds))
     return max(1, longest * itemsize // PIECE_BYTES)

@@ -55,8 +55,8 @@ class Wait:
             _given_up.append(self.messages)
             late = sorted(set(self.late()))
             names = f"rank{'s' * (len(late) > 1)} {', '.join(map(str, late))}" if late else "the other ranks"
-            raise SilentPeer(f"rank {self.rank} has waited {self.patience:g} s for {names} in {self.what}: ended, stuck "
-                             f"or somewhere else in the program")
+            raise SilentPeer(f"rank {self.rank} has waited {self.patience:g} s for {names} in {self.what}: ended, "
+                             f"stuck or somewhere else in the program")
 
 
 def wait_all(requests, patience: float, rank: int, peers, what: str):

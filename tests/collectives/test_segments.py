@@ -54,6 +54,7 @@ def test_small_vectors_are_one_segment_and_large_ones_are_cut(monkeypatch):
     monkeypatch.setattr(segments, "PIECE_BYTES", 1000)
     schedule = make_schedule("ring", 4, 4)
     assert [segments_of(schedule, n, 4) for n in (0, 1, 999, 2000, 4000, 40_000)] == [1, 1, 1, 2, 4, 40]
+    assert segments_of(schedule, 40_000, 4, machines=1) == 1
 
 
 def test_neighbouring_chunks_are_one_message_only_where_they_are_whole():
