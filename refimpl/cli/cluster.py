@@ -25,7 +25,8 @@ def add(parser):
                         help="give a machine another rate, so long after the start (repeatable)")
     parser.add_argument("--cut", action="append", default=[], metavar="MACHINE@SECONDS",
                         help="pull a machine's cable, so long after the start (repeatable)")
-    parser.add_argument("--timeout", type=float, default=None, metavar="SECONDS", help="end the job then, with status 124")
+    parser.add_argument("--timeout", type=float, default=None, metavar="SECONDS",
+                        help="end the job then, with status 124")
     parser.add_argument("--json", action="store_true", default=False,
                         help="print only one JSON object: exit status, seconds, bytes of each card, the job's output")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- COMMAND",

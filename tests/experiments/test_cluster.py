@@ -103,7 +103,8 @@ def test_without_user_namespaces_it_says_so():
 def _in_sandbox(limit: str) -> tuple[int, str]:
     program = ("from refimpl.experiments.cluster.namespaces import become_root; become_root(); "
                f"import sys; open('/proc/sys/{limit.replace('.', '/')}', 'w').write('0'); "
-               "from refimpl.cli import main; sys.exit(main(['cluster', '--machines', '2', '--rate', '1gbit', '--', '-c', '']))")
+               "from refimpl.cli import main; "
+               "sys.exit(main(['cluster', '--machines', '2', '--rate', '1gbit', '--', '-c', '']))")
     job = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     if "cannot map" in job.stderr or "become_root()" in job.stderr:
         pytest.skip(f"no user namespace here: {job.stderr}")

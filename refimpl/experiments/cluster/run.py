@@ -12,7 +12,7 @@ from refimpl.experiments.cluster.namespaces import ClusterError
 from refimpl.experiments.launch import LaunchError, mpirun_command, run_job, runtime, terminal_variables
 
 HUB = "refimpl.experiments.cluster.hub"
-ACROSS_MACHINES = {  # MPI talks TCP over the measured card between machines; inside one, MPICH has its own shared memory
+ACROSS_MACHINES = {  # MPI talks TCP over the card between machines; inside one, MPICH has its own shared memory
     "UCX_TLS": "tcp,self",
     "UCX_NET_DEVICES": CARD,
     "FI_PROVIDER": "tcp",  # for an MPICH over libfabric instead of UCX
@@ -95,5 +95,5 @@ def missing() -> str:
 
 def _refuse_other_mpi() -> None:
     if (flavour := runtime().flavour) != "mpich":
-        raise ClusterError(f"the emulated cluster runs MPICH, and mpi4py loads {flavour}: pip install mpich (where both "
-                           "are installed, mpi4py takes MPICH)")
+        raise ClusterError(f"the emulated cluster runs MPICH, and mpi4py loads {flavour}: pip install mpich (where "
+                           "both are installed, mpi4py takes MPICH)")
