@@ -53,7 +53,7 @@ def choose_algorithm(leaves: int, elements: int, itemsize: int, machines: Machin
             refused[name] = str(error)
             continue
         canonical[name] = prove(schedule).canonical
-        segments = segments_of(schedule, elements, itemsize)
+        segments = segments_of(schedule, elements, itemsize, len(machines))
         predicted[name] = simulate(schedule, network, elements, itemsize, segments).seconds
     able = [name for name in predicted if canonical[name] or not canonical_only]
     best = min(able, key=predicted.get)  # the first of equals: direct is always among them

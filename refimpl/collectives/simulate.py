@@ -20,9 +20,7 @@ from refimpl.collectives.fair import EQUAL, fair_rates
 from refimpl.collectives.lanes import Lane, Places, Step
 from refimpl.collectives.network import Network
 from refimpl.collectives.schedule import Schedule
-
-LANES = 16
-"""How many segments run.py has under way together."""
+from refimpl.collectives.segments import LANES
 
 
 @dataclass(frozen=True)

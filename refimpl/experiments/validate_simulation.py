@@ -2,7 +2,8 @@
 
     python -m refimpl collectives simulate --check
 
-The shortest vectors run faster than predicted: a card's token bucket lets a burst through that it saved up while idle.
+Vectors of 64 KiB run faster than predicted, by half and more. Probably the cards' token buckets: they let 128 kB that
+they saved up while idle through at once, which the model does not know (not shown by a measurement of its own).
 """
 
 import json

@@ -14,6 +14,7 @@ from refimpl.collectives.fair import fair_rates
 from refimpl.collectives.halves import one_node_each
 from refimpl.collectives.machines import in_blocks
 from refimpl.collectives.network import Network, load_network
+from refimpl.collectives.segments import LANES
 from refimpl.collectives.simulate import simulate
 
 ALPHA, BETA, GAMMA = 50e-6, 1 / 25e6, 1 / 3e9
@@ -119,10 +120,12 @@ def test_sums_overhead_and_segments():
     last = simulate(moves(2, (0, 1), sums=[Sum(1, 0, 1, 0, 1)]), network(2, reduction=25e6, latency=0), 1000, 4, 10)
     assert last.seconds == pytest.approx((4000 + 400) * BETA, rel=ROUNDING)  # the last segment's sum is seen
     slow_sums = network(4, reduction=25e6, latency=0)
-    whole, cut = (simulate(make_schedule("ring", 4, 4), slow_sums, 4000, 4, s) for s in (1, 10))
-    n = 16000
+    schedule, n = make_schedule("ring", 4, 4), 4 * 3600
+    whole, cut, uneven = (simulate(schedule, slow_sums, n // 4, 4, s) for s in (1, 3 * LANES, 3 * LANES + 1))
     assert whole.seconds == pytest.approx((2 * 0.75 + 0.75) * n * BETA, rel=ROUNDING)
     assert cut.seconds == pytest.approx(2 * 0.75 * n * BETA, rel=ROUNDING)  # every sum hides behind a transfer
+    alone = 3 * 0.25 * n / (3 * LANES + 1) * BETA  # the last segment has no other to hide its three sums behind
+    assert uneven.seconds == pytest.approx(2 * 0.75 * n * BETA + alone, rel=ROUNDING)
     assert cut.bytes_out.tolist() == whole.bytes_out.tolist()
 
 
