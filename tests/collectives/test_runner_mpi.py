@@ -32,7 +32,7 @@ def _runner(schedule, wire, elements, dtype, **options):
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    monkeypatch.setattr(segments, "PIECE_BYTES", 40)
+    monkeypatch.setattr(segments, "SEGMENT_BYTES", 40)
     monkeypatch.setattr(running, "LANES", 3)
 
 

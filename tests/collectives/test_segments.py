@@ -51,7 +51,7 @@ def test_messages_of_a_pair_meet_in_order(algorithm, count):
 
 
 def test_small_vectors_are_one_segment_and_large_ones_are_cut(monkeypatch):
-    monkeypatch.setattr(segments, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(segments, "SEGMENT_BYTES", 3 * 1000)
     schedule = make_schedule("ring", 4, 4)
     assert [segments_of(schedule, n, 4) for n in (0, 1, 999, 2000, 4000, 40_000)] == [1, 1, 1, 2, 4, 40]
     assert segments_of(schedule, 40_000, 4, machines=1) == 1
