@@ -51,6 +51,9 @@ class Road(Protocol):
     variables: list[Variable]
     holdings: dict[str, Holding]
 
+    def open(self):
+        """Make what ranks can only make together, after all have made the road. Collective, once."""
+
     def pull(self, needs: dict[str, Any], phase: str = "pull"):
         """Fetch this step's values. needs: name -> (k,) int64 sorted unique rows. Collective."""
 

@@ -36,6 +36,9 @@ class ServedDense:
         self.holdings = {v.name: Holding(v, self.values[v.name]) for v in self.variables if v.name in own}
         self.owners = owners
 
+    def open(self):
+        pass
+
     def pull(self, needs, phase="pull"):
         mine = self.pieces[self.wire.rank]
         sends = [(r, self.values.flat[mine], self.sizes[self.wire.rank]) for r in self.others]

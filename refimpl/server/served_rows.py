@@ -41,6 +41,9 @@ class ServedRows:
     def dense(self):
         return {}
 
+    def open(self):
+        pass
+
     def pull(self, needs, phase="pull"):
         routes = {name: self.partitionings[name].route(needs[name]) for name in self.holdings}
         asked = self.wire.swap(np.stack([route.counts for route in routes.values()], axis=1), phase)

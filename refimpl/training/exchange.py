@@ -11,7 +11,7 @@ from refimpl.training.replicated_rows import ReplicatedRows, RowsAsDense
 
 
 def open_roads(variables, plan: Plan, wire: Wire, seed: int, xp=np, shared: bool = True) -> list:
-    """Return a road for each way that the plan uses. shared: see ``open_allreduce``. Collective in the list's order."""
+    """Return a road for each way that the plan uses, not opened yet. shared: see ``open_allreduce``. Local."""
     by_name = {v.name: v for v in variables}
     leaves = plan.microbatches
     schedule = plan.schedule()
@@ -35,7 +35,10 @@ def open_roads(variables, plan: Plan, wire: Wire, seed: int, xp=np, shared: bool
 
 
 class Exchange:
-    """All variables of a model, wherever they live. Collective to use, except ``rows``, ``dense`` and ``add``."""
+    """All variables of a model, wherever they live. Local to make, then opened by all ranks together.
+
+    Collective to use, except ``rows``, ``dense`` and ``add``.
+    """
 
     def __init__(self, variables, plan: Plan, wire: Wire, seed: int, optimizer: str, xp=np,
                  shared: bool = True):
@@ -46,6 +49,11 @@ class Exchange:
             for holding in road.holdings.values():
                 if not holding.variable.statistic:
                     holding.state = initial_state(optimizer, holding.values)
+
+    def open(self):
+        """Make what ranks can only make together, after every rank has made its exchange. Collective, once."""
+        for road in self.roads:
+            road.open()
 
     def pull(self, needs, phase="pull"):
         """Fetch the values of a step. needs: name -> (k,) int64 sorted unique rows of each sparse variable."""

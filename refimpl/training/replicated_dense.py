@@ -17,14 +17,18 @@ class ReplicatedDense:
 
     def __init__(self, variables: list[Variable], schedule: Schedule, wire: Wire, seed: int, xp=np, shared=True):
         layout = Layout.of(variables)
-        self.wire, self.variables = wire, list(variables)
+        self.wire, self.variables, self.schedule, self.xp, self.shared = wire, list(variables), schedule, xp, shared
         self.values = Arena(layout, xp).fill({v.name: v.initial_value(seed) for v in variables})
         self.holdings = {v.name: Holding(v, self.values[v.name]) for v in variables}
-        self.allreduce = open_allreduce(schedule, wire, layout.size, self.values.flat, "allreduce", layout.overlaps,
-                                        shared)
-        inputs = zip(schedule.inputs[wire.rank], self.allreduce.slots)
+
+    def open(self):
+        layout = self.values.layout
+        self.allreduce = open_allreduce(self.schedule, self.wire, layout.size, self.values.flat, "allreduce",
+                                        layout.overlaps, self.shared)
         # what leaves this rank is formed where it leaves from: no copy
-        self.gradients = DenseTree(layout, xp, {node.first_leaf: Arena(layout, xp, slot) for node, slot in inputs})
+        homes = {node.first_leaf: Arena(layout, flat=slot)
+                 for node, slot in zip(self.schedule.inputs[self.wire.rank], self.allreduce.slots)}
+        self.gradients = DenseTree(layout, self.xp, homes)
 
     def pull(self, needs, phase="pull"):
         pass

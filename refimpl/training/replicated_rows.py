@@ -26,6 +26,9 @@ class ReplicatedRows:
         self.nodes = [cover(leaves_of(r, wire.size, leaves)) for r in range(wire.size)]
         self.others = [r for r in range(wire.size) if r != wire.rank]
 
+    def open(self):
+        pass
+
     def dense(self):
         return {}
 
@@ -91,9 +94,13 @@ class RowsAsDense(ReplicatedRows):
     def __init__(self, variables, schedule: Schedule, wire: Wire, leaves: int, seed: int, xp=np, shared=True):
         super().__init__(variables, wire, leaves, seed, xp)
         self.layout = Layout.of(variables).with_marks()
-        like = xp.empty(0, self.layout.dtype)
-        self.allreduce = open_allreduce(schedule, wire, self.layout.size, like, "allreduce", self._whose, shared)
-        self.arenas = [Arena(self.layout, xp, slot) for slot in self.allreduce.slots]
+        self.schedule, self.xp, self.shared = schedule, xp, shared
+
+    def open(self):
+        like = self.xp.empty(0, self.layout.dtype)
+        self.allreduce = open_allreduce(self.schedule, self.wire, self.layout.size, like, "allreduce", self._whose,
+                                        self.shared)
+        self.arenas = [Arena(self.layout, flat=slot) for slot in self.allreduce.slots]
 
     def _whose(self, start, stop):
         """Whose elements a message holds; the touched marks count as their variable's."""

@@ -43,14 +43,16 @@ class Trainer:
         self.plan = self._together("plan", self._make_plan)
         self.exchange = self._together("plan", lambda: Exchange(model.variables, self.plan, self.wire, options.seed,
                                                                 options.optimizer, xp, options.shared_memory))
+        self.exchange.open()  # not before: a rank that could not make its own would leave the others waiting
         self.microbatches = leaves_of(self.wire.rank, self.wire.size, data.microbatches)
         self.carried: dict[int, dict] = {v: {} for v in self.microbatches}
         self.failure: Exception | None = None  # of rank 0's bookkeeping, raised on all ranks at the next step
 
     def _make_plan(self):
         options = self.options
+        allreduce = self.choice.algorithm if self.choice else options.allreduce
         return make_plan(self.model.variables, options.architecture, self.wire.size, self.data.microbatches,
-                         allreduce=self.choice.algorithm if self.choice else options.allreduce, partitions=options.partitions, scheme=options.scheme,
+                         allreduce=allreduce, partitions=options.partitions, scheme=options.scheme,
                          sparse_as_dense=options.sparse_as_dense, machines=self.wire.machines)
 
     def _facts(self) -> dict:
