@@ -7,7 +7,8 @@ from refimpl.collectives.choose import ALGORITHMS
 RECIPE = ("data", "preset", "sizes", "dtype", "microbatches", "microbatch_size", "window", "heldout")
 OPTIONS = ("architecture", "sparse_as_dense", "partitions", "scheme", "allreduce", "steps", "seed", "optimizer",
            "optimizer_options", "learning_rate", "rate", "warmup", "rate_steps", "clip_norm", "weight_decay",
-           "average_sparse", "shared_memory")
+           "average_sparse", "shared_memory", "local_aggregation", "overlap", "plan", "search_partitions",
+           "memory_limit")
 
 
 def add_training_options(parser: argparse.ArgumentParser):

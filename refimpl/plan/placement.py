@@ -14,7 +14,7 @@ ARCHITECTURES = {
 }
 """Architecture -> (way of dense variables, way of sparse variables)."""
 
-PLAN_FORMAT = 2
+PLAN_FORMAT = 3
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,10 @@ class Placement:
 class Plan:
     """A placement for every variable. Every rank derives the same plan, and checks that it did.
 
-    allreduce: algorithm of the dense gradients.  machines: the ranks of each machine, for the hierarchical one.
+    allreduce: algorithm of the dense gradients.  machines: the ranks of each machine.
+    local_aggregation: row gradients of a machine's ranks are merged, and their pulls united, before they leave it.
+    buckets: variables that are exchanged together, each of one way and kind, in the order in which their exchange
+    begins; empty: one bucket for each way and kind.
     """
 
     architecture: str
@@ -45,6 +48,8 @@ class Plan:
     allreduce: str
     placements: tuple[Placement, ...]
     machines: Machines | None = None
+    local_aggregation: bool = True
+    buckets: tuple[tuple[str, ...], ...] = ()
 
     def schedule(self) -> Schedule:
         """Return the proved schedule of the plan's allreduces."""
@@ -72,8 +77,8 @@ class Plan:
         if version != PLAN_FORMAT:
             raise ValueError(f"plan of format {version}: this version reads format {PLAN_FORMAT}; make the plan again")
         placements = tuple(Placement(**{**p, "owners": tuple(p["owners"])}) for p in data.pop("placements"))
-        machines = data.pop("machines")
-        return cls(placements=placements, machines=machines and tuple(map(tuple, machines)), **data)
+        machines, buckets = data.pop("machines"), tuple(map(tuple, data.pop("buckets")))
+        return cls(placements=placements, machines=machines and tuple(map(tuple, machines)), buckets=buckets, **data)
 
 
 def make_plan(variables, architecture: str, ranks: int, microbatches: int, *, allreduce: str = "auto",

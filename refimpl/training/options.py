@@ -16,6 +16,11 @@ class Options:
     """Options of the trainer; the model and the data have their own.
 
     architecture, sparse_as_dense, partitions, scheme, allreduce: see ``refimpl.plan.make_plan``.
+    plan: a plan's JSON, to be followed as it is; None: made from the architecture.
+    search_partitions: find P during the first steps (PAPER.md, Mechanisms).
+    memory_limit: bytes of served rows and their state that a rank may hold; None: no limit.
+    local_aggregation: merge the row gradients of a machine's ranks, and unite their pulls, before they leave it.
+    overlap: exchange while the backward pass goes on; None: where there are several machines.
     shared_memory: False sends dense gradients as messages even between ranks of one machine.
     optimizer, optimizer_options: see ``kernels.update.OPTIMIZERS``.  learning_rate, rate, warmup: see ``rates``.
     rate_steps: steps until a falling rate ends; None: ``steps``.
@@ -30,6 +35,11 @@ class Options:
     scheme: str = "contiguous"
     allreduce: str = "auto"
     shared_memory: bool = True
+    local_aggregation: bool = True
+    overlap: bool | None = None
+    plan: dict | None = None
+    search_partitions: bool = False
+    memory_limit: int | None = None
     steps: int = 300
     seed: int = 0
     optimizer: str = "adagrad"

@@ -41,7 +41,7 @@ def test_a_plan_survives_json():
     for architecture in ARCHITECTURES:
         plan = make_plan(VARIABLES, architecture, 4, 8, partitions=5, allreduce="direct")
         assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
-    with pytest.raises(ValueError, match="plan of format 1: this version reads format 2"):
+    with pytest.raises(ValueError, match="plan of format 1: this version reads format 3"):
         Plan.from_json({**plan.to_json(), "format": 1})
 
 

@@ -21,7 +21,8 @@ def test_options_survive_json():
 
 
 def test_every_option_either_changes_numbers_or_only_the_road():
-    road = {"architecture", "sparse_as_dense", "partitions", "scheme", "allreduce", "shared_memory", "steps"}
+    road = {"architecture", "sparse_as_dense", "partitions", "scheme", "allreduce", "shared_memory", "steps",
+            "local_aggregation", "overlap", "plan", "search_partitions", "memory_limit"}
     assert {f.name for f in fields(Options)} == road | set(MATHEMATICS) and not road & set(MATHEMATICS)
 
 
