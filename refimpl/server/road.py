@@ -44,24 +44,28 @@ class Road(Protocol):
     """What the trainer asks of each road.
 
     phase: what its exchange is called in metrics and traces.  variables: all that travel here.
+    local: every rank holds all values, so that ``pull`` concerns no other rank.
     holdings: name -> Holding, for what this rank holds.
     """
 
     phase: str
+    local: bool
     variables: list[Variable]
     holdings: dict[str, Holding]
 
     def open(self):
         """Make what ranks can only make together, after all have made the road. Collective, once."""
 
-    def pull(self, needs: dict[str, Any], phase: str = "pull"):
-        """Fetch this step's values. needs: name -> (k,) int64 sorted unique rows. Collective."""
+    def pull(self, needs: dict[str, Any], phase: str = "pull") -> dict[str, Any]:
+        """Return name -> (k, d) rows as they are now, of each of the road's sparse variables that is in ``needs``.
+
+        needs: name -> (k,) int64 sorted unique rows; ranks ask for rows of their own, but of the same variables.
+        Whole values of dense variables are fetched too: see ``dense``. May be called several times a step.
+        Collective; local where the road is.
+        """
 
     def dense(self) -> dict[str, Any]:
         """Return name -> whole value of the dense variables, as pulled. Local."""
-
-    def rows(self, name: str, ids) -> Any:
-        """Return (k, d) rows of a sparse variable; ids: (k,) int64 sorted, among those pulled. Local."""
 
     def add(self, leaf: int, gradients: dict[str, Any] | None):
         """Add a microbatch's gradients; None if it had no examples. Leaves come in order. Local."""

@@ -18,7 +18,7 @@ class ServedDense:
     The arena is ordered by owner, so that what a rank and an owner exchange is one piece of it.
     """
 
-    phase = "push"
+    phase, local = "push", False
 
     def __init__(self, variables: list[Variable], owners: dict[str, int], wire: Wire, leaves: int, seed: int, xp=np):
         self.wire, self.xp = wire, xp
@@ -44,6 +44,7 @@ class ServedDense:
         sends = [(r, self.values.flat[mine], self.sizes[self.wire.rank]) for r in self.others]
         receives = [(r, self.values.flat[self.pieces[r]], self.sizes[r]) for r in self.others]
         self.wire.exchange(sends, receives, phase, "dense")
+        return {}
 
     def dense(self):
         return self.values.views
@@ -88,9 +89,6 @@ class ServedDense:
         whole = self.xp.empty(variable.shape, variable.dtype)
         self.wire.exchange([], [(owner, whole, {name: variable.size})], phase, "dense")
         return whole
-
-    def rows(self, name, ids):
-        raise KeyError(f"{name} is a dense variable: it has no rows to gather")
 
     def place(self, name, slot, read):
         if name in self.holdings:

@@ -21,14 +21,13 @@ class ServedRows:
     partitionings: name -> Partitioning, the same on every rank.  leaves: V, the number of microbatches.
     """
 
-    phase = "push"
+    phase, local = "push", False
 
     def __init__(self, variables, partitionings: dict[str, Partitioning], wire: Wire, leaves: int, seed: int, xp=np):
         self.wire, self.partitionings = wire, partitionings
         self.variables = list(variables)
         self.nodes = [cover(leaves_of(r, wire.size, leaves)) for r in range(wire.size)]
         self.gradients = RowTree(variables, xp)
-        self.pulled: dict[str, tuple] = {}
         self.holdings = {v.name: Holding(v, self._initial(v, seed, xp)) for v in variables}
         self.others = [r for r in range(wire.size) if r != wire.rank]
 
@@ -45,7 +44,10 @@ class ServedRows:
         pass
 
     def pull(self, needs, phase="pull"):
-        routes = {name: self.partitionings[name].route(needs[name]) for name in self.holdings}
+        routes = {name: self.partitionings[name].route(needs[name]) for name in self.holdings if name in needs}
+        if not routes:
+            return {}
+        answers = {}
         asked = self.wire.swap(np.stack([route.counts for route in routes.values()], axis=1), phase)
         sends, receives, requests = [], [], {}
         for j, (name, route) in enumerate(routes.items()):
@@ -65,15 +67,9 @@ class ServedRows:
                 rows = take_rows(table, requests[name, rank])
                 sends.append((rank, rows, {name: rows.size}))
                 receives.append((rank, answer[route.part(rank)], {name: answer[route.part(rank)].size}))
-            self.pulled[name] = (needs[name], answer, route)
+            answers[name] = answer
         self.wire.exchange(sends, receives, phase, "rows")
-        self.pulled = {name: (ids, route.unsort(answer)) for name, (ids, answer, route) in self.pulled.items()}
-
-    def rows(self, name, ids):
-        pulled_ids, answer = self.pulled[name]
-        if len(ids) == len(pulled_ids):
-            return answer
-        return take_rows(answer, np.searchsorted(pulled_ids, ids))
+        return {name: route.unsort(answers[name]) for name, route in routes.items()}
 
     def add(self, leaf, gradients):
         self.gradients.push(leaf, gradients)

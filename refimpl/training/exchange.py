@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from kernels import take_rows
 from kernels.update import initial_state
 from refimpl.collectives.wire import Wire
 from refimpl.plan import Plan
@@ -44,6 +45,7 @@ class Exchange:
                  shared: bool = True):
         self.plan, self.wire, self.variables = plan, wire, list(variables)
         self.roads = open_roads(self.variables, plan, wire, seed, xp, shared)
+        self.pulled: dict[str, tuple] = {}  # sparse variable -> (ids, rows) that came last
         self.road_of = {variable.name: road for road in self.roads for variable in road.variables}
         for road in self.roads:
             for holding in road.holdings.values():
@@ -57,8 +59,8 @@ class Exchange:
 
     def pull(self, needs, phase="pull"):
         """Fetch the values of a step. needs: name -> (k,) int64 sorted unique rows of each sparse variable."""
-        for road in self.roads:
-            road.pull(needs, phase)
+        self.pulled = {name: (needs[name], rows) for road in self.roads if not road.local
+                       for name, rows in road.pull(needs, phase).items()}
 
     def dense(self) -> dict:
         """Return name -> value of every dense variable."""
@@ -66,7 +68,13 @@ class Exchange:
 
     def rows(self, needs) -> dict:
         """Return name -> rows of each sparse variable, of those pulled."""
-        return {name: self.road_of[name].rows(name, ids) for name, ids in needs.items()}
+        return {name: self._rows(name, ids) for name, ids in needs.items()}
+
+    def _rows(self, name, ids):
+        if self.road_of[name].local:
+            return self.road_of[name].pull({name: ids})[name]
+        pulled_ids, rows = self.pulled[name]
+        return rows if len(ids) == len(pulled_ids) else take_rows(rows, np.searchsorted(pulled_ids, ids))
 
     def add(self, leaf: int, gradients):
         """Add a microbatch's gradients to every road's partial sums."""

@@ -13,7 +13,7 @@ from refimpl.server.road import Holding, Summed
 class ReplicatedDense:
     """The road of dense variables by allreduce. Collective to use."""
 
-    phase = "allreduce"
+    phase, local = "allreduce", True
 
     def __init__(self, variables: list[Variable], schedule: Schedule, wire: Wire, seed: int, xp=np, shared=True):
         layout = Layout.of(variables)
@@ -31,13 +31,10 @@ class ReplicatedDense:
         self.gradients = DenseTree(layout, self.xp, homes)
 
     def pull(self, needs, phase="pull"):
-        pass
+        return {}
 
     def dense(self):
         return self.values.views
-
-    def rows(self, name, ids):
-        raise KeyError(f"{name} is a dense variable: it has no rows to gather")
 
     def add(self, leaf, gradients):
         self.gradients.push(leaf, gradients)

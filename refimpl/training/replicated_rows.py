@@ -17,7 +17,7 @@ from refimpl.server.road import Holding, Summed
 class ReplicatedRows:
     """The road of sparse variables by allgather: 2 α w (N - 1) bytes in and out of each rank. Collective to use."""
 
-    phase = "allgather"
+    phase, local = "allgather", True
 
     def __init__(self, variables: list[Variable], wire: Wire, leaves: int, seed: int, xp=np):
         self.wire, self.variables = wire, list(variables)
@@ -33,10 +33,7 @@ class ReplicatedRows:
         return {}
 
     def pull(self, needs, phase="pull"):
-        pass
-
-    def rows(self, name, ids):
-        return take_rows(self.holdings[name].values, ids)
+        return {name: take_rows(holding.values, needs[name]) for name, holding in self.holdings.items() if name in needs}
 
     def add(self, leaf, gradients):
         self.gradients.push(leaf, gradients)
