@@ -5,6 +5,7 @@ optimised; ``fast.py`` is the Numba version; the package's ``__init__`` picks on
 No MPI and no models here (DESIGN, Rooms).
 """
 
+import kernels.compiled  # before any kernel is imported: it reads their sources first
 from kernels.arrays import array_module, is_numpy, to_numpy
 from kernels.rows import RowGradient, aggregate_rows, merge_rows, take_rows, unique_ids
 

@@ -8,8 +8,10 @@ import time
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from kernels.compiled import compiled
 
 LINE = 64  # bytes of a cache line: two flags in one line would travel together between the cores
 _WORD = ir.IntType(64)
@@ -39,7 +41,7 @@ def store_release(typingctx, address, value):
     return types.void(address, value), generate
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _now():
     """Return a steady clock in nanoseconds."""
     clock = np.zeros(2, np.int64)
@@ -47,7 +49,7 @@ def _now():
     return clock[0] * 1_000_000_000 + clock[1]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def wait_for_all(flags, count, value, spins, nanoseconds):
     """Wait until each of ``count`` flags is ``value`` or more; return False after about so many nanoseconds. Local.
 

@@ -5,8 +5,8 @@ them and the product that reads them (Chellapilla, Puri, Simard 2006).
 """
 
 import numpy as np
-from numba import njit
 
+from kernels.compiled import compiled
 from kernels.conv.shapes import output_shape
 
 BLOCK_BYTES = 2**19
@@ -57,7 +57,7 @@ def gathered(x, patches, stride, padding):
     return patches[: len(x)].reshape(-1, patches[0, 0, 0].size)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def gather(x, stride, padding, patches):
     """Write what the kernel sees at every place: x (n, h, w, c) -> patches (n, h', w', k, k, c), zeros beyond."""
     n, height, width, c = x.shape
@@ -79,7 +79,7 @@ def gather(x, stride, padding, patches):
                     target[stop:] = 0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def scatter_add(patches, stride, padding, x):
     """Add every patch to where ``gather`` read it, in order of places: the transpose of ``gather``."""
     n, height, width, c = x.shape

@@ -6,10 +6,11 @@ tiles is contiguous; a block starts at tile row ``first``. What lies beyond the 
 """
 
 import numpy as np
-from numba import njit
+
+from kernels.compiled import compiled
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def input_tiles(x, first, rows, tiles):
     """Write B^T d B of the 4x4 tiles d, which overlap by two: x (n, height, width, c) -> tiles (16, count, c).
 
@@ -45,7 +46,7 @@ def input_tiles(x, first, rows, tiles):
                     v3[j * c + k] = e1 - e3
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def output_tiles(products, first, rows, y):
     """Write A^T m A of the 4x4 tiles m: products (16, count, c) -> y (n, height, width, c), 2x2 pixels a tile.
 
@@ -74,7 +75,7 @@ def output_tiles(products, first, rows, y):
             y1[k] = (l1[k] - l2[k]) - l3[k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def gradient_tiles(grad, first, rows, tiles):
     """Write A e A^T of the 2x2 tiles e: grad (n, height, width, c) -> tiles (16, count, c). Transpose of the above."""
     n, height, width, c = grad.shape

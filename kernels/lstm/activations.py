@@ -8,8 +8,10 @@ NaN stays NaN (a comparison with NaN is false, so every clamp lets it through).
 import math
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
+
+from kernels.compiled import compiled
 
 ROUND = np.float32(1.5 * 2**23)  # adding it rounds to an integer, which then stands in the low bits
 LOG2E = np.float32(1 / math.log(2))
@@ -24,7 +26,7 @@ TANH_LIMIT = np.float32(20.0)  # tanh(10) rounds to 1
 EXPONENT_BIAS = np.int32(127)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def reduced_exp(x):
     """Return (exp(r) - 1, 2^n) with exp(x) = 2^n exp(r). x: float32 in [-87, 87] or NaN."""
     shifted = np.float32(x * LOG2E + ROUND)

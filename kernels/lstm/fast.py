@@ -4,8 +4,8 @@ Loops run over flat pieces of a gate: long whatever the number of streams, and s
 They are many because LLVM vectorises a loop only if it can check cheaply that no array overlaps another.
 """
 
-from numba import njit
 
+from kernels.compiled import compiled
 from kernels.lstm.activations import sigmoid, tanh
 from kernels.lstm.definition import FORGET_BIAS
 
@@ -13,7 +13,7 @@ PIECE = 1024  # elements: eight arrays of float32 in 32 KiB
 TILE = 8  # a tile of float32 fits the vector registers
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def cell_forward(gates, bias, c, c_next, tanh_c, m):
     """See ``definition.cell_forward``; every argument is C-contiguous."""
     hidden, streams = c.shape
@@ -41,7 +41,7 @@ def cell_forward(gates, bias, c, c_next, tanh_c, m):
             out[k] = o[k] * t[k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def cell_backward(dm, dc, activations, c, tanh_c, dgates):
     """See ``definition.cell_backward``, bit for bit; every argument is C-contiguous."""
     size = c.size
@@ -64,13 +64,13 @@ def cell_backward(dm, dc, activations, c, tanh_c, dgates):
             total[k] = total[k] * f[k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def piece(array, start):
     """Return at most PIECE elements of a contiguous array as a flat view."""
     return array.ravel()[start:start + PIECE]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def pieces(gates, start, size):
     """Return the same piece of the gates i, j, f and o, ``size`` elements each, as flat views."""
     flat, stop = gates.ravel(), min(start + PIECE, size)
@@ -78,7 +78,7 @@ def pieces(gates, start, size):
             flat[3 * size + start:3 * size + stop])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def transpose(matrix, out):
     """Write the transpose of ``matrix`` (rows, columns) to ``out``."""
     rows, columns = matrix.shape

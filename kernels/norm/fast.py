@@ -5,8 +5,8 @@ place by place, grouped in ``GROUP`` places so that the accumulators are not sto
 """
 
 import numpy as np
-from numba import njit
 
+from kernels.compiled import compiled
 from kernels.norm.definition import inverse_deviation
 
 GROUP = 4
@@ -47,7 +47,7 @@ def normalize_backward(grad, x, y, mean, variance, scale, epsilon, relu=False):
     return grad_x, grad_scale, grad_offset
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def channel_sums(rows):
     """Return the sum of every channel: (places, c) -> (c,) float64."""
     places, c = rows.shape
@@ -63,7 +63,7 @@ def channel_sums(rows):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def squared_deviations(rows, mean):
     """Return the sum of squared deviations from the mean of every channel: (c,) float64."""
     places, c = rows.shape
@@ -81,7 +81,7 @@ def squared_deviations(rows, mean):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def scale_rows(rows, mean, factor, offset, relu, y):
     """Write (rows - mean) * factor + offset, at least 0 with ``relu``."""
     places, c = rows.shape
@@ -96,7 +96,7 @@ def scale_rows(rows, mean, factor, offset, relu, y):
                 target[k] = (source[k] - mean[k]) * factor[k] + offset[k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def gradient_sums(grad, rows, y, mean, relu):
     """Return sum g and sum g (x - mean) of every channel: (c,) float64 each; g is 0 where relu and y <= 0."""
     places, c = rows.shape
@@ -111,7 +111,7 @@ def gradient_sums(grad, rows, y, mean, relu):
     return offset_sum, scale_sum
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def gradient_rows(grad, rows, y, mean, factor, mean_grad, slope, relu, grad_x):
     """Write factor * (g - mean_grad - (rows - mean) * slope)."""
     places, c = rows.shape

@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-from numba import njit
 
+from kernels.compiled import compiled
 from kernels.random.definition import GOLDEN, MIX
 
 STEP, MIX_FIRST, MIX_SECOND = np.uint64(GOLDEN), np.uint64(MIX[0]), np.uint64(MIX[1])
@@ -36,26 +36,26 @@ def _before(key, start):
     return np.uint64((key + start * GOLDEN) % 2**64)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@compiled(inline="always")
 def _mix(z):
     z = (z ^ (z >> np.uint64(30))) * MIX_FIRST
     z = (z ^ (z >> np.uint64(27))) * MIX_SECOND
     return z ^ (z >> np.uint64(31))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _fill_bits(before, bits):
     for i in range(len(bits)):
         bits[i] = _mix(before + np.uint64(i + 1) * STEP)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _fill_uniform(before, numbers):
     for i in range(len(numbers)):
         numbers[i] = np.float64(_mix(before + np.uint64(i + 1) * STEP) >> np.uint64(11)) * 2.0**-53
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _fill_dropout(before, threshold, kept, scale):
     for i in range(len(scale)):
         bits = _mix(before + np.uint64(i + 1) * STEP) >> np.uint64(40)

@@ -1,8 +1,8 @@
 """Sums of squares and the check for NaN in Numba: one pass. Same bits as ``definition``."""
 
 import numpy as np
-from numba import njit
 
+from kernels.compiled import compiled
 from kernels.reductions.definition import lanes_of
 
 BLOCK = 4096  # elements between two looks at the verdict of all_finite: long enough for the loop to run in vectors
@@ -20,7 +20,7 @@ def all_finite(x) -> bool:
     return _all_finite(x)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _sum_of_squares(x, lanes, sums):
     for i in range(len(x)):
         lanes[:] = 0.0
@@ -38,7 +38,7 @@ def _sum_of_squares(x, lanes, sums):
         sums[i] = lower[0]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _all_finite(x):
     for start in range(0, len(x), BLOCK):
         block = x[start : start + BLOCK]

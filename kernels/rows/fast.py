@@ -1,8 +1,8 @@
 """Row gradients in Numba: sort the ids, then run through the rows once. Same bits as ``definition``."""
 
 import numpy as np
-from numba import njit
 
+from kernels.compiled import compiled
 from kernels.rows.gradient import RowGradient
 
 DIGIT_BITS = 11
@@ -37,7 +37,7 @@ def take_rows(table, ids):
     return np.take(table, ids, axis=0)  # copies whole rows, about twice as fast as table[ids]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _sorted_order(ids):
     """Return (keys, order): the ids less their minimum, sorted, and where each came from; repeats keep their order.
 
@@ -74,7 +74,7 @@ def _sorted_order(ids):
     return keys, order
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _destinations(ids):
     """Return (destination, unique): row i belongs in total[destination[i]], or total[~destination[i]] as its first."""
     n = len(ids)
@@ -91,7 +91,7 @@ def _destinations(ids):
     return destination, unique[: last + 1].copy()
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _scatter(destination, rows, total):
     """Write or add every row in order of occurrence: reads run through memory, and no row of total is set to zero."""
     for i in range(len(rows)):
@@ -104,7 +104,7 @@ def _scatter(destination, rows, total):
                 total[to, c] += rows[i, c]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _union(left, right):
     """Return (ids, left_row, right_row, increasing): the union, each id's place on both sides or -1, the ids' order.
 
@@ -133,7 +133,7 @@ def _union(left, right):
     return ids[:count].copy(), left_row[:count], right_row[:count], increasing
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _add_pairs(left_row, right_row, left, right, total):
     for k in range(len(total)):
         i, j = left_row[k], right_row[k]

@@ -7,10 +7,11 @@ computed on uint16 arrays: Numba has no half precision, LLVM does.
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
 from kernels.atomics import LINE
+from kernels.compiled import compiled
 
 BLOCK = 1024  # elements of a block: partial sums stay in the L1 cache, and memory streams ahead of the sums
 LANES = 16  # elements of a vector: a cache line of float32
@@ -73,7 +74,7 @@ def _adder(width):
 _add_vectors, _add_one = _adder(LANES), _adder(1)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _add(target, left, right, count, like):
     """Write ``count`` sums of elements of the dtype of ``like``; the arrays are the same or do not overlap."""
     size = like.itemsize
@@ -84,7 +85,7 @@ def _add(target, left, right, count, like):
         _add_one(target + at, left + at, right + at, like)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def sum_blocks(inputs, sums, outputs, shift, start, stop, scratch):
     """Add up [start, stop) of the arrays at ``inputs`` + shift in the order of ``sums`` into those of ``outputs``.
 

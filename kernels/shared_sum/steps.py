@@ -6,9 +6,9 @@ with it; at the end they return ``DONE``.
 """
 
 import numpy as np
-from numba import njit
 
 from kernels.atomics import LINE, store_release, wait_for_all
+from kernels.compiled import compiled
 from kernels.shared_sum.fast import copy_bytes, sum_blocks
 
 DONE = -1
@@ -16,7 +16,7 @@ BUFFERS = 3  # segments on their way: one is copied in, one summed, one copied o
 EVENTS = 3  # of a segment: its parts are all in, its sum is made, the sum is copied out
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def in_place(step, flags, me, count, flag, spins, patience, inputs, sums, outputs, start, stop, scratch):
     """Sum elements [start, stop), this rank's share, over the arrays of all. Flags grow from ``flag`` by 2.
 
@@ -33,7 +33,7 @@ def in_place(step, flags, me, count, flag, spins, patience, inputs, sums, output
     return DONE if wait_for_all(flags, count, flag + 2, spins, patience) else 2
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _share(me, count, elements, size):
     """Return [start, stop) of what rank ``me`` of ``count`` adds up: no two write one cache line."""
     line = LINE // size
@@ -41,7 +41,7 @@ def _share(me, count, elements, size):
     return min(elements, me * lines // count * line), min(elements, (me + 1) * lines // count * line)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def pipelined(step, flags, me, count, flag, spins, patience, inputs, sums, outputs, scratch,
               own, private, elements, segment, first, stride, free):
     """Sum private arrays through a ring of buffers, segment by segment, each while the next is copied in.
@@ -77,7 +77,7 @@ def pipelined(step, flags, me, count, flag, spins, patience, inputs, sums, outpu
     return DONE
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def all_at_once(step, flags, me, count, flag, spins, patience, inputs, sums, outputs, scratch,
                 own, private, elements, first, stride, free):
     """Sum short private arrays: everyone copies in, waits for all, and adds up everything for itself.
@@ -102,7 +102,7 @@ def all_at_once(step, flags, me, count, flag, spins, patience, inputs, sums, out
     return DONE
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def reach(step, flags, me, count, flag, spins, patience, waits):
     """Raise this rank's flag to ``flag``; where it ``waits``, until all have. With all waiting, a barrier."""
     if step == 0:

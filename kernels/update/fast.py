@@ -7,8 +7,8 @@ the dtype of the parameter, because Numba, unlike NumPy, would compute float32 *
 import math
 
 import numpy as np
-from numba import njit
 
+from kernels.compiled import compiled
 from kernels.update.definition import adam_scalars
 
 
@@ -39,13 +39,13 @@ def _scalars(table, *values):
     return [table.dtype.type(value) for value in values]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@compiled(inline="always")
 def _seen_gradient(parameter, gradient, scale, decay, decays):
     g = gradient * scale
     return g + decay * parameter if decays else g
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _sgd(table, ids, rows, rate, scale, decay, decays):
     for k in range(len(ids)):
         parameters, gradients = table[ids[k]], rows[k]
@@ -53,7 +53,7 @@ def _sgd(table, ids, rows, rate, scale, decay, decays):
             parameters[c] -= rate * _seen_gradient(parameters[c], gradients[c], scale, decay, decays)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _momentum(table, velocity, ids, rows, rate, mu, scale, decay, decays):
     for k in range(len(ids)):
         parameters, velocities, gradients = table[ids[k]], velocity[ids[k]], rows[k]
@@ -63,7 +63,7 @@ def _momentum(table, velocity, ids, rows, rate, mu, scale, decay, decays):
             parameters[c] -= rate * v
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _adagrad(table, accumulator, ids, rows, rate, epsilon, scale, decay, decays):
     for k in range(len(ids)):
         parameters, accumulators, gradients = table[ids[k]], accumulator[ids[k]], rows[k]
@@ -74,7 +74,7 @@ def _adagrad(table, accumulator, ids, rows, rate, epsilon, scale, decay, decays)
             parameters[c] -= (rate * g) / (math.sqrt(a) + epsilon)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _adam(
     table, first, second, ids, rows, beta1, rest1, beta2, rest2, rate, correction, epsilon, scale, decay, decays
 ):

@@ -1,0 +1,74 @@
+"""Numba compilation, kept on disk between processes, that no edit and no other process can make stale.
+
+Numba's own cache looks only at the file of the function it compiled: where a kernel calls one of another file, an edit
+or a pull of that file leaves the caller's old machine code in use. It also numbers its files, so that processes which
+compile at once may take one for another. Here a file's name says what it was compiled from: all sources of this
+package, the versions of the compilers, the signature and the processor. Files of other sources are removed.
+"""
+
+import hashlib
+from pathlib import Path
+
+import llvmlite
+import numba
+from numba.core.caching import IndexDataCacheFile
+
+HERE = Path(__file__).parent
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+
+
+# Read before any kernel is imported: an edit made since can only cost a compilation, not keep an old one.
+SOURCES = _digest(numba.__version__, llvmlite.__version__,
+                  *(text for path in sorted(HERE.rglob("*.py")) for text in (str(path.relative_to(HERE)), path.read_text())))
+
+
+class _NamedFiles(IndexDataCacheFile):
+    """A compiled function's files, one for each signature and processor; none is written twice with other contents."""
+
+    def __init__(self, cache_path, function: str):
+        super().__init__(cache_path, f"{function}-{SOURCES}", SOURCES)
+        self.function = function
+
+    def save(self, key, data):
+        self._save_data(self._name(key), data)
+
+    def load(self, key):
+        try:
+            return self._load_data(self._name(key))
+        except OSError:  # not compiled yet, or removed
+            return None
+
+    def flush(self):
+        for path in Path(self._cache_path).glob(f"{self.function}-{SOURCES}-*.nbc"):
+            path.unlink(missing_ok=True)
+
+    def _name(self, key):
+        return f"{self.function}-{SOURCES}-{_digest(repr(key))}.nbc"
+
+
+def compiled(function=None, **options):
+    """Return ``function`` compiled by Numba, as ``njit`` does: without the GIL, dividing as NumPy does. A decorator.
+
+    options: further ones of ``njit``. For every kernel of this package, and for nothing else.
+    """
+    if function is None:
+        return lambda given: compiled(given, **options)
+    kernel = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+    if isinstance(kernel, numba.core.dispatcher.Dispatcher):  # else compilation is turned off (NUMBA_DISABLE_JIT)
+        kernel._cache._cache_file = _NamedFiles(kernel._cache.cache_path, kernel._cache._impl.filename_base)
+    return kernel
+
+
+def _remove_files_of_other_sources():
+    for path in HERE.rglob("__pycache__/*.nb[ci]"):
+        if SOURCES not in path.name:
+            try:
+                path.unlink(missing_ok=True)
+            except OSError:  # an installation for reading only
+                return
+
+
+_remove_files_of_other_sources()

@@ -1,0 +1,87 @@
+"""Compiled kernels on disk: reused while nothing changes, never used when a file that a kernel calls has changed."""
+
+import importlib
+import pkgutil
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kernels
+from kernels.compiled import SOURCES
+
+CALLEE = """
+from {module} import {decorator}
+
+@{decorator}{options}
+def term(x):
+    return x + {number}
+"""
+CALLER = """
+from {module} import {decorator}
+from kernels.callee import term
+
+@{decorator}{options}
+def total(x):
+    return 10 * term(x)
+"""
+OURS = {"module": "kernels.compiled", "decorator": "compiled", "options": ""}
+NUMBAS = {"module": "numba", "decorator": "njit", "options": "(cache=True)"}
+
+
+def write(folder, how, number):
+    (folder / "callee.py").write_text(CALLEE.format(**how, number=number))
+    (folder / "caller.py").write_text(CALLER.format(**how))
+
+
+def run(folder, arguments="1"):
+    """Return (the caller's result, how many of its compilations were found on disk), in a process of its own."""
+    program = f"from kernels.caller import total; print(total({arguments}), sum(total.stats.cache_hits.values()))"
+    done = subprocess.run([sys.executable, "-c", program], cwd=folder.parent, capture_output=True, text=True, timeout=120,
+                          env={"PYTHONPATH": str(folder.parent)})
+    assert not done.returncode, done.stderr
+    result, found = done.stdout.split()
+    return float(result), int(found)
+
+
+@pytest.fixture
+def package(tmp_path):
+    """A package of kernels of its own, with our compilation."""
+    folder = tmp_path / "kernels"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    shutil.copy(Path(kernels.__file__).with_name("compiled.py"), folder)
+    return folder
+
+
+def test_a_caller_is_compiled_anew_when_what_it_calls_has_changed(package):
+    write(package, OURS, 1)
+    assert run(package) == (20, 0)
+    assert run(package) == (20, 1)
+    assert run(package, "1.5") == (25, 0)
+    assert run(package) == (20, 1), "a second signature must leave the first alone"
+    write(package, OURS, 2)
+    assert run(package) == (30, 0)
+    left = [path.name for path in package.rglob("*.nb[ci]")]
+    assert len(left) == 2, f"files of other sources must be removed, there are {left}"
+
+
+def test_numbas_own_cache_would_answer_from_the_old_callee(package):
+    write(package, NUMBAS, 1)
+    run(package)
+    write(package, NUMBAS, 2)
+    assert run(package) == (20, 1), "Numba looks at callees now: kernels.compiled may go"
+
+
+def test_every_kernel_is_compiled_so():
+    home = Path(kernels.__file__).parent
+    for path in home.rglob("*.py"):
+        if path.name != "compiled.py":
+            assert not re.search(r"\bn?jit\(|@n?jit|\bvectorize\b|cache=True", path.read_text()), path
+    for module in pkgutil.walk_packages(kernels.__path__, "kernels."):
+        for kernel in vars(importlib.import_module(module.name)).values():
+            if hasattr(kernel, "py_func"):
+                assert SOURCES in kernel._cache._cache_file._name("any"), kernel
