@@ -1,0 +1,139 @@
+"""How many partitions? A few measured steps at a few P, a curve through them, and its lowest point (PAPER.md, Mechanisms).
+
+    t(P) = theta0 + theta1 / P + theta2 P       seconds of a step
+
+theta1 / P is what more partitions share or overlap, theta2 P what each one costs. Start at the number of machines;
+double P while it gets faster, then halve from the smallest tried until it gets slower:
+
+    start 8, optimum 11:    8  16  32 (slower)  4 (slower)        then the curve says 11
+
+Nothing here measures or moves anything: the search is told, and every rank that is told the same proposes the same.
+"""
+
+from dataclasses import dataclass, field
+from itertools import product
+
+import numpy as np
+
+FEWEST = 3  # samples that a curve of three parameters needs
+
+
+@dataclass(frozen=True)
+class Fit:
+    """t(P) = theta0 + theta1 / P + theta2 P, in seconds; theta1 and theta2 are not negative."""
+
+    theta0: float
+    theta1: float
+    theta2: float
+
+    def seconds(self, partitions):
+        """Return t(P) for one P or an array of them. Local."""
+        return self.theta0 + self.theta1 / partitions + self.theta2 * partitions
+
+    def best(self, counts) -> int:
+        """Return that of the numbers of partitions, given rising, with the smallest t(P); the smallest of equals. Local."""
+        return int(counts[np.argmin(self.seconds(np.asarray(counts)))])
+
+
+def fit_curve(samples: dict[int, float]) -> Fit:
+    """Return the least-squares curve through samples P -> seconds, of those without a negative theta1 or theta2. Local.
+
+    Least squares under two bounds: its solution is that of one of the four problems in which each bounded theta is free
+    or zero, so all four are solved. Raises ValueError for fewer than three samples.
+    """
+    if len(samples) < FEWEST:
+        raise ValueError(f"{len(samples)} samples of P: a curve of three parameters needs at least {FEWEST}")
+    counts, seconds = np.array(list(samples), float), np.array(list(samples.values()))
+    columns = np.stack([np.ones_like(counts), 1 / counts, counts], axis=1)
+    candidates = []
+    for free in product((True, False), repeat=2):
+        chosen, theta = np.array([True, *free]), np.zeros(3)
+        scale = columns[:, chosen].max(axis=0)
+        theta[chosen] = np.linalg.lstsq(columns[:, chosen] / scale, seconds, rcond=None)[0] / scale
+        if (theta[1:] >= 0).all():
+            candidates.append((float(((columns @ theta - seconds) ** 2).sum()), theta.tolist()))
+    return Fit(*min(candidates)[1])
+
+
+@dataclass
+class PartitionSearch:
+    """The walk over P. Ask ``propose``, try it, tell ``measured`` or ``exceeded``; when None is proposed, ask ``best``.
+
+    start: the first P, the number of machines.  largest: no P above it makes sense (rows of the largest variable).
+    samples: P -> mean seconds of a step, in the order in which they were told.
+    least: the lower limit; a P that takes too much memory raises it.
+    """
+
+    start: int
+    largest: int
+    samples: dict[int, float] = field(default_factory=dict)
+    least: int = 1
+    too_large: list[int] = field(default_factory=list)
+
+    def __post_init__(self):
+        if self.start < 1 or self.largest < 1:
+            raise ValueError(f"a search from P = {self.start} up to {self.largest}: both must be at least 1")
+        self.start = min(self.start, self.largest)
+
+    def propose(self) -> int | None:
+        """Return the P to try next, None if the walk is over. Raises ValueError if no P up to ``largest`` fits. Local."""
+        if self.least > self.largest:
+            raise ValueError(f"no number of partitions up to {self.largest} keeps within the memory limit; raise "
+                             f"--memory-limit or use more ranks")
+        if not self.samples:
+            return min(2 * max(self.too_large), self.largest) if self.too_large else self.start
+        first, tried = next(iter(self.samples)), sorted(self.samples)
+        double, half = 2 * tried[-1], tried[0] // 2
+        if self._may(double) and (tried[-1] == first or self._faster(tried[-1], tried[-2])):
+            return double
+        if self._may(half) and (tried[0] == first or self._faster(tried[0], tried[1])):
+            return half
+        return self._one_more(tried) if len(tried) < FEWEST else None
+
+    def _may(self, partitions: int) -> bool:
+        return self.least <= partitions <= self.largest and partitions not in self.too_large
+
+    def _faster(self, partitions: int, other: int) -> bool:
+        return self.samples[partitions] < self.samples[other]
+
+    def _one_more(self, tried) -> int | None:
+        """Return a P for a curve that lacks a sample: between those tried, else above, else below; None if none is left."""
+        between = [round((low * high) ** 0.5) for low, high in zip(tried, tried[1:])]
+        wanted = [*between, 2 * tried[-1], tried[-1] + 1, tried[0] - 1]
+        return next((p for p in wanted if p not in self.samples and self._may(p)), None)
+
+    def measured(self, partitions: int, seconds: float):
+        """Tell the mean seconds of a step with P partitions. Local."""
+        if not seconds > 0:
+            raise ValueError(f"a step of {seconds} seconds at P = {partitions}: a sample is a positive time")
+        self.samples[partitions] = float(seconds)
+
+    def exceeded(self, partitions: int):
+        """Tell that P takes too much memory: it is not tried again, nor any smaller one if none such has fitted. Local."""
+        self.too_large.append(partitions)
+        if partitions < min(self.samples, default=partitions + 1):
+            self.least = max(self.least, partitions + 1)
+
+    def fit(self) -> Fit | None:
+        """Return the curve through the samples, None if there are fewer than three. Local."""
+        return fit_curve(self.samples) if len(self.samples) >= FEWEST else None
+
+    def best(self) -> int:
+        """Return the integer P with the smallest fitted time within the sampled range, none that was too large. Local.
+
+        With too few samples for a curve: the fastest sample. Raises ValueError if there is none.
+        """
+        if not self.samples:
+            raise ValueError("no P was measured: the training has fewer steps than one sample of the search")
+        fit = self.fit()
+        if fit is None:
+            return min(self.samples, key=lambda p: (self.samples[p], p))
+        return fit.best([p for p in range(min(self.samples), max(self.samples) + 1) if p not in self.too_large])
+
+    def to_json(self) -> dict:
+        """Return samples, thetas and choice as plain data. Local."""
+        fit = self.fit()
+        return {"samples": [{"partitions": p, "seconds": t} for p, t in self.samples.items()],
+                "too_large": self.too_large, "least": self.least,
+                "theta": None if fit is None else [fit.theta0, fit.theta1, fit.theta2],
+                "chosen": self.best() if self.samples else None}
