@@ -14,6 +14,9 @@ ARCHITECTURES = {
 }
 """Architecture -> (way of dense variables, way of sparse variables)."""
 
+WAYS = {False: ("allreduce", "server"), True: ("server", "allgather", "as-dense")}
+"""sparse -> the ways that a variable of that kind can go."""
+
 PLAN_FORMAT = 3
 
 
@@ -83,33 +86,41 @@ class Plan:
 
 def make_plan(variables, architecture: str, ranks: int, microbatches: int, *, allreduce: str = "auto",
               partitions: int | None = None, scheme: str = "contiguous", sparse_as_dense: bool = False,
-              machines: Machines | None = None) -> Plan:
+              machines: Machines | None = None, local_aggregation: bool = True,
+              ways: dict[str, str] | None = None) -> Plan:
     """Return the plan of an architecture. partitions: P of each sparse variable; None: one for each rank. Local.
 
     machines: the ranks of each machine; None: all on one.
+    ways: variable -> the way that it goes, of WAYS of its kind: what architecture "auto" chose, which has no other.
 
     A dense variable on the server goes whole to the rank with the fewest bytes so far, in the model's order
     (PAPER.md, Mechanisms). Raises ValueError for an unknown architecture or a combination that means nothing.
     """
+    _check_variables(variables)
+    ways = _ways(variables, architecture, sparse_as_dense) if ways is None else ways
+    load, placements, count = [0] * ranks, [], ranks if partitions is None else partitions
+    for variable in variables:
+        owners: tuple[int, ...] = ()
+        if variable.sparse and ways[variable.name] == "server":
+            owners = Partitioning.round_robin(variable.shape[0], count, ranks, scheme).owners
+        elif ways[variable.name] == "server":
+            owners = (load.index(min(load)),)
+            load[owners[0]] += variable.nbytes
+        placements.append(Placement(variable.name, variable.sparse, ways[variable.name], owners, scheme))
+    return Plan(architecture, ranks, microbatches, allreduce, tuple(placements), machines or (tuple(range(ranks)),),
+                local_aggregation)
+
+
+def _ways(variables, architecture, sparse_as_dense) -> dict[str, str]:
+    """Return variable -> way under an architecture. Raises ValueError for one that means nothing."""
     if architecture not in ARCHITECTURES:
         raise ValueError(f"no architecture {architecture!r}; there are {', '.join(ARCHITECTURES)}")
-    _check_variables(variables)
     dense_way, sparse_way = ARCHITECTURES[architecture]
     if sparse_as_dense:
         if sparse_way != "allgather":
             raise ValueError(f"--sparse-as-dense goes with --architecture allreduce, not {architecture}")
         sparse_way = "as-dense"
-    load, placements, count = [0] * ranks, [], ranks if partitions is None else partitions
-    for variable in variables:
-        owners: tuple[int, ...] = ()
-        if variable.sparse and sparse_way == "server":
-            owners = Partitioning.round_robin(variable.shape[0], count, ranks, scheme).owners
-        elif not variable.sparse and dense_way == "server":
-            owners = (load.index(min(load)),)
-            load[owners[0]] += variable.nbytes
-        way = sparse_way if variable.sparse else dense_way
-        placements.append(Placement(variable.name, variable.sparse, way, owners, scheme))
-    return Plan(architecture, ranks, microbatches, allreduce, tuple(placements), machines or (tuple(range(ranks)),))
+    return {v.name: sparse_way if v.sparse else dense_way for v in variables}
 
 
 def _check_variables(variables):
