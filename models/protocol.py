@@ -1,9 +1,13 @@
 """What the trainer asks of a model, and what it hands to it. Nothing here knows how many ranks there are."""
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Callable, Protocol
 
 from models.variable import Variable
+
+
+def _nobody_waits(gradients: dict[str, Any]):
+    """Take no gradient before the model returns."""
 
 
 @dataclass
@@ -16,6 +20,9 @@ class Batch:
     key:        random key of (seed, step, microbatch): dropout, candidates, augmentation take theirs with
                 ``key_of(batch.key, "dropout", layer)``, so they depend on nothing else.
     state:      arrays carried from window to window; the model may read and replace entries. Belongs to the microbatch.
+    ready:      ready(gradients): a model may call it whenever it has added entries to the dict that it will return, so
+                that they can leave while its backward pass goes on. An entry that was ready is final: the dict is
+                returned with that very array in it, not written since. May raise what is wrong with a gradient.
     """
 
     inputs: Any
@@ -24,6 +31,7 @@ class Batch:
     normaliser: float = 1.0
     key: int = 0
     state: dict[str, Any] = field(default_factory=dict)
+    ready: Callable[[dict[str, Any]], None] = field(default=_nobody_waits, repr=False, compare=False)
 
 
 class Model(Protocol):
@@ -38,6 +46,8 @@ class Model(Protocol):
         """Return (loss, gradients) of one microbatch.
 
         dense: name -> whole value.  rows: name -> (k, d), the rows named by ``rows_needed``, in that order.
+        Both are mappings whose values may still be on their way: looking one up waits for it, so look it up where it is
+        used. Gradients that are ``batch.ready`` before the others leave before them.
         loss: float, sum over the microbatch's targets / batch.normaliser.
         gradients: name -> array of the variable's shape (dense), or RowGradient (sparse).
         The values may be the live ones: do not write to them. A RowGradient is kept until the step's exchange: give it

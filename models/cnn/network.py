@@ -55,7 +55,7 @@ class ConvNet:
         logits, saved = self.forward(normalize_images(images, self.dtype), dense)
         losses, grad = cross_entropy(logits, targets)
         grad /= grad.dtype.type(batch.normaliser)
-        gradients = self.backward(grad, saved, dense, len(images) / batch.normaliser)
+        gradients = self.backward(grad, saved, dense, len(images) / batch.normaliser, batch.ready)
         return float(losses.sum(dtype="float64")) / batch.normaliser, gradients
 
     def forward(self, x, dense):
@@ -68,13 +68,15 @@ class ConvNet:
         logits, head = head_forward(y, dense, "head")
         return logits, (x, stem_norm, block_saved, head)
 
-    def backward(self, grad, saved, dense, share):
-        """Return the gradient of every variable: name -> array of its shape."""
+    def backward(self, grad, saved, dense, share, ready):
+        """Return the gradient of every variable: name -> array of its shape; call ``ready`` after each block."""
         x, stem_norm, block_saved, head = saved
         gradients = {}
         grad = head_backward(grad, head, dense, "head", gradients)
+        ready(gradients)
         for (name, _, stride), inner in zip(reversed(self.blocks), reversed(block_saved)):
             grad = block_backward(grad, inner, dense, name, stride, gradients, share)
+            ready(gradients)
         grad = norm_backward(grad, stem_norm, dense, "stem_norm", gradients, share, relu=True)
         conv_backward(grad, x, dense, "stem", gradients, input_gradient=False)
         return gradients

@@ -81,8 +81,10 @@ class LanguageModel:
         x = tokens.embed(rows["embedding"])
         h, tapes = self.run_layers(dense, x, batch, self.keep)
         loss, dh, gradients = self.output(h, rows, tokens, batch)
+        batch.ready(gradients)
         for layer in reversed(self.layers):
             dh = layer_backward(layer, dense, tapes[layer], dh, gradients)
+            batch.ready(gradients)
         gradients["embedding"] = aggregate_rows(tokens.inputs, tokens.counted(dh))
         return loss, gradients
 
