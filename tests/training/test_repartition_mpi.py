@@ -1,0 +1,103 @@
+"""A training that changes its partitions on the way: same bits, bytes as predicted, nothing through rank 0."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from mpi4py import MPI
+from test_bytes_mpi import counted
+from toys import answer, make_trainer, whole_state
+
+from kernels.update import OPTIMIZERS
+from refimpl.plan.repartition import moved_bytes, with_partitions
+from refimpl.training import repartition as repartition_module
+from refimpl.training.repartition import repartition
+from refimpl.training.whole import hashes
+
+pytestmark = pytest.mark.mpi
+PLANS = [(1, "contiguous"), (7, "interleaved"), (3, "contiguous"), (40, "contiguous"), (2, "interleaved")]
+
+
+def moved_to(trainer, partitions, scheme):
+    """Move a trainer to other partitions; return the plan that it followed before."""
+    before, variables = trainer.plan, trainer.model.variables
+    plan = with_partitions(before, variables, partitions)
+    plan = replace(plan, placements=tuple(replace(p, scheme=scheme) if p.owners and p.sparse else p
+                                          for p in plan.placements))
+    assert repartition(trainer.exchange, plan)
+    trainer.plan = plan
+    return before
+
+
+@pytest.mark.parametrize("work,optimizer,architecture",
+                         [("toy", "adam", "ps"), ("toy", "sgd", "hybrid"), ("lm", "adagrad", "hybrid")])
+def test_one_answer_whatever_the_partitions_on_the_way(comm, work, optimizer, architecture):
+    expected = answer(work, optimizer, MPI.COMM_SELF, steps=len(PLANS) + 1)
+    trainer = make_trainer(work, optimizer, comm, architecture=architecture, steps=3)
+    for partitions, scheme in PLANS:
+        trainer.train_step()
+        moved_to(trainer, partitions, scheme)
+    record = trainer.train_step()
+    found = hashes(trainer.exchange, OPTIMIZERS[optimizer].state)
+    assert (record["loss"], record["gradient_norm"], *found.values()) == expected
+
+
+@pytest.mark.parametrize("piece", [1, 1 << 20])
+def test_a_move_keeps_every_bit_and_counts_every_byte(comm, piece, monkeypatch):
+    monkeypatch.setattr(repartition_module, "PIECE", piece)
+    trainer = make_trainer("toy", "adam", comm, architecture="hybrid")
+    trainer.train_step()
+    variables, arrays = trainer.model.variables, 3
+    for partitions, scheme in product((1, 5, comm.size, 60), ("contiguous", "interleaved")):
+        state = whole_state(trainer, "adam")
+        trainer.wire.ledger.clear()
+        before = moved_to(trainer, partitions, scheme)
+        found = {key: n for key, n in counted(trainer.wire.ledger).items() if key[2] != "control"}
+        assert found == moved_bytes(before, trainer.plan, variables, arrays, comm.rank)
+        after = whole_state(trainer, "adam")
+        assert all(np.array_equal(state[key], after[key]) for key in state)
+        for v in variables:
+            if v.sparse:
+                holding = trainer.exchange.road_of[v.name].holdings[v.name]
+                rows = trainer.plan.partitioning(v).rows_owned(comm.rank)
+                assert [len(holding.array(slot)) for slot in (None, "first", "second")] == [rows] * 3
+
+
+def test_the_check_would_see_a_wrong_row(comm, monkeypatch):
+    """Tables filled in another order: the whole state is another."""
+    trainer = make_trainer("toy", "adam", comm, architecture="hybrid", partitions=1)
+    trainer.train_step()
+    state = whole_state(trainer, "adam")
+    right = repartition_module.moves_of
+
+    def reversed_moves(old, new, rank):
+        moves = right(old, new, rank)
+        return replace(moves, arriving=[rows[::-1] for rows in moves.arriving])
+
+    monkeypatch.setattr(repartition_module, "moves_of", reversed_moves)
+    moved_to(trainer, 5, "interleaved")
+    after = whole_state(trainer, "adam")
+    assert not np.array_equal(state["table", None], after["table", None])
+
+
+def test_without_memory_nothing_changes(comm, monkeypatch):
+    """One rank cannot make its tables: no rank moves, and the training goes on."""
+    trainer = make_trainer("toy", "adam", comm, architecture="hybrid")
+    trainer.train_step()
+    state, plan = whole_state(trainer, "adam"), trainer.plan
+    if comm.rank == comm.size - 1:
+        def no_memory(holding, rows):
+            raise MemoryError
+        monkeypatch.setattr(repartition_module, "_new_tables", no_memory)
+    other = with_partitions(plan, trainer.model.variables, 3 * comm.size + 1)
+    assert not repartition(trainer.exchange, other) and trainer.exchange.plan == plan
+    after = whole_state(trainer, "adam")
+    assert all(np.array_equal(state[key], after[key]) for key in state)
+    trainer.train_step()
+
+
+def test_only_partitions_can_change(comm):
+    trainer = make_trainer("toy", "sgd", comm, architecture="hybrid")
+    with pytest.raises(ValueError, match="only the partitions of sparse variables"):
+        repartition(trainer.exchange, replace(trainer.plan, architecture="ps"))
