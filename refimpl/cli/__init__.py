@@ -1,22 +1,22 @@
 """The command line: thin, talks to people. Each subcommand is a file with ``add`` (its options) and ``run``."""
 
 import argparse
+import importlib
 import os
 import sys
 import traceback
 
-from refimpl.cli import bench, cluster, collectives, compare, train
-
-COMMANDS = {"train": train, "compare": compare, "bench": bench, "collectives": collectives,
-            "cluster": cluster}
+COMMANDS = ("train", "compare", "bench", "collectives", "cluster", "conformance")
+"""Each is a module of this package. Only the one that is asked for is loaded: conformance must work without models."""
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of all subcommands."""
+def parser(names=COMMANDS) -> argparse.ArgumentParser:
+    """Return the parser of the subcommands ``names``."""
     top = argparse.ArgumentParser(prog="python -m refimpl", description="Hybrid, sparsity-aware data-parallel training: "
                                   "an executable reference (Parallax, EuroSys '19).")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, module in COMMANDS.items():
+    for name in names:
+        module = importlib.import_module(f"refimpl.cli.{name}")
         module.add(commands.add_parser(name, help=module.HELP, description=module.__doc__.partition("\n")[0],
                                        argument_default=argparse.SUPPRESS))
     return top
@@ -27,8 +27,10 @@ def main(arguments=None) -> int:
 
     An error that all ranks share is printed by each rank. Any other ends the whole job at once, so that no rank hangs.
     """
-    options = vars(parser().parse_args(arguments))
-    command = COMMANDS[options.pop("command")]
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    asked = tuple(name for name in COMMANDS if arguments[:1] == [name])
+    options = vars(parser(asked or COMMANDS).parse_args(arguments))
+    command = importlib.import_module(f"refimpl.cli.{options.pop('command')}")
     try:
         return command.run(options)
     except KeyboardInterrupt:
