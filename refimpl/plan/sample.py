@@ -1,0 +1,129 @@
+"""Which rows a training touches, looked up in advance: from the model's ``rows_needed`` over some steps of its data.
+
+    α = mean over workers and sampled steps of  (rows that the worker touches) / (rows of the variable)
+
+Nothing is computed or sent, and no rank need exist: rows are kept for each microbatch, whoever will hold it. Assumed:
+a gradient touches the rows that were asked for.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Callable
+
+import numpy as np
+
+from kernels import unique_ids
+from kernels.random import key_of
+from refimpl.collectives.machines import Machines
+from refimpl.gradients import cover, leaves_of
+
+STEPS = 4  # sampled unless more are asked for: the means of α hardly move from step to step
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Row numbers by step and microbatch. Local to make and to use: no MPI.
+
+    rows: name -> rows of each sparse variable.  steps: the steps that were looked at.
+    touched[i][name][v]: (k,) int64 sorted unique rows that microbatch v of step steps[i] touches.
+    """
+
+    microbatches: int
+    rows: dict[str, int]
+    steps: tuple[int, ...]
+    touched: tuple[dict[str, list], ...]
+
+    def of_groups(self, index: int, name: str, groups) -> list:
+        """Return the sorted unique rows that each group of microbatches touches in the ``index``-th sampled step."""
+        leaves = self.touched[index][name]
+        return [union([leaves[v] for v in group]) for group in groups]
+
+    def pulled(self, index: int, ranks: int) -> dict[str, list]:
+        """Return name -> rows that each of ``ranks`` ranks needs, as ``predict_step`` wants them."""
+        workers = workers_of(self.microbatches, ranks)
+        return {name: self.of_groups(index, name, workers) for name in self.rows}
+
+    def pushed(self, index: int, ranks: int) -> dict[str, list]:
+        """Return name -> for each of ``ranks`` ranks the rows of each of its tree nodes, as ``predict_step`` wants them."""
+        nodes = [nodes_of(leaves, self.microbatches) for leaves in workers_of(self.microbatches, ranks)]
+        return {name: [self.of_groups(index, name, each) for each in nodes] for name in self.rows}
+
+    def alphas(self, name: str, groups) -> np.ndarray:
+        """Return (steps,) float64: the part of the variable's rows that a group of microbatches touches, mean of groups."""
+        rows = max(1, self.rows[name])
+        return np.array([np.mean([len(ids) / rows for ids in self.of_groups(i, name, groups)])
+                         for i in range(len(self.steps))])
+
+    def alpha(self, name: str, ranks: int) -> float:
+        """Return α of a worker: the mean over the ranks and the sampled steps."""
+        return float(self.alphas(name, workers_of(self.microbatches, ranks)).mean())
+
+    def alpha_machine(self, name: str, machines: Machines) -> float:
+        """Return α' of a machine, what its workers touch together: the mean over machines and sampled steps."""
+        return float(self.alphas(name, machine_leaves(self.microbatches, machines)).mean())
+
+    def popularity(self, name: str, machines: Machines, local_aggregation: bool = True) -> np.ndarray:
+        """Return (rows,) int64: how often a row is asked for in all sampled steps, by machines or else by workers."""
+        groups = askers(self.microbatches, machines, local_aggregation)
+        counts = np.zeros(self.rows[name], np.int64)
+        for i in range(len(self.steps)):
+            for ids in self.of_groups(i, name, groups):
+                counts[ids] += 1
+        return counts
+
+
+def take_sample(model, data, seed: int, steps: int = STEPS, check: Callable | None = None) -> Sample:
+    """Look at ``steps`` steps, spread evenly over the first epoch, of all microbatches. Local; any process can do it.
+
+    model, data: see ``models.Model`` and ``refimpl.training.data.Data``; microbatches get the keys that a training of
+    this seed gives them, so that they draw the same candidates, and no state.  check(needs): raises if the rows asked
+    for are not such. Raises ValueError if there are no examples.
+    """
+    sparse = [v for v in model.variables if v.sparse]
+    if not data.steps_per_epoch:
+        raise ValueError("there are no examples to look at: the data has no step")
+    chosen = tuple(dict.fromkeys(i * data.steps_per_epoch // steps for i in range(steps))) if sparse else ()
+    touched = tuple(_needs(model, data, seed, step, sparse, check) for step in chosen)
+    return Sample(data.microbatches, {v.name: v.shape[0] for v in sparse}, chosen, touched)
+
+
+def _needs(model, data, seed, step, sparse, check):
+    needs: dict[str, list] = {v.name: [] for v in sparse}
+    for v in range(data.microbatches):
+        batch = data.microbatch(step, v)
+        asked = {}
+        if batch is not None:
+            asked = model.rows_needed(replace(batch, key=key_of(seed, "microbatch", step, v)))
+            if check is not None:
+                check(asked)
+        for name, rows in needs.items():
+            rows.append(asked.get(name, np.empty(0, np.int64)))
+    return needs
+
+
+def union(id_lists) -> np.ndarray:
+    """Return the sorted unique row numbers of all lists: (k,) int64. Local."""
+    if len(id_lists) == 1:
+        return id_lists[0]
+    return unique_ids(np.concatenate([np.empty(0, np.int64), *id_lists]))
+
+
+def workers_of(microbatches: int, ranks: int) -> list:
+    """Return the microbatches of each rank. Local."""
+    return [leaves_of(rank, ranks, microbatches) for rank in range(ranks)]
+
+
+def machine_leaves(microbatches: int, machines: Machines) -> list:
+    """Return the microbatches of each machine, sorted. Local."""
+    ranks = sum(map(len, machines))
+    return [sorted(v for rank in machine for v in leaves_of(rank, ranks, microbatches)) for machine in machines]
+
+
+def askers(microbatches: int, machines: Machines, local_aggregation: bool) -> list:
+    """Return the microbatches of each who asks a server for rows: machines, or without local aggregation ranks. Local."""
+    return (machine_leaves(microbatches, machines) if local_aggregation
+            else workers_of(microbatches, sum(map(len, machines))))
+
+
+def nodes_of(leaves, microbatches: int) -> list:
+    """Return the microbatches of each tree node that covers these, which may have gaps. Local."""
+    return [range(node.first_leaf, min(node.first_leaf + (1 << node.level), microbatches)) for node in cover(leaves)]
