@@ -6,22 +6,34 @@ KINDS = ("dense", "rows", "indices", "control")
 
 
 class Ledger:
-    """Payload bytes. sent[phase, variable, kind] and received[...] count what was handed to the transport. Local."""
+    """Payload bytes. sent[phase, variable, kind] and received[...] count what was handed to the transport. Local.
+
+    crossed_sent, crossed_received: the part of it that goes to, or comes from, ranks of other machines.
+    """
 
     def __init__(self):
         self.clear()
 
     def clear(self):
         self.sent, self.received = defaultdict(int), defaultdict(int)
+        self.crossed_sent, self.crossed_received = defaultdict(int), defaultdict(int)
 
-    def add(self, sent: dict, received: dict):
-        """Count what was added up before: {(phase, variable, kind): bytes}, for what happens again and again alike."""
-        for counter, counts in ((self.sent, sent), (self.received, received)):
-            for key, count in counts.items():
-                counter[key] += count
+    def count(self, direction: str, crosses: bool, phase: str, owners: dict, kind: str, itemsize: int):
+        """Count one message, "sent" or "received", whose elements are of ``owners``: variable -> elements."""
+        for counter in (direction, f"crossed_{direction}")[:1 + crosses]:
+            counts = getattr(self, counter)
+            for variable, elements in owners.items():
+                counts[phase, variable, kind] += elements * itemsize
+
+    def add(self, other: "Ledger"):
+        """Count what was counted before, for what happens again and again alike."""
+        for counter in ("sent", "received", "crossed_sent", "crossed_received"):
+            counts = getattr(self, counter)
+            for key, count in getattr(other, counter).items():
+                counts[key] += count
 
     def total(self, direction: str = "sent", **wanted) -> int:
-        """Return the bytes ``sent`` or ``received`` whose phase, variable and kind are as wanted."""
+        """Return the bytes ``sent``, ``received``, ``crossed_sent`` or ``crossed_received`` whose phase, variable and kind are as wanted."""
         position = {"phase": 0, "variable": 1, "kind": 2}
         return sum(n for key, n in getattr(self, direction).items()
                    if all(key[position[k]] == v for k, v in wanted.items()))

@@ -4,6 +4,7 @@ import weakref
 from collections import Counter, OrderedDict
 
 from kernels import array_module
+from refimpl.collectives.ledger import Ledger
 from refimpl.collectives.pipeline import Pipeline
 from refimpl.collectives.schedule import Round, Schedule
 from refimpl.collectives.segments import LANES, Cut, segments_of, steps_of
@@ -51,7 +52,7 @@ class Runner:
             self._remember(addresses, slots)
         self.pipelines.move_to_end(addresses)
         self.pipelines[addresses][0].run()
-        self.wire.ledger.add(self.sent, self.received)
+        self.wire.ledger.add(self.counted)
         return slots[0]
 
     def _make_scratch(self, like):
@@ -68,14 +69,15 @@ class Runner:
 
     def _count(self, bounds, attribute):
         """What one call adds to the ledger."""
-        self.sent, self.received = Counter(), Counter()
+        self.counted = Ledger()
         owners = {}
         for t in (t for step in self.rounds for t in step.transfers):
             if (t.start, t.stop) not in owners:
                 owners[t.start, t.stop] = attribute(bounds[t.start], bounds[t.stop])
-            count = self.sent if t.source == self.wire.rank else self.received
-            for variable, elements in owners[t.start, t.stop].items():
-                count[self.phase, variable, "dense"] += elements * self.dtype.itemsize
+            sends = t.source == self.wire.rank
+            crosses = (t.destination if sends else t.source) not in self.wire.machine
+            self.counted.count("sent" if sends else "received", crosses, self.phase, owners[t.start, t.stop], "dense",
+                               self.dtype.itemsize)
 
     def _checked(self, slots) -> tuple[int, ...]:
         """Return the slots' addresses; ValueError if they do not fit."""

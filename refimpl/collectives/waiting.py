@@ -71,7 +71,8 @@ def wait_all(requests, patience: float, rank: int, peers, what: str):
     while left:
         done = MPI.Request.Testsome([requests[i] for i in left])
         if done:
-            left = [i for place, i in enumerate(left) if place not in set(done)]
+            gone = set(done)
+            left = [i for place, i in enumerate(left) if place not in gone]
             wait.progress()
         else:
             wait.pause()

@@ -45,18 +45,25 @@ class Wire:
         arrays are not sent. Arrays are contiguous; what is sent must not be written before the call returns.
         Raises SilentPeer if a peer does not come within the wire's patience.
         """
+        self.start(sends, receives, phase, kind).wait()
+
+    def start(self, sends, receives, phase: str, kind: str) -> "Pending":
+        """Begin an ``exchange`` and return it. Collective over the ranks concerned, as is ``Pending.wait``.
+
+        Until it is waited for, what is sent must not be written and what is received not read.
+        """
         requests, peers = [], []
         for peer, array, owners in receives:
             if array.size:
                 requests.append(self.comm.Irecv(array, peer))
                 peers.append(peer)
-                self._count(self.ledger.received, array, owners, phase, kind)
+                self.ledger.count("received", peer not in self.machine, phase, owners, kind, array.itemsize)
         for peer, array, owners in sends:
             if array.size:
                 requests.append(self.comm.Isend(array, peer))
                 peers.append(peer)
-                self._count(self.ledger.sent, array, owners, phase, kind)
-        self._wait(requests, peers, f"{phase} ({kind})")
+                self.ledger.count("sent", peer not in self.machine, phase, owners, kind, array.itemsize)
+        return Pending(self, requests, peers, f"{phase} ({kind})")
 
     def _wait(self, requests, peers, what):
         wait_all(requests, self.patience, self.rank, peers, what)
@@ -64,11 +71,6 @@ class Wire:
     def _wait_for_all(self, request, what):
         """A collective of MPI's: nobody can say which rank is late."""
         wait_all([request], self.patience, self.rank, [], what)
-
-    @staticmethod
-    def _count(counter, array, owners, phase, kind):
-        for variable, elements in owners.items():
-            counter[phase, variable, kind] += elements * array.itemsize
 
     def swap(self, numbers, phase: str):
         """Return result[r] = the row of ``numbers`` that rank r has for this rank. numbers: (size, k) int64. Collective."""
@@ -88,6 +90,28 @@ class Wire:
         others = [r for r in range(self.size) if r != self.rank]
         owners = {"": array.size}
         self.exchange([(r, array, owners) for r in others], [(r, result[r], owners) for r in others], phase, "control")
+        return result
+
+    def total(self, numbers, phase: str):
+        """Return the sum over all ranks of ``numbers``: (k,) int64, the same on every rank. Collective.
+
+        A machine's ranks send theirs to its first, these add up what the machines have, and hand it back: one message
+        between two machines, each way.
+        """
+        first, *mates = self.machine
+        result, owners = np.array(numbers, np.int64), {"": len(numbers)}
+        if self.rank != first:
+            self.exchange([(first, result.copy(), owners)], [(first, result, owners)], phase, "control")
+            return result
+        arrived = np.empty((len(mates), len(result)), np.int64)
+        self.exchange([], [(r, row, owners) for r, row in zip(mates, arrived)], phase, "control")
+        result += arrived.sum(axis=0)
+        firsts = [ranks[0] for ranks in self.machines if ranks[0] != self.rank]
+        arrived = np.empty((len(firsts), len(result)), np.int64)
+        self.exchange([(r, result, owners) for r in firsts], [(r, row, owners) for r, row in zip(firsts, arrived)],
+                      phase, "control")
+        result += arrived.sum(axis=0)
+        self.exchange([(r, result, owners) for r in mates], [], phase, "control")
         return result
 
     def gather_ledger(self, keys):
@@ -143,6 +167,17 @@ class Wire:
         if list(said.values()) == [list(range(self.size))]:
             return next(iter(said))
         return "; ".join(f"{'rank' if len(r) == 1 else 'ranks'} {', '.join(map(str, r))}: {w}" for w, r in said.items())
+
+
+class Pending:
+    """Messages under way, begun by ``Wire.start``. The arrays that move must be kept until ``wait`` returns."""
+
+    def __init__(self, wire: Wire, requests, peers, what: str):
+        self.wire, self.requests, self.peers, self.what = wire, requests, peers, what
+
+    def wait(self):
+        """Return when all has come and gone. Raises SilentPeer if a peer does not come within the wire's patience."""
+        self.wire._wait(self.requests, self.peers, self.what)
 
 
 def _is_refusal(error) -> bool:

@@ -60,12 +60,16 @@ def allreduce_dense(layout: Layout, schedule, rank):
     return {key: tuple(value) for key, value in total.items()}
 
 
-def control(plan: Plan, nodes):
+def control(plan: Plan, nodes, rank=0):
     """What the ranks tell each other to get ready: counts of rows, and the exact sums of loss and norm."""
     others, most = plan.ranks - 1, max(len(n) for n in nodes)
     served, gathered = len(plan.names("server", True)), len(plan.names("allgather", True))
-    words = {"pull": served, "push": most * served, "allgather": most * gathered, "norm": 2 * EXACT_SUM + 1}
-    return {(phase, "", "control"): (INDEX * n * others,) * 2 for phase, n in words.items() if n}
+    words = {"pull": served, "push": most * served, "allgather": most * gathered}
+    found = {(phase, "", "control"): (INDEX * n * others,) * 2 for phase, n in words.items() if n}
+    machines = plan.machines or (tuple(range(plan.ranks)),)
+    machine = next(m for m in machines if rank in m)
+    peers = len(machine) + len(machines) - 2 if rank == machine[0] else 1
+    return {**found, ("norm", "", "control"): (INDEX * (2 * EXACT_SUM + 1) * peers,) * 2}
 
 
 WAY_KEYS = {
@@ -97,7 +101,7 @@ def predict_step(plan: Plan, variables, pulled, pushed, rank: int) -> dict:
     """
     by_name = {v.name: v for v in variables}
     nodes = [cover(leaves_of(r, plan.ranks, plan.microbatches)) for r in range(plan.ranks)]
-    bytes_of: dict = dict(control(plan, nodes))
+    bytes_of: dict = dict(control(plan, nodes, rank))
     for p in plan.placements:
         v = by_name[p.variable]
         if p.way == "server" and p.sparse:

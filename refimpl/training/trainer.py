@@ -19,6 +19,7 @@ from refimpl.training.check import check_gradients, check_needs
 from refimpl.training.exchange import Exchange
 from refimpl.training.norm import clip_scale, norm_of, squares
 from refimpl.training.options import Options
+from refimpl.training.partition_trials import within_memory
 from refimpl.training.rates import rate_of
 from refimpl.training.timeline import Timeline
 
@@ -40,7 +41,7 @@ class Trainer:
         self.timeline = Timeline(trace)
         agree_on(self.wire, self._together("plan", lambda: self._facts() | facts()))
         self.choice = choose_allreduce(model.variables, options, self.wire, data.microbatches, network_file)
-        self.plan = self._together("plan", self._make_plan)
+        self.plan = self._together("plan", lambda: within_memory(self._make_plan(), model.variables, options))
         self.exchange = self._together("plan", lambda: Exchange(model.variables, self.plan, self.wire, options.seed,
                                                                 options.optimizer, xp, options.shared_memory))
         self.exchange.open()  # not before: a rank that could not make its own would leave the others waiting
@@ -135,7 +136,7 @@ class Trainer:
         except ValueError as problem:
             words.append(ExactSum().digits)
             error = problem
-        total = self.wire.share(np.concatenate([*words, [error is not None]]), "norm").sum(axis=0)
+        total = self.wire.total(np.concatenate([*words, [error is not None]]), "norm")
         if total[-1]:
             self.wire.agree(error)
         loss, sum_of_squares = total[:-1].reshape(2, -1)

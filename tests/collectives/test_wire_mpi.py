@@ -1,0 +1,48 @@
+"""The wire by itself: messages under way, sums through one rank a machine, and what crosses between machines."""
+
+import numpy as np
+import pytest
+
+from refimpl.collectives import Wire
+from refimpl.collectives.machines import in_blocks
+
+pytestmark = pytest.mark.mpi
+
+
+def machines_to_try(size):
+    """One machine, one a rank, pairs, uneven ones, and machines whose ranks do not follow each other."""
+    odd = tuple(m for m in (tuple(range(0, size, 2)), tuple(range(1, size, 2))) if m)
+    return [in_blocks(size, size), in_blocks(size, 1), in_blocks(size, 2), in_blocks(size, 3), odd]
+
+
+def test_a_total_adds_every_rank_once(comm):
+    for machines in machines_to_try(comm.size):
+        wire = Wire(comm, machines)
+        mine = np.array([4**comm.rank, -(2**60) // comm.size, comm.rank == 0], np.int64)
+        kept = mine.copy()
+        total = wire.total(mine, "sum")
+        assert total.tolist() == [sum(4**r for r in range(comm.size)), comm.size * (-(2**60) // comm.size), 1]
+        assert (mine == kept).all()
+        machine = wire.machine
+        peers = len(machine) + len(machines) - 2 if comm.rank == machine[0] else 1
+        assert wire.ledger.sent["sum", "", "control"] == wire.ledger.received["sum", "", "control"] == 24 * peers
+        crossing = 24 * (len(machines) - 1) * (comm.rank == machine[0])
+        assert wire.ledger.total("crossed_sent") == wire.ledger.total("crossed_received") == crossing
+
+
+def test_messages_under_way_arrive_in_order(comm):
+    """Three exchanges are begun before the first is waited for; each pair's messages keep their order."""
+    wire = Wire(comm, in_blocks(comm.size, 2))
+    others = [r for r in range(comm.size) if r != comm.rank]
+    begun, came = [], []
+    for number in range(3):
+        arrived = {r: np.empty(number, np.int64) for r in others}
+        sends = [(r, np.full(number, 100 * number + comm.rank), {"v": number}) for r in others]
+        begun.append(wire.start(sends, [(r, a, {"v": number}) for r, a in arrived.items()], "p", "rows"))
+        came.append(arrived)
+    for number, (pending, arrived) in enumerate(zip(begun, came)):
+        pending.wait()
+        assert all((a == 100 * number + r).all() for r, a in arrived.items())
+    assert wire.ledger.sent["p", "v", "rows"] == 8 * 3 * len(others)
+    strangers = [r for r in others if r // 2 != comm.rank // 2]
+    assert wire.ledger.crossed_sent["p", "v", "rows"] == wire.ledger.crossed_received["p", "v", "rows"] == 24 * len(strangers)
