@@ -8,7 +8,7 @@ RECIPE = ("data", "preset", "sizes", "dtype", "microbatches", "microbatch_size",
 OPTIONS = ("architecture", "sparse_as_dense", "partitions", "scheme", "allreduce", "steps", "seed", "optimizer",
            "optimizer_options", "learning_rate", "rate", "warmup", "rate_steps", "clip_norm", "weight_decay",
            "average_sparse", "shared_memory", "local_aggregation", "overlap", "plan", "search_partitions",
-           "memory_limit")
+           "search_warmup", "search_sample", "memory_limit")
 
 
 def add_training_options(parser: argparse.ArgumentParser):
@@ -46,6 +46,12 @@ def add_road_options(road):
     road.add_argument("--architecture", choices=["allreduce", "ps", "hybrid"], help="default hybrid")
     road.add_argument("--sparse-as-dense", action="store_true", help="with allreduce: send sparse variables whole")
     road.add_argument("--partitions", type=int, metavar="P", help="partitions of a sparse variable (default: ranks)")
+    road.add_argument("--search-partitions", action="store_true",
+                      help="find P during the first steps, from --partitions on (default: from the number of machines)")
+    road.add_argument("--search-sample", type=int, metavar="N", help="a sample is the mean of N steps (default 7)")
+    road.add_argument("--search-warmup", type=int, metavar="N", help="steps at each P before its sample (default 3)")
+    road.add_argument("--memory-limit", type=int, metavar="BYTES",
+                      help="served rows and their optimizer state that a rank may hold (default: no limit)")
     road.add_argument("--partition-scheme", dest="scheme", choices=["contiguous", "interleaved"])
     names = ["auto", *ALGORITHMS]
     road.add_argument("--allreduce", choices=names, metavar="ALGORITHM",

@@ -48,6 +48,7 @@ def run(given: dict) -> int:
                        announce=None if quiet else lambda why: print(why, flush=True))
     if wire.rank == 0:
         _print_result(result, model_name, rest.get("json", False))
+        _plot_search(result, output, quiet)
     return 0
 
 
@@ -89,6 +90,17 @@ def _introduce(wire, recipe, options, output):
     if options.allreduce in ("ring", "double-tree") and wire.size > 2 and options.architecture != "ps":
         print(f"note: {options.allreduce} adds in another order for each number of ranks: deterministic, but its bits are "
               "not those of other N (DESIGN, I1)", flush=True)
+
+
+def _plot_search(result, output, quiet):
+    """Draw what a partition search measured into the run directory."""
+    if output is None or not (result.partition_search or {}).get("samples"):
+        return
+    from refimpl.experiments.plots import plot_partition_search
+
+    path = plot_partition_search(result.partition_search, output / "partitions.png")
+    if not quiet:
+        print(f"partition search: {path}", flush=True)
 
 
 def _print_result(result, model_name, as_json):

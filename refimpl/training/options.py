@@ -17,7 +17,8 @@ class Options:
 
     architecture, sparse_as_dense, partitions, scheme, allreduce: see ``refimpl.plan.make_plan``.
     plan: a plan's JSON, to be followed as it is; None: made from the architecture.
-    search_partitions: find P during the first steps (PAPER.md, Mechanisms).
+    search_partitions: find P during the first steps (PAPER.md, Mechanisms), from ``partitions`` on (None: from the
+    number of machines). A sample is the mean of ``search_sample`` steps after ``search_warmup`` others.
     memory_limit: bytes of served rows and their state that a rank may hold; None: no limit.
     local_aggregation: merge the row gradients of a machine's ranks, and unite their pulls, before they leave it.
     overlap: exchange while the backward pass goes on; None: where there are several machines.
@@ -39,6 +40,8 @@ class Options:
     overlap: bool | None = None
     plan: dict | None = None
     search_partitions: bool = False
+    search_warmup: int = 3
+    search_sample: int = 7
     memory_limit: int | None = None
     steps: int = 300
     seed: int = 0
@@ -63,7 +66,8 @@ class Options:
         for name, value in self.optimizer_options.items():
             if not isinstance(value, (int, float)) or not math.isfinite(value):
                 raise ValueError(f"{self.optimizer}'s option {name} is {value!r}: it must be a finite number")
-        for name, least in (("steps", 0), ("warmup", 0), ("learning_rate", 0), ("weight_decay", 0)):
+        for name, least in (("steps", 0), ("warmup", 0), ("learning_rate", 0), ("weight_decay", 0), ("search_warmup", 0),
+                            ("search_sample", 1)):
             if not getattr(self, name) >= least:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be at least {least}")
         if self.clip_norm is not None and not self.clip_norm > 0:

@@ -13,7 +13,7 @@ class RunDirectory:
         self.path = Path(path)
         self._open(resume_at is not None)
         write_json(self.path / "config.json", config)
-        write_json(self.path / "plan.json", plan)
+        self.write_plan(plan)
         if resume_at is not None:
             self._cut_metrics(resume_at)
         self.metrics = open(self.path / "metrics.jsonl", "a", buffering=1)
@@ -39,6 +39,10 @@ class RunDirectory:
         kept = [line for line in lines if _step_of(line) is not None and _step_of(line) <= step]
         with appears_whole(path) as temporary:
             temporary.write_text("".join(line + "\n" for line in kept))
+
+    def write_plan(self, plan: dict):
+        """Write plan.json, again when a search has changed the plan."""
+        write_json(self.path / "plan.json", plan)
 
     def write_metrics(self, record: dict):
         """Append one line to metrics.jsonl."""

@@ -15,6 +15,7 @@ from refimpl.plan import ledger_keys
 from refimpl.training.checkpoint import load_checkpoint, save_checkpoint
 from refimpl.training.evaluate import evaluate
 from refimpl.training.options import Options
+from refimpl.training.partition_trials import PartitionTrials
 from refimpl.training.run_directory import RunDirectory
 from refimpl.training.timeline import chrome_events
 from refimpl.training.trainer import Trainer
@@ -27,7 +28,8 @@ class Result:
 
     bytes: phase -> bytes that rank 0 sent in all.  seconds: phase -> mean seconds of a step on rank 0.
     sent_per_step: kind -> bytes that a rank sent in a step, mean over ranks and steps (dense, rows, indices, control).
-    loss: of the last step.  examples_per_second: over this session's steps, evaluation and checkpoints left out.
+    loss: of the last step.  examples_per_second: over this session's steps, evaluation and checkpoints left out, and
+    the steps of a partition search.  partition_search: its samples, thetas and P, see ``PartitionTrials.to_json``.
     """
 
     architecture: str
@@ -41,6 +43,7 @@ class Result:
     sent_per_step: dict
     seconds: dict
     evaluation: dict = field(default_factory=dict)
+    partition_search: dict | None = None
     run_directory: str | None = None
     rank: int = 0
 
@@ -77,18 +80,24 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
         if resume is not None:
             load_checkpoint(trainer, Path(resume))
         directory = _open_directory(trainer, output, describe, resume)
-        totals = _Totals(wire, trainer.step + warm)
+        totals, trials = _Totals(wire, trainer.step + warm), PartitionTrials(trainer, announce)
         while trainer.step < options.steps:
             begin = time.perf_counter()
             record = trainer.train_step()
-            totals.add(record, time.perf_counter() - begin)
+            seconds = time.perf_counter() - begin
+            totals.add(record, seconds)
             last = trainer.step == options.steps
             if heldout is not None and (last or evaluate_every and trainer.step % evaluate_every == 0):
                 record["heldout"] = evaluate(trainer, heldout)
             trainer.failure = _report(directory, trainer, output, record, progress)
             if output is not None and (last or checkpoint_every and trainer.step % checkpoint_every == 0):
                 save_checkpoint(trainer, Path(output), describe)
-        return _finish(trainer, directory, totals, record.get("heldout") if totals.steps else None, heldout, output)
+            if trials.after_step(seconds):
+                totals.restart_clock(trainer.step + warm)
+                trainer.failure = trainer.failure or _attempt(
+                    lambda: directory and directory.write_plan(trainer.plan.to_json()))
+        return _finish(trainer, directory, totals, record.get("heldout") if totals.steps else None, heldout, output,
+                       trials.to_json())
 
 
 def _facts(describe, heldout, **when) -> dict:
@@ -96,7 +105,7 @@ def _facts(describe, heldout, **when) -> dict:
     return {"model and data": describe, "held-out data": None if heldout is None else heldout.fingerprint, **when}
 
 
-def _finish(trainer, directory, totals, evaluation, heldout, output) -> "Result":
+def _finish(trainer, directory, totals, evaluation, heldout, output, search) -> "Result":
     """Gather what the training ended with, and write it. Collective."""
     if evaluation is None and heldout is not None:  # resumed at the last step: nothing was left to do
         evaluation = evaluate(trainer, heldout)
@@ -104,7 +113,7 @@ def _finish(trainer, directory, totals, evaluation, heldout, output) -> "Result"
     if trainer.timeline.keep:
         _write_trace(trainer, directory)
     options = trainer.options
-    result = Result(options.architecture, trainer.wire.size, trainer.step, evaluation=evaluation or {},
+    result = Result(options.architecture, trainer.wire.size, trainer.step, evaluation=evaluation or {}, partition_search=search,
                     run_directory=None if output is None else str(output), rank=trainer.wire.rank,
                     **totals.result(), **hashes(trainer.exchange, OPTIMIZERS[options.optimizer].state))
     trainer.wire.agree(_attempt(lambda: directory and directory.finish(result.to_json())))
@@ -181,6 +190,11 @@ class _Totals:
             self.examples += record["examples"]
             for phase, spent in record["seconds"].items():
                 self.phases[phase] = self.phases.get(phase, 0.0) + spent
+
+    def restart_clock(self, counted_from: int):
+        """Let only the steps after ``counted_from`` count for the speed."""
+        self.counted_from, self.phases = counted_from, {}
+        self.timed_steps, self.examples, self.seconds = 0, 0, 0.0
 
     def result(self) -> dict:
         """Return fields of Result; bytes per step and seconds are means over ranks, bytes are rank 0's. Collective."""
