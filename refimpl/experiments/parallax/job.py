@@ -1,0 +1,129 @@
+"""What each rank of the emulated cluster runs: the cells of one job, one after the other; rank 0 writes each result.
+
+    python -m refimpl.experiments.parallax.job JOB.json
+
+One job runs all cells of one cluster, because 48 Python processes on two cores take a quarter of a minute to start.
+"""
+
+import gc
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from refimpl.collectives.wire import Wire
+from refimpl.experiments.cluster.card import card_bytes
+from refimpl.experiments.parallax.cell import Cell
+from refimpl.experiments.parallax.profile import Profile
+from refimpl.experiments.parallax.replay import ReplayData, ReplayModel
+from refimpl.training.files import write_json
+from refimpl.training.options import Options
+from refimpl.training.trainer import Trainer
+
+
+def main(path: str) -> int:
+    """Run the job described in a file. Collective: every rank runs it."""
+    job, wire = json.loads(Path(path).read_text()), Wire()
+    directory = Path(job["directory"])
+    for data in job["cells"]:
+        cell = Cell.from_json(data)
+        if wire.rank == 0:
+            print(f"{cell.experiment}: {cell.file.stem}", flush=True)
+        result = run_cell(cell, wire, job["profiles"].get(cell.workload.name), directory)
+        if wire.rank == 0:
+            target = directory / cell.file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            write_json(target, {"cell": cell.to_json(), "version": job["version"], "result": result})
+        gc.collect()
+    return 0
+
+
+def run_cell(cell: Cell, wire: Wire, profile: str | None, directory: Path) -> dict | None:
+    """Train as the cell says; return its result on rank 0. Collective.
+
+    profile: directory of the workload's profile, for a replay.
+    """
+    model, data = wire.together(lambda: _build(cell, profile))
+    network = directory / f"network-{cell.machines}x{cell.ranks_per_machine}-{cell.rate}.json"
+    with threadpool_limits(1):
+        trainer = Trainer(model, data, Options(**cell.trainer_options), wire, network_file=network)
+        for _ in range(cell.warm):
+            trainer.train_step()
+        watch = Watch(wire)
+        records = [watch.time(trainer.train_step) for _ in range(cell.steps)]
+    mine = watch.result()
+    everyone = [json.loads(text) for text in wire.share_text(json.dumps(mine))]
+    if wire.rank:
+        return None
+    return {"step_seconds": watch.seconds, "examples": data.examples(0), "losses": [r["loss"] for r in records],
+            "phases": [r["seconds"] for r in records], "allreduce": trainer.plan.allreduce,
+            "ways": {p.variable: p.way for p in trainer.plan.placements}, **together(everyone, wire.machines)}
+
+
+def _build(cell, profile):
+    model = cell.workload.make_model()
+    if cell.compute == "real":
+        return model, cell.workload.make_data(cell.ranks, cell.seed)
+    kept = Profile(Path(profile))
+    return ReplayModel(model.variables, kept, cell.slowdown), ReplayData(kept, cell.ranks)
+
+
+class Watch:
+    """Times steps on one rank, and counts what they sent and what they cost the processor. Local but for the wire."""
+
+    def __init__(self, wire: Wire):
+        self.wire, self.seconds = wire, []
+        self.crossed: dict = {"sent": {}, "received": {}}
+        self.payload: dict[str, int] = {}
+        self.cpu, self.card = _cpu(), card_bytes() or (0, 0)
+
+    def time(self, step):
+        """Do a step; return its record."""
+        begin = time.perf_counter()
+        record = step()
+        self.seconds.append(time.perf_counter() - begin)
+        ledger = self.wire.ledger
+        for direction, counts in self.crossed.items():
+            for (phase, _, _), count in getattr(ledger, f"crossed_{direction}").items():
+                counts[phase] = counts.get(phase, 0) + count
+        for (_, _, kind), count in ledger.sent.items():
+            self.payload[kind] = self.payload.get(kind, 0) + count
+        return record
+
+    def result(self) -> dict:
+        """Return means per step of this rank: bytes by phase and by kind, seconds of the processor; bytes of the card."""
+        steps = len(self.seconds)
+        crossed = {way: {phase: n / steps for phase, n in counts.items()} for way, counts in self.crossed.items()}
+        card = [(now - before) / steps for now, before in zip(card_bytes() or (0, 0), self.card)]
+        return {"crossed": crossed, "payload": {kind: n / steps for kind, n in self.payload.items()},
+                "cpu": (_cpu() - self.cpu) / steps, "card": card,
+                "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+
+
+def together(everyone: list[dict], machines) -> dict:
+    """Return what the ranks measured as facts of the whole cluster, per step. Local.
+
+    crossed: direction -> phase -> [bytes of each machine].  card: (sent, received) of each machine's network card.
+    cpu_seconds: of all ranks.  payload: kind -> bytes that all ranks sent, inside machines too.
+    """
+    phases = {way: sorted({p for r in everyone for p in r["crossed"][way]}) for way in ("sent", "received")}
+    crossed = {way: {p: [sum(everyone[r]["crossed"][way].get(p, 0) for r in ranks) for ranks in machines]
+                     for p in names} for way, names in phases.items()}
+    kinds = sorted({kind for r in everyone for kind in r["payload"]})
+    return {"crossed": crossed, "card": [everyone[ranks[0]]["card"] for ranks in machines],
+            "cpu_seconds": float(np.sum([r["cpu"] for r in everyone])),
+            "payload": {kind: sum(r["payload"].get(kind, 0) for r in everyone) for kind in kinds},
+            "memory_bytes": sum(r["memory"] for r in everyone)}
+
+
+def _cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
