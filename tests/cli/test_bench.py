@@ -8,6 +8,7 @@ from refimpl.cli import bench, main
 from refimpl.experiments.bench import conv, rows
 from refimpl.experiments.bench.allreduce import CLUSTER_WORKS, WORKS, size_name
 from refimpl.experiments.bench.timing import Row, report
+from refimpl.experiments.bench.training import CLUSTER, HYBRID, PEER, describe, parts
 
 MADE_UP = [Row("conv", "big", "refimpl", False, 2.0), Row("conv", "big", "slow", True, 0.004),
            Row("conv", "big", "slower", True, 5.0), Row("unnamed", "small", "refimpl", False, 1e-5),
@@ -63,12 +64,12 @@ def test_without_a_peer_the_table_has_our_times_alone():
 
 
 def test_every_aim_names_a_work_that_some_bench_measures(monkeypatch):
-    assert bench.BENCHES == ("rows", "lstm", "conv", "step", "allreduce")
+    assert bench.BENCHES == ("rows", "lstm", "conv", "step", "allreduce", "training")
     pytest.importorskip("torch")
     monkeypatch.setattr(rows, "race", lambda work, size, *_, **length: [Row(work, size, "refimpl", False, 1.0)])
     of_rows = {row.work for row in rows.run()}
     of_allreduce = {f"{work} {size_name(size)}" for work, setting in WORKS.items() for size in setting["sizes"]}
-    assert set(bench.REACH) <= of_rows | {"lstm", "conv", "lm-step", "microbatches"} | of_allreduce
+    assert set(bench.REACH) <= of_rows | {"lstm", "conv", "lm-step", "microbatches", CLUSTER["work"]} | of_allreduce
     assert set(bench.LINE_RATE) == set(CLUSTER_WORKS)
 
 
@@ -94,3 +95,30 @@ def test_line_rate_is_judged_from_a_mebibyte_on():
     assert bench._line_rate_verdict("cluster 1 KiB", 0.1) == ""
     assert bench._line_rate_verdict("cluster 1 MiB", 0.96).endswith("MISSED)")
     assert bench._line_rate_verdict("cluster-hierarchical 16 MiB", 0.96) == " (reach 0.95)"
+
+
+def test_training_takes_the_cluster_and_nothing_else_of_allreduce(capsys):
+    assert main(["bench", "training", "--sizes", "1KiB"]) == 1
+    assert "--sizes goes with bench allreduce, not with bench training" in capsys.readouterr().err
+
+
+def training_row(name, seconds, compute, line):
+    return {"name": name, "seconds": seconds, "compute_seconds": compute, "line_seconds": line, "words_per_second": 1.0,
+            "card_bytes": [line * 25e6, 0.0]}
+
+
+def test_the_ratio_is_cut_into_computation_bytes_and_overhead():
+    rows = [training_row(HYBRID, 1.0, 0.25, 0.5), training_row(PEER, 3.0, 0.5, 1.5)]
+    found = parts(rows)
+    assert found["bytes_ratio"] == 3.0
+    assert found["seconds"] == {HYBRID: (0.25, 0.5, 0.25), PEER: (0.5, 1.5, 1.0)}
+    assert found["share"] == {"computation": 0.125, "bytes": 0.5, "overhead": 0.375}
+    touched = {"alpha": {"embedding": 0.02}, "dense_elements": 1000, "rows_to_dense": 1.5}
+    lines = describe({"rows": rows, "parts": found, "touched": touched})
+    assert "embedding 2.00%" in lines[0] and "computation  500 + line 1500 + rest 1000 ms" in lines[2]
+    assert "bytes alone would give 3.00 x" in lines[3] and "overhead 38%" in lines[3]
+
+
+def test_without_the_peer_or_the_cards_there_are_no_parts():
+    assert parts([training_row(HYBRID, 1.0, 0.25, 0.5)]) == {}
+    assert parts([{"name": HYBRID, "seconds": 1.0}, {"name": PEER, "seconds": 2.0}]) == {}

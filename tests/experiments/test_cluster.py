@@ -10,8 +10,8 @@ from refimpl.cli import main
 from refimpl.cli.cluster import python_arguments
 from refimpl.experiments.cluster import ClusterError, Event, missing, parse_rate, run_on_cluster
 from refimpl.experiments.cluster import run as running
+from refimpl.experiments.cluster.card import parse_counters
 from refimpl.experiments.cluster.description import Cluster, parse_cut, parse_slow, rates_of
-from refimpl.experiments.cluster.machine import parse_counters
 from refimpl.experiments.launch import Runtime
 
 MI = 1 << 20

@@ -4,9 +4,7 @@
 """
 
 import json
-import os
 import sys
-import tempfile
 from dataclasses import asdict
 
 import numpy as np
@@ -15,6 +13,7 @@ from mpi4py import MPI
 from refimpl.collectives import Wire, make_schedule
 from refimpl.collectives.allreduce import open_allreduce
 from refimpl.collectives.run import Runner
+from refimpl.experiments.bench.gloo import join_gloo
 from refimpl.experiments.bench.peers import import_torch
 from refimpl.experiments.bench.together import race_together
 
@@ -92,11 +91,8 @@ def _peers(comm, gloo, elements):
 def _gloo(wire):
     """Return torch with a gloo group over the wire's ranks, or None where it is not installed. Collective."""
     torch = import_torch()
-    if torch is None:
-        return None
-    meeting = wire.share_text(tempfile.mkdtemp() if wire.rank == 0 else "")[0]  # its file system is the machines' one
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "eth0" if len(wire.machines) > 1 else "lo")
-    torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}/store", rank=wire.rank, world_size=wire.size)
+    if torch is not None:
+        join_gloo(torch, wire)
     return torch
 
 

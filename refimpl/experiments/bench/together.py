@@ -18,17 +18,17 @@ def race_together(comm, work: str, size: str, ours: dict, peers: dict, seconds: 
     calls, times = {}, {name: [] for name in runners}
     for name, function in runners.items():
         function()  # connections, memory
-        once = _time(comm, function, 1)
+        once = time_together(comm, function, 1)
         if once < 1e-3:  # one call is too short to be measured
-            once = _time(comm, function, 20)
+            once = time_together(comm, function, 20)
         calls[name] = max(1, int(seconds / rounds / len(runners) / max(once, 1e-7)))
     for _ in range(rounds):
         for name, function in runners.items():
-            times[name].append(_time(comm, function, calls[name]))
+            times[name].append(time_together(comm, function, calls[name]))
     return [Row(work, size, name, name in peers, statistics.median(t)) for name, t in times.items()]
 
 
-def _time(comm, function, calls) -> float:
+def time_together(comm, function, calls) -> float:
     """Return the seconds of a call on the slowest rank, the same on every rank."""
     comm.Barrier()
     start = time.perf_counter()

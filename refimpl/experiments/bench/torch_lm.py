@@ -63,10 +63,22 @@ class TorchLanguageModel(nn.Module):
         return (torch.logaddexp(own, others.logsumexp(1)) - own).mean(), state
 
 
-class TorchTrainer:
-    """Adagrad on dense and sparse parameters, clipping by the global norm, state carried from window to window."""
+def distributed(model: LanguageModel, values: dict) -> nn.parallel.DistributedDataParallel:
+    """Return the model as PyTorch trains it on the ranks of its process group, which hold the same values. Collective.
 
-    def __init__(self, model: TorchLanguageModel, learning_rate: float, clip_norm: float):
+    DDP averages gradients over ranks. Dense ones travel in buckets, as soon as the backward pass has made them; a sparse
+    one by itself: gloo gathers all ranks' indices and values on every rank, which adds them up.
+    """
+    return nn.parallel.DistributedDataParallel(TorchLanguageModel(model, values), init_sync=False)
+
+
+class TorchTrainer:
+    """Adagrad on dense and sparse parameters, clipping by the global norm, state carried from window to window.
+
+    model: TorchLanguageModel, or what ``distributed`` makes of it: then every rank does the step on its own words.
+    """
+
+    def __init__(self, model: nn.Module, learning_rate: float, clip_norm: float):
         self.model, self.clip_norm, self.state = model, clip_norm, None
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.optimizer = torch.optim.Adagrad(self.parameters, lr=learning_rate, initial_accumulator_value=1.0, eps=0.0)

@@ -6,6 +6,7 @@ It enters the namespaces of the process that holds the machine; HOLDERS in the e
 import os
 import sys
 
+from refimpl.experiments.cluster.card import MACHINE
 from refimpl.experiments.cluster.namespaces import enter
 
 HOLDERS = "REFIMPL_CLUSTER_HOLDERS"  # "machine0=PID machine1=PID …", as the hub's process namespace counts
@@ -18,6 +19,7 @@ def main() -> None:
     folder = os.getcwd()
     enter(int(holders[machine]), "net", "uts", "ipc", "mnt")
     os.chdir(folder)  # a new mount namespace begins at its root
+    os.environ[MACHINE] = machine.removeprefix("machine")
     os.execv("/bin/sh", ["sh", "-c", " ".join(command)])
 
 

@@ -6,7 +6,8 @@ import signal
 import socket
 from pathlib import Path
 
-from refimpl.experiments.cluster.description import CARD, address, machine_name
+from refimpl.experiments.cluster.card import parse_counters
+from refimpl.experiments.cluster.description import address, machine_name
 from refimpl.experiments.cluster.namespaces import ClusterError, end_with, mount, unshare
 
 TCP_RETRIES = 6  # a peer that was cut off is given up after about 25 s; Linux's own 15 would be a quarter of an hour
@@ -40,16 +41,6 @@ def hold(machine: int, machines: int) -> int:
 def bytes_of(holder: int) -> tuple[int, int]:
     """Return the bytes (sent, received) of a machine's card since it was made, as the kernel counts them there."""
     return parse_counters(Path(f"/proc/{holder}/net/dev").read_text())
-
-
-def parse_counters(text: str, card: str = CARD) -> tuple[int, int]:
-    """Return the bytes (sent, received) of a card in the text of /proc/net/dev."""
-    for line in text.splitlines():
-        name, _, counts = line.partition(":")
-        if name.strip() == card:
-            fields = counts.split()
-            return int(fields[8]), int(fields[0])
-    raise ClusterError(f"/proc/net/dev counts no card {card}")
 
 
 def _become(machine: int, machines: int) -> None:

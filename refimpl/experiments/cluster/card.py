@@ -1,0 +1,29 @@
+"""The network card of this machine of the cluster: how many bytes the kernel saw it send and receive."""
+
+import os
+from pathlib import Path
+
+from refimpl.experiments.cluster.description import CARD
+from refimpl.experiments.cluster.namespaces import ClusterError
+
+MACHINE = "REFIMPL_CLUSTER_MACHINE"  # number of the machine that a process runs on; set by the launcher
+
+
+def on_cluster() -> bool:
+    """Return True if this process runs on a machine of the emulated cluster. Local."""
+    return MACHINE in os.environ
+
+
+def card_bytes() -> tuple[int, int] | None:
+    """Return (sent, received) bytes of this machine's card, headers included; None outside the cluster. Local."""
+    return parse_counters(Path("/proc/self/net/dev").read_text()) if on_cluster() else None
+
+
+def parse_counters(text: str, card: str = CARD) -> tuple[int, int]:
+    """Return the bytes (sent, received) of a card in the text of /proc/net/dev."""
+    for line in text.splitlines():
+        name, _, counts = line.partition(":")
+        if name.strip() == card:
+            fields = counts.split()
+            return int(fields[8]), int(fields[0])
+    raise ClusterError(f"/proc/net/dev counts no card {card}")

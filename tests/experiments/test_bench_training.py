@@ -1,0 +1,101 @@
+"""bench training: the peer on several ranks trains the very model that we train; and the race as a whole, small."""
+
+import json
+
+import pytest
+
+from models.lm import PRESETS
+from refimpl.experiments.bench import training
+from refimpl.experiments.cluster import missing
+from refimpl.experiments.launch import launch
+
+SMALL = {**PRESETS["small"], "vocabulary": 2_000, "embedding": 16, "hidden": 24, "projection": 16, "samples": 64}
+STEPS = 4
+# As in test_bench_torch_lm, and a sum over ranks more: sums of fewer than 2**16 roundings of half an ULP, on terms below
+# 2**3. Losses of the second and later steps depend on every gradient that travelled.
+BOUND = 2.0 ** (16 + 3 - 53)
+
+BOTH = """
+import json, sys
+from dataclasses import replace
+import numpy as np
+from kernels.random import key_of
+from models.candidates import draw_candidates
+from models.lm import PRESETS, LanguageModel
+from refimpl.collectives.wire import Wire
+from refimpl.experiments.bench.gloo import join_gloo
+from refimpl.experiments.bench.peers import import_torch
+from refimpl.experiments.bench.training_ranks import OPTIONS, token_streams
+from refimpl.training.trainer import Trainer
+wire, torch, options = Wire(), import_torch(), replace(OPTIONS, seed=3, clip_norm=float(sys.argv[1]))
+join_gloo(torch, wire)
+from refimpl.experiments.bench.torch_lm import TorchTrainer, distributed
+wanted = {"sizes": {**PRESETS["tiny"], "keep": 1.0}, "streams": 3, "window": 20}
+model, data = LanguageModel(**wanted["sizes"], dtype="float64"), token_streams(wanted, wire.size)
+ours = Trainer(model, data, options, wire)
+peer = distributed(model, {v.name: v.initial_value(options.seed) for v in model.variables})
+theirs = TorchTrainer(peer, options.learning_rate, options.clip_norm * float(sys.argv[2]))
+losses = []
+for step in range(%d):
+    key = key_of(key_of(options.seed, "microbatch", step, wire.rank), "candidates")
+    batch = data.microbatch(step, wire.rank)
+    mine = theirs.step(batch.inputs, batch.targets, draw_candidates(key, model.samples, model.vocabulary))
+    losses.append((ours.train_step()["loss"], float(wire.share(np.array([mine]), "bench").mean())))
+sparse = [n for n, p in peer.named_parameters() if p.grad is not None and p.grad.is_sparse]
+if wire.rank == 0:
+    print(json.dumps({"losses": losses, "sparse": sparse}))
+""" % STEPS
+
+
+def train_both(ranks, clip_norm, peers_share=1.0) -> dict:
+    job = launch(ranks, ["-c", BOTH, str(clip_norm), str(peers_share)], timeout=100, capture=True)
+    assert job.returncode == 0, job.stderr
+    return json.loads(job.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize(("ranks", "clip_norm"), [(2, 0.1), (3, 1e9)])
+def test_the_peer_trains_the_same_model_on_several_ranks(ranks, clip_norm):
+    pytest.importorskip("torch")
+    found = train_both(ranks, clip_norm)
+    assert len(found["sparse"]) == 3
+    for ours, theirs in found["losses"]:
+        assert abs(ours - theirs) <= BOUND * abs(ours)
+
+
+def test_another_norm_would_show():
+    pytest.importorskip("torch")
+    (first, *rest) = train_both(2, 0.1, 1.1)["losses"]
+    assert abs(first[0] - first[1]) <= BOUND * abs(first[0])
+    assert all(abs(ours - theirs) > BOUND * abs(ours) for ours, theirs in rest)
+
+
+def test_one_machine_is_raced_and_a_missing_peer_left_out(tmp_path):
+    """A directory that holds a broken torch stands for one that is not installed."""
+    (tmp_path / "torch.py").write_text("raise ImportError")
+    wanted = {"work": "training", "sizes": SMALL, "streams": 2, "window": 5, "seconds": 0.1, "rounds": 1}
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from refimpl.experiments.bench import training_ranks; " \
+           f"training_ranks.main({wanted!r})"
+    job = launch(2, ["-c", code], timeout=100, capture=True)
+    assert job.returncode == 0, job.stderr
+    found = json.loads(job.stdout.splitlines()[-1])
+    assert [row["name"] for row in found["rows"]] == ["refimpl hybrid", "refimpl allreduce"]
+    assert "torch is not installed" in job.stderr and "card_bytes" not in found["rows"][0]
+    assert all(row["words_per_second"] == 2 * 2 * 5 / row["seconds"] for row in found["rows"])
+
+
+def test_the_cluster_is_raced_and_bytes_stand_beside_the_seconds(monkeypatch):
+    if reason := missing():
+        pytest.skip(f"no cluster here: {reason}")
+    pytest.importorskip("torch")
+    monkeypatch.setitem(training.CLUSTER, "machines", 3)
+    result = training.run(0.1, 1, cluster=True, sizes=SMALL, streams=2, window=5)
+    assert {row["name"] for row in result["rows"]} == {"refimpl hybrid", "refimpl allreduce", training.PEER}
+    assert all(min(row["card_bytes"]) > 1000 for row in result["rows"])
+    assert result["ratios"]["training-cluster"] > 0
+    assert sum(result["parts"]["share"].values()) == pytest.approx(1)
+    assert 0 < result["touched"]["alpha"]["embedding"] < 0.02
+
+
+def test_a_rank_that_fails_ends_the_race_with_its_words():
+    with pytest.raises(ValueError, match="choose 1 to 2000, the vocabulary"):
+        training.run(0.1, 1, sizes={**SMALL, "samples": 3_000})
