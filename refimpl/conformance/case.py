@@ -1,0 +1,82 @@
+"""A case: inputs of every rank, and the function of the adapter that they are given to. Plain data."""
+
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A named array: dense of any shape, or sparse with shape (rows, columns)."""
+
+    name: str
+    shape: tuple[int, ...]
+    sparse: bool = False
+    dtype: str = "float32"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A row gradient as a backward pass makes it. ids: (n,) int64, any order, repeats allowed.  rows: (n, d)."""
+
+    ids: np.ndarray
+    rows: np.ndarray
+
+
+Part = Union[np.ndarray, Rows]
+"""One rank's gradient of one variable."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What each rank hands to the adapter, step after step.
+
+    kind: which function is called, see ``kinds``.  steps[s][rank]: name -> Part, in the order in which the rank
+    produces them.  exact: sums of these inputs have no rounding errors in any order.
+    settings: plain JSON values that the kind understands.  needs: what of SUPPORTS it takes.
+    """
+
+    name: str
+    kind: str
+    about: str
+    ranks: int
+    variables: tuple[Variable, ...]
+    steps: tuple[tuple[dict[str, Any], ...], ...]
+    exact: bool = True
+    settings: dict = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """name -> shape of the sparse variables."""
+        return {v.name: v.shape for v in self.variables if v.sparse}
+
+    def variable(self, name: str) -> Variable:
+        """Return a variable by name."""
+        return next(v for v in self.variables if v.name == name)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A training on given gradients: what ``update``, ``accumulate`` and ``resume`` get on each rank.
+
+    start: name -> this rank's initial value.  optimizer: sgd, momentum, adagrad or adam.
+    options: all of the optimizer's numbers (see ``rules.optimizers``).
+    rate: of update k (from 0) it is rate * rate_factor**k.  clip: largest gradient norm, None: no clipping.
+    loss_scale: the gradients given are this many times too large.  window: micro-steps accumulated for one update.
+    resume_after: after so many updates save everything, forget it, and go on from what was saved.
+    steps: this rank's gradients, micro-step after micro-step: name -> Part.
+    """
+
+    variables: tuple[Variable, ...]
+    start: dict[str, np.ndarray]
+    optimizer: str
+    rate: float
+    options: dict[str, float]
+    steps: list[dict[str, Any]]
+    rate_factor: float = 1.0
+    clip: float | None = None
+    loss_scale: float = 1.0
+    window: int = 1
+    resume_after: int | None = None

@@ -1,0 +1,25 @@
+"""The cases, as data: functions of the number of ranks alone."""
+
+from functools import lru_cache
+
+from refimpl.conformance.case import Case
+from refimpl.conformance.cases import dense, edges, rows, together, training
+
+RANKS = (1, 2, 3, 4, 5, 8)
+"""Numbers of ranks that the cases are made for."""
+
+
+@lru_cache(maxsize=None)
+def all_cases(ranks: int) -> tuple[Case, ...]:
+    """Return every case for a number of ranks, 1 to 8. Local. Raises ValueError for another number."""
+    if not 1 <= ranks <= 8:
+        raise ValueError(f"the cases are made for 1 to 8 ranks, not {ranks}: contributions of 4^r need their bits")
+    return tuple(case for part in (dense, rows, edges, together, training) for case in part.cases(ranks))
+
+
+def case_named(name: str, ranks: int) -> Case:
+    """Return one case. Raises ValueError naming the nearest there are."""
+    found = [case for case in all_cases(ranks) if case.name == name]
+    if not found:
+        raise ValueError(f"no case {name!r} for {ranks} ranks; there are {', '.join(c.name for c in all_cases(ranks))}")
+    return found[0]

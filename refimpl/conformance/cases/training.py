@@ -1,0 +1,73 @@
+"""Updates over several steps: optimizers, clipping, loss scale, starts, accumulation, resume."""
+
+import numpy as np
+
+from refimpl.conformance.case import Case, Rows, Variable
+from refimpl.conformance.cases import numbers
+
+VARIABLES = (Variable("weight", (2, 3)), Variable("table", (10, 3), True), Variable("items", (10, 3), True))
+RATES = {"sgd": 0.25, "momentum": 0.125, "adagrad": 0.5, "adam": 0.0625}
+OPTIONS = {"sgd": {}, "momentum": {"mu": 0.75}, "adagrad": {"initial": 1.0, "epsilon": 0.0},
+           "adam": {"beta1": 0.75, "beta2": 0.96875, "epsilon": 1e-8}}
+"""Numbers that float32 holds exactly."""
+
+
+def cases(ranks: int):
+    """Yield the cases for a number of ranks."""
+    for name in RATES:
+        yield training_case(f"update/{name}", "update", f"{name}, dense and by row, ids repeated, rows left alone", ranks,
+                            name)
+    yield training_case("update/rows-at-rest", "update", "momentum: rows touched once, then never again", ranks,
+                        "momentum", touched=lambda s, r: [r % 3, 4] if s == 0 else [7, 8])
+    yield training_case("clip/norm", "update", "sgd with a clipped norm, gradients unlike on each rank", ranks, "sgd",
+                        clip=1.0, needs=("clip",))
+    yield training_case("clip/not-reached", "update", "sgd with a largest norm that no gradient has", ranks, "sgd",
+                        clip=65536.0, needs=("clip",))
+    yield training_case("update/loss-scale", "update", "sgd on gradients 1024 times too large", ranks, "sgd",
+                        loss_scale=1024.0, needs=("loss-scale",))
+    yield training_case("update/starts", "update", "each rank holds other initial values: rank 0's count", ranks, "sgd",
+                        starts=True, only={"start": ["rank 0"]})
+    for name in ("sgd", "adam"):
+        needs = ("rate-factor",) if name == "sgd" else ()
+        yield training_case(f"accumulate/{name}", "accumulate", f"{name} every 2 micro-steps, the last one alone", ranks,
+                            name, micro=5, window=2, rate_factor=0.5 if needs else 1.0, needs=needs)
+    for name in ("sgd", "momentum", "adagrad", "adam"):
+        needs = ("rate-factor",) if name == "sgd" else ()
+        yield training_case(f"resume/{name}", "resume", f"{name}, saved and resumed after 2 of 4 updates", ranks, name,
+                            resume_after=2, rate_factor=0.5 if needs else 1.0, needs=needs)
+
+
+def training_case(name, kind, about, ranks, optimizer, micro=4, starts=False, needs=(), only=None, touched=None,
+                  **task) -> Case:
+    """Return a case of an optimizer. touched(step, rank) -> ids; task: fields of Task that are not the default."""
+    steps = tuple(tuple(_gradients(s, r, task.get("loss_scale", 1.0), touched or _touched) for r in range(ranks))
+                  for s in range(micro))
+    settings = {"task": {"optimizer": optimizer, "rate": RATES[optimizer], "options": OPTIONS[optimizer], **task},
+                "starts": starts}
+    if only:
+        settings["only"] = only
+    needs = tuple(needs) + (() if optimizer == "sgd" else (optimizer,))
+    return Case(name, kind, about, ranks, VARIABLES, steps, settings=settings, needs=needs)
+
+
+def start_of(case: Case, rank: int) -> dict[str, np.ndarray]:
+    """Return a rank's initial values: rank 0's, unless the case is about starts. Local."""
+    key = f"start{rank}" if case.settings["starts"] else "start0"
+    return {v.name: (numbers.integers(key + v.name, v.shape, -64, 64) / 64).astype(v.dtype) for v in case.variables}
+
+
+def _touched(step, rank):
+    """Row 2 by all ranks and twice, others by some, row 9 by none."""
+    return [2, (step + rank) % 9, 2, (3 * step + rank) % 5 + 3]
+
+
+def _gradients(step, rank, scale, touched):
+    ids = np.array(touched(step, rank), np.int64)
+    parts = {"weight": numbers.agreeing(f"w{step}.{rank}", f"w{step}", (2, 3)) / np.float32(64)}
+    for name in ("table", "items"):
+        mine = ids if name == "table" else (ids * 3 + 1) % 9
+        rows = np.stack([numbers.agreeing(f"{name}{step}.{rank}.{i}", f"{name}{step}.{k}", (3,))
+                         for i, k in enumerate(mine)]) / np.float32(64)
+        parts[name] = Rows(mine, rows)
+    scaled = np.float32(scale)
+    return {name: Rows(p.ids, p.rows * scaled) if isinstance(p, Rows) else p * scaled for name, p in parts.items()}

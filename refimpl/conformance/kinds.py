@@ -1,0 +1,163 @@
+"""The kinds of case: which function of the adapter gets the inputs, how it is called, and what it should give.
+
+A call returns, step by step, name -> array or Rows, as one rank sees them; an expectation, step by step,
+name -> Wanted. Kinds whose answer is a property of all ranks' answers together have a check instead.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Callable
+
+import numpy as np
+
+from refimpl.conformance.case import Case, Rows, Task
+from refimpl.conformance.cases.training import start_of
+from refimpl.conformance.rules.aggregate import Wanted, aggregate, aggregate_dense
+from refimpl.conformance.rules.training import expected_training
+from refimpl.conformance.semantics import Semantics
+
+
+@dataclass(frozen=True)
+class Kind:
+    """stage: aggregate, update or model.  functions: what the adapter must have, the first of them is called.
+
+    call(functions, case, rank) -> answers.  expect(case, semantics) -> list of name -> Wanted, None: see ``checks``.
+    """
+
+    stage: str
+    functions: tuple[str, ...]
+    call: Callable[[tuple, Case, int], list[dict[str, Any]]]
+    expect: Callable[[Case, Semantics], list[dict[str, Wanted]]] | None = None
+
+
+def handed(part):
+    """Return a copy that the adapter may keep and write to; strided where the original is. Local."""
+    if isinstance(part, (list, tuple)):
+        return [handed(p) for p in part]
+    if isinstance(part, Rows):
+        return handed(part.ids), handed(part.rows)
+    if part.flags.c_contiguous:
+        return part.copy()
+    if part.ndim == 1 and part.strides[0] < 0:
+        return part[::-1].copy()[::-1]
+    wide = np.empty((*part.shape, 2), part.dtype)
+    wide[..., 0] = part
+    return wide[..., 0]
+
+
+def inputs(case: Case, step: int, rank: int) -> dict[str, Any]:
+    """Return name -> array or (ids, rows), in the rank's order, of its own memory. Local."""
+    return {name: handed(part) for name, part in case.steps[step][rank].items()}
+
+
+def taken(answer) -> dict[str, Any]:
+    """Return an adapter's answer as arrays and Rows. Raises TypeError for anything else. Local."""
+    if not isinstance(answer, dict):
+        raise TypeError(f"the adapter returned {type(answer).__name__}, not a dict of arrays")
+    pairs = (tuple, list)
+    return {name: Rows(*map(np.array, part)) if isinstance(part, pairs) else np.array(part) for name, part in answer.items()}
+
+
+def _each_step(answer):
+    def call(functions, case, rank):
+        return [taken(answer(functions, case, rank, step)) for step in range(len(case.steps))]
+
+    return call
+
+
+def _rows(functions, case, rank, step):
+    return functions[0](inputs(case, step, rank), case.shapes)
+
+
+def _group(functions, case, rank, step):
+    group = case.settings["group"]
+    answer = functions[0](inputs(case, step, rank), list(group))
+    return answer if rank in group else {}
+
+
+def _fusion(functions, case, rank, step):
+    answer = functions[0](inputs(case, step, rank))
+    return {**answer, "messages": np.array(functions[1](), np.int64)}
+
+
+def _loss(functions, case, rank, step):
+    given = inputs(case, step, rank)
+    loss, gradient = functions[0](given["losses"], given["gradients"])
+    return {"loss": loss, "gradient": gradient}
+
+
+def _sampler(functions, case, rank):
+    return [{"examples": np.array(functions[0](case.settings["count"], epoch), np.int64)} for epoch in (0, 1)]
+
+
+def _random(functions, case, rank):
+    return [{"draws": np.array(functions[0](case.settings["count"], step), np.float64)} for step in (0, 1, 0)]
+
+
+def _train(functions, case, rank):
+    steps = [inputs(case, s, rank) for s in range(len(case.steps))]
+    task = Task(variables=case.variables, start=start_of(case, rank), steps=steps, **case.settings["task"])
+    return [taken(answer) for answer in functions[0](task)]
+
+
+def _expect_aggregates(case, semantics):
+    return [{v.name: aggregate([ranks[r][v.name] for r in range(case.ranks)], semantics, v.dtype, case.exact)
+             for v in case.variables} for ranks in case.steps]
+
+
+def _expect_uses(case, semantics):
+    """Every use is one more addend of its rank; the divisor stays that of the ranks."""
+    ranks, result = case.steps[0], {}
+    for v in case.variables:
+        uses = [ranks[r][v.name] for r in range(case.ranks)]
+        if v.sparse:
+            joined = [Rows(np.concatenate([u.ids for u in part]), np.concatenate([u.rows for u in part])) for part in uses]
+            result[v.name] = aggregate(joined, semantics, v.dtype, case.exact)
+        else:
+            result[v.name] = aggregate([sum(part) for part in uses], semantics, v.dtype, case.exact)
+    return [result]
+
+
+def _expect_group(case, semantics):
+    group = case.settings["group"]
+    return [{v.name: aggregate([ranks[r][v.name] for r in group], semantics, v.dtype, case.exact)
+             for v in case.variables} for ranks in case.steps]
+
+
+def _expect_broadcast(case, semantics):
+    values = case.steps[0][case.settings["root"]]
+    return [{name: Wanted(np.asarray(a, np.float64), np.zeros(a.shape), "float32", a) for name, a in values.items()}]
+
+
+def _expect_loss(case, semantics):
+    losses = [ranks["losses"] for ranks in case.steps[0]]
+    gradients = [ranks["gradients"] for ranks in case.steps[0]]
+    return [{"loss": _reduced(losses, semantics, case), "gradient": _reduced(gradients, semantics, case)}]
+
+
+def _reduced(values, semantics, case) -> Wanted:
+    counts = [len(v) for v in values]
+    if semantics.loss == "mean-of-means":
+        means = [v.sum(axis=0) / max(1, len(v)) for v in values]
+        return aggregate_dense(means, case.ranks, Semantics(), "float64", False)
+    addends = [row for v in values for row in v]
+    divisor = sum(counts) if semantics.loss == "global-mean" else 1
+    return aggregate_dense(addends, divisor, Semantics(), "float64", False)
+
+
+KINDS = {
+    "dense": Kind("aggregate", ("aggregate_dense",), _each_step(lambda f, c, r, s: f[0](inputs(c, s, r))),
+                  _expect_aggregates),
+    "rows": Kind("aggregate", ("aggregate_rows",), _each_step(_rows), _expect_aggregates),
+    "mixed": Kind("aggregate", ("aggregate_all",), _each_step(_rows), _expect_aggregates),
+    "uses": Kind("aggregate", ("aggregate_uses",), _each_step(_rows), _expect_uses),
+    "group": Kind("aggregate", ("aggregate_group",), _each_step(_group), _expect_group),
+    "broadcast": Kind("aggregate", ("broadcast",),
+                      _each_step(lambda f, c, r, s: f[0](inputs(c, s, r), c.settings["root"])), _expect_broadcast),
+    "fusion": Kind("aggregate", ("aggregate_dense", "messages"), _each_step(_fusion), _expect_aggregates),
+    "update": Kind("update", ("update",), _train, expected_training),
+    "accumulate": Kind("update", ("accumulate",), _train, expected_training),
+    "resume": Kind("update", ("resume",), _train, expected_training),
+    "loss": Kind("model", ("reduce_loss",), _each_step(_loss), _expect_loss),
+    "sampler": Kind("model", ("sample",), _sampler),
+    "random": Kind("model", ("draw",), _random),
+}

@@ -1,0 +1,47 @@
+"""How far from exact a sum may be, and the distance in units of the last place.
+
+|computed - exact| <= gamma_h * sum |x|,   gamma_h = h u / (1 - h u),   u = half an ULP of 1
+for additions in any order in which each number passes through at most h of them (Higham 2002, section 4.2).
+"""
+
+import math
+
+import numpy as np
+
+
+def gamma(h, dtype) -> np.ndarray:
+    """Return gamma_h. h: number or array. Local."""
+    unit = np.finfo(dtype).eps / 2
+    return h * unit / (1 - h * unit)
+
+
+def bound(h, magnitudes, dtype) -> np.ndarray:
+    """Return gamma_h * magnitudes, and a least denormal for each operation: there errors are absolute. Local."""
+    return gamma(h, dtype) * magnitudes + h * float(np.finfo(dtype).smallest_subnormal)
+
+
+def exact_sum(addends) -> np.ndarray:
+    """Return the sum over axis 0, rounded once to float64; inf and NaN as IEEE adds them. Local."""
+    addends = np.asarray(addends, np.float64)
+    if not np.isfinite(addends).all():
+        with np.errstate(invalid="ignore"):
+            return addends.sum(axis=0)
+    flat = addends.reshape(len(addends), -1)
+    return np.array([math.fsum(column) for column in flat.T.tolist()]).reshape(addends.shape[1:])
+
+
+def ulps(found, wanted, dtype) -> np.ndarray:
+    """Return |found - wanted| in units of the last place of ``wanted`` rounded to ``dtype``. Local.
+
+    Two numbers that are not finite are 0 apart if they are alike, else infinitely far.
+    """
+    found, wanted = np.asarray(found, np.float64), np.asarray(wanted, np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        unit = np.spacing(np.abs(wanted.astype(dtype))).astype(np.float64)
+        apart = np.abs(found - wanted) / unit
+    return np.where(alike(found, wanted), 0.0, np.where(np.isfinite(found) & np.isfinite(wanted), apart, np.inf))
+
+
+def alike(found, wanted) -> np.ndarray:
+    """Return where two arrays have the same value: NaN is like NaN, -0.0 like 0.0. Local."""
+    return (found == wanted) | (np.isnan(found) & np.isnan(wanted))

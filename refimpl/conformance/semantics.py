@@ -1,0 +1,169 @@
+"""The semantics manifest: what an implementation says that its sums, averages and updates mean.
+
+Correct implementations differ here. The suite computes what it expects from the manifest, and says so when another
+rule fits the numbers better.
+"""
+
+import json
+from dataclasses import asdict, dataclass, fields
+
+FORMAT = 1
+
+CHOICES = {
+    "dense": {
+        "sum": "dense gradients are summed over the ranks",
+        "average": "dense gradients are averaged over the N ranks",
+    },
+    "sparse": {
+        "sum": "row gradients are summed over the ranks",
+        "average": "row gradients are divided by N, the number of ranks",
+        "per-row-count": "each row is divided by its push count, the number of ranks that touched it",
+        "per-occurrence": "each row is divided by the number of its occurrences on all ranks",
+    },
+    "divide": {
+        "after": "the sum is divided",
+        "before": "each contribution is divided, then they are added",
+    },
+    "order": {
+        "any": "sums may be formed in any order",
+        "tree": "sums are nodes of one balanced binary tree over the ranks: one answer, to the bit",
+    },
+    "rows_on": {
+        "every": "every rank gets all aggregated rows",
+        "owner": "each aggregated row is on exactly one rank",
+    },
+    "duplicates": {
+        "add": "rows that share an id are added",
+        "last": "of rows that share an id on a rank, the last one counts",
+    },
+    "id_dtype": {
+        "int64": "row numbers are 64-bit integers all the way",
+        "int32": "row numbers are 32-bit integers: rows from 2^31 on are not supported",
+    },
+    "loss": {
+        "global-mean": "the mean over all examples of all ranks",
+        "mean-of-means": "the mean over the ranks of each rank's mean over its examples; a rank without any counts 0",
+        "sum": "the sum over all examples of all ranks",
+    },
+    "untouched": {
+        "kept": "parameters and optimizer state of rows that no rank touched stay as they are",
+        "decayed": "every row takes part in each update, those that no rank touched with gradient 0",
+    },
+    "clip_point": {
+        "after": "the aggregated gradient is clipped",
+        "before": "each rank clips its own gradient, then they are aggregated",
+    },
+    "clip_norm": {
+        "all": "the norm is of dense and row gradients together, rows that share an id added first",
+        "dense": "the norm is of dense gradients alone, and only they are clipped",
+        "dense-scales-all": "the norm is of dense gradients alone, and all gradients are clipped by it",
+        "occurrences": "the norm is of dense and row gradients together, every occurrence of an id apart",
+    },
+    "window": {
+        "sum": "the gradients of an accumulation window are summed",
+        "average": "the gradients of an accumulation window are averaged",
+    },
+    "partial": {
+        "applied": "a last window of fewer micro-steps is applied, divided (where averaged) by its own number of them",
+        "applied-by-window": "a last window of fewer micro-steps is applied, divided by the full window",
+        "dropped": "a last window of fewer micro-steps is dropped",
+    },
+    "start": {
+        "rank 0": "training starts from rank 0's values, whatever the others hold",
+        "same": "every rank must start from the same values",
+    },
+    "sampler": {
+        "exact": "each example is seen exactly once in an epoch",
+        "pads": "ranks get equally many examples: some are repeated",
+        "drops": "ranks get equally many examples: the tail is left out",
+    },
+    "nonfinite": {
+        "pass": "inf and NaN reach every rank",
+        "refuse": "a sum that is not finite is refused on every rank",
+    },
+}
+"""field -> {value: what it means}: the manifest's whole vocabulary."""
+
+SUPPORTS = ("clip", "loss-scale", "momentum", "adagrad", "adam", "rate-factor")
+"""What an adapter may be able to do beside the functions that it has."""
+DTYPES = ("float16", "float32", "float64")
+
+
+@dataclass(frozen=True)
+class Semantics:
+    """One implementation's manifest; each field but the last four takes a value of CHOICES.
+
+    dtypes: of gradients.  supports: see SUPPORTS.  fusion_bytes: most bytes in one fused message, None: not fused.
+    """
+
+    name: str = "unnamed"
+    dense: str = "average"
+    sparse: str = "average"
+    divide: str = "after"
+    order: str = "any"
+    rows_on: str = "every"
+    duplicates: str = "add"
+    id_dtype: str = "int64"
+    loss: str = "global-mean"
+    untouched: str = "kept"
+    clip_point: str = "after"
+    clip_norm: str = "all"
+    window: str = "average"
+    partial: str = "applied"
+    start: str = "same"
+    sampler: str = "exact"
+    nonfinite: str = "pass"
+    dtypes: tuple[str, ...] = ("float32", "float64")
+    supports: tuple[str, ...] = ("clip", "momentum", "adagrad", "adam")
+    fusion_bytes: int | None = None
+
+    def __post_init__(self):
+        for field, values in CHOICES.items():
+            if getattr(self, field) not in values:
+                raise ValueError(f"manifest: {field} is {getattr(self, field)!r}; it may be {', '.join(values)}")
+        for field, values in (("dtypes", DTYPES), ("supports", SUPPORTS)):
+            unknown = [value for value in getattr(self, field) if value not in values]
+            if unknown:
+                raise ValueError(f"manifest: {field} has {', '.join(map(repr, unknown))}; there are {', '.join(values)}")
+
+    def to_json(self) -> dict:
+        """Return plain data, the format's version with it."""
+        return {"format": FORMAT, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, data: dict) -> "Semantics":
+        """Read a manifest. Raises ValueError for another version, an unknown field or an unknown value."""
+        data = dict(data)
+        version = data.pop("format", None)
+        if version != FORMAT:
+            raise ValueError(f"manifest of format {version!r}: this version reads format {FORMAT}")
+        unknown = set(data) - {f.name for f in fields(cls)}
+        if unknown:
+            raise ValueError(f"manifest: no field {', '.join(sorted(unknown))}; there are "
+                             f"{', '.join(f.name for f in fields(cls))}")
+        tuples = {name: tuple(data[name]) for name in ("dtypes", "supports") if name in data}
+        return cls(**{**data, **tuples})
+
+    def alternatives(self, *only: str):
+        """Yield (field, value) for each single change of the manifest's meaning, of fields ``only`` or all."""
+        for field in only or CHOICES:
+            for value in CHOICES[field]:
+                if value != getattr(self, field):
+                    yield field, value
+
+
+def page() -> str:
+    """Return the manifest's vocabulary as text: one line a value."""
+    return "\n".join(f"{field:12}{value:20}{meaning}" for field, values in CHOICES.items()
+                     for value, meaning in values.items())
+
+
+def load(text: str) -> Semantics:
+    """Read a manifest from JSON text. Raises ValueError saying what is wrong."""
+    try:
+        data = json.loads(text)
+    except ValueError as problem:
+        raise ValueError(f"the manifest is no JSON: {problem}") from problem
+    if not isinstance(data, dict):
+        raise ValueError(f"the manifest is a {type(data).__name__}: give a JSON object")
+    return Semantics.from_json(data)
