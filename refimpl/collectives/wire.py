@@ -28,6 +28,11 @@ class Wire:
         self.machines = find_machines(self.comm) if machines is None else machines
         self.ledger = Ledger()
 
+    @property
+    def threads(self) -> bool:
+        """Whether any thread may use the wire, if no two do at the same time."""
+        return MPI.Query_thread() == MPI.THREAD_MULTIPLE
+
     @cached_property
     def machine(self) -> tuple[int, ...]:
         """The ranks of this rank's machine."""

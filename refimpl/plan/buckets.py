@@ -7,6 +7,7 @@ first: so buckets leave in the reverse of the declaration, and what is pulled co
 from dataclasses import replace
 from typing import NamedTuple
 
+from refimpl.gradients import leaves_of
 from refimpl.plan.placement import Plan
 
 BUCKET = 1 << 18  # bytes of dense variables: below, what each message costs anyway outweighs that it leaves sooner
@@ -44,12 +45,15 @@ def buckets_of(plan: Plan) -> list[Bucket]:
     return [Bucket(*kinds[names[0]], names) for names in plan.buckets]
 
 
-def with_buckets(plan: Plan, variables, largest: int = BUCKET) -> Plan:
+def with_buckets(plan: Plan, variables, largest: int | None = None) -> Plan:
     """Return the plan with buckets in backward order; as it is if it has any. Local.
 
-    Dense variables fill a bucket of their way up to ``largest`` bytes (on the server: so many for each owner, for all
-    of them to be at work). Sparse ones go together if they are neighbours with as many rows: then they are most likely
-    asked for the same rows, as a weight and its bias are.
+    Dense variables fill a bucket of their way up to ``largest`` bytes, None: BUCKET (on the server: so many for each
+    owner, for all of them to be at work). Sparse ones go together if they are neighbours with as many rows: then they
+    are most likely asked for the same rows, as a weight and its bias are.
+
+    Rows are pulled in as many rounds as a rank has microbatches, so that the first need not wait for the others'. But
+    in one where the pulls of a machine's ranks are united: a row that two of them need would cross in two rounds.
     """
     if plan.buckets:
         return plan
@@ -62,7 +66,7 @@ def with_buckets(plan: Plan, variables, largest: int = BUCKET) -> Plan:
         if variable.sparse:
             joins = bucket and above.sparse and above.shape[0] == variable.shape[0] and way_of[above.name] == way
         else:
-            room = largest * (plan.ranks if way == "server" else 1)
+            room = (BUCKET if largest is None else largest) * (plan.ranks if way == "server" else 1)
             joins = bucket and sum(v.nbytes for v in bucket) + variable.nbytes <= room
         if not joins:
             bucket = filling[kind] = []
@@ -72,4 +76,6 @@ def with_buckets(plan: Plan, variables, largest: int = BUCKET) -> Plan:
         buckets.append(bucket)  # a bucket leaves when the last of its gradients is there
         above = variable
     names = (tuple(v.name for v in reversed(bucket)) for bucket in buckets)
-    return replace(plan, buckets=tuple(names))
+    united = plan.local_aggregation and any(len(ranks) > 1 for ranks in plan.machines)
+    most = max(len(leaves_of(rank, plan.ranks, plan.microbatches)) for rank in range(plan.ranks))
+    return replace(plan, buckets=tuple(names), pull_rounds=1 if united else most)

@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass
 from refimpl.collectives.choose import make_schedule
 from refimpl.collectives.machines import Machines
 from refimpl.collectives.schedule import Schedule
+from refimpl.plan.balance import by_popularity, row_bytes
+from refimpl.server.groups import Groups
 from refimpl.server.partition import Partitioning
 
 ARCHITECTURES = {
@@ -43,6 +45,8 @@ class Plan:
     local_aggregation: row gradients of a machine's ranks are merged, and their pulls united, before they leave it.
     buckets: variables that are exchanged together, each of one way and kind, in the order in which their exchange
     begins; empty: one bucket for each way and kind.
+    pull_rounds: in how many rounds a step's rows are pulled: a rank's i-th microbatch asks in round min(i, rounds - 1)
+    for those rows that none before it has.
     """
 
     architecture: str
@@ -53,11 +57,21 @@ class Plan:
     machines: Machines | None = None
     local_aggregation: bool = True
     buckets: tuple[tuple[str, ...], ...] = ()
+    pull_rounds: int = 1
 
     def schedule(self) -> Schedule:
         """Return the proved schedule of the plan's allreduces."""
         machines = self.machines if self.allreduce == "hierarchical" else None
         return make_schedule(self.allreduce, self.ranks, self.microbatches, machines=machines)
+
+    @property
+    def on_machines(self) -> Machines:
+        """The ranks of each machine; all on one where the plan does not say."""
+        return self.machines or (tuple(range(self.ranks)),)
+
+    def groups(self) -> Groups:
+        """Return the ranks that unite pulls and add up row gradients: a machine's, or each by itself."""
+        return Groups.of_machines(self.on_machines) if self.local_aggregation else Groups.alone(self.ranks)
 
     def names(self, way: str, sparse: bool) -> list[str]:
         """Return the variables of one kind that go one way, in the model's order."""
@@ -87,14 +101,16 @@ class Plan:
 def make_plan(variables, architecture: str, ranks: int, microbatches: int, *, allreduce: str = "auto",
               partitions: int | None = None, scheme: str = "contiguous", sparse_as_dense: bool = False,
               machines: Machines | None = None, local_aggregation: bool = True,
-              ways: dict[str, str] | None = None) -> Plan:
+              ways: dict[str, str] | None = None, popularity: dict | None = None) -> Plan:
     """Return the plan of an architecture. partitions: P of each sparse variable; None: one for each rank. Local.
 
     machines: the ranks of each machine; None: all on one.
     ways: variable -> the way that it goes, of WAYS of its kind: what architecture "auto" chose, which has no other.
 
-    A dense variable on the server goes whole to the rank with the fewest bytes so far, in the model's order
-    (PAPER.md, Mechanisms). Raises ValueError for an unknown architecture or a combination that means nothing.
+    popularity: sparse variable -> (rows,), how often each row is pulled in a step: see ``by_popularity``.
+
+    On the server a dense variable goes whole to the rank with the fewest bytes so far, in the model's order (PAPER.md,
+    Mechanisms), partitions as ``Partitioning.dealt`` says. Raises ValueError for an unknown architecture or a combination that means nothing.
     """
     _check_variables(variables)
     ways = _ways(variables, architecture, sparse_as_dense) if ways is None else ways
@@ -102,11 +118,16 @@ def make_plan(variables, architecture: str, ranks: int, microbatches: int, *, al
     for variable in variables:
         owners: tuple[int, ...] = ()
         if variable.sparse and ways[variable.name] == "server":
-            owners = Partitioning.round_robin(variable.shape[0], count, ranks, scheme).owners
+            parts = Partitioning.dealt(variable.shape[0], count, load, scheme)
+            owners = parts.owners
+            for partition, owner in enumerate(owners):
+                load[owner] += row_bytes(variable) * len(parts.rows_of_partition(partition))
         elif ways[variable.name] == "server":
             owners = (load.index(min(load)),)
             load[owners[0]] += variable.nbytes
         placements.append(Placement(variable.name, variable.sparse, ways[variable.name], owners, scheme))
+    if popularity is not None:
+        placements = by_popularity(variables, placements, popularity, ranks)
     return Plan(architecture, ranks, microbatches, allreduce, tuple(placements), machines or (tuple(range(ranks)),),
                 local_aggregation)
 

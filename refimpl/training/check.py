@@ -33,20 +33,30 @@ def _check_ids(what, ids, variable):
 def check_gradients(variables, gradients, microbatch: int):
     """Raise ValueError unless every variable has a finite gradient of its kind and shape. Local."""
     by_name = {v.name: v for v in variables}
-    if set(gradients) != set(by_name):
-        raise ValueError(f"loss_and_gradients returned gradients of {sorted(set(gradients) ^ set(by_name))} too many or "
-                         f"too few; the variables are {sorted(by_name)}")
+    check_names(by_name, gradients)
     for name, gradient in gradients.items():
-        variable = by_name[name]
-        if variable.sparse != isinstance(gradient, RowGradient):
-            kind = "a RowGradient" if variable.sparse else "an array"
-            raise ValueError(f"the gradient of {name!r} must be {kind}, it is {type(gradient).__name__}")
-        if variable.sparse:
-            _check_ids(f"the ids of the gradient of {name!r}", gradient.ids, variable)
-        values = gradient.rows if variable.sparse else gradient
-        shape = (len(gradient), *variable.shape[1:]) if variable.sparse else variable.shape
-        if values.shape != shape or str(values.dtype) != variable.dtype:
-            raise ValueError(f"the gradient of {name!r} is {values.dtype} {values.shape}, not {variable.dtype} {shape}")
-        if not all_finite(values):
-            raise ValueError(f"the gradient of {name!r} in microbatch {microbatch} is not finite (NaN or infinity); "
-                             f"lower the learning rate, clip the norm, or look at that microbatch's data")
+        check_gradient(by_name[name], gradient, microbatch)
+
+
+def check_names(names, gradients):
+    """Raise ValueError unless there is a gradient of every variable, and no other. Local."""
+    if set(gradients) != set(names):
+        raise ValueError(f"loss_and_gradients returned gradients of {sorted(set(gradients) ^ set(names))} too many or "
+                         f"too few; the variables are {sorted(names)}")
+
+
+def check_gradient(variable, gradient, microbatch: int):
+    """Raise ValueError unless a variable's gradient is finite and of its kind and shape. Local."""
+    name = variable.name
+    if variable.sparse != isinstance(gradient, RowGradient):
+        kind = "a RowGradient" if variable.sparse else "an array"
+        raise ValueError(f"the gradient of {name!r} must be {kind}, it is {type(gradient).__name__}")
+    if variable.sparse:
+        _check_ids(f"the ids of the gradient of {name!r}", gradient.ids, variable)
+    values = gradient.rows if variable.sparse else gradient
+    shape = (len(gradient), *variable.shape[1:]) if variable.sparse else variable.shape
+    if values.shape != shape or str(values.dtype) != variable.dtype:
+        raise ValueError(f"the gradient of {name!r} is {values.dtype} {values.shape}, not {variable.dtype} {shape}")
+    if not all_finite(values):
+        raise ValueError(f"the gradient of {name!r} in microbatch {microbatch} is not finite (NaN or infinity); "
+                         f"lower the learning rate, clip the norm, or look at that microbatch's data")

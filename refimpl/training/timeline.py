@@ -1,29 +1,44 @@
 """Where a step's time goes: spans of phases, for metrics and for a trace that opens in Perfetto."""
 
+import threading
 import time
 from contextlib import contextmanager
 
+LANES = ("step", "exchange")
+"""What the threads of a rank are called in the trace: the one that computes, the one that exchanges meanwhile."""
+
 
 class Timeline:
-    """Spans (phase, begin, end) in seconds of one rank's clock. ``keep``: remember all of them, for a trace. Local."""
+    """Spans (phase, begin, end, step, lane) in seconds of one rank's clock. ``keep``: remember all, for a trace. Local.
+
+    seconds: phase -> seconds of the step in it, less those of phases within it. The phases of the thread that made the
+    timeline (lane 0) add up to the step; those of another thread (lane 1) go on beside them.
+    """
 
     def __init__(self, keep: bool = False):
         self.keep = keep
-        self.spans: list[tuple[str, float, float, int]] = []
+        self.spans: list[tuple[str, float, float, int, int]] = []
         self.seconds: dict[str, float] = {}
         self.step = 0
+        self._owner, self._lock, self._mine = threading.get_ident(), threading.Lock(), threading.local()
 
     @contextmanager
     def phase(self, name: str):
         """Time what happens inside."""
+        inner = self._mine.__dict__.setdefault("inner", [])  # seconds of the phases within each open phase
+        inner.append(0.0)
         begin = time.perf_counter()
         try:
             yield
         finally:
             end = time.perf_counter()
-            self.seconds[name] = self.seconds.get(name, 0.0) + end - begin
-            if self.keep:
-                self.spans.append((name, begin, end, self.step))
+            own = end - begin - inner.pop()
+            if inner:
+                inner[-1] += end - begin
+            with self._lock:
+                self.seconds[name] = self.seconds.get(name, 0.0) + own
+                if self.keep:
+                    self.spans.append((name, begin, end, self.step, int(threading.get_ident() != self._owner)))
 
     def start_step(self, step: int):
         """Begin the account of a step."""
@@ -33,7 +48,11 @@ class Timeline:
 def chrome_events(rank: int, spans, origin: float) -> list[dict]:
     """Return Chrome trace events (microseconds since ``origin``) of a rank's spans. Local."""
     events = [{"name": "process_name", "ph": "M", "pid": rank, "args": {"name": f"rank {rank}"}}]
-    for name, begin, end, step in spans:
-        events.append({"name": name, "cat": "step", "ph": "X", "pid": rank, "tid": 0, "ts": (begin - origin) * 1e6,
+    lanes = {lane for *_, lane in spans}
+    if lanes > {0}:
+        events += [{"name": "thread_name", "ph": "M", "pid": rank, "tid": lane, "args": {"name": LANES[lane]}}
+                   for lane in sorted(lanes)]
+    for name, begin, end, step, lane in spans:
+        events.append({"name": name, "cat": "step", "ph": "X", "pid": rank, "tid": lane, "ts": (begin - origin) * 1e6,
                        "dur": (end - begin) * 1e6, "args": {"step": step}})
     return events

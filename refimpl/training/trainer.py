@@ -1,24 +1,26 @@
 """The trainer: one step of hybrid data-parallel training, as the data sees it (DESIGN, One step)."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Callable
 
 import numpy as np
 
-from kernels import unique_ids
 from kernels.random import key_of
 from kernels.update import update_dense, update_rows
 from models.variable import STATISTIC_RATE
 from refimpl.collectives.wire import Wire
 from refimpl.gradients import ExactSum, leaves_of
 from refimpl.plan import make_plan
+from refimpl.plan.buckets import with_buckets
 from refimpl.training.agreement import agree_on, describe_variable
 from refimpl.training.allreduce_choice import choose_allreduce
-from refimpl.training.check import check_gradients, check_needs
+from refimpl.training.check import check_needs
 from refimpl.training.exchange import Exchange
 from refimpl.training.norm import clip_scale, norm_of, squares
 from refimpl.training.options import Options
+from refimpl.training.overlapped import overlaps
 from refimpl.training.partition_trials import within_memory
 from refimpl.training.rates import rate_of
 from refimpl.training.timeline import Timeline
@@ -39,6 +41,7 @@ class Trainer:
         self.wire = comm if isinstance(comm, Wire) else Wire(comm)
         self.step = 0
         self.timeline = Timeline(trace)
+        self.overlap = self._together("plan", lambda: overlaps(options.overlap, self.wire))
         agree_on(self.wire, self._together("plan", lambda: self._facts() | facts()))
         self.choice = choose_allreduce(model.variables, options, self.wire, data.microbatches, network_file)
         self.plan = self._together("plan", lambda: within_memory(self._make_plan(), model.variables, options))
@@ -52,14 +55,16 @@ class Trainer:
     def _make_plan(self):
         options = self.options
         allreduce = self.choice.algorithm if self.choice else options.allreduce
-        return make_plan(self.model.variables, options.architecture, self.wire.size, self.data.microbatches,
+        plan = make_plan(self.model.variables, options.architecture, self.wire.size, self.data.microbatches,
                          allreduce=allreduce, partitions=options.partitions, scheme=options.scheme,
                          sparse_as_dense=options.sparse_as_dense, machines=self.wire.machines)
+        return with_buckets(plan, self.model.variables) if self.overlap else plan
 
     def _facts(self) -> dict:
         """What all ranks must say alike: else they would exchange unlike things, or wait for each other for ever."""
         variables = self.model.variables
-        return {**self.options.to_json(), "microbatches": self.data.microbatches, "variables": [v.name for v in variables],
+        return {**self.options.to_json(), "overlap": self.overlap, "microbatches": self.data.microbatches,
+                "variables": [v.name for v in variables],
                 **{f"variable {v.name}": describe_variable(v) for v in variables}, "data": self.data.fingerprint}
 
     def train_step(self) -> dict:
@@ -67,12 +72,9 @@ class Trainer:
         self.timeline.start_step(self.step)
         self.wire.ledger.clear()
         batches, needs = self._together("data", self._read_batches)
-        with self.timeline.phase("pull"):
-            self.exchange.pull({name: _union(ids) for name, ids in needs.items()})
-        losses = self._together("compute", lambda: self._compute(batches))
-        summed = self.exchange.push(self.timeline)
-        with self.timeline.phase("norm"):
-            loss, norm = self._loss_and_norm(losses, summed)
+        step = self.exchange.begin(needs, self.timeline, self.overlap)
+        losses, error = self._compute(step, batches)
+        summed, loss, norm = self._sum_up(step, losses, error)
         with self.timeline.phase("update"):
             rate = self._update(summed, clip_scale(norm, self.options.clip_norm))
         self.step += 1
@@ -92,51 +94,61 @@ class Trainer:
         return result
 
     def _read_batches(self):
-        """Return (microbatch -> (batch, its needs)), and name -> list of row numbers."""
+        """Return microbatch -> its batch, and microbatch -> the rows it needs (None for one without examples)."""
         if self.failure is not None:
             raise self.failure
-        batches, needs = {}, {v.name: [] for v in self.model.variables if v.sparse}
+        batches, needs = {}, {}
         if self.data.starts_epoch(self.step):
             self.carried = {v: {} for v in self.microbatches}
         for v in self.microbatches:
-            batch = self.data.microbatch(self.step, v)
-            if batch is None:
-                batches[v] = None
-                continue
-            key = key_of(self.options.seed, "microbatch", self.step, v)
-            batch = replace(batch, key=key, state=self.carried[v])
-            wanted = self.model.rows_needed(batch)
-            check_needs(self.model.variables, wanted)
-            for name, ids in wanted.items():
-                needs[name].append(ids)
-            batches[v] = (batch, wanted)
+            batch, wanted = self.data.microbatch(self.step, v), None
+            if batch is not None:
+                key = key_of(self.options.seed, "microbatch", self.step, v)
+                batch = replace(batch, key=key, state=self.carried[v])
+                wanted = self.model.rows_needed(batch)
+                check_needs(self.model.variables, wanted)
+            batches[v], needs[v] = batch, wanted
         return batches, needs
 
-    def _compute(self, batches):
-        """Run the model on this rank's microbatches, adding up gradients; return their losses."""
-        dense, losses = self.exchange.dense(), []
-        for v, item in batches.items():
-            if item is None:
-                self.exchange.add(v, None)
-                continue
-            batch, wanted = item
-            loss, gradients = self.model.loss_and_gradients(dense, self.exchange.rows(wanted), batch)
-            check_gradients(self.model.variables, gradients, v)
-            if not np.isfinite(loss):
-                raise ValueError(f"the loss of microbatch {v} is {loss}; lower the learning rate or clip the norm")
-            self.exchange.add(v, gradients)
-            losses.append(float(loss))
-        return losses
+    def _compute(self, step, batches):
+        """Run the model on this rank's microbatches, adding up gradients; return their losses, and what went wrong."""
+        losses = []
+        with self.timeline.phase("compute"):
+            try:
+                for v, batch in batches.items():
+                    gradients = None
+                    if batch is not None:
+                        batch.ready = partial(step.ready, v)
+                        loss, gradients = self.model.loss_and_gradients(step.dense, step.rows(v), batch)
+                        losses.append(float(loss))
+                    step.add(v, gradients)
+                    if losses and not np.isfinite(losses[-1]):
+                        raise ValueError(f"the loss of microbatch {v} is {losses[-1]}; lower the learning rate or clip "
+                                         f"the norm")
+            except Exception as problem:
+                return [], problem
+        return losses, None
 
-    def _loss_and_norm(self, losses, summed):
-        """Return the global loss and gradient norm: exact sums over all ranks, rounded once, the same everywhere."""
-        words, error = [ExactSum().add(losses).digits], None
-        try:
-            words.append(squares(summed).digits)
-        except ValueError as problem:
-            words.append(ExactSum().digits)
-            error = problem
-        total = self.wire.total(np.concatenate([*words, [error is not None]]), "norm")
+    def _sum_up(self, step, losses, error):
+        """Return this rank's part of the summed gradients, the global loss and the global norm; the wire is free again."""
+        summed, squared = [], ExactSum()
+        for pieces in step.sums(error):
+            summed += pieces
+            with self.timeline.phase("norm"):
+                try:
+                    squared.digits += squares(pieces).digits
+                except ValueError as problem:
+                    error = problem if error is None else error
+        with self.timeline.phase("norm"):
+            return summed, *self._loss_and_norm(losses, squared, error)
+
+    def _loss_and_norm(self, losses, squared, error):
+        """Return the global loss and gradient norm: exact sums over all ranks, rounded once, the same everywhere.
+
+        error: what this rank met and has not told yet; it ends all ranks here.
+        """
+        words = [ExactSum().add(losses).digits, squared.digits, [error is not None]]
+        total = self.wire.total(np.concatenate(words), "norm")
         if total[-1]:
             self.wire.agree(error)
         loss, sum_of_squares = total[:-1].reshape(2, -1)
@@ -161,11 +173,3 @@ class Trainer:
             else:
                 update_rows(options.optimizer, holding.values, holding.state, piece.ids, piece.gradient, rate, **settings)
         return rate
-
-
-def _union(id_lists):
-    """Return the sorted unique row numbers of all lists: (k,) int64."""
-    if len(id_lists) == 1:
-        return id_lists[0]
-    return unique_ids(np.concatenate([np.empty(0, np.int64), *id_lists]))
-

@@ -1,0 +1,81 @@
+"""One thread that does a rank's exchanges in their order, while the rank computes.
+
+Ranks must do the same exchanges in the same order, whatever each computes meanwhile: so the jobs of a step are known
+when it begins. A job that needs something of the computation begins, on every rank, with all ranks agreeing to go on:
+one whose computation failed says so there, and all stop at the same job.
+"""
+
+import contextvars
+import threading
+from typing import Any, Callable
+
+
+class Job:
+    """Something that the thread does. work() -> result.
+
+    awaited: whether it must not begin before ``release``; then all ranks agree first that none has failed.
+    """
+
+    def __init__(self, work: Callable[[], Any], awaited: bool = False):
+        self.work, self.awaited = work, awaited
+        self.released, self.done = threading.Event(), threading.Event()
+        self.result: Any = None
+
+    def release(self):
+        """Let it begin, as soon as the jobs before it are done."""
+        self.released.set()
+
+
+class Background:
+    """Does jobs, one after the other, in a thread of its own. Collective: all ranks bring the same jobs.
+
+    Between ``start`` and ``finish`` the thread calls MPI, and no other thread of the rank may use the wire.
+    """
+
+    def __init__(self, wire, jobs: list[Job], timeline):
+        self.wire, self.jobs, self.timeline = wire, jobs, timeline
+        self.error: Exception | None = None  # what the computation met: to be agreed on
+        self.failure: BaseException | None = None  # what ended the thread
+        context = contextvars.copy_context()  # np.errstate holds here too
+        self.thread = threading.Thread(target=context.run, args=(self._run,), name="exchange", daemon=True)
+
+    def start(self):
+        """Begin with the first job."""
+        self.thread.start()
+
+    def wait(self, job: Job):
+        """Return the job's result when it is done; raise what ended the thread, if something has."""
+        if not job.done.is_set():
+            with self.timeline.phase("waiting for exchange"):
+                job.done.wait()
+        if self.failure is not None:
+            raise self.failure
+        return job.result
+
+    def fail(self, error: Exception):
+        """Tell all ranks, at the next job that was awaited, that this rank's computation has failed."""
+        self.error = error
+        for job in self.jobs:
+            job.release()
+
+    def finish(self):
+        """Wait for the last job; raise what ended the thread, if something has. The wire is free again after it."""
+        with self.timeline.phase("waiting for exchange"):
+            self.thread.join()
+        if self.failure is not None:
+            raise self.failure
+
+    def _run(self):
+        try:
+            for job in self.jobs:
+                if job.awaited:
+                    job.released.wait()
+                    with self.timeline.phase("agree"):
+                        self.wire.agree(self.error)
+                job.result = job.work()
+                job.done.set()
+        except BaseException as problem:
+            self.failure = problem
+        finally:
+            for job in self.jobs:
+                job.done.set()

@@ -1,0 +1,128 @@
+"""The exchanges of a step beside its computation: rows come while others compute with theirs, gradients leave early.
+
+In a thread of its own (``Background``) a rank pulls in the model's order, bucket by bucket and one microbatch's rows
+after the other's; then each bucket is pushed as soon as its gradients of the rank's last microbatch are there, in the
+plan's order, while the backward pass goes on. What is summed is the same, and so is every bit of it.
+"""
+
+from functools import partial
+
+from refimpl.training.arriving import Arriving
+from refimpl.training.background import Background, Job
+from refimpl.training.check import check_gradient, check_names
+from refimpl.training.step_in_turn import ComingRows
+
+
+class OverlappedStep:
+    """One step's exchanges through the roads of an ``Exchange``. Collective to make, and to take ``sums`` from.
+
+    Meanwhile nobody else on this rank may use the wire. needs: see ``Exchange.begin``.
+    dense: name -> value of every dense variable; what is pulled is waited for where it is looked up.
+    """
+
+    def __init__(self, exchange, needs, timeline):
+        self.roads, self.road_of, self.timeline = exchange.roads, exchange.road_of, timeline
+        self.variables = {v.name: v for v in exchange.variables}
+        self.last = max(needs, default=None)
+        self.taken: dict = {}  # the gradients of the microbatch at hand that were ready
+        self.coming = ComingRows(exchange, needs)
+        self.pulls = {(number, road): Job(partial(self._pull, road, number))
+                      for number in range(exchange.plan.pull_rounds) for road in reversed(self.roads) if not road.local}
+        self.pushes = {road: Job(partial(self._push, road), awaited=True) for road in self.roads}
+        if not needs:
+            self._release(self.roads)
+        self.background = Background(exchange.wire, [*self.pulls.values(), *self.pushes.values()], timeline)
+        self.dense = self._dense()
+        self.background.start()
+
+    def _dense(self):
+        values = {name: value for road in self.roads for name, value in road.dense().items()}
+        coming = {name for road in self.roads if not road.local for name in road.dense()}
+
+        def look_up(name):
+            if name in coming:
+                self.background.wait(self.pulls[0, self.road_of[name]])
+            return values[name]
+
+        return Arriving(values, look_up) if coming else values
+
+    def rows(self, leaf: int) -> Arriving:
+        """Return name -> rows of each sparse variable that a microbatch needs, waited for where looked up. Local."""
+        def look_up(name):
+            number = self.coming.round_of(leaf, name)
+            if number is not None:
+                self.background.wait(self.pulls[number, self.road_of[name]])
+            return self.coming.rows(leaf, name)
+
+        return Arriving(self.coming.names, look_up)
+
+    def ready(self, leaf: int, gradients):
+        """Take gradients that are ready before the others: a road takes its own when it has all of them. Local.
+
+        Raises ValueError for one that is not what its variable is.
+        """
+        new = [name for name in gradients if name not in self.taken and name in self.variables]
+        for name in new:
+            check_gradient(self.variables[name], gradients[name], leaf)
+            self.taken[name] = gradients[name]
+        full = [road for road in dict.fromkeys(self.road_of[name] for name in new)
+                if all(v.name in self.taken for v in road.variables)]
+        for road in full:
+            road.add(leaf, {v.name: self.taken[v.name] for v in road.variables})
+        if leaf == self.last:
+            self._release(full)
+
+    def add(self, leaf: int, gradients):
+        """Add a microbatch's gradients, None if it has no examples. Leaves come in order. Local.
+
+        Raises ValueError for gradients that are not what the variables are, or not what was ready before.
+        """
+        if gradients is None:
+            for road in self.roads:
+                road.add(leaf, None)
+            if leaf == self.last:
+                self._release(self.roads)
+            return
+        check_names(self.variables, gradients)
+        for name, gradient in self.taken.items():
+            if gradients[name] is not gradient:
+                raise ValueError(f"the gradient of {name!r} was ready, then another one was returned: call batch.ready "
+                                 f"with what is final only")
+        self.ready(leaf, gradients)
+        self.taken = {}
+
+    def sums(self, error: Exception | None):
+        """Yield lists of what this rank holds of the sums (``Summed``), each as soon as it is there. Collective.
+
+        error: what the computation met. It ends all ranks here, unless everything had left before: then it is for the
+        caller to tell them. The wire is free again when all lists are taken.
+        """
+        if error is not None:
+            self.background.fail(error)
+        for job in self.pushes.values():
+            yield self.background.wait(job)
+        self.background.finish()
+
+    def _release(self, roads):
+        for road in roads:
+            self.pushes[road].release()
+
+    def _pull(self, road, number):
+        with self.timeline.phase("pull"):
+            self.coming.fetch(road, number)
+
+    def _push(self, road):
+        with self.timeline.phase(road.phase):
+            return road.push()
+
+
+def overlaps(wanted: bool | None, wire) -> bool:
+    """Return whether exchanges overlap with computation: as wanted, or by default where there are several machines. Local.
+
+    Raises ValueError where it is wanted, but MPI must not be called from any thread (what one thread drops is freed by
+    whichever finds it, so that it is not enough if they never call at the same time).
+    """
+    if wanted and not wire.threads:
+        raise ValueError("--overlap needs an MPI that any thread may call (MPI_THREAD_MULTIPLE), and this one gives less: "
+                         "leave mpi4py.rc.thread_level at 'multiple', install an MPI built for it, or say --no-overlap")
+    return wire.threads and (len(wire.machines) > 1 if wanted is None else wanted)
