@@ -25,18 +25,16 @@ class Moves:
 
 def moves_of(old: Partitioning, new: Partitioning, rank: int) -> Moves:
     """Return what a rank sends and is sent when a variable's rows go from the old owners to the new. Local."""
-    leaving, _ = _rows_by_owner(old, new, rank)
-    arriving, _ = _rows_by_owner(new, old, rank)
-    return Moves(leaving, [np.sort(rows) for rows in arriving])
+    return Moves(_rows_by_owner(old, new, rank), [np.sort(rows) for rows in _rows_by_owner(new, old, rank)])
 
 
-def _rows_by_owner(table: Partitioning, other: Partitioning, rank: int):
-    """Return (for each rank, the rows of ``rank``'s table that it has in ``other``, in its order there; how many)."""
-    ids = table.global_rows(rank)
-    order = np.argsort(ids, kind="stable")
-    route = other.route(ids[order])
-    rows = route.sort(order)
-    return [rows[route.part(r)] for r in range(table.ranks)], route.counts
+def _rows_by_owner(table: Partitioning, other: Partitioning, rank: int) -> list[np.ndarray]:
+    """Return, for each rank, the rows of ``rank``'s table that it has in ``other``, in its order there."""
+    partition, index = other.locate(table.global_rows(rank))
+    owner = np.asarray(other.owners, np.int64)[partition]
+    local = np.asarray(other.first_row, np.int64)[partition] + index
+    order = np.lexsort((local, owner))
+    return np.split(order, np.cumsum(np.bincount(owner, minlength=table.ranks))[:-1])
 
 
 def moved_bytes(old: Plan, new: Plan, variables, arrays: int, rank: int) -> dict:
@@ -46,9 +44,9 @@ def moved_bytes(old: Plan, new: Plan, variables, arrays: int, rank: int) -> dict
     """
     found = {}
     for v in served(old, variables):
-        parts, size = (old.partitioning(v), new.partitioning(v)), arrays * row_bytes(v)
-        (_, out), (_, back) = (_rows_by_owner(*pair, rank) for pair in (parts, parts[::-1]))
-        sent, received = (size * int(counts.sum() - counts[rank]) for counts in (out, back))
+        moves, size = moves_of(old.partitioning(v), new.partitioning(v), rank), arrays * row_bytes(v)
+        sent, received = (size * sum(len(rows) for r, rows in enumerate(side) if r != rank)
+                          for side in (moves.leaving, moves.arriving))
         if sent or received:
             found["repartition", v.name, "rows"] = (sent, received)
     return found

@@ -44,7 +44,8 @@ def repartition(exchange: Exchange, plan: Plan) -> bool:
                 holding.values = new.pop(slot)
             else:
                 holding.state[slot] = new.pop(slot)
-        road.partitionings[v.name] = plan.partitioning(v)
+    for road in {id(road): road for road, _ in moving}.values():
+        road.follow({v.name: plan.partitioning(v) for v in road.variables})
     exchange.plan = plan
     return True
 

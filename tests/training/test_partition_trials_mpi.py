@@ -1,0 +1,126 @@
+"""The partition search inside a training: the same answer as without, the same walk on all ranks, memory limits kept."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from mpi4py import MPI
+from toys import WORKS, answer, make_options, make_trainer, refusal
+
+from kernels.update import OPTIMIZERS
+from refimpl.plan.repartition import served_bytes, with_partitions
+from refimpl.plan.search import Fit
+from refimpl.training import partition_trials as trials_module
+from refimpl.training import repartition as repartition_module
+from refimpl.training.partition_trials import PartitionTrials
+from refimpl.training.session import train
+from refimpl.training.whole import hashes
+
+pytestmark = pytest.mark.mpi
+SEARCH = dict(architecture="hybrid", search_partitions=True, search_warmup=1, search_sample=2)
+BEST_AT_6 = Fit(1.0, 36.0, 1.0)
+
+
+def searched(comm, optimizer="adam", seconds=BEST_AT_6.seconds, steps=30, **changes):
+    """Train a toy; tell its search of steps that take as long as a curve says. Return (trainer, trials, steps done)."""
+    trainer = make_trainer("toy", optimizer, comm, **{**SEARCH, "steps": steps, **changes})
+    said = []
+    trials = PartitionTrials(trainer, said.append)
+    while trainer.step < steps and trials.active:
+        trainer.train_step()
+        warming = len(trials.seconds) < trainer.options.search_warmup
+        # the slowest rank counts, and which that is differs from step to step
+        slowest = trainer.step % comm.size == comm.rank
+        trials.after_step(1e6 if warming else seconds(trials.trying) * (1.0 if slowest else 0.25))
+    assert len(set(comm.allgather(json.dumps(trials.to_json())))) == 1
+    assert comm.rank == 0 or not said
+    return trainer, trials, said
+
+
+def test_the_chosen_partitions_are_followed_and_the_answer_is_the_same(comm):
+    trainer, trials, said = searched(comm, partitions=4)
+    found = trials.to_json()
+    assert [s["partitions"] for s in found["samples"]] == [4, 8, 16, 2] and found["chosen"] == 6 and found["finished"]
+    assert [s["seconds"] for s in found["samples"]] == [BEST_AT_6.seconds(p) for p in (4, 8, 16, 2)]
+    plan = with_partitions(trainer.plan, trainer.model.variables, 6)
+    assert trainer.plan == trainer.exchange.plan == plan
+    record = trainer.train_step()
+    expected = answer("toy", "adam", MPI.COMM_SELF, steps=trainer.step)
+    state = hashes(trainer.exchange, OPTIMIZERS["adam"].state)
+    assert (record["loss"], record["gradient_norm"], *state.values()) == expected
+    assert not trials.after_step(1.0) and (comm.rank or "6 from now on (tried 4, 8, 16, 2;" in said[-1])
+
+
+def test_it_starts_at_the_number_of_machines(comm):
+    _, trials, _ = searched(comm, steps=0)
+    assert trials.trying == 1 and not trials.to_json()["finished"]
+
+
+def test_a_whole_training_writes_what_it_found(comm, tmp_path):
+    path, (model, data, _) = comm.bcast(tmp_path), WORKS["lm"]
+    plain = train(model(), data(), options=make_options("lm", "adagrad", steps=20), comm=comm)
+    result = train(model(), data(), comm=comm, output=path / "run",
+                   options=make_options("lm", "adagrad", steps=20, **{**SEARCH, "search_sample": 1}))
+    assert (result.parameters_sha256, result.state_sha256) == (plain.parameters_sha256, plain.state_sha256)
+    assert plain.partition_search is None and len(result.partition_search["samples"]) >= 3
+    if comm.rank == 0:
+        written = json.loads((path / "run" / "result.json").read_text())["partition_search"]
+        plan = json.loads((path / "run" / "plan.json").read_text())
+        assert written == result.partition_search
+        assert {len(p["owners"]) for p in plan["placements"] if p["sparse"]} == {written["chosen"]}
+
+
+def test_a_training_that_ends_first_says_so(comm):
+    model, data, _ = WORKS["toy"]
+    result = train(model(), data(), comm=comm, options=make_options("toy", "sgd", steps=4, **SEARCH))
+    found = result.partition_search
+    assert not found["finished"] and [s["partitions"] for s in found["samples"]] == [1] and found["chosen"] == 2
+
+
+def test_a_memory_limit_raises_the_lower_limit(comm):
+    plan = make_trainer("toy", "adam", comm, architecture="hybrid").plan
+    variables = make_trainer("toy", "adam", comm).model.variables
+    whole = int(served_bytes(plan, variables, 3).sum())
+    limit = int(served_bytes(with_partitions(plan, variables, comm.size), variables, 3).max())
+    trainer, trials, _ = searched(comm, partitions=1, memory_limit=limit)
+    held = served_bytes(trainer.plan, variables, 3)
+    holdings = [trainer.exchange.road_of[v.name].holdings[v.name] for v in variables if v.sparse]
+    mine = sum(array.nbytes for holding in holdings for array in (holding.values, *holding.state.values()))
+    assert mine == held[comm.rank] and held.max() <= limit and held.sum() == whole
+    if comm.size > 1:
+        assert trials.search.too_large[0] == 1 and trials.search.least > 1
+
+
+def test_a_rank_without_memory_raises_the_lower_limit(comm, monkeypatch):
+    def no_memory(holding, rows):
+        raise MemoryError
+
+    def with_eight_too_many(exchange, plan):
+        with monkeypatch.context() as patch:
+            if comm.rank == comm.size - 1 and len(plan.placements[0].owners) == 8:
+                patch.setattr(repartition_module, "_new_tables", no_memory)
+            return repartition_module.repartition(exchange, plan)
+
+    monkeypatch.setattr(trials_module, "repartition", with_eight_too_many)
+    trainer = make_trainer("toy", "adam", comm, **{**SEARCH, "partitions": 16, "steps": 60})
+    trials = PartitionTrials(trainer, None)
+    while trials.active:
+        trainer.train_step()
+        trials.after_step(BEST_AT_6.seconds(trials.trying))
+    found = trials.to_json()
+    assert found["too_large"] == [8] and found["least"] == 9 and found["chosen"] == 16
+    assert sorted(s["partitions"] for s in found["samples"]) == [16, 23, 32]
+
+
+def test_what_cannot_be_searched_or_held_is_refused(comm):
+    tight = dict(architecture="ps", memory_limit=100)
+    assert "would hold" in (said := refusal(comm, lambda: make_trainer("toy", "adam", comm, **tight)))
+    assert "the memory limit is 100; spread them over more --partitions" in said
+    searching = {**SEARCH, **tight, "memory_limit": 10}
+    said = refusal(comm, lambda: make_trainer("toy", "adam", comm, **searching))
+    assert "no number of partitions up to 50 keeps within the memory limit" in said
+    nothing = {**SEARCH, "architecture": "allreduce"}
+    said = refusal(comm, lambda: make_trainer("toy", "adam", comm, **nothing))
+    assert "no sparse variable of this model goes to the server" in said
+    with pytest.raises(ValueError, match="search_sample is 0: it must be at least 1"):
+        replace(make_options("toy", "sgd"), search_sample=0)
