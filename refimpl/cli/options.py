@@ -57,6 +57,8 @@ def add_road_options(road):
     road.add_argument("--allreduce", choices=names, metavar="ALGORITHM",
                       help=f"schedule of dense gradients (default auto: the canonical one that should be fastest): "
                            f"{', '.join(names)}")
+    road.add_argument("--overlap", action=argparse.BooleanOptionalAction,
+                      help="exchange while the forward and backward passes go on (default: where there are several machines)")
     road.add_argument("--no-shared-memory", dest="shared_memory", action="store_false",
                       help="send dense gradients as messages even between ranks of one machine")
 
