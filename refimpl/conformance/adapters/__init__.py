@@ -1,0 +1,1 @@
+"""Adapters that ship: the plain reference (NumPy, any semantics), and our own implementation."""

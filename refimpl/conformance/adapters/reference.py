@@ -1,0 +1,186 @@
+"""The reference adapter: every function of the protocol in plain NumPy, for any manifest. An example to copy from.
+
+A world has ``rank``, ``size`` and ``allgather``; here the ranks are threads. In float32 throughout, not optimised.
+"""
+
+import numpy as np
+
+from refimpl.conformance.adapters.reference_training import TrainingPart
+from refimpl.conformance.cases.numbers import words
+from refimpl.conformance.semantics import DTYPES, SUPPORTS, Semantics
+
+LAUNCHER = "local"
+EVERYTHING = Semantics(name="reference", dtypes=DTYPES, supports=SUPPORTS, start="rank 0", fusion_bytes=256)
+
+
+class Reference(TrainingPart):
+    """One rank of an implementation that does exactly what its manifest says."""
+
+    def __init__(self, world, semantics: Semantics = EVERYTHING, turn: int = 0):
+        """turn: where sums begin, for manifests that allow any order."""
+        self.world, self.semantics, self.turn, self.sent = world, semantics, turn, []
+
+    def describe(self) -> Semantics:
+        return self.semantics
+
+    def aggregate_dense(self, arrays: dict) -> dict:
+        """Return name -> aggregate; the arrays meet in fused buffers, in order of name."""
+        everyone = self.world.allgather(arrays)
+        self.sent = [sum(arrays[name].nbytes for name in bucket) for bucket in self.buckets(arrays)]
+        return {name: self.mean([ranks[name] for ranks in everyone]) for name in arrays}
+
+    def buckets(self, arrays) -> list[list[str]]:
+        """Return the names in each fused buffer: filled until the next array would be too much."""
+        limit, found, used = self.semantics.fusion_bytes or 0, [], 0
+        for name in sorted(arrays):
+            size = self.size_of(arrays[name])
+            if not found or used + size > limit:
+                found.append([])
+                used = 0
+            found[-1].append(name)
+            used += size
+        return found
+
+    def size_of(self, array) -> int:
+        return array.nbytes
+
+    def messages(self) -> list[int]:
+        """Return the bytes of each fused message of the last aggregate_dense."""
+        return self.sent
+
+    def mean(self, arrays, divisor: int | None = None):
+        """Return the sum of the arrays, or their average. divisor: None: as many as there are."""
+        divisor = (len(arrays) if divisor is None else divisor) if self.semantics.dense == "average" else 1
+        wide = "float32" if arrays[0].dtype == np.float16 else arrays[0].dtype  # a sum of halves may overflow
+        scalar = np.dtype(wide).type(divisor)
+        with np.errstate(invalid="ignore", over="ignore"):
+            if self.semantics.divide == "before":
+                return self.fold([a.astype(wide) / scalar for a in arrays], np.add).astype(arrays[0].dtype)
+            return (self.fold([a.astype(wide) for a in arrays], np.add) / scalar).astype(arrays[0].dtype)
+
+    def fold(self, values, add):
+        """Add values up: as a balanced tree, or one after the other from any of them on."""
+        if self.semantics.order == "tree":
+            while len(values) > 1:
+                values = [add(*values[i:i + 2]) if i + 1 < len(values) else values[i] for i in range(0, len(values), 2)]
+            return values[0]
+        first = self.turn % len(values)
+        total, *rest = values[first:] + values[:first]
+        for value in rest:
+            total = add(total, value)
+        return total
+
+    def aggregate_rows(self, gradients: dict, shapes: dict) -> dict:
+        """Return name -> (ids, rows); ids rise, each once."""
+        everyone = self.world.allgather(gradients)
+        return {name: self.own(self.merge([ranks[name] for ranks in everyone]), shapes[name]) for name in gradients}
+
+    def own(self, merged, shape):
+        """Return the rows that this rank is to have."""
+        ids, rows = merged
+        if self.semantics.rows_on == "every":
+            return merged
+        mine = ids % self.world.size == self.world.rank
+        return ids[mine], rows[mine]
+
+    def merge(self, parts, ranks: int | None = None):
+        """Return (ids, rows): all ranks' rows aggregated, wherever they lie."""
+        parts = [self.leaf(ids, rows) for ids, rows in parts]
+        counts = self.counts(parts)
+        early = self.semantics.divide == "before"
+        with np.errstate(invalid="ignore", over="ignore"):
+            sums = [self.merged(ids, rows, counts if early else None) for ids, rows in parts]
+            total = self.fold(sums, self.add_maps)
+            ids = np.array(sorted(total), np.int64)
+            rows = [total[k] if early else total[k] / total[k].dtype.type(counts[k]) for k in ids.tolist()]
+        return ids, np.array(rows, parts[0][1].dtype).reshape(len(ids), parts[0][1].shape[1])
+
+    def leaf(self, ids, rows):
+        """Return one rank's rows, as they take part."""
+        if self.semantics.duplicates == "add":
+            return ids, rows
+        unique, last = np.unique(ids[::-1], return_index=True)
+        return unique, rows[::-1][last]
+
+    def counts(self, parts) -> dict[int, int]:
+        """Return id -> what its sum is divided by."""
+        rule, counts = self.semantics.sparse, {}
+        for ids, _ in parts:
+            for k in ids.tolist() if rule == "per-occurrence" else set(ids.tolist()):
+                counts[k] = counts.get(k, 0) + 1
+        if rule.startswith("per-"):
+            return counts
+        return dict.fromkeys(counts, self.world.size if rule == "average" else 1)
+
+    def merged(self, ids, rows, counts) -> dict:
+        """Return id -> row: one rank's rows that share an id added, in order of occurrence."""
+        found: dict[int, np.ndarray] = {}
+        for k, row in zip(ids.tolist(), rows):
+            row = row / row.dtype.type(counts[k]) if counts else row
+            found[k] = self.add_duplicate(found[k], row) if k in found else row
+        return found
+
+    def add_duplicate(self, row, other):
+        return row + other
+
+    def add_maps(self, left, right) -> dict:
+        return {k: left[k] + right[k] if k in left and k in right else left.get(k, right.get(k)) for k in {*left, *right}}
+
+    def aggregate_all(self, gradients: dict, shapes: dict) -> dict:
+        """Return name -> aggregate of dense and row gradients, produced in any order."""
+        everyone = self.world.allgather(gradients)
+        return {name: self.own(self.merge([ranks[name] for ranks in everyone]), shapes[name])
+                if name in shapes else self.mean([ranks[name] for ranks in everyone]) for name in gradients}
+
+    def aggregate_uses(self, uses: dict, shapes: dict) -> dict:
+        """Return name -> aggregate; uses: name -> the gradients of each place where a variable is read."""
+        return self.aggregate_all({name: self.joined(parts) for name, parts in uses.items()}, shapes)
+
+    def joined(self, parts):
+        if isinstance(parts[0], tuple):
+            return tuple(np.concatenate(pieces) for pieces in zip(*parts))
+        return sum(parts[1:], parts[0])
+
+    def aggregate_group(self, arrays: dict, group: list[int]) -> dict:
+        """Return name -> aggregate over the ranks of ``group``, {} on others."""
+        everyone = self.world.allgather(arrays)
+        if self.world.rank not in group:
+            return {}
+        return {name: self.mean([everyone[r][name] for r in group], self.group_size(group)) for name in arrays}
+
+    def group_size(self, group) -> int:
+        return len(group)
+
+    def broadcast(self, arrays: dict, root: int) -> dict:
+        """Return rank ``root``'s arrays."""
+        return self.world.allgather(arrays)[root]
+
+    def reduce_loss(self, losses, gradients):
+        """Return (loss, gradient) of a step. losses: (n,), gradients: (n, d), of this rank's examples."""
+        mine = losses.sum(), gradients.sum(axis=0), len(losses)
+        totals, sums, counts = zip(*self.world.allgather(mine))
+        if self.semantics.loss == "mean-of-means":
+            weights = [1 / (max(1, n) * self.world.size) for n in counts]
+        else:
+            weights = [1 / sum(counts) if self.semantics.loss == "global-mean" else 1.0] * len(counts)
+        return (np.asarray(sum(w * t for w, t in zip(weights, totals))),
+                sum(w * s for w, s in zip(weights, sums)))
+
+    def sample(self, count: int, epoch: int):
+        """Return the numbers of the examples that this rank sees in an epoch."""
+        order = np.roll(np.arange(count), epoch)
+        size = self.world.size
+        if self.semantics.sampler == "pads":
+            order = np.resize(order, -(-count // size) * size)
+        elif self.semantics.sampler == "drops":
+            order = order[:count // size * size]
+        return order[self.world.rank::size]
+
+    def draw(self, count: int, step: int):
+        """Return (count,) random numbers in [0, 1) of this rank's and step's own."""
+        return words(f"draw{step}.{self.world.rank}", count) / 2.0**64
+
+
+def for_world(world):
+    """Return the reference adapter of one rank."""
+    return Reference(world)

@@ -1,0 +1,143 @@
+"""Training in the reference adapter: accumulate, aggregate, clip, update, save and resume."""
+
+import math
+
+import numpy as np
+
+from refimpl.conformance.rules.optimizers import apply, apply_rows, initial_state
+
+
+class TrainingPart:
+    """What ``Reference`` does with a Task. Each step of it is a method of its own."""
+
+    def update(self, task) -> list[dict]:
+        """Return, update by update, name -> value of every variable."""
+        self.values = self.first_values(task)
+        self.state = {n: initial_state(task.optimizer, a, task.options) for n, a in self.values.items()}
+        self.clock, self.updates, seen = 0, 0, []
+        for window in self.windows(task):
+            if self.updates == task.resume_after:
+                self.load(task, self.save())
+            local = self.accumulated(task, window)
+            self.apply_all(task, self.clipped(task, self.aggregated(task, local), local))
+            self.tick(window)
+            seen.append(self.snapshot())
+        return seen
+
+    accumulate = resume = update
+
+    def first_values(self, task) -> dict:
+        values = {n: np.array(a) for n, a in task.start.items()}
+        if self.semantics.start == "rank 0":
+            values = {n: np.array(a) for n, a in self.world.allgather(values)[0].items()}
+        return values
+
+    def snapshot(self) -> dict:
+        return {n: a.copy() for n, a in self.values.items()}
+
+    def windows(self, task) -> list:
+        found = [task.steps[i:i + task.window] for i in range(0, len(task.steps), task.window)]
+        return [w for w in found if len(w) == task.window or self.semantics.partial != "dropped"]
+
+    def accumulated(self, task, window) -> dict:
+        """Return this rank's gradient of a window: arrays added, rows one after the other."""
+        divisor = np.float32(self.window_divisor(task, window) * self.loss_scale(task))
+        result = {}
+        for v in task.variables:
+            parts = [step[v.name] for step in window]
+            if v.sparse:
+                parts = [self.leaf(*part) for part in parts]
+                result[v.name] = tuple(np.concatenate(x) for x in zip(*parts))
+                result[v.name] = result[v.name][0], result[v.name][1] / divisor
+            else:
+                result[v.name] = sum(parts[1:], parts[0]) / divisor
+        return result
+
+    def window_divisor(self, task, window) -> int:
+        if self.semantics.window == "sum":
+            return 1
+        return task.window if self.semantics.partial == "applied-by-window" else len(window)
+
+    def loss_scale(self, task) -> float:
+        return task.loss_scale
+
+    def aggregated(self, task, local) -> dict:
+        """Return name -> array or (ids, rows), aggregated, on every rank."""
+        if task.clip and self.semantics.clip_point == "before":
+            local = self.scaled(local, self.scale(task, local, local))
+        everyone = self.world.allgather(local)
+        self.occurrences = everyone
+        return {v.name: self.summed_rows([g[v.name] for g in everyone]) if v.sparse
+                else self.mean([g[v.name] for g in everyone]) for v in task.variables}
+
+    def summed_rows(self, parts):
+        add, self.leaf = self.leaf, lambda ids, rows: (ids, rows)  # repeats within a micro-step were settled before
+        try:
+            return self.merge(parts)
+        finally:
+            self.leaf = add
+
+    def clipped(self, task, total, local) -> dict:
+        if not task.clip or self.semantics.clip_point == "before":
+            return total
+        return self.scaled(total, self.scale(task, total, self.unmerged(total)))
+
+    def unmerged(self, total) -> dict:
+        """Return the aggregated gradient, every occurrence of an id apart."""
+        result = dict(total)
+        for name, part in total.items():
+            if isinstance(part, tuple):
+                parts = [g[name] for g in self.occurrences]
+                counts = self.counts(parts)
+                ids = np.concatenate([p[0] for p in parts])
+                divisor = np.array([counts[k] for k in ids.tolist()], np.float32)[:, None]
+                result[name] = ids, np.concatenate([p[1] for p in parts]) / divisor
+        return result
+
+    def scale(self, task, gradients, apart) -> dict:
+        """Return name -> factor. apart: the same gradients with every occurrence of an id apart."""
+        rule, norm = self.semantics.clip_norm, 0.0
+        for name, part in (apart if rule == "occurrences" else gradients).items():
+            if not isinstance(part, tuple):
+                norm += float((part.astype(np.float64) ** 2).sum())
+            elif not rule.startswith("dense"):
+                rows = part[1] if rule == "occurrences" else list(self.merged(*part, None).values())
+                norm += float((np.array(rows, np.float64) ** 2).sum())
+        factor = min(1.0, task.clip / math.sqrt(norm)) if norm else 1.0
+        return {n: 1.0 if rule == "dense" and isinstance(g, tuple) else factor for n, g in gradients.items()}
+
+    def scaled(self, gradients, factors) -> dict:
+        return {n: (g[0], g[1] * np.float32(factors[n])) if isinstance(g, tuple) else g * np.float32(factors[n])
+                for n, g in gradients.items()}
+
+    def apply_all(self, task, total):
+        for v in task.variables:
+            self.apply_one(task, v, total[v.name])
+
+    def apply_one(self, task, variable, gradient):
+        p, state = self.values[variable.name], self.state[variable.name]
+        settings = self.rate(task), self.clock + 1, task.options
+        if variable.sparse and self.semantics.untouched == "kept":
+            apply_rows(task.optimizer, p, state, *gradient, *settings)
+            return
+        if variable.sparse:
+            whole = np.zeros_like(p)
+            whole[gradient[0]] = gradient[1]
+            gradient = whole
+        apply(task.optimizer, p, state, gradient, *settings)
+
+    def rate(self, task) -> float:
+        return task.rate * task.rate_factor**self.updates
+
+    def tick(self, window):
+        self.clock, self.updates = self.clock + 1, self.updates + 1
+
+    def save(self) -> dict:
+        """Return all that training goes on from."""
+        state = {n: {slot: a.copy() for slot, a in slots.items()} for n, slots in self.state.items()}
+        return {"values": self.snapshot(), "state": state, "clock": self.clock, "updates": self.updates}
+
+    def load(self, task, saved):
+        """Forget everything and go on from what was saved."""
+        self.values, self.state = saved["values"], saved["state"]
+        self.clock, self.updates = saved["clock"], saved["updates"]

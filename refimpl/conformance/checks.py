@@ -1,0 +1,83 @@
+"""Properties of all ranks' answers together: fused messages, samplers, random streams."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """What is wrong with the answers to a case, in words. code: a diagnosis, where the check knows it."""
+
+    variable: str
+    words: str
+    step: int | None = None
+    rank: int | None = None
+    code: str = ""
+
+
+def check_fusion(case, semantics, answers) -> list[Complaint]:
+    """Messages hold all bytes, none more than the manifest says, and no two neighbours would fit into one."""
+    sizes = [case.steps[0][0][v.name].nbytes for v in case.variables]
+    limit, result = semantics.fusion_bytes, []
+    for rank, answer in enumerate(answers):
+        messages = answer.steps[0]["messages"].tolist()
+        told = f"rank {rank} sent messages of {', '.join(map(str, messages))} bytes"
+        largest = max(messages, default=0)
+        if sum(messages) != sum(sizes):
+            result.append(Complaint("messages", f"{told}: {sum(messages)} in all, the gradients are {sum(sizes)}", 0, rank))
+        elif largest > max(limit, max(sizes)):
+            itemsize = np.dtype(case.variables[0].dtype).itemsize
+            counted = "; the limit seems to count elements" if largest <= limit * itemsize else ""
+            result.append(Complaint("messages", f"{told}, the limit is {limit}{counted}", 0, rank,
+                                    "fusion-in-elements" if counted else ""))
+        elif any(a + b <= limit for a, b in zip(messages, messages[1:])):
+            result.append(Complaint("messages", f"{told}: neighbours would fit into one of {limit}: not fused", 0, rank,
+                                    "fusion-off"))
+    return result
+
+
+def check_sampler(case, semantics, answers) -> list[Complaint]:
+    """Who sees which example is as the manifest says: each once, padded, or the tail dropped."""
+    count, result = case.settings["count"], []
+    for epoch in (0, 1):
+        shares = [a.steps[epoch]["examples"].tolist() for a in answers]
+        seen = Counter(k for share in shares for k in share)
+        strange = sorted(k for k in seen if not 0 <= k < count)
+        twice, never = sorted(k for k in seen if seen[k] > 1), [k for k in range(count) if k not in seen]
+        each = {"pads": -(-count // case.ranks), "drops": count // case.ranks}.get(semantics.sampler)
+        if strange:
+            words, code = f"examples {_some(strange)} do not exist", ""
+        elif twice and semantics.sampler != "pads":
+            words, code = f"examples {_some(twice)} are seen more than once: the sampler pads with repeats", "sampler-pads"
+        elif never and semantics.sampler != "drops":
+            words, code = f"examples {_some(never)} are never seen: the sampler drops the tail", "sampler-drops"
+        elif each is not None and {len(share) for share in shares} != {each}:
+            words, code = f"ranks see {[len(s) for s in shares]} examples, the manifest says {each} each", ""
+        else:
+            continue
+        result.append(Complaint("examples", f"{words} (epoch {epoch} of {count})", epoch, code=code))
+    return result
+
+
+def check_random(case, semantics, answers) -> list[Complaint]:
+    """No two ranks draw the same; steps differ; a step asked again gives the same."""
+    draws, result = [[step["draws"] for step in a.steps] for a in answers], []
+    for rank, (first, second, again) in enumerate(draws):
+        same = [r for r in range(rank) if np.array_equal(draws[r][0], first)]
+        if same:
+            result.append(Complaint("draws", f"rank {rank} draws the same numbers as rank {same[0]}", 0, rank,
+                                    "same-random-numbers"))
+        if np.array_equal(first, second):
+            result.append(Complaint("draws", f"rank {rank} draws the same numbers in steps 0 and 1", 1, rank))
+        if not np.array_equal(first, again):
+            result.append(Complaint("draws", f"rank {rank}: step 0 asked again gives other numbers", 2, rank))
+    return result
+
+
+def _some(numbers, most=5) -> str:
+    return ", ".join(map(str, numbers[:most])) + (", ..." if len(numbers) > most else "")
+
+
+CHECKS = {"fusion": check_fusion, "sampler": check_sampler, "random": check_random}

@@ -1,0 +1,160 @@
+"""Compare all ranks' answers with what is expected: per variable the worst error, and where it begins."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from refimpl.conformance.case import Case, Rows
+from refimpl.conformance.checks import CHECKS, Complaint
+from refimpl.conformance.kinds import KINDS
+from refimpl.conformance.observe import Evidence, gather_evidence
+from refimpl.conformance.rules.aggregate import Wanted
+from refimpl.conformance.rules.bounds import alike, ulps
+from refimpl.conformance.semantics import Semantics
+
+
+@dataclass
+class Finding:
+    """One variable of a case. step, rank, element: of the first that differs, None if none does.
+
+    worst_ulp: largest distance, in ULP of what is expected.  worst_ratio: largest distance over the tolerance; where
+    the tolerance is zero, 0 or inf.  comparison: bits, exact or bound.
+    """
+
+    variable: str
+    ok: bool
+    comparison: str
+    worst_ulp: float = 0.0
+    worst_ratio: float = 0.0
+    step: int | None = None
+    rank: int | None = None
+    element: tuple | None = None
+    found: Any = None
+    wanted: Any = None
+    words: str = ""
+    code: str = ""
+
+
+@dataclass
+class Verdict:
+    """What a case came to. status: passed, failed or skipped.  diagnosis: see ``diagnose``."""
+
+    case: str
+    ranks: int
+    kind: str
+    stage: str
+    status: str
+    why: str = ""
+    findings: list[Finding] = field(default_factory=list)
+    diagnosis: Any = None
+
+    @property
+    def worst_ulp(self) -> float:
+        return max((f.worst_ulp for f in self.findings), default=0.0)
+
+    @property
+    def worst_ratio(self) -> float:
+        return max((f.worst_ratio for f in self.findings), default=0.0)
+
+
+def judge(case: Case, semantics: Semantics, answers) -> tuple[Verdict, Evidence | None]:
+    """Return the verdict on a case, and the evidence where there are numbers to diagnose. answers[r]: rank r's. Local."""
+    def verdict(status, why="", findings=()):
+        return Verdict(case.name, case.ranks, case.kind, KINDS[case.kind].stage, status, why, list(findings))
+
+    if all(a.skipped for a in answers):
+        return verdict("skipped", answers[0].skipped), None
+    wanted = KINDS[case.kind].expect(case, semantics) if KINDS[case.kind].expect else None
+    evidence = gather_evidence(case, semantics, answers, wanted)
+    if any(a.error for a in answers):
+        if _refused_by_all(case, semantics, answers):
+            return verdict("passed", f"refused on every rank: {answers[0].error}"), None
+        return verdict("failed", errors_in_words(answers)), evidence
+    complaints = list(evidence.complaints)
+    if case.kind in CHECKS and not complaints:
+        complaints += CHECKS[case.kind](case, semantics, answers)
+    findings = [_of_complaint(c) for c in complaints]
+    if wanted is not None and not evidence.complaints:
+        findings += [_finding(evidence, name) for name in wanted[0]]
+    failed = [f for f in findings if not f.ok]
+    return verdict("failed" if failed else "passed", failed[0].words if failed else "", findings), evidence
+
+
+def errors_in_words(answers) -> str:
+    """Return who raised what; ranks that were only left alone by others come last. Local."""
+    said: dict[str, list[int]] = {}
+    for rank, answer in enumerate(answers):
+        if answer.error:
+            said.setdefault(answer.error, []).append(rank)
+    ordered = sorted(said.items(), key=lambda pair: pair[0].startswith(("LeftAlone", "never")))
+    return "; ".join(f"{'rank' if len(r) == 1 else 'ranks'} {', '.join(map(str, r))}: {text}" for text, r in ordered)
+
+
+def _refused_by_all(case, semantics, answers) -> bool:
+    return bool(case.settings.get("nonfinite")) and semantics.nonfinite == "refuse" and all(a.error for a in answers)
+
+
+def _of_complaint(complaint: Complaint) -> Finding:
+    return Finding(complaint.variable, False, "property", float("inf"), float("inf"), complaint.step, complaint.rank,
+                   words=complaint.words, code=complaint.code)
+
+
+def _finding(evidence: Evidence, name: str) -> Finding:
+    """Return the worst over steps and ranks of one variable, and the first place that differs."""
+    result = Finding(name, True, evidence.wanted[0][name].comparison)
+    for step, wanted in enumerate(evidence.wanted):
+        for rank, found in evidence.observed[step].get(name, []):
+            apart, ratio, bad, places = differences(found, wanted[name])
+            result.worst_ulp = max(result.worst_ulp, float(apart.max(initial=0.0)))
+            result.worst_ratio = max(result.worst_ratio, float(ratio.max(initial=0.0)))
+            if bad.any() and result.ok:
+                _note_first(result, step, rank, bad, places, found, wanted[name])
+    return result
+
+
+def _note_first(result, step, rank, bad, places, found, wanted):
+    at = tuple(int(i) for i in np.argwhere(bad)[0])
+    values = [aligned(x, places)[at] for x in (found, wanted.value)]
+    result.ok, result.step, result.rank = False, step, rank
+    result.element = at if places is None else (int(places[at[0]]), *at[1:])
+    result.found, result.wanted = (float(v) for v in values)
+    result.words = (f"{result.variable}{list(result.element)} is {result.found:.9g}, expected {result.wanted:.9g} "
+                    f"(step {step}, {'owner' if rank is None else f'rank {rank}'})")
+
+
+def differences(found, wanted: Wanted):
+    """Return (ulps, ratios, bad, places): arrays of one shape, and the ids of their rows, None if dense. Local."""
+    places = None
+    if isinstance(wanted.value, Rows):
+        places = np.union1d(found.ids, wanted.value.ids).astype(np.int64)
+    value, expected = (np.asarray(aligned(x, places), np.float64) for x in (found, wanted.value))
+    tolerance = wanted.tolerance if places is None else aligned(Rows(wanted.value.ids, wanted.tolerance), places)
+    with np.errstate(invalid="ignore"):
+        error = np.where(alike(value, expected), 0.0, np.abs(value - expected))
+    error = np.where(np.isnan(error), np.inf, error)
+    bad = ~(error <= tolerance)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(tolerance > 0, error / tolerance, np.where(error > 0, np.inf, 0.0))
+    if wanted.canonical is not None:
+        bad = ~_same_bits(aligned(found, places), aligned(wanted.canonical, places))
+        ratio = np.where(bad, np.inf, 0.0)
+    return ulps(value, expected, wanted.dtype), ratio, bad, places
+
+
+def aligned(part, places):
+    """Return an array; of Rows those of ``places``, zero where there is none. Local."""
+    if not isinstance(part, Rows):
+        return np.asarray(part)
+    if places is None:
+        return part.rows
+    result = np.zeros((len(places), *part.rows.shape[1:]), part.rows.dtype)
+    result[np.searchsorted(places, part.ids)] = part.rows
+    return result
+
+
+def _same_bits(found, canonical) -> np.ndarray:
+    unsigned = f"u{canonical.dtype.itemsize}"
+    same = np.ascontiguousarray(found).reshape(-1).view(unsigned) == \
+        np.ascontiguousarray(canonical).reshape(-1).view(unsigned)
+    return same.reshape(np.shape(found)) | (np.isnan(found) & np.isnan(canonical))

@@ -1,0 +1,36 @@
+"""Name the bug: hypotheses tried in turn on the evidence of a failed case, each a prediction of all its numbers.
+
+A hypothesis is believed only if it predicts every number of every variable that failed, on every rank and step, within
+the same tolerance as an expectation. So the words come with their evidence.
+"""
+
+from refimpl.conformance.diagnose.diagnosis import Diagnosis
+from refimpl.conformance.diagnose.errors import of_error, of_property
+from refimpl.conformance.diagnose.counting import miscounted
+from refimpl.conformance.diagnose.fallback import scaled, somewhere, unlike_ranks
+from refimpl.conformance.diagnose.manifest import other_rule
+from refimpl.conformance.diagnose.structure import HYPOTHESES as STRUCTURE
+from refimpl.conformance.diagnose.training import HYPOTHESES as TRAINING
+from refimpl.conformance.diagnose.values import HYPOTHESES as VALUES
+
+ORDER = (of_error, of_property, *VALUES, other_rule, *STRUCTURE, *TRAINING, miscounted, scaled, unlike_ranks, somewhere)
+
+
+def diagnose(evidence, verdict) -> Diagnosis:
+    """Return the first hypothesis that explains a failed case. Local; the last of them always does."""
+    return next(found for hypothesis in ORDER if (found := hypothesis(evidence, verdict)) is not None)
+
+
+def summary(verdicts) -> list[tuple[Diagnosis, list[str]]]:
+    """Return (diagnosis, names of the cases it explains), the one that explains most first. Local.
+
+    What no hypothesis explained, and plain errors, come last: they say where, not why.
+    """
+    groups: dict[str, tuple[Diagnosis, list[str]]] = {}
+    for verdict in verdicts:
+        if verdict.diagnosis is not None:
+            groups.setdefault(verdict.diagnosis.code, (verdict.diagnosis, []))[1].append(verdict.case)
+    return sorted(groups.values(), key=lambda pair: (pair[0].vague, -len(pair[1])))
+
+
+__all__ = ["Diagnosis", "diagnose", "summary"]

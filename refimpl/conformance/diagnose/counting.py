@@ -1,0 +1,72 @@
+"""Who was counted how often, read off the base-4 digits of the provenance cases."""
+
+import numpy as np
+
+from refimpl.conformance.case import Rows
+from refimpl.conformance.diagnose.diagnosis import Diagnosis, failing, ranks_in_words
+from refimpl.conformance.compare import aligned
+
+TIMES = {0: "never", 1: "once", 2: "twice", 3: "three times"}
+
+
+def miscounted(evidence, verdict):
+    """Rank r contributed 4^r times a code: the sum over the code, in base 4, is how often each was counted."""
+    if not evidence.case.settings.get("provenance") or not evidence.observed:
+        return None
+    counts = set()
+    for name in failing(evidence):
+        for _, found in evidence.observed[0][name]:
+            counts |= _counts(evidence, name, found)
+    if len(counts) != 1 or None in counts:
+        return None
+    digits = next(iter(counts))
+    wrong = {times: [r for r, d in enumerate(digits) if d == times] for times in (0, 2, 3)}
+    told = [f"{ranks_in_words(ranks)} counted {TIMES[times]}" for times, ranks in wrong.items() if ranks]
+    if not told:
+        return None
+    return Diagnosis("rank-miscounted", "; ".join(told[::-1]), "the base-4 digits of every number that differs say so")
+
+
+def _counts(evidence, name, found) -> set:
+    """Return the set of digits over all elements; None among them where a number is no such sum."""
+    parts = [evidence.case.steps[0][r][name] for r in range(evidence.case.ranks)]
+    wanted, places = evidence.wanted[0][name], None
+    if isinstance(found, Rows):
+        places = np.union1d(found.ids, wanted.value.ids)
+        if any(len(np.unique(p.ids)) != len(places) or not np.isin(p.ids, places).all() for p in parts):
+            parts = [p if np.isin(p.ids, places).all() else None for p in parts]
+    if any(p is None for p in parts):
+        return {None}
+    stack = np.stack([aligned(_sorted(p), places) for p in parts]).astype(np.float64)
+    divisor = _divisor(evidence, stack, aligned(wanted.value, places))
+    total = np.rint(aligned(found, places) * divisor)
+    result = set()
+    for at in np.ndindex(total.shape):
+        if not (stack[(slice(None), *at)] == 0).any():
+            result.add(_digits(total[at], stack[(slice(None), *at)]))
+    return result
+
+
+def _sorted(part):
+    if not isinstance(part, Rows):
+        return part
+    order = np.argsort(part.ids)
+    return Rows(part.ids[order], part.rows[order])
+
+
+def _divisor(evidence, stack, wanted):
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(wanted == 0, 1.0, np.rint(stack.sum(axis=0) / wanted))
+
+
+def _digits(total, contributions):
+    """Return how often each rank's contribution is in the total, None if no counts of 0 to 3 give it."""
+    digits, unit = [], contributions[0]
+    whole = total / unit
+    if whole != int(whole) or whole < 0:
+        return None
+    whole = int(whole)
+    for _ in contributions:
+        whole, digit = divmod(whole, 4)
+        digits.append(digit)
+    return tuple(digits) if whole == 0 else None

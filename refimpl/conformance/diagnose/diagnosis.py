@@ -1,0 +1,73 @@
+"""A diagnosis, and how a prediction is held against the evidence."""
+
+from dataclasses import dataclass, replace
+
+from refimpl.conformance.compare import differences
+from refimpl.conformance.kinds import KINDS
+from refimpl.conformance.rules.aggregate import Wanted
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """code: the bug's short name.  words: what is wrong.  evidence: what shows it.  vague: it says where, not why."""
+
+    code: str
+    words: str
+    evidence: str = ""
+    vague: bool = False
+
+
+def failing(evidence) -> dict[str, list[tuple[int, int | None]]]:
+    """Return variable -> (step, rank) of each answer that differs from what is expected. Local."""
+    result: dict[str, list] = {}
+    for step, observed in enumerate(evidence.observed):
+        for name, found in observed.items():
+            for rank, value in found:
+                if differences(value, evidence.wanted[step][name])[2].any():
+                    result.setdefault(name, []).append((step, rank))
+    return result
+
+
+def explains(evidence, predicted) -> bool:
+    """Return True if a prediction gives all numbers of the variables that failed. Local.
+
+    predicted[step][name]: Wanted, or rank -> Wanted.
+    """
+    names = failing(evidence)
+    if not names or not predicted or len(predicted) != len(evidence.observed):
+        return False
+    return all(_matches(value, predicted[step].get(name), rank)
+               for step, observed in enumerate(evidence.observed) for name in names for rank, value in observed[name])
+
+
+def _matches(value, wanted, rank) -> bool:
+    if isinstance(wanted, dict):
+        wanted = wanted.get(rank)
+    return wanted is not None and not differences(value, wanted)[2].any()
+
+
+def with_changes(evidence, steps=None, loose=False, **semantics):
+    """Return what would be expected of changed inputs, or under changed semantics, in any order of summation. Local.
+
+    loose: whole prediction within rounding, since changed inputs may not be exact any more.
+    """
+    case = evidence.case if steps is None else replace(evidence.case, steps=tuple(map(tuple, steps)))
+    case = replace(case, exact=case.exact and not loose)
+    return KINDS[case.kind].expect(case, replace(evidence.semantics, order="any", **semantics))
+
+
+def loosely(wanted: Wanted) -> Wanted:
+    """Return an expectation without its exact bits. Local."""
+    return replace(wanted, canonical=None)
+
+
+def names_in_words(names) -> str:
+    """Return "a", "a and b", "a, b and c". Local."""
+    *first, last = list(names)
+    return f"{', '.join(first)} and {last}" if first else str(last)
+
+
+def ranks_in_words(ranks) -> str:
+    """Return "rank 2", "ranks 0 and 2". Local."""
+    ranks = list(ranks)
+    return f"rank{'s' if len(ranks) > 1 else ''} {names_in_words(map(str, ranks))}"

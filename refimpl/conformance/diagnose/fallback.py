@@ -1,0 +1,36 @@
+"""Where no hypothesis explains everything: a common factor, ranks that differ, or at least the place."""
+
+from refimpl.conformance.diagnose.diagnosis import Diagnosis, failing, names_in_words, ranks_in_words
+from refimpl.conformance.diagnose.manifest import ratios_of
+
+
+def scaled(evidence, verdict):
+    """All numbers that failed are one factor times ours."""
+    ratios = set()
+    names = failing(evidence) if evidence.observed else {}
+    for name, places in names.items():
+        for step, rank in places:
+            value = next(v for r, v in evidence.observed[step][name] if r == rank)
+            ratios |= ratios_of(value, evidence.wanted[step][name].value)
+    if len(ratios) != 1 or not names:
+        return None
+    ratio = next(iter(ratios))
+    if ratio != ratio or ratio in (0.0, 1.0):
+        return None
+    return Diagnosis("scaled", f"all numbers of {names_in_words(names)} are {ratio:g} x ours", vague=True)
+
+
+def unlike_ranks(evidence, verdict):
+    """Some ranks are right and others are not."""
+    if not evidence.observed:
+        return None
+    wrong = sorted({r for places in failing(evidence).values() for _, r in places if r is not None})
+    if not wrong or len(wrong) == evidence.case.ranks:
+        return None
+    return Diagnosis("ranks-differ", f"{ranks_in_words(wrong)} {'differs' if len(wrong) == 1 else 'differ'} from what the "
+                     f"others rightly have", verdict.why, vague=True)
+
+
+def somewhere(evidence, verdict):
+    """Say where it begins."""
+    return Diagnosis("unexplained", "no hypothesis explains these numbers", verdict.why, vague=True)

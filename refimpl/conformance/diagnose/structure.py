@@ -1,0 +1,153 @@
+"""Hypotheses about structure: ids, pairs, positions, order of variables, uses, buffers. Each changes the inputs."""
+
+from dataclasses import replace
+from itertools import permutations
+
+import numpy as np
+
+from refimpl.conformance.case import Rows
+from refimpl.conformance.diagnose.diagnosis import Diagnosis, explains, failing, names_in_words, ranks_in_words, with_changes
+from refimpl.conformance.diagnose.values import LATER
+from refimpl.conformance.rules.aggregate import aggregate
+
+
+def changed(case, change):
+    """Return the steps of a case with change(step, rank, name, part) in place of each part. Local."""
+    return [[{name: change(s, r, name, part) for name, part in parts.items()} for r, parts in enumerate(ranks)]
+            for s, ranks in enumerate(case.steps)]
+
+
+def ids_cast(evidence, verdict):
+    """Row numbers went through float32 or int32."""
+    if evidence.case.kind != "rows":
+        return None
+    for dtype in ("float32", "int32"):
+        def cast(s, r, name, part, dtype=dtype):
+            return replace(part, ids=part.ids.astype(dtype).astype(np.int64))
+
+        for rows in (False, True):
+            if explains(evidence, with_changes(evidence, changed(evidence.case, cast), loose=rows)):
+                lost = next(part.ids for part in evidence.case.steps[0][0].values())
+                become = lost.astype(dtype).astype(np.int64)
+                example = int(np.flatnonzero(lost != become)[0])
+                return Diagnosis(f"ids-{dtype}", f"row numbers pass through {dtype}", f"row {lost[example]} went to "
+                                 f"{become[example]}")
+    return None
+
+
+def added_by_position(evidence, verdict):
+    """Rows were added position by position, though their ids differ."""
+    if evidence.case.kind not in ("rows", "mixed"):
+        return None
+    for source in range(evidence.case.ranks):
+        def borrow(s, r, name, part, source=source):
+            ids = getattr(evidence.case.steps[s][source][name], "ids", None)
+            return part if ids is None or len(ids) != len(part.ids) else replace(part, ids=ids)
+
+        if explains(evidence, with_changes(evidence, changed(evidence.case, borrow))):
+            return Diagnosis("added-by-position", f"row gradients are added position by position, under the ids of rank "
+                             f"{source}: rows of different ids are mixed", names_in_words(failing(evidence)))
+    return None
+
+
+def ids_of_another(evidence, verdict):
+    """Rows of one variable with the ids of another."""
+    names = [v.name for v in evidence.case.variables if v.sparse]
+    if evidence.case.kind not in ("rows", "update", "mixed") or len(names) < 2:
+        return None
+    for order in list(permutations(names))[1:]:
+        other = dict(zip(names, order))
+
+        def pair(s, r, name, part, other=other):
+            if not isinstance(part, Rows):
+                return part
+            ids = evidence.case.steps[s][r][other[name]].ids
+            count = min(len(ids), len(part.ids))
+            return Rows(ids[:count], part.rows[:count])
+
+        if explains(evidence, with_changes(evidence, changed(evidence.case, pair))):
+            pairs = [f"rows of {a} with the ids of {b}" for a, b in other.items() if a != b]
+            return Diagnosis("ids-of-another", f"variables are mixed up: {'; '.join(pairs)}")
+    return None
+
+
+def matched_by_position(evidence, verdict):
+    """Ranks produced their variables in different orders, and the k-th of each were added."""
+    case = evidence.case
+    if case.kind not in ("dense", "mixed") or len(case.variables) < 2 or not evidence.wanted:
+        return None
+    predicted = []
+    for ranks in case.steps:
+        orders = [list(parts) for parts in ranks]
+        step = {}
+        for v in case.variables:
+            step[v.name] = {}
+            for r in range(case.ranks):
+                parts = [ranks[q][orders[q][orders[r].index(v.name)]] for q in range(case.ranks)]
+                step[v.name][r] = _added_bare(evidence, v, ranks[r][v.name], parts)
+        predicted.append(step)
+    if not explains(evidence, predicted):
+        return None
+    if case.kind == "mixed":
+        return Diagnosis("kinds-mixed", "collectives of two kinds meet each other: the dense gradient of one rank is added "
+                         "to the rows of another", "ranks produced them in different orders")
+    return Diagnosis("matched-by-position", "unlike variables are added: each rank's k-th gradient, though ranks produce "
+                     "them in different orders", names_in_words(failing(evidence)))
+
+
+def _added_bare(evidence, variable, own, parts):
+    """Return the aggregate of whatever arrays met; under a rank's own ids where its variable is sparse."""
+    arrays = [p.rows if isinstance(p, Rows) else p for p in parts]
+    shape = (own.rows if isinstance(own, Rows) else own).shape
+    if any(a.shape != shape for a in arrays):
+        return None
+    if isinstance(own, Rows):
+        arrays = [Rows(own.ids, a) for a in arrays]
+    return aggregate(arrays, replace(evidence.semantics, order="any"), variable.dtype, evidence.case.exact)
+
+
+def use_lost_or_twice(evidence, verdict):
+    """Of a variable that is read twice one gradient is lost, or counted twice."""
+    if evidence.case.kind != "uses":
+        return None
+    tries = {"use-lost": [("the first use is lost", lambda p: p[1:]), ("the last use is lost", lambda p: p[:-1])],
+             "use-twice": [("every use is counted twice", lambda p: [*p, *p]),
+                           ("the first use is counted twice", lambda p: [*p, p[0]]),
+                           ("the last use is counted twice", lambda p: [*p, p[-1]])]}
+    for code, ways in tries.items():
+        for words, way in ways:
+            if explains(evidence, with_changes(evidence, changed(evidence.case, lambda s, r, n, p, way=way: way(p)))):
+                return Diagnosis(code, f"of a variable that is read at two places {words}",
+                                 names_in_words(failing(evidence)))
+    return None
+
+
+def buffer_reused(evidence, verdict):
+    """Some ranks' contribution to one sum is what they had for another variable or step: a buffer was written early."""
+    case = evidence.case
+    if case.kind not in ("dense", "rows") or len(case.steps) * len(case.variables) < 2 or not evidence.observed:
+        return None
+    everyone = range(case.ranks)
+    subsets = [list(everyone), *([r] for r in everyone), *([q for q in everyone if q != r] for r in everyone)]
+    for shift, words in ((1, "the next step's"), (-1, "the step before's")):
+        for ranks in subsets:
+            def other(s, r, name, part, shift=shift, ranks=ranks):
+                return case.steps[s + shift][r][name] if r in ranks and 0 <= s + shift < len(case.steps) else part
+
+            if explains(evidence, with_changes(evidence, changed(case, other))):
+                return Diagnosis("buffer-reused", f"{words} gradients of {ranks_in_words(ranks)} are in the sum: a buffer is "
+                                 f"used again before its transfer ended", names_in_words(failing(evidence)))
+    for name in failing(evidence):
+        for source in [v.name for v in case.variables if v.name != name and v.shape == case.variable(name).shape]:
+            for ranks in subsets:
+                def of_other(s, r, n, part, name=name, source=source, ranks=ranks):
+                    return case.steps[s][r][source] if r in ranks and n == name else part
+
+                if explains(evidence, with_changes(evidence, changed(case, of_other))):
+                    return Diagnosis("buffer-reused", f"{ranks_in_words(ranks)} contributed {source} to {name}: a buffer is "
+                                     f"used again before its transfer ended")
+    return None
+
+
+HYPOTHESES = (ids_cast, use_lost_or_twice, *LATER[:1], matched_by_position, added_by_position, ids_of_another, buffer_reused,
+              *LATER[1:])

@@ -1,0 +1,95 @@
+"""Hypotheses about training: each known fault is simulated and held against what the adapter did."""
+
+import numpy as np
+
+from refimpl.conformance.diagnose.diagnosis import Diagnosis, explains, failing, names_in_words, ranks_in_words
+from refimpl.conformance.diagnose.diagnosis import loosely
+from refimpl.conformance.compare import differences
+from refimpl.conformance.kinds import KINDS
+from refimpl.conformance.rules.aggregate import Wanted
+from refimpl.conformance.rules.training import Fault, with_fault
+
+WORDS = {
+    "local": "each rank updates with its own gradient: nothing is reduced",
+    "one-by-one": "the optimizer is applied to each worker's gradient in turn, not once to their aggregate",
+    "shares-one-by-one": "the optimizer is applied to each worker's share in turn, not once to their sum",
+    "duplicates-apart": "rows that share an id are updated one after the other, not added first",
+    "micro-clock": "accumulation advances the optimizer's step or rate with every micro-step, not with every update",
+    "loss-scale-kept": "the loss scale is not removed before the update",
+    "local-norm": "gradients are clipped by the rank's own norm, not by the global one",
+    "rate-restarted": "the learning rate starts anew after resuming",
+    "clock-restarted": "the optimizer's step counter starts anew after resuming",
+    "state-lost": "the optimizer's state is lost on resuming",
+    "parameter-reduced": "the parameters are averaged over the ranks, not the gradients",
+    "parameter-summed": "the parameters are summed over the ranks, not the gradients",
+    "not-broadcast": "replicas start from different values: they are not broadcast",
+}
+
+
+def faulty(evidence, verdict):
+    """Try each fault on all ranks, on all but rank 0, on one rank; a broadcast that left out one variable too."""
+    case = evidence.case
+    if KINDS[case.kind].stage != "update" or not evidence.observed:
+        return None
+    for kind, words in WORDS.items():
+        if not _possible(kind, case.settings):
+            continue
+        for ranks in _subsets(case.ranks):
+            for variable in [None, *(v.name for v in case.variables)] if kind == "not-broadcast" else [None]:
+                predicted = _predicted(evidence, Fault(kind, ranks, variable))
+                if explains(evidence, predicted):
+                    where = "" if len(ranks) == case.ranks else f", on {ranks_in_words(ranks)}"
+                    which = f": {variable}" if variable else ""
+                    return Diagnosis(kind, f"{words}{which}{where}", f"simulated: every value of "
+                                     f"{names_in_words(failing(evidence))} after every update agrees")
+    return None
+
+
+def _possible(kind, settings) -> bool:
+    task = settings["task"]
+    needs = {"micro-clock": task.get("window", 1) > 1, "loss-scale-kept": task.get("loss_scale", 1.0) != 1.0,
+             "local-norm": task.get("clip") is not None, "not-broadcast": settings["starts"]}
+    return needs.get(kind, kind not in ("rate-restarted", "clock-restarted", "state-lost") or "resume_after" in task)
+
+
+def _subsets(ranks):
+    everyone = tuple(range(ranks))
+    yield everyone
+    if ranks > 1:
+        yield everyone[1:]
+        yield from ((r,) for r in everyone)
+
+
+def _predicted(evidence, fault):
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = with_fault(evidence.case, evidence.semantics, fault)
+    result = []
+    for step, ranks in enumerate(values):
+        wanted = evidence.wanted[min(step, len(evidence.wanted) - 1)]
+        result.append({name: {r: Wanted(ranks[r][name], _tolerance(w, ranks[r][name]), w.dtype) for r in range(len(ranks))}
+                       for name, w in wanted.items()})
+    return result
+
+
+def _tolerance(wanted, value):
+    """That of the expectation, or in proportion where the fault made numbers much larger."""
+    return np.maximum(wanted.tolerance, 256 * np.finfo(wanted.dtype).eps * np.abs(value))
+
+
+def half_applied(evidence, verdict):
+    """Some variable is, on some ranks, what it was one update earlier."""
+    if KINDS[evidence.case.kind].stage != "update" or not evidence.observed:
+        return None
+    places = [(step, rank, name) for name, where in failing(evidence).items() for step, rank in where]
+    if not places or len({name for _, _, name in places}) == len(evidence.case.variables):
+        return None
+    for step, rank, name in places:
+        value = next(v for r, v in evidence.observed[step][name] if r == rank)
+        if step == 0 or differences(value, loosely(evidence.wanted[step - 1][name]))[2].any():
+            return None
+    step, rank, name = places[0]
+    return Diagnosis("half-applied", f"{ranks_in_words(sorted({r for _, r, _ in places}))} read {name} as it was one update "
+                     f"earlier, other variables as they are: a step was seen half applied", f"first after update {step}")
+
+
+HYPOTHESES = (faulty, half_applied)

@@ -1,0 +1,127 @@
+"""Hypotheses about values: nothing was reduced, wrong divisors and roots, overflow, flushed denormals, wrong counts."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from refimpl.conformance.case import Rows
+from refimpl.conformance.diagnose.diagnosis import Diagnosis, explains, failing, names_in_words, with_changes
+from refimpl.conformance.kinds import KINDS
+from refimpl.conformance.rules.aggregate import Wanted, aggregate, aggregate_dense
+from refimpl.conformance.semantics import Semantics
+
+
+def not_reduced(evidence, verdict):
+    """Every rank got its own contribution back, whole or divided."""
+    case = evidence.case
+    if KINDS[case.kind].stage != "aggregate" or case.kind in ("broadcast", "uses") or case.ranks == 1 or not evidence.wanted:
+        return None
+    for rule in ("sum", "average"):
+        alone = replace(evidence.semantics, dense="sum", sparse="sum", order="any")
+        predicted = []
+        for ranks in case.steps:
+            predicted.append({v.name: {r: _divided(aggregate([ranks[r][v.name]], alone, v.dtype, case.exact),
+                                                   case.ranks if rule == "average" else 1)
+                                       for r in range(case.ranks)} for v in case.variables})
+        if explains(evidence, predicted):
+            whole = "" if rule == "sum" else ", divided by N"
+            return Diagnosis("not-reduced", f"each rank gets its own gradient back{whole}: the reduction does nothing",
+                             names_in_words(failing(evidence)))
+    return None
+
+
+def _divided(wanted, divisor) -> Wanted:
+    value = wanted.value
+    value = Rows(value.ids, value.rows / divisor) if isinstance(value, Rows) else value / divisor
+    return replace(wanted, value=value, tolerance=wanted.tolerance + (np.spacing(np.abs(
+        value.rows if isinstance(value, Rows) else value).astype(wanted.dtype)) if divisor > 1 else 0.0))
+
+
+def group_divisor(evidence, verdict):
+    """The sum over a subgroup, divided by the size of the world."""
+    case = evidence.case
+    if case.kind != "group":
+        return None
+    group = case.settings["group"]
+    predicted = [{v.name: aggregate_dense([ranks[r][v.name] for r in group], case.ranks, Semantics(), v.dtype, False)
+                  for v in case.variables} for ranks in case.steps]
+    if not explains(evidence, predicted):
+        return None
+    return Diagnosis("group-divided-by-world", f"the sum over {len(group)} ranks is divided by {case.ranks}, the size of "
+                     f"the world", f"every number is {len(group)}/{case.ranks} of ours")
+
+
+def root_ignored(evidence, verdict):
+    """A broadcast's result is another rank's array than the root's."""
+    case = evidence.case
+    if case.kind != "broadcast":
+        return None
+    for rank in range(case.ranks):
+        parts = case.steps[0][rank]
+        predicted = [{name: Wanted(np.asarray(a, np.float64), np.zeros(a.shape), "float32") for name, a in parts.items()}]
+        if explains(evidence, predicted):
+            return Diagnosis("root-ignored", f"the broadcast gives rank {rank}'s array, not that of rank "
+                             f"{case.settings['root']}: the root is ignored")
+    return None
+
+
+def half_overflow(evidence, verdict):
+    """inf where the mean of halves is finite."""
+    names = failing(evidence) if evidence.case.name == "dense/half-overflow" and evidence.observed else {}
+    if names and all(np.isinf(value).all() for name in names for _, value in evidence.observed[0][name]):
+        return Diagnosis("half-overflow", "the float16 sum overflows before it is divided: divide first, or add in float32",
+                         "every element is inf, every mean is finite")
+    return None
+
+
+def flushed(evidence, verdict):
+    """Denormals became zero."""
+    if not evidence.case.name.endswith("/denormals") or not evidence.observed:
+        return None
+    zero = all(not np.any(value.rows if isinstance(value, Rows) else value)
+               for name in failing(evidence) for _, value in evidence.observed[0][name])
+    return Diagnosis("denormals-flushed", "denormal numbers are flushed to zero") if zero and failing(evidence) else None
+
+
+def wrong_count(evidence, verdict):
+    """A loss divided by something else than the number of examples."""
+    case = evidence.case
+    if case.kind != "loss" or not evidence.observed:
+        return None
+    counts = [len(ranks["losses"]) for ranks in case.steps[0]]
+    active = sum(n > 0 for n in counts)
+    means = {"divided-by-full-batch": (case.ranks * max(counts), f"{case.ranks} full batches of {max(counts)}"),
+             "divided-by-active-batches": (active * max(counts), f"{active} full batches of {max(counts)}"),
+             "divided-by-ranks": (case.ranks, f"{case.ranks}, the number of ranks")}
+    for code, (divisor, words) in means.items():
+        predicted = [{want: aggregate_dense([row for part in case.steps[0] for row in part[have]], divisor, Semantics(),
+                                            "float64", False)
+                      for have, want in (("losses", "loss"), ("gradients", "gradient"))}]
+        if divisor != sum(counts) and explains(evidence, predicted):
+            return Diagnosis(code, f"the sum over {sum(counts)} examples is divided by that of {words}",
+                             f"ranks have {', '.join(map(str, counts))} examples")
+    return None
+
+
+def lost_digits(evidence, verdict):
+    """The result is right to float16 or float32 only, though gradients have more digits."""
+    if not evidence.observed or not failing(evidence) or evidence.case.settings.get("nonfinite"):
+        return None
+    for dtype in ("float32", "float16"):
+        predicted = with_changes(evidence, loose=True)
+        eps = float(np.finfo(dtype).eps)
+        wide = [{name: replace(w, tolerance=w.tolerance + 2 * evidence.case.ranks * eps * np.abs(_array(w)), canonical=None)
+                 for name, w in step.items()} for step in predicted]
+        dtypes = {evidence.case.variable(n).dtype for n in failing(evidence) if n in {v.name for v in evidence.case.variables}}
+        if dtypes and dtype not in dtypes and "float16" not in dtypes and explains(evidence, wide):
+            return Diagnosis("lost-digits", f"the numbers agree with ours as far as {dtype} has digits: somewhere they pass "
+                             f"through it")
+    return None
+
+
+def _array(wanted):
+    return wanted.value.rows if isinstance(wanted.value, Rows) else wanted.value
+
+
+HYPOTHESES = (half_overflow, flushed, root_ignored, group_divisor, not_reduced)
+LATER = (wrong_count, lost_digits)

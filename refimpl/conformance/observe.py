@@ -1,0 +1,84 @@
+"""All ranks' answers, checked for form and brought into one: what compare and diagnose look at."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from refimpl.conformance.case import Case, Rows
+from refimpl.conformance.checks import Complaint
+from refimpl.conformance.semantics import Semantics
+
+
+@dataclass
+class Evidence:
+    """observed[step][name]: (rank, array or Rows with rising ids) of each rank; rank None where owners were joined.
+
+    wanted: step by step, name -> Wanted; None for kinds that have a check instead.  complaints: answers without form.
+    """
+
+    case: Case
+    semantics: Semantics
+    answers: list
+    wanted: list | None
+    observed: list[dict[str, list[tuple[int | None, Any]]]] = field(default_factory=list)
+    complaints: list[Complaint] = field(default_factory=list)
+
+
+def gather_evidence(case: Case, semantics: Semantics, answers, wanted) -> Evidence:
+    """Return the evidence of a case. Local. An answer of another form than expected becomes a complaint."""
+    evidence = Evidence(case, semantics, answers, wanted)
+    if wanted is None or any(a.error or a.skipped for a in answers):
+        return evidence
+    silent = set(range(case.ranks)) - set(case.settings.get("group", range(case.ranks)))
+    for rank, answer in enumerate(answers):
+        if len(answer.steps) != len(wanted):
+            evidence.complaints.append(Complaint("", f"rank {rank} gave {len(answer.steps)} updates, expected "
+                                                     f"{len(wanted)}", rank=rank))
+    if evidence.complaints:
+        return evidence
+    for step, expected in enumerate(wanted):
+        evidence.observed.append({})
+        for name, want in expected.items():
+            found = [(r, a.steps[step].get(name)) for r, a in enumerate(answers) if r not in silent]
+            problem = _problem(name, found, want, step)
+            if problem:
+                evidence.complaints.append(problem)
+            else:
+                evidence.observed[-1][name] = _observed(name, found, want, semantics, step, evidence)
+    return evidence
+
+
+def _problem(name, found, want, step) -> Complaint | None:
+    rows = isinstance(want.value, Rows)
+    for rank, part in found:
+        if part is None:
+            return Complaint(name, f"rank {rank} gave nothing for {name}", step, rank)
+        if rows != isinstance(part, Rows):
+            return Complaint(name, f"rank {rank} gave {name} as {'an array' if rows else '(ids, rows)'}", step, rank)
+        shape, wanted = (part.rows.shape[1:], want.value.rows.shape[1:]) if rows else (part.shape, np.shape(want.value))
+        if shape != wanted or rows and len(part.ids) != len(part.rows):
+            return Complaint(name, f"rank {rank} gave {name} of shape {shape}, expected {wanted}", step, rank)
+        dtype = (part.rows if rows else part).dtype
+        if dtype != want.dtype:
+            return Complaint(name, f"rank {rank} gave {name} as {dtype}, expected {want.dtype}", step, rank)
+        if rows and part.ids.dtype.kind not in "iu":
+            return Complaint(name, f"rank {rank} gave the ids of {name} as {part.ids.dtype}", step, rank)
+    return None
+
+
+def _observed(name, found, want, semantics, step, evidence):
+    if not isinstance(want.value, Rows):
+        return found
+    if semantics.rows_on == "owner":
+        found = [(None, Rows(*(np.concatenate(x) for x in zip(*((p.ids, p.rows) for _, p in found)))))]
+    result = []
+    for rank, part in found:
+        order = np.argsort(part.ids, kind="stable")
+        ids = part.ids[order].astype(np.int64)
+        repeated = ids[1:][ids[1:] == ids[:-1]]
+        if len(repeated):
+            where = "several owners hold" if rank is None else f"rank {rank} got"
+            evidence.complaints.append(Complaint(name, f"{where} row {repeated[0]} of {name} more than once", step, rank))
+        result.append((rank, Rows(ids, part.rows[order])))
+    return result

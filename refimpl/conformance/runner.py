@@ -1,0 +1,115 @@
+"""Run the cases on an adapter's ranks and judge what they answer."""
+
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from refimpl.conformance.answers import read
+from refimpl.conformance.case import Case
+from refimpl.conformance.cases import all_cases
+from refimpl.conformance.compare import Verdict, judge
+from refimpl.conformance.diagnose import diagnose
+from refimpl.conformance.launchers import start
+from refimpl.conformance.semantics import Semantics
+from refimpl.conformance.target import LAUNCHERS, Answer, Target, launcher_of, load
+from refimpl.conformance.worlds import run_ranks
+
+NEVER = "never came back from this case"
+
+
+@dataclass
+class Outcome:
+    """All verdicts on one target on one number of ranks."""
+
+    target: str
+    ranks: int
+    semantics: Semantics
+    verdicts: list[Verdict]
+
+    @property
+    def failed(self) -> list[Verdict]:
+        return [v for v in self.verdicts if v.status == "failed"]
+
+
+def run_target(name: str, ranks: int, *, launcher: str | None = None, only: str = "", timeout: float = 120.0) -> Outcome:
+    """Run every case on the adapter module ``name`` and judge it. Local: starts the ranks itself.
+
+    only: run the cases whose name has this in it.  timeout: seconds for a job; a case that hangs costs as many.
+    Raises ValueError for an adapter that cannot be run at all, saying why.
+    """
+    launcher = launcher or launcher_of(name)
+    if launcher not in LAUNCHERS:
+        raise ValueError(f"no launcher {launcher!r}; there are {', '.join(LAUNCHERS)}")
+    cases = [case for case in all_cases(ranks) if only in case.name]
+    if not cases:
+        raise ValueError(f"no case has {only!r} in its name")
+    if launcher == "local":
+        module = load(name)
+        return run_local(module.for_world, ranks, cases, name)
+    with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
+        return _run_jobs(name, ranks, launcher, cases, Path(folder), timeout)
+
+
+def run_local(make, ranks: int, cases=None, name: str = "local") -> Outcome:
+    """Run cases in this process. make(world) -> an object with the protocol's functions; ranks are threads. Local."""
+    cases = all_cases(ranks) if cases is None else cases
+    semantics, verdicts = None, []
+    for case in cases:
+        def work(world, case=case):
+            target = Target(make(world))
+            return target.semantics, target.answer(case, world.rank)
+
+        found = run_ranks(ranks, work)
+        for problem in found:
+            if isinstance(problem, Exception):
+                raise problem
+        semantics = found[0][0]
+        verdicts.append(verdict_of(case, semantics, [answer for _, answer in found]))
+    return Outcome(name, ranks, semantics, verdicts)
+
+
+def verdict_of(case: Case, semantics: Semantics, answers: list[Answer]) -> Verdict:
+    """Judge a case, and diagnose it where it failed. Local."""
+    verdict, evidence = judge(case, semantics, answers)
+    if verdict.status == "failed":
+        verdict.diagnosis = diagnose(evidence, verdict)
+    return verdict
+
+
+def _run_jobs(name, ranks, launcher, cases, folder, timeout) -> Outcome:
+    """Run the cases in one job, or in several: each ends with a case that did not."""
+    todo, said = list(enumerate(cases)), {}
+    semantics: Any = None
+    while todo:
+        (folder / "cases.json").write_text(json.dumps([[number, case.name] for number, case in todo]))
+        how = start(launcher, ranks, ["-m", "refimpl.conformance.worker", name, str(folder)], timeout)
+        semantics = semantics or _manifest(folder, ranks, name, how)
+        left = [(number, case) for number, case in todo
+                if any((answer := read(folder, number, r)) is None for r in range(ranks))
+                or (any(read(folder, number, r).error for r in range(ranks)) and not case.settings.get("nonfinite"))]
+        if not left:
+            break
+        said[left[0][0]] = how
+        todo = [item for item in todo if item[0] > left[0][0]]
+    verdicts = []
+    for number, case in enumerate(cases):
+        answers = [read(folder, number, r) for r in range(ranks)]
+        silent = f"{NEVER} ({said[number]})" if said.get(number) else NEVER
+        verdicts.append(verdict_of(case, semantics, [a if a is not None else Answer(error=silent) for a in answers]))
+    return Outcome(name, ranks, semantics, verdicts)
+
+
+def _manifest(folder, ranks, name, how) -> Semantics:
+    """Return the manifest that all ranks gave."""
+    texts = [path.read_text() for r in range(ranks) if (path := folder / f"manifest-{r}.json").exists()]
+    if len(texts) < ranks:
+        raise ValueError(f"{name} did not start on {ranks} ranks: {how or 'some of them gave no manifest'}")
+    data = [json.loads(text) for text in texts]
+    sizes = {d.pop("ranks") for d in data}
+    if sizes != {ranks}:
+        raise ValueError(f"{name}: world() says {sorted(sizes)} ranks, {ranks} were started")
+    if any(d != data[0] for d in data):
+        raise ValueError(f"{name}: describe() gives other manifests on other ranks: they must be the same")
+    return Semantics.from_json(data[0])

@@ -1,0 +1,130 @@
+"""The adapter protocol: a module with a handful of functions that run an implementation on given inputs.
+
+Every rank calls the same functions in the same order; rank and size are the adapter's own world's. Arrays are NumPy's.
+A row gradient is (ids, rows): (n,) int64 in any order, repeats allowed, and (n, d). What is not there is not tested.
+
+    world() -> (rank, size)
+    describe() -> dict or Semantics                            the manifest (see ``semantics``), the same on every rank
+    aggregate_dense({name: array}) -> {name: array}            in the order in which this rank produced them
+    aggregate_rows({name: (ids, rows)}, shapes) -> same        shapes: name -> (rows, columns) of the whole variable
+    aggregate_all({name: array or (ids, rows)}, shapes)        both at once, in any order
+    aggregate_uses({name: [gradient of each use]}, shapes)     variables that are read at several places
+    aggregate_group({name: array}, ranks) -> {name: array}     among some ranks; {} on the others
+    broadcast({name: array}, root) -> {name: array}
+    messages() -> [bytes]                                      of each fused message of the last aggregate_dense
+    update(task) -> [{name: array}]                            see ``Task``: every variable after each update
+    accumulate(task), resume(task)                             the same, with windows, and with a checkpoint between
+    reduce_loss(losses, gradients) -> (loss, gradient)         of this rank's examples: (n,) and (n, d); maybe n = 0
+    sample(count, epoch) -> ids                                the examples that this rank sees in an epoch
+    draw(count, step) -> (count,)                              random numbers, as for dropout
+
+LAUNCHER = "mpi" (the default), "processes" (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT are set, as torchrun does) or
+"local" (``for_world(world)`` returns an object with the functions; ranks are threads) says how ranks are started.
+"""
+
+import ast
+import importlib
+import importlib.util
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from refimpl.conformance.case import Case
+from refimpl.conformance.kinds import KINDS
+from refimpl.conformance.semantics import Semantics
+
+LAUNCHERS = ("mpi", "processes", "local")
+
+
+@dataclass
+class Answer:
+    """What one rank gave in a case: steps, or an error it raised, or why the case was skipped.
+
+    steps: step by step, name -> array or Rows.  error: "" or its type and text.
+    """
+
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    error: str = ""
+    skipped: str = ""
+
+
+class Target:
+    """An adapter on one rank. functions: a module, or an object, that has the protocol's functions.
+
+    Raises ValueError where the manifest is wrong or missing.
+    """
+
+    def __init__(self, functions):
+        self.functions = functions
+        if not hasattr(functions, "describe"):
+            raise ValueError(f"{_name(functions)} has no describe(): it must return the manifest, e.g. "
+                             "{'format': 1, 'dense': 'average', 'sparse': 'average'}")
+        manifest = functions.describe()
+        self.semantics = manifest if isinstance(manifest, Semantics) else Semantics.from_json(manifest)
+
+    def why_not(self, case: Case) -> str:
+        """Return why a case does not apply to this implementation, "" if it does. Local."""
+        missing = [name for name in KINDS[case.kind].functions if not hasattr(self.functions, name)]
+        if missing:
+            return f"the adapter has no {missing[0]}"
+        return unsupported(case, self.semantics)
+
+    def answer(self, case: Case, rank: int) -> Answer:
+        """Run a case; an exception becomes the answer's error. Collective, if the adapter's functions are."""
+        if reason := self.why_not(case):
+            return Answer(skipped=reason)
+        kind = KINDS[case.kind]
+        try:
+            return Answer(kind.call(tuple(getattr(self.functions, name) for name in kind.functions), case, rank))
+        except Exception as problem:
+            return Answer(error=f"{type(problem).__name__}: {problem}")
+
+
+def unsupported(case: Case, semantics: Semantics) -> str:
+    """Return what of the manifest makes a case pointless, "" if nothing does. Local."""
+    for variable in case.variables:
+        if variable.dtype not in semantics.dtypes:
+            return f"the manifest's dtypes leave out {variable.dtype}"
+    for need in case.needs:
+        if need not in semantics.supports:
+            return f"the manifest's supports leaves out {need}"
+    for name, values in case.settings.get("only", {}).items():
+        if getattr(semantics, name) not in values:
+            return f"the manifest says {name} = {getattr(semantics, name)}"
+    if case.kind == "fusion" and semantics.fusion_bytes is None:
+        return "the manifest's fusion_bytes is null"
+    return ""
+
+
+def load(name: str):
+    """Import an adapter. Raises ValueError naming what is missing."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as problem:
+        raise ValueError(f"no adapter {name}: {problem}; give the name of a module on PYTHONPATH, like my_adapter") \
+            from problem
+
+
+def launcher_of(name: str) -> str:
+    """Return an adapter's LAUNCHER without importing it: an import could start MPI or load a framework. Local."""
+    spec = _find(name)
+    if spec is None or not spec.origin:
+        raise ValueError(f"no adapter {name}: give the name of a module on PYTHONPATH, like my_adapter")
+    for statement in ast.parse(Path(spec.origin).read_text()).body:
+        names = [t.id for t in getattr(statement, "targets", []) if isinstance(t, ast.Name)]
+        if names == ["LAUNCHER"] and isinstance(statement.value, ast.Constant):
+            if statement.value.value not in LAUNCHERS:
+                raise ValueError(f"{name}: LAUNCHER is {statement.value.value!r}; there are {', '.join(LAUNCHERS)}")
+            return statement.value.value
+    return "mpi"
+
+
+def _find(name):
+    try:
+        return importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return None
+
+
+def _name(functions) -> str:
+    return getattr(functions, "__name__", type(functions).__name__)

@@ -1,0 +1,52 @@
+"""One rank of an adapter's job: runs the cases that it is told to, and writes its answers.
+
+    python -m refimpl.conformance.worker ADAPTER FOLDER
+
+FOLDER/cases.json says which: [[number, name], ...]. A rank that raises where the others may be waiting for it ends the
+job; the runner goes on with the next case in a new one.
+"""
+
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from refimpl.conformance.answers import save
+from refimpl.conformance.cases import case_named
+from refimpl.conformance.target import Target, load
+
+
+def main(arguments) -> int:
+    """Run the cases as one rank. Returns 0, or 3 after a case that raised."""
+    name, folder = arguments[0], Path(arguments[1])
+    functions = load(name)
+    rank, size = _world(functions, name)
+    target = Target(functions)
+    temporary = folder / f"manifest-{rank}.tmp"
+    temporary.write_text(json.dumps({**replace(target.semantics).to_json(), "ranks": size}))
+    os.replace(temporary, folder / f"manifest-{rank}.json")
+    for number, case_name in json.loads((folder / "cases.json").read_text()):
+        case = case_named(case_name, size)
+        answer = target.answer(case, rank)
+        save(folder, number, rank, answer)
+        if answer.error and not case.settings.get("nonfinite"):
+            print(f"{name}: {case.name}: rank {rank}: {answer.error}", file=sys.stderr, flush=True)
+            return 3
+    return 0
+
+
+def _world(functions, name) -> tuple[int, int]:
+    if not hasattr(functions, "world"):
+        raise ValueError(f"{name} has no world(): it must return (rank, size)")
+    rank, size = functions.world()
+    return int(rank), int(size)
+
+
+if __name__ == "__main__":
+    status = main(sys.argv[1:])
+    sys.stdout.flush()
+    MPI = sys.modules.get("mpi4py.MPI")
+    if status and MPI is not None and MPI.Is_initialized() and MPI.COMM_WORLD.Get_size() > 1:
+        MPI.COMM_WORLD.Abort(status)
+    sys.exit(status)
