@@ -35,6 +35,17 @@ class Partitioning:
             raise ValueError(f"{partitions} partitions: give at least 1")
         return cls(rows, tuple(p % ranks for p in range(partitions)), ranks, scheme)
 
+    @classmethod
+    def dealt(cls, rows: int, partitions: int, load, scheme: str = "contiguous") -> "Partitioning":
+        """Deal the partitions, which are equal, to the ranks in turn; what is left over to the least loaded.
+
+        load[r]: bytes that rank r has so far.
+        """
+        in_turn = cls.round_robin(rows, partitions, len(load), scheme)
+        whole = partitions - partitions % len(load)
+        least = sorted(range(len(load)), key=lambda rank: (load[rank], rank))
+        return cls(rows, in_turn.owners[:whole] + tuple(least[:partitions - whole]), len(load), scheme)
+
     @property
     def partitions(self) -> int:
         return len(self.owners)
@@ -64,60 +75,68 @@ class Partitioning:
         return np.array([p * self.rows // self.partitions for p in range(self.partitions + 1)], np.int64)
 
     @cached_property
-    def _places(self):
-        """For each partition: its position when ordered by (owner, partition), and its first local row."""
-        position, first = np.empty(self.partitions, np.int64), np.empty(self.partitions, np.int64)
-        count = 0
-        for rank in range(self.ranks):
-            offset = 0
-            for p in self.partitions_of(rank):
-                position[p], first[p] = count, offset
-                count, offset = count + 1, offset + len(self.rows_of_partition(p))
-        return position, first
+    def first_row(self) -> list[int]:
+        """The first row of each partition in its owner's table."""
+        ends = [0] * self.ranks
+        first = []
+        for partition, owner in enumerate(self.owners):
+            first.append(ends[owner])
+            ends[owner] += len(self.rows_of_partition(partition))
+        return first
 
-    def route(self, ids) -> "Route":
-        """Return how to send sorted global row numbers to their owners. ids: (k,) int64, strictly increasing. Local."""
+    def locate(self, ids):
+        """Return (partition, index in it) of row numbers. ids: (k,) int64. Local."""
         if self.scheme == "interleaved":
             index, partition = np.divmod(ids, self.partitions)
         else:
             partition = np.searchsorted(self._starts, ids, side="right") - 1
             index = ids - self._starts[partition]
-        position, first = self._places
-        place, local = position[partition], first[partition] + index
+        return partition, index
+
+    def counts(self, ids):
+        """Return how many of the row numbers each owner has: (N,) int64. Local."""
+        return np.bincount(np.asarray(self.owners, np.int64)[self.locate(ids)[0]], minlength=self.ranks)
+
+    def route(self, ids) -> "Route":
+        """Return how to send sorted global row numbers to their owners: as rows of their tables, a piece for each.
+
+        ids: (k,) int64, strictly increasing. Local.
+        """
+        partition, index = self.locate(ids)
+        owner, numbers = np.asarray(self.owners, np.int64)[partition], np.asarray(self.first_row)[partition] + index
         order = None
-        if (place[1:] < place[:-1]).any():
-            order = np.argsort(place, kind="stable")
-            local, partition = local[order], partition[order]
-        counts = np.bincount(np.asarray(self.owners, np.int64)[partition], minlength=self.ranks)
-        return Route(local, np.concatenate([[0], np.cumsum(counts)]), order)
+        if (owner[1:] < owner[:-1]).any() or (numbers[1:] < numbers[:-1])[owner[1:] == owner[:-1]].any():
+            order = np.lexsort((numbers, owner))
+            numbers = numbers[order]
+        return Route(numbers, np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=self.ranks))]), order)
 
 
 @dataclass(frozen=True)
 class Route:
-    """Row numbers sorted by owner. local: (k,) int64 rows in the owners' tables, increasing for each owner.
+    """Row numbers in the order in which they are sent. numbers: (k,) int64, increasing within a piece.
 
-    bounds: owner o's are local[bounds[o]:bounds[o + 1]].  order: local[i] is the ids[order[i]]; None if order kept.
+    bounds: piece i is numbers[bounds[i]:bounds[i + 1]].  order: numbers[j] is that of ids[order[j]]; None: order kept.
     """
 
-    local: np.ndarray
+    numbers: np.ndarray
     bounds: np.ndarray
     order: np.ndarray | None
 
-    def part(self, owner: int) -> slice:
-        """Return the slice of an owner's rows."""
-        return slice(int(self.bounds[owner]), int(self.bounds[owner + 1]))
+    def part(self, first: int, end: int | None = None) -> slice:
+        """Return the slice of piece ``first``, or of pieces [first, end)."""
+        return slice(int(self.bounds[first]), int(self.bounds[first + 1 if end is None else end]))
 
     @property
     def counts(self):
-        """Rows for each owner: (N,) int64."""
+        """Rows of each piece: int64."""
         return np.diff(self.bounds)
 
     def sort(self, rows):
-        """Return rows, given in the order of the ids, in the order of the owners."""
+        """Return rows, given in the order of the ids, in the order of the numbers."""
         return rows if self.order is None else rows[self.order]
 
     def unsort(self, rows):
-        """Return rows, given in the order of the owners, in the order of the ids."""
+        """Return rows, given in the order of the numbers, in the order of the ids."""
         if self.order is None:
             return rows
         inverse = np.empty_like(self.order)

@@ -1,49 +1,72 @@
 """Dense variables on the server, each whole on one owner: the classical parameter server.
 
 Every step all ranks pull the whole value and push a whole gradient: 2 w (N - 1) bytes at the owner of w bytes, which
-is the hot spot that allreduce does not have (PAPER.md, Bytes).
+is the hot spot that allreduce does not have (PAPER.md, Bytes). With local aggregation a machine pulls and pushes once.
 """
+
+from typing import Callable
 
 import numpy as np
 
 from models import Variable
 from refimpl.collectives.wire import Wire
-from refimpl.gradients import Arena, DenseTree, Layout, cover, fold, leaves_of
+from refimpl.gradients import Arena, DenseTree, Layout, TreeSum, cover, fold, leaves_of
+from refimpl.server.groups import Groups, group_nodes
 from refimpl.server.road import Holding, Summed
 
 
 class ServedDense:
     """The road of dense variables on the server. owners: name -> rank.  leaves: V. Collective to use.
 
+    groups: ranks that pull and add up gradients together; None: each rank for itself.
+
     The arena is ordered by owner, so that what a rank and an owner exchange is one piece of it.
     """
 
     phase, local = "push", False
 
-    def __init__(self, variables: list[Variable], owners: dict[str, int], wire: Wire, leaves: int, seed: int, xp=np):
-        self.wire, self.xp = wire, xp
+    def __init__(self, variables: list[Variable], owners: dict[str, int], wire: Wire, leaves: int, seed: int, xp=np,
+                 groups: Groups | None = None):
+        self.wire, self.xp, self.owners = wire, xp, owners
         self.variables = sorted(variables, key=lambda v: owners[v.name])  # stable: else in the model's order
         layout = Layout.of(self.variables)
-        self.owned_names = [[v.name for v in self.variables if owners[v.name] == r] for r in range(wire.size)]
         ends = np.cumsum([0] + [sum(v.size for v in self.variables if owners[v.name] == r) for r in range(wire.size)])
         self.pieces = [slice(int(a), int(b)) for a, b in zip(ends, ends[1:])]
         self.sizes = [layout.overlaps(piece.start, piece.stop) for piece in self.pieces]
         self.values = Arena(layout, xp).fill({v.name: v.initial_value(seed) for v in self.variables})
         self.gradients = DenseTree(layout, xp)
-        self.nodes = [cover(leaves_of(r, wire.size, leaves)) for r in range(wire.size)]
-        self.others = [r for r in range(wire.size) if r != wire.rank]
-        own = set(self.owned_names[wire.rank])
-        self.holdings = {v.name: Holding(v, self.values[v.name]) for v in self.variables if v.name in own}
-        self.owners = owners
+        self.holdings = {v.name: Holding(v, self.values[v.name]) for v in self.variables if owners[v.name] == wire.rank}
+        self._meet(groups or Groups.alone(wire.size), leaves)
+
+    def _meet(self, groups, leaves):
+        """Learn who speaks to whom, and which nodes of the tree they bring. through: owner -> its handler here."""
+        me, self.leaves = self.wire.rank, leaves
+        self.mates, self.handled, self.handlers = groups.mates(me), groups.handled(me), groups.handlers(me)
+        group = groups.group_of(me)
+        owners = [owner for owner in range(self.wire.size) if self.sizes[owner]]
+        self.through = {owner: groups.handler(group, owner) for owner in owners}
+        self.nodes = {rank: cover(leaves_of(rank, self.wire.size, leaves)) for rank in groups.members[group]}
+        self.joined = {rank: [node for node, _ in group_nodes(groups.members[groups.group_of(rank)], self.wire.size, leaves)]
+                       for rank in self.handlers}
+
+    def _message(self, peer, flat, owner):
+        return peer, flat, self.sizes[owner]
+
+    def _own_or_handled(self):
+        """The owners whose pieces pass through this rank, itself among them."""
+        return [owner for owner, handler in self.through.items() if handler == self.wire.rank]
 
     def open(self):
         pass
 
     def pull(self, needs, phase="pull"):
-        mine = self.pieces[self.wire.rank]
-        sends = [(r, self.values.flat[mine], self.sizes[self.wire.rank]) for r in self.others]
-        receives = [(r, self.values.flat[self.pieces[r]], self.sizes[r]) for r in self.others]
+        me, pieces = self.wire.rank, [self.values.flat[piece] for piece in self.pieces]
+        sends = [self._message(handler, pieces[me], me) for handler in self.handlers]
+        receives = [self._message(owner, pieces[owner], owner) for owner in self.handled]
         self.wire.exchange(sends, receives, phase, "dense")
+        sends = [self._message(mate, pieces[owner], owner) for mate in self.mates for owner in self._own_or_handled()]
+        receives = [self._message(handler, pieces[owner], owner) for owner, handler in self.through.items() if handler != me]
+        self.wire.exchange(sends, receives, "spread", "dense")
         return {}
 
     def dense(self):
@@ -52,20 +75,44 @@ class ServedDense:
     def add(self, leaf, gradients):
         self.gradients.push(leaf, gradients)
 
-    def push(self):
-        parts, me = self.gradients.take(), self.wire.rank
-        piece = self.pieces[me]
-        sends = [(owner, arena.flat[self.pieces[owner]], self.sizes[owner])
-                 for owner in self.others for _, arena in parts]
-        arrived = {rank: [self.xp.empty(piece.stop - piece.start, self.values.flat.dtype) for _ in self.nodes[rank]]
-                   for rank in self.others}
-        receives = [(rank, flat, self.sizes[me]) for rank, flats in arrived.items() for flat in flats]
+    def push(self, arrived: Callable[[Summed], None] | None = None):
+        parts = self.gradients.take()
+        merged = self._aggregate(parts)
+        me, size = self.wire.rank, self.pieces[self.wire.rank].stop - self.pieces[self.wire.rank].start
+        sends = [self._message(owner, flat, owner) for owner in self.handled if owner in merged for _, flat in merged[owner]]
+        nodes = [(node, handler, self.xp.empty(size, self.values.flat.dtype))
+                 for handler in self.handlers for node in self.joined[handler]]
+        receives = [self._message(handler, flat, me) for _, handler, flat in nodes]
         self.wire.exchange(sends, receives, "push", "dense")
-        arrived[me] = [arena.flat[piece] for _, arena in parts]
-        total = fold([(node, flat) for rank in range(self.wire.size) for node, flat in zip(self.nodes[rank], arrived[rank])],
-                     lambda left, right: self.xp.add(left, right, out=left))
+        total = fold(sorted([(node, flat) for node, _, flat in nodes] + merged.get(me, []), key=_first_leaf), self._add)
         self.gradients.give_back(arena for _, arena in parts)
-        return self._summed(total)
+        summed = self._summed(total)
+        for piece in summed if arrived is not None else []:
+            arrived(piece)
+        return summed
+
+    def _aggregate(self, parts) -> dict[int, list]:
+        """Add up what the group has: owner -> [(node, its piece)], for owners whose pieces pass through this rank."""
+        me = self.wire.rank
+        sends = [self._message(handler, arena.flat[self.pieces[owner]], owner)
+                 for owner, handler in self.through.items() if handler != me for _, arena in parts]
+        merged, receives = {}, []
+        for owner in self._own_or_handled():
+            piece, merged[owner] = self.pieces[owner], [(node, arena.flat[self.pieces[owner]]) for node, arena in parts]
+            for mate in self.mates:
+                flats = [(node, self.xp.empty(piece.stop - piece.start, self.values.flat.dtype)) for node in self.nodes[mate]]
+                receives += [self._message(mate, flat, owner) for _, flat in flats]
+                merged[owner] += flats
+        self.wire.exchange(sends, receives, "aggregate", "dense")
+        for owner, nodes in merged.items():
+            tree = TreeSum(self._add)
+            for node, flat in sorted(nodes, key=_first_leaf):
+                tree.push(node, flat)
+            merged[owner] = tree.parts
+        return merged
+
+    def _add(self, left, right):
+        return self.xp.add(left, right, out=left)
 
     def _summed(self, total):
         """Cut an owner's summed piece into its variables."""
@@ -93,3 +140,7 @@ class ServedDense:
     def place(self, name, slot, read):
         if name in self.holdings:
             self.holdings[name].array(slot)[...] = read(None)
+
+
+def _first_leaf(part):
+    return part[0].first_leaf

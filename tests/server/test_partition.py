@@ -21,7 +21,7 @@ def test_every_row_has_one_owner_and_one_place(scheme, rows, ranks, partitions):
         route = parts.route(ids)
         sent = route.sort(ids)
         for owner in range(ranks):
-            local = route.local[route.part(owner)]
+            local = route.numbers[route.part(owner)]
             assert (owned[owner][local] == sent[route.part(owner)]).all() and (np.diff(local) > 0).all()
         assert (route.unsort(sent) == ids).all() and route.counts.sum() == count
 
@@ -30,19 +30,19 @@ def test_rows_beyond_two_to_the_31():
     parts = Partitioning.round_robin(2**40, 3, 2, "interleaved")
     ids = np.array([2**24 + 1, 2**31 + 5, 2**40 - 1])
     route = parts.route(ids)
-    assert route.local.dtype == np.int64
+    assert route.numbers.dtype == np.int64
     assert parts.rows_owned(0) + parts.rows_owned(1) == 2**40
     partitions = {p: parts.rows_of_partition(p) for p in range(3)}
     for position, row in enumerate(route.sort(ids)):
         owner = int(np.searchsorted(route.bounds, position, side="right") - 1)
-        local = int(route.local[position])
+        local = int(route.numbers[position])
         for p in parts.partitions_of(owner):  # walk the owner's table: which partition, which row of it
             if local < len(partitions[p]):
                 break
             local -= len(partitions[p])
         assert partitions[p][local] == row
     contiguous = Partitioning.round_robin(2**40, 4, 4)
-    assert contiguous.route(ids).local.tolist() == [2**24 + 1, 2**31 + 5, 2**38 - 1]
+    assert contiguous.route(ids).numbers.tolist() == [2**24 + 1, 2**31 + 5, 2**38 - 1]
 
 
 def test_unequal_owners_and_refusals():

@@ -7,8 +7,9 @@ from mpi4py import MPI
 from kernels import RowGradient
 from models import Uniform, Variable
 from refimpl.collectives import Wire
+from refimpl.collectives.machines import in_blocks
 from refimpl.gradients import leaves_of
-from refimpl.server import Partitioning, ServedDense, ServedRows
+from refimpl.server import Groups, Partitioning, ServedDense, ServedRows
 
 pytestmark = pytest.mark.mpi
 
@@ -20,15 +21,22 @@ DENSE = [Variable("a", (3, 4), initial=Uniform(1.0), dtype="float64"), Variable(
          Variable("b", (7,), initial=Uniform(1.0), dtype="float64")]
 
 
-def served_rows(comm, partitions=3, scheme="contiguous", leaves=7):
+GROUPS = {"alone": lambda n: in_blocks(n, 1), "pairs": lambda n: in_blocks(n, 2), "threes": lambda n: in_blocks(n, 3),
+          "odd and even": lambda n: tuple(m for m in (tuple(range(0, n, 2)), tuple(range(1, n, 2))) if m)}
+grouped = pytest.mark.parametrize("groups", GROUPS)
+
+
+def served_rows(comm, partitions=3, scheme="contiguous", leaves=7, groups="alone"):
     parts = {v.name: Partitioning.round_robin(v.shape[0], partitions, comm.size, scheme) for v in TABLES}
-    return ServedRows(TABLES, parts, Wire(comm), leaves, seed=1), parts
+    machines = GROUPS[groups](comm.size)
+    return ServedRows(TABLES, parts, Wire(comm, machines), leaves, seed=1, groups=Groups.of_machines(machines)), parts
 
 
+@grouped
 @pytest.mark.parametrize("scheme", ["contiguous", "interleaved"])
 @pytest.mark.parametrize("partitions", [1, 2, 7, 40])
-def test_pulled_rows_are_the_variables_rows(comm, partitions, scheme):
-    road, _ = served_rows(comm, partitions, scheme)
+def test_pulled_rows_are_the_variables_rows(comm, partitions, scheme, groups):
+    road, _ = served_rows(comm, partitions, scheme, groups=groups)
     rng = np.random.default_rng(comm.rank)
     for count in (0, 1, 11, ROWS):
         needs = {v.name: np.sort(rng.choice(v.shape[0], min(count, v.shape[0]), replace=False)) for v in TABLES}
@@ -41,9 +49,10 @@ def test_pulled_rows_are_the_variables_rows(comm, partitions, scheme):
 
 @pytest.mark.parametrize("scheme", ["contiguous", "interleaved"])
 @pytest.mark.parametrize("leaves", [1, 2, 7, 8])
-def test_every_microbatch_is_counted_once_in_every_row(comm, leaves, scheme):
+@grouped
+def test_every_microbatch_is_counted_once_in_every_row(comm, leaves, scheme, groups):
     """Leaf v adds 4**v: the base-4 digits of a row's sum say which leaves had it. Which do is drawn at random."""
-    road, parts = served_rows(comm, 5, scheme, leaves)
+    road, parts = served_rows(comm, 9, scheme, leaves, groups)
     has = {v.name: np.random.default_rng(5).random((leaves, v.shape[0])) < 0.4 for v in TABLES}  # the same on all ranks
     has["wide"][0] = False  # an empty gradient
     for leaf in leaves_of(comm.rank, comm.size, leaves):
@@ -57,12 +66,17 @@ def test_every_microbatch_is_counted_once_in_every_row(comm, leaves, scheme):
         road.add(leaf, gradients)
     for name in has:
         has[name][5:6] = False
-    for summed, v in zip(road.push(), TABLES, strict=True):
+    heard = []
+    pieces = road.push(heard.append)
+    assert heard == pieces and len(pieces) == sum(len(parts[v.name].partitions_of(comm.rank)) for v in TABLES)
+    for v in TABLES:
+        summed = [piece for piece in pieces if piece.holding is road.holdings[v.name]]  # one for each partition
         own = parts[v.name].global_rows(comm.rank)
         expected = (has[v.name] * 4.0 ** np.arange(leaves)[:, None]).sum(axis=0)
         touched = [local for local, row in enumerate(own) if has[v.name][:, row].any()]
-        assert summed.holding is road.holdings[v.name] and summed.ids.tolist() == touched
-        assert (summed.gradient == expected[own[touched]][:, None]).all()
+        assert [row for piece in summed for row in piece.ids] == touched
+        for piece in summed:
+            assert piece.counts and (piece.gradient == expected[own[piece.ids]][:, None]).all()
 
 
 @pytest.mark.parametrize("everyone", [False, True])
@@ -76,10 +90,11 @@ def test_tables_are_placed_and_collected(comm, scheme, everyone):
         assert np.array_equal(whole, target) if everyone or comm.rank == 0 else whole is None
 
 
+@grouped
 @pytest.mark.parametrize("leaves", [1, 5, 8])
-def test_dense_variables_are_summed_by_their_owners(comm, leaves):
+def test_dense_variables_are_summed_by_their_owners(comm, leaves, groups):
     owners = {"a": comm.size - 1, "empty": 0, "b": 0}
-    road = ServedDense(DENSE, owners, Wire(comm), leaves, seed=1)
+    road = ServedDense(DENSE, owners, Wire(comm), leaves, seed=1, groups=Groups.of_machines(GROUPS[groups](comm.size)))
     for step in range(2):
         road.pull({})
         for v in DENSE:
@@ -87,7 +102,9 @@ def test_dense_variables_are_summed_by_their_owners(comm, leaves):
         for leaf in leaves_of(comm.rank, comm.size, leaves):
             road.add(leaf, {v.name: np.full(v.shape, 4.0**leaf) for v in DENSE} if leaf != 3 else None)
         expected = sum(4.0**leaf for leaf in range(leaves) if leaf != 3)
-        summed = road.push()
+        heard = []
+        summed = road.push(heard.append)
+        assert heard == summed
         assert {s.holding.variable.name for s in summed} == {n for n, owner in owners.items() if owner == comm.rank}
         for piece in summed:
             assert (piece.gradient == expected).all() and piece.gradient.shape == piece.holding.variable.shape

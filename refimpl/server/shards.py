@@ -1,0 +1,65 @@
+"""What pull and push have in common: who owns what, who speaks to whom, and how many rounds an exchange has."""
+
+import numpy as np
+
+from kernels import unique_ids
+from refimpl.collectives.wire import Wire
+from refimpl.server.groups import Groups
+from refimpl.server.lists import RowList
+from refimpl.server.partition import Partitioning
+from refimpl.server.places import Places
+
+
+class Shards:
+    """Partitioned variables as one rank sees them. Local.
+
+    places: variable -> the places of its partitions in this rank's group.
+    mates: the group's other ranks.  owners: owners outside that this rank speaks to.  handlers: who speaks to it.
+    """
+
+    def __init__(self, partitionings: dict[str, Partitioning], wire: Wire, groups: Groups):
+        self.wire, self.groups, self.me = wire, groups, wire.rank
+        self.group = groups.group_of(wire.rank)
+        self.places = {name: Places(parts, groups, self.group) for name, parts in partitionings.items()}
+        self.pieces = {name: len(parts.partitions_of(wire.rank)) for name, parts in partitionings.items()}
+        self.mates, self.owners = groups.mates(wire.rank), groups.handled(wire.rank)
+        self.handlers = groups.handlers(wire.rank)
+
+    def rounds(self, names) -> range:
+        """Return the rounds of an exchange of some variables: as many as the most partitions of an owner."""
+        return range(max((self.places[name].rounds for name in names), default=0))
+
+    def mine(self, name: str, *where: int) -> tuple[int, int]:
+        """Return the first piece and the end, of a list that passes through this rank, of a round [and an owner]."""
+        first, _ = self.places[name].span(self.me)
+        low, high = self.places[name].span(self.me, *where)
+        return (low - first, high - first) if high else (0, 0)
+
+    def expected(self, name: str) -> tuple[str, int]:
+        """Return what a mate's list that passes through this rank looks like."""
+        low, high = self.places[name].span(self.me)
+        return name, high - low
+
+    def part_for(self, handler: int, name: str, route) -> RowList:
+        """Return the part of a route that passes through a handler."""
+        low, high = span = self.places[name].span(handler)
+        return RowList(name, route.numbers[route.part(*span)], route.bounds[low:high + 1] - route.bounds[low])
+
+    def union(self, name: str, lists: list[RowList]) -> RowList:
+        """Return one list that has the keys of all these lists, which pass through this rank."""
+        if len(lists) == 1:
+            return lists[0]
+        keys = unique_ids(np.concatenate([one.numbers for one in lists]))
+        low, high = self.places[name].span(self.me)
+        return RowList(name, keys, np.searchsorted(keys, self.places[name].starts[low:high + 1]))
+
+    def part_of_owner(self, owner: int, keys: RowList) -> RowList:
+        """Return what concerns an owner of a list that passes through this rank: rows of its table, by round."""
+        places, numbers = self.places[keys.variable], []
+        for number in range(places.rounds):
+            place, end = places.span(self.me, number, owner)
+            if end:
+                piece = keys.piece(*self.mine(keys.variable, number, owner))
+                numbers.append(places.local(keys.numbers[piece], place))
+        bounds = np.cumsum([0] + [len(some) for some in numbers], dtype=np.int64)
+        return RowList(keys.variable, np.concatenate([np.empty(0, np.int64), *numbers]), bounds)
