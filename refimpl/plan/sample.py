@@ -71,8 +71,8 @@ class Sample:
         return counts
 
 
-def take_sample(model, data, seed: int, steps: int = STEPS, check: Callable | None = None) -> Sample:
-    """Look at ``steps`` steps, spread evenly over the first epoch, of all microbatches. Local; any process can do it.
+def take_sample(model, data, seed: int, steps: int | tuple[int, ...] = STEPS, check: Callable | None = None) -> Sample:
+    """Look at ``steps`` steps, spread evenly over the first epoch, or at these, of all microbatches. Local.
 
     model, data: see ``models.Model`` and ``refimpl.training.data.Data``; microbatches get the keys that a training of
     this seed gives them, so that they draw the same candidates, and no state.  check(needs): raises if the rows asked
@@ -81,7 +81,9 @@ def take_sample(model, data, seed: int, steps: int = STEPS, check: Callable | No
     sparse = [v for v in model.variables if v.sparse]
     if not data.steps_per_epoch:
         raise ValueError("there are no examples to look at: the data has no step")
-    chosen = tuple(dict.fromkeys(i * data.steps_per_epoch // steps for i in range(steps))) if sparse else ()
+    if isinstance(steps, int):
+        steps = tuple(dict.fromkeys(i * data.steps_per_epoch // steps for i in range(steps)))
+    chosen = steps if sparse else ()
     touched = tuple(_needs(model, data, seed, step, sparse, check) for step in chosen)
     return Sample(data.microbatches, {v.name: v.shape[0] for v in sparse}, chosen, touched)
 

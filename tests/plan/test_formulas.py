@@ -3,8 +3,8 @@
 from fractions import Fraction
 from itertools import product
 
-import numpy as np
 import pytest
+from constructed import ROW, SETTINGS, A, Q, alphas, touched
 
 from models import Variable
 from refimpl.collectives.choose import make_schedule
@@ -14,21 +14,6 @@ from refimpl.plan.formulas import (
     Setting, Sparse, dense_allreduce, dense_server_at_owner, dense_server_spread, sparse_allgather, sparse_as_dense,
     sparse_server_at_owner, sparse_server_spread,
 )
-
-SETTINGS = [Setting(m, g, local) for m, g, local in product((1, 2, 4), (1, 2, 4), (True, False))]
-A, Q = 3, 24  # every worker touches A of each Q rows
-ROW = 20  # bytes a row
-
-
-def alphas(setting):
-    """The workers of a machine touch overlapping rows: A of the first, one more of each further one."""
-    return Sparse(setting.ranks * Q, ROW, Fraction(A, Q), Fraction(A + setting.workers - 1, Q))
-
-
-def touched(setting, rank):
-    """A worker's rows: the same number of each block of Q, a block for each rank."""
-    return np.array(sorted(block * Q + (rank + j) % Q for block in range(setting.ranks) for j in range(A)), np.int64)
-
 
 def tree(setting, owner, weight, weight_machine):
     """Yield (rank, rank, weight): who deals with whom over a variable of ``owner``, as the server does it."""

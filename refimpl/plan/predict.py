@@ -1,0 +1,153 @@
+"""Predicted seconds of a plan's exchanges on a network, and what each variable adds to them.
+
+    seconds of a step = sum over what travels together (each way and kind) of
+        allreduce, as-dense   the schedule, simulated (collectives/simulate.py), + work
+        server, allgather     sum over its rounds (traffic.py) of (latency + overhead x the busiest rank's messages
+                              + max over machines of bytes / bandwidth, out or in, through the card or in memory) + work
+
+    work = bytes that the busiest rank adds up and updates / the network's reduction speed
+
+The maximum over machines is what makes an owner's card a hot spot. Not in it: computation, what overlaps with it, and
+what is the same for every plan (loss, norm). Predictions compare ways; they are not a step's time.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+
+from refimpl.collectives.choose import make_schedule
+from refimpl.collectives.network import Network
+from refimpl.collectives.segments import segments_of
+from refimpl.collectives.simulate import simulate
+from refimpl.gradients import Layout
+from refimpl.plan.placement import Placement, Plan
+from refimpl.plan.sample import Sample
+from refimpl.plan.traffic import INSIDE, Traffic, traffic_of
+
+SUMMED_WHOLE = ("allreduce", "as-dense")
+MOST_SEGMENTS = 16  # simulated of a vector: more change nothing but the time that it takes
+
+
+class AllreduceTime:
+    """Seconds and bytes of a schedule on a network for any number of elements. Local.
+
+    Between powers of two the time is interpolated: then a search among plans simulates a dozen sizes, not thousands.
+    """
+
+    def __init__(self, algorithm: str, network: Network, microbatches: int, itemsize: int):
+        machines = network.machines if algorithm == "hierarchical" else None
+        self.schedule = make_schedule(algorithm, network.ranks, microbatches, machines=machines)
+        self.network, self.itemsize = network, itemsize
+        self._at = lru_cache(maxsize=None)(self._simulated)
+
+    def seconds(self, elements: int) -> float:
+        """Return the predicted seconds of an allreduce of so many elements."""
+        if elements == 0 or self.network.ranks == 1:
+            return 0.0
+        below = 1 << (elements.bit_length() - 1)
+        low, high = self._at(below), self._at(2 * below)
+        return low + (high - low) * (elements - below) / below
+
+    def card_bytes(self, elements: int) -> int:
+        """Return the bytes through the busiest machine's card, in and out; of memory where there is one machine."""
+        if len(self.network.machines) == 1:
+            bounds = self.schedule.bounds(elements)
+            return self.itemsize * sum(bounds[t.stop] - bounds[t.start] for r in self.schedule.rounds for t in r.transfers)
+        found = simulate(self.schedule, self.network, elements, self.itemsize)
+        return int((found.bytes_out + found.bytes_in).max())
+
+    def _simulated(self, elements):
+        segments = segments_of(self.schedule, elements, self.itemsize, len(self.network.machines))
+        return simulate(self.schedule, self.network, elements, self.itemsize, min(segments, MOST_SEGMENTS)).seconds
+
+
+class Predictor:
+    """Predicts plans of these variables on this network. Local.
+
+    sample: rows that the training touches.  Plans must be of the network's machines.
+    """
+
+    def __init__(self, variables, sample: Sample, network: Network):
+        self.variables, self.sample, self.network = {v.name: v for v in variables}, sample, network
+        self.known: dict[tuple, Traffic] = {}
+        self.times: dict[tuple, AllreduceTime] = {}
+        self.touched: dict[str, float] = {name: self._touched(name) for name in sample.rows}
+
+    def seconds(self, plan: Plan) -> float:
+        """Return the predicted seconds of all exchanges of a step."""
+        return sum(self.by_way(plan).values())
+
+    def by_way(self, plan: Plan) -> dict[tuple[str, bool], float]:
+        """Return (way, sparse) -> predicted seconds of what travels together."""
+        groups: dict[tuple[str, bool], list[Placement]] = {}
+        for placement in plan.placements:
+            groups.setdefault((placement.way, placement.sparse), []).append(placement)
+        return {key: self._together(plan, key, placements) for key, placements in groups.items()}
+
+    def alone(self, plan: Plan, placement: Placement) -> float:
+        """Return the predicted seconds of one variable that travels by itself."""
+        return self._together(plan, (placement.way, placement.sparse), [placement])
+
+    def without_bytes(self, plan: Plan, placement: Placement) -> float:
+        """Return the part of ``alone`` on "server" or "allgather" that does not grow with the rows: messages, latency."""
+        return seconds_of(self._traffic(plan, placement), self.network, bytes_count=False)
+
+    def card_bytes(self, plan: Plan, placement: Placement) -> int:
+        """Return the bytes of one variable and step through the card that has most of them, in and out.
+
+        Where there is one machine: the bytes between its ranks.
+        """
+        if placement.way in SUMMED_WHOLE:
+            layout = self._layout([placement])
+            return self._time(plan, layout).card_bytes(layout.size)
+        traffic = self._traffic(plan, placement)
+        several = len(self.network.machines) > 1
+        return round(float((traffic.through_cards() if several else traffic.inside_machines()).max()))
+
+    def _together(self, plan, key, placements):
+        if key[0] not in SUMMED_WHOLE:
+            traffics = [self._traffic(plan, placement) for placement in placements]
+            return seconds_of(sum(traffics[1:], traffics[0]), self.network)
+        layout = self._layout(placements)
+        return self._time(plan, layout).seconds(layout.size) + self._work(placements) / self.network.reduction
+
+    def _work(self, placements):
+        """Bytes that every rank updates; sent whole, an array is also filled, and only touched rows are updated."""
+        variables = [(self.variables[p.variable], p.way) for p in placements]
+        return sum(v.nbytes if way == "allreduce" else v.nbytes * (1 + self.touched[v.name]) for v, way in variables)
+
+    def _touched(self, name):
+        everyone = self.sample.alphas(name, [range(self.sample.microbatches)])
+        return float(everyone.mean()) if everyone.size else 0.0
+
+    def _layout(self, placements):
+        layout = Layout.of([self.variables[p.variable] for p in placements])
+        return layout.with_marks() if placements[0].way == "as-dense" else layout
+
+    def _time(self, plan, layout) -> AllreduceTime:
+        key = plan.allreduce, plan.microbatches, np.dtype(layout.dtype).itemsize
+        if key not in self.times:
+            self.times[key] = AllreduceTime(plan.allreduce, self.network, plan.microbatches, key[2])
+        return self.times[key]
+
+    def _traffic(self, plan, placement) -> Traffic:
+        key = placement, plan.local_aggregation
+        if key not in self.known:
+            self.known[key] = traffic_of(self.variables[placement.variable], placement, plan, self.sample)
+        return self.known[key]
+
+
+def seconds_of(traffic: Traffic, network: Network, bytes_count: bool = True) -> float:
+    """Return the predicted seconds of traffic that travels together. bytes_count: False: as if nothing moved. Local."""
+    total = float(traffic.work.max()) / network.reduction if bytes_count else 0.0
+    for name, messages in traffic.messages.items():
+        if not messages.any():
+            continue
+        crosses = len(network.machines) > 1 and name[0] not in INSIDE
+        total += network.latency if crosses else network.latency_within
+        total += network.overhead * float(messages.max())
+        if bytes_count:
+            total += float(max((traffic.sent[name] / network.bandwidth_out).max(),
+                               (traffic.received[name] / network.bandwidth_in).max(),
+                               (traffic.within[name] / network.memory_bandwidth).max()))
+    return total

@@ -1,0 +1,106 @@
+"""What one variable puts on the network in a step, round by round: the exact bytes of its way for a sample's rows.
+
+A round is what must be over before the next begins: the control messages, row numbers or rows of one phase. Its bytes
+are those of ``bytes_between``, which the ledger of such a step would show; means over the sampled steps. Allreduce is
+not here: its schedule is simulated (predict.py).
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from refimpl.plan.bytes_between import bytes_between
+from refimpl.plan.placement import Placement, Plan
+from refimpl.plan.sample import Sample
+
+INSIDE = ("unite", "spread", "aggregate")
+"""Phases that no card sees: local aggregation."""
+
+
+@dataclass(frozen=True, eq=False)
+class Traffic:
+    """Bytes and messages of a step, by round: (phase, kind). Adds up over variables that travel together. Local.
+
+    sent, received: round -> (M,) bytes that leave and enter each machine's card.  within: round -> (M,) bytes between
+    ranks of a machine.  messages: round -> (N,) that each rank sends or is sent.  work: (N,) bytes that each rank adds
+    up or updates.
+    """
+
+    sent: dict[tuple[str, str], np.ndarray]
+    received: dict[tuple[str, str], np.ndarray]
+    within: dict[tuple[str, str], np.ndarray]
+    messages: dict[tuple[str, str], np.ndarray]
+    work: np.ndarray
+
+    def __add__(self, other: "Traffic") -> "Traffic":
+        columns = zip((self.sent, self.received, self.within, self.messages),
+                      (other.sent, other.received, other.within, other.messages))
+        return Traffic(*({name: left.get(name, 0) + right.get(name, 0) for name in {**left, **right}}
+                         for left, right in columns), self.work + other.work)
+
+    def through_cards(self, control: bool = True) -> np.ndarray:
+        """Return (M,) bytes through each machine's card, in and out. control: False leaves out control messages."""
+        return self._total((self.sent, self.received), control)
+
+    def inside_machines(self) -> np.ndarray:
+        """Return (M,) bytes between ranks of each machine."""
+        return self._total((self.within,), True)
+
+    @staticmethod
+    def _total(parts, control):
+        columns = [column for part in parts for (_, kind), column in part.items() if control or kind != "control"]
+        return np.sum([*columns, np.zeros(1)], axis=0) if not columns else np.sum(columns, axis=0)
+
+
+def traffic_of(variable, placement: Placement, plan: Plan, sample: Sample) -> Traffic:
+    """Return what a variable costs on "server" or "allgather". plan: ranks, machines, microbatches, aggregation. Local."""
+    alone, steps = replace(plan, placements=(placement,), buckets=()), max(1, len(sample.steps))
+    rounds: dict[tuple[str, str], np.ndarray] = {}
+    for i in range(steps if placement.sparse and sample.steps else 1):
+        pulled, pushed = ({}, {}) if not placement.sparse else (sample.pulled(i, plan.ranks), sample.pushed(i, plan.ranks))
+        for (phase, name, kind), matrix in bytes_between(alone, [variable], pulled, pushed).items():
+            if phase != "norm":
+                share = matrix / (steps if placement.sparse else 1)
+                rounds[phase, kind] = rounds.get((phase, kind), 0) + share
+    owners = placement.owners
+    pieces = max((owners.count(o) for o in set(owners)), default=1)  # exchanged one by one
+    work = _merged(rounds, plan.ranks) + _updated(variable, placement, alone, sample)
+    return _add_up(rounds, plan.on_machines, plan.ranks, work, pieces)
+
+
+def _merged(rounds, ranks):
+    """(N,) bytes of gradients that come to each rank, to be added up there."""
+    work = np.zeros(ranks)
+    for (phase, kind), matrix in rounds.items():
+        if phase in ("aggregate", "push", "allgather") and kind in ("rows", "dense"):
+            work += matrix.sum(axis=0)
+    return work
+
+
+def _updated(variable, placement, plan, sample):
+    """(N,) bytes of values that each rank updates: what it owns, or all that was touched where everyone has it."""
+    work, width = np.zeros(plan.ranks), variable.nbytes // max(1, variable.shape[0] if variable.shape else 1)
+    if not placement.sparse:
+        work[placement.owners[0]] = variable.nbytes
+    for i in range(len(sample.steps) if placement.sparse else 0):
+        touched = sample.of_groups(i, variable.name, [range(sample.microbatches)])[0]
+        rows = plan.partitioning(variable).counts(touched) if placement.way == "server" else len(touched)
+        work += width * rows / len(sample.steps)
+    return work
+
+
+def _add_up(rounds, machines, ranks, work, pieces) -> Traffic:
+    """Return the traffic of matrices of bytes from rank to rank."""
+    machine = np.empty(ranks, np.int64)
+    for index, members in enumerate(machines):
+        machine[list(members)] = index
+    crosses, count = machine[:, None] != machine, len(machines)
+    sent, received, within, messages = {}, {}, {}, {}
+    for name, matrix in rounds.items():
+        over, inside = np.where(crosses, matrix, 0), np.where(crosses, 0, matrix)
+        sent[name] = np.bincount(machine, over.sum(axis=1), count)
+        received[name] = np.bincount(machine, over.sum(axis=0), count)
+        within[name] = np.bincount(machine, inside.sum(axis=1), count)
+        times = pieces if name[1] == "rows" else 1
+        messages[name] = times * ((matrix > 0).sum(axis=0) + (matrix > 0).sum(axis=1))
+    return Traffic(sent, received, within, messages, work)

@@ -1,0 +1,95 @@
+"""What a variable puts on the network: equal to the closed formulas, and to the exact bytes of cost.py."""
+
+import numpy as np
+import pytest
+from constructed import ROW, SETTINGS, Q, alphas, touched
+
+from models import Variable
+from refimpl.collectives.machines import in_blocks
+from refimpl.plan import make_plan, predict_step
+from refimpl.plan.formulas import (
+    dense_server_at_owner, dense_server_spread, sparse_allgather, sparse_server_at_owner, sparse_server_spread,
+)
+from refimpl.plan.sample import Sample
+from refimpl.plan.traffic import traffic_of
+
+
+def constructed(setting):
+    """A variable, and a sample in which every worker touches A of each Q rows, one microbatch a worker."""
+    rows = setting.ranks * Q
+    sets = [touched(setting, rank) for rank in range(setting.ranks)]
+    return Variable("rows", (rows, ROW // 4), sparse=True), Sample(setting.ranks, {"rows": rows}, (0,), ({"rows": sets},))
+
+
+def plan_of(variables, architecture, setting, **more):
+    return make_plan(variables, architecture, setting.ranks, setting.ranks, machines=in_blocks(setting.ranks, setting.workers),
+                     local_aggregation=setting.local_aggregation, **more)
+
+
+@pytest.mark.parametrize("setting", [s for s in SETTINGS if s.machines > 1], ids=str)
+def test_rows_through_cards_are_the_formulas(setting):
+    variable, sample = constructed(setting)
+    size = alphas(setting)
+
+    def through_cards(architecture, **more):
+        plan = plan_of([variable], architecture, setting, **more)
+        return traffic_of(variable, plan.placements[0], plan, sample).through_cards(control=False)
+
+    assert through_cards("hybrid", partitions=1).max() == pytest.approx(sum(sparse_server_at_owner(size, setting)), rel=1e-12)
+    spread = sparse_server_spread(type(size)(Q, ROW, size.alpha, size.alpha_machine), setting, setting.ranks)
+    assert through_cards("hybrid") == pytest.approx(np.full(setting.machines, float(sum(spread))), rel=1e-12)
+    assert through_cards("allreduce") == pytest.approx(np.full(setting.machines, float(sum(sparse_allgather(size, setting)))))
+
+
+@pytest.mark.parametrize("setting", [s for s in SETTINGS if s.machines > 1], ids=str)
+def test_dense_bytes_through_cards_are_the_formulas(setting):
+    variables = [Variable(f"v{i}", (6, 5)) for i in range(2 * setting.ranks)]
+    sample, w = Sample(setting.ranks, {}, (0,), ({},)), variables[0].nbytes
+    plan = plan_of(variables, "ps", setting)
+    each = [traffic_of(v, p, plan, sample).through_cards(control=False) for v, p in zip(variables, plan.placements)]
+    assert {max(cards) for cards in each} == {dense_server_at_owner(w, setting)}
+    assert set(sum(each)) == {dense_server_spread(w, setting, len(variables))}
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4, 5])
+@pytest.mark.parametrize("architecture", ["hybrid", "allreduce", "ps"])
+def test_without_aggregation_it_is_what_cost_counts(ranks, architecture):
+    """Uneven microbatches, so several nodes a rank; random rows; a machine for each rank. Rank by rank, in and out."""
+    rng, leaves = np.random.default_rng(ranks), ranks + 2
+    variables = [Variable("rows", (37, 3), sparse=True), Variable("dense", (11,))]
+    sets = [np.flatnonzero(rng.random(37) < 0.3) for _ in range(leaves)]
+    sample = Sample(leaves, {"rows": 37}, (0,), ({"rows": sets},))
+    plan = make_plan(variables, architecture, ranks, leaves, machines=in_blocks(ranks, 1), local_aggregation=False)
+    for variable, placement in zip(variables, plan.placements):
+        if placement.way == "allreduce":
+            continue
+        traffic = traffic_of(variable, placement, plan, sample)
+        for rank in range(ranks):
+            exact = predict_step(plan, variables, sample.pulled(0, ranks), sample.pushed(0, ranks), rank)
+            sent, received = (sum(both[way] for (_, name, _), both in exact.items() if name == variable.name)
+                              for way in (0, 1))
+            for column, exactly in ((traffic.sent, sent), (traffic.received, received)):
+                assert sum(c[rank] for (_, kind), c in column.items() if kind != "control") == exactly
+
+
+def test_a_popular_row_makes_a_hot_card():
+    """All ask for one row of the first partition: its owner's card has all the bytes, the others' one worker's each."""
+    ranks, rows = 4, Variable("rows", (8, 2), sparse=True)
+    sample = Sample(ranks, {"rows": 8}, (0,), ({"rows": [np.array([0], np.int64)] * ranks},))
+    plan = make_plan([rows], "hybrid", ranks, ranks, machines=in_blocks(ranks, 1))
+    cards = traffic_of(rows, plan.placements[0], plan, sample).through_cards(control=False)
+    assert cards.tolist() == [3 * 2 * 16, 32, 32, 32]
+
+
+def test_uneven_machines_with_ranks_that_do_not_follow_each_other():
+    """What leaves all cards enters all cards; nothing of a machine of all ranks does."""
+    sets = [np.arange(r, 12, 5) for r in range(5)]
+    rows = Variable("rows", (12, 2), sparse=True)
+    sample = Sample(5, {"rows": 12}, (0,), ({"rows": sets},))
+    for machines in (((0, 3, 4), (1,), (2,)), ((0, 1, 2, 3, 4),), ((0, 2), (1, 3, 4))):
+        plan = make_plan([rows], "hybrid", 5, 5, machines=machines)
+        traffic = traffic_of(rows, plan.placements[0], plan, sample)
+        for name in traffic.sent:
+            assert traffic.sent[name].sum() == traffic.received[name].sum()
+        assert (sum(c.sum() for c in traffic.sent.values()) > 0) == (len(machines) > 1)
+        assert traffic.messages["push", "rows"].sum() % 2 == 0
