@@ -16,19 +16,19 @@ from refimpl.training.step_in_turn import StepInTurn
 def open_roads(variables, plan: Plan, wire: Wire, seed: int, xp=np, shared: bool = True) -> list:
     """Return a road for each of the plan's buckets, in their order, not opened yet. shared: see ``open_allreduce``. Local."""
     by_name = {v.name: v for v in variables}
-    leaves, schedule = plan.microbatches, plan.schedule()
+    leaves, schedule, groups = plan.microbatches, plan.schedule(), plan.groups()
     owners = {p.variable: p.owners[0] for p in plan.placements if p.way == "server" and not p.sparse}
     roads: list = []
     for way, sparse, names in buckets_of(plan):
         some = [by_name[name] for name in names]
         if way == "server" and sparse:
-            roads.append(ServedRows(some, {v.name: plan.partitioning(v) for v in some}, wire, leaves, seed, xp))
+            roads.append(ServedRows(some, {v.name: plan.partitioning(v) for v in some}, wire, leaves, seed, xp, groups))
         elif way == "allgather":
             roads.append(ReplicatedRows(some, wire, leaves, seed, xp))
         elif way == "as-dense":
             roads.append(RowsAsDense(some, schedule, wire, leaves, seed, xp, shared))
         elif way == "server":
-            roads.append(ServedDense(some, owners, wire, leaves, seed, xp))
+            roads.append(ServedDense(some, owners, wire, leaves, seed, xp, groups))
         else:
             roads.append(ReplicatedDense(some, schedule, wire, seed, xp, shared))
     return roads

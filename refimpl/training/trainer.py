@@ -57,7 +57,8 @@ class Trainer:
         allreduce = self.choice.algorithm if self.choice else options.allreduce
         plan = make_plan(self.model.variables, options.architecture, self.wire.size, self.data.microbatches,
                          allreduce=allreduce, partitions=options.partitions, scheme=options.scheme,
-                         sparse_as_dense=options.sparse_as_dense, machines=self.wire.machines)
+                         sparse_as_dense=options.sparse_as_dense, machines=self.wire.machines,
+                         local_aggregation=options.local_aggregation)
         return with_buckets(plan, self.model.variables) if self.overlap else plan
 
     def _facts(self) -> dict:
@@ -72,14 +73,21 @@ class Trainer:
         self.timeline.start_step(self.step)
         self.wire.ledger.clear()
         batches, needs = self._together("data", self._read_batches)
+        try:
+            record = self._exchange_and_update(batches, needs)
+        except Exception as problem:
+            self.wire.stop(problem)
+        self.step += 1
+        return {"step": self.step, **record, "examples": self.data.examples(self.step - 1),
+                "seconds": dict(self.timeline.seconds)}
+
+    def _exchange_and_update(self, batches, needs) -> dict:
         step = self.exchange.begin(needs, self.timeline, self.overlap)
         losses, error = self._compute(step, batches)
         summed, loss, norm = self._sum_up(step, losses, error)
         with self.timeline.phase("update"):
             rate = self._update(summed, clip_scale(norm, self.options.clip_norm))
-        self.step += 1
-        return {"step": self.step, "loss": loss, "gradient_norm": norm, "learning_rate": rate,
-                "examples": self.data.examples(self.step - 1), "seconds": dict(self.timeline.seconds)}
+        return {"loss": loss, "gradient_norm": norm, "learning_rate": rate}
 
     def _together(self, phase, work):
         """Do local work; if it fails on any rank, fail on all."""

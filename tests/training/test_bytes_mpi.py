@@ -6,8 +6,10 @@ from mpi4py import MPI
 from toys import WORKS, Recording, Script, Scripted, make_options
 
 from models import Variable
+from refimpl.collectives import Wire
+from refimpl.collectives.machines import in_blocks
 from refimpl.gradients import cover, leaves_of
-from refimpl.plan import predict_step
+from refimpl.plan import predict_crossing, predict_step
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
 
@@ -15,41 +17,56 @@ ROADS = [dict(architecture="allreduce"), dict(architecture="allreduce", sparse_a
          dict(architecture="hybrid"),
          dict(architecture="hybrid", partitions=7, scheme="interleaved", allreduce="direct"),
          dict(architecture="hybrid", partitions=1, allreduce="ring")]
+MACHINES = {"alone": lambda n: in_blocks(n, 1), "pairs": lambda n: in_blocks(n, 2), "threes": lambda n: in_blocks(n, 3),
+            "odd and even": lambda n: tuple(m for m in (tuple(range(0, n, 2)), tuple(range(1, n, 2))) if m)}
+ON_MACHINES = [dict(architecture="ps"), dict(architecture="ps", partitions=1, local_aggregation=False),
+               dict(architecture="ps", partitions=1), dict(architecture="hybrid", allreduce="hierarchical", overlap=False),
+               dict(architecture="hybrid", partitions=13, scheme="interleaved", allreduce="direct"),
+               dict(architecture="hybrid", partitions=6, allreduce="hierarchical", local_aggregation=False),
+               dict(architecture="allreduce", allreduce="hierarchical")]
 
 
 class Metered:
     """A communicator that weighs the messages themselves, whatever the ledger says of them."""
 
     def __init__(self, comm):
-        self.comm, self.sent, self.received = comm, 0, 0
+        self.comm, self.machine = comm, ()
+        self.clear()
+
+    def clear(self):
+        self.sent, self.received, self.crossed_sent, self.crossed_received = 0, 0, 0, 0
+
+    def weigh(self, direction, nbytes, peer):
+        for counter in (direction, f"crossed_{direction}")[:1 + (peer not in self.machine)]:
+            setattr(self, counter, getattr(self, counter) + nbytes)
 
     def __getattr__(self, name):
         return getattr(self.comm, name)
 
     def Isend(self, array, peer):
-        self.sent += array.nbytes
+        self.weigh("sent", array.nbytes, peer)
         return self.comm.Isend(array, peer)
 
     def Irecv(self, array, peer):
-        self.received += array.nbytes
+        self.weigh("received", array.nbytes, peer)
         return self.comm.Irecv(array, peer)
 
     def Send_init(self, array, peer, tag):
-        return Weighed(self.comm.Send_init(array, peer, tag)).of(self, "sent", array.nbytes)
+        return Weighed(self.comm.Send_init(array, peer, tag)).of(self, "sent", array.nbytes, peer)
 
     def Recv_init(self, array, peer, tag):
-        return Weighed(self.comm.Recv_init(array, peer, tag)).of(self, "received", array.nbytes)
+        return Weighed(self.comm.Recv_init(array, peer, tag)).of(self, "received", array.nbytes, peer)
 
 
 class Weighed(MPI.Prequest):
     """A persistent request that is weighed each time it starts."""
 
-    def of(self, meter, direction, weight):
-        self.meter, self.direction, self.weight = meter, direction, weight
+    def of(self, meter, *what):
+        self.meter, self.what = meter, what
         return self
 
     def Start(self):
-        setattr(self.meter, self.direction, getattr(self.meter, self.direction) + self.weight)
+        self.meter.weigh(*self.what)
         super().Start()
 
 
@@ -71,10 +88,10 @@ def rows_of_step(comm, recording, data, step):
     return tuple({name: [part[i][name] for part in everyone] for name in names} for i in (0, 1))
 
 
-def counted(ledger):
-    """Return (phase, variable, kind) -> (sent, received), as predict_step returns it."""
-    keys = set(ledger.sent) | set(ledger.received)
-    found = {key: (ledger.sent.get(key, 0), ledger.received.get(key, 0)) for key in keys}
+def counted(ledger, prefix=""):
+    """Return (phase, variable, kind) -> (sent, received), as predict_step returns it. prefix: "crossed_" or none."""
+    sent, received = getattr(ledger, f"{prefix}sent"), getattr(ledger, f"{prefix}received")
+    found = {key: (sent.get(key, 0), received.get(key, 0)) for key in {*sent, *received}}
     return {key: value for key, value in found.items() if value != (0, 0)}
 
 
@@ -83,25 +100,41 @@ def differences(found, expected):
     return {key: (left, right) for key, (left, right) in pairs.items() if left != right}
 
 
-def check(comm, work, microbatches, road):
+def check(comm, work, microbatches, road, machines=None):
     """Train three steps; compare each one's ledger with the prediction, on every rank."""
     model, make_data, _ = WORKS[work]
     recording, data = Recording(model()), make_data(microbatches)
     meter = Metered(comm)
     # what shared memory saves from being a message cannot be weighed as one
-    trainer = Trainer(recording, data, make_options(work, "sgd", shared_memory=False, **road), meter)
+    wire = Wire(meter, machines)
+    meter.machine = wire.machine
+    trainer = Trainer(recording, data, make_options(work, "sgd", shared_memory=False, **road), wire)
     for step in range(3):
-        meter.sent, meter.received = 0, 0
+        meter.clear()
         trainer.train_step()
-        assert (meter.sent, meter.received) == tuple(trainer.wire.ledger.total(way) for way in ("sent", "received"))
+        for way in ("sent", "received", "crossed_sent", "crossed_received"):
+            assert getattr(meter, way) == trainer.wire.ledger.total(way), way
         pulled, pushed = rows_of_step(comm, recording, data, step)
         predicted = predict_step(trainer.plan, recording.variables, pulled, pushed, comm.rank)
         found = counted(trainer.wire.ledger)
         assert differences(found, predicted) == {}
+        check_crossing(comm, trainer, recording.variables, pulled, pushed)
         for way, other in ((0, 1), (1, 0)):  # what one rank sends another receives
             both = comm.allgather((sum(v[0] for v in found.values()), sum(v[1] for v in found.values())))
             assert sum(rank[way] for rank in both) == sum(rank[other] for rank in both)
     return trainer, found, predicted
+
+
+def check_crossing(comm, trainer, variables, pulled, pushed):
+    """Compare what leaves and reaches this rank's machine with the prediction."""
+    plan, mine = trainer.plan, counted(trainer.wire.ledger, "crossed_")
+    assert differences(mine, predict_step(plan, variables, pulled, pushed, comm.rank, crossing=True)) == {}
+    everyone = comm.allgather(mine)
+    machine = next(i for i, ranks in enumerate(plan.machines) if comm.rank in ranks)
+    found = {}
+    for key in {key for rank in plan.machines[machine] for key in everyone[rank]}:
+        found[key] = tuple(sum(everyone[rank].get(key, (0, 0))[way] for rank in plan.machines[machine]) for way in (0, 1))
+    assert differences(found, predict_crossing(plan, variables, pulled, pushed, machine)) == {}
 
 
 @pytest.mark.mpi
@@ -110,6 +143,21 @@ def check(comm, work, microbatches, road):
 def test_the_ledger_is_the_prediction(comm, work, road):
     for microbatches in (8, 7, 2) if work == "toy" and road.get("allreduce") != "ring" else (8,):
         check(comm, work, microbatches, road)
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("road", ON_MACHINES, ids=str)
+@pytest.mark.parametrize("machines", MACHINES)
+def test_the_ledger_is_the_prediction_on_machines(comm, machines, road):
+    for microbatches in (7, 8):
+        check(comm, "toy", microbatches, road, MACHINES[machines](comm.size))
+
+
+@pytest.mark.mpi(min_size=8)
+@pytest.mark.parametrize("road", ON_MACHINES, ids=str)
+@pytest.mark.parametrize("machines", MACHINES)
+def test_the_ledger_is_the_prediction_on_machines_of_eight_ranks(comm, machines, road):
+    check(comm, "toy", 11, road, MACHINES[machines](comm.size))
 
 
 @pytest.mark.mpi(min_size=8)
