@@ -38,7 +38,8 @@ class Pipeline:
         """Take every lane through all its steps. Collective over the ranks concerned. Raises SilentPeer."""
         position, missing = [-1] * len(self.lanes), [0] * len(self.lanes)
         active, of_lane = [], []  # requests under way, and the lane of each
-        wait = Wait(self.wire.patience, lambda: self._late(position), self.wire.rank, self.what, self)
+        wait = Wait(self.wire.patience, lambda: self._late(position), self.wire.rank, self.what, self,
+                    self.wire.notices.heed)
         for lane in range(len(self.lanes)):
             self._advance(lane, position, missing, active, of_lane)
         while active:

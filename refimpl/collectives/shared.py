@@ -93,6 +93,7 @@ class SharedRunner:
         each = aligned(self.elements * size)
         ring = min(SEGMENT, each)
         self.window = SharedWindow(self.wire.machine_comm, self.members, total * each + BUFFERS * total * ring, patience)
+        self.window.heed = self.wire.notices.heed
         first = dict(zip(self.members, np.cumsum([0, *self._given]).tolist()))
         self._place = {(r, slot): (first[r] + slot) * each for r, n in zip(self.members, self._given) for slot in range(n)}
         self._ring_place = {key: total * each + offset // max(each, 1) * ring for key, offset in self._place.items()}

@@ -36,6 +36,7 @@ class SharedWindow:
     def __init__(self, comm, ranks, nbytes: int, patience: float = 300.0):
         self.comm, self.ranks, self.patience = comm, tuple(ranks), patience
         self.me, self.count = comm.Get_rank(), comm.Get_size()
+        self.heed = lambda: None  # called while waiting for long; what it raises ends that
         self.flag = 0  # the same on all ranks between two collectives
         self.pids = np.empty(self.count, np.int64)
         comm.Allgather(np.array([os.getpid()], np.int64), self.pids)
@@ -84,6 +85,7 @@ class SharedWindow:
                 before, deadline = step, time.monotonic() + self.patience
 
     def _look_after(self, deadline):
+        self.heed()
         dead = [rank for rank, pid in zip(self.ranks, self.pids) if not _alive(int(pid))]
         if dead:
             raise CollectiveError(f"rank {', '.join(map(str, dead))} died: its process on this machine has ended")

@@ -32,11 +32,12 @@ class Wait:
     """One wait: call ``pause`` after each poll that found nothing, ``progress`` after one that did. Local.
 
     patience: seconds without progress until SilentPeer is raised.  late() names the ranks still waited for.
-    messages: what must be kept in memory where they are given up.
+    messages: what must be kept in memory where they are given up.  heed: called now and then; what it raises ends it.
     """
 
-    def __init__(self, patience: float, late, rank: int, what: str, messages):
+    def __init__(self, patience: float, late, rank: int, what: str, messages, heed=lambda: None):
         self.patience, self.late, self.rank, self.what, self.messages = patience, late, rank, what, messages
+        self.heed = heed
         self.since = None
 
     def progress(self):
@@ -51,15 +52,20 @@ class Wait:
             os.sched_yield()
         elif now - self.since < self.patience:
             time.sleep(SLEEP_SECONDS)
+            try:
+                self.heed()
+            except CollectiveError:
+                _given_up.append(self.messages)
+                raise
         else:
             _given_up.append(self.messages)
             late = sorted(set(self.late()))
             names = f"rank{'s' * (len(late) > 1)} {', '.join(map(str, late))}" if late else "the other ranks"
             raise SilentPeer(f"rank {self.rank} has waited {self.patience:g} s for {names} in {self.what}: ended, "
-                             f"stuck or somewhere else in the program")
+                             f"cut off, stuck or somewhere else in the program")
 
 
-def wait_all(requests, patience: float, rank: int, peers, what: str):
+def wait_all(requests, patience: float, rank: int, peers, what: str, heed=lambda: None):
     """Return when all requests are complete. peers[i]: the rank at the other end of requests[i]. Local.
 
     Raises SilentPeer, naming the peers that have not come, after ``patience`` seconds without any progress.
@@ -67,7 +73,7 @@ def wait_all(requests, patience: float, rank: int, peers, what: str):
     if MPI.Request.Testall(requests):
         return
     left = list(range(len(requests)))
-    wait = Wait(patience, lambda: [peers[i] for i in left if i < len(peers)], rank, what, requests)
+    wait = Wait(patience, lambda: [peers[i] for i in left if i < len(peers)], rank, what, requests, heed)
     while left:
         done = MPI.Request.Testsome([requests[i] for i in left])
         if done:

@@ -10,6 +10,7 @@ from mpi4py import MPI
 
 from refimpl.collectives.ledger import Ledger
 from refimpl.collectives.machines import Machines, find_machines, machine_of
+from refimpl.collectives.notice import Notices, Stopped
 from refimpl.collectives.waiting import PATIENCE_SECONDS, CollectiveError, SilentPeer, wait_all
 
 
@@ -26,7 +27,7 @@ class Wire:
         self.comm = MPI.COMM_WORLD if comm is None else comm
         self.rank, self.size = self.comm.Get_rank(), self.comm.Get_size()
         self.machines = find_machines(self.comm) if machines is None else machines
-        self.ledger = Ledger()
+        self.ledger, self.notices = Ledger(), Notices(self.comm)
 
     @property
     def threads(self) -> bool:
@@ -71,11 +72,11 @@ class Wire:
         return Pending(self, requests, peers, f"{phase} ({kind})")
 
     def _wait(self, requests, peers, what):
-        wait_all(requests, self.patience, self.rank, peers, what)
+        wait_all(requests, self.patience, self.rank, peers, what, self.notices.heed)
 
     def _wait_for_all(self, request, what):
         """A collective of MPI's: nobody can say which rank is late."""
-        wait_all([request], self.patience, self.rank, [], what)
+        wait_all([request], self.patience, self.rank, [], what, self.notices.heed)
 
     def swap(self, numbers, phase: str):
         """Return result[r] = the row of ``numbers`` that rank r has for this rank. numbers: (size, k) int64. Collective."""
@@ -143,9 +144,9 @@ class Wire:
         """Go on together or stop together: raise CollectiveError on every rank if any rank brings an error. Collective.
 
         The message names each rank that brought one (once for all ranks that say the same), and is the same everywhere.
-        But with a silent peer nobody can agree: SilentPeer is raised again at once, on this rank alone.
+        But with a silent peer, or after a notice, nobody can agree: that is raised again at once, on this rank alone.
         """
-        if isinstance(error, SilentPeer):
+        if isinstance(error, (SilentPeer, Stopped)):
             raise error
         flags = np.empty(1, np.int64)
         mine = np.array([error is not None], np.int64)
@@ -163,8 +164,17 @@ class Wire:
         self.agree(error)
         return result
 
+    def stop(self, error: Exception):
+        """Raise ``error``, met on this rank in the middle of an exchange, on all ranks: at once here, elsewhere where they
+        wait. What all ranks know of (CollectiveError) is raised as it is. Local."""
+        if isinstance(error, CollectiveError):
+            raise error
+        text = _words(error) if self.size == 1 else f"rank {self.rank}: {_words(error)}"
+        self.notices.tell(text)
+        raise Stopped(text) from error
+
     def _message(self, error):
-        text = "" if error is None else (str(error) if _is_refusal(error) else f"{type(error).__name__}: {error}")
+        text = "" if error is None else _words(error)
         said: dict[str, list[int]] = {}
         for rank, words in enumerate(self.share_text(text)):
             if words:
@@ -188,3 +198,7 @@ class Pending:
 def _is_refusal(error) -> bool:
     """True for errors whose text was written for people (ValueError, OSError and ours), not for programmers."""
     return isinstance(error, (ValueError, OSError, CollectiveError))
+
+
+def _words(error) -> str:
+    return str(error) if _is_refusal(error) else f"{type(error).__name__}: {error}"

@@ -72,10 +72,16 @@ class Background:
                     job.released.wait()
                     with self.timeline.phase("agree"):
                         self.wire.agree(self.error)
-                job.result = job.work()
+                job.result = self._do(job)
                 job.done.set()
         except BaseException as problem:
             self.failure = problem
         finally:
             for job in self.jobs:
                 job.done.set()
+
+    def _do(self, job):
+        try:
+            return job.work()
+        except Exception as problem:
+            self.wire.stop(problem)
