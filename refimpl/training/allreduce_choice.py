@@ -18,11 +18,12 @@ def choose_allreduce(variables, options, wire, microbatches: int, network_file=N
     if options.allreduce != "auto" or not summed:
         return None
     layout = wire.together(lambda: Layout.of(summed), (ValueError,))
-    network = network_of(wire, network_file, _write) if len(wire.machines) > 1 else None
+    network = network_of(wire, network_file, write_network) if len(wire.machines) > 1 else None
     itemsize = summed[0].nbytes // max(1, summed[0].size)
     return choose_algorithm(microbatches, layout.size, itemsize, wire.machines, network)
 
 
-def _write(path, value):
+def write_network(path, value):
+    """Write a calibrated network's JSON beside a run's other files. Local to rank 0."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, value)

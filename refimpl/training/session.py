@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 from kernels.update import OPTIMIZERS
 from refimpl.collectives.wire import Wire
 from refimpl.plan import ledger_keys
+from refimpl.training.alpha import mean_alpha
 from refimpl.training.checkpoint import load_checkpoint, save_checkpoint
 from refimpl.training.evaluate import evaluate
 from refimpl.training.options import Options
@@ -75,8 +76,8 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
         trainer = Trainer(model, data, options, wire, xp=xp, trace=trace, network_file=network_file, facts=lambda: _facts(
             describe, heldout, trace=trace, evaluate_every=evaluate_every, checkpoint_every=checkpoint_every,
             output=output is not None, resume=resume is not None))
-        if announce is not None and trainer.choice and wire.rank == 0:
-            announce(trainer.choice.reason)
+        if announce is not None and trainer.reason and wire.rank == 0:
+            announce(trainer.reason)
         if resume is not None:
             load_checkpoint(trainer, Path(resume))
         directory = _open_directory(trainer, output, describe, resume)
@@ -113,7 +114,7 @@ def _finish(trainer, directory, totals, evaluation, heldout, output, search) -> 
     if trainer.timeline.keep:
         _write_trace(trainer, directory)
     options = trainer.options
-    result = Result(options.architecture, trainer.wire.size, trainer.step, evaluation=evaluation or {}, partition_search=search,
+    result = Result(trainer.plan.architecture, trainer.wire.size, trainer.step, evaluation=evaluation or {}, partition_search=search,
                     run_directory=None if output is None else str(output), rank=trainer.wire.rank,
                     **totals.result(), **hashes(trainer.exchange, OPTIMIZERS[options.optimizer].state))
     trainer.wire.agree(_attempt(lambda: directory and directory.finish(result.to_json())))
@@ -148,6 +149,7 @@ def _report(directory, trainer, output, record, progress) -> Exception | None:
     if output is not None:
         keys = ledger_keys(trainer.plan)
         counts = trainer.wire.gather_ledger(keys)
+        record = {**record, "alpha": mean_alpha(trainer.wire, trainer.alpha)}
 
     def work():
         if directory is not None:

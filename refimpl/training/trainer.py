@@ -12,16 +12,16 @@ from kernels.update import update_dense, update_rows
 from models.variable import STATISTIC_RATE
 from refimpl.collectives.wire import Wire
 from refimpl.gradients import ExactSum, leaves_of
-from refimpl.plan import make_plan
 from refimpl.plan.buckets import with_buckets
 from refimpl.training.agreement import agree_on, describe_variable
-from refimpl.training.allreduce_choice import choose_allreduce
+from refimpl.training.alpha import alpha_of
 from refimpl.training.check import check_needs
 from refimpl.training.exchange import Exchange
 from refimpl.training.norm import clip_scale, norm_of, squares
 from refimpl.training.options import Options
 from refimpl.training.overlapped import overlaps
 from refimpl.training.partition_trials import within_memory
+from refimpl.training.planning import plan_of
 from refimpl.training.rates import rate_of
 from refimpl.training.timeline import Timeline
 
@@ -31,7 +31,8 @@ class Trainer:
 
     model: see ``models.Model``.  data: see ``refimpl.training.data.Data``.  step: how many steps are done.
     facts: returns what else all ranks must have alike, name -> JSON value.
-    network_file: where the calibrated network is kept for ``--allreduce auto``, None: nowhere.
+    network_file: where the calibrated network is kept for ``--allreduce auto`` and ``--architecture auto``, None: nowhere.
+    reason: why the plan is as it is, or None.  alpha: name -> part of the rows that this rank touched in a step.
     Every error that one rank meets becomes a CollectiveError with one message on all of them.
     """
 
@@ -43,8 +44,8 @@ class Trainer:
         self.timeline = Timeline(trace)
         self.overlap = self._together("plan", lambda: overlaps(options.overlap, self.wire))
         agree_on(self.wire, self._together("plan", lambda: self._facts() | facts()))
-        self.choice = choose_allreduce(model.variables, options, self.wire, data.microbatches, network_file)
-        self.plan = self._together("plan", lambda: within_memory(self._make_plan(), model.variables, options))
+        plan, self.reason = plan_of(model, data, options, self.wire, network_file)
+        self.plan = self._together("plan", lambda: self._finished(plan))
         self.exchange = self._together("plan", lambda: Exchange(model.variables, self.plan, self.wire, options.seed,
                                                                 options.optimizer, xp, options.shared_memory))
         self.exchange.open()  # not before: a rank that could not make its own would leave the others waiting
@@ -52,14 +53,9 @@ class Trainer:
         self.carried: dict[int, dict] = {v: {} for v in self.microbatches}
         self.failure: Exception | None = None  # of rank 0's bookkeeping, raised on all ranks at the next step
 
-    def _make_plan(self):
-        options = self.options
-        allreduce = self.choice.algorithm if self.choice else options.allreduce
-        plan = make_plan(self.model.variables, options.architecture, self.wire.size, self.data.microbatches,
-                         allreduce=allreduce, partitions=options.partitions, scheme=options.scheme,
-                         sparse_as_dense=options.sparse_as_dense, machines=self.wire.machines,
-                         local_aggregation=options.local_aggregation)
-        return with_buckets(plan, self.model.variables) if self.overlap else plan
+    def _finished(self, plan):
+        plan = with_buckets(plan, self.model.variables) if self.overlap else plan
+        return within_memory(plan, self.model.variables, self.options)
 
     def _facts(self) -> dict:
         """What all ranks must say alike: else they would exchange unlike things, or wait for each other for ever."""
@@ -73,6 +69,7 @@ class Trainer:
         self.timeline.start_step(self.step)
         self.wire.ledger.clear()
         batches, needs = self._together("data", self._read_batches)
+        self.alpha = alpha_of(self.model.variables, needs)
         try:
             record = self._exchange_and_update(batches, needs)
         except Exception as problem:

@@ -1,0 +1,51 @@
+"""What was chosen and why, in words: for those who read along, and as plain data."""
+
+from dataclasses import asdict
+
+from refimpl.plan.choose import Chosen
+
+OPERATIONS = (
+    "before the network: a rank adds its microbatches' gradients up to nodes of the tree and merges equal rows, and asks "
+    "for each row once; with local aggregation a machine's ranks do so together. Nothing is sent that was not shrunk",
+    "at the owner: the sum, the sum of squares for the clipping norm (exact, so it is one number wherever rows lie) and "
+    "the update; on every rank for variables that allreduce or allgather leave everywhere, with the same bits",
+    "after the network: what makes data larger, rows to the places of the batch, dropout, logits, is the model's own",
+)
+"""Where what follows aggregation runs (PAPER.md, Mechanisms: placement of operations)."""
+
+
+def describe(chosen: Chosen) -> str:
+    """Return the plan, its rule and numbers, as lines of text. Local."""
+    network, plan = chosen.network, chosen.plan
+    lines = [f"plan {plan.architecture}: {_ranks(network)}, {network_words(network)}; allreduce {plan.allreduce}; "
+             f"α of {len(chosen.steps)} sampled steps"]
+    if plan.architecture == "auto":
+        lines.append("  rule: each variable goes the way that makes the predicted step shortest, the others as they go")
+    for f in chosen.forecasts:
+        kind = f"sparse, α {f.alpha:.3g}" if f.sparse else "dense"
+        costs = ", ".join(f"{way} {road.step * 1e3:.4g}" for way, road in f.roads.items())
+        lines.append(f"  {f.variable} ({kind}, {f.nbytes / 1e6:.3g} MB): {f.way}; ms of a step's exchanges: {costs}")
+    lines.append("  ms of a step's exchanges: "
+                 + ", ".join(f"{name} {seconds * 1e3:.4g}" for name, seconds in chosen.totals.items()))
+    lines.append("  clipping norm and update: at the owner (server), the same on every rank otherwise; merged before the "
+                 "network, spread out after it")
+    return "\n".join(lines)
+
+
+def network_words(network) -> str:
+    """Return speed and latency of a network in words. Local."""
+    if len(network.machines) == 1:
+        return f"memory {min(network.memory_bandwidth) / 1e9:.3g} GB/s"
+    slowest = min(*network.bandwidth_out, *network.bandwidth_in)
+    return f"cards of {slowest / 125e3:.4g} Mbit/s, latency {network.latency * 1e6:.3g} us"
+
+
+def _ranks(network) -> str:
+    ranks, machines = network.ranks, len(network.machines)
+    return f"{ranks} rank{'s' * (ranks > 1)} on {machines} machine{'s' * (machines > 1)}"
+
+
+def as_data(chosen: Chosen) -> dict:
+    """Return all of it as plain data for JSON. Local."""
+    return {"plan": chosen.plan.to_json(), "variables": [asdict(f) for f in chosen.forecasts], "seconds": chosen.totals,
+            "network": chosen.network.to_dict(), "sampled_steps": list(chosen.steps), "operations": list(OPERATIONS)}

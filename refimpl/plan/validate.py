@@ -1,0 +1,111 @@
+"""A plan that someone wrote or edited, held against the training that is to follow it: everything that would not work.
+
+Each refusal names what is wrong and what would be right. All Local.
+"""
+
+import json
+from pathlib import Path
+
+from refimpl.collectives.machines import Machines
+from refimpl.plan.placement import PLAN_FORMAT, WAYS, Plan
+from refimpl.server.partition import SCHEMES
+
+FIELDS = {"architecture": str, "ranks": int, "microbatches": int, "allreduce": str, "placements": list,
+          "machines": (list, tuple), "local_aggregation": bool}
+"""What a plan's JSON must have, and of which type; the rest has defaults."""
+
+
+def read_plan(path) -> dict:
+    """Return the JSON of a plan file. Raises ValueError if it holds none, OSError if it cannot be read."""
+    try:
+        data = json.loads(Path(path).read_text())
+    except ValueError as problem:
+        raise ValueError(f"{path} is not JSON: {problem}") from problem
+    if not isinstance(data, dict) or "placements" not in data:
+        raise ValueError(f"{path} is no plan: make one with python -m refimpl plan MODEL --ranks N --output {path}")
+    return data
+
+
+def plan_from(data: dict) -> Plan:
+    """Return the plan of its JSON. Raises ValueError naming what is missing, unknown or of another type."""
+    if data.get("format") == PLAN_FORMAT:
+        for name, kind in FIELDS.items():
+            if not isinstance(data.get(name), kind) or kind is int and isinstance(data[name], bool):
+                raise ValueError(f"plan: {name} is {_said(data.get(name, 'missing'))}; see a plan.json of this version")
+    try:
+        return Plan.from_json(data)
+    except (TypeError, KeyError, AttributeError) as problem:
+        raise ValueError(f"plan: {problem}; see a plan.json of this version for what it must hold") from problem
+
+
+def check_plan(plan: Plan, variables, ranks: int, microbatches: int, machines: Machines) -> Plan:
+    """Return the plan if a training of these variables on these ranks can follow it. Raises ValueError if not."""
+    _check_job(plan, ranks, microbatches, machines)
+    _check_names(plan, variables)
+    by_name = {v.name: v for v in variables}
+    for placement in plan.placements:
+        _check_placement(placement, by_name[placement.variable], ranks)
+    _check_buckets(plan)
+    try:
+        plan.schedule()
+    except ValueError as problem:
+        raise ValueError(f"plan: allreduce {plan.allreduce!r}: {problem}") from problem
+    return plan
+
+
+def _check_job(plan, ranks, microbatches, machines):
+    for what, planned, given in (("ranks", plan.ranks, ranks), ("microbatches", plan.microbatches, microbatches)):
+        if planned != given:
+            raise ValueError(f"the plan is for {planned} {what}, this training has {given}; make it again for {given}")
+    planned = tuple(map(tuple, plan.on_machines))
+    if planned != tuple(map(tuple, machines)):
+        raise ValueError(f"the plan is for machines with ranks {_said(planned)}, here they have {_said(machines)}; make it "
+                         f"again for these (python -m refimpl plan ... --machines {len(machines)})")
+
+
+def _check_names(plan, variables):
+    planned, known = [p.variable for p in plan.placements], [v.name for v in variables]
+    if twice := sorted({_said(name) for name in planned if planned.count(name) > 1}):
+        raise ValueError(f"the plan places {', '.join(twice)} more than once; each variable goes one way")
+    if unknown := [name for name in planned if name not in known]:
+        raise ValueError(f"the plan places {', '.join(map(_said, unknown))}, which the model lacks; "
+                         f"its variables are {', '.join(known)}")
+    if missing := [name for name in known if name not in planned]:
+        raise ValueError(f"the plan has no placement for {', '.join(map(_said, missing))}; every variable needs one")
+
+
+def _check_placement(placement, variable, ranks):
+    name, kind = f"plan, {variable.name}", "sparse" if variable.sparse else "dense"
+    if placement.sparse is not variable.sparse:
+        raise ValueError(f"{name}: sparse is {_said(placement.sparse)}, but the variable is {kind}")
+    if placement.way not in WAYS[variable.sparse]:
+        raise ValueError(f"{name}: no way {placement.way!r} for a {kind} variable; there are {', '.join(WAYS[variable.sparse])}")
+    if placement.way != "server":
+        if placement.owners:
+            raise ValueError(f"{name}: owners {_said(placement.owners)} on the way {placement.way}, where every rank has "
+                             "the variable; leave owners empty, or choose the way server")
+        return
+    if not placement.owners or not variable.sparse and len(placement.owners) != 1:
+        least = "at least one owner, the rank of each partition" if variable.sparse else "exactly one owner, it is not cut"
+        raise ValueError(f"{name}: owners {_said(placement.owners)}; on the server a {kind} variable has {least}")
+    for owner in placement.owners:
+        if type(owner) is not int or not 0 <= owner < ranks:
+            raise ValueError(f"{name}: owner {_said(owner)} is none of the ranks 0 to {ranks - 1}")
+    if placement.scheme not in SCHEMES:
+        raise ValueError(f"{name}: no partition scheme {placement.scheme!r}; there are {', '.join(SCHEMES)}")
+
+
+def _check_buckets(plan):
+    kinds = {p.variable: (p.way, p.sparse) for p in plan.placements}
+    named = [name for bucket in plan.buckets for name in bucket]
+    if plan.buckets and sorted(named) != sorted(kinds):
+        odd = sorted({_said(name) for name in named + list(kinds) if named.count(name) != 1 or name not in kinds})
+        raise ValueError(f"plan: buckets must name each variable once; look at {', '.join(odd)}, or leave buckets empty")
+    for bucket in plan.buckets:
+        if len({kinds[name] for name in bucket}) > 1:
+            raise ValueError(f"plan: the bucket {', '.join(bucket)} mixes ways or kinds; what travels together goes one way")
+
+
+def _said(value) -> str:
+    text = json.dumps(value, default=str).strip('"')
+    return text if len(text) <= 60 else text[:57] + "..."

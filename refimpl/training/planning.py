@@ -1,0 +1,54 @@
+"""The plan of a training: the one that was given, the one that ``auto`` chooses, or the architecture's."""
+
+import json
+
+from refimpl.collectives.calibrate import network_of
+from refimpl.plan import make_plan
+from refimpl.plan.choose import choose_plan
+from refimpl.plan.placement import Plan
+from refimpl.plan.report import describe
+from refimpl.plan.sample import take_sample
+from refimpl.plan.validate import check_plan, plan_from
+from refimpl.training.allreduce_choice import choose_allreduce, write_network
+from refimpl.training.check import check_needs
+
+
+def plan_of(model, data, options, wire, network_file=None) -> tuple[Plan, str | None]:
+    """Return (the plan, why it is so or None), the same on every rank. Collective; ranks have agreed on their options.
+
+    network_file: where the calibrated network is kept, None: nowhere.  Raises CollectiveError.
+    """
+    if options.plan is not None:
+        return wire.together(lambda: _given(model, data, options, wire), (ValueError,)), None
+    if options.architecture == "auto":
+        return _auto(model, data, options, wire, network_file)
+    choice = choose_allreduce(model.variables, options, wire, data.microbatches, network_file)
+    plan = wire.together(lambda: make_plan(
+        model.variables, options.architecture, wire.size, data.microbatches, sparse_as_dense=options.sparse_as_dense,
+        allreduce=choice.algorithm if choice else options.allreduce, machines=wire.machines, **placing(options)), (ValueError,))
+    return plan, choice and choice.reason
+
+
+def placing(options) -> dict:
+    """Return the options that say how variables are placed on the server, as ``make_plan`` takes them. Local."""
+    return {name: getattr(options, name) for name in ("partitions", "scheme", "local_aggregation")}
+
+
+def _given(model, data, options, wire):
+    return check_plan(plan_from(options.plan), model.variables, wire.size, data.microbatches, wire.machines)
+
+
+def _auto(model, data, options, wire, network_file):
+    """Rank 0 looks at the data and chooses; what it found is everyone's."""
+    network = network_of(wire, network_file, write_network)
+
+    def choose():
+        if wire.rank:
+            return ""
+        sample = take_sample(model, data, options.seed, check=lambda needs: check_needs(model.variables, needs))
+        chosen = choose_plan(model.variables, sample, network, data.microbatches, allreduce=options.allreduce,
+                             **placing(options))
+        return json.dumps({"plan": chosen.plan.to_json(), "reason": describe(chosen)})
+
+    found = json.loads(wire.share_text(wire.together(choose))[0])
+    return Plan.from_json(found["plan"]), found["reason"]
