@@ -25,7 +25,8 @@ def plan_of(model, data, options, wire, network_file=None) -> tuple[Plan, str | 
     choice = choose_allreduce(model.variables, options, wire, data.microbatches, network_file)
     plan = wire.together(lambda: make_plan(
         model.variables, options.architecture, wire.size, data.microbatches, sparse_as_dense=options.sparse_as_dense,
-        allreduce=choice.algorithm if choice else options.allreduce, machines=wire.machines, **placing(options)), (ValueError,))
+        allreduce=choice.algorithm if choice else options.allreduce, machines=wire.machines, **placing(options)),
+                         (ValueError,))
     return plan, choice and choice.reason
 
 

@@ -29,6 +29,7 @@ class Result:
 
     bytes: phase -> bytes that rank 0 sent in all.  seconds: phase -> mean seconds of a step on rank 0.
     sent_per_step: kind -> bytes that a rank sent in a step, mean over ranks and steps (dense, rows, indices, control).
+    alpha: sparse variable -> part of its rows that a rank touched in a step, mean over ranks and steps.
     loss: of the last step.  examples_per_second: over this session's steps, evaluation and checkpoints left out, and
     the steps of a partition search.  partition_search: its samples, thetas and P, see ``PartitionTrials.to_json``.
     """
@@ -43,6 +44,7 @@ class Result:
     bytes: dict
     sent_per_step: dict
     seconds: dict
+    alpha: dict = field(default_factory=dict)
     evaluation: dict = field(default_factory=dict)
     partition_search: dict | None = None
     run_directory: str | None = None
@@ -86,7 +88,7 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
             begin = time.perf_counter()
             record = trainer.train_step()
             seconds = time.perf_counter() - begin
-            totals.add(record, seconds)
+            totals.add(record, seconds, trainer.alpha)
             last = trainer.step == options.steps
             if heldout is not None and (last or evaluate_every and trainer.step % evaluate_every == 0):
                 record["heldout"] = evaluate(trainer, heldout)
@@ -114,7 +116,8 @@ def _finish(trainer, directory, totals, evaluation, heldout, output, search) -> 
     if trainer.timeline.keep:
         _write_trace(trainer, directory)
     options = trainer.options
-    result = Result(trainer.plan.architecture, trainer.wire.size, trainer.step, evaluation=evaluation or {}, partition_search=search,
+    result = Result(trainer.plan.architecture, trainer.wire.size, trainer.step, evaluation=evaluation or {},
+                    partition_search=search,
                     run_directory=None if output is None else str(output), rank=trainer.wire.rank,
                     **totals.result(), **hashes(trainer.exchange, OPTIMIZERS[options.optimizer].state))
     trainer.wire.agree(_attempt(lambda: directory and directory.finish(result.to_json())))
@@ -177,10 +180,13 @@ class _Totals:
         self.bytes: dict = {}
         self.kinds: dict[str, int] = {"dense": 0, "rows": 0, "indices": 0, "control": 0}
         self.phases: dict[str, float] = {}
+        self.alpha: dict[str, float] = {}
         self.steps, self.timed_steps, self.examples, self.seconds, self.loss = 0, 0, 0, 0.0, float("nan")
 
-    def add(self, record, seconds):
+    def add(self, record, seconds, alpha):
         self.steps += 1
+        for name, part in alpha.items():
+            self.alpha[name] = self.alpha.get(name, 0.0) + part
         self.loss = record["loss"]
         for phase, kinds in self.wire.ledger.by("phase", "kind").items():
             for kind, count in kinds.items():
@@ -207,7 +213,9 @@ class _Totals:
         speed = self.examples / float(everyone[0, -1]) if everyone[0, -1] > 0 else 0.0
         phases = {phase: spent / max(1, self.timed_steps) for phase, spent in self.phases.items()}
         shared = self.wire.share_text(json.dumps({"bytes": self.bytes, "seconds": phases}))[0]
-        return {"loss": self.loss, "examples_per_second": speed, "sent_per_step": per_step, **json.loads(shared)}
+        alpha = mean_alpha(self.wire, {name: total / self.steps for name, total in self.alpha.items()})
+        return {"loss": self.loss, "examples_per_second": speed, "sent_per_step": per_step, "alpha": alpha,
+                **json.loads(shared)}
 
 
 def _write_trace(trainer, directory):

@@ -31,7 +31,7 @@ class Trainer:
 
     model: see ``models.Model``.  data: see ``refimpl.training.data.Data``.  step: how many steps are done.
     facts: returns what else all ranks must have alike, name -> JSON value.
-    network_file: where the calibrated network is kept for ``--allreduce auto`` and ``--architecture auto``, None: nowhere.
+    network_file: where the calibrated network is kept for what is chosen automatically, None: nowhere.
     reason: why the plan is as it is, or None.  alpha: name -> part of the rows that this rank touched in a step.
     Every error that one rank meets becomes a CollectiveError with one message on all of them.
     """
