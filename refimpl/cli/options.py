@@ -11,6 +11,12 @@ OPTIONS = ("architecture", "sparse_as_dense", "partitions", "scheme", "allreduce
            "search_warmup", "search_sample", "memory_limit")
 
 
+SAID_BY_PLAN = {"architecture": "--architecture", "sparse_as_dense": "--sparse-as-dense", "partitions": "--partitions",
+                "scheme": "--partition-scheme", "allreduce": "--allreduce",
+                "local_aggregation": "--no-local-aggregation", "search_partitions": "--search-partitions"}
+"""What a plan decides: option -> its name; given beside a plan, it would go unread."""
+
+
 def add_training_options(parser: argparse.ArgumentParser):
     """Add what describes a training; each option's destination is its name in Recipe or Options."""
     what = parser.add_argument_group("what is trained")
@@ -43,7 +49,10 @@ def add_training_options(parser: argparse.ArgumentParser):
 
 def add_road_options(road):
     """Add what never changes a number."""
-    road.add_argument("--architecture", choices=["allreduce", "ps", "hybrid"], help="default hybrid")
+    road.add_argument("--architecture", choices=["allreduce", "ps", "hybrid", "auto"],
+                      help="default hybrid; auto: each variable the way that is predicted to be fastest on this network")
+    road.add_argument("--plan", metavar="FILE",
+                      help="follow a plan as it is: plan.json of a run or of the command plan, edited or not (none: make one)")
     road.add_argument("--sparse-as-dense", action="store_true", help="with allreduce: send sparse variables whole")
     road.add_argument("--partitions", type=int, metavar="P", help="partitions of a sparse variable (default: ranks)")
     road.add_argument("--search-partitions", action="store_true",
@@ -73,6 +82,20 @@ def split(given: dict) -> tuple[dict, dict, dict]:
     recipe = {name: given[name] for name in RECIPE if name in given}
     options = {name: given[name] for name in OPTIONS if name in given}
     return recipe, options, {n: v for n, v in given.items() if n not in RECIPE + OPTIONS}
+
+
+def with_plan(options: dict) -> dict:
+    """Return the options with the plan's JSON in the place of its file's name. Local.
+
+    Raises ValueError if the file holds no plan, or beside options that a plan decides; OSError if it cannot be read.
+    """
+    from refimpl.plan.validate import read_plan
+
+    if "plan" not in options or options["plan"] == "none":
+        return options | ({"plan": None} if "plan" in options else {})
+    if clash := [SAID_BY_PLAN[name] for name in SAID_BY_PLAN if name in options]:
+        raise ValueError(f"--plan says itself how variables travel: leave out {', '.join(clash)}, or edit the plan")
+    return {**options, "plan": read_plan(options["plan"])}
 
 
 def _assignment(text: str):

@@ -6,7 +6,7 @@ Every option has one value on all ranks; what a rank finds wrong stops all of th
 import json
 from pathlib import Path
 
-from refimpl.cli.options import add_training_options, split
+from refimpl.cli.options import add_training_options, split, with_plan
 from refimpl.cli.progress import StepProgress
 from refimpl.collectives.wire import CollectiveError
 
@@ -58,6 +58,7 @@ def _prepare(model_name, chosen_recipe, chosen_options, rest):
     from refimpl.training.options import Options
     from refimpl.training.recipe import Recipe, build, resumed, with_defaults
 
+    chosen_options = with_plan(chosen_options)
     if "resume" in rest:
         manifest = read_manifest(rest["resume"])
         recipe = resumed(manifest["describe"], chosen_recipe)
