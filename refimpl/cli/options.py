@@ -91,11 +91,13 @@ def with_plan(options: dict) -> dict:
     """
     from refimpl.plan.validate import read_plan
 
-    if "plan" not in options or options["plan"] == "none":
-        return options | ({"plan": None} if "plan" in options else {})
-    if clash := [SAID_BY_PLAN[name] for name in SAID_BY_PLAN if name in options]:
-        raise ValueError(f"--plan says itself how variables travel: leave out {', '.join(clash)}, or edit the plan")
-    return {**options, "plan": read_plan(options["plan"])}
+    said = [SAID_BY_PLAN[name] for name in SAID_BY_PLAN if name in options]
+    if options.get("plan", "none") == "none":  # what is said anew also ends the plan of a run that is resumed
+        return {**options, "plan": None} if said or "plan" in options else options
+    if said:
+        raise ValueError(f"--plan says itself how variables travel: leave out {', '.join(said)}, or edit the plan")
+    plan = read_plan(options["plan"])
+    return {**options, "plan": plan, "architecture": str(plan.get("architecture"))}
 
 
 def _assignment(text: str):

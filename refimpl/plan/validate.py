@@ -56,7 +56,8 @@ def check_plan(plan: Plan, variables, ranks: int, microbatches: int, machines: M
 def _check_job(plan, ranks, microbatches, machines):
     for what, planned, given in (("ranks", plan.ranks, ranks), ("microbatches", plan.microbatches, microbatches)):
         if planned != given:
-            raise ValueError(f"the plan is for {planned} {what}, this training has {given}; make it again for {given}")
+            raise ValueError(f"the plan is for {planned} {what}, this training has {given}; make it again for {given}, "
+                             "or go without one (--plan none)")
     planned = tuple(map(tuple, plan.on_machines))
     if planned != tuple(map(tuple, machines)):
         raise ValueError(f"the plan is for machines with ranks {_said(planned)}, here they have {_said(machines)}; make it "
