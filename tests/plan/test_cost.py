@@ -1,12 +1,14 @@
 """Cost formulas on small cases, counted by hand. That the ledger equals them: tests/training/test_bytes_mpi.py."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from models import Variable
 from refimpl.gradients import cover, leaves_of
 from refimpl.gradients.exact_sum import DIGITS
-from refimpl.plan import make_plan, predict_step
+from refimpl.plan import make_plan, predict_crossing, predict_step
 from refimpl.plan.cost import EXACT_SUM
 
 ROWS, DENSE = Variable("rows", (12, 5), sparse=True), Variable("dense", (8,))
@@ -35,13 +37,69 @@ def test_hybrid_by_hand():
 
 
 def test_parameter_server_by_hand():
-    """Three microbatches on two ranks: rank 1 has two, which are no node of the tree, and pushes both to rank 0."""
+    """Three microbatches on two ranks: rank 1 has two, which are no node of the tree, and pushes both to rank 0.
+
+    Rank 0 owns the rows, rank 1, who has less, the dense variable.
+    """
     plan = make_plan(BOTH, "ps", 2, 3, partitions=1)
     pulled, pushed = {"rows": [ids(1), ids(2)]}, {"rows": [[ids(1)], [ids(2), ids()]]}
     assert predict_step(plan, BOTH, pulled, pushed, 0) == {
-        ("pull", "", "control"): (8, 8), ("pull", "rows", "indices"): (0, 8), ("pull", "rows", "rows"): (20, 0),
-        ("push", "", "control"): (16, 16), ("push", "rows", "indices"): (0, 8), ("push", "rows", "rows"): (0, 20),
-        ("pull", "dense", "dense"): (32, 0), ("push", "dense", "dense"): (0, 64), ("norm", "", "control"): (NORM, NORM)}
+        ("pull", "", "control"): (0, 8), ("pull", "rows", "indices"): (0, 8), ("pull", "rows", "rows"): (20, 0),
+        ("push", "", "control"): (0, 16), ("push", "rows", "indices"): (0, 8), ("push", "rows", "rows"): (0, 20),
+        ("pull", "dense", "dense"): (0, 32), ("push", "dense", "dense"): (32, 0), ("norm", "", "control"): (NORM, NORM)}
+
+
+MACHINES = ((0, 2), (1, 3))
+
+
+def on_two_machines(architecture, **more):
+    """Rows 0-2, 3-5, 6-8, 9-11 belong to ranks 0, 1, 2, 3; ranks 0 and 2 share a machine, and 1 and 3.
+
+    All need row 3; rank 0 also row 0, rank 2 also rows 4 and 9.
+    """
+    plan = make_plan(BOTH, architecture, 4, 4, machines=MACHINES, **more)
+    needs = [ids(0, 3), ids(3), ids(3, 4, 9), ids(3)]
+    return plan, {"rows": needs}, {"rows": [[own] for own in needs]}
+
+
+def test_local_aggregation_by_hand():
+    """For owner 1 rank 0 speaks for its machine, for owner 3 rank 2. Microbatches 0 and 2, 1 and 3 join to no node."""
+    plan, pulled, pushed = on_two_machines("hybrid", allreduce="direct")
+    found = predict_step(plan, BOTH, pulled, pushed, 0)
+    dense = found.pop(("allreduce", "dense", "dense"))
+    assert dense == (48, 48)
+    assert found == {
+        # to rank 2, who handles 2 and 3, lists of two partitions; from it, of 0 and 1, it wants rows 3 and 4
+        ("unite", "", "control"): (16, 16), ("unite", "rows", "indices"): (0, 16), ("spread", "rows", "rows"): (40, 0),
+        # to owner 1: 3 and 4, as its machine wants them; from rank 1, its handler on the other: nothing of its own
+        ("pull", "", "control"): (8, 8), ("pull", "rows", "indices"): (16, 0), ("pull", "rows", "rows"): (0, 40),
+        ("aggregate", "", "control"): (16, 16), ("aggregate", "rows", "indices"): (0, 16),
+        ("aggregate", "rows", "rows"): (0, 40),
+        # both microbatches' rows, for they form no node: 3, and 3 and 4
+        ("push", "", "control"): (16, 16), ("push", "rows", "indices"): (24, 0), ("push", "rows", "rows"): (60, 0),
+        ("norm", "", "control"): (2 * NORM, 2 * NORM)}
+
+
+def test_what_crosses_by_hand():
+    """Machine (0, 2) asks the other for rows 3, 4 and 9, once each; that one asks for nothing."""
+    plan, pulled, pushed = on_two_machines("hybrid", allreduce="direct")
+    found = predict_crossing(plan, BOTH, pulled, pushed, 0)
+    assert found["pull", "rows", "rows"] == (0, 60) and found["pull", "rows", "indices"] == (24, 0)
+    assert found["norm", "", "control"] == (NORM, NORM) and ("unite", "rows", "indices") not in found
+    alone = predict_crossing(replace(plan, local_aggregation=False), BOTH, pulled, pushed, 0)
+    assert alone["pull", "rows", "rows"] == (0, 80) and alone["pull", "rows", "indices"] == (32, 0)
+
+
+def test_dense_on_the_server_with_local_aggregation_by_hand():
+    """Rank 1 owns 32 bytes: pulled and pushed once by rank 0 for both of its machine, who share in it."""
+    plan, pulled, pushed = on_two_machines("ps", partitions=1)
+    assert {p.variable: p.owners for p in plan.placements} == {"rows": (0,), "dense": (1,)}
+    found = [predict_step(plan, BOTH, pulled, pushed, rank) for rank in range(4)]
+    of_dense = [{key[0]: value for key, value in one.items() if key[1] == "dense"} for one in found]
+    assert of_dense == [
+        {"pull": (0, 32), "spread": (32, 0), "aggregate": (0, 32), "push": (64, 0)},  # 0 and 2 join to no node
+        {"pull": (32, 0), "spread": (32, 0), "aggregate": (0, 32), "push": (0, 64)},
+        {"spread": (0, 32), "aggregate": (32, 0)}, {"spread": (0, 32), "aggregate": (32, 0)}]
 
 
 def test_allreduce_by_hand():
@@ -58,7 +116,9 @@ def test_allreduce_by_hand():
 @pytest.mark.parametrize("ranks", [2, 3, 4, 5, 8])
 def test_what_is_sent_is_received(ranks):
     rng = np.random.default_rng(ranks)
-    for architecture, more in (("allreduce", {}), ("allreduce", {"sparse_as_dense": True}), ("ps", {}), ("hybrid", {})):
+    machines = tuple(m for m in (tuple(range(0, ranks, 3)), tuple(r for r in range(ranks) if r % 3)) if m)
+    for architecture, more in (("allreduce", {}), ("allreduce", {"sparse_as_dense": True}), ("ps", {}), ("hybrid", {}),
+                               ("ps", {"machines": machines}), ("hybrid", {"machines": machines, "partitions": 7})):
         plan = make_plan(BOTH, architecture, ranks, ranks + 1, **more)
         nodes = [cover(leaves_of(r, ranks, ranks + 1)) for r in range(ranks)]
         pulled = {"rows": [np.flatnonzero(rng.random(12) < 0.4) for _ in nodes]}

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from models import Variable
+from refimpl.collectives.machines import in_blocks
 from refimpl.gradients import cover, leaves_of
 from refimpl.plan import ledger_keys, make_plan, predict_step
 
@@ -13,7 +14,11 @@ VARIABLES = [Variable("e", (20, 3), sparse=True), Variable("w", (4, 5)), Variabl
 @pytest.mark.parametrize("architecture, dense", [("allreduce", False), ("allreduce", True), ("ps", False), ("hybrid", False)])
 @pytest.mark.parametrize("ranks", [1, 2, 3, 8])
 def test_predicted_bytes_have_keys(architecture, dense, ranks):
-    plan = make_plan(VARIABLES, architecture, ranks, 8, sparse_as_dense=dense)
+    for machines in (None, in_blocks(ranks, 2)):
+        check_keys(make_plan(VARIABLES, architecture, ranks, 8, sparse_as_dense=dense, machines=machines), ranks)
+
+
+def check_keys(plan, ranks):
     ids = np.arange(0, 20, 2)
     pushed = {"e": [[ids] * len(cover(leaves_of(r, ranks, 8))) for r in range(ranks)]}
     keys = ledger_keys(plan)

@@ -79,6 +79,20 @@ def test_every_microbatch_is_counted_once_in_every_row(comm, leaves, scheme, gro
             assert piece.counts and (piece.gradient == expected[own[piece.ids]][:, None]).all()
 
 
+@pytest.mark.mpi(min_size=8)
+@grouped
+def test_roads_of_five_to_eight_ranks(comm, groups):
+    for ranks in (5, 6, 7, 8):
+        small = comm.Split(0 if comm.rank < ranks else MPI.UNDEFINED)
+        if small != MPI.COMM_NULL:
+            for partitions, scheme in ((1, "contiguous"), (11, "interleaved")):
+                test_pulled_rows_are_the_variables_rows(small, partitions, scheme, groups)
+            for leaves in (3, 11):
+                test_every_microbatch_is_counted_once_in_every_row(small, leaves, "contiguous", groups)
+                test_dense_variables_are_summed_by_their_owners(small, leaves, groups)
+            small.Free()
+
+
 @pytest.mark.parametrize("everyone", [False, True])
 @pytest.mark.parametrize("scheme", ["contiguous", "interleaved"])
 def test_tables_are_placed_and_collected(comm, scheme, everyone):

@@ -1,0 +1,62 @@
+"""One answer, to the bit (DESIGN, I1), whoever aggregates where: machines of every shape, with and without."""
+
+from itertools import product
+
+import pytest
+from mpi4py import MPI
+from test_bytes_mpi import MACHINES
+from toys import Script, Scripted, answer
+
+from refimpl.collectives import Wire
+from refimpl.training.options import Options
+from refimpl.training.trainer import Trainer
+
+pytestmark = pytest.mark.mpi
+
+ROADS = [dict(architecture="ps", partitions=1), dict(architecture="ps", partitions=11),
+         dict(architecture="hybrid", partitions=5, scheme="interleaved", allreduce="hierarchical"),
+         dict(architecture="hybrid", allreduce="direct", overlap=False)]
+WORKS = [("toy", "adam", 8), ("toy", "adam", 7), ("toy", "momentum", 3), ("lm", "adagrad", 8)]
+
+
+@pytest.fixture(scope="module")
+def one_rank():
+    """(work, optimizer, microbatches) -> the answer of one rank."""
+    return {key: answer(key[0], key[1], MPI.COMM_SELF, microbatches=key[2]) for key in WORKS}
+
+
+def wrong_runs(comm, one_rank, works, machines):
+    """Return the runs on these machines whose answer is not one rank's."""
+    runs = product(works, ROADS, (True, False))
+    return [(key, road, local) for key, road, local in runs
+            if answer(key[0], key[1], Wire(comm, machines), microbatches=key[2], local_aggregation=local, **road)
+            != one_rank[key]]
+
+
+@pytest.mark.parametrize("machines", MACHINES)
+def test_every_machine_shape(comm, one_rank, machines):
+    assert wrong_runs(comm, one_rank, WORKS, MACHINES[machines](comm.size)) == []
+
+
+@pytest.mark.mpi(min_size=8)
+@pytest.mark.parametrize("machines", MACHINES)
+def test_every_machine_shape_of_eight_ranks(comm, one_rank, machines):
+    assert wrong_runs(comm, one_rank, WORKS[1:], MACHINES[machines](comm.size)) == []
+
+
+@pytest.mark.mpi(min_size=4)
+def test_what_crosses_is_halved_where_two_need_the_same(comm):
+    """Every microbatch touches the same rows, and each machine's form a node: it pulls and pushes once, not twice."""
+    crossed, pairs = {}, MACHINES["pairs"](comm.size // 2 * 2)
+    rows = {row: [1.0, 1.0] for row in range(6)}
+    small = comm.Split(0 if comm.rank < comm.size // 2 * 2 else MPI.UNDEFINED)
+    if small == MPI.COMM_NULL:
+        return
+    for local in (True, False):
+        wire = Wire(small, pairs)
+        options = Options(optimizer="sgd", architecture="ps", local_aggregation=local)
+        Trainer(Scripted(), Script([[rows] * small.size]), options, wire).train_step()
+        crossed[local] = {kind: small.allreduce(wire.ledger.total("crossed_sent", kind=kind))
+                          for kind in ("rows", "indices", "dense")}
+    assert crossed[False] == {kind: 2 * count for kind, count in crossed[True].items()}
+    small.Free()
