@@ -28,7 +28,8 @@ def add(parser):
     parser.add_argument("--timeout", type=float, default=None, metavar="SECONDS",
                         help="end the job then, with status 124")
     parser.add_argument("--json", action="store_true", default=False,
-                        help="print only one JSON object: exit status, seconds, bytes of each card, the job's output")
+                        help="print only one JSON object: exit status, seconds, bytes of each card, a training's account, the "
+                             "job's output")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- COMMAND",
                         help="a command of refimpl (train lm …), or -m MODULE, -c CODE or SCRIPT.py with arguments")
 
@@ -54,9 +55,12 @@ def _run(given: dict) -> int:
     if given["json"]:
         sys.stderr.write(job.stderr)
         print(json.dumps({"returncode": job.returncode, "seconds": job.seconds, "machine_bytes": job.machine_bytes,
-                          "stdout": job.stdout}))
+                          "training": job.training, "stdout": job.stdout}))
     elif job.machine_bytes:
         print(describe(job), file=sys.stderr)
+    if not job.machine_bytes:
+        print(f"refimpl: error: the cluster was ended from outside (status {job.returncode}); nothing of it is left",
+              file=sys.stderr)
     return job.returncode
 
 
@@ -74,4 +78,8 @@ def describe(job) -> str:
     lines = [f"cards of the {len(job.machine_bytes)} machines in {job.seconds:.1f} s, start and headers included:"]
     for machine, (sent, received) in enumerate(job.machine_bytes):
         lines.append(f"  machine {machine:3}  sent {sent:15,} B  received {received:15,} B")
+    if job.training:
+        from refimpl.experiments.cluster.account import describe as describe_training
+
+        lines += describe_training(job.training)
     return "\n".join(lines)

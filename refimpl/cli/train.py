@@ -24,14 +24,19 @@ def add(parser):
     run.add_argument("--checkpoint-every", type=int, metavar="N", help="steps between checkpoints (always one at the end)")
     run.add_argument("--evaluate-every", type=int, metavar="N", help="steps between evaluations (always one at the end)")
     run.add_argument("--trace", action="store_true", help="write trace.json of all ranks, for Perfetto")
+    run.add_argument("--patience", type=float, metavar="SECONDS", help="how long a rank waits for another that does not "
+                     "come before it ends the run (default 300)")
     run.add_argument("--json", action="store_true", help="print only the result, as one JSON object")
 
 
 def run(given: dict) -> int:
+    from refimpl.collectives.waiting import PATIENCE_SECONDS
     from refimpl.collectives.wire import Wire
+    from refimpl.experiments.cluster.account import account_of
     from refimpl.training.session import train
 
-    model_name, wire = given.pop("model"), Wire()
+    model_name = given.pop("model")
+    wire = Wire(patience=given.pop("patience", PATIENCE_SECONDS))
     recipe, options, rest = split(given)
     setup = wire.together(lambda: _prepare(model_name, recipe, options, rest), (ValueError, OSError))
     model, data, heldout, recipe, options = setup
@@ -41,11 +46,13 @@ def run(given: dict) -> int:
     quiet = wire.rank != 0 or rest.get("json", False)
     if not quiet:
         _introduce(wire, recipe, options, output)
+    account = account_of(wire)
     with StepProgress(options.steps, "words" if model_name == "lm" else "images", quiet) as progress:
         result = train(model, data, heldout, options=options, comm=wire, output=output, resume=rest.get("resume"),
                        checkpoint_every=rest.get("checkpoint_every"), evaluate_every=rest.get("evaluate_every"),
                        trace=rest.get("trace", False), describe=recipe.to_json(), progress=progress.show,
-                       announce=None if quiet else lambda why: print(why, flush=True))
+                       announce=None if quiet else lambda why: print(why, flush=True), watch=account.step)
+    account.close()
     if wire.rank == 0:
         _print_result(result, model_name, rest.get("json", False))
         _plot_search(result, output, quiet)

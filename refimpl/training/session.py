@@ -2,6 +2,7 @@
 
 import json
 import time
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Callable
@@ -61,13 +62,14 @@ class Result:
 
 def train(model, data, heldout=None, *, options: Options, comm=None, output=None, resume=None, checkpoint_every=None,
           evaluate_every=None, trace=False, describe: dict | None = None, progress: Callable[[dict], None] | None = None,
-          announce: Callable[[str], None] | None = None, warm=2, xp=np) -> Result:
+          announce: Callable[[str], None] | None = None, watch=nullcontext, warm=2, xp=np) -> Result:
     """Train ``model`` on ``data`` for ``options.steps`` steps and return the result. Collective over ``comm``.
 
     heldout: Data to evaluate on at the end (and every ``evaluate_every`` steps), or None.
     output: run directory, None to write no files.  resume: directory of a checkpoint to continue from.
     describe: what config.json and checkpoints should say of model and data, plain JSON values.
     announce: called on rank 0 with what was chosen, and why.
+    watch: ``watch(trainer)`` returns the context in which a step is done, on every rank.
     progress: called on rank 0 with each step's metrics.  warm: steps at the start that do not count for the speed.
     Raises CollectiveError, with one message on every rank, for anything that any rank finds wrong.
     """
@@ -85,9 +87,10 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
         directory = _open_directory(trainer, output, describe, resume)
         totals, trials = _Totals(wire, trainer.step + warm), PartitionTrials(trainer, announce)
         while trainer.step < options.steps:
-            begin = time.perf_counter()
-            record = trainer.train_step()
-            seconds = time.perf_counter() - begin
+            with watch(trainer):
+                begin = time.perf_counter()
+                record = trainer.train_step()
+                seconds = time.perf_counter() - begin
             totals.add(record, seconds, trainer.alpha)
             last = trainer.step == options.steps
             if heldout is not None and (last or evaluate_every and trainer.step % evaluate_every == 0):

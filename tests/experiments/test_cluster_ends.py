@@ -70,6 +70,42 @@ def test_killed_command_leaves_nothing(number):
     assert_nothing_left(token, theirs, mounts)
 
 
+def command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def parts_of(token) -> dict[str, list[int]]:
+    """Return the processes of a cluster by what they do: the hub outside and inside its namespaces, mpirun, ranks."""
+    lines = {pid: command_line(pid) for pid in sorted(processes(token))}
+    hubs = [pid for pid, line in lines.items() if " -m refimpl.experiments.cluster.hub " in line]
+    inside = [pid for pid in hubs if os.readlink(f"/proc/{pid}/ns/pid") != os.readlink("/proc/self/ns/pid")]
+    return {"outer hub": [pid for pid in hubs if pid not in inside], "inner hub": inside[:1],  # process 1; the others hold machines
+            "mpirun": [pid for pid, line in lines.items() if "mpiexec" in line.partition(" ")[0]],
+            "rank": [pid for pid, line in lines.items() if pid not in hubs and " -m mpi4py -c " in line
+                     and "mpiexec" not in line]}
+
+
+@pytest.mark.parametrize("whose", ["outer hub", "inner hub", "mpirun", "rank"])
+def test_killed_part_ends_all(whose):
+    token = f"{os.getpid()}-{whose.replace(' ', '-')}"
+    mounts = Path("/proc/self/mounts").read_text()
+    argv = [sys.executable, "-m", "refimpl", "cluster", "--machines", "2", "--rate", "1gbit", "--", "-c", SLEEPER]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, TOKEN: token}) as command:
+        assert command.stdout.read(2) == b"xx"
+        theirs = networks(processes(token)) - networks([os.getpid()])
+        try:
+            os.kill(parts_of(token)[whose][-1], signal.SIGKILL)
+            _, said = command.communicate(timeout=30)
+        finally:
+            command.kill()
+        assert (b"ended from outside" in said) == ("hub" in whose)
+        assert command.returncode not in (0, -signal.SIGKILL)  # it ended by itself
+    assert_nothing_left(token, theirs, mounts)
+
+
 def test_timeout_and_normal_end_leave_nothing():
     token = f"{os.getpid()}-timeout"
     mounts = Path("/proc/self/mounts").read_text()

@@ -7,6 +7,7 @@ from refimpl.experiments.cluster.description import CARD
 from refimpl.experiments.cluster.namespaces import ClusterError
 
 MACHINE = "REFIMPL_CLUSTER_MACHINE"  # number of the machine that a process runs on; set by the launcher
+ACCOUNT = "/dev/shm/account.json"  # where a machine's first rank files the account of a training, on the machine's own
 
 
 def on_cluster() -> bool:

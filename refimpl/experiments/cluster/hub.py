@@ -17,7 +17,7 @@ from pathlib import Path
 
 from refimpl.experiments.cluster.description import Cluster, machine_name
 from refimpl.experiments.cluster.launcher import HOLDERS
-from refimpl.experiments.cluster.machine import bytes_of, hold
+from refimpl.experiments.cluster.machine import account_of, bytes_of, hold
 from refimpl.experiments.cluster.namespaces import ClusterError, become_root, end_with, mount, unshare
 from refimpl.experiments.cluster.network import SERVICE_BRIDGE, Network
 
@@ -63,7 +63,9 @@ def _live(outside: int, report: int, cluster: Cluster, command: list[str]) -> in
     status = _run(command, holders, network, cluster)
     seconds = time.monotonic() - started
     moved = [[b - a for a, b in zip(old, bytes_of(holder))] for old, holder in zip(before, holders)]
-    os.write(report, json.dumps({"seconds": seconds, "machine_bytes": moved}).encode())
+    accounts = [account_of(holder) for holder in holders]
+    found = {"seconds": seconds, "machine_bytes": moved, "training": accounts if all(accounts) else []}
+    os.write(report, json.dumps(found).encode())
     return status
 
 

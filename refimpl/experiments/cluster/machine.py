@@ -1,12 +1,13 @@
 """A machine: a process that does nothing but hold a network, a host name, shared memory and mounts of its own."""
 
 import contextlib
+import json
 import os
 import signal
 import socket
 from pathlib import Path
 
-from refimpl.experiments.cluster.card import parse_counters
+from refimpl.experiments.cluster.card import ACCOUNT, parse_counters
 from refimpl.experiments.cluster.description import address, machine_name
 from refimpl.experiments.cluster.namespaces import ClusterError, end_with, mount, unshare
 
@@ -41,6 +42,14 @@ def hold(machine: int, machines: int) -> int:
 def bytes_of(holder: int) -> tuple[int, int]:
     """Return the bytes (sent, received) of a machine's card since it was made, as the kernel counts them there."""
     return parse_counters(Path(f"/proc/{holder}/net/dev").read_text())
+
+
+def account_of(holder: int) -> dict | None:
+    """Return the account of the training that the machine's ranks filed last; None if they did not train."""
+    try:
+        return json.loads(Path(f"/proc/{holder}/root{ACCOUNT}").read_text())
+    except (FileNotFoundError, json.JSONDecodeError):  # the latter of ranks that were killed meanwhile
+        return None
 
 
 def _become(machine: int, machines: int) -> None:

@@ -33,7 +33,8 @@ class ClusterRun:
     """What a job on the cluster ended with, as subprocess.CompletedProcess has it, and what its network carried.
 
     seconds: of mpirun, from its start to its end.  machine_bytes[m]: bytes that the card of machine m (sent, received)
-    meanwhile, all headers included, as the kernel counted them.
+    meanwhile, all headers included, as the kernel counted them.  training[m]: the account of a training that the job
+    did, beside the payload and the formula (see ``account``); empty if it did none to the end.
     """
 
     args: list[str]
@@ -42,6 +43,7 @@ class ClusterRun:
     stderr: str | None
     seconds: float
     machine_bytes: tuple[tuple[int, int], ...]
+    training: tuple[dict, ...] = ()
 
 
 def run_on_cluster(
@@ -80,7 +82,8 @@ def run_on_cluster(
     if "missing" in found:
         raise ClusterError(found["missing"])
     moved = tuple(tuple(pair) for pair in found.get("machine_bytes", ()))
-    return ClusterRun(command, job.returncode, job.stdout, job.stderr, found.get("seconds", 0.0), moved)
+    return ClusterRun(command, job.returncode, job.stdout, job.stderr, found.get("seconds", 0.0), moved,
+                      tuple(found.get("training", ())))
 
 
 @functools.cache

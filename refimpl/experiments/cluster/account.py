@@ -1,0 +1,112 @@
+"""What a training put on the machines' cards, beside the payload that crossed machines and the formula for it.
+
+Every rank reads its machine's card around each step; the first rank of each machine files the account where the hub
+finds it when the job has ended. Outside the emulated cluster nothing is read or sent.
+
+    framing = card / payload - 1: headers of Ethernet, IP and TCP, acknowledgements, MPI's own headers, and the few
+              small messages that are no payload (agreement of the ranks, reports of bytes)
+"""
+
+import json
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import numpy as np
+
+from refimpl.collectives.wire import Wire
+from refimpl.experiments.cluster.card import ACCOUNT, card_bytes, on_cluster
+from refimpl.plan.cost import predict_crossing
+from refimpl.plan.sample import take_sample
+
+FORMULA_STEPS = 4
+"""So many of the first steps are also compared with the formula: it needs every rank's row numbers, one by one."""
+
+
+def account_of(wire: Wire):
+    """Return the account of a training on the emulated cluster, one that does nothing elsewhere. Local."""
+    return Account(wire) if on_cluster() else NoAccount()
+
+
+class NoAccount:
+    """The account where no card is looked at. Local."""
+
+    step = staticmethod(nullcontext)
+
+    def close(self):
+        """File nothing."""
+
+
+class Account:
+    """Bytes (sent, received) of this rank's machine over the steps of a training: ``train(..., watch=account.step)``."""
+
+    def __init__(self, wire: Wire):
+        self.wire, self.steps, self.trainer = wire, 0, None
+        self.card, self.payload = np.zeros(2, np.int64), np.zeros(2, np.int64)  # of the machine; of this rank
+        self.looked_at: list[tuple] = []  # (step, plan, payload of this rank) of the first steps
+
+    @contextmanager
+    def step(self, trainer):
+        """Count the step that is done inside. Collective."""
+        self.wire.agree()  # nobody has begun
+        before = card_bytes()
+        yield
+        self.wire.agree()  # everybody has what was sent
+        self.card += np.subtract(card_bytes(), before)
+        ledger = self.wire.ledger
+        payload = np.array([ledger.total("crossed_sent"), ledger.total("crossed_received")])
+        self.payload, self.steps, self.trainer = self.payload + payload, self.steps + 1, trainer
+        if len(self.looked_at) < FORMULA_STEPS:
+            self.looked_at.append((trainer.step - 1, trainer.plan, payload))
+
+    def close(self):
+        """File the account of this machine: a JSON object (see ``totals``). Collective."""
+        looked_at = sum((payload for _, _, payload in self.looked_at), np.zeros(2, np.int64))
+        everyone = self.wire.share(np.stack([self.payload, looked_at]), "account")
+        formula = self.wire.together(lambda: self._formula() if self.wire.rank == 0 else None)
+        formula = json.loads(self.wire.share_text(json.dumps(formula))[0])
+        if self.wire.rank == self.wire.machine[0]:
+            payload, checked = everyone[list(self.wire.machine)].sum(axis=0).tolist()
+            number = self.wire.machines.index(self.wire.machine)
+            account = {"steps": self.steps, "card": self.card.tolist(), "payload": payload,
+                       "formula_steps": len(self.looked_at), "formula_payload": checked, "formula": formula[number]}
+            Path(ACCOUNT).write_text(json.dumps(account))
+
+    def _formula(self) -> list:
+        """Return, for each machine, the bytes (sent, received) that the plan and the rows predict for the first steps."""
+        machines = self.wire.machines
+        predicted = np.zeros((len(machines), 2), np.int64)
+        for step, plan, _ in self.looked_at:
+            model, data = self.trainer.model, self.trainer.data
+            sample = take_sample(model, data, self.trainer.options.seed, (step,))
+            pulled, pushed = (rows(0, plan.ranks) if sample.steps else {} for rows in (sample.pulled, sample.pushed))
+            for number in range(len(machines)):
+                bytes_of = predict_crossing(plan, model.variables, pulled, pushed, number)
+                predicted[number] += np.sum(list(bytes_of.values()) or [(0, 0)], axis=0)
+        return predicted.tolist()
+
+
+def describe(accounts) -> list[str]:
+    """Return lines for people: per machine and step the card's bytes, payload, formula and framing. Local.
+
+    accounts: of each machine, as ``Account.close`` filed them.
+    """
+    steps = accounts[0]["steps"]
+    lines = [f"bytes of a training step on each machine's card, mean of {steps} (sent / received):"]
+    for number, a in enumerate(accounts):
+        card, payload = ([n / a["steps"] for n in a[which]] for which in ("card", "payload"))
+        lines.append(f"  machine {number:3}  card {_pair(card)}  payload {_pair(payload)}  framing {framing(a):6.2%}")
+    looked_at = accounts[0]["formula_steps"]
+    wrong = [f"machine {n}: payload {_pair(a['formula_payload'])}, formula {_pair(a['formula'])}"
+             for n, a in enumerate(accounts) if a["formula_payload"] != a["formula"]]
+    verdict = "; ".join(wrong) if wrong else "equal on every machine"
+    return [*lines, f"payload and formula, first {looked_at} step{'s' * (looked_at > 1)}: {verdict}"]
+
+
+def framing(account: dict) -> float:
+    """Return what is on the card beyond the payload, as a share of the payload, both directions together. Local."""
+    payload = sum(account["payload"])
+    return sum(account["card"]) / payload - 1 if payload else 0.0
+
+
+def _pair(numbers) -> str:
+    return " / ".join(f"{n:12,.0f}" for n in numbers)

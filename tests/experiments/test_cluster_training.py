@@ -1,0 +1,94 @@
+"""A training on the emulated cluster: payload and formula beside the card's bytes; machines that slow down or drop out."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from refimpl.cli import main
+from refimpl.experiments.cluster import Event, account, missing, run_on_cluster
+
+TRAIN = ["-m", "refimpl", "train", "lm", "--data", "synthetic:2000", "--no-output", "--heldout", "100"]
+SMALL = ["--set", "hidden=64", "--set", "projection=32", "--set", "embedding=32", "--set", "samples=64"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster():
+    if reason := missing():
+        pytest.skip(f"no cluster here: {reason}")
+
+
+@pytest.mark.parametrize(("machines", "ranks", "options"), [
+    (3, 1, ["--architecture", "allreduce"]),
+    (2, 2, ["--architecture", "hybrid"]),
+    (2, 2, ["--architecture", "ps", "--microbatches", "5"]),
+])
+def test_cards_payload_and_formula_stand_side_by_side(machines, ranks, options, capsys):
+    argv = ["cluster", "--machines", str(machines), "--ranks-per-machine", str(ranks), "--rate", "200mbit",
+            "--timeout", "100", "--json", "--", *TRAIN, *options, "--steps", "6"]
+    assert main(argv) == 0
+    found = json.loads(capsys.readouterr().out)
+    accounts = found["training"]
+    assert len(accounts) == machines
+    for number, of_machine in enumerate(accounts):
+        assert of_machine["steps"] == 6 and of_machine["formula_steps"] == 4
+        assert of_machine["formula_payload"] == of_machine["formula"], number
+        assert 0 < account.framing(of_machine) <= 0.03
+        for card, payload, in_all in zip(of_machine["card"], of_machine["payload"], found["machine_bytes"][number]):
+            assert payload < card < in_all
+    sent, received = np.sum([a["payload"] for a in accounts], axis=0)
+    assert sent == received  # what crosses leaves one machine and reaches another
+    if machines * ranks == 3:
+        assert "equal on every machine" in "\n".join(account.describe(accounts))
+
+
+def test_the_table_says_where_payload_and_formula_differ():
+    good = {"steps": 10, "card": [1010, 2020], "payload": [1000, 2000], "formula_steps": 1, "formula_payload": [100, 200],
+            "formula": [100, 200]}
+    lines = account.describe([good, {**good, "formula": [100, 201]}])
+    assert re.search(r"machine +0 +card +101 / +202 +payload +100 / +200 +framing +1\.00%", lines[1])
+    assert "first 1 step:" in lines[-1] and re.search(r"machine 1: payload +100 / +200, formula +100 / +201", lines[-1])
+    assert "machine 0" not in lines[-1]
+
+
+def test_a_job_that_does_not_train_has_no_account():
+    job = run_on_cluster(2, 1, "1gbit", ["-c", "from mpi4py import MPI"], timeout=60, capture=True)
+    assert job.returncode == 0 and job.training == () and len(job.machine_bytes) == 2
+
+
+STEPS = """
+import json, time
+import numpy as np
+from models.lm import PRESETS, LanguageModel
+from refimpl.collectives.wire import Wire
+from refimpl.experiments.bench.training_ranks import OPTIONS, token_streams
+from refimpl.training.trainer import Trainer
+wire = Wire()
+wanted = {"sizes": {**PRESETS["small"], "vocabulary": 1000, "samples": 64}, "streams": 1, "window": 2}
+trainer = Trainer(LanguageModel(**wanted["sizes"]), token_streams(wanted, wire.size), OPTIONS, wire)
+fast, slow, end = 0, 0, time.time() + 60
+while wire.share(np.array([slow < 3 and time.time() < end]), "clock")[0]:
+    begin = time.time()
+    trainer.train_step()
+    seconds = time.time() - begin
+    fast += seconds < 0.5
+    slow = slow + 1 if fast >= 5 and seconds > 1.5 else 0
+wire.rank or print(json.dumps([fast, slow]), flush=True)
+"""
+
+
+def test_a_machine_that_slows_down_slows_the_training():
+    """1.2 MB of dense gradients leave each machine in a step: 50 ms at 200 Mbit/s, and 2.4 s at 4 Mbit/s."""
+    job = run_on_cluster(2, 1, "200mbit", ["-c", STEPS], timeout=100, capture=True, events=(Event(1, 4_000_000, 12.0),))
+    assert job.returncode == 0, job.stderr
+    fast, slow = json.loads(job.stdout.splitlines()[-1])
+    assert fast >= 5 and slow == 3  # fast steps came first
+
+
+def test_a_machine_that_is_cut_off_ends_the_training_with_words_on_every_rank():
+    job = run_on_cluster(3, 1, "200mbit", [*TRAIN, *SMALL, "--steps", "1000000", "--patience", "4"], timeout=100,
+                         capture=True, events=(Event(1, 0, 10.0),))
+    assert job.returncode != 0 and job.seconds < 60
+    for rank in range(3):
+        assert re.search(rf"refimpl: error: rank {rank} has waited 4 s for .*: ended, cut off", job.stderr), job.stderr
