@@ -12,6 +12,8 @@ import numpy as np
 
 from kernels import unique_ids
 from refimpl.gradients import TOUCHED, Layout, cover, leaves_of
+from refimpl.plan.buckets import buckets_of
+from refimpl.plan.hot_rows import apart, hot_name, split_lists, split_nodes, split_rows
 from refimpl.plan.placement import Plan
 from refimpl.server.groups import Groups, group_nodes
 
@@ -121,6 +123,8 @@ def bytes_between(plan: Plan, variables, pulled, pushed) -> dict:
     pulled[name][r]: row numbers that rank r needs.  pushed[name][r]: for each of its tree nodes, the rows that the
     node's gradient touches. (All ranks' sets: this is for tests, plans and simulations.)
     """
+    if any(p.hot for p in plan.placements):
+        return _with_hot_rows(plan, variables, pulled, pushed)
     by_name = {v.name: v for v in variables}
     groups, leaves = plan.groups(), plan.microbatches
     most = max(len(cover(leaves_of(r, plan.ranks, leaves))) for r in range(plan.ranks))
@@ -142,13 +146,24 @@ def bytes_between(plan: Plan, variables, pulled, pushed) -> dict:
     return {key: matrix for key, matrix in total.items() if matrix.any()}
 
 
+def _with_hot_rows(plan, variables, pulled, pushed):
+    """Return what ``bytes_between`` does, of a plan in which some variables are two: hot rows and the rest."""
+    parts, both = apart(plan, variables)
+    found = bytes_between(parts, both, split_rows(plan, pulled, split_lists), split_rows(plan, pushed, split_nodes))
+    whole, total = {hot_name(p.variable): p.variable for p in plan.placements if p.hot}, {}
+    for (phase, name, kind), matrix in found.items():
+        key = phase, whole.get(name, name), kind
+        total[key] = total.get(key, 0) + matrix
+    return total
+
+
 def allreduce_layouts(plan: Plan, by_name) -> list[Layout]:
-    """Return the arenas that the plan's allreduces sum: dense variables; sparse ones as dense with their marks."""
+    """Return the arenas that the plan's allreduces sum, one a bucket: sparse variables as dense with their marks."""
     layouts = []
-    if dense := plan.names("allreduce", False):
-        layouts.append(Layout.of([by_name[n] for n in dense]))
-    if as_dense := plan.names("as-dense", True):
-        layouts.append(Layout.of([by_name[n] for n in as_dense]).with_marks())
+    for way, sparse, names in buckets_of(plan):
+        if way in ("allreduce", "as-dense"):
+            layout = Layout.of([by_name[name] for name in names])
+            layouts.append(layout.with_marks() if sparse else layout)
     return layouts
 
 

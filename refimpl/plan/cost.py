@@ -24,9 +24,10 @@ INSIDE = ("unite", "spread", "aggregate")
 def ledger_keys(plan: Plan) -> list[tuple[str, str, str]]:
     """Return every (phase, variable, kind) that a step's ledger may hold, in one order on all ranks. Local."""
     left_out = () if len(plan.groups().members) < plan.ranks else INSIDE
-    keys = [(phase, p.variable, kind) for p in plan.placements for phase, kind in WAY_KEYS[p.way, p.sparse]]
-    control = {"norm"} | {phase for p in plan.placements if p.sparse for phase, kind in WAY_KEYS[p.way, p.sparse]
-                          if kind == "indices"}
+    travels = [(p.variable, key) for p in plan.placements for way in ([p.way, p.hot_way] if p.hot else [p.way])
+               for key in WAY_KEYS[way, p.sparse]]
+    keys = [(phase, name, kind) for name, (phase, kind) in travels]
+    control = {"norm"} | {phase for phase, _, kind in keys if kind == "indices"}
     return [key for key in keys + [(phase, "", "control") for phase in sorted(control)] if key[0] not in left_out]
 
 

@@ -19,6 +19,9 @@ ARCHITECTURES = {
 WAYS = {False: ("allreduce", "server"), True: ("server", "allgather", "as-dense")}
 """sparse -> the ways that a variable of that kind can go."""
 
+WAYS_OF_HOT = ("as-dense", "allgather")
+"""The ways that the hot rows of a variable on the server can go."""
+
 PLAN_FORMAT = 3
 
 
@@ -28,6 +31,8 @@ class Placement:
 
     way: "allreduce" (dense: the schedule's), "allgather" (sparse: rows to all), "as-dense" (sparse: whole, by
     allreduce) or "server".  owners: the rank of each partition on the server (a dense variable is one partition).
+    hot: so many first rows of a sparse variable on the server are replicated and go ``hot_way`` (WAYS_OF_HOT); the
+    partitions are of the rest.
     """
 
     variable: str
@@ -35,6 +40,14 @@ class Placement:
     way: str
     owners: tuple[int, ...] = ()
     scheme: str = "contiguous"
+    hot: int = 0
+    hot_way: str = "as-dense"
+
+    def __post_init__(self):
+        if self.hot < 0 or self.hot and not (self.sparse and self.way == "server"):
+            raise ValueError(f"{self.variable!r} has {self.hot} hot rows: only a sparse variable on the server has any")
+        if self.hot_way not in WAYS_OF_HOT:
+            raise ValueError(f"hot rows of {self.variable!r} cannot go {self.hot_way!r}; give {' or '.join(WAYS_OF_HOT)}")
 
 
 @dataclass(frozen=True)
@@ -78,9 +91,11 @@ class Plan:
         return [p.variable for p in self.placements if p.way == way and p.sparse == sparse]
 
     def partitioning(self, variable) -> Partitioning:
-        """Return the partitions of a sparse variable on the server."""
+        """Return the partitions of a sparse variable on the server, hot rows left out. Raises ValueError for too many."""
         placement = next(p for p in self.placements if p.variable == variable.name)
-        return Partitioning(variable.shape[0], placement.owners, self.ranks, placement.scheme)
+        if placement.hot > variable.shape[0]:
+            raise ValueError(f"{placement.hot} hot rows of {variable.name!r}, which has {variable.shape[0]}; plan fewer")
+        return Partitioning(variable.shape[0] - placement.hot, placement.owners, self.ranks, placement.scheme)
 
     def to_json(self) -> dict:
         """Return plain data for plan.json."""

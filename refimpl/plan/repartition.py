@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from refimpl.plan.balance import row_bytes
 from refimpl.plan.placement import Plan, make_plan
 from refimpl.server.partition import Partitioning
 
@@ -58,16 +59,12 @@ def served(plan: Plan, variables) -> list:
     return [v for v in variables if v.name in names]
 
 
-def row_bytes(variable) -> int:
-    """Return the bytes of one row of a variable. Local."""
-    return int(np.prod(variable.shape[1:], dtype=np.int64)) * np.dtype(variable.dtype).itemsize
-
-
 def served_bytes(plan: Plan, variables, arrays: int) -> np.ndarray:
     """Return the bytes of served rows and their state that each rank holds under a plan: (N,) int64. Local."""
     total = np.zeros(plan.ranks, np.int64)
     for v in served(plan, variables):
         parts = plan.partitioning(v)
+        total += arrays * row_bytes(v) * (v.shape[0] - parts.rows)  # hot rows: a replica on each
         np.add.at(total, list(parts.owners), [arrays * row_bytes(v) * len(parts.rows_of_partition(p))
                                               for p in range(parts.partitions)])
     return total
@@ -76,7 +73,7 @@ def served_bytes(plan: Plan, variables, arrays: int) -> np.ndarray:
 def with_partitions(plan: Plan, variables, partitions: int) -> Plan:
     """Return the plan with P partitions of each sparse variable on the server, dealt as ``make_plan`` does. Local."""
     fresh = make_plan(variables, plan.architecture, plan.ranks, plan.microbatches, partitions=partitions,
-                      machines=plan.machines)
+                      machines=plan.machines, ways={p.variable: p.way for p in plan.placements})
     owners = {p.variable: p.owners for p in fresh.placements}
     return replace(plan, placements=tuple(replace(p, owners=owners[p.variable]) if p.sparse and p.way == "server" else p
                                           for p in plan.placements))

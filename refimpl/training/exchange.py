@@ -7,6 +7,7 @@ from refimpl.collectives.wire import Wire
 from refimpl.plan import Plan
 from refimpl.plan.buckets import buckets_of
 from refimpl.server import ServedDense, ServedRows
+from refimpl.training.hot_rows import HotRows
 from refimpl.training.overlapped import OverlappedStep
 from refimpl.training.replicated_dense import ReplicatedDense
 from refimpl.training.replicated_rows import ReplicatedRows, RowsAsDense
@@ -18,10 +19,13 @@ def open_roads(variables, plan: Plan, wire: Wire, seed: int, xp=np, shared: bool
     by_name = {v.name: v for v in variables}
     leaves, schedule, groups = plan.microbatches, plan.schedule(), plan.groups()
     owners = {p.variable: p.owners[0] for p in plan.placements if p.way == "server" and not p.sparse}
+    hot = {p.variable for p in plan.placements if p.hot}
     roads: list = []
     for way, sparse, names in buckets_of(plan):
         some = [by_name[name] for name in names]
-        if way == "server" and sparse:
+        if hot.intersection(names):
+            roads.append(HotRows(some, plan, schedule, wire, seed, xp, shared))
+        elif way == "server" and sparse:
             roads.append(ServedRows(some, {v.name: plan.partitioning(v) for v in some}, wire, leaves, seed, xp, groups))
         elif way == "allgather":
             roads.append(ReplicatedRows(some, wire, leaves, seed, xp))

@@ -14,6 +14,7 @@ from refimpl.plan.placement import Plan
 from refimpl.plan.repartition import Moves, moves_of
 from refimpl.server import ServedRows
 from refimpl.training.exchange import Exchange
+from refimpl.training.hot_rows import HotRows
 
 PIECE = 1 << 20  # bytes of rows that a rank has under way to each other rank at a time
 
@@ -25,9 +26,9 @@ def repartition(exchange: Exchange, plan: Plan) -> bool:
     ValueError if the plans differ in anything else. Collective; all ranks give the same plan.
     """
     _check(exchange.plan, plan)
-    moving = [(road, v) for road in exchange.roads if isinstance(road, ServedRows) for v in road.variables
-              if exchange.plan.partitioning(v) != plan.partitioning(v)]
-    tables, short = {}, False
+    whole, tables, short = {v.name: v for v in exchange.variables}, {}, False
+    moving = [(road, whole[v.name]) for road in _served(exchange.roads) for v in road.variables
+              if exchange.plan.partitioning(whole[v.name]) != plan.partitioning(whole[v.name])]
     try:
         for road, v in moving:
             tables[v.name] = _new_tables(road.holdings[v.name], plan.partitioning(v).rows_owned(exchange.wire.rank))
@@ -45,9 +46,15 @@ def repartition(exchange: Exchange, plan: Plan) -> bool:
             else:
                 holding.state[slot] = new.pop(slot)
     for road in {id(road): road for road, _ in moving}.values():
-        road.follow({v.name: plan.partitioning(v) for v in road.variables})
+        road.follow({v.name: plan.partitioning(whole[v.name]) for v in road.variables})
     exchange.plan = plan
     return True
+
+
+def _served(roads) -> list[ServedRows]:
+    """Return the roads of partitioned rows, those of cold rows among them."""
+    parts = [road.cold if isinstance(road, HotRows) else road for road in roads]
+    return [road for road in parts if isinstance(road, ServedRows)]
 
 
 def _check(old: Plan, new: Plan):

@@ -1,0 +1,132 @@
+"""Hot rows: whatever H, and however they travel, the same answer, and every byte as predicted."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from mpi4py import MPI
+from test_bytes_mpi import counted, differences, rows_of_step
+from toys import WORKS, Recording, answer, make_options, make_trainer, whole_state
+
+from kernels.update import OPTIMIZERS
+from refimpl.collectives.machines import in_blocks
+from refimpl.collectives.wire import Wire
+from refimpl.plan import ledger_keys, predict_step
+from refimpl.plan.hot_rows import with_hot_rows
+from refimpl.plan.repartition import served_bytes, with_partitions
+from refimpl.training import trainer as trainer_module
+from refimpl.training.checkpoint import load_checkpoint, save_checkpoint
+from refimpl.training.hot_rows import HotRows
+from refimpl.training.repartition import repartition
+from refimpl.training.trainer import Trainer
+from refimpl.training.whole import hashes
+
+pytestmark = pytest.mark.mpi
+CASES = [({"table": 7, "rare": 9}, "as-dense"), ({"table": 1}, "allgather"), ({"table": 50, "rare": 3}, "allgather"),
+         ({"rare": 2}, "as-dense")]
+
+
+@pytest.fixture
+def plans(monkeypatch):
+    """Return a function that gives the plans of trainers made from now on hot rows."""
+    settle = trainer_module.within_memory
+
+    def with_hot(hot, way, plan, variables, options):
+        return settle(with_hot_rows(plan, hot, way), variables, options)
+
+    return lambda hot, way: monkeypatch.setattr(trainer_module, "within_memory", partial(with_hot, hot, way))
+
+
+def found_by(trainer, optimizer, steps=3):
+    records = [trainer.train_step() for _ in range(steps)]
+    return (records[-1]["loss"], records[-1]["gradient_norm"],
+            *hashes(trainer.exchange, OPTIMIZERS[optimizer].state).values())
+
+
+@pytest.mark.parametrize("hot,way,optimizer,road", [
+    (*CASES[0], "adam", dict(architecture="ps")), (*CASES[0], "adagrad", dict(overlap=True)),
+    (*CASES[1], "adam", dict(overlap=True)), (*CASES[2], "sgd", dict(scheme="interleaved", overlap=False)),
+    (*CASES[3], "momentum", dict(partitions=5, local_aggregation=False))])
+def test_one_answer(comm, plans, hot, way, optimizer, road):
+    expected = answer("toy", optimizer, MPI.COMM_SELF)
+    plans(hot, way)
+    wire = Wire(comm, machines=in_blocks(comm.size, 2)) if comm.size % 2 == 0 else comm
+    trainer = make_trainer("toy", optimizer, wire, **road)
+    assert any(isinstance(r, HotRows) for r in trainer.exchange.roads)
+    assert found_by(trainer, optimizer) == expected
+
+
+@pytest.mark.parametrize("microbatches", [1, 6])
+def test_any_number_of_microbatches(comm, plans, microbatches):
+    expected = answer("toy", "adagrad", MPI.COMM_SELF, microbatches=microbatches)
+    plans({"table": 20, "rare": 4}, "as-dense")
+    assert found_by(make_trainer("toy", "adagrad", comm, microbatches=microbatches), "adagrad") == expected
+
+
+@pytest.mark.parametrize("hot,way,road,microbatches", [
+    (*CASES[0], dict(overlap=False), 8), (*CASES[1], dict(partitions=5, scheme="interleaved", allreduce="direct"), 3),
+    (*CASES[2], dict(overlap=True), 8), (*CASES[3], dict(architecture="ps", local_aggregation=False), 3),
+    (*CASES[0], dict(overlap=True), 3), (*CASES[1], dict(overlap=True, local_aggregation=False), 8)])
+def test_bytes_are_as_predicted(comm, plans, hot, way, road, microbatches):
+    plans(hot, way)
+    model, data, _ = WORKS["toy"]
+    recording, wire = Recording(model()), comm
+    if comm.size % 2 == 0:
+        wire = Wire(comm, machines=in_blocks(comm.size, 2))
+    trainer = Trainer(recording, data(microbatches), make_options("toy", "sgd", shared_memory=False, **road), wire)
+    for step in range(3):
+        trainer.train_step()
+        pulled, pushed = rows_of_step(comm, recording, trainer.data, step)
+        predicted = predict_step(trainer.plan, recording.variables, pulled, pushed, comm.rank)
+        found = counted(trainer.wire.ledger)
+        assert differences(found, predicted) == {} and set(found) <= set(ledger_keys(trainer.plan))
+
+
+def test_a_checkpoint_goes_on_under_another_plan(comm, plans, tmp_path):
+    path = comm.bcast(tmp_path)
+    if comm.rank == 0:
+        (path / "a").mkdir(), (path / "b").mkdir()
+    expected = answer("toy", "adam", MPI.COMM_SELF, steps=4)
+    plans({"table": 13, "rare": 9}, "as-dense")
+    first = make_trainer("toy", "adam", comm)
+    found_by(first, "adam", 2)
+    save_checkpoint(first, path / "a", {})
+    plans({"table": 4}, "allgather")
+    second = make_trainer("toy", "adam", comm, scheme="interleaved", partitions=3)
+    load_checkpoint(second, path / "a")
+    found_by(second, "adam", 1)
+    save_checkpoint(second, path / "b", {})
+    plans({}, "as-dense")
+    third = make_trainer("toy", "adam", comm, architecture="allreduce")
+    load_checkpoint(third, path / "b")
+    assert found_by(third, "adam", 1) == expected
+
+
+def test_partitions_of_the_rest_can_change(comm, plans):
+    expected = answer("toy", "adam", MPI.COMM_SELF)
+    plans({"table": 13}, "as-dense")
+    trainer = make_trainer("toy", "adam", comm)
+    trainer.train_step()
+    state, variables = whole_state(trainer, "adam"), trainer.model.variables
+    plan = with_partitions(trainer.plan, variables, 5)
+    assert plan.placements[0].hot == 13 and repartition(trainer.exchange, plan)
+    trainer.plan = plan
+    assert all(np.array_equal(state[key], array) for key, array in whole_state(trainer, "adam").items())
+    held = sum(array.nbytes for road in trainer.exchange.roads for holding in road.holdings.values()
+               if holding.variable.sparse for array in (holding.values, *holding.state.values()))
+    assert held == served_bytes(plan, variables, 3)[comm.rank]
+    assert found_by(trainer, "adam", 2) == expected
+
+
+def test_the_answer_would_show_a_row_that_is_counted_twice(comm, plans, monkeypatch):
+    """Hot rows that go to the server too."""
+    plans({"table": 7}, "as-dense")
+    expected = answer("toy", "sgd", MPI.COMM_SELF)
+    take = HotRows._rest
+
+    def shifted(self, variable, gradient):
+        part = take(self, variable, gradient)
+        return type(part)(part.ids, part.rows * 2)
+
+    monkeypatch.setattr(HotRows, "_rest", shifted)
+    assert found_by(make_trainer("toy", "sgd", comm), "sgd") != expected
