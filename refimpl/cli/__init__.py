@@ -6,7 +6,7 @@ import os
 import sys
 import traceback
 
-COMMANDS = ("train", "compare", "bench", "collectives", "cluster", "conformance")
+COMMANDS = ("train", "compare", "plan", "bench", "collectives", "cluster", "experiment", "conformance")
 """Each is a module of this package. Only the one that is asked for is loaded: conformance must work without models."""
 
 

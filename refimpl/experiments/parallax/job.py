@@ -15,14 +15,19 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from kernels.update import OPTIMIZERS
 from refimpl.collectives.wire import Wire
 from refimpl.experiments.cluster.card import card_bytes
 from refimpl.experiments.parallax.cell import Cell
+from refimpl.experiments.parallax.network import network_file
 from refimpl.experiments.parallax.profile import Profile
 from refimpl.experiments.parallax.replay import ReplayData, ReplayModel
+from refimpl.training.evaluate import evaluate
 from refimpl.training.files import write_json
 from refimpl.training.options import Options
+from refimpl.training.partition_trials import PartitionTrials
 from refimpl.training.trainer import Trainer
+from refimpl.training.whole import hashes
 
 
 def main(path: str) -> int:
@@ -48,20 +53,44 @@ def run_cell(cell: Cell, wire: Wire, profile: str | None, directory: Path) -> di
     profile: directory of the workload's profile, for a replay.
     """
     model, data = wire.together(lambda: _build(cell, profile))
-    network = directory / f"network-{cell.machines}x{cell.ranks_per_machine}-{cell.rate}.json"
+    options = Options(**cell.trainer_options)
     with threadpool_limits(1):
-        trainer = Trainer(model, data, Options(**cell.trainer_options), wire, network_file=network)
+        trainer = Trainer(model, data, options, wire, network_file=directory / network_file(*cell.cluster))
+        found = _search(trainer)
         for _ in range(cell.warm):
             trainer.train_step()
         watch = Watch(wire)
-        records = [watch.time(trainer.train_step) for _ in range(cell.steps)]
-    mine = watch.result()
-    everyone = [json.loads(text) for text in wire.share_text(json.dumps(mine))]
+        records, curve = _train(cell, trainer, watch)
+        parameters = hashes(trainer.exchange, OPTIMIZERS[options.optimizer].state) if cell.evaluate_every else {}
+    everyone = [json.loads(text) for text in wire.share_text(json.dumps(watch.result()))]
     if wire.rank:
         return None
     return {"step_seconds": watch.seconds, "examples": data.examples(0), "losses": [r["loss"] for r in records],
-            "phases": [r["seconds"] for r in records], "allreduce": trainer.plan.allreduce,
-            "ways": {p.variable: p.way for p in trainer.plan.placements}, **together(everyone, wire.machines)}
+            "phases": [r["seconds"] for r in records], "allreduce": trainer.plan.allreduce, "search": found,
+            "ways": {p.variable: p.way for p in trainer.plan.placements}, "curve": curve,
+            "parameters": parameters.get("parameters_sha256"), **together(everyone, wire.machines)}
+
+
+def _search(trainer) -> dict | None:
+    """Let a partition search run to its end, if the options ask for one; return what it found. Collective."""
+    trials = PartitionTrials(trainer, None)
+    while trials.active:
+        begin = time.perf_counter()
+        trainer.train_step()
+        trials.after_step(time.perf_counter() - begin)
+    return trials.to_json()
+
+
+def _train(cell, trainer, watch):
+    """Do the counted steps; return their records, and the perplexity over steps and seconds. Collective."""
+    records, curve = [], []
+    heldout = cell.workload.make_heldout(cell.ranks, cell.seed) if cell.evaluate_every else None
+    for step in range(1, cell.steps + 1):
+        records.append(watch.time(trainer.train_step))
+        if cell.evaluate_every and step % cell.evaluate_every == 0:
+            curve.append({"step": step, "seconds": sum(watch.seconds),
+                          "perplexity": evaluate(trainer, heldout)["perplexity"]})
+    return records, curve
 
 
 def _build(cell, profile):

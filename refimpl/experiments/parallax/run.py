@@ -6,6 +6,7 @@ from typing import Callable
 
 from refimpl.experiments.cluster import run_on_cluster
 from refimpl.experiments.parallax.cell import Cell, code_version, kept_result
+from refimpl.experiments.parallax.network import emulated_network, network_file
 from refimpl.experiments.parallax.profile import Profile, measure_profile
 from refimpl.training.files import write_json
 
@@ -64,6 +65,7 @@ class Runner:
             self.profile(workload, max(c.ranks for c in cells if c.workload.name == workload.name))
         while cells:
             machines, each, rate = cells[0].cluster
+            self._describe_network(machines, each, rate)
             self.say(f"{machines} machines x {each} at {rate}: {len(cells)} cells")
             job = run_on_cluster(machines, each, rate, ["-m", "refimpl.experiments.parallax.job", str(self._job(cells))],
                                  timeout=SECONDS_OF_A_CELL * len(cells), capture=True, environment=ONE_THREAD)
@@ -74,6 +76,11 @@ class Runner:
             self.failed.append(f"{failed.file}: status {job.returncode}: {_last_words(job.stderr)}")
             self.say(self.failed[-1])
             cells = cells[cells.index(failed) + 1:]
+
+    def _describe_network(self, machines, each, rate):
+        """Write what the cells' cluster is where trainers look for a measured network."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        write_json(self.directory / network_file(machines, each, rate), emulated_network(machines, each, rate).to_dict())
 
     def _job(self, cells) -> Path:
         path = self.directory / "job.json"

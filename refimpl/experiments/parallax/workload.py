@@ -63,6 +63,12 @@ class Workload:
         return TokenStreams(corpus.train, microbatches, self.streams, self.window)
 
 
+    def make_heldout(self, microbatches: int, seed: int = 0):
+        """Return held-out text of lm, cut for V: one window of every stream. Local."""
+        corpus = load_synthetic(str(self.sizes["vocabulary"]), 0, microbatches * self.examples + 1, seed)
+        return TokenStreams(corpus.heldout, microbatches, self.streams, self.window)
+
+
 class DistinctWords:
     """A ``Data`` of windows whose words all differ: for alpha as exact as PAPER.md's sparsity-degree experiment has it.
 

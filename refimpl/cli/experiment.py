@@ -1,0 +1,41 @@
+"""Run the paper's experiment on an emulated cluster: tables, plots and a written comparison with the paper.
+
+python -m refimpl experiment parallax [--quick]: cells that are done, with the same settings and code, are kept, so that
+it can be interrupted and started again.
+"""
+
+import sys
+
+from refimpl.experiments.cluster import ClusterError
+from refimpl.experiments.launch import LaunchError
+
+HELP = "the paper's experiment on an emulated cluster: experiment parallax [--quick]"
+REFUSALS = (ClusterError, LaunchError, ValueError, OSError)
+EXPERIMENTS = ("throughput", "sparsity", "partitions", "convergence", "replay-check", "paper-size")
+
+
+def add(parser):
+    parser.add_argument("name", choices=["parallax"])
+    parser.add_argument("--quick", action="store_true", default=False, help="small clusters and few steps: a few minutes")
+    parser.add_argument("--compute", choices=["real", "replay"], default=None,
+                        help="real: every rank computes; replay: it sleeps as long as the computation took alone, and "
+                        "exchanges the real rows (default: replay where ranks are many, see the report)")
+    parser.add_argument("--only", choices=EXPERIMENTS, action="append", help="run only this one (repeatable)")
+    parser.add_argument("--output", default="runs/experiment-parallax", metavar="DIR",
+                        help="where results, plots and report.md go (default runs/experiment-parallax)")
+    parser.add_argument("--any-version", action="store_true", default=False,
+                        help="keep results of other versions of the code, too")
+
+
+def run(given: dict) -> int:
+    from refimpl.experiments.parallax.everything import run_experiments
+
+    report, findings, failed = run_experiments(given["output"], given.get("only") or EXPERIMENTS, given["quick"],
+                                               given["compute"], given["any_version"])
+    from refimpl.experiments.parallax.report import print_tables
+
+    print_tables(findings)
+    print(f"report: {report}")
+    for line in failed:
+        print(f"refimpl: error: failed: {line}", file=sys.stderr)
+    return 1 if failed else 0

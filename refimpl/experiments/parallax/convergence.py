@@ -1,0 +1,47 @@
+"""Experiment 4: held-out perplexity over time and over steps, with real computation; over steps all are one curve."""
+
+from refimpl.experiments.parallax.cell import ARCHITECTURES, Cell
+from refimpl.experiments.parallax.study import Context, Finding, Table
+from refimpl.experiments.parallax.summary import by_cell
+from refimpl.experiments.parallax.workload import Workload
+
+NAME = "convergence"
+RATE = "50mbit"
+LEARNER = Workload("learner", "lm", dict(vocabulary=4000, embedding=64, hidden=64, projection=0, layers=1, samples=256,
+                                         keep=0.9), streams=8, window=20)
+
+
+def cells_of(context: Context) -> list[Cell]:
+    """Return a cell for each architecture: real computation, whatever the others do."""
+    machines, steps, every = (2, 10, 5) if context.quick else (4, 60, 10)
+    return [Cell(NAME, LEARNER, architecture, machines, 2, RATE, "real", steps=steps, warm=0, evaluate_every=every)
+            for architecture in ARCHITECTURES]
+
+
+def study(context: Context) -> Finding:
+    """Run the cells; return perplexities, and whether every architecture has the same at every step."""
+    cells = cells_of(context)
+    found = by_cell(cells, context.runner.results(cells), context.cores)
+    curves = {s.cell.architecture: s.result["curve"] for s in found}
+    steps = [str(point["step"]) for point in next(iter(curves.values()), [])]
+    rows = [[architecture, *(f"{p['perplexity']:.2f}" for p in curve), f"{curve[-1]['seconds']:.1f}",
+             s.result["parameters"][:12]] for s, (architecture, curve) in zip(found, curves.items())]
+    table = Table(f"Held-out perplexity after so many steps, {cells[0].machines} x 2 ranks, {RATE}, real computation",
+                  ["architecture", *steps, "seconds", "parameters"], rows)
+    return Finding(NAME, "Convergence", [table], [verdict(found)],
+                   [("over steps", "step", "held-out perplexity", _lines(curves, "step")),
+                    ("over time", "seconds of training", "held-out perplexity", _lines(curves, "seconds"))])
+
+
+def verdict(found) -> str:
+    """Return whether losses, perplexities and final parameters are the same bits under every architecture."""
+    answers = {(s.result["parameters"], tuple(s.result["losses"]), tuple(p["perplexity"] for p in s.result["curve"]))
+               for s in found}
+    if len(answers) == 1:
+        return (f"Over steps the {len(found)} architectures are one: the same losses, perplexities and parameters, to the "
+                "bit. Over time they differ by what a step takes.")
+    return f"THE ANSWERS DIFFER: {len(answers)} different ones under {len(found)} architectures."
+
+
+def _lines(curves, axis):
+    return {architecture: [(p[axis], p["perplexity"]) for p in curve] for architecture, curve in curves.items()}

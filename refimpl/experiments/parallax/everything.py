@@ -1,0 +1,35 @@
+"""All experiments, one after the other; after each the report is written anew, so that an interrupted run has one, too."""
+
+import importlib
+from pathlib import Path
+
+from refimpl.experiments.cluster import ClusterError, missing
+from refimpl.experiments.parallax.report import write_report
+from refimpl.experiments.parallax.run import Runner, report_to_stderr
+from refimpl.experiments.parallax.study import Context, Finding
+
+MODULES = {"throughput": "throughput", "sparsity": "sparsity", "partitions": "partitions", "convergence": "convergence",
+           "replay-check": "replay_check", "paper-size": "paper_size"}
+SIMULATED = {"paper-size"}  # these need no cluster
+
+
+def run_experiments(output, names, quick: bool = False, compute: str | None = None, any_version: bool = False,
+                    say=report_to_stderr) -> tuple[Path, list[Finding], list[str]]:
+    """Run the named experiments; return (report, findings, cells that failed). Local: the parent of all jobs.
+
+    Raises ClusterError where this machine cannot emulate a cluster, ValueError for an unknown name.
+    """
+    if unknown := set(names) - set(MODULES):
+        raise ValueError(f"no experiment {', '.join(sorted(unknown))}; there are {', '.join(MODULES)}")
+    if set(names) - SIMULATED and (problem := missing()):
+        raise ClusterError(problem)
+    directory = Path(output)
+    directory.mkdir(parents=True, exist_ok=True)
+    context = Context(Runner(directory, any_version, say), quick, compute, microbatches=8 if quick else 48)
+    findings: list[Finding] = []
+    report = directory / "report.md"
+    for name in names:
+        say(f"== {name}")
+        findings.append(importlib.import_module(f"refimpl.experiments.parallax.{MODULES[name]}").study(context))
+        report = write_report(directory, findings, context, context.runner.failed)
+    return report, findings, context.runner.failed

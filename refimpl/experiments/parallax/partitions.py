@@ -1,0 +1,56 @@
+"""Experiment 3: throughput over the number of partitions P, the curve through it, and the P that the search finds."""
+
+from refimpl.experiments.parallax.cell import Cell
+from refimpl.experiments.parallax.proportions import LM, slowdown_of
+from refimpl.experiments.parallax.study import Context, Finding, Table
+from refimpl.experiments.parallax.summary import by_cell
+from refimpl.plan.search import fit_curve
+
+NAME = "partitions"
+RATE = "100mbit"
+COUNTS = (1, 2, 4, 8, 16, 32, 64, 128)
+NEAR = 0.05  # the searched P must be so near to the best one's time
+SEARCH = {"search_partitions": True, "search_warmup": 1, "search_sample": 3}
+
+
+def cells_of(context: Context) -> list[Cell]:
+    """Return a cell for each P under hybrid, and one that searches."""
+    machines, counts = (2, (1, 4, 16)) if context.quick else (8, COUNTS)
+    compute = context.compute or "replay"
+    slower = slowdown_of(LM, RATE, context.profile(LM).mean_seconds) if compute == "replay" else 1.0
+    plain = Cell(NAME, LM, "hybrid", machines, 2, RATE, compute, slower, steps=2 if context.quick else 5, warm=1)
+    return [*(plain.but(options={"partitions": count}) for count in counts), plain.but(options=SEARCH)]
+
+
+def study(context: Context) -> Finding:
+    """Run the cells; return measured and fitted times, and how far the searched P is from the best."""
+    cells = cells_of(context)
+    found = by_cell(cells, context.runner.results(cells), context.cores)
+    fixed = {s.cell.options["partitions"]: s for s in found if "partitions" in s.cell.options}
+    fit = fit_curve({count: s.seconds for count, s in fixed.items()}) if len(fixed) >= 3 else None
+    rows = [[str(count), f"{s.seconds:.3f}", "-" if fit is None else f"{fit.seconds(count):.3f}", f"{s.speed:,.0f}",
+             f"{100 * s.spread:.0f} %"] for count, s in fixed.items()]
+    tables = [Table(f"LM, hybrid, {cells[0].machines} x 2 ranks, {RATE}: seconds of a step over P",
+                    ["P", "measured", "fitted", "words a second", "spread"], rows)]
+    said = [] if fit is None else [f"Fit through all: {fit.theta0:.4g} + {fit.theta1:.4g}/P + {fit.theta2:.4g} P seconds."]
+    searching = next((s for s in found if s.cell.options.get("search_partitions")), None)
+    if searching is not None and fixed:
+        tables.append(_walk(searching.result["search"]))
+        said.append(_verdict(searching, fixed))
+    lines = {"measured": [(count, s.speed) for count, s in fixed.items()]}
+    if fit is not None:
+        lines["fitted"] = [(count, LM.examples * cells[0].ranks / fit.seconds(count)) for count in fixed]
+    return Finding(NAME, "Partitions", tables, said, [("LM, hybrid", "partitions P (log)", "words a second", lines)])
+
+
+def _walk(search) -> Table:
+    rows = [[str(s["partitions"]), f"{s['seconds']:.3f}"] for s in search["samples"]]
+    return Table("What the search tried, in its order", ["P", "seconds"], rows)
+
+
+def _verdict(searching, fixed) -> str:
+    chosen = searching.result["search"]["chosen"]
+    best = min(fixed, key=lambda count: fixed[count].seconds)
+    near = searching.seconds / fixed[best].seconds - 1
+    return (f"The search chose P = {chosen}: {searching.seconds:.3f} s a step, {100 * near:+.1f} % of the best measured "
+            f"P = {best} ({fixed[best].seconds:.3f} s): {'within' if near <= NEAR else 'not within'} {100 * NEAR:.0f} %.")

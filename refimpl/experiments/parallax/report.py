@@ -1,0 +1,87 @@
+"""The written comparison with the paper: every finding's tables, sentences and plots as one Markdown file."""
+
+from datetime import date
+from pathlib import Path
+
+from refimpl.experiments.parallax.cell import code_version
+from refimpl.experiments.parallax.plots import plot_curves
+from refimpl.experiments.parallax.proportions import ASSUMPTIONS, computation_to_dense, PAPER, rows_to_dense
+from refimpl.experiments.parallax.study import Context, Finding, Table
+
+HEAD = """# The paper's experiment on an emulated cluster
+
+Parallax (EuroSys '19) reports up to 6.02 times Horovod's speed and 2.8 times TensorFlow's on NLP models with 48 GPUs on 8
+machines, and on image models Horovod's speed and 1.53 times TensorFlow's (abstract). Here 8 machines of 6 ranks are
+48 processes of one machine with {cores} core{s}: a network namespace a machine, a token bucket on each cable, real TCP.
+
+"replayed" means: every exchange is real (ids, sizes, packets, merging, updating), while a microbatch's forward and
+backward pass sleep as long as they took alone, times a stated slowdown. Speeds are in the emulation's slow time: only
+their ratios mean something.
+"""
+
+
+def write_report(directory: Path, findings: list[Finding], context: Context, failed: list[str]) -> Path:
+    """Write report.md and the plots into the directory; return its path. Local."""
+    parts = [HEAD.format(cores=context.cores, s="s" if context.cores > 1 else "")]
+    for finding in findings:
+        parts.append(f"## {finding.title}\n")
+        parts += [markdown(table) for table in finding.tables]
+        parts += [f"{sentence}\n" for sentence in finding.sentences]
+        parts += [f"![{finding.title}]({path.name})\n" for path in plot_curves(finding.name, finding.curves, directory)]
+    parts += [proportions(context), "## Assumptions\n", "\n".join(f"- {line}" for line in ASSUMPTIONS) + "\n"]
+    if failed:
+        parts += ["## Cells that failed\n", "\n".join(f"- {line}" for line in failed) + "\n"]
+    quick = " --quick: small clusters and few steps, good for a look, not for conclusions." if context.quick else ""
+    parts.append(f"Written {date.today().isoformat()} by code {code_version()}.{quick}\n")
+    path = directory / "report.md"
+    path.write_text("\n".join(parts))
+    return path
+
+
+def markdown(table: Table) -> str:
+    """Return a table as Markdown, numbers to the right."""
+    rule = ["---" if column in ("model", "architecture", "ratio") else "---:" for column in table.columns]
+    lines = [f"**{table.title}**", "", *(f"| {' | '.join(row)} |" for row in (table.columns, rule, *table.rows))]
+    return "\n".join(lines) + "\n"
+
+
+def proportions(context: Context) -> str:
+    """Return the section that holds our proportions beside the paper's."""
+    rows = []
+    for model in ("lm", "cnn"):
+        if (profile := context.profiles.get(model)) is None:
+            continue
+        from refimpl.experiments.parallax.workload import Workload
+
+        ours = Workload(**profile.workload).make_model()
+        dense, sparse = (sum(v.size for v in ours.variables if v.sparse == kind) for kind in (False, True))
+        paper = PAPER[model]
+        rows.append([model, f"{paper.dense:,}", f"{dense:,}", f"{paper.sparse:,}", f"{sparse:,}",
+                     f"{paper.row_elements / paper.dense:.2f}", f"{rows_to_dense(profile, ours):.2f}",
+                     f"{computation_to_dense(model):.1f}", f"{1e3 * profile.mean_seconds:.2f}"])
+    if not rows:
+        return ""
+    table = Table("The paper's sizes and ours", ["model", "dense, paper", "ours", "sparse, paper", "ours",
+                  "a worker's rows / dense, paper", "ours", "computation / dense on a card", "ours computes alone, ms"], rows)
+    return ("## Proportions\n\n" + markdown(table) + "\nThe slowdown of a replay makes the last but one column ours, too: "
+            "replayed seconds = that x our dense bytes / the card's rate.\n")
+
+
+def print_tables(findings: list[Finding]):
+    """Show the findings on the terminal."""
+    from rich.console import Console
+    from rich.table import Table as RichTable
+
+    console = Console()
+    if not console.is_terminal:
+        console.width = 140
+    for finding in findings:
+        for table in finding.tables:
+            shown = RichTable(title=table.title, title_justify="left")
+            for column in table.columns:
+                shown.add_column(column, justify="left" if column in ("model", "architecture", "ratio") else "right")
+            for row in table.rows:
+                shown.add_row(*row)
+            console.print(shown)
+        for sentence in finding.sentences:
+            console.print(sentence)

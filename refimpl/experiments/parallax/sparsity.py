@@ -1,0 +1,96 @@
+"""Experiment 2: the sparsity degree (PAPER.md): sentences from 120 words down to 1, alpha from 1 down.
+
+An eighth of the paper's: vocabulary 1,920 for 15,360, batch 16 a worker for 128; the LSTM's state of 128 as it is, 33
+partitions, samples = batch x length. Words of a microbatch all differ: at length 120 every row is touched.
+"""
+
+import numpy as np
+
+from refimpl.experiments.parallax.cell import ARCHITECTURES, Cell
+from refimpl.experiments.parallax.proportions import EFFICIENCY, TITAN_XP, network_bytes_a_second
+from refimpl.experiments.parallax.study import Context, Finding, Table
+from refimpl.experiments.parallax.summary import by_cell
+from refimpl.experiments.parallax.workload import Workload
+from refimpl.experiments.cluster import parse_rate
+
+NAME = "sparsity"
+RATE = "100mbit"
+LENGTHS = (120, 60, 30, 12, 4, 1)
+BATCH, VOCABULARY, WIDTH, PARTITIONS = 16, 1920, 128, 33
+TOLERANCE = 0.05  # of a step's time: less is the cluster's noise
+
+
+def workload_of(length: int) -> Workload:
+    """Return the LM that reads ``length`` words of each stream."""
+    words = BATCH * length
+    sizes = dict(vocabulary=VOCABULARY, embedding=WIDTH, hidden=WIDTH, projection=0, layers=1, samples=words, keep=0.9)
+    return Workload(f"length-{length}", "lm", sizes, streams=BATCH, window=length, distinct=True)
+
+
+def slowdown(measured_seconds: float) -> float:
+    """Return the replay's slowdown at any length: that at which length 120 has the paper's proportion.
+
+    measured_seconds: of a microbatch of length 120, alone.
+    """
+    words, dense = 128 * 120, 2 * WIDTH * 4 * WIDTH
+    on_gpu = 6 * words * (dense + words * WIDTH) / (TITAN_XP * EFFICIENCY["lm"])
+    one_table = 15_360 * WIDTH * 4 / network_bytes_a_second()
+    ours = VOCABULARY * WIDTH * 4 / (parse_rate(RATE) / 8)
+    return float(f"{on_gpu / one_table * ours / measured_seconds:.3g}")
+
+
+def cells_of(context: Context) -> list[Cell]:
+    """Return the cells: every length under every architecture on 8 machines of 2 (quick: 2 of 2, two lengths)."""
+    machines, lengths = (2, (120, 4)) if context.quick else (8, LENGTHS)
+    slower = slowdown(context.profile(workload_of(120), 2 * machines).mean_seconds)
+    compute = context.compute or "replay"
+    return [Cell(NAME, workload_of(length), architecture, machines, 2, RATE, compute,
+                 slower if compute == "replay" else 1.0, steps=2 if context.quick else 3, warm=1,
+                 options={} if architecture == "allreduce" or architecture == "naive ps" else {"partitions": PARTITIONS})
+            for length in lengths for architecture in ARCHITECTURES]
+
+
+def study(context: Context) -> Finding:
+    """Run the cells; return the table of step times over alpha, and whether hybrid and auto keep their promises."""
+    cells = cells_of(context)
+    found = by_cell(cells, context.runner.results(cells), context.cores)
+    rows, said, lines = [], [], {a: [] for a in ARCHITECTURES}
+    for length in dict.fromkeys(c.workload.window for c in cells):
+        seconds = {s.cell.architecture: s.seconds for s in found if s.cell.workload.window == length}
+        ways = next((s.result["ways"] for s in found if s.cell.workload.window == length
+                     and s.cell.architecture == "auto"), {})
+        alpha = alpha_of(context.profile(workload_of(length), cells[0].ranks))
+        rows.append([str(length), f"{alpha:.4f}", *(f"{seconds[a]:.3f}" if a in seconds else "-" for a in ARCHITECTURES),
+                     _over(seconds, "naive ps"), _over(seconds, "allreduce"), _sparse_ways(ways)])
+        said += _broken(length, seconds)
+        for architecture, taken in seconds.items():
+            lines[architecture].append((alpha, 1 / taken))
+    table = Table(f"Seconds of a step over the length of a sentence, {cells[0].machines} x 2 ranks, {RATE}",
+                  ["length", "alpha", *ARCHITECTURES, "naive ps / hybrid", "allreduce / hybrid", "auto sends rows by"], rows)
+    promise = (f"At every length hybrid is at most {TOLERANCE:.0%} slower than the better of allreduce and optimised ps, "
+               f"and auto than hybrid.") if not said else "Promises broken: " + " ".join(said)
+    return Finding(NAME, "Sparsity degree", [table], [promise],
+                   [("steps a second over alpha", "alpha (log)", "steps a second", lines)])
+
+
+def alpha_of(profile) -> float:
+    """Return the part of all rows that a worker touches, mean over what was profiled: embedding and softmax together."""
+    touched = [np.mean([len(ids) for ids in each]) for step in range(len(profile.entries))
+               for name, each in profile.touched(step, len(profile.entries[0])).items() if name != "softmax_bias"]
+    return float(np.mean(touched)) / VOCABULARY
+
+
+def _over(seconds, architecture) -> str:
+    return f"{seconds[architecture] / seconds['hybrid']:.2f}" if {architecture, "hybrid"} <= seconds.keys() else "-"
+
+
+def _sparse_ways(ways) -> str:
+    return ", ".join(dict.fromkeys(way for name, way in ways.items() if name in ("embedding", "softmax_weight"))) or "-"
+
+
+def _broken(length, seconds) -> list[str]:
+    """Return what hybrid and auto fail to keep at a length."""
+    pairs = [("hybrid", min((a for a in ("allreduce", "optimised ps") if a in seconds), key=seconds.get, default="hybrid")),
+             ("auto", "hybrid")]
+    return [f"length {length}: {slow} takes {seconds[slow]:.3f} s, {fast} {seconds[fast]:.3f} s."
+            for slow, fast in pairs if {slow, fast} <= seconds.keys() and seconds[slow] > seconds[fast] * (1 + TOLERANCE)]

@@ -1,0 +1,127 @@
+"""Experiment 1: words and images a second of each architecture, on more and more machines; the headline at 8 x 6."""
+
+from refimpl.experiments.parallax.cell import ARCHITECTURES, Cell
+from refimpl.experiments.parallax.plan_ahead import predicted_exchange
+from refimpl.experiments.parallax.proportions import CNN, LM, slowdown_of
+from refimpl.experiments.parallax.study import Context, Finding, Table, bytes_of, speed_of
+from refimpl.experiments.parallax.summary import by_cell
+
+NAME = "throughput"
+RATE = "100mbit"
+GOALS = {("lm", "allreduce"): 6.02, ("lm", "naive ps"): 2.8, ("cnn", "naive ps"): 1.53}
+"""The abstract's ratios: hybrid's speed over this architecture's."""
+EQUAL = 0.03  # the CNN under hybrid and allreduce
+STEPS = {"allreduce": (1, 2), "naive ps": (1, 3)}  # the slow ones; others (warm, counted)
+
+
+def cells_of(context: Context) -> list[Cell]:
+    """Return the cells: 1, 2, 4, 8 machines of 6 ranks replayed, and of 2 ranks with real computation."""
+    series = {"replay": (6, (1, 2, 4, 8)), "real": (2, (1, 2, 4, 8))}
+    if context.quick:
+        series = {"replay": (2, (1, 2, 4)), "real": (2, (2,))}
+    cells = []
+    for compute, (each, machines) in series.items():
+        compute = context.compute or compute
+        for count in machines:
+            cells += [_cell(context, workload, architecture, count, each, compute)
+                      for workload in (LM, CNN) for architecture in ARCHITECTURES]
+    return list({cell.file: cell for cell in cells}.values())
+
+
+def _cell(context, workload, architecture, machines, each, compute):
+    cell = Cell(NAME, workload, architecture, machines, each, RATE, compute)
+    warm, steps = (1, 2) if context.quick else (2, 6)
+    if machines > 2 and workload is LM:
+        warm, steps = STEPS.get(architecture, (warm, steps))
+    slowdown = 1.0
+    if compute == "replay":
+        slowdown = slowdown_of(workload, RATE, context.profile(workload).mean_seconds)
+    return cell.but(slowdown=slowdown, steps=steps, warm=warm)
+
+
+def study(context: Context) -> Finding:
+    """Run the cells; return tables, curves and sentences."""
+    cells = cells_of(context)
+    found = by_cell(cells, context.runner.results(cells), context.cores)
+    tables = [_speeds(found, model, compute) for model in ("lm", "cnn") for compute in ("replay", "real")
+              if any(s.cell.workload.model == model and s.cell.compute == compute for s in found)]
+    largest = [s for s in found if s.cell.compute == "replay"] or found
+    most = max((s.cell.ranks for s in largest), default=0)
+    headline = [s for s in largest if s.cell.ranks == most]
+    tables += [_details(headline, context), _ratios(headline)]
+    return Finding(NAME, "Throughput", tables, _sentences(headline, largest), _curves(found))
+
+
+def _speeds(found, model, compute) -> Table:
+    """Table of speeds: architectures down, machines across."""
+    some = [s for s in found if s.cell.workload.model == model and s.cell.compute == compute]
+    clusters = list(dict.fromkeys((s.cell.machines, s.cell.ranks_per_machine) for s in some))
+    rows = []
+    for architecture in ARCHITECTURES:
+        speeds = {(s.cell.machines, s.cell.ranks_per_machine): s for s in some if s.cell.architecture == architecture}
+        rows.append([architecture, *(speed_of(speeds.get(cluster)) for cluster in clusters)])
+    label = {"replay": "replayed", "real": "real computation"}[compute]
+    return Table(f"{model}: {some[0].cell.workload.unit} a second, {label}, cards of {RATE}",
+                 ["architecture", *(f"{m} x {r}" for m, r in clusters)], rows)
+
+
+def _details(headline, context) -> Table:
+    """Table of bytes, prediction and measurement of the largest cluster."""
+    rows = []
+    for s in headline:
+        cell = s.cell
+        exchange = predicted_exchange(cell, context.profile(cell.workload), s.result["ways"])
+        computing = context.profile(cell.workload).mean_seconds * cell.slowdown
+        rows.append([cell.workload.name, cell.architecture, bytes_of(s.out), bytes_of(s.into), f"{computing:.3f}",
+                     f"{exchange:.3f}", f"{computing + exchange:.3f}", f"{s.seconds:.3f}", f"{100 * s.spread:.0f} %",
+                     f"{100 * s.busy:.0f} %"])
+    return Table("Bytes a step between machines (of the machine with most), prediction and measurement, seconds",
+                 ["model", "architecture", "out", "in", "computation", "exchange", "sum, predicted", "measured", "spread",
+                  "cores busy"], rows)
+
+
+def ratio(headline, model: str, over: str, under: str = "hybrid") -> float | None:
+    """Return the speed of ``under`` over that of ``over`` for a model; None where one was not measured."""
+    speed = {s.cell.architecture: s.speed for s in headline if s.cell.workload.model == model}
+    return speed[under] / speed[over] if {over, under} <= speed.keys() else None
+
+
+def _ratios(headline) -> Table:
+    rows = []
+    for model in ("lm", "cnn"):
+        for over in ("allreduce", "naive ps", "optimised ps"):
+            measured, goal = ratio(headline, model, over), GOALS.get((model, over))
+            if measured is not None:
+                rows.append([model, f"hybrid / {over}", f"{measured:.2f}", "-" if goal is None else f"{goal:.2f}",
+                             "-" if goal is None else "yes" if measured >= goal else "no"])
+        if (both := ratio(headline, model, "hybrid", "auto")) is not None:
+            rows.append([model, "auto / hybrid", f"{both:.2f}", "-", "-"])
+    where = f"{headline[0].cell.machines} x {headline[0].cell.ranks_per_machine}" if headline else "none"
+    return Table(f"Ratios of speed at {where}, beside the abstract's", ["model", "ratio", "measured", "abstract", "reached"],
+                 rows)
+
+
+def _sentences(headline, series) -> list[str]:
+    """Return what the numbers say, in words."""
+    said = []
+    equal = ratio(headline, "cnn", "allreduce")
+    if equal is not None:
+        said.append(f"CNN: hybrid runs at {equal:.3f} of allreduce's speed ({'within' if abs(equal - 1) <= EQUAL else 'not within'}"
+                    f" {100 * EQUAL:.0f} %): without a sparse variable the two are one plan.")
+    for architecture in ("hybrid", "allreduce"):
+        speeds = [s.speed for s in series if s.cell.workload.model == "lm" and s.cell.architecture == architecture]
+        if len(speeds) > 1:
+            gains = ", ".join(f"{b / a:.2f}" for a, b in zip(speeds, speeds[1:]))
+            said.append(f"LM, {architecture}: each doubling of the machines multiplies the words a second by {gains}.")
+    return said
+
+
+def _curves(found) -> list:
+    """Return (title, x label, y label, {architecture: [(x, y)]}) of each model and kind of computation."""
+    curves = []
+    for model, compute in dict.fromkeys((s.cell.workload.model, s.cell.compute) for s in found):
+        some = [s for s in found if (s.cell.workload.model, s.cell.compute) == (model, compute)]
+        lines = {a: [(s.cell.machines, s.speed) for s in some if s.cell.architecture == a] for a in ARCHITECTURES}
+        each = some[0].cell.ranks_per_machine
+        curves.append((f"{model}, {compute}", f"machines of {each} ranks", f"{some[0].cell.workload.unit} a second", lines))
+    return curves
