@@ -58,7 +58,8 @@ def loads_of(variable, placement, ranks: int, popularity=None):
         return np.empty(0)
     if not placement.sparse:
         return np.array([float(variable.nbytes * ranks)])
-    return partition_loads(variable, Partitioning(variable.shape[0], placement.owners, ranks, placement.scheme), popularity)
+    parts = Partitioning(variable.shape[0] - placement.hot, placement.owners, ranks, placement.scheme)
+    return partition_loads(variable, parts, None if popularity is None else popularity[placement.hot:])
 
 
 def owner_loads(variables, plan, popularity: dict | None = None):
