@@ -16,10 +16,8 @@ OPERATIONS = (
 
 def describe(chosen: Chosen) -> str:
     """Return the plan, its rule and numbers, as lines of text. Local."""
-    network, plan = chosen.network, chosen.plan
-    lines = [f"plan {plan.architecture}: {_ranks(network)}, {network_words(network)}; allreduce {plan.allreduce}; "
-             f"α of {len(chosen.steps)} sampled steps"]
-    if plan.architecture == "auto":
+    lines = [f"plan {chosen.plan.architecture}: {headline(chosen)}"]
+    if chosen.plan.architecture == "auto":
         lines.append("  rule: each variable goes the way that makes the predicted step shortest, the others as they go")
     for f in chosen.forecasts:
         kind = f"sparse, α {f.alpha:.3g}" if f.sparse else "dense"
@@ -30,6 +28,12 @@ def describe(chosen: Chosen) -> str:
     lines.append("  clipping norm and update: at the owner (server), the same on every rank otherwise; merged before the "
                  "network, spread out after it")
     return "\n".join(lines)
+
+
+def headline(chosen: Chosen) -> str:
+    """Return what the plan is for, in a line. Local."""
+    return (f"{_ranks(chosen.network)}, {network_words(chosen.network)}, {chosen.plan.microbatches} microbatches, "
+            f"allreduce {chosen.plan.allreduce}, rows of {len(chosen.steps)} sampled steps")
 
 
 def network_words(network) -> str:

@@ -1,0 +1,134 @@
+"""Plan a training: which way each variable should travel on a network, what each way would cost, and why.
+
+Nothing is sent or computed, and no rank is started: the data are looked at for the rows that a step touches.
+"""
+
+import json
+from pathlib import Path
+
+from refimpl.cli.options import add_training_options, split, with_plan
+from refimpl.cli.simulate import network_from
+
+HELP = "which way each variable should go: bytes and predicted time of each way, choice and reason"
+REFUSALS = (ValueError, OSError)
+PLACING = ("partitions", "scheme", "local_aggregation", "allreduce", "sparse_as_dense")
+
+
+def add(parser):
+    parser.conflict_handler = "resolve"  # --rate is the network's here: no learning rate falls in a plan
+    parser.add_argument("model", choices=["lm", "cnn"])
+    add_training_options(parser)
+    run = parser.add_argument_group("plan")
+    run.add_argument("--ranks", type=int, default=4, metavar="N", help="default 4")
+    run.add_argument("--machines", type=int, default=1, metavar="M", help="that share out the ranks (default 1)")
+    run.add_argument("--sampled-steps", type=int, default=4, metavar="N", help="whose rows are looked at (default 4)")
+    run.add_argument("--output", metavar="FILE", help="write the plan there, for train --plan FILE")
+    run.add_argument("--json", action="store_true", help="print one JSON object")
+    net = parser.add_argument_group("network")
+    net.add_argument("--network", metavar="FILE", help="as it was measured: network.json of a run on these machines")
+    net.add_argument("--rate", default="200mbit", help="of each machine's card, in and out: 200mbit (default), 10gbit")
+    net.add_argument("--latency", default="50us", metavar="TIME", help="between machines (default 50us)")
+    net.add_argument("--latency-within", default="1us", metavar="TIME", help="within a machine (default 1us)")
+    net.add_argument("--memory", default="5GB", metavar="SIZE", help="bytes/s within a machine (default 5GB)")
+    net.add_argument("--reduction", default="4GB", metavar="SIZE", help="bytes/s a rank adds (default 4GB)")
+    net.add_argument("--overhead", default="0us", metavar="TIME", help="of a rank for each message (default 0us)")
+
+
+def run(given: dict) -> int:
+    from refimpl.plan.report import as_data
+    from refimpl.training.files import write_json
+
+    network = _network(given)
+    chosen = _choose(given, network)
+    if path := given.get("output"):
+        write_json(Path(path), chosen.plan.to_json())
+    if given.get("json"):
+        print(json.dumps(as_data(chosen)))
+        return 0
+    print_table(given["model"], chosen)
+    if path:
+        print(f"The plan: {path}. Follow it, edited or not: train {given['model']} --microbatches "
+              f"{chosen.plan.microbatches} --plan {path}, on {chosen.plan.ranks} ranks")
+    return 0
+
+
+def _network(given):
+    """Return the network: the one in a file, else the one that the options describe."""
+    from refimpl.collectives.network import load_network
+
+    ranks, machines = given["ranks"], given["machines"]
+    if not 1 <= machines <= ranks:
+        raise ValueError(f"{ranks} ranks on {machines} machines: each machine needs a rank")
+    if given["sampled_steps"] < 1:
+        raise ValueError(f"--sampled-steps {given['sampled_steps']}: look at 1 step at least")
+    on = tuple(tuple(range(m * ranks // machines, (m + 1) * ranks // machines)) for m in range(machines))
+    if "network" in given:
+        return load_network(Path(given["network"]), on)
+    return network_from({**given, "ranks_per_machine": ranks}).on(on)
+
+
+def _choose(given, network):
+    """Return what is chosen for the training that the options describe."""
+    from refimpl.plan.choose import choose_plan
+    from refimpl.plan.sample import take_sample
+    from refimpl.training.check import check_needs
+    from refimpl.training.recipe import Recipe, build, with_defaults
+
+    model_name = given["model"]
+    recipe, options, _ = split({name: value for name, value in given.items() if name not in ("model", "rate")})
+    if with_plan(options).get("plan"):
+        raise ValueError("plan makes a plan; to follow one, give --plan FILE to train")
+    recipe.setdefault("microbatches", max(8, network.ranks))
+    complete = with_defaults(model_name, {**recipe, **options})
+    recipe |= {name: complete[name] for name in ("data", "microbatch_size")}
+    seed = options.get("seed", 0)
+    model, data, _ = build(Recipe(model_name, **recipe), seed)
+    sample = take_sample(model, data, seed, given["sampled_steps"], lambda needs: check_needs(model.variables, needs))
+    return choose_plan(model.variables, sample, network, data.microbatches, architecture=options.get("architecture", "auto"),
+                       **{name: options[name] for name in PLACING if name in options})
+
+
+def print_table(model: str, chosen):
+    """Print a row a variable: bytes and predicted time of each way, choice, reason; then the architectures. Local."""
+    from rich.console import Console
+
+    from refimpl.plan.report import OPERATIONS, headline
+
+    console = Console()
+    if not console.is_terminal:
+        console.width = 160
+    console.print(_variables(model, chosen), _architectures(chosen))
+    console.print(f"{headline(chosen)}. A time is what the exchanges of a whole step would take with the variable on that "
+                  "way and the others as chosen; MB go through the card that has most of them, in and out.", highlight=False)
+    for line in OPERATIONS:
+        console.print(f"- {line}", highlight=False)
+
+
+def _variables(model, chosen):
+    from rich.table import Table
+
+    table = Table(title=f"{model}: plan {chosen.plan.architecture}", padding=(0, 1))
+    for heading, justify in (("variable", "left"), ("kind", "left"), ("MB", "right"), ("α", "right"), ("whole: MB", "right"),
+                             ("ms", "right"), ("rows to all: MB", "right"), ("ms", "right"), ("server: MB", "right"),
+                             ("ms", "right"), ("choice", "left"), ("reason", "left")):
+        table.add_column(heading, justify=justify, no_wrap=heading in ("variable", "choice", "ms"))
+    for f in chosen.forecasts:
+        cells = []
+        for way in ("as-dense" if f.sparse else "allreduce", "allgather", "server"):
+            road = f.roads.get(way)
+            cells += ["-", "-"] if road is None else [f"{road.card_bytes / 1e6:,.4g}", f"{road.step * 1e3:,.4g}"]
+        table.add_row(f.variable, "sparse" if f.sparse else "dense", f"{f.nbytes / 1e6:,.4g}",
+                      f"{f.alpha:.3g}" if f.sparse else "1", *cells, f.way, f.reason)
+    return table
+
+
+def _architectures(chosen):
+    from rich.table import Table
+
+    best = min(chosen.totals.values())
+    table = Table(title="exchanges of a step, predicted")
+    for heading in ("architecture", "ms", "of the best"):
+        table.add_column(heading, justify="left" if heading == "architecture" else "right")
+    for name, seconds in chosen.totals.items():
+        table.add_row(name, f"{seconds * 1e3:,.4g}", f"{seconds / best:.2f}" if best else "1.00")
+    return table

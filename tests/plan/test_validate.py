@@ -1,0 +1,97 @@
+"""A plan that someone edited: what would not work is refused, with what would."""
+
+import copy
+import json
+
+import pytest
+
+from models import Variable
+from refimpl.collectives.machines import in_blocks
+from refimpl.plan import make_plan
+from refimpl.plan.validate import check_plan, plan_from, read_plan
+
+VARIABLES = [Variable("rows", (12, 5), sparse=True), Variable("dense", (8,)), Variable("bias", (3,))]
+MACHINES = in_blocks(4, 2)
+GOOD = json.loads(json.dumps(make_plan(VARIABLES, "hybrid", 4, 8, machines=MACHINES).to_json()))
+
+
+def followed(data, ranks=4, microbatches=8, machines=MACHINES):
+    return check_plan(plan_from(data), VARIABLES, ranks, microbatches, machines)
+
+
+def edited(**changes):
+    """changes: of the plan, or of a placement ("rows__way")."""
+    data = copy.deepcopy(GOOD)
+    for name, value in changes.items():
+        variable, _, field = name.partition("__")
+        if field:
+            next(p for p in data["placements"] if p["variable"] == variable)[field] = value
+        else:
+            data[name] = value
+    return data
+
+
+def test_a_plan_is_followed_as_it_is():
+    assert followed(GOOD) == make_plan(VARIABLES, "hybrid", 4, 8, machines=MACHINES)
+    for changes in (dict(rows__owners=[3]), dict(rows__owners=[0, 0, 3, 1, 2], rows__scheme="interleaved"),
+                    dict(rows__way="as-dense", rows__owners=[]), dict(rows__way="allgather", rows__owners=[]),
+                    dict(bias__way="server", bias__owners=[2]), dict(allreduce="hierarchical"),
+                    dict(buckets=[["bias", "dense"], ["rows"]]), dict(local_aggregation=False)):
+        assert json.loads(json.dumps(followed(edited(**changes)).to_json())) == edited(**changes)
+
+
+@pytest.mark.parametrize("changes, words", [
+    (dict(rows__way="allreduce", rows__owners=[]), "plan, rows: no way 'allreduce' for a sparse variable; there are server, allg"),
+    (dict(dense__way="as-dense"), "plan, dense: no way 'as-dense' for a dense variable; there are allreduce, server"),
+    (dict(rows__sparse=False), "plan, rows: sparse is false, but the variable is sparse"),
+    (dict(rows__owners=[]), "plan, rows: owners []; on the server a sparse variable has at least one owner"),
+    (dict(rows__owners=[0, 4]), "plan, rows: owner 4 is none of the ranks 0 to 3"),
+    (dict(rows__owners=[-1]), "plan, rows: owner -1 is none of the ranks 0 to 3"),
+    (dict(rows__owners=[True]), "plan, rows: owner true is none"),
+    (dict(dense__way="server", dense__owners=[0, 1]), "on the server a dense variable has exactly one owner"),
+    (dict(dense__owners=[1]), "plan, dense: owners [1] on the way allreduce, where every rank has the variable"),
+    (dict(rows__scheme="random"), "plan, rows: no partition scheme 'random'; there are contiguous, interleaved"),
+    (dict(allreduce="telepathy"), "plan: allreduce 'telepathy': no allreduce algorithm"),
+    (dict(ranks=5), "the plan is for 5 ranks, this training has 4; make it again for 4, or go without one (--plan none)"),
+    (dict(microbatches=9), "the plan is for 9 microbatches, this training has 8"),
+    (dict(machines=[[0, 1, 2, 3]]), "the plan is for machines with ranks [[0, 1, 2, 3]], here they have [[0, 1], [2, 3]]"),
+    (dict(rows__variable="table"), "the plan places table, which the model lacks; its variables are rows, dense, bias"),
+    (dict(buckets=[["rows", "dense"], ["bias"]]), "mixes ways or kinds"),
+    (dict(buckets=[["rows"], ["dense"]]), "buckets must name each variable once; look at bias"),
+    (dict(buckets=[["rows"], ["dense", "bias", "bias"]]), "look at bias"),
+    (dict(format=1), "plan of format 1: this version reads format"),
+    (dict(ranks="4"), "plan: ranks is 4; see"),
+    (dict(local_aggregation="no"), "plan: local_aggregation is no"),
+    (dict(placements={}), "plan: placements is {}"),
+    (dict(placements=[{"variable": "rows"}]), "plan: "),
+    (dict(machines=[1]), "plan: "),
+    (dict(colour="red"), "colour"),
+])
+def test_what_would_not_work_is_refused(changes, words):
+    with pytest.raises(ValueError) as caught:
+        followed(edited(**changes))
+    assert words in str(caught.value)
+
+
+def test_every_variable_is_placed_once():
+    more, fewer = copy.deepcopy(GOOD), copy.deepcopy(GOOD)
+    more["placements"].append(more["placements"][1])
+    with pytest.raises(ValueError, match="places dense more than once"):
+        followed(more)
+    fewer["placements"].pop(0)
+    with pytest.raises(ValueError, match="no placement for rows; every variable needs one"):
+        followed(fewer)
+
+
+def test_files_that_hold_no_plan(tmp_path):
+    path = tmp_path / "plan.json"
+    path.write_text("{")
+    with pytest.raises(ValueError, match="is not JSON"):
+        read_plan(path)
+    path.write_text('{"model": "lm"}')
+    with pytest.raises(ValueError, match="is no plan: make one with python -m refimpl plan"):
+        read_plan(path)
+    with pytest.raises(OSError):
+        read_plan(tmp_path / "none.json")
+    path.write_text(json.dumps(GOOD))
+    assert read_plan(path) == GOOD

@@ -1,0 +1,119 @@
+"""Plans in training: auto and edited ones are the same on all ranks, and move no bit of the answer (DESIGN, I1)."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from toys import WORKS, answer, cnn_data, lm_data, make_options, make_trainer, refusal, toy_data
+
+from refimpl.collectives.machines import in_blocks
+from refimpl.collectives.wire import Wire
+from refimpl.plan import Plan, make_plan
+from refimpl.training.run_directory import read_metrics
+from refimpl.training.session import train
+from refimpl.training.trainer import Trainer
+
+
+def mixed(comm, work="toy", each=2, **changes):
+    """A plan in which the variables of each kind go different ways, as someone might have written it."""
+    model, data, _ = WORKS[work]
+    variables, ways = model().variables, {}
+    for i, variable in enumerate(v for v in variables if v.sparse):
+        ways[variable.name] = ("as-dense", "server", "allgather")[i % 3]
+    for i, variable in enumerate(v for v in variables if not v.sparse):
+        ways[variable.name] = ("allreduce", "server")[i % 2]
+    plan = make_plan(variables, "auto", comm.size, 8, machines=in_blocks(comm.size, each), ways=ways, partitions=3)
+    return json.loads(json.dumps(replace(plan, **changes).to_json()))
+
+
+def on_machines(comm, each=2):
+    return Wire(comm, machines=in_blocks(comm.size, each))
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("work", ["toy", "lm", "cnn"])
+def test_auto_and_edited_plans_give_the_one_answer(comm, work):
+    expected = answer(work, "adagrad", comm, architecture="hybrid")
+    assert answer(work, "adagrad", on_machines(comm), architecture="auto") == expected
+    assert answer(work, "adagrad", on_machines(comm), plan=mixed(comm, work)) == expected
+    assert answer(work, "adagrad", on_machines(comm), plan=mixed(comm, work), overlap=True) == expected
+
+
+@pytest.mark.mpi
+def test_all_ranks_have_the_same_plan_and_reason(comm):
+    for each in (1, 2, 4):
+        trainer = make_trainer("lm", "sgd", on_machines(comm, each), architecture="auto")
+        plans = comm.allgather((json.dumps(trainer.plan.to_json()), trainer.reason))
+        assert len(set(plans)) == 1
+        assert trainer.plan.architecture == "auto" and "rule: each variable" in trainer.reason
+        assert Plan.from_json(json.loads(plans[0][0])) == trainer.plan
+
+
+@pytest.mark.mpi
+def test_a_given_plan_is_followed(comm):
+    trainer = make_trainer("toy", "sgd", on_machines(comm), plan=mixed(comm))
+    assert {p.variable: p.way for p in trainer.plan.placements} == {
+        "table": "as-dense", "rare": "server", "weight": "allreduce", "empty": "server", "bias": "allreduce",
+        "scale": "server", "mean": "allreduce"}
+    assert trainer.reason is None
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("changes, words", [
+    (dict(ranks=99), "the plan is for 99 ranks"), (dict(allreduce="telepathy"), "no allreduce algorithm 'telepathy'"),
+    (dict(machines=((0,),)), "the plan is for machines with ranks [[0]]"), (dict(microbatches=7), "7 microbatches"),
+])
+def test_a_plan_that_does_not_fit_is_refused_on_all_ranks(comm, changes, words):
+    if changes.get("machines") and comm.size == 1:
+        pytest.skip("one rank has these machines")
+    assert words in refusal(comm, lambda: make_trainer("toy", "sgd", on_machines(comm), plan=mixed(comm, **changes)))
+
+
+@pytest.mark.mpi(min_size=2)
+def test_ranks_that_were_given_different_plans_stop(comm):
+    local = comm.rank == 1
+    words = refusal(comm, lambda: make_trainer("toy", "sgd", on_machines(comm), plan=mixed(comm, local_aggregation=local)))
+    assert "the ranks disagree: plan is" in words
+
+
+class Unasked:
+    """A model that fails where only rank 0 asks it: while the plan is chosen."""
+
+    def __init__(self, model):
+        self.model, self.variables = model, model.variables
+
+    def rows_needed(self, batch):
+        raise RuntimeError("no rows today")
+
+
+@pytest.mark.mpi
+def test_a_model_that_fails_while_auto_looks_stops_all_ranks(comm):
+    words = refusal(comm, lambda: Trainer(Unasked(WORKS["toy"][0]()), toy_data(), make_options("toy", "sgd", architecture="auto"),
+                                          on_machines(comm)))
+    assert "no rows today" in words
+
+
+@pytest.mark.mpi
+def test_alpha_is_measured_and_the_network_kept(comm, tmp_path):
+    """metrics.jsonl has α of each step, result.json their mean; the network that was measured is measured once."""
+    path, said = comm.bcast(str(tmp_path / "run")), []
+    model, _, _ = WORKS["lm"]
+    result = train(model(), lm_data(), options=make_options("lm", "sgd", architecture="auto"), comm=on_machines(comm),
+                   output=path, announce=said.append)
+    comm.Barrier()
+    records = read_metrics(path)
+    assert {name for record in records for name in record["alpha"]} == {"embedding", "softmax_weight", "softmax_bias"}
+    for name, alpha in result.alpha.items():
+        assert 0 < alpha <= 1 and alpha == pytest.approx(sum(r["alpha"][name] for r in records) / len(records))
+    saved = json.load(open(f"{path}/result.json"))
+    assert saved["alpha"] == result.alpha and saved["architecture"] == "auto"
+    assert json.load(open(f"{path}/network.json"))["machines"] == [list(m) for m in in_blocks(comm.size, 2)]
+    assert comm.rank or "plan auto" in said[0]
+    again = train(model(), lm_data(), options=make_options("lm", "sgd", plan=json.load(open(f"{path}/plan.json"))),
+                  comm=on_machines(comm))
+    assert (again.parameters_sha256, again.alpha) == (result.parameters_sha256, result.alpha)
+
+
+@pytest.mark.mpi
+def test_alpha_without_sparse_variables(comm):
+    assert train(WORKS["cnn"][0](), cnn_data(), options=make_options("cnn", "sgd"), comm=comm).alpha == {}
