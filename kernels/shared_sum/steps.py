@@ -48,7 +48,7 @@ def pipelined(step, flags, me, count, flag, spins, patience, inputs, sums, outpu
 
     inputs, outputs: addresses in buffer 0; buffer b is b * stride bytes on.  own: (slots,) where this rank's parts of
     segments go in buffer 0.  private: (slots,) addresses of its arrays; the sum goes to the first.
-    first: the number of segment 0, counted through all calls.  free: (BUFFERS,) the flag with which each buffer is free.
+    first: the number of segment 0, counted through all calls.  free: (BUFFERS,) the flag with which a buffer is free.
     Flags grow from ``flag`` by EVENTS * (segments + 1).
     """
     size, segments = scratch.itemsize, -(-elements // segment)
@@ -79,10 +79,11 @@ def pipelined(step, flags, me, count, flag, spins, patience, inputs, sums, outpu
 
 @compiled
 def all_at_once(step, flags, me, count, flag, spins, patience, inputs, sums, outputs, scratch,
-                own, private, elements, first, stride, free):
-    """Sum short private arrays: everyone copies in, waits for all, and adds up everything for itself.
+                own, given, target, elements, first, stride, free):
+    """Sum short arrays: everyone copies its own in, waits for all, and adds up everything for itself. One wait a call.
 
-    Arguments as for ``pipelined``, of one segment. Flags grow from ``flag`` by 2.
+    given: (slots,) addresses of this rank's arrays.  target: address of its sum.  The others: as for ``pipelined``, of
+    one segment. Flags grow from ``flag`` by 1: whoever has come to the next call has read this one's buffer.
     """
     size, buffer = scratch.itemsize, first % BUFFERS
     shift = buffer * stride
@@ -90,15 +91,14 @@ def all_at_once(step, flags, me, count, flag, spins, patience, inputs, sums, out
         if not wait_for_all(flags, count, free[buffer], spins, patience):
             return 0
         for slot in range(len(own)):
-            copy_bytes(own[slot] + shift, private[slot], elements * size)
+            copy_bytes(own[slot] + shift, given[slot], elements * size)
         store_release(flags + me * LINE, flag + 1)
     if not wait_for_all(flags, count, flag + 1, spins, patience):
         return 1
     result = np.empty((1, 2), np.int64)
-    result[0, 0], result[0, 1] = outputs[0, 0], private[0] - shift
+    result[0, 0], result[0, 1] = outputs[0, 0], target - shift
     sum_blocks(inputs, sums, result, shift, 0, elements, scratch)
     free[buffer] = flag + 2
-    store_release(flags + me * LINE, flag + 2)
     return DONE
 
 

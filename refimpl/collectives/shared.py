@@ -22,7 +22,7 @@ from refimpl.collectives.wire import Wire
 from refimpl.gradients import Node
 
 SEGMENT = 128 << 10  # bytes of a rank's segment in a ring of private sums: the ring stays in the cache
-SHORT = 16 << 10  # bytes of a vector that every rank adds up for itself: one wait for the others, not two
+SHORT = 16 << 10  # bytes of a vector of which every rank adds up all for itself: one wait for the others, not two
 
 
 class SharedRunner:
@@ -30,19 +30,20 @@ class SharedRunner:
 
     Arguments as for ``Runner``; the schedule is "direct" on one machine, "hierarchical" (of ``wire.machines``) on
     several.  slots: this rank's input arrays (elements,) in shared memory, one for each of its tree nodes (at least
-    one).  patience: seconds to wait for a rank before CollectiveError; a rank that dies is noticed within a second.
+    one).  patience: seconds to wait for a rank before CollectiveError (None: the wire's); a rank that dies is noticed
+    within a second.
     Bytes are counted as the schedule's: a load is its transfer. Raises ValueError for arrays that are no NumPy arrays,
     dtypes without a kernel, and schedules that do not fit the machines, on all ranks.
     """
 
-    def __init__(self, schedule: Schedule, wire: Wire, elements: int, like, phase: str, attribute, patience=300.0):
+    def __init__(self, schedule: Schedule, wire: Wire, elements: int, like, phase: str, attribute, patience=None):
         self.wire, self.phase, self.elements = wire, phase, elements
         self.members, self._given = wire.machine, [max(1, len(schedule.inputs[r])) for r in wire.machine]
         kinds = np.empty((wire.size, 2), np.int64)
         wire.comm.Allgather(np.array([elements, like.dtype.num if is_numpy(like) else -1]), kinds)
         plan = wire.together(lambda: self._checked(schedule, like, kinds), (ValueError,))
         self.dtype = like.dtype
-        wire.together(lambda: self._lay_out(patience), (ValueError,))
+        wire.together(lambda: self._lay_out(wire.patience if patience is None else patience), (ValueError,))
         self._count_loads(schedule, attribute)
         self._bind(schedule, plan)
         self._messages = None
@@ -54,9 +55,10 @@ class SharedRunner:
     def __call__(self, slots=None):
         """Return the sum over all ranks. Collective.
 
-        Without ``slots``, of what lies in ``self.slots``: one array a machine, not to be written, and valid until the
-        machine's lowest rank writes its slot 0 again: call ``release`` before, or meet otherwise. Given private arrays
-        ``slots``, contiguous and as many as ``self.slots``: into slots[0], which is returned.
+        Without ``slots``, of what lies in ``self.slots``: one array a machine (of a short sum: one a rank), not to be
+        written, and valid until the next call or until the machine's lowest rank writes its slot 0 again: call
+        ``release`` before, or meet otherwise. Given private arrays ``slots``, contiguous and as many as ``self.slots``:
+        into slots[0], which is returned.
         """
         if slots is None:
             result = self._in_place()
@@ -71,7 +73,7 @@ class SharedRunner:
 
     def close(self):
         """Free the shared memory; no array of it may be used any more. Collective over the machine."""
-        self.slots = self.result = self._extra = self._known = None
+        self.slots = self.result = self._extra = self._known = self._short = None
         self.window.close()
 
     def _checked(self, schedule, like, kinds):
@@ -92,16 +94,19 @@ class SharedRunner:
         self._segment = SEGMENT // size
         each = aligned(self.elements * size)
         ring = min(SEGMENT, each)
-        self.window = SharedWindow(self.wire.machine_comm, self.members, total * each + BUFFERS * total * ring, patience)
+        nbytes = total * each + BUFFERS * total * ring
+        self.window = SharedWindow(self.wire.machine_comm, self.members, nbytes, patience)
         self.window.heed = self.wire.notices.heed
         first = dict(zip(self.members, np.cumsum([0, *self._given]).tolist()))
-        self._place = {(r, slot): (first[r] + slot) * each for r, n in zip(self.members, self._given) for slot in range(n)}
+        self._place = {(r, slot): (first[r] + slot) * each
+                       for r, given in zip(self.members, self._given) for slot in range(given)}
         self._ring_place = {key: total * each + offset // max(each, 1) * ring for key, offset in self._place.items()}
         self._stride = total * ring
         mine = self._given[self.window.me]
         self.slots = [self._array(self._place[self.wire.rank, slot]) for slot in range(mine)]
         self.result = self._array(self._place[self.members[0], 0])
         self._known, self._known_addresses = [], None  # the private slots of the last call
+        self._slot_addresses = _addresses_of(self.slots)
         self._segments, self._free = 0, np.zeros(BUFFERS, np.int64)
 
     def _array(self, offset):
@@ -121,9 +126,15 @@ class SharedRunner:
         ring_result = table([(share.outputs[0][0], base + self._ring_place[leader])] if share.outputs else [])
         own = [base + self._ring_place[self.wire.rank, slot] for slot in range(len(self.slots))]
         self._ring = ring, sums, ring_result, scratch, np.array(own, np.int64)
+        short = not plan.across and self.elements * self.dtype.itemsize <= SHORT
+        self._short = np.empty(self.elements, self.dtype) if short else None  # this rank's own sum
+        self._short_address = self._short.ctypes.data if short else 0
 
     def _in_place(self):
         window = self.window
+        if self._short is not None:
+            self._all_at_once(self._slot_addresses, self._short_address)
+            return self._short
         window.do(in_place, *self._shared)
         window.flag += 2
         if self._messages:
@@ -138,20 +149,25 @@ class SharedRunner:
                 own[:] = private
             slots[0][:] = self._in_place()
             self.release()
-        elif self.elements * self.dtype.itemsize <= SHORT:
-            self.window.do(all_at_once, *self._ring, addresses, self.elements, self._segments, self._stride, self._free)
-            self.window.flag += 2
-            self._segments += 1
+        elif self._short is not None:
+            self._all_at_once(addresses, int(addresses[0]))
         else:
-            self.window.do(pipelined, *self._ring, addresses, self.elements, self._segment, self._segments, self._stride,
-                           self._free)
+            self.window.do(pipelined, *self._ring, addresses, self.elements, self._segment, self._segments,
+                           self._stride, self._free)
             segments = -(-self.elements // self._segment)
             self.window.flag += EVENTS * (segments + 1)
             self._segments += segments
         return slots[0]
 
+    def _all_at_once(self, addresses, target):
+        self.window.do(all_at_once, *self._ring, addresses, target, self.elements, self._segments, self._stride,
+                       self._free)
+        self.window.flag += 1
+        self._segments += 1
+
     def _addresses(self, slots):
-        if self._known and len(slots) == len(self._known) and all(map(is_, slots, self._known)):  # looking closely costs microseconds
+        # looking closely costs microseconds
+        if self._known and len(slots) == len(self._known) and all(map(is_, slots, self._known)):
             return self._known_addresses
         if len(slots) != len(self.slots):
             raise ValueError(f"the schedule wants {len(self.slots)} inputs on rank {self.wire.rank}, not {len(slots)}")
@@ -161,7 +177,7 @@ class SharedRunner:
             if not array.flags.c_contiguous or not array.flags.writeable:
                 raise ValueError("private slots must be contiguous and writeable; pass copies")
         self._known = list(slots)
-        self._known_addresses = np.array([array.ctypes.data for array in slots], np.int64)
+        self._known_addresses = _addresses_of(slots)
         return self._known_addresses
 
     def _count_loads(self, schedule, attribute):
@@ -172,7 +188,8 @@ class SharedRunner:
                 start, stop = bounds[t.start], bounds[t.stop]
                 if start == stop or t.source not in self.members or t.destination not in self.members:
                     continue
-                for counter in [self._sent] * (t.source == self.wire.rank) + [self._received] * (t.destination == self.wire.rank):
+                mine = (self._sent, t.source), (self._received, t.destination)
+                for counter in [counter for counter, rank in mine if rank == self.wire.rank]:
                     for variable, elements in attribute(start, stop).items():
                         key = self.phase, variable, "dense"
                         counter[key] = counter.get(key, 0) + elements * self.dtype.itemsize
@@ -183,3 +200,7 @@ class SharedRunner:
             ledger.sent[key] += nbytes
         for key, nbytes in self._received.items():
             ledger.received[key] += nbytes
+
+
+def _addresses_of(arrays):
+    return np.array([array.ctypes.data for array in arrays], np.int64)

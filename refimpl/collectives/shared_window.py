@@ -10,7 +10,7 @@ from mpi4py import MPI
 
 from kernels.atomics import LINE
 from kernels.shared_sum.steps import DONE, reach
-from refimpl.collectives.wire import CollectiveError
+from refimpl.collectives.waiting import PATIENCE_SECONDS, CollectiveError
 
 LOOK_AFTER = 50_000_000  # nanoseconds of waiting after which Python sees to signals and to the others' health
 SPINS = 2000  # looks at a flag before the core is offered to others, where each rank has a core
@@ -33,7 +33,7 @@ class SharedWindow:
     have dropped it and its arrays, or at the end: freeing is collective, and garbage is found at any time.
     """
 
-    def __init__(self, comm, ranks, nbytes: int, patience: float = 300.0):
+    def __init__(self, comm, ranks, nbytes: int, patience: float = PATIENCE_SECONDS):
         self.comm, self.ranks, self.patience = comm, tuple(ranks), patience
         self.me, self.count = comm.Get_rank(), comm.Get_size()
         self.heed = lambda: None  # called while waiting for long; what it raises ends that

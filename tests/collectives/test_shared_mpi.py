@@ -162,7 +162,7 @@ def test_runners_dropped_without_close_are_freed_when_all_have_dropped_them(comm
     schedule = make_schedule("direct", wire.size, wire.size)
     kept = None
     for number in range(6):
-        runner = runner_for(wire, schedule, 1000, np.float64)
+        runner = runner_for(wire, schedule, 10_000, np.float64)  # a short sum would be each rank's own
         runner.slots[0][:] = number
         result = runner()
         if number == 2 and wire.rank == 0:
