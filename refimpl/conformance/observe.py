@@ -33,8 +33,7 @@ def gather_evidence(case: Case, semantics: Semantics, answers, wanted) -> Eviden
     silent = set(range(case.ranks)) - set(case.settings.get("group", range(case.ranks)))
     for rank, answer in enumerate(answers):
         if len(answer.steps) != len(wanted):
-            evidence.complaints.append(Complaint("", f"rank {rank} gave {len(answer.steps)} updates, expected "
-                                                     f"{len(wanted)}", rank=rank))
+            evidence.complaints.append(_miscounted_updates(case, semantics, rank, len(answer.steps), len(wanted)))
     if evidence.complaints:
         return evidence
     for step, expected in enumerate(wanted):
@@ -47,6 +46,15 @@ def gather_evidence(case: Case, semantics: Semantics, answers, wanted) -> Eviden
             else:
                 evidence.observed[-1][name] = _observed(name, found, want, semantics, step, evidence)
     return evidence
+
+
+def _miscounted_updates(case, semantics, rank, found, wanted) -> Complaint:
+    """Where windows are accumulated, the partial last one may have been dropped, or applied, against the manifest."""
+    words, code = f"rank {rank} gave {found} updates, expected {wanted}", ""
+    if case.kind == "accumulate" and found in (wanted - 1, wanted + 1):
+        rule = "dropped" if found < wanted else "applied"
+        words, code = f"{words}: the last window, which is partial, is {rule}", f"partial={rule}"
+    return Complaint("", words, rank=rank, code=code)
 
 
 def _problem(name, found, want, step) -> Complaint | None:

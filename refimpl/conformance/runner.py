@@ -52,8 +52,11 @@ def run_target(name: str, ranks: int, *, launcher: str | None = None, only: str 
         return _run_jobs(name, ranks, launcher, cases, Path(folder), timeout)
 
 
-def run_local(make, ranks: int, cases=None, name: str = "local") -> Outcome:
-    """Run cases in this process. make(world) -> an object with the protocol's functions; ranks are threads. Local."""
+def run_local(make, ranks: int, cases=None, name: str = "local", judged=None) -> Outcome:
+    """Run cases in this process. make(world) -> an object with the protocol's functions; ranks are threads. Local.
+
+    judged(case, semantics, answers) -> Verdict: how answers are judged, None: as ``verdict_of`` does.
+    """
     cases = all_cases(ranks) if cases is None else cases
     semantics, verdicts = None, []
     for case in cases:
@@ -66,7 +69,7 @@ def run_local(make, ranks: int, cases=None, name: str = "local") -> Outcome:
             if isinstance(problem, Exception):
                 raise problem
         semantics = found[0][0]
-        verdicts.append(verdict_of(case, semantics, [answer for _, answer in found]))
+        verdicts.append((judged or verdict_of)(case, semantics, [answer for _, answer in found]))
     return Outcome(name, ranks, semantics, verdicts)
 
 

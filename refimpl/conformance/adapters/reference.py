@@ -27,7 +27,15 @@ class Reference(TrainingPart):
         """Return name -> aggregate; the arrays meet in fused buffers, in order of name."""
         everyone = self.world.allgather(arrays)
         self.sent = [sum(arrays[name].nbytes for name in bucket) for bucket in self.buckets(arrays)]
-        return {name: self.mean([ranks[name] for ranks in everyone]) for name in arrays}
+        return self.finite({name: self.mean([ranks[name] for ranks in everyone]) for name in arrays})
+
+    def finite(self, aggregates: dict) -> dict:
+        """Return aggregates; refuse what is not finite, where the manifest says so: all ranks see the same."""
+        if self.semantics.nonfinite == "refuse":
+            for name, part in aggregates.items():
+                if not np.isfinite(part[1] if isinstance(part, tuple) else part).all():
+                    raise ValueError(f"the aggregated gradient of {name} is not finite")
+        return aggregates
 
     def buckets(self, arrays) -> list[list[str]]:
         """Return the names in each fused buffer: filled until the next array would be too much."""
@@ -73,9 +81,10 @@ class Reference(TrainingPart):
     def aggregate_rows(self, gradients: dict, shapes: dict) -> dict:
         """Return name -> (ids, rows); ids rise, each once."""
         everyone = self.world.allgather(gradients)
-        return {name: self.own(self.merge([ranks[name] for ranks in everyone]), shapes[name]) for name in gradients}
+        merged = self.finite({name: self.merge([ranks[name] for ranks in everyone]) for name in gradients})
+        return {name: self.own(part) for name, part in merged.items()}
 
-    def own(self, merged, shape):
+    def own(self, merged):
         """Return the rows that this rank is to have."""
         ids, rows = merged
         if self.semantics.rows_on == "every":
@@ -83,7 +92,7 @@ class Reference(TrainingPart):
         mine = ids % self.world.size == self.world.rank
         return ids[mine], rows[mine]
 
-    def merge(self, parts, ranks: int | None = None):
+    def merge(self, parts):
         """Return (ids, rows): all ranks' rows aggregated, wherever they lie."""
         parts = [self.leaf(ids, rows) for ids, rows in parts]
         counts = self.counts(parts)
@@ -129,7 +138,7 @@ class Reference(TrainingPart):
     def aggregate_all(self, gradients: dict, shapes: dict) -> dict:
         """Return name -> aggregate of dense and row gradients, produced in any order."""
         everyone = self.world.allgather(gradients)
-        return {name: self.own(self.merge([ranks[name] for ranks in everyone]), shapes[name])
+        return {name: self.own(self.merge([ranks[name] for ranks in everyone]))
                 if name in shapes else self.mean([ranks[name] for ranks in everyone]) for name in gradients}
 
     def aggregate_uses(self, uses: dict, shapes: dict) -> dict:

@@ -17,6 +17,10 @@ def scaled(evidence, verdict):
     ratio = next(iter(ratios))
     if ratio != ratio or ratio in (0.0, 1.0):
         return None
+    for factor, code, words in ((evidence.case.ranks, "multiplied-by-n", "N times ours: not averaged, or multiplied by N"),
+                                (1 / evidence.case.ranks, "divided-again", "1/N of ours: divided by N once more")):
+        if ratio == float(f"{factor:.6g}"):
+            return Diagnosis(code, f"all numbers of {names_in_words(names)} are exactly {words}", f"{ratio:g} x ours")
     return Diagnosis("scaled", f"all numbers of {names_in_words(names)} are {ratio:g} x ours", vague=True)
 
 

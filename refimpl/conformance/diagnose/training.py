@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from refimpl.conformance.cases.training import start_of
 from refimpl.conformance.diagnose.diagnosis import Diagnosis, explains, failing, names_in_words, ranks_in_words
 from refimpl.conformance.diagnose.diagnosis import loosely
 from refimpl.conformance.compare import differences
@@ -26,23 +27,37 @@ WORDS = {
 }
 
 
+TOGETHER = ("loss-scale-kept", "parameter-reduced", "parameter-summed", "not-broadcast")
+"""Faults whose ranks feel each other's: which of them have it is tried out. Of others each rank shows it alone."""
+
+
 def faulty(evidence, verdict):
-    """Try each fault on all ranks, on all but rank 0, on one rank; a broadcast that left out one variable too."""
+    """Try each fault: on whichever ranks show it, or on all, all but rank 0, and one of them."""
     case = evidence.case
     if KINDS[case.kind].stage != "update" or not evidence.observed:
         return None
-    for kind, words in WORDS.items():
-        if not _possible(kind, case.settings):
-            continue
-        for ranks in _subsets(case.ranks):
-            for variable in [None, *(v.name for v in case.variables)] if kind == "not-broadcast" else [None]:
-                predicted = _predicted(evidence, Fault(kind, ranks, variable))
-                if explains(evidence, predicted):
-                    where = "" if len(ranks) == case.ranks else f", on {ranks_in_words(ranks)}"
-                    which = f": {variable}" if variable else ""
-                    return Diagnosis(kind, f"{words}{which}{where}", f"simulated: every value of "
-                                     f"{names_in_words(failing(evidence))} after every update agrees")
+    for kind in (kind for kind in WORDS if _possible(kind, case.settings)):
+        for variable in [None, *(v.name for v in case.variables)] if kind == "not-broadcast" else [None]:
+            ranks = _ranks_hit(evidence, kind, variable)
+            if ranks:
+                where = "" if len(ranks) == case.ranks else f", on {ranks_in_words(ranks)}"
+                which = f": {variable}" if variable else ""
+                return Diagnosis(kind, f"{WORDS[kind]}{which}{where}", f"simulated: every value of "
+                                 f"{names_in_words(failing(evidence))} after every update agrees")
     return None
+
+
+def _ranks_hit(evidence, kind, variable) -> list[int] | None:
+    """Return the ranks on which a fault explains all numbers that failed, the others being right; None if it does not."""
+    ranks = evidence.case.ranks
+    if kind in TOGETHER:
+        return next((list(hit) for hit in _subsets(ranks) if explains(evidence, _predicted(evidence, Fault(kind, hit, variable)))),
+                    None)
+    predicted = _predicted(evidence, Fault(kind, tuple(range(ranks)), variable))
+    wrong = {rank for places in failing(evidence).values() for _, rank in places}
+    mixed = [{name: {r: w[r] if r in wrong else evidence.wanted[s][name] for r in range(ranks)} for name, w in step.items()}
+             for s, step in enumerate(predicted[:len(evidence.wanted)])]
+    return sorted(wrong) if explains(evidence, mixed) else None
 
 
 def _possible(kind, settings) -> bool:
@@ -85,11 +100,17 @@ def half_applied(evidence, verdict):
         return None
     for step, rank, name in places:
         value = next(v for r, v in evidence.observed[step][name] if r == rank)
-        if step == 0 or differences(value, loosely(evidence.wanted[step - 1][name]))[2].any():
+        before = _at_start(evidence, name) if step == 0 else loosely(evidence.wanted[step - 1][name])
+        if differences(value, before)[2].any():
             return None
     step, rank, name = places[0]
     return Diagnosis("half-applied", f"{ranks_in_words(sorted({r for _, r, _ in places}))} read {name} as it was one update "
                      f"earlier, other variables as they are: a step was seen half applied", f"first after update {step}")
+
+
+def _at_start(evidence, name) -> Wanted:
+    value = start_of(evidence.case, 0)[name]
+    return Wanted(value.astype(np.float64), np.zeros(value.shape), str(value.dtype))
 
 
 HYPOTHESES = (faulty, half_applied)

@@ -1,0 +1,134 @@
+"""Checkers made weak in the classic ways, and the audit that sees each weakness.
+
+The audit plants four faults, each of which exactly one kind of weak checker cannot see. A suite that misses one is weak,
+and the fault that it misses says how.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Callable
+
+import numpy as np
+
+from refimpl.conformance.adapters.reference import Reference
+from refimpl.conformance.case import Case, Rows
+from refimpl.conformance.compare import Verdict, aligned, judge
+from refimpl.conformance.mutants.aggregation import RankTwice
+from refimpl.conformance.observe import gather_evidence
+from refimpl.conformance.kinds import KINDS
+from refimpl.conformance.runner import run_local
+
+
+class Permuted(Reference):
+    """Elements of a row, or of a dense array, come back in reverse."""
+
+    def aggregate_dense(self, arrays):
+        return {n: a.ravel()[::-1].reshape(a.shape) for n, a in super().aggregate_dense(arrays).items()}
+
+    def aggregate_rows(self, gradients, shapes):
+        return {n: (ids, rows[:, ::-1]) for n, (ids, rows) in super().aggregate_rows(gradients, shapes).items()}
+
+
+class Scaled(Reference):
+    """Every number is changed by ``change``."""
+
+    def change(self, array):
+        return array
+
+    def aggregate_dense(self, arrays):
+        return {n: self.change(a) for n, a in super().aggregate_dense(arrays).items()}
+
+    def aggregate_rows(self, gradients, shapes):
+        return {n: (ids, self.change(rows)) for n, (ids, rows) in super().aggregate_rows(gradients, shapes).items()}
+
+
+class SmallLost(Scaled):
+    """Whatever is below 1e-5 is lost: an error of 100 %."""
+
+    def change(self, array):
+        return np.where(np.abs(array) < 1e-5, 0, array).astype(array.dtype)
+
+
+class TooLow(Scaled):
+    """Every number is a little too low."""
+
+    def change(self, array):
+        return (array - np.abs(array) / 256).astype(array.dtype)
+
+
+FAULTS = {"ranks-alike": RankTwice, "constant": Permuted, "absolute-tolerance": SmallLost, "one-sided": TooLow}
+"""What a suite is called that does not see the fault."""
+
+
+def alike(case: Case) -> Case:
+    """Return a case in which every rank has rank 0's inputs."""
+    return replace(case, steps=tuple(tuple(ranks[0] for _ in ranks) for ranks in case.steps))
+
+
+def constant(case: Case) -> Case:
+    """Return a case in which each rank's array is one number throughout."""
+    def flat(array):
+        return np.full(array.shape, np.abs(array).max(initial=0), array.dtype)
+
+    def change(part):
+        return Rows(part.ids, flat(part.rows)) if isinstance(part, Rows) else flat(part)
+
+    return replace(case, steps=tuple(tuple({n: change(p) for n, p in parts.items()} for parts in ranks) for ranks in case.steps))
+
+
+def judge_by(close: Callable) -> Callable:
+    """Return a judge that compares by close(found, wanted) alone."""
+    def judged(case, semantics, answers):
+        verdict, _ = judge(case, semantics, answers)
+        evidence = gather_evidence(case, semantics, answers, KINDS[case.kind].expect(case, semantics))
+        if verdict.status != "failed" or not evidence.observed or evidence.complaints:
+            return verdict
+        fine = all(close(*_pair(value, evidence.wanted[s][n].value)) for s, step in enumerate(evidence.observed)
+                   for n, found in step.items() for _, value in found)
+        return replace(verdict, status="passed" if fine else "failed")
+
+    return judged
+
+
+def _pair(found, wanted):
+    places = np.union1d(found.ids, wanted.ids) if isinstance(wanted, Rows) else None
+    return aligned(found, places).astype(np.float64), np.asarray(aligned(wanted, places), np.float64)
+
+
+def absolutely(found, wanted) -> bool:
+    return np.allclose(found, wanted, rtol=0, atol=1e-5, equal_nan=True)
+
+
+def one_sided(found, wanted) -> bool:
+    finite = np.isfinite(wanted)
+    return bool((found[finite] <= wanted[finite]).all())
+
+
+def strictly(case, semantics, answers) -> Verdict:
+    """Judge as the suite does, without a diagnosis."""
+    return judge(case, semantics, answers)[0]
+
+
+@dataclass(frozen=True)
+class Checker:
+    """bug: its number in the list of classic bugs.  code: what the audit should call it."""
+
+    bug: int
+    words: str
+    code: str
+    change: Callable[[Case], Case]
+    judged: Callable
+
+
+CHECKERS = (
+    Checker(33, "every rank holds the same test tensor", "ranks-alike", alike, strictly),
+    Checker(34, "a constant tensor hides offsets and permutations", "constant", constant, strictly),
+    Checker(35, "an absolute tolerance accepts any error on small gradients", "absolute-tolerance", lambda c: c,
+            judge_by(absolutely)),
+    Checker(36, "a one-sided check passes whatever is too low", "one-sided", lambda c: c, judge_by(one_sided)),
+)
+
+
+def audit(cases, ranks: int, judged=strictly) -> list[str]:
+    """Return the weaknesses of a suite: the faults that none of its cases sees. cases: of dense and row gradients."""
+    return [code for code, fault in FAULTS.items()
+            if not any(v.status == "failed" for v in run_local(fault, ranks, cases, judged=judged).verdicts)]

@@ -1,0 +1,68 @@
+"""Run all mutants and all correct implementations, and count what the suite makes of them."""
+
+from dataclasses import dataclass, field
+from typing import Callable
+
+from refimpl.conformance.cases import all_cases
+from refimpl.conformance.diagnose import summary
+from refimpl.conformance.mutants.checkers import CHECKERS, audit
+from refimpl.conformance.mutants.correct import adapter, correct
+from refimpl.conformance.mutants.planted import MUTANTS
+from refimpl.conformance.runner import run_local
+
+
+@dataclass
+class Score:
+    """rows: one mutant each: bug, words, killed, named, diagnosis.  false_alarms: correct implementations accused."""
+
+    rows: list[dict] = field(default_factory=list)
+    false_alarms: list[str] = field(default_factory=list)
+    configurations: int = 0
+
+    def to_json(self) -> dict:
+        return {"mutants": len(self.rows), "killed": sum(r["killed"] for r in self.rows),
+                "named": sum(r["named"] for r in self.rows), "false_alarms": len(self.false_alarms)}
+
+
+def run_mutants(ranks: int = 4, configurations: int = 200, tell: Callable[[str], None] = lambda text: None) -> Score:
+    """Run every mutant on ``ranks`` ranks, and that many correct implementations. Local."""
+    score = Score(configurations=configurations)
+    for mutant in MUTANTS:
+        tell(f"bug {mutant.bug}: {mutant.words}")
+        score.rows.append(run_mutant(mutant, ranks))
+    for checker in CHECKERS:
+        tell(f"bug {checker.bug}: {checker.words}")
+        score.rows.append(run_checker(checker, ranks))
+    for weakness in audit(aggregates(ranks), ranks):
+        score.false_alarms.append(f"the suite itself is called weak: {weakness}")
+    for number in range(configurations):
+        tell(f"correct implementation {number + 1} of {configurations}")
+        score.false_alarms += accusations(number)
+    return score
+
+
+def run_mutant(mutant, ranks: int) -> dict:
+    """Return what the suite made of one planted bug."""
+    found = summary(run_local(mutant.make, ranks).failed)
+    first = found[0][0] if found else None
+    return {"bug": mutant.bug, "words": mutant.words, "killed": bool(found), "named": bool(first) and first.code in mutant.codes,
+            "diagnosis": first.words if first else "", "cases": len(found[0][1]) if found else 0}
+
+
+def run_checker(checker, ranks: int) -> dict:
+    """Return what the audit made of one weak checker."""
+    weak = audit([checker.change(case) for case in aggregates(ranks)], ranks, checker.judged)
+    return {"bug": checker.bug, "words": checker.words, "killed": bool(weak), "named": weak == [checker.code],
+            "diagnosis": f"the suite does not see a fault: {', '.join(weak)}" if weak else "", "cases": len(weak)}
+
+
+def aggregates(ranks: int):
+    """Return the cases of dense and row gradients, without inf and NaN."""
+    return [c for c in all_cases(ranks) if c.kind in ("dense", "rows") and "nonfinite" not in c.settings]
+
+
+def accusations(number: int) -> list[str]:
+    """Return what the suite holds against the number-th correct implementation: nothing, if the suite is right."""
+    ranks, semantics, turn = correct(number)
+    outcome = run_local(adapter(semantics, turn), ranks)
+    return [f"correct implementation {number} on {ranks} ranks: {v.case}: {v.why}" for v in outcome.failed]

@@ -1,0 +1,154 @@
+"""Bugs of training, data and resuming, planted in copies of the reference adapter. Each class is one bug."""
+
+import math
+
+import numpy as np
+
+from refimpl.conformance.adapters.reference import Reference
+from refimpl.conformance.cases.numbers import words
+from refimpl.conformance.rules.optimizers import apply_rows, initial_state
+
+
+class MeanOfMeans(Reference):
+    def reduce_loss(self, losses, gradients):
+        count = max(1, len(losses))
+        everyone = self.world.allgather((losses.sum() / count, gradients.sum(axis=0) / count))
+        return tuple(np.asarray(sum(parts) / self.world.size) for parts in zip(*everyone))
+
+
+class FullBatchCount(Reference):
+    """The last batch is divided as if every rank had a full one."""
+
+    def reduce_loss(self, losses, gradients):
+        totals, sums, counts = zip(*self.world.allgather((losses.sum(), gradients.sum(axis=0), len(losses))))
+        count = max(counts) * self.world.size
+        return np.asarray(sum(totals) / count), sum(sums) / count
+
+
+class ClockPerMicroStep(Reference):
+    def tick(self, window):
+        self.clock, self.updates = self.clock + len(window), self.updates + len(window)
+
+
+class PartialDropped(Reference):
+    def windows(self, task):
+        return [w for w in super().windows(task) if len(w) == task.window]
+
+
+class LossScaleKept(Reference):
+    def loss_scale(self, task):
+        return 1.0
+
+
+class DuplicatesApart(Reference):
+    """Rows that share an id are handed to the optimizer as they come."""
+
+    def apply_one(self, task, variable, gradient):
+        if not variable.sparse:
+            super().apply_one(task, variable, gradient)
+            return
+        ids, rows = self.unmerged({variable.name: gradient})[variable.name]
+        for k in range(len(ids)):
+            apply_rows(task.optimizer, self.values[variable.name], self.state[variable.name], ids[k:k + 1], rows[k:k + 1],
+                       self.rate(task), self.clock + 1, task.options)
+
+
+class TableNotBroadcast(Reference):
+    def first_values(self, task):
+        return {**super().first_values(task), "items": np.array(task.start["items"])}
+
+
+class UntouchedDecayed(Reference):
+    def apply_one(self, task, variable, gradient):
+        if variable.sparse:
+            whole = np.zeros_like(self.values[variable.name])
+            whole[gradient[0]] = gradient[1]
+            gradient = np.arange(len(whole)), whole
+        super().apply_one(task, variable, gradient)
+
+
+class LocalNorm(Reference):
+    def clipped(self, task, total, local):
+        return self.scaled(total, self.scale(task, local, local)) if task.clip else total
+
+
+class NormWithoutRows(Reference):
+    def scale(self, task, gradients, apart):
+        dense = {n: g for n, g in gradients.items() if not isinstance(g, tuple)}
+        norm = math.sqrt(sum(float((g.astype(np.float64) ** 2).sum()) for g in dense.values()))
+        return dict.fromkeys(gradients, min(1.0, task.clip / norm))
+
+
+class RateNotRestored(Reference):
+    def load(self, task, saved):
+        super().load(task, saved)
+        self.updates = 0
+
+
+class RateOnRankZeroOnly(Reference):
+    def load(self, task, saved):
+        super().load(task, saved)
+        if self.world.rank:
+            self.updates = 0
+
+
+class StateNotRestored(Reference):
+    def load(self, task, saved):
+        super().load(task, saved)
+        self.state = {n: initial_state(task.optimizer, a, task.options) for n, a in self.values.items()}
+
+
+class SamplerPads(Reference):
+    def sample(self, count, epoch):
+        size = self.world.size
+        return np.resize(np.roll(np.arange(count), epoch), -(-count // size) * size)[self.world.rank::size]
+
+
+class SamplerDrops(Reference):
+    def sample(self, count, epoch):
+        size = self.world.size
+        return np.roll(np.arange(count), epoch)[:count // size * size][self.world.rank::size]
+
+
+class SameRandomNumbers(Reference):
+    def draw(self, count, step):
+        return words(f"draw{step}", count) / 2.0**64
+
+
+class HalfApplied(Reference):
+    """The last rank reads one table before its owner has applied the step."""
+
+    def update(self, task):
+        seen = super().update(task)
+        if self.world.rank == self.world.size - 1:
+            before = [np.array(task.start["items"]), *(values["items"] for values in seen)]
+            seen = [{**values, "items": old} for values, old in zip(seen, before)]
+        return seen
+
+
+class OneByOne(Reference):
+    """The server applies each worker's gradient as it comes."""
+
+    def aggregated(self, task, local):
+        self.everyone = self.world.allgather(local)
+        return super().aggregated(task, local)
+
+    def apply_all(self, task, total):
+        for gradients in self.everyone:
+            merged = {n: self.merge_alone(g) if isinstance(g, tuple) else g for n, g in gradients.items()}
+            super().apply_all(task, merged)
+
+    def merge_alone(self, gradient):
+        found = self.merged(*gradient, None)
+        ids = np.array(sorted(found), np.int64)
+        return ids, np.array([found[k] for k in ids.tolist()])
+
+
+class ParameterReduced(Reference):
+    """The hook is given the parameter: it is averaged, and each rank goes on with its own gradient."""
+
+    def aggregated(self, task, local):
+        everyone = self.world.allgather(self.values)
+        self.values = {n: sum(v[n] for v in everyone) / np.float32(self.world.size) for n in self.values}
+        self.occurrences = [local]
+        return {n: OneByOne.merge_alone(self, g) if isinstance(g, tuple) else g for n, g in local.items()}
