@@ -8,12 +8,13 @@ RECIPE = ("data", "preset", "sizes", "dtype", "microbatches", "microbatch_size",
 OPTIONS = ("architecture", "sparse_as_dense", "partitions", "scheme", "allreduce", "steps", "seed", "optimizer",
            "optimizer_options", "learning_rate", "rate", "warmup", "rate_steps", "clip_norm", "weight_decay",
            "average_sparse", "shared_memory", "local_aggregation", "overlap", "plan", "search_partitions",
-           "search_warmup", "search_sample", "memory_limit")
+           "hot_rows", "search_warmup", "search_sample", "memory_limit")
 
 
 SAID_BY_PLAN = {"architecture": "--architecture", "sparse_as_dense": "--sparse-as-dense", "partitions": "--partitions",
                 "scheme": "--partition-scheme", "allreduce": "--allreduce",
-                "local_aggregation": "--no-local-aggregation", "search_partitions": "--search-partitions"}
+                "local_aggregation": "--no-local-aggregation", "search_partitions": "--search-partitions",
+                "hot_rows": "--hot-rows"}
 """What a plan decides: option -> its name; given beside a plan, it would go unread."""
 
 
@@ -57,6 +58,8 @@ def add_road_options(road):
     road.add_argument("--partitions", type=int, metavar="P", help="partitions of a sparse variable (default: ranks)")
     road.add_argument("--search-partitions", action="store_true",
                       help="find P during the first steps, from --partitions on (default: from the number of machines)")
+    road.add_argument("--hot-rows", type=_rows, metavar="H", help="the first H rows of each sparse variable on the server "
+                      "are replicated and summed by allreduce; auto: as many as are predicted to pay")
     road.add_argument("--search-sample", type=int, metavar="N", help="a sample is the mean of N steps (default 7)")
     road.add_argument("--search-warmup", type=int, metavar="N", help="steps at each P before its sample (default 3)")
     road.add_argument("--memory-limit", type=int, metavar="BYTES",
@@ -110,6 +113,10 @@ def _assignment(text: str):
     except ValueError:
         parts = value.split(",")
         return name, tuple(map(int, parts)) if len(parts) > 1 and all(p.isdigit() for p in parts) else value
+
+
+def _rows(text: str):
+    return text if text == "auto" else int(text)
 
 
 def _norm(text: str):

@@ -20,6 +20,8 @@ class Options:
     search_partitions: find P during the first steps (PAPER.md, Mechanisms), from ``partitions`` on (None: from the
     number of machines). A sample is the mean of ``search_sample`` steps after ``search_warmup`` others.
     memory_limit: bytes of served rows and their state that a rank may hold; None: no limit.
+    hot_rows: so many first rows of each sparse variable on the server are replicated and summed by allreduce; "auto":
+    as many as are predicted to pay. For rows that are numbered by falling popularity.
     local_aggregation: merge the row gradients of a machine's ranks, and unite their pulls, before they leave it.
     overlap: exchange while the backward pass goes on; None: where there are several machines.
     shared_memory: False sends dense gradients as messages even between ranks of one machine.
@@ -39,6 +41,7 @@ class Options:
     local_aggregation: bool = True
     overlap: bool | None = None
     plan: dict | None = None
+    hot_rows: int | str = 0
     search_partitions: bool = False
     search_warmup: int = 3
     search_sample: int = 7
@@ -70,6 +73,8 @@ class Options:
                             ("search_sample", 1)):
             if not getattr(self, name) >= least:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be at least {least}")
+        if self.hot_rows != "auto" and not (isinstance(self.hot_rows, int) and self.hot_rows >= 0):
+            raise ValueError(f"hot_rows is {self.hot_rows!r}: give a number of rows, or auto")
         if self.clip_norm is not None and not self.clip_norm > 0:
             raise ValueError(f"clip_norm is {self.clip_norm}: give a positive norm, or none for no clipping")
         if self.rate_steps is None:

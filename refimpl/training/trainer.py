@@ -17,6 +17,7 @@ from refimpl.training.agreement import agree_on, describe_variable
 from refimpl.training.alpha import alpha_of
 from refimpl.training.check import check_needs
 from refimpl.training.exchange import Exchange
+from refimpl.training.hot_choice import add_hot_rows
 from refimpl.training.norm import clip_scale, norm_of, squares
 from refimpl.training.options import Options
 from refimpl.training.overlapped import overlaps
@@ -44,7 +45,8 @@ class Trainer:
         self.timeline = Timeline(trace)
         self.overlap = self._together("plan", lambda: overlaps(options.overlap, self.wire))
         agree_on(self.wire, self._together("plan", lambda: self._facts() | facts()))
-        plan, self.reason = plan_of(model, data, options, self.wire, network_file)
+        planned = plan_of(model, data, options, self.wire, network_file)
+        plan, self.reason = add_hot_rows(*planned, model, data, options, self.wire, network_file)
         self.plan = self._together("plan", lambda: self._finished(plan))
         self.exchange = self._together("plan", lambda: Exchange(model.variables, self.plan, self.wire, options.seed,
                                                                 options.optimizer, xp, options.shared_memory))

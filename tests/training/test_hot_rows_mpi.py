@@ -1,12 +1,13 @@
 """Hot rows: whatever H, and however they travel, the same answer, and every byte as predicted."""
 
+import json
 from functools import partial
 
 import numpy as np
 import pytest
 from mpi4py import MPI
 from test_bytes_mpi import counted, differences, rows_of_step
-from toys import WORKS, Recording, answer, make_options, make_trainer, whole_state
+from toys import WORKS, Recording, answer, make_options, make_trainer, refusal, whole_state
 
 from kernels.update import OPTIMIZERS
 from refimpl.collectives.machines import in_blocks
@@ -130,3 +131,24 @@ def test_the_answer_would_show_a_row_that_is_counted_twice(comm, plans, monkeypa
 
     monkeypatch.setattr(HotRows, "_rest", shifted)
     assert found_by(make_trainer("toy", "sgd", comm), "sgd") != expected
+
+
+def test_so_many_as_asked_for_or_as_pay(comm):
+    expected = answer("lm", "adagrad", MPI.COMM_SELF)
+    trainer = make_trainer("lm", "adagrad", comm, hot_rows=20)
+    assert {p.hot for p in trainer.plan.placements if p.sparse} == {20}
+    assert found_by(trainer, "adagrad") == expected
+    trainer = make_trainer("lm", "adagrad", comm, hot_rows="auto")
+    assert "hot rows of" in trainer.reason
+    assert found_by(trainer, "adagrad") == expected
+    trainer = make_trainer("toy", "adam", comm, hot_rows=30)  # one of nine rows has nine
+    assert [p.hot for p in trainer.plan.placements if p.sparse] == [30, 9]
+
+
+def test_hot_rows_that_nothing_can_have_are_refused(comm):
+    said = refusal(comm, lambda: make_trainer("toy", "sgd", comm, architecture="allreduce", hot_rows=3))
+    assert "--hot-rows: no sparse variable of this model goes to the server" in said
+    given = json.loads(json.dumps(make_trainer("toy", "sgd", comm).plan.to_json()))
+    assert "--plan says itself" in refusal(comm, lambda: make_trainer("toy", "sgd", comm, plan=given, hot_rows=3))
+    with pytest.raises(ValueError, match="hot_rows is -1: give a number of rows, or auto"):
+        make_options("toy", "sgd", hot_rows=-1)
