@@ -27,18 +27,20 @@ def run(given: dict) -> int:
     from refimpl.experiments.compare import compare
     from refimpl.experiments.plots import plot_losses
 
-    passed_on = training_arguments(sys.argv[2:])
+    passed_on, roads = training_arguments(sys.argv[2:]), ARCHITECTURES
+    if given.get("plan", "none") != "none":
+        roads = {name: ["--architecture", name] for name in ARCHITECTURES} | {"plan": ["--plan", given["plan"]]}
     as_json = given.get("json", False)
-    directory, results = compare(given["model"], given.get("ranks", 4), passed_on, ARCHITECTURES, given.get("output"),
+    directory, results = compare(given["model"], given.get("ranks", 4), passed_on, roads, given.get("output"),
                                  quiet=as_json)
-    picture = plot_losses({a: directory / a for a in ARCHITECTURES}, directory / "loss.png")
+    picture = plot_losses({name: directory / name for name in roads}, directory / "loss.png")
     hashes = {r["parameters_sha256"] for r in results}
     if as_json:
         print(json.dumps({"results": results, "one_answer": len(hashes) == 1, "directory": str(directory)}))
     else:
         _print_table(given["model"], results)
         print(f"{'One answer: the hashes are equal' if len(hashes) == 1 else 'THE HASHES DIFFER'}."
-              f" Loss curves: {picture}. Run directories: {directory}/{{{','.join(ARCHITECTURES)}}}")
+              f" Loss curves: {picture}. Run directories: {directory}/{{{','.join(roads)}}}")
     return 0 if len(hashes) == 1 else 1
 
 
@@ -49,7 +51,7 @@ def training_arguments(arguments: list[str]) -> list[str]:
         name = argument.partition("=")[0]
         if skip:
             skip = False
-        elif name in ("--ranks", "--output", "--architecture"):
+        elif name in ("--ranks", "--output", "--architecture", "--plan"):
             skip = "=" not in argument
         elif name != "--json":
             kept.append(argument)

@@ -84,7 +84,8 @@ def _choose(given, network):
     seed = options.get("seed", 0)
     model, data, _ = build(Recipe(model_name, **recipe), seed)
     sample = take_sample(model, data, seed, given["sampled_steps"], lambda needs: check_needs(model.variables, needs))
-    return choose_plan(model.variables, sample, network, data.microbatches, architecture=options.get("architecture", "auto"),
+    return choose_plan(model.variables, sample, network, data.microbatches,
+                       architecture=options.get("architecture", "auto"),
                        **{name: options[name] for name in PLACING if name in options})
 
 
@@ -108,10 +109,10 @@ def _variables(model, chosen):
     from rich.table import Table
 
     table = Table(title=f"{model}: plan {chosen.plan.architecture}", padding=(0, 1))
-    for heading, justify in (("variable", "left"), ("kind", "left"), ("MB", "right"), ("α", "right"), ("whole: MB", "right"),
-                             ("ms", "right"), ("rows to all: MB", "right"), ("ms", "right"), ("server: MB", "right"),
-                             ("ms", "right"), ("choice", "left"), ("reason", "left")):
-        table.add_column(heading, justify=justify, no_wrap=heading in ("variable", "choice", "ms"))
+    for heading in ("variable", "kind", "MB", "α", "whole: MB", "ms", "rows to all: MB", "ms", "server: MB", "ms",
+                    "choice", "reason"):
+        words = heading in ("variable", "kind", "choice", "reason")
+        table.add_column(heading, justify="left" if words else "right", no_wrap=heading in ("variable", "choice", "ms"))
     for f in chosen.forecasts:
         cells = []
         for way in ("as-dense" if f.sparse else "allreduce", "allgather", "server"):

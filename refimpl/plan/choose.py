@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from refimpl.collectives.auto import choose_algorithm
 from refimpl.collectives.network import Network
 from refimpl.gradients import Layout
-from refimpl.plan.placement import ARCHITECTURES, WAYS, Plan, make_plan
+from refimpl.plan.placement import WAYS, Plan, make_plan
 from refimpl.plan.predict import Predictor
 from refimpl.plan.sample import Sample
 
@@ -25,7 +25,7 @@ GAIN = 1e-9  # a part of the step's time: less is rounding, and no reason to cha
 
 @dataclass(frozen=True)
 class Road:
-    """One variable on one way. alone: predicted seconds of it by itself.  step: of the whole step, the others as planned.
+    """One variable on one way. alone: predicted seconds of it by itself.  step: of all, the others going as planned.
 
     card_bytes: of a step through the card that has most of them, in and out (between ranks, on one machine).
     """
@@ -37,7 +37,7 @@ class Road:
 
 @dataclass(frozen=True)
 class Forecast:
-    """A variable, and what each way that it can go would cost. alpha: of a worker; alpha_machine: of a machine's workers.
+    """A variable, and what each way that it can go would cost. alpha: of a worker; alpha_machine: of a machine.
 
     crossing: the α at which the server would take as long as sending it whole, each by itself; None: dense, or never.
     """
@@ -76,7 +76,7 @@ def choose_plan(variables, sample: Sample, network: Network, microbatches: int, 
               "allreduce": _algorithm(variables, allreduce, network, microbatches), **placing}
     predictor = Predictor(variables, sample, network)
     trial = Trials(variables, predictor, making)
-    totals = {name: trial.seconds({v.name: by_kind[v.sparse] for v in variables}) for name, by_kind in BEGINNINGS.items()}
+    totals = {name: trial.seconds({v.name: kinds[v.sparse] for v in variables}) for name, kinds in BEGINNINGS.items()}
     if architecture == "auto":
         ways = _improve(variables, trial, _beginning(variables, totals))
         totals = {"auto": trial.seconds(ways), **totals}
@@ -89,7 +89,7 @@ def choose_plan(variables, sample: Sample, network: Network, microbatches: int, 
 
 
 class Trials:
-    """Plans that give each variable a way, and their predicted seconds. making: the other arguments of ``make_plan``."""
+    """Plans that give each variable a way, and their predicted seconds. making: what else ``make_plan`` is told."""
 
     def __init__(self, variables, predictor: Predictor, making: dict):
         self.variables, self.predictor, self.making = variables, predictor, making
@@ -157,7 +157,7 @@ def _crossing(alpha, roads, fixed) -> float | None:
 
 
 def _reason(found: Forecast) -> str:
-    """Return why a variable goes its way: what the next best way would add to the step, and what makes the difference."""
+    """Return why a variable goes its way: what the next best way would add to the step, and on which side α lies."""
     others = [(road.step - found.roads[found.way].step, way) for way, road in found.roads.items() if way != found.way]
     more, way = min(others)
     if abs(more) <= GAIN * found.roads[found.way].step:
@@ -165,10 +165,7 @@ def _reason(found: Forecast) -> str:
     told = f"{way} would add {1e3 * more:.3g} ms" if more > 0 else f"{way} would save {-1e3 * more:.3g} ms"
     if not found.sparse or found.crossing is None:
         return told
-    sign = "above" if found.alpha > found.crossing else "below"
-    return f"α {found.alpha:.3g} is {sign} {found.crossing:.3g}, where whole and rows take as long; {told}"
-
-
-def architectures() -> tuple[str, ...]:
-    """Return the names that ``--architecture`` knows."""
-    return (*ARCHITECTURES, "auto")
+    if found.crossing > 1:
+        return f"whole is slower at any α; {told}"
+    sign = ">" if found.alpha > found.crossing else "<"
+    return f"α {found.alpha:.3g} {sign} {found.crossing:.3g}, from where on whole is faster; {told}"

@@ -107,7 +107,7 @@ def sparse_server_spread(size: Sparse, setting: Setting, variables: int, level: 
 
 
 def sparse_allgather(size: Sparse, setting: Setting, variables: int = 1, level: str = "machine") -> Bytes:
-    """Bytes everywhere of m sparse variables by allgather: 2 α w m (N - 1) of a worker, 2 α w m G² (M - 1) of a machine.
+    """Bytes everywhere of m sparse variables by allgather: 2 α w m (N - 1) of a worker, of a machine 2 α w m G² (M - 1).
 
     Every worker sends its rows to every other, whoever shares its machine: local aggregation changes nothing.
     """

@@ -52,7 +52,8 @@ class AllreduceTime:
         """Return the bytes through the busiest machine's card, in and out; of memory where there is one machine."""
         if len(self.network.machines) == 1:
             bounds = self.schedule.bounds(elements)
-            return self.itemsize * sum(bounds[t.stop] - bounds[t.start] for r in self.schedule.rounds for t in r.transfers)
+            return self.itemsize * sum(bounds[t.stop] - bounds[t.start]
+                                       for step in self.schedule.rounds for t in step.transfers)
         found = simulate(self.schedule, self.network, elements, self.itemsize)
         return int((found.bytes_out + found.bytes_in).max())
 
@@ -89,7 +90,7 @@ class Predictor:
         return self._together(plan, (placement.way, placement.sparse), [placement])
 
     def without_bytes(self, plan: Plan, placement: Placement) -> float:
-        """Return the part of ``alone`` on "server" or "allgather" that does not grow with the rows: messages, latency."""
+        """Return the part of ``alone`` on "server" or "allgather" that does not grow with the rows: latency, messages."""
         return seconds_of(self._traffic(plan, placement), self.network, bytes_count=False)
 
     def card_bytes(self, plan: Plan, placement: Placement) -> int:

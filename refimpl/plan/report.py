@@ -3,12 +3,13 @@
 from dataclasses import asdict
 
 from refimpl.plan.choose import Chosen
+from refimpl.plan.placement import WAYS
 
 OPERATIONS = (
-    "before the network: a rank adds its microbatches' gradients up to nodes of the tree and merges equal rows, and asks "
-    "for each row once; with local aggregation a machine's ranks do so together. Nothing is sent that was not shrunk",
-    "at the owner: the sum, the sum of squares for the clipping norm (exact, so it is one number wherever rows lie) and "
-    "the update; on every rank for variables that allreduce or allgather leave everywhere, with the same bits",
+    "before the network: a rank adds its microbatches' gradients up to nodes of the tree, merges equal rows, and asks for "
+    "each row once; with local aggregation a machine's ranks do so together. Nothing is sent before it is shrunk",
+    "at the owner: the sum, its squares for the clipping norm (added up exactly: one number wherever rows lie) and the "
+    "update; on every rank, with the same bits, for what allreduce and allgather leave everywhere",
     "after the network: what makes data larger, rows to the places of the batch, dropout, logits, is the model's own",
 )
 """Where what follows aggregation runs (PAPER.md, Mechanisms: placement of operations)."""
@@ -20,20 +21,21 @@ def describe(chosen: Chosen) -> str:
     if chosen.plan.architecture == "auto":
         lines.append("  rule: each variable goes the way that makes the predicted step shortest, the others as they go")
     for f in chosen.forecasts:
-        kind = f"sparse, α {f.alpha:.3g}" if f.sparse else "dense"
-        costs = ", ".join(f"{way} {road.step * 1e3:.4g}" for way, road in f.roads.items())
-        lines.append(f"  {f.variable} ({kind}, {f.nbytes / 1e6:.3g} MB): {f.way}; ms of a step's exchanges: {costs}")
-    lines.append("  ms of a step's exchanges: "
+        if f.sparse:
+            lines.append(f"  {f.variable} (sparse, α {f.alpha:.3g}, {f.nbytes / 1e6:.3g} MB): {f.way}; {f.reason}")
+    for way in WAYS[False]:
+        if dense := [f for f in chosen.forecasts if not f.sparse and f.way == way]:
+            lines.append(f"  {len(dense)} dense ({sum(f.nbytes for f in dense) / 1e6:.3g} MB): {way}")
+    lines.append("  predicted ms of a step's exchanges: "
                  + ", ".join(f"{name} {seconds * 1e3:.4g}" for name, seconds in chosen.totals.items()))
-    lines.append("  clipping norm and update: at the owner (server), the same on every rank otherwise; merged before the "
-                 "network, spread out after it")
+    lines.append("  clipping norm and update: at the owner (server), the same on every rank otherwise")
     return "\n".join(lines)
 
 
 def headline(chosen: Chosen) -> str:
     """Return what the plan is for, in a line. Local."""
     return (f"{_ranks(chosen.network)}, {network_words(chosen.network)}, {chosen.plan.microbatches} microbatches, "
-            f"allreduce {chosen.plan.allreduce}, rows of {len(chosen.steps)} sampled steps")
+            f"allreduce {chosen.plan.allreduce}" + (f", rows of {len(chosen.steps)} sampled steps" if chosen.steps else ""))
 
 
 def network_words(network) -> str:

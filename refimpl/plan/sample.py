@@ -43,12 +43,12 @@ class Sample:
         return {name: self.of_groups(index, name, workers) for name in self.rows}
 
     def pushed(self, index: int, ranks: int) -> dict[str, list]:
-        """Return name -> for each of ``ranks`` ranks the rows of each of its tree nodes, as ``predict_step`` wants them."""
+        """Return name -> the rows of each tree node of each of ``ranks`` ranks, as ``predict_step`` wants them."""
         nodes = [nodes_of(leaves, self.microbatches) for leaves in workers_of(self.microbatches, ranks)]
         return {name: [self.of_groups(index, name, each) for each in nodes] for name in self.rows}
 
     def alphas(self, name: str, groups) -> np.ndarray:
-        """Return (steps,) float64: the part of the variable's rows that a group of microbatches touches, mean of groups."""
+        """Return (steps,) float64: the part of the rows that a group of microbatches touches, mean over the groups."""
         rows = max(1, self.rows[name])
         return np.array([np.mean([len(ids) / rows for ids in self.of_groups(i, name, groups)])
                          for i in range(len(self.steps))])
@@ -121,7 +121,7 @@ def machine_leaves(microbatches: int, machines: Machines) -> list:
 
 
 def askers(microbatches: int, machines: Machines, local_aggregation: bool) -> list:
-    """Return the microbatches of each who asks a server for rows: machines, or without local aggregation ranks. Local."""
+    """Return the microbatches of each who asks a server for rows: machines, or ranks without aggregation. Local."""
     return (machine_leaves(microbatches, machines) if local_aggregation
             else workers_of(microbatches, sum(map(len, machines))))
 

@@ -53,11 +53,13 @@ class Traffic:
 
 
 def traffic_of(variable, placement: Placement, plan: Plan, sample: Sample) -> Traffic:
-    """Return what a variable costs on "server" or "allgather". plan: ranks, machines, microbatches, aggregation. Local."""
+    """Return what a variable costs on "server" or "allgather". plan: whose ranks and machines share the work. Local."""
     alone, steps = replace(plan, placements=(placement,), buckets=()), max(1, len(sample.steps))
     rounds: dict[tuple[str, str], np.ndarray] = {}
     for i in range(steps if placement.sparse and sample.steps else 1):
-        pulled, pushed = ({}, {}) if not placement.sparse else (sample.pulled(i, plan.ranks), sample.pushed(i, plan.ranks))
+        pulled, pushed = {}, {}
+        if placement.sparse:
+            pulled, pushed = sample.pulled(i, plan.ranks), sample.pushed(i, plan.ranks)
         for (phase, name, kind), matrix in bytes_between(alone, [variable], pulled, pushed).items():
             if phase != "norm":
                 share = matrix / (steps if placement.sparse else 1)

@@ -60,8 +60,8 @@ def _check_job(plan, ranks, microbatches, machines):
                              "or go without one (--plan none)")
     planned = tuple(map(tuple, plan.on_machines))
     if planned != tuple(map(tuple, machines)):
-        raise ValueError(f"the plan is for machines with ranks {_said(planned)}, here they have {_said(machines)}; make it "
-                         f"again for these (python -m refimpl plan ... --machines {len(machines)})")
+        raise ValueError(f"the plan is for machines with ranks {_said(planned)}, here they have {_said(machines)}; "
+                         f"make it again for these (python -m refimpl plan ... --machines {len(machines)})")
 
 
 def _check_names(plan, variables):
