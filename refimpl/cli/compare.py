@@ -10,7 +10,7 @@ from pathlib import Path
 from refimpl.cli.options import add_training_options
 from refimpl.experiments.launch import LaunchError
 
-HELP = "train under hybrid, allreduce and ps and compare: one table, one hash"
+HELP = "train under hybrid, allreduce and ps, and as a plan says, and compare: one table, one hash"
 REFUSALS = (ValueError, OSError, LaunchError)
 ARCHITECTURES = ("hybrid", "allreduce", "ps")
 
@@ -27,9 +27,10 @@ def run(given: dict) -> int:
     from refimpl.experiments.compare import compare
     from refimpl.experiments.plots import plot_losses
 
-    passed_on, roads = training_arguments(sys.argv[2:]), ARCHITECTURES
+    passed_on = training_arguments(sys.argv[2:])
+    roads = {name: ["--architecture", name] for name in ARCHITECTURES}
     if given.get("plan", "none") != "none":
-        roads = {name: ["--architecture", name] for name in ARCHITECTURES} | {"plan": ["--plan", given["plan"]]}
+        roads["plan"] = ["--plan", given["plan"]]
     as_json = given.get("json", False)
     directory, results = compare(given["model"], given.get("ranks", 4), passed_on, roads, given.get("output"),
                                  quiet=as_json)
