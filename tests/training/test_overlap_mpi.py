@@ -1,11 +1,21 @@
-"""Exchanges beside the computation: the same bits and bytes as in turn, and every failure ends all ranks."""
+"""Exchanges beside the computation: the same bits and bytes as in turn, and they do go on at the same time."""
 
+import json
+import time
+
+import numpy as np
 import pytest
 from mpi4py import MPI
-from toys import answer
+from test_bytes_mpi import counted, differences, rows_of_step
+from toys import WORKS, Recording, Script, Scripted, answer, make_options, make_trainer, refusal
 
+from kernels import RowGradient
+from models import Batch, Constant, Variable
 from refimpl.collectives.machines import in_blocks
 from refimpl.collectives.wire import Wire
+from refimpl.plan import predict_step
+from refimpl.training.options import Options
+from refimpl.training.trainer import Trainer
 
 ROADS = {
     "allreduce": dict(architecture="allreduce"),
@@ -46,3 +56,138 @@ def test_the_same_bits(comm, one_rank, buckets, work, microbatches, road):
     for machines in machines_of(comm):
         found = answer(work, "adam", Wire(comm, machines=machines), microbatches=microbatches, overlap=True, **ROADS[road])
         assert found == one_rank[work, microbatches]
+
+
+def counted_steps(comm, wire, work, microbatches, road, overlap):
+    """Train two steps, comparing each one's ledger with its prediction; return all ranks' bytes by (phase, variable, kind)."""
+    model, make_data, _ = WORKS[work]
+    recording, data = Recording(model()), make_data(microbatches)
+    trainer = Trainer(recording, data, make_options(work, "sgd", overlap=overlap, **road), wire)
+    total = {}
+    for step in range(2):
+        trainer.train_step()
+        pulled, pushed = rows_of_step(comm, recording, data, step)
+        found = counted(wire.ledger)
+        assert differences(found, predict_step(trainer.plan, recording.variables, pulled, pushed, comm.rank)) == {}
+        for of_rank in comm.allgather(found):
+            for key, pair in of_rank.items():
+                total[step, *key] = np.add(total.get((step, *key), 0), pair)
+    return {key: tuple(pair) for key, pair in total.items()}, trainer.plan
+
+
+@pytest.mark.parametrize("work, microbatches, road", CASES)
+def test_the_same_bytes(comm, buckets, work, microbatches, road):
+    """As the formulas say; in turn every one is the same if the plan is; by the usual plan, those of the same rows."""
+    for machines in machines_of(comm):
+        wire = Wire(comm, machines=machines)
+        beside, plan = counted_steps(comm, wire, work, microbatches, ROADS[road], True)
+        same_plan, _ = counted_steps(comm, wire, work, microbatches, {**ROADS[road], "plan": json.loads(json.dumps(plan.to_json()))}, False)
+        assert beside == same_plan
+        in_turn, _ = counted_steps(comm, wire, work, microbatches, ROADS[road], False)
+        of_rows = [{key: pair for key, pair in found.items() if key[-1] in ("rows", "indices")} for found in (beside, in_turn)]
+        assert of_rows[0] == of_rows[1]
+
+
+class Slow:
+    """A model that sleeps as it computes: needs rows 0.. of two tables, then lets its gradients go one by one."""
+
+    SECONDS = 0.05
+
+    def __init__(self):
+        self.variables = [Variable("words", (40, 2), sparse=True, initial=Constant(0.5)), Variable("kernel", (30, 2)),
+                          Variable("weight", (50, 2), sparse=True, initial=Constant(0.5))]
+
+    def rows_needed(self, batch):
+        return {"words": batch.inputs, "weight": batch.inputs}
+
+    def loss_and_gradients(self, dense, rows, batch):
+        gradients = {}
+        for name in ("words", "weight"):
+            assert rows[name].shape == (len(batch.inputs), 2)
+            time.sleep(self.SECONDS)
+        for name in ("weight", "kernel", "words"):
+            time.sleep(self.SECONDS)
+            ones = np.ones((len(batch.inputs), 2), np.float32)
+            gradients[name] = np.ones((30, 2), np.float32) if name == "kernel" else RowGradient(batch.inputs, ones)
+            batch.ready(gradients)
+        time.sleep(self.SECONDS)
+        return 0.0, gradients
+
+
+class SlowData:
+    """Microbatch v needs rows v, v + 1, v + 2; there is none where it is ``missing``."""
+
+    fingerprint, steps_per_epoch = "0" * 64, 3
+
+    def __init__(self, microbatches, missing=()):
+        self.microbatches, self.missing = microbatches, missing
+
+    def examples(self, step):
+        return self.microbatches
+
+    def starts_epoch(self, step):
+        return step == 0
+
+    def microbatch(self, step, index):
+        return None if index in self.missing else Batch(np.arange(index, index + 3), None)
+
+
+def spans_of(trainer, phase):
+    return [(begin, end) for name, begin, end, *_ in trainer.timeline.spans if name == phase]
+
+
+@pytest.mark.parametrize("architecture, push", [("hybrid", "push"), ("allreduce", "allgather"), ("ps", "push")])
+def test_the_trace_shows_exchanges_beside_the_computation(comm, architecture, push):
+    """Two microbatches a rank: pulls of the second, and pushes of what is ready, lie within the computation."""
+    options = Options(architecture=architecture, overlap=True, optimizer="sgd")
+    trainer = Trainer(Slow(), SlowData(2 * comm.size), options, Wire(comm, in_blocks(comm.size, 1)), trace=True)
+    trainer.timeline.spans.clear()
+    record = trainer.train_step()
+    (begin, end), = spans_of(trainer, "compute")
+    pushes, pulls = spans_of(trainer, push), spans_of(trainer, "pull")
+    assert begin < pushes[0][0] < end
+    assert len(pulls) == {"hybrid": 4, "allreduce": 0, "ps": 6}[architecture]
+    assert {lane for name, *_, lane in trainer.timeline.spans if name in ("push", "pull", push, "agree")} == {1}
+    seconds = record["seconds"]
+    assert 12 * Slow.SECONDS <= seconds["compute"] < end - begin + 1e-3
+    lanes = [{name for name, *_, lane in trainer.timeline.spans if lane == which} for which in (0, 1)]
+    assert not lanes[0] & lanes[1] and "waiting for exchange" in lanes[0]
+    whole = max(end for _, _, end, *_ in trainer.timeline.spans) - min(begin for _, begin, *_ in trainer.timeline.spans)
+    assert 0.8 * whole < sum(seconds[name] for name in lanes[0]) < whole + 1e-3
+
+
+@pytest.mark.parametrize("missing", [(0,), (1,), (0, 1), (2, 3), (0, 2)])
+def test_ranks_without_microbatches_take_part(comm, missing, monkeypatch):
+    monkeypatch.setattr(Slow, "SECONDS", 0.0)
+    for architecture in ("hybrid", "ps", "allreduce"):
+        runs = []
+        for overlap in (True, False):
+            trainer = Trainer(Slow(), SlowData(4, missing), Options(architecture=architecture, overlap=overlap), comm)
+            runs.append([trainer.train_step()["gradient_norm"] for _ in range(3)])
+        assert runs[0] == runs[1]
+
+
+def test_the_plan_says_what_travels_together(comm):
+    wire = Wire(comm, in_blocks(comm.size, 1))
+    trainer = make_trainer("lm", "sgd", wire, overlap=True)
+    assert trainer.plan.buckets[0] == ("softmax_weight", "softmax_bias") and trainer.plan.buckets[-1] == ("embedding",)
+    assert trainer.plan.pull_rounds == -(-8 // comm.size)
+    assert [tuple(v.name for v in road.variables) for road in trainer.exchange.roads] == list(trainer.plan.buckets)
+    assert make_trainer("lm", "sgd", comm, overlap=None).overlap == (len(Wire(comm).machines) > 1)
+    assert make_trainer("lm", "sgd", wire, overlap=None).overlap == (comm.size > 1)
+    united = make_trainer("lm", "sgd", Wire(comm, in_blocks(comm.size, comm.size)), overlap=True).plan
+    assert united.pull_rounds == (1 if comm.size > 1 else 8)
+
+
+def test_overlap_is_refused_where_mpi_does_not_allow_it(comm, monkeypatch):
+    monkeypatch.setattr(Wire, "threads", False)
+    assert "MPI_THREAD_MULTIPLE" in refusal(comm, lambda: make_trainer("toy", "sgd", comm, overlap=True))
+    assert not make_trainer("toy", "sgd", Wire(comm, in_blocks(comm.size, 1)), overlap=None).overlap
+
+
+def test_finite_gradients_whose_sum_is_not(comm):
+    data = Script([[{1: [3e38, 0]}, {1: [3e38, 0]}, {2: [1, 1]}]])
+    for architecture in ("allreduce", "hybrid", "ps"):
+        trainer = Trainer(Scripted(), data, Options(architecture=architecture, overlap=True), comm)
+        with np.errstate(over="ignore"):
+            assert " overflows: it is not finite" in refusal(comm, trainer.train_step)

@@ -1,0 +1,55 @@
+"""Rows that come in rounds: each is asked for once, and every microbatch finds its own; mappings that wait."""
+
+import numpy as np
+import pytest
+
+from refimpl.training.arriving import Arriving, Fetched, Wanted, wanted_rows
+
+
+def some_needs(rng, count, rows):
+    sizes = rng.integers(0, rows, count)
+    return [np.sort(rng.choice(rows, size, replace=False)).astype(np.int64) for size in sizes]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 7])
+@pytest.mark.parametrize("rounds", [1, 2, 3, 9])
+def test_each_row_is_asked_for_once_in_the_first_round_that_needs_it(count, rounds):
+    rng = np.random.default_rng([count, rounds])
+    for _ in range(20):
+        needs = some_needs(rng, count, 30)
+        wanted, table = Wanted(needs, rounds), rng.standard_normal((30, 2)).astype(np.float32)
+        everything = np.unique(np.concatenate([np.empty(0, np.int64), *needs]))
+        assert len(wanted.fresh) == rounds and all(ids.dtype == np.int64 for ids in wanted.fresh)
+        assert np.array_equal(np.sort(np.concatenate(wanted.fresh)), everything)
+        fetched, here = Fetched(wanted), set()
+        for number, ids in enumerate(wanted.fresh):
+            assert (ids[1:] > ids[:-1]).all()
+            assert set(ids) == {i for ids in needs[number:number + 1 if number < rounds - 1 else None] for i in ids} - here
+            here |= set(ids)
+            fetched.put(number, table[ids])
+            for index, of_microbatch in enumerate(needs):
+                if wanted.round_of[index] <= number:
+                    assert np.array_equal(fetched.take(index), table[of_microbatch])
+
+
+def test_one_round_of_one_microbatch_copies_nothing():
+    ids, rows = np.array([3, 5]), np.ones((2, 4))
+    fetched = Fetched(Wanted([ids]))
+    fetched.put(0, rows)
+    assert fetched.wanted.fresh[0] is ids and fetched.take(0) is rows
+
+
+def test_variables_of_the_same_needs_share_them():
+    same, other = np.array([1, 2]), np.array([1, 2])
+    wanted = wanted_rows([{"weight": same, "bias": same, "words": other}], ["weight", "bias", "words"], 1)
+    assert wanted["weight"] is wanted["bias"] and wanted["words"] is not wanted["bias"]
+
+
+def test_a_mapping_asks_once_and_only_for_what_is_looked_up():
+    asked = []
+    mapping = Arriving(["a", "b"], lambda name: asked.append(name) or name.upper())
+    assert "a" in mapping and "c" not in mapping and set(mapping) == {"a", "b"} and len(mapping) == 2 and asked == []
+    assert mapping["b"] == "B" and mapping.get("b") == "B" and asked == ["b"]
+    assert mapping.get("c") is None and dict(mapping) == {"a": "A", "b": "B"}
+    with pytest.raises(KeyError):
+        mapping["c"]

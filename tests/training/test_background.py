@@ -1,0 +1,97 @@
+"""The exchanging thread: jobs in order, none before its time, and what goes wrong is told."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from refimpl.collectives import CollectiveError
+from refimpl.training.background import Background, Job
+from refimpl.training.overlapped import overlaps
+from refimpl.training.timeline import Timeline
+
+
+class OneRank:
+    """A wire of one rank, which notes what was agreed on."""
+
+    def __init__(self):
+        self.agreed = []
+
+    def agree(self, error):
+        self.agreed.append(error)
+        if error is not None:
+            raise CollectiveError(str(error))
+
+    def stop(self, error):
+        raise CollectiveError(f"stopped: {error}")
+
+
+def started(*jobs):
+    background = Background(OneRank(), list(jobs), Timeline())
+    background.start()
+    return background
+
+
+def test_jobs_are_done_in_order_and_not_before_their_time():
+    done = []
+    jobs = [Job(lambda i=i: done.append(i) or i, awaited=i != 0) for i in range(4)]
+    jobs[2].release()
+    background = started(*jobs)
+    assert background.wait(jobs[0]) == 0
+    time.sleep(0.02)
+    assert done == [0]  # job 2 must not overtake job 1
+    jobs[1].release()
+    assert background.wait(jobs[2]) == 2 and done == [0, 1, 2] and not jobs[3].done.is_set()
+    jobs[3].release()
+    background.finish()
+    assert done == [0, 1, 2, 3] and background.wire.agreed == [None] * 3
+    assert background.timeline.seconds["waiting for exchange"] > 0 and not background.thread.is_alive()
+
+
+def test_a_computation_that_failed_ends_the_jobs_that_wait_for_it():
+    jobs = [Job(lambda: "pulled"), Job(lambda: 1 / 0, awaited=True), Job(lambda: 1 / 0, awaited=True)]
+    background = started(*jobs)
+    background.fail(ValueError("the cat"))
+    for ask in (lambda: background.wait(jobs[1]), lambda: background.wait(jobs[2]), background.finish):
+        with pytest.raises(CollectiveError, match="the cat"):
+            ask()
+    assert len(background.wire.agreed) == 1
+
+
+def test_a_failing_job_stops_the_rest_and_is_told():
+    jobs = [Job(lambda: 1 / 0), Job(lambda: "never")]
+    background = started(*jobs)
+    with pytest.raises(CollectiveError, match="stopped: division by zero"):
+        background.wait(jobs[1])
+    assert jobs[1].result is None
+
+
+def test_numpys_error_state_holds_in_the_thread():
+    big = np.array([3e38], np.float32)
+    with np.errstate(over="raise"):
+        background = started(job := Job(lambda: big + big))
+        with pytest.raises(CollectiveError, match="overflow"):
+            background.wait(job)
+    with np.errstate(over="ignore"):
+        assert np.isinf(started(job := Job(lambda: big + big)).wait(job))
+
+
+def test_the_thread_is_named_and_does_not_hold_up_the_end():
+    background = started(Job(lambda: threading.current_thread().name))
+    background.finish()
+    assert background.jobs[0].result == "exchange" and background.thread.daemon
+
+
+class Named:
+    def __init__(self, threads, machines):
+        self.threads, self.machines = threads, machines
+
+
+def test_overlap_needs_threads_and_is_the_default_between_machines():
+    one, two = ((0, 1),), ((0,), (1,))
+    assert overlaps(None, Named(True, two)) and not overlaps(None, Named(True, one)) and not overlaps(None, Named(False, two))
+    assert overlaps(True, Named(True, one)) and not overlaps(False, Named(True, two)) and not overlaps(False, Named(False, two))
+    for machines in (one, two):
+        with pytest.raises(ValueError, match="MPI_THREAD_MULTIPLE.*--no-overlap"):
+            overlaps(True, Named(False, machines))

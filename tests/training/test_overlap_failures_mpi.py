@@ -1,0 +1,132 @@
+"""A rank that fails while exchanges go on beside its computation: at any moment, all ranks end with one message."""
+
+import numpy as np
+import pytest
+from toys import Toy, make_options, refusal, toy_data
+
+from refimpl.collectives.machines import in_blocks
+from refimpl.collectives.wire import Wire
+from refimpl.training.trainer import Trainer
+
+pytestmark = pytest.mark.mpi
+
+MOMENTS = ("rows_needed", "before", "rows", "ready 0", "ready 1", "ready 3", "ready all", "loss", "not finite", "names",
+           "another")
+
+
+class Announcing(Toy):
+    """A toy that says which gradients are ready, the last variable first; on one rank it fails at a ``moment`` of its
+    call number ``count``."""
+
+    def __init__(self, moment="", count=0):
+        super().__init__()
+        self.moment, self.left = moment, count
+
+    def at(self, moment):
+        return moment == self.moment and self.left == 0
+
+    def fail(self, moment):
+        if self.at(moment):
+            raise ValueError(f"failed at {moment}")
+
+    def rows_needed(self, batch):
+        self.fail("rows_needed")
+        return super().rows_needed(batch)
+
+    def loss_and_gradients(self, dense, rows, batch):
+        self.fail("before")
+        rows = dict(rows)
+        self.fail("rows")
+        loss, gradients = super().loss_and_gradients(dense, rows, batch)
+        announced = {}
+        for number, variable in enumerate(reversed(self.variables)):
+            self.fail(f"ready {number}")
+            announced[variable.name] = gradients[variable.name]
+            if self.at("not finite") and variable.name == "weight":
+                announced["weight"][0, 0] = np.nan
+            if not self.at("names") or variable.name != "table":
+                batch.ready(announced)
+        self.fail("ready all")
+        if self.at("another"):
+            announced["bias"] = announced["bias"].copy()
+        if self.at("names"):
+            del announced["table"]
+        loss = float("inf") if self.at("loss") else loss
+        self.left -= 1
+        return loss, announced
+
+
+WORDS = {"loss": "the loss of microbatch ", "not finite": "the gradient of 'weight' in microbatch ", "names": "['table']",
+         "another": "the gradient of 'bias' was ready, then another one was returned"}
+
+
+def trainer_of(comm, model, overlap=True, each=1, **road):
+    options = make_options("toy", "adam", overlap=overlap, **road)
+    return Trainer(model, toy_data(), options, Wire(comm, in_blocks(comm.size, min(each, comm.size)), patience=20))
+
+
+@pytest.fixture(autouse=True)
+def small_buckets(monkeypatch):
+    monkeypatch.setattr("refimpl.plan.buckets.BUCKET", 1)
+
+
+def fails(comm, work, words):
+    message = refusal(comm, work)
+    assert message.startswith(f"rank {comm.size - 1}: " if comm.size > 1 else "") and words in message
+
+
+@pytest.mark.parametrize("architecture", ["hybrid", "ps", "allreduce"])
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_computation_that_fails(comm, moment, architecture):
+    """In the rank's first microbatch, its second, or the next step's."""
+    for count in (0,) if moment == "rows_needed" else (0, 1, 9):
+        failing = comm.rank == comm.size - 1
+        trainer = trainer_of(comm, Announcing(moment if failing else "", count), architecture=architecture)
+
+        def steps(trainer=trainer):
+            for _ in range(11):
+                trainer.train_step()
+
+        fails(comm, steps, WORDS.get(moment, f"failed at {moment}"))
+    assert np.isfinite(trainer_of(comm, Announcing()).train_step()["loss"])  # no message is left under way
+
+
+@pytest.mark.parametrize("overlap", [True, False])
+@pytest.mark.parametrize("each", [1, 2])
+@pytest.mark.parametrize("architecture, names, method", [
+    ("hybrid", ("table", "weight", "bias"), "push"), ("ps", ("table", "weight"), "push"), ("ps", ("table", "weight"), "pull"),
+    ("allreduce", ("table", "mean"), "push")])
+def test_an_exchange_that_fails(comm, architecture, names, method, each, overlap):
+    """In the middle of it nobody can agree on anything: the rank tells the others, who wait for it."""
+    for name in names:
+        private = comm.Dup()  # messages may stay under way
+        trainer = trainer_of(private, Announcing(), overlap, each, architecture=architecture)
+        trainer.train_step()
+        if comm.rank == comm.size - 1:
+            road = trainer.exchange.road_of[name]
+
+            def broken(*arguments):
+                raise KeyError("the cable")
+
+            setattr(road, method, broken)
+        fails(comm, trainer.train_step, "KeyError: 'the cable'")
+
+
+def test_the_update_that_fails(comm, monkeypatch):
+    trainer = trainer_of(comm.Dup(), Announcing())
+    if comm.rank == comm.size - 1:
+        def broken(*arguments):
+            raise MemoryError("no room")
+        monkeypatch.setattr(trainer, "_update", broken)
+
+    def steps():
+        for _ in range(2):
+            trainer.train_step()
+
+    fails(comm, steps, "MemoryError: no room")
+
+
+def test_two_ranks_that_fail_are_both_named(comm):
+    trainer = trainer_of(comm, Announcing("ready 0" if comm.rank < 2 else ""))
+    message = refusal(comm, trainer.train_step)
+    assert message == ("ranks 0, 1: failed at ready 0" if comm.size > 2 else "failed at ready 0")
