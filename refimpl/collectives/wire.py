@@ -61,7 +61,7 @@ class Wire:
         requests, peers = [], []
         for peer, array, owners in receives:
             if array.size:
-                requests.append(self.comm.Irecv(array, peer))
+                requests.append(self.comm.Irecv(array, peer, 0))  # no tag at all would take notices too
                 peers.append(peer)
                 self.ledger.count("received", peer not in self.machine, phase, owners, kind, array.itemsize)
         for peer, array, owners in sends:

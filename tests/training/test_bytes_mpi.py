@@ -47,9 +47,9 @@ class Metered:
         self.weigh("sent", array.nbytes, peer)
         return self.comm.Isend(array, peer)
 
-    def Irecv(self, array, peer):
+    def Irecv(self, array, peer, tag):
         self.weigh("received", array.nbytes, peer)
-        return self.comm.Irecv(array, peer)
+        return self.comm.Irecv(array, peer, tag)
 
     def Send_init(self, array, peer, tag):
         return Weighed(self.comm.Send_init(array, peer, tag)).of(self, "sent", array.nbytes, peer)
