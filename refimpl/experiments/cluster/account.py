@@ -47,11 +47,12 @@ class Account:
     @contextmanager
     def step(self, trainer):
         """Count the step that is done inside. Collective."""
-        self.wire.agree()  # nobody has begun
         before = card_bytes()
+        self.wire.agree()  # nobody begins before all have looked
         yield
         self.wire.agree()  # everybody has what was sent
         self.card += np.subtract(card_bytes(), before)
+        self.wire.agree()  # nobody goes on before all have looked
         ledger = self.wire.ledger
         payload = np.array([ledger.total("crossed_sent"), ledger.total("crossed_received")])
         self.payload, self.steps, self.trainer = self.payload + payload, self.steps + 1, trainer
