@@ -1,6 +1,7 @@
 """Sums of several arrays in a given order in Numba: block by block, so that partial sums never leave the L1 cache.
 
-Each input is read from memory once, each output written once. Same bits as ``definition``. Arrays are given by the
+Each input is read from memory once, each output written once; four inputs that form one node of the tree are read side
+by side and stay in registers. Same bits as ``definition``. Arrays are given by the
 addresses of their first elements: those of a shared window are at other addresses in every process. float16 is
 computed on uint16 arrays: Numba has no half precision, LLVM does.
 """
@@ -15,6 +16,7 @@ from kernels.compiled import compiled
 
 BLOCK = 1024  # elements of a block: partial sums stay in the L1 cache, and memory streams ahead of the sums
 LANES = 16  # elements of a vector: a cache line of float32
+AHEAD = 1024  # bytes that inputs are fetched ahead: each page anew, the processor finds out slowly that it is read on
 copy_bytes = types.ExternalFunction("memcpy", types.uintp(types.uintp, types.uintp, types.uintp))
 DTYPES = ("float16", "float32", "float64", "int32", "int64")
 
@@ -34,39 +36,78 @@ def scratch_for(registers, dtype):
 
 
 def table(pairs):
-    """Return pairs of integers as the (n, 2) int64 array that ``sum_blocks`` wants."""
+    """Return pairs (register, address) as the (n, 2) int64 array that ``sum_blocks`` wants."""
     return np.array(pairs, np.int64).reshape(-1, 2)
+
+
+def fused(sums, kept):
+    """Return sums (into, other), in order, as the (m, 4) int64 array that ``sum_blocks`` wants.
+
+    A row a, b, c, d is a += b, c += d, a += c in one pass over all four: a becomes (a + b) + (c + d), c is not written.
+    A row a, b, -1, -1 is a += b.  kept: registers that are looked at in the end.
+    """
+    sums, rows = [tuple(pair) for pair in sums], []
+    while sums:
+        (a, b), (c, d), last = [*sums[:3], (-1, -1), (-1, -1)][:3]
+        later = {*kept, *(register for pair in sums[3:] for register in pair)}
+        if last == (a, c) != (-1, -1) and len({a, b, c, d}) == 4 and c not in later:
+            rows.append((a, b, c, d))
+            sums = sums[3:]
+        else:
+            rows.append((a, b, -1, -1))
+            sums = sums[1:]
+    return np.array(rows, np.int64).reshape(-1, 4)
 
 
 def sum_in_order(inputs, sums, outputs, start, stop):
     """See ``definition.sum_in_order``. Arrays must be contiguous."""
     addresses = np.array([array.ctypes.data for array in inputs], np.int64)
     places = table([(register, array.ctypes.data) for register, array in outputs])
-    sum_blocks(addresses, table(sums), places, 0, start, stop, scratch_for(len(inputs), inputs[0].dtype))
+    rows = fused(sums, [register for register, _ in outputs])
+    sum_blocks(addresses, rows, places, 0, start, stop, scratch_for(len(inputs), inputs[0].dtype))
+
+
+def _plus(builder, left, right, dtype):
+    """Return left + right in LLVM. uint16 are the bits of halves: their sum is rounded once from that of floats."""
+    if dtype != types.uint16:
+        return (builder.fadd if isinstance(dtype, types.Float) else builder.add)(left, right)
+    wide = ir.VectorType(ir.FloatType(), left.type.count)
+    return builder.fptrunc(builder.fadd(builder.fpext(left, wide), builder.fpext(right, wide)), left.type)
+
+
+def _fetch(builder, address, nbytes):
+    """Ask for ``nbytes`` that lie AHEAD bytes behind an address; beyond an array's end that does nothing."""
+    text, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [text, number, number, number])
+    fetch = builder.module.declare_intrinsic("llvm.prefetch", [text], kind)
+    for line in range(AHEAD, AHEAD + nbytes, LINE):
+        place = builder.inttoptr(builder.add(address, ir.Constant(address.type, line)), text)
+        builder.call(fetch, [place, number(0), number(3), number(1)])  # to read, to keep in all caches, data
 
 
 def _adder(width):
-    """Return the Numba intrinsic (target, left, right, like) that adds ``width`` elements in one vector operation.
+    """Return the Numba intrinsic (target, a, b, c, d, like) that adds ``width`` elements in vector operations.
 
-    target, left, right: addresses; their elements have the dtype of the array ``like``. Explicit, because Numba compiles
-    a loop over arrays that might overlap into single additions. uint16 are the bits of halves, whose sum is rounded
-    once from that of floats.
+    a to d: addresses of terms, whose elements have the dtype of the array ``like``; the sum is a + b where c is None,
+    else (a + b) + (c + d). Explicit, because Numba takes a loop over arrays that might overlap one element at a time.
     """
-    def add(typingctx, target, left, right, like):
-        dtype, half = like.dtype, like.dtype == types.uint16
+    def add(typingctx, target, a, b, c, d, like):
+        dtype, terms = like.dtype, 2 if c == types.none else 4
 
         def generate(context, builder, signature, arguments):
-            vector = ir.VectorType(ir.HalfType() if half else context.get_value_type(dtype), width)
-            pointers = [builder.inttoptr(address, vector.as_pointer()) for address in arguments[:3]]
-            terms = [builder.load(pointer, align=dtype.bitwidth // 8) for pointer in pointers[1:]]
-            if half:
-                terms = [builder.fpext(term, ir.VectorType(ir.FloatType(), width)) for term in terms]
-            total = (builder.fadd if half or isinstance(dtype, types.Float) else builder.add)(*terms)
-            total = builder.fptrunc(total, vector) if half else total
-            builder.store(total, pointers[0], align=dtype.bitwidth // 8)
+            element = ir.HalfType() if dtype == types.uint16 else context.get_value_type(dtype)
+            vector, align = ir.VectorType(element, width), dtype.bitwidth // 8
+            pointers = [builder.inttoptr(address, vector.as_pointer()) for address in arguments[:terms + 1]]
+            if width > 1:
+                for address in arguments[1:terms + 1]:
+                    _fetch(builder, address, width * align)
+            values = [builder.load(pointer, align=align) for pointer in pointers[1:]]
+            pairs = [_plus(builder, *values[at:at + 2], dtype) for at in range(0, terms, 2)]
+            total = _plus(builder, *pairs, dtype) if len(pairs) > 1 else pairs[0]
+            builder.store(total, pointers[0], align=align)
             return context.get_dummy_value()
 
-        return types.void(target, left, right, like), generate
+        return types.void(target, a, b, c, d, like), generate
 
     return intrinsic(add)
 
@@ -75,21 +116,32 @@ _add_vectors, _add_one = _adder(LANES), _adder(1)
 
 
 @compiled
-def _add(target, left, right, count, like):
-    """Write ``count`` sums of elements of the dtype of ``like``; the arrays are the same or do not overlap."""
+def _add_two(target, a, b, count, like):
+    """Write ``count`` sums a + b, of the dtype of ``like``; the arrays are the same or do not overlap."""
     size = like.itemsize
     whole = count // LANES * LANES * size
     for at in range(0, whole, LANES * size):
-        _add_vectors(target + at, left + at, right + at, like)
+        _add_vectors(target + at, a + at, b + at, None, None, like)
     for at in range(whole, count * size, size):
-        _add_one(target + at, left + at, right + at, like)
+        _add_one(target + at, a + at, b + at, None, None, like)
+
+
+@compiled
+def _add_four(target, a, b, c, d, count, like):
+    """Write ``count`` sums (a + b) + (c + d): as ``_add_two``, without a place for what is in between."""
+    size = like.itemsize
+    whole = count // LANES * LANES * size
+    for at in range(0, whole, LANES * size):
+        _add_vectors(target + at, a + at, b + at, c + at, d + at, like)
+    for at in range(whole, count * size, size):
+        _add_one(target + at, a + at, b + at, c + at, d + at, like)
 
 
 @compiled
 def sum_blocks(inputs, sums, outputs, shift, start, stop, scratch):
     """Add up [start, stop) of the arrays at ``inputs`` + shift in the order of ``sums`` into those of ``outputs``.
 
-    inputs: (k,) int64 addresses.  sums: (m, 2) (into, other).  outputs: (q, 2) (register, address).  shift: bytes.
+    inputs: (k,) int64 addresses.  sums: (m, 4), see ``fused``.  outputs: (q, 2) (register, address).  shift: bytes.
     scratch: see ``scratch_for``; its dtype is the arrays'.
     """
     size = scratch.itemsize
@@ -99,11 +151,14 @@ def sum_blocks(inputs, sums, outputs, shift, start, stop, scratch):
         for register in range(len(inputs)):
             where[register] = inputs[register] + shift + first * size
         for number in range(len(sums)):
-            into, other = sums[number, 0], sums[number, 1]
+            into, other, third, fourth = sums[number, 0], sums[number, 1], sums[number, 2], sums[number, 3]
             target = partials + into * BLOCK * size
             if number == len(sums) - 1 and len(outputs) == 1 and into == outputs[0, 0]:
                 target = outputs[0, 1] + shift + first * size
-            _add(target, where[into], where[other], count, scratch)
+            if third < 0:
+                _add_two(target, where[into], where[other], count, scratch)
+            else:
+                _add_four(target, where[into], where[other], where[third], where[fourth], count, scratch)
             where[into] = target
         for number in range(len(outputs) if len(outputs) > 1 else 0):  # an output may lie where another is read
             register = outputs[number, 0]

@@ -12,7 +12,7 @@ from operator import is_
 import numpy as np
 
 from kernels import is_numpy
-from kernels.shared_sum.fast import DTYPES, computable, scratch_for, table
+from kernels.shared_sum.fast import DTYPES, computable, fused, scratch_for, table
 from kernels.shared_sum.steps import BUFFERS, EVENTS, all_at_once, in_place, pipelined
 from refimpl.collectives.run import Runner
 from refimpl.collectives.schedule import Schedule
@@ -119,7 +119,8 @@ class SharedRunner:
         extra = 1 + max((slot for _, slot in share.outputs), default=0)
         self._extra = [self.result, *(np.empty(self.elements, self.dtype) for _ in range(extra - 1))]
         places = [(register, self._extra[slot].ctypes.data) for register, slot in share.outputs]
-        scratch, sums = scratch_for(len(share.inputs), self.dtype), table(share.sums)
+        scratch = scratch_for(len(share.inputs), self.dtype)
+        sums = fused(share.sums, [register for register, _ in share.outputs])
         inputs = np.array([base + self._place[key] for key in share.inputs], np.int64)
         self._shared = inputs, sums, table(places), bounds[share.start], bounds[share.stop], scratch
         ring = np.array([base + self._ring_place[key] for key in share.inputs], np.int64)

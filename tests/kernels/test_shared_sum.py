@@ -1,4 +1,4 @@
-"""Sums in a given order: fast and defined bits are equal, order matters, destinations may be inputs; flags and waits."""
+"""Sums in a given order: fast and defined bits are equal, order matters, outputs may be inputs; flags and waits."""
 
 import os
 import time
@@ -17,7 +17,8 @@ def draw(count, elements, dtype):
     rng = np.random.default_rng((count, elements))
     exponents = rng.integers(-8, 8, (count, elements))
     with np.errstate(over="ignore"):
-        return [*(rng.standard_normal((count, elements)) * 2.0**exponents * (1 if dtype[0] == "f" else 1e6)).astype(dtype)]
+        values = rng.standard_normal((count, elements)) * 2.0**exponents * (1 if dtype[0] == "f" else 1e6)
+        return [*values.astype(dtype)]
 
 
 @pytest.mark.parametrize("dtype", fast.DTYPES)
@@ -65,6 +66,28 @@ def test_order_is_what_the_table_says():
     sum_in_order([a, b, c], [(0, 1), (0, 2)], [(0, left)], 0, 4)
     sum_in_order([a, b, c], [(1, 2), (0, 1)], [(0, right)], 0, 4)
     assert (left == 1).all() and (right == 0).all()
+
+
+def test_four_terms_are_one_pass_where_the_order_allows_it():
+    assert fast.fused(TREE, [0]).tolist() == [[0, 1, 2, 3]]
+    eight = [*TREE, (4, 5), (6, 7), (4, 6), (0, 4)]
+    assert fast.fused(eight, [0]).tolist() == [[0, 1, 2, 3], [4, 5, 6, 7], [0, 4, -1, -1]]
+    apart = [[0, 1, -1, -1], [2, 3, -1, -1], [0, 2, -1, -1]]
+    assert fast.fused(TREE, [0, 2]).tolist() == apart, "register 2 is wanted"
+    assert fast.fused([*TREE, (4, 2)], [0]).tolist()[:3] == apart, "register 2 is added later"
+    assert fast.fused([(0, 1), (1, 2), (0, 1)], [0]).tolist()[0] == apart[0], "register 1 is read, then written"
+    assert fast.fused([], [0]).shape == (0, 4)
+
+
+@pytest.mark.parametrize("dtype", fast.DTYPES)
+def test_every_way_of_fusing_has_the_defined_bits(dtype):
+    eight = [*TREE, (4, 5), (6, 7), (4, 6), (0, 4)]
+    for sums, kept in ((TREE, [0, 2]), ([*TREE, (4, 2)], [0, 4]), ([(0, 1), (1, 2), (0, 1)], [0]), (eight, [0])):
+        count = 1 + max(register for pair in sums for register in pair)
+        plain, quick = draw(count, 2077, dtype), draw(count, 2077, dtype)
+        for module, arrays in ((definition, plain), (fast, quick)):
+            module.sum_in_order(arrays, sums, [(register, arrays[register]) for register in kept], 3, 2070)
+        assert [a.tobytes() for a in plain] == [a.tobytes() for a in quick]
 
 
 def test_arrays_without_a_kernel_take_the_definition():
