@@ -56,7 +56,7 @@ def add_road_options(road):
                       help="follow a plan as it is: plan.json of a run or of the command plan, edited or not (none: make one)")
     road.add_argument("--sparse-as-dense", action="store_true", help="with allreduce: send sparse variables whole")
     road.add_argument("--partitions", type=int, metavar="P", help="partitions of a sparse variable (default: ranks)")
-    road.add_argument("--search-partitions", action="store_true",
+    road.add_argument("--search-partitions", action=argparse.BooleanOptionalAction,
                       help="find P during the first steps, from --partitions on (default: from the number of machines)")
     road.add_argument("--hot-rows", type=_rows, metavar="H", help="the first H rows of each sparse variable on the server "
                       "are replicated and summed by allreduce; auto: as many as are predicted to pay")

@@ -42,4 +42,4 @@ def _check(plan, variables, options):
         raise ValueError("--plan says itself how many rows are hot; leave --hot-rows out, or edit the plan")
     if plan.architecture != "auto" and not served(plan, variables):
         raise ValueError(f"--hot-rows: no sparse variable of this model goes to the server under architecture "
-                         f"{plan.architecture}; leave the option out")
+                         f"{plan.architecture}; leave the option out, or resume with --hot-rows 0")

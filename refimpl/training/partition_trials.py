@@ -43,7 +43,7 @@ def _searches(plan, variables, options) -> bool:
     if plan.architecture == "auto":
         return False
     raise ValueError("--search-partitions: no sparse variable of this model goes to the server under architecture "
-                     f"{plan.architecture}; leave the option out")
+                     f"{plan.architecture}; leave the option out, or resume with --no-search-partitions")
 
 
 def _search(plan, variables, options) -> PartitionSearch:

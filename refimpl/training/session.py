@@ -99,7 +99,8 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
             if output is not None and (last or checkpoint_every and trainer.step % checkpoint_every == 0):
                 save_checkpoint(trainer, Path(output), describe)
             if trials.after_step(seconds):
-                totals.restart_clock(trainer.step + warm)
+                if trainer.step + warm < options.steps:
+                    totals.restart_clock(trainer.step + warm)
                 trainer.failure = trainer.failure or _attempt(
                     lambda: directory and directory.write_plan(trainer.plan.to_json()))
         return _finish(trainer, directory, totals, record.get("heldout") if totals.steps else None, heldout, output,

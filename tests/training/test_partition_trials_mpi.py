@@ -8,6 +8,8 @@ from mpi4py import MPI
 from toys import WORKS, answer, make_options, make_trainer, refusal
 
 from kernels.update import OPTIMIZERS
+from refimpl.collectives.machines import in_blocks
+from refimpl.collectives.wire import Wire
 from refimpl.plan.repartition import served_bytes, with_partitions
 from refimpl.plan.search import Fit
 from refimpl.training import partition_trials as trials_module
@@ -26,6 +28,7 @@ def searched(comm, optimizer="adam", seconds=BEST_AT_6.seconds, steps=30, **chan
     trainer = make_trainer("toy", optimizer, comm, **{**SEARCH, "steps": steps, **changes})
     said = []
     trials = PartitionTrials(trainer, said.append)
+    comm = trainer.wire.comm
     while trainer.step < steps and trials.active:
         trainer.train_step()
         warming = len(trials.seconds) < trainer.options.search_warmup
@@ -54,6 +57,19 @@ def test_the_chosen_partitions_are_followed_and_the_answer_is_the_same(comm):
 def test_it_starts_at_the_number_of_machines(comm):
     _, trials, _ = searched(comm, steps=0)
     assert trials.trying == 1 and not trials.to_json()["finished"]
+
+
+@pytest.mark.mpi(min_size=2)
+@pytest.mark.parametrize("overlap", [False, True])
+def test_it_starts_at_the_number_of_machines_and_moves_every_bucket(comm, overlap):
+    machines = in_blocks(comm.size, 2) if comm.size % 2 == 0 else ((0,), tuple(range(1, comm.size)))
+    trainer, trials, _ = searched(Wire(comm, machines=machines), overlap=overlap)
+    assert trials.to_json()["samples"][0]["partitions"] == len(machines)
+    assert {len(p.owners) for p in trainer.plan.placements if p.sparse} == {6}
+    record = trainer.train_step()
+    expected = answer("toy", "adam", MPI.COMM_SELF, steps=trainer.step)
+    state = hashes(trainer.exchange, OPTIMIZERS["adam"].state)
+    assert (record["loss"], record["gradient_norm"], *state.values()) == expected
 
 
 def test_a_whole_training_writes_what_it_found(comm, tmp_path):

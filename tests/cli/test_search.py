@@ -1,0 +1,40 @@
+"""``train --search-partitions`` as a person meets it: what is printed, what lies in the run directory."""
+
+import json
+import os
+
+from refimpl.experiments.launch import launch
+
+TINY = ["--data", "synthetic:300", "--preset", "tiny", "--microbatch-size", "3", "--window", "5", "--heldout", "200"]
+SEARCH = ["--search-partitions", "--search-warmup", 0, "--search-sample", 1, "--steps", 12]
+
+
+def train(*arguments, ranks=1):
+    """Run train --json; return (exit status, result or None, stderr)."""
+    job = launch(ranks, ["-m", "refimpl", "train", "lm", *TINY, "--json", *map(str, arguments)], timeout=120, capture=True)
+    return job.returncode, json.loads(job.stdout) if job.returncode == 0 else None, job.stderr
+
+
+def test_a_search_is_told_plotted_and_changes_no_number(tmp_path):
+    status, plain, stderr = train("--steps", 12, "--no-output")
+    assert status == 0, stderr
+    status, found, stderr = train(*SEARCH, "--hot-rows", 5, "--output", tmp_path / "run", ranks=2)
+    assert status == 0, stderr
+    assert found["parameters_sha256"] == plain["parameters_sha256"] and found["examples_per_second"] > 0
+    search = found["partition_search"]
+    assert search["finished"] and len(search["samples"]) >= 3 and len(search["theta"]) == 3
+    assert {"partitions.png", "plan.json"} <= set(os.listdir(tmp_path / "run"))
+    assert (tmp_path / "run" / "partitions.png").read_bytes().startswith(b"\x89PNG")
+    plan = json.loads((tmp_path / "run" / "plan.json").read_text())
+    assert {(len(p["owners"]), p["hot"]) for p in plan["placements"] if p["sparse"]} == {(search["chosen"], 5)}
+
+
+def test_a_searched_run_goes_on_without(tmp_path):
+    """Options come from the checkpoint: a search among them can be ended, and what it cannot go with is told."""
+    status, first, stderr = train(*SEARCH, "--steps", 6, "--output", tmp_path / "run")
+    assert status == 0, stderr
+    going_on = ["--resume", tmp_path / "run", "--steps", 8, "--architecture", "allreduce"]
+    status, _, stderr = train(*going_on)
+    assert status and "or resume with --no-search-partitions" in stderr
+    status, found, stderr = train(*going_on, "--no-search-partitions")
+    assert status == 0 and found["partition_search"] is None, stderr
