@@ -91,9 +91,10 @@ DTYPES = ("float16", "float32", "float64")
 
 @dataclass(frozen=True)
 class Semantics:
-    """One implementation's manifest; each field but the last four takes a value of CHOICES.
+    """One implementation's manifest; each field but the last five takes a value of CHOICES.
 
     dtypes: of gradients.  supports: see SUPPORTS.  fusion_bytes: most bytes in one fused message, None: not fused.
+    most_rows: largest number of rows of a variable that the adapter can take, None: any.
     """
 
     name: str = "unnamed"
@@ -116,6 +117,7 @@ class Semantics:
     dtypes: tuple[str, ...] = ("float32", "float64")
     supports: tuple[str, ...] = ("clip", "momentum", "adagrad", "adam")
     fusion_bytes: int | None = None
+    most_rows: int | None = None
 
     def __post_init__(self):
         for field, values in CHOICES.items():

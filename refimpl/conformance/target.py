@@ -85,6 +85,8 @@ def unsupported(case: Case, semantics: Semantics) -> str:
     for variable in case.variables:
         if variable.dtype not in semantics.dtypes:
             return f"the manifest's dtypes leave out {variable.dtype}"
+        if variable.sparse and semantics.most_rows is not None and variable.shape[0] > semantics.most_rows:
+            return f"the manifest's most_rows is {semantics.most_rows}, {variable.name} has {variable.shape[0]}"
     for need in case.needs:
         if need not in semantics.supports:
             return f"the manifest's supports leaves out {need}"

@@ -1,0 +1,140 @@
+"""Our own implementation, as an adapter: any architecture, any schedule.
+
+    python -m refimpl conformance run --target refimpl.conformance.adapters.ours --ranks 4
+    REFIMPL_ADAPTER='{"architecture": "ps", "partitions": 3}' ...
+
+A rank is one microbatch; its contributions are divided by N where they are made, as a model divides by the size of the
+global batch.
+"""
+
+import json
+import os
+from functools import cache
+
+import numpy as np
+from mpi4py import MPI
+
+from kernels import aggregate_rows
+from models import Variable
+from refimpl.collectives import make_schedule, prove
+from refimpl.collectives.wire import Wire
+from refimpl.conformance.adapters.ours_training import TrainingAdapter
+from refimpl.conformance.adapters.untouched_table import UntouchedTable
+from refimpl.conformance.semantics import Semantics
+from refimpl.plan import make_plan
+from refimpl.training.exchange import open_roads
+
+LAUNCHER = "mpi"
+SETTINGS = ("architecture", "allreduce", "partitions", "scheme", "sparse_as_dense", "shared_memory", "local_aggregation")
+
+
+class Ours(TrainingAdapter):
+    """The protocol's functions over a communicator. settings: of Options, see SETTINGS.
+
+    machines: the ranks of each pretended machine, None: as they are.
+    """
+
+    def __init__(self, comm=None, machines=None, **settings):
+        self.wire = Wire(comm, machines=machines)
+        self.settings = {"architecture": "hybrid", "allreduce": "direct", **settings}
+        unknown = set(self.settings) - set(SETTINGS)
+        if unknown:
+            raise ValueError(f"no setting {', '.join(sorted(unknown))}; there are {', '.join(SETTINGS)}")
+
+    def world(self):
+        return self.wire.rank, self.wire.size
+
+    def describe(self) -> Semantics:
+        """Average, of contributions that are divided first; to the bit where the schedule is canonical."""
+        machines = self.wire.machines if self.settings["allreduce"] == "hierarchical" else None
+        schedule = make_schedule(self.settings["allreduce"], self.wire.size, self.wire.size, machines=machines)
+        served = self.settings["architecture"] in ("ps", "hybrid")
+        as_dense = self.settings.get("sparse_as_dense", False)
+        return Semantics(name="refimpl " + " ".join(map(str, self.settings.values())), divide="before",
+                         order="tree" if prove(schedule).canonical else "any", rows_on="owner" if served else "every",
+                         most_rows=10**6 if as_dense else None)
+
+    def aggregate_dense(self, arrays):
+        return self._aggregate(arrays, {})
+
+    def aggregate_rows(self, gradients, shapes):
+        return self._aggregate(gradients, shapes)
+
+    def aggregate_all(self, gradients, shapes):
+        return self._aggregate(gradients, shapes)
+
+    def aggregate_uses(self, uses, shapes):
+        """What a model does whose variable is read twice: it adds both gradients of its microbatch."""
+        joined = {n: tuple(map(np.concatenate, zip(*parts))) if n in shapes else sum(parts[1:], parts[0])
+                  for n, parts in uses.items()}
+        return self._aggregate(joined, shapes)
+
+    def _aggregate(self, gradients, shapes) -> dict:
+        """Sum one microbatch a rank over the roads of the plan, and hand out what this rank holds."""
+        size, names = self.wire.size, sorted(gradients)
+        variables = tuple(UntouchedTable(n, shapes[n], True, dtype=gradients[n][1].dtype.name) if n in shapes else
+                          Variable(n, gradients[n].shape, dtype=gradients[n].dtype.name) for n in names)
+        plan = self.plan(variables)
+        roads = open_roads(variables, plan, self.wire, 0, shared=self.settings.get("shared_memory", True))
+        for road in roads:
+            road.open()
+        leaf = {}
+        for name, part in gradients.items():
+            scalar = (part[1] if name in shapes else part).dtype.type(size)
+            leaf[name] = aggregate_rows(part[0], part[1] / scalar) if name in shapes else part / scalar
+        result = {}
+        for road in roads:
+            road.add(self.wire.rank, {v.name: leaf[v.name] for v in road.variables})
+            for summed in road.push():  # a variable's partitions may come one by one
+                name, whole = summed.holding.variable.name, np.array(summed.gradient)
+                if summed.ids is not None:
+                    pieces = result.get(name, (np.empty(0, np.int64), whole[:0]))
+                    whole = tuple(map(np.concatenate, zip(pieces, (self._global_ids(plan, summed), whole))))
+                result[name] = whole
+        self.wire.agree()  # sums may lie in shared memory: all have read them
+        return self._everywhere(result, variables, plan)
+
+    def plan(self, variables):
+        """Return the plan for some variables, one microbatch a rank."""
+        options = {n: v for n, v in self.settings.items() if n not in ("architecture", "shared_memory")}
+        return make_plan(variables, self.settings["architecture"], self.wire.size, self.wire.size,
+                         machines=self.wire.machines, **options)
+
+    def _global_ids(self, plan, summed):
+        """Return the numbers in the whole variable of rows of this rank's table."""
+        variable, ids = summed.holding.variable, np.asarray(summed.ids)
+        if next(p.way for p in plan.placements if p.variable == variable.name) != "server":
+            return ids
+        parts = plan.partitioning(variable)
+        mine = [parts.rows_of_partition(p) for p in parts.partitions_of(self.wire.rank)]
+        first = np.cumsum([0, *map(len, mine)])
+        which = np.searchsorted(first, ids, side="right") - 1
+        starts, steps = (np.array([getattr(r, what) for r in mine] or [0], np.int64) for what in ("start", "step"))
+        return starts[which] + steps[which] * (ids - first[which])
+
+    def _everywhere(self, result, variables, plan):
+        """Return the aggregates; a dense one that only its owner has is what all will pull: hand it on."""
+        owners = {p.variable: p.owners[0] for p in plan.placements if p.way == "server" and not p.sparse}
+        for v in variables:
+            if v.name in owners:
+                owner, whole = owners[v.name], result.get(v.name)
+                if self.wire.rank != owner:
+                    whole = np.empty(v.shape, v.dtype)
+                others = [r for r in range(self.wire.size) if r != owner]
+                sends = [(r, whole, {v.name: v.size}) for r in others] if self.wire.rank == owner else []
+                receives = [] if self.wire.rank == owner else [(owner, whole, {v.name: v.size})]
+                self.wire.exchange(sends, receives, "pull", "dense")
+                result[v.name] = whole
+        return result
+
+
+@cache
+def _ours() -> Ours:
+    return Ours(MPI.COMM_WORLD, **json.loads(os.environ.get("REFIMPL_ADAPTER", "{}")))
+
+
+def __getattr__(name):
+    """The module is the adapter: its functions are those of one ``Ours`` over all ranks."""
+    if name.startswith("_") or not hasattr(Ours, name):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(_ours(), name)

@@ -1,0 +1,60 @@
+"""Our own implementation under the suite: every architecture, every schedule, any number of ranks."""
+
+import pytest
+
+from refimpl.collectives.choose import ALGORITHMS
+from refimpl.collectives.machines import in_blocks
+from refimpl.conformance.adapters.ours import Ours
+from refimpl.conformance.cases import all_cases
+from refimpl.conformance.runner import verdict_of
+from refimpl.conformance.target import Target
+
+pytestmark = pytest.mark.mpi
+
+ROADS = {
+    "allreduce": {"architecture": "allreduce"},
+    "as-dense": {"architecture": "allreduce", "sparse_as_dense": True},
+    "ps": {"architecture": "ps"},
+    "hybrid": {"architecture": "hybrid"},
+    "partitions": {"architecture": "ps", "partitions": 5, "scheme": "interleaved"},
+    "messages": {"architecture": "hybrid", "shared_memory": False},
+}
+
+
+def failures(comm, adapter, kinds=None):
+    """Return (verdicts that failed, cases that passed), on every rank."""
+    target, failed, passed = Target(adapter), [], []
+    for case in all_cases(comm.size):
+        if kinds is None or case.kind in kinds:
+            answers = comm.allgather(target.answer(case, comm.rank))
+            verdict = verdict_of(case, target.semantics, answers)
+            if verdict.status == "failed":
+                failed.append((case.name, verdict.why, verdict.diagnosis))
+            elif verdict.status == "passed":
+                passed.append(case.name)
+    return failed, passed
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_every_architecture(comm, road):
+    failed, passed = failures(comm, Ours(comm, **ROADS[road]))
+    assert not failed
+    assert {"dense/exact-float64", "rows/duplicates", "update/adam", "resume/momentum", "loss/unequal",
+            "sampler/" + f"{4 * comm.size + 1}-examples", "random/streams"} <= set(passed)
+
+
+@pytest.mark.parametrize("algorithm", [name for name in ALGORITHMS if name not in ("direct", "hierarchical")])
+def test_every_schedule(comm, algorithm):
+    if algorithm == "halving-doubling" and comm.size & (comm.size - 1):
+        pytest.skip("serves powers of two")
+    adapter = Ours(comm, architecture="allreduce", allreduce=algorithm, shared_memory=False)
+    failed, passed = failures(comm, adapter, kinds=("dense",))
+    assert not failed and len(passed) > 8
+
+
+@pytest.mark.mpi(min_size=4)
+@pytest.mark.parametrize("settings", [{"allreduce": "hierarchical"}, {"architecture": "ps"},
+                                      {"architecture": "ps", "local_aggregation": False}])
+def test_two_machines(comm, settings):
+    failed, _ = failures(comm, Ours(comm, machines=in_blocks(2, comm.size // 2), **settings), kinds=("dense", "rows", "update"))
+    assert not failed
