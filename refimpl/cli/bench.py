@@ -7,11 +7,14 @@ import importlib
 import json
 import math
 
+from refimpl.collectives.units import BYTES, parse
+
 HELP = "race our kernels, training and allreduce against NumPy, PyTorch and MPI, one thread each"
 REFUSALS = (ValueError,)
 BENCHES = ("rows", "lstm", "conv", "step", "allreduce", "training")
 REACH = {"aggregate-rows": 2.5, "aggregate-rows-vs-numpy": 30.0, "lstm": 1.0, "conv": 0.8, "lm-step": 1.0,
-         "microbatches": 0.9, "training-cluster": 2.5, "machine 64 MiB": 8.0, "machine-private 64 MiB": 2.0, "machine 1 MiB": 4.0,
+         "microbatches": 0.9, "training-cluster": 2.5, "machine 64 MiB": 8.0,
+         "machine-private 64 MiB": 2.0, "machine 1 MiB": 4.0,
          **{f"machine {n} KiB": 1.0 for n in (1, 4, 16, 64)}}
 """The ratio that each work, or work and size, should reach: best peer's seconds / our seconds."""
 LINE_RATE = {"cluster": 0.97, "cluster-hierarchical": 0.95}
@@ -22,7 +25,8 @@ def add(parser):
     parser.add_argument("bench", choices=BENCHES)
     parser.add_argument("--seconds", type=_seconds, metavar="S", help="time for each race (default: as its noise asks)")
     parser.add_argument("--rounds", type=_rounds, metavar="N", help="interleaved rounds, of which the median counts")
-    parser.add_argument("--cluster", action="store_true", help="allreduce, training: on an emulated cluster at 200 Mbit/s")
+    parser.add_argument("--cluster", action="store_true", 
+                        help="allreduce, training: on an emulated cluster at 200 Mbit/s")
     parser.add_argument("--sizes", nargs="+", type=_bytes, metavar="SIZE", help="allreduce: e.g. 64KiB 16MiB")
     parser.add_argument("--plot", metavar="FILE", help="allreduce: draw bandwidths into FILE (.png, .svg or .pdf)")
     parser.add_argument("--json", action="store_true", help="print only the result, as one JSON object")
@@ -154,8 +158,4 @@ def _rounds(text: str) -> int:
 
 
 def _bytes(text: str) -> int:
-    """Return the bytes of 64KiB or 16MiB."""
-    for unit, scale in (("KiB", 1 << 10), ("MiB", 1 << 20), ("B", 1)):
-        if text.endswith(unit):
-            return int(text.removesuffix(unit)) * scale
-    return int(text)
+    return int(parse(text, BYTES, "--sizes"))

@@ -28,8 +28,8 @@ def add(parser):
     parser.add_argument("--timeout", type=float, default=None, metavar="SECONDS",
                         help="end the job then, with status 124")
     parser.add_argument("--json", action="store_true", default=False,
-                        help="print only one JSON object: exit status, seconds, bytes of each card, a training's account, the "
-                             "job's output")
+                        help="print only one JSON object: exit status, seconds, bytes of each card, a training's "
+                             "account, the job's output")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- COMMAND",
                         help="a command of refimpl (train lm …), or -m MODULE, -c CODE or SCRIPT.py with arguments")
 

@@ -24,8 +24,8 @@ def add(parser):
     run.add_argument("--checkpoint-every", type=int, metavar="N", help="steps between checkpoints (always one at the end)")
     run.add_argument("--evaluate-every", type=int, metavar="N", help="steps between evaluations (always one at the end)")
     run.add_argument("--trace", action="store_true", help="write trace.json of all ranks, for Perfetto")
-    run.add_argument("--patience", type=float, metavar="SECONDS", help="how long a rank waits for another that does not "
-                     "come before it ends the run (default 300)")
+    run.add_argument("--patience", type=float, metavar="SECONDS", help="how long a rank waits for another that does "
+                     "not come before it ends the run (default 300)")
     run.add_argument("--json", action="store_true", help="print only the result, as one JSON object")
 
 

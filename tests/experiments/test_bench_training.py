@@ -11,8 +11,8 @@ from refimpl.experiments.launch import launch
 
 SMALL = {**PRESETS["small"], "vocabulary": 2_000, "embedding": 16, "hidden": 24, "projection": 16, "samples": 64}
 STEPS = 4
-# As in test_bench_torch_lm, and a sum over ranks more: sums of fewer than 2**16 roundings of half an ULP, on terms below
-# 2**3. Losses of the second and later steps depend on every gradient that travelled.
+# As in test_bench_torch_lm, and a sum over ranks more: sums of fewer than 2**16 roundings of half an ULP, on terms
+# below 2**3. Losses of the second and later steps depend on every gradient that travelled.
 BOUND = 2.0 ** (16 + 3 - 53)
 
 BOTH = """
@@ -73,8 +73,8 @@ def test_one_machine_is_raced_and_a_missing_peer_left_out(tmp_path):
     """A directory that holds a broken torch stands for one that is not installed."""
     (tmp_path / "torch.py").write_text("raise ImportError")
     wanted = {"work": "training", "sizes": SMALL, "streams": 2, "window": 5, "seconds": 0.1, "rounds": 1}
-    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from refimpl.experiments.bench import training_ranks; " \
-           f"training_ranks.main({wanted!r})"
+    code = (f"import sys; sys.path.insert(0, {str(tmp_path)!r}); "
+            f"from refimpl.experiments.bench import training_ranks; training_ranks.main({wanted!r})")
     job = launch(2, ["-c", code], timeout=100, capture=True)
     assert job.returncode == 0, job.stderr
     found = json.loads(job.stdout.splitlines()[-1])

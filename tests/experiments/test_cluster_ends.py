@@ -82,7 +82,8 @@ def parts_of(token) -> dict[str, list[int]]:
     lines = {pid: command_line(pid) for pid in sorted(processes(token))}
     hubs = [pid for pid, line in lines.items() if " -m refimpl.experiments.cluster.hub " in line]
     inside = [pid for pid in hubs if os.readlink(f"/proc/{pid}/ns/pid") != os.readlink("/proc/self/ns/pid")]
-    return {"outer hub": [pid for pid in hubs if pid not in inside], "inner hub": inside[:1],  # process 1; the others hold machines
+    return {"outer hub": [pid for pid in hubs if pid not in inside],
+            "inner hub": inside[:1],  # process 1; the others hold machines
             "mpirun": [pid for pid, line in lines.items() if "mpiexec" in line.partition(" ")[0]],
             "rank": [pid for pid, line in lines.items() if pid not in hubs and " -m mpi4py -c " in line
                      and "mpiexec" not in line]}
@@ -93,7 +94,8 @@ def test_killed_part_ends_all(whose):
     token = f"{os.getpid()}-{whose.replace(' ', '-')}"
     mounts = Path("/proc/self/mounts").read_text()
     argv = [sys.executable, "-m", "refimpl", "cluster", "--machines", "2", "--rate", "1gbit", "--", "-c", SLEEPER]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, TOKEN: token}) as command:
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": {**os.environ, TOKEN: token}}
+    with subprocess.Popen(argv, **piped) as command:
         assert command.stdout.read(2) == b"xx"
         theirs = networks(processes(token)) - networks([os.getpid()])
         try:

@@ -1,4 +1,4 @@
-"""A training on the emulated cluster: payload and formula beside the card's bytes; machines that slow down or drop out."""
+"""A training on the emulated cluster: payload and formula beside the card; machines that slow down or drop out."""
 
 import json
 import re
@@ -44,8 +44,8 @@ def test_cards_payload_and_formula_stand_side_by_side(machines, ranks, options, 
 
 
 def test_the_table_says_where_payload_and_formula_differ():
-    good = {"steps": 10, "card": [1010, 2020], "payload": [1000, 2000], "formula_steps": 1, "formula_payload": [100, 200],
-            "formula": [100, 200]}
+    good = {"steps": 10, "card": [1010, 2020], "payload": [1000, 2000], "formula_steps": 1,
+            "formula_payload": [100, 200], "formula": [100, 200]}
     lines = account.describe([good, {**good, "formula": [100, 201]}])
     assert re.search(r"machine +0 +card +101 / +202 +payload +100 / +200 +framing +1\.00%", lines[1])
     assert "first 1 step:" in lines[-1] and re.search(r"machine 1: payload +100 / +200, formula +100 / +201", lines[-1])

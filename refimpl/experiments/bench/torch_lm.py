@@ -66,8 +66,8 @@ class TorchLanguageModel(nn.Module):
 def distributed(model: LanguageModel, values: dict) -> nn.parallel.DistributedDataParallel:
     """Return the model as PyTorch trains it on the ranks of its process group, which hold the same values. Collective.
 
-    DDP averages gradients over ranks. Dense ones travel in buckets, as soon as the backward pass has made them; a sparse
-    one by itself: gloo gathers all ranks' indices and values on every rank, which adds them up.
+    DDP averages gradients over ranks. Dense ones travel in buckets, as soon as the backward pass has made them; a
+    sparse one by itself: gloo gathers all ranks' indices and values on every rank, which adds them up.
     """
     return nn.parallel.DistributedDataParallel(TorchLanguageModel(model, values), init_sync=False)
 

@@ -81,7 +81,7 @@ def parts(rows: list[dict]) -> dict:
 
 
 def describe(result: dict) -> list[str]:
-    """Return lines for people: what a step touches, each one's speed and bytes, and what the ratio is made of. Local."""
+    """Return lines for people: what a step touches, each one's speed and bytes, what the ratio is made of. Local."""
     touched, found = result["touched"], result["parts"]
     alphas = ", ".join(f"{name} {alpha:.2%}" for name, alpha in touched["alpha"].items())
     lines = [f"rows that a rank's step touches: {alphas}; {touched['rows_to_dense']:.2f} times as many elements as the "
@@ -96,6 +96,6 @@ def describe(result: dict) -> list[str]:
         lines.append(line)
     if found:
         share = ", ".join(f"{part} {of_it:.0%}" for part, of_it in found["share"].items())
-        lines.append(f"bytes alone would give {found['bytes_ratio']:.2f} x; the seconds that the peer's step takes more "
-                     f"are: {share}")
+        lines.append(f"bytes alone would give {found['bytes_ratio']:.2f} x; the seconds that the peer's step takes "
+                     f"more are: {share}")
     return lines

@@ -45,8 +45,8 @@ def main(wanted: dict) -> None:
         measured = race_with_cards(wire, steps, wanted["seconds"], wanted["rounds"])
         alone = {name: _median_time(wire, function) for name, function in computations.items()}
     words = data.examples(0)
-    size = f"{wire.size} ranks x {wanted['streams']} streams x {wanted['window']} words, {model.samples} candidates of " \
-           f"{model.vocabulary}"
+    size = (f"{wire.size} ranks x {wanted['streams']} streams x {wanted['window']} words, {model.samples} candidates "
+            f"of {model.vocabulary}")
     rows = [{**asdict(Row(wanted["work"], size, name, name == PEER, seconds)), "words_per_second": words / seconds,
              "compute_seconds": alone[name], **({"card_bytes": card} if card else {})}
             for name, (seconds, card) in measured.items()]
@@ -99,7 +99,7 @@ def computation(model, data, rank):
 
 
 def torch_step(wire: Wire, model, data):
-    """Return (step, computation alone) of the peer, each a callable; None where PyTorch is not installed. Collective."""
+    """Return (step, computation alone) of the peer, callables; None where PyTorch is not installed. Collective."""
     torch = import_torch()
     if torch is None:
         return None
@@ -129,7 +129,7 @@ def torch_step(wire: Wire, model, data):
 
 
 def touched(model, data, steps: int = 4) -> dict:
-    """Return what a rank's step touches, mean over ranks and ``steps``: name -> alpha, and elements beside dense ones."""
+    """Return what a rank's step touches, mean over ranks and ``steps``: alpha, and elements beside dense ones. Local."""
     of = {v.name: v for v in model.variables}
     needs = [model.rows_needed(replace(data.microbatch(s, v), key=key_of(OPTIONS.seed, "microbatch", s, v)))
              for s in range(steps) for v in range(data.microbatches)]

@@ -37,7 +37,7 @@ class NoAccount:
 
 
 class Account:
-    """Bytes (sent, received) of this rank's machine over the steps of a training: ``train(..., watch=account.step)``."""
+    """Bytes (sent, received) of this machine over the steps of a training: ``train(..., watch=account.step)``."""
 
     def __init__(self, wire: Wire):
         self.wire, self.steps, self.trainer = wire, 0, None
@@ -73,7 +73,7 @@ class Account:
             Path(ACCOUNT).write_text(json.dumps(account))
 
     def _formula(self) -> list:
-        """Return, for each machine, the bytes (sent, received) that the plan and the rows predict for the first steps."""
+        """Return the bytes (sent, received) of each machine that plan and rows predict for the first steps."""
         machines = self.wire.machines
         predicted = np.zeros((len(machines), 2), np.int64)
         for step, plan, _ in self.looked_at:
