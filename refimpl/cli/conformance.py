@@ -1,12 +1,89 @@
 """Hold an implementation's numbers against ours, and name the bug."""
 
+import json
+from pathlib import Path
+
 HELP = "hold any implementation's numbers against ours, and name the bug"
 REFUSALS = (ValueError, OSError)
 
 
 def add(parser):
-    parser.add_argument("action", choices=["run"])
+    import argparse
+
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    run_ = actions.add_parser("run", help="run the cases on an adapter and judge its numbers",
+                              argument_default=argparse.SUPPRESS)
+    run_.add_argument("--target", required=True, metavar="MODULE", help="the adapter, a module on PYTHONPATH (see docs/conformance.md)")
+    run_.add_argument("--ranks", type=int, nargs="+", metavar="N", help="numbers of ranks, one after the other (default 4)")
+    run_.add_argument("--launcher", choices=["mpi", "processes", "local"], help="default: the adapter's LAUNCHER, or mpi")
+    run_.add_argument("--only", metavar="TEXT", help="run the cases that have this in their name")
+    run_.add_argument("--expected-failures", metavar="FILE", help="JSON of cases that are known to fail, and why")
+    run_.add_argument("--timeout", type=float, metavar="S", help="seconds for a job; a hanging case costs as many (default 120)")
+    run_.add_argument("--verbose", action="store_true", help="list the cases that passed too")
+    run_.add_argument("--html", metavar="FILE", help="write the report as one page")
+    run_.add_argument("--json", action="store_true", help="print one JSON object")
+    mutants = actions.add_parser("mutants", help="how good the suite is: classic bugs planted, correct implementations tried",
+                                 argument_default=argparse.SUPPRESS)
+    mutants.add_argument("--ranks", type=int, metavar="N", help="default 4")
+    mutants.add_argument("--configurations", type=int, metavar="N", help="correct implementations to try (default 200)")
+    mutants.add_argument("--json", action="store_true", help="print one JSON object")
+    actions.add_parser("manifest", help="print the vocabulary of the semantics manifest, and an example",
+                       argument_default=argparse.SUPPRESS)
+    cases = actions.add_parser("cases", help="list the cases", argument_default=argparse.SUPPRESS)
+    cases.add_argument("--ranks", type=int, metavar="N", help="default 4")
 
 
 def run(given: dict) -> int:
-    raise ValueError("conformance is being built")
+    return {"run": _run, "mutants": _mutants, "manifest": _manifest, "cases": _cases}[given["action"]](given)
+
+
+def _run(given) -> int:
+    """Status 0: no case failed that is not expected to; 1 otherwise."""
+    from refimpl.conformance.report import Expected, html_page, plain, print_outcome, read_expected
+    from refimpl.conformance.report.plain import unexpected
+    from refimpl.conformance.runner import run_target
+
+    expected = read_expected(given["expected_failures"]) if "expected_failures" in given else Expected()
+    outcomes = []
+    for ranks in given.get("ranks", [4]):
+        outcomes.append(run_target(given["target"], ranks, launcher=given.get("launcher"), only=given.get("only", ""),
+                                   timeout=given.get("timeout", 120.0)))
+        if not given.get("json"):
+            print_outcome(outcomes[-1], expected, given.get("verbose", False))
+    if given.get("json"):
+        print(json.dumps({"format": 1, "outcomes": [plain(outcome, expected) for outcome in outcomes]}))
+    if "html" in given:
+        Path(given["html"]).write_text(html_page(outcomes, expected))
+    return int(any(unexpected(outcome, expected) for outcome in outcomes))
+
+
+def _mutants(given) -> int:
+    """Status 0: all seen, 90 % named, nobody accused; 1 otherwise."""
+    from refimpl.conformance.mutants.run import run_mutants
+    from refimpl.conformance.report import print_mutants
+
+    score = run_mutants(given.get("ranks", 4), given.get("configurations", 200))
+    data = score.to_json()
+    if given.get("json"):
+        print(json.dumps(data))
+    else:
+        print_mutants(score)
+    good = data["killed"] == data["mutants"] and data["named"] >= 0.9 * data["mutants"] and not data["false_alarms"]
+    return 0 if good else 1
+
+
+def _manifest(given) -> int:
+    from refimpl.conformance.semantics import Semantics, page
+
+    print(page())
+    print(json.dumps(Semantics(name="mine").to_json(), indent=2))
+    return 0
+
+
+def _cases(given) -> int:
+    from refimpl.conformance.cases import all_cases
+    from refimpl.conformance.kinds import KINDS
+
+    for case in all_cases(given.get("ranks", 4)):
+        print(f"{case.name:28}{KINDS[case.kind].stage:10}{', '.join(KINDS[case.kind].functions):30}{case.about}")
+    return 0

@@ -1,0 +1,46 @@
+"""Expected failures: a JSON file in the implementer's repository.
+
+    {"format": 1, "expected": {"dense/denormals": "the GPU flushes them", "rows/ids-*": "ids are int32 until version 3"}}
+
+A name may hold * and ?; "dense/inf@4" is that case on 4 ranks alone.
+"""
+
+import json
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Expected:
+    """pattern -> why."""
+
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    def reason(self, case: str, ranks: int) -> str:
+        """Return why a case is expected to fail, "" if it is not."""
+        return next((why for pattern, why in self.reasons.items()
+                     if fnmatchcase(case, pattern) or fnmatchcase(f"{case}@{ranks}", pattern)), "")
+
+    def fixed(self, verdicts) -> list[str]:
+        """Return the patterns of which every case that ran passed: they should leave the file."""
+        result = []
+        for pattern in self.reasons:
+            hit = [v for v in verdicts if v.status != "skipped"
+                   and (fnmatchcase(v.case, pattern) or fnmatchcase(f"{v.case}@{v.ranks}", pattern))]
+            if hit and all(v.status == "passed" for v in hit):
+                result.append(pattern)
+        return result
+
+
+def read_expected(path) -> Expected:
+    """Read a file of expected failures. Raises ValueError saying what is wrong with it."""
+    try:
+        data = json.loads(Path(path).read_text())
+    except ValueError as problem:
+        raise ValueError(f"{path} is no JSON: {problem}") from problem
+    if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("expected"), dict):
+        raise ValueError(f'{path}: give {{"format": {FORMAT}, "expected": {{"case": "why"}}}}')
+    return Expected({str(k): str(v) for k, v in data["expected"].items()})

@@ -1,0 +1,41 @@
+"""An outcome as plain JSON data."""
+
+import math
+from dataclasses import asdict
+
+from refimpl.conformance.diagnose import summary
+from refimpl.conformance.report.expected import Expected
+
+FORMAT = 1
+
+
+def plain(outcome, expected: Expected = Expected()) -> dict:
+    """Return what the suite found, as JSON values; numbers that JSON does not know become text. Local."""
+    failed = unexpected(outcome, expected)
+    return {
+        "format": FORMAT, "target": outcome.target, "ranks": outcome.ranks, "manifest": outcome.semantics.to_json(),
+        "counts": {status: sum(v.status == status for v in outcome.verdicts) for status in ("passed", "failed", "skipped")},
+        "unexpected_failures": [v.case for v in failed], "fixed": expected.fixed(outcome.verdicts),
+        "diagnoses": [{**asdict(diagnosis), "cases": cases} for diagnosis, cases in summary(outcome.verdicts)],
+        "cases": [_case(v, expected) for v in outcome.verdicts],
+    }
+
+
+def unexpected(outcome, expected: Expected) -> list:
+    """Return the verdicts that failed and are not expected to."""
+    return [v for v in outcome.failed if not expected.reason(v.case, v.ranks)]
+
+
+def _case(verdict, expected) -> dict:
+    data = asdict(verdict) | {"worst_ulp": verdict.worst_ulp, "worst_ratio": verdict.worst_ratio}
+    if verdict.status == "failed" and (reason := expected.reason(verdict.case, verdict.ranks)):
+        data["expected_failure"] = reason
+    return _finite(data)
+
+
+def _finite(value):
+    if isinstance(value, dict):
+        return {key: _finite(v) for key, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(v) for v in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,59 @@
+"""The outcome in the terminal: one line a case, then what is wrong, in words."""
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from refimpl.conformance.diagnose import summary
+from refimpl.conformance.report.expected import Expected
+from refimpl.conformance.report.plain import unexpected
+
+COLOURS = {"passed": "green", "failed": "bold red", "skipped": "dim", "expected": "yellow"}
+
+
+def print_outcome(outcome, expected: Expected, verbose: bool = False):
+    """Print an outcome: the cases that did not just pass, or with ``verbose`` all; then the diagnoses."""
+    console = Console()
+    table = Table(title=f"{outcome.target} on {outcome.ranks} ranks", title_justify="left", box=SIMPLE_HEAD,
+                  padding=(0, 1, 0, 0))
+    for heading in ("case", "stage", "", "worst ULP", "of bound", "first difference, or why not"):
+        table.add_column(heading, justify="right" if heading in ("worst ULP", "of bound") else "left")
+    for v in outcome.verdicts:
+        if verbose or v.status != "passed":
+            status = "expected" if v.status == "failed" and expected.reason(v.case, v.ranks) else v.status
+            numbers = ("", "") if v.status == "skipped" or not v.findings else (f"{v.worst_ulp:.3g}", f"{v.worst_ratio:.3g}")
+            table.add_row(v.case, v.stage, f"[{COLOURS[status]}]{status}[/]", *numbers, escape(v.why))
+    if table.row_count:
+        console.print(table)
+    for diagnosis, cases in summary(outcome.verdicts):
+        console.print(f"[bold]{escape(diagnosis.words)}[/] [dim]({diagnosis.code})[/]")
+        if diagnosis.evidence:
+            console.print(f"    {escape(diagnosis.evidence)}")
+        console.print(f"    in {escape(_some(cases))}", style="dim")
+    for pattern in expected.fixed(outcome.verdicts):
+        console.print(f"{escape(pattern)} passes now: take it off the list of expected failures", style="yellow")
+    counts = ", ".join(f"{sum(v.status == s for v in outcome.verdicts)} {s}" for s in ("passed", "failed", "skipped"))
+    bad = unexpected(outcome, expected)
+    console.print(f"{counts}{f'; {len(bad)} of them unexpected' if expected.reasons and outcome.failed else ''}",
+                  style="bold red" if bad else "green")
+
+
+def print_mutants(score):
+    """Print what the suite made of each mutant, and the score."""
+    console, data = Console(), score.to_json()
+    table = Table(title="Classic bugs, planted one at a time", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in ("bug", "planted", "seen", "named", "diagnosis"):
+        table.add_column(heading)
+    for row in score.rows:
+        marks = ("yes" if row[what] else "[bold red]no[/]" for what in ("killed", "named"))
+        table.add_row(str(row["bug"]), escape(row["words"]), *marks, escape(row["diagnosis"]))
+    console.print(table)
+    for alarm in score.false_alarms:
+        console.print(f"false alarm: {escape(alarm)}", style="bold red")
+    console.print(f"{data['killed']} of {data['mutants']} seen, {data['named']} named; {data['false_alarms']} false alarms over "
+                  f"{score.configurations} correct implementations")
+
+
+def _some(names, most=4) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
