@@ -25,7 +25,7 @@ def add(parser):
     parser.add_argument("bench", choices=BENCHES)
     parser.add_argument("--seconds", type=_seconds, metavar="S", help="time for each race (default: as its noise asks)")
     parser.add_argument("--rounds", type=_rounds, metavar="N", help="interleaved rounds, of which the median counts")
-    parser.add_argument("--cluster", action="store_true", 
+    parser.add_argument("--cluster", action="store_true",
                         help="allreduce, training: on an emulated cluster at 200 Mbit/s")
     parser.add_argument("--sizes", nargs="+", type=_bytes, metavar="SIZE", help="allreduce: e.g. 64KiB 16MiB")
     parser.add_argument("--plot", metavar="FILE", help="allreduce: draw bandwidths into FILE (.png, .svg or .pdf)")
