@@ -99,7 +99,8 @@ def _run_jobs(name, ranks, launcher, cases, folder, timeout) -> Outcome:
     verdicts = []
     for number, case in enumerate(cases):
         answers = [read(folder, number, r) for r in range(ranks)]
-        silent = f"{NEVER} ({said[number]})" if said.get(number) else NEVER
+        raised = any(a is not None and a.error for a in answers)
+        silent = NEVER if raised or not said.get(number) else f"{NEVER}: {said[number]}"
         verdicts.append(verdict_of(case, semantics, [a if a is not None else Answer(error=silent) for a in answers]))
     return Outcome(name, ranks, semantics, verdicts)
 

@@ -11,6 +11,10 @@ from refimpl.conformance.semantics import CHOICES
 FIELDS = {"aggregate": ("dense", "sparse", "duplicates"), "model": ("loss",),
           "update": ("untouched", "clip_norm", "clip_point", "window", "partial", "start", "dense", "sparse", "duplicates")}
 
+DIVISION = {"sum": "a plain sum", "average": "division by N", "per-row-count": "division by push count",
+            "per-occurrence": "division by the number of occurrences"}
+PHRASES = {"dense": DIVISION, "sparse": DIVISION}
+
 
 def other_rule(evidence, verdict):
     """Try each single change of the manifest."""
@@ -18,12 +22,20 @@ def other_rule(evidence, verdict):
         return None
     for field, value in evidence.semantics.alternatives(*FIELDS[KINDS[evidence.case.kind].stage]):
         if explains(evidence, with_changes(evidence, **{field: value})):
-            names = list(failing(evidence))
-            told = CHOICES[field]
-            declared = getattr(evidence.semantics, field)
-            return Diagnosis(f"{field}={value}", f"the numbers match {field} = {value} ({told[value]}), not the manifest's "
-                             f"{declared} ({told[declared]})", f"{names_in_words(names)}: {_ratio(evidence, names)}")
+            return _found(evidence, field, value)
     return None
+
+
+def _found(evidence, field, value) -> Diagnosis:
+    declared, names = getattr(evidence.semantics, field), list(failing(evidence))
+    if field in PHRASES:
+        what = "rows" if field == "sparse" else "dense gradients"
+        words = f"your {what} match {PHRASES[field][value]}, not {PHRASES[field][declared]}"
+    else:
+        words = (f"the numbers match {field} = {value} ({CHOICES[field][value]}), not the manifest's {declared} "
+                 f"({CHOICES[field][declared]})")
+    blame = ": not averaged" if field in PHRASES and value == "sum" else ""
+    return Diagnosis(f"{field}={value}", words, f"{names_in_words(names)}: {_ratio(evidence, names)}{blame}")
 
 
 def _ratio(evidence, names) -> str:

@@ -9,7 +9,7 @@ from refimpl.conformance.diagnose import summary
 from refimpl.conformance.report.expected import Expected
 from refimpl.conformance.report.plain import unexpected
 
-COLOURS = {"passed": "green", "failed": "bold red", "skipped": "dim", "expected": "yellow"}
+COLOURS = {"passed": "green", "failed": "bold red", "expected": "yellow"}
 
 
 def print_outcome(outcome, expected: Expected, verbose: bool = False):
@@ -17,15 +17,17 @@ def print_outcome(outcome, expected: Expected, verbose: bool = False):
     console = Console()
     table = Table(title=f"{outcome.target} on {outcome.ranks} ranks", title_justify="left", box=SIMPLE_HEAD,
                   padding=(0, 1, 0, 0))
-    for heading in ("case", "stage", "", "worst ULP", "of bound", "first difference, or why not"):
-        table.add_column(heading, justify="right" if heading in ("worst ULP", "of bound") else "left")
+    for heading in ("case", "", "worst ULP", "of bound", "first difference"):
+        right = heading in ("worst ULP", "of bound")
+        table.add_column(heading, justify="right" if right else "left", no_wrap=heading == "case")
     for v in outcome.verdicts:
-        if verbose or v.status != "passed":
+        if v.status == "failed" or verbose and v.status == "passed":
             status = "expected" if v.status == "failed" and expected.reason(v.case, v.ranks) else v.status
-            numbers = ("", "") if v.status == "skipped" or not v.findings else (f"{v.worst_ulp:.3g}", f"{v.worst_ratio:.3g}")
-            table.add_row(v.case, v.stage, f"[{COLOURS[status]}]{status}[/]", *numbers, escape(v.why))
+            numbers = (f"{v.worst_ulp:.3g}", f"{v.worst_ratio:.3g}") if v.findings else ("", "")
+            table.add_row(v.case, f"[{COLOURS[status]}]{status}[/]", *numbers, escape(v.why))
     if table.row_count:
         console.print(table)
+    _print_skipped(console, outcome.verdicts)
     for diagnosis, cases in summary(outcome.verdicts):
         console.print(f"[bold]{escape(diagnosis.words)}[/] [dim]({diagnosis.code})[/]")
         if diagnosis.evidence:
@@ -37,6 +39,15 @@ def print_outcome(outcome, expected: Expected, verbose: bool = False):
     bad = unexpected(outcome, expected)
     console.print(f"{counts}{f'; {len(bad)} of them unexpected' if expected.reasons and outcome.failed else ''}",
                   style="bold red" if bad else "green")
+
+
+def _print_skipped(console, verdicts):
+    reasons: dict[str, list[str]] = {}
+    for v in verdicts:
+        if v.status == "skipped":
+            reasons.setdefault(v.why, []).append(v.case)
+    for reason, cases in reasons.items():
+        console.print(f"skipped, {escape(reason)}: {escape(_some(cases))}", style="dim")
 
 
 def print_mutants(score):
