@@ -109,10 +109,11 @@ def _rates(wire, rings, hops, seconds):
 
     hops: 2 to measure with another partner, too: the faster counts, so that a slow partner is not blamed on a rank.
     """
-    size, slowest = _FIRST, _slowest(_times(wire, rings, 1, _FIRST))
+    # the best of a few: one late rank would end the growth where a card's burst still hides its speed
+    size, slowest = _FIRST, _slowest(_times(wire, rings, 1, _FIRST, repeats=3).min(axis=1))
     while 0 < slowest < seconds / 16 and size < _MOST:
         size *= 2
-        slowest = _slowest(_times(wire, rings, 1, size))
+        slowest = _slowest(_times(wire, rings, 1, size, repeats=2).min(axis=1))
     rest = min(_BUCKET * slowest / size, _MOST_REST)
     repeats = 1 if slowest > seconds / 4 else 2
     out, into = np.zeros(wire.size), np.zeros(wire.size)

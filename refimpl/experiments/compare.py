@@ -11,7 +11,8 @@ from refimpl.training.run_directory import free_name
 def compare(model: str, ranks: int, arguments: list[str], roads: dict[str, list[str]], output=None, quiet=False):
     """Run ``train`` on ``ranks`` ranks on each road; return (directory, [result of each]). Local.
 
-    arguments: the training's command line after ``train``.  roads: name -> what it is told beside them.  output: directory for the runs; None takes a free name.
+    arguments: the training's command line after ``train``.  roads: name -> what it is told beside them.
+    output: directory for the runs; None takes a free name.
     Raises ValueError if a job fails (its own message is on stderr by then), LaunchError if none can be started.
     """
     directory = Path(output) if output else free_name(Path("runs") / f"compare-{model}", taken=Path.exists)
