@@ -30,9 +30,9 @@ def plot_losses(runs: dict[str, Path], path: Path) -> Path:
 
 
 def plot_partition_search(found: dict, path: Path) -> Path:
-    """Draw samples and fitted curve of a partition search (see ``PartitionTrials.to_json``) into a PNG; return its path.
+    """Draw samples and fitted curve of a partition search into a PNG; return its path. Local.
 
-    Local. x: P, logarithmic; y: milliseconds of a step.
+    found: see ``PartitionTrials.to_json``.  x: P, logarithmic; y: milliseconds of a step.
     """
     import matplotlib
 
@@ -42,7 +42,8 @@ def plot_partition_search(found: dict, path: Path) -> Path:
 
     counts = np.array([sample["partitions"] for sample in found["samples"]], float)
     figure, axes = pyplot.subplots(figsize=(7, 4.2), layout="constrained")
-    axes.plot(counts, [1e3 * sample["seconds"] for sample in found["samples"]], "o", color=STYLES[2][0], label="measured")
+    seconds = np.array([sample["seconds"] for sample in found["samples"]])
+    axes.plot(counts, 1e3 * seconds, "o", color=STYLES[2][0], label="measured")
     if found["theta"] is not None:
         constant, shared, each = (1e3 * theta for theta in found["theta"])
         curve = np.geomspace(counts.min(), counts.max(), 200)

@@ -117,8 +117,10 @@ def describe_hot(forecasts) -> str:
     """Return one line a variable: its hot rows, and what they are predicted to gain. Local."""
     lines = []
     for f in forecasts:
-        told = (f"none: every number of them is predicted to cost more ({1e3 * f.without:.3g} ms a step)" if not f.hot else
-                f"the first {f.hot} of {f.rows} rows, {f.coverage:.0%} of the pulls, go {f.way}: predicted "
-                f"{1e3 * f.without:.3g} -> {1e3 * f.seconds:.3g} ms a step")
+        if f.hot:
+            told = (f"the first {f.hot} of {f.rows} rows, {f.coverage:.0%} of the pulls, go {f.way}: predicted "
+                    f"{1e3 * f.without:.3g} -> {1e3 * f.seconds:.3g} ms a step")
+        else:
+            told = f"none: no number of them is predicted to pay ({1e3 * f.without:.3g} ms a step)"
         lines.append(f"hot rows of {f.variable}: {told}")
     return "\n".join(lines)

@@ -1,7 +1,7 @@
 """Hot rows: the first H rows of a variable travel otherwise than the rest, as if it were two variables.
 
 Where rows are numbered by falling popularity, as words are, the first ones are asked for by every rank in every step:
-the server then sends each of them to all, and takes it back from all, where an allreduce of a replicated row costs less.
+the server then sends each of them to all, and takes it back from all; an allreduce of a replicated row costs less.
 
     table    rows [0, H)   a replica on every rank, summed by allreduce ("as-dense") or allgather
              rows [H, R)   partitions on their owners, pulled and pushed
@@ -71,7 +71,7 @@ def apart(plan: Plan, variables) -> tuple[Plan, list[Variable]]:
 
 
 def split_rows(plan: Plan, of_variable: dict, split) -> dict:
-    """Return name -> what it has, hot rows under a name of their own. split(value, H): (hot, rest renumbered). Local."""
+    """Return name -> what it has, hot rows under a name of their own. split(value, H): (hot, rest renumbered)."""
     found = dict(of_variable)
     for p in plan.placements:
         if p.hot and p.variable in found:

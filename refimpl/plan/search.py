@@ -1,4 +1,4 @@
-"""How many partitions? A few measured steps at a few P, a curve through them, and its lowest point (PAPER.md, Mechanisms).
+"""How many partitions? A few steps measured at a few P, a curve through them, its lowest point (PAPER.md, Mechanisms).
 
     t(P) = theta0 + theta1 / P + theta2 P       seconds of a step
 
@@ -31,7 +31,7 @@ class Fit:
         return self.theta0 + self.theta1 / partitions + self.theta2 * partitions
 
     def best(self, counts) -> int:
-        """Return that of the numbers of partitions, given rising, with the smallest t(P); the smallest of equals. Local."""
+        """Return that one of ``counts``, numbers of partitions, with the smallest t(P); the first of equals. Local."""
         return int(counts[np.argmin(self.seconds(np.asarray(counts)))])
 
 
@@ -76,7 +76,7 @@ class PartitionSearch:
         self.start = min(self.start, self.largest)
 
     def propose(self) -> int | None:
-        """Return the P to try next, None if the walk is over. Raises ValueError if no P up to ``largest`` fits. Local."""
+        """Return the P to try next, None if the walk is over. Raises ValueError if no P fits in memory. Local."""
         if self.least > self.largest:
             raise ValueError(f"no number of partitions up to {self.largest} keeps within the memory limit; raise "
                              f"--memory-limit or use more ranks")
@@ -97,7 +97,7 @@ class PartitionSearch:
         return self.samples[partitions] < self.samples[other]
 
     def _one_more(self, tried) -> int | None:
-        """Return a P for a curve that lacks a sample: between those tried, else above, else below; None if none is left."""
+        """Return a P for a curve that lacks a sample: between those tried, else above, else below; None without any."""
         between = [round((low * high) ** 0.5) for low, high in zip(tried, tried[1:])]
         wanted = [*between, 2 * tried[-1], tried[-1] + 1, tried[0] - 1]
         return next((p for p in wanted if p not in self.samples and self._may(p)), None)
@@ -109,7 +109,7 @@ class PartitionSearch:
         self.samples[partitions] = float(seconds)
 
     def exceeded(self, partitions: int):
-        """Tell that P takes too much memory: it is not tried again, nor any smaller one if none such has fitted. Local."""
+        """Tell that P takes too much memory: it is not tried again, nor a smaller one if none such has fitted. Local."""
         self.too_large.append(partitions)
         if partitions < min(self.samples, default=partitions + 1):
             self.least = max(self.least, partitions + 1)

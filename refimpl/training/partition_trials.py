@@ -23,9 +23,9 @@ def within_memory(plan: Plan, variables, options) -> Plan:
     if not _searches(plan, variables, options):
         if not _fits(plan, variables, options):
             held = served_bytes(plan, variables, _arrays(options))
-            raise ValueError(f"rank {held.argmax()} would hold {held.max()} bytes of served rows and their state, the memory "
-                             f"limit is {options.memory_limit}; spread them over more --partitions, let --search-partitions "
-                             f"find how many, or use more ranks")
+            raise ValueError(f"rank {held.argmax()} would hold {held.max()} bytes of served rows and their state, the "
+                             f"memory limit is {options.memory_limit}; spread them over more --partitions, let "
+                             f"--search-partitions find how many, or use more ranks")
         return plan
     search = _search(plan, variables, options)
     while True:

@@ -11,7 +11,8 @@ SEARCH = ["--search-partitions", "--search-warmup", 0, "--search-sample", 1, "--
 
 def train(*arguments, ranks=1):
     """Run train --json; return (exit status, result or None, stderr)."""
-    job = launch(ranks, ["-m", "refimpl", "train", "lm", *TINY, "--json", *map(str, arguments)], timeout=120, capture=True)
+    command = ["-m", "refimpl", "train", "lm", *TINY, "--json", *map(str, arguments)]
+    job = launch(ranks, command, timeout=120, capture=True)
     return job.returncode, json.loads(job.stdout) if job.returncode == 0 else None, job.stderr
 
 

@@ -71,7 +71,7 @@ def test_bytes_by_hand():
 
 
 def test_popular_rows_of_a_narrow_variable_are_replicated():
-    """A row of one number costs the server two row numbers and two numbers for each rank; a replica a number and a mark."""
+    """A row of one number costs the server two row numbers and two numbers a rank; a replica a number and a mark."""
     plan = make_plan([WORDS, BIAS], "hybrid", RANKS, RANKS, machines=MACHINES, allreduce="halving-doubling")
     sample = sample_of(ZIPF)
     chosen, forecasts = choose_hot_rows(plan, [WORDS, BIAS], sample, SLOW)
@@ -88,7 +88,7 @@ def test_rows_that_few_ranks_touch_stay_on_the_server():
     plan = make_plan([WORDS, BIAS], "hybrid", RANKS, RANKS, machines=MACHINES, allreduce="halving-doubling")
     chosen, forecasts = choose_hot_rows(plan, [WORDS, BIAS], sample_of(RARE), SLOW)
     assert chosen == plan and all(f.hot == 0 and f.coverage == 0 for f in forecasts)
-    assert "none: every number of them is predicted to cost more" in describe_hot(forecasts)
+    assert "none: no number of them is predicted to pay" in describe_hot(forecasts)
 
 
 def test_what_has_no_hot_rows_is_refused():

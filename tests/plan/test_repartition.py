@@ -10,7 +10,8 @@ from refimpl.plan import make_plan
 from refimpl.plan.repartition import moved_bytes, moves_of, served_bytes, with_partitions
 from refimpl.server import Partitioning
 
-VARIABLES = [Variable("words", (23, 3), sparse=True), Variable("weight", (4, 4)), Variable("bias", (23, 1), sparse=True)]
+VARIABLES = [Variable("words", (23, 3), sparse=True), Variable("weight", (4, 4)),
+             Variable("bias", (23, 1), sparse=True)]
 SCHEMES = list(product((1, 2, 5, 30), ("contiguous", "interleaved")))
 
 

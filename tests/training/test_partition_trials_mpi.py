@@ -1,4 +1,4 @@
-"""The partition search inside a training: the same answer as without, the same walk on all ranks, memory limits kept."""
+"""The partition search inside a training: the same answer, the same walk on all ranks, memory limits kept."""
 
 import json
 from dataclasses import replace
