@@ -11,9 +11,9 @@ from refimpl.experiments.parallax.workload import Workload
 ARCHITECTURES = {
     "allreduce": {"architecture": "allreduce", "local_aggregation": False},
     "naive ps": {"architecture": "ps", "partitions": 1, "local_aggregation": False},
-    "optimised ps": {"architecture": "ps"},
-    "hybrid": {"architecture": "hybrid"},
-    "auto": {"architecture": "auto"},
+    "optimised ps": {"architecture": "ps", "scheme": "interleaved"},
+    "hybrid": {"architecture": "hybrid", "scheme": "interleaved"},
+    "auto": {"architecture": "auto", "scheme": "interleaved"},
 }
 """The paper's contenders -> options of the trainer: Horovod (rows by allgather, nothing merged on the machine), TensorFlow's
 parameter server (whole variables), and Parallax."""

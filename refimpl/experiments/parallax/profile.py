@@ -41,7 +41,7 @@ class _Watched(Mapping):
         self.behind, self.report, self.seen = values, report, set()
 
     def __getitem__(self, name):
-        if name not in self.seen:
+        if name not in self.seen and name in self.behind:  # a look for what is not there reads nothing
             self.seen.add(name)
             self.report("read", [name])
         return self.behind[name]

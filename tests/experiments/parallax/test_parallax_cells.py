@@ -1,0 +1,157 @@
+"""Cells: their settings, what is kept and what is run again; workloads, proportions, tables."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from refimpl.experiments.parallax import proportions, sparsity
+from refimpl.experiments.parallax.cell import ARCHITECTURES, Cell, allreduce_of, code_version, kept_result
+from refimpl.experiments.parallax.job import together
+from refimpl.experiments.parallax.proportions import CNN, LM, PAPER
+from refimpl.experiments.parallax.run import Runner
+from refimpl.experiments.parallax.study import Context
+from refimpl.experiments.parallax.summary import summarise
+from refimpl.experiments.parallax.workload import Workload
+from refimpl.training.options import Options
+
+CELL = Cell("throughput", LM, "hybrid", 8, 6, "100mbit", options={"partitions": 3})
+
+
+def keep(directory, cell, version="v", result={"a": 1}):
+    path = directory / cell.file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"cell": cell.to_json(), "version": version, "result": result}))
+
+
+def test_a_cell_survives_json_and_names_a_file_of_its_own():
+    cell = replace(CELL, workload=CNN)
+    again = Cell.from_json(json.loads(json.dumps(cell.to_json())))
+    assert again.file == cell.file and again.workload.make_model().variables == cell.workload.make_model().variables
+    others = [CELL, CELL.but(machines=4), CELL.but(options={}), CELL.but(slowdown=2.0), CELL.but(architecture="ps naive")]
+    assert len({c.file for c in others}) == len(others)
+
+
+def test_a_kept_cell_needs_the_same_settings_and_code(tmp_path):
+    keep(tmp_path, CELL)
+    assert kept_result(tmp_path, CELL, "v") == {"a": 1}
+    assert kept_result(tmp_path, CELL, "w") is None
+    assert kept_result(tmp_path, CELL, None) == {"a": 1}
+    assert kept_result(tmp_path, CELL.but(steps=9), "v") is None
+    (tmp_path / CELL.file).write_text('{"cell": ')  # cut off in the middle of writing
+    assert kept_result(tmp_path, CELL, "v") is None
+
+
+def test_the_code_version_changes_with_any_source(tmp_path):
+    for name in ("kernels", "models", "refimpl/experiments/parallax"):
+        (tmp_path / name).mkdir(parents=True)
+    from refimpl.experiments.parallax import cell
+    for source in cell.SOURCES:
+        path = tmp_path / source
+        if source.endswith(".py"):
+            path.write_text("a = 1\n")
+        else:
+            path.mkdir(parents=True, exist_ok=True)
+            (path / "code.py").write_text("a = 1\n")
+    code_version.cache_clear()
+    before = code_version(tmp_path)
+    (tmp_path / "models" / "code.py").write_text("a = 2\n")
+    code_version.cache_clear()
+    assert code_version(tmp_path) != before
+    code_version.cache_clear()
+
+
+def test_only_missing_cells_are_run_and_a_failure_leaves_the_rest_to_run(tmp_path, monkeypatch):
+    cells = [CELL.but(compute="real", architecture=a, machines=m) for m in (1, 2) for a in ("hybrid", "auto", "naive ps")]
+    runner, jobs = Runner(tmp_path, say=lambda text: None), []
+    keep(runner.directory, cells[0], code_version())
+
+    class Job:
+        returncode, stderr = 1, "ValueError: no such road\n===\n"
+
+    def run(machines, each, rate, arguments, **_):
+        job = json.loads(open(arguments[-1]).read())
+        some = [Cell.from_json(c) for c in job["cells"]]
+        jobs.append((machines, [c.architecture for c in some]))
+        assert (tmp_path / f"network-{machines}x6-100mbit.json").exists()
+        for cell in some:
+            if cell.architecture == "auto" and machines == 2:
+                return Job()
+            keep(runner.directory, cell, job["version"])
+        return type("Good", (), {"returncode": 0})()
+
+    monkeypatch.setattr("refimpl.experiments.parallax.run.run_on_cluster", run)
+    found = runner.results(cells)
+    assert jobs == [(1, ["auto", "naive ps"]), (2, ["hybrid", "auto", "naive ps"]), (2, ["naive ps"])]
+    assert set(found) == {c.file for c in cells} - {cells[4].file}
+    assert len(runner.failed) == 1 and "no such road" in runner.failed[0] and "auto" in runner.failed[0]
+    jobs.clear()
+    Runner(tmp_path, say=lambda text: None).results(cells[:4])
+    assert jobs == []
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_every_architecture_has_options_that_the_trainer_knows(architecture):
+    options = Options(**CELL.but(architecture=architecture).trainer_options)
+    assert options.local_aggregation == (architecture not in ("allreduce", "naive ps"))
+    assert options.steps == CELL.warm + CELL.steps and options.partitions == 3
+
+
+def test_the_allreduce_sends_least_between_machines():
+    assert [allreduce_of(*c) for c in ((1, 6), (8, 6), (8, 1), (3, 1))] == [
+        "direct", "hierarchical", "halving-doubling", "binary-blocks"]
+
+
+def test_our_sizes_are_a_64th_of_the_papers():
+    variables = LM.make_model().variables
+    for sparse, paper in ((False, PAPER["lm"].dense), (True, PAPER["lm"].sparse)):
+        ours = sum(v.size for v in variables if v.sparse == sparse)
+        assert paper / ours == pytest.approx(64, rel=0.01)
+    assert PAPER["lm"].row_elements / PAPER["lm"].dense == pytest.approx(0.742, abs=1e-3)
+    largest = max(v.size for v in CNN.make_model().variables) / sum(v.size for v in CNN.make_model().variables)
+    assert largest == pytest.approx(0.11, abs=0.01)
+
+
+def test_the_slowdown_keeps_the_papers_proportion():
+    slowdown = proportions.slowdown_of(LM, "100mbit", 4e-3)
+    card = proportions.dense_bytes(LM) / 12.5e6
+    assert 4e-3 * slowdown / card == pytest.approx(proportions.computation_to_dense("lm"), rel=0.01)
+    assert proportions.slowdown_of(LM, "200mbit", 4e-3) == pytest.approx(slowdown / 2, rel=0.01)
+
+
+def test_at_length_120_every_word_is_touched():
+    data = sparsity.workload_of(120).make_data(3)
+    batch = data.microbatch(1, 2)
+    assert np.array_equal(np.sort(batch.inputs.ravel()), np.arange(sparsity.VOCABULARY))
+    short = sparsity.workload_of(4).make_data(3).microbatch(0, 0)
+    assert short.inputs.shape == (4, 16) and len(np.unique(short.inputs)) == 64
+    assert not np.array_equal(batch.inputs, data.microbatch(1, 1).inputs)
+    with pytest.raises(ValueError, match="cannot differ"):
+        Workload("x", "lm", dict(vocabulary=9), streams=2, window=5, distinct=True).make_data(1)
+
+
+def test_ranks_measurements_add_up_by_machine():
+    rank = lambda n: {"crossed": {"sent": {"push": n}, "received": {}}, "payload": {"rows": 10 * n}, "cpu": 0.5,  # noqa: E731
+                      "card": [100 * n, 1], "memory": 7}
+    found = together([rank(n) for n in (1, 2, 4, 8)], ((0, 1), (2, 3)))
+    assert found["crossed"]["sent"] == {"push": [3, 12]} and found["payload"] == {"rows": 150}
+    assert found["card"] == [[100, 1], [400, 1]] and found["cpu_seconds"] == 2.0
+    result = {**found, "step_seconds": [2.0, 1.0, 3.0], "examples": 10}
+    summary = summarise(CELL, result, cores=2)
+    assert (summary.seconds, summary.speed, summary.out, summary.into, summary.busy) == (2.0, 5.0, 12, 0, 0.5)
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_quick_cells_are_few_and_small(quick, tmp_path):
+    from refimpl.experiments.parallax import partitions, throughput
+
+    class Known:
+        mean_seconds = 0.004
+
+    context = Context(Runner(tmp_path), quick)
+    context.profile = lambda workload, microbatches=None: Known
+    cells = [*throughput.cells_of(context), *sparsity.cells_of(context), *partitions.cells_of(context)]
+    assert max(c.ranks for c in cells) == (8 if quick else 48)
+    assert len({c.file for c in cells}) == len(cells)
+    assert {c.compute for c in cells} == {"real", "replay"}

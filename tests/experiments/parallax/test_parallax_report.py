@@ -1,0 +1,90 @@
+"""The report: tables, promises that are broken are said to be, answers that differ are said to."""
+
+import pytest
+
+from refimpl.experiments.cluster import missing
+from refimpl.experiments.launch import launch
+from refimpl.experiments.parallax import convergence, sparsity, throughput
+from refimpl.experiments.parallax.cell import Cell
+from refimpl.experiments.parallax.proportions import CNN, LM
+from refimpl.experiments.parallax.report import markdown, write_report
+from refimpl.experiments.parallax.run import Runner
+from refimpl.experiments.parallax.study import Context, Finding, Table
+from refimpl.experiments.parallax.summary import Summary
+from refimpl.experiments.parallax.workload import Workload
+
+
+def summary(architecture, speed, workload=LM, machines=8, **result):
+    cell = Cell("throughput", workload, architecture, machines, 6, "100mbit")
+    return Summary(cell, 1 / speed, 0.0, speed, 1, 1, 0.5, result)
+
+
+def test_a_report_holds_tables_sentences_plots_and_failures(tmp_path):
+    finding = Finding("partitions", "Partitions", [Table("of P", ["P", "seconds"], [["1", "0.5"]])], ["So it is."],
+                      [("t", "P (log)", "y", {"measured": [(1, 2), (4, 3)], "fitted": []})])
+    path = write_report(tmp_path, [finding], Context(Runner(tmp_path), quick=True, cores=1), ["a cell: status 1"])
+    text = path.read_text()
+    for part in ("## Partitions", "**of P**", "| 1 | 0.5 |", "So it is.", "](partitions-0.png)", "a cell: status 1",
+                 "## Assumptions", "--quick"):
+        assert part in text
+    assert (tmp_path / "partitions-0.png").stat().st_size > 1000
+
+
+def test_markdown_puts_numbers_to_the_right():
+    assert markdown(Table("t", ["model", "x"], [["lm", "1"]])).splitlines()[2:] == ["| model | x |", "| --- | ---: |",
+                                                                                    "| lm | 1 |"]
+
+
+def test_ratios_beside_the_goals_and_sentences():
+    headline = [summary(a, s, w) for a, s, w in (("hybrid", 70, LM), ("allreduce", 10, LM), ("naive ps", 50, LM),
+                                                 ("hybrid", 99, CNN), ("allreduce", 100, CNN))]
+    table = throughput._ratios(headline)
+    assert ["lm", "hybrid / allreduce", "7.00", "6.02", "yes"] in table.rows
+    assert ["lm", "hybrid / naive ps", "1.40", "2.80", "no"] in table.rows
+    said = throughput._sentences(headline, [summary("hybrid", 10, machines=1), summary("hybrid", 18, machines=2)])
+    assert "0.990 of allreduce's speed (within 3 %)" in said[0] and said[1].endswith("by 1.80.")
+
+
+def test_a_broken_promise_of_sparsity_is_said():
+    assert sparsity._broken(4, {"hybrid": 1.0, "allreduce": 2.0, "optimised ps": 0.99, "auto": 1.04}) == []
+    said = sparsity._broken(4, {"hybrid": 1.2, "allreduce": 2.0, "optimised ps": 1.0, "auto": 1.3})
+    assert len(said) == 2 and "hybrid takes 1.200 s, optimised ps 1.000 s" in said[0]
+
+
+def test_answers_that_differ_are_said_to():
+    one = dict(parameters="a", losses=[1.0], curve=[{"perplexity": 2.0}])
+    assert "are one" in convergence.verdict([summary("hybrid", 1, **one), summary("auto", 1, **one)])
+    other = {**one, "losses": [1.5]}
+    assert "DIFFER" in convergence.verdict([summary("hybrid", 1, **one), summary("auto", 1, **other)])
+
+
+SEARCH = {"search_partitions": True, "search_warmup": 0, "search_sample": 1}
+TINY = Workload("tiny", "lm", dict(vocabulary=300, embedding=4, hidden=8, projection=0, layers=1, samples=20, keep=0.9),
+                streams=2, window=5)
+
+
+@pytest.mark.skipif(bool(missing()), reason=missing() or "the cluster works")
+def test_cells_run_on_the_cluster_and_agree(tmp_path):
+    runner = Runner(tmp_path, say=lambda text: None)
+    plain = Cell("try", TINY, "hybrid", 2, 2, "1gbit", "real", steps=2, evaluate_every=1, warm=0)
+    cells = [plain, plain.but(architecture="naive ps"), plain.but(architecture="auto"),
+             plain.but(compute="replay", evaluate_every=0, slowdown=2.0),
+             plain.but(evaluate_every=0, warm=1, options=SEARCH)]
+    found = runner.results(cells)
+    assert runner.failed == [] and len(found) == len(cells)
+    real, naive, auto, replayed, searched = (found[c.file] for c in cells)
+    assert real["losses"] == naive["losses"] == auto["losses"] and real["curve"][1]["step"] == 2
+    assert real["parameters"] == naive["parameters"] == auto["parameters"] is not None
+    assert searched["search"]["finished"] and searched["search"]["chosen"] >= 1
+    assert len(replayed["step_seconds"]) == 2 and replayed["examples"] == 40 and replayed["parameters"] is None
+    sent = sum(sum(counts) for counts in replayed["crossed"]["sent"].values())
+    assert sent == sum(sum(counts) for counts in replayed["crossed"]["received"].values()) > 0
+    assert sum(out for out, _ in replayed["card"]) >= sent  # headers come on top
+    before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.json") if p.parent.name == "try"}
+    Runner(tmp_path, say=lambda text: None).results(cells)
+    assert before == {p: p.stat().st_mtime_ns for p in before}
+
+
+def test_the_command_refuses_what_it_does_not_know(tmp_path):
+    job = launch(1, ["-m", "refimpl", "experiment", "parallax", "--only", "nothing"], capture=True)
+    assert job.returncode == 2 and "invalid choice" in job.stderr
