@@ -36,14 +36,15 @@ def run(given: dict) -> int:
 def run_show(given: dict) -> int:
     from refimpl.collectives import make_schedule
     from refimpl.collectives.draw import draw, draw_text
+    from refimpl.collectives.machines import of_sizes
 
     ranks = given["ranks"]
     microbatches = given.get("microbatches", ranks)
     for name, number in (("--ranks", ranks), ("--microbatches", microbatches)):
         if number < 1:
             raise ValueError(f"{name} must be at least 1, not {number}")
-    schedule = make_schedule(given["algorithm"], ranks, microbatches, given.get("kind", "allreduce"),
-                             _machines(given.get("machines")))
+    machines = of_sizes(given["machines"]) if "machines" in given else None
+    schedule = make_schedule(given["algorithm"], ranks, microbatches, given.get("kind", "allreduce"), machines)
     found = properties(schedule, microbatches)
     if "png" in given:
         found["picture"] = str(draw(schedule, given["png"], _title(found)))
@@ -59,13 +60,6 @@ def run_show(given: dict) -> int:
 def _title(found) -> str:
     return (f"{found['algorithm']}: {found['kind']} over {found['ranks']} ranks, {found['rounds']} rounds, "
             f"{max(found['sent']):.3g} n sent, {'' if found['canonical'] else 'not '}canonical")
-
-
-def _machines(sizes):
-    if sizes is None:
-        return None
-    ends = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
-    return tuple(tuple(range(first, end)) for first, end in zip(ends, ends[1:]))
 
 
 def properties(schedule, microbatches: int) -> dict:

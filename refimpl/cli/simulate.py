@@ -1,11 +1,10 @@
 """Predict how long an allreduce takes on a network. Nothing is sent or proved: thousands of ranks in seconds."""
 
 import json
-import re
+
+from refimpl.collectives.units import BYTES, SECONDS, parse
 
 HELP = "predict time and bandwidth on a network, for up to thousands of ranks"
-_BYTES = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
-_SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _ITEMSIZE = 4
 
 
@@ -40,7 +39,7 @@ def run(given: dict) -> int:
     if not given["algorithms"] or given.get("ranks", 0) < 1 or given["ranks_per_machine"] < 1:
         raise ValueError("name an algorithm (or all), --ranks of at least 1 and --ranks-per-machine of at least 1")
     network = network_from(given)
-    elements = int(parse(given["bytes"], _BYTES, "--bytes")) // _ITEMSIZE
+    elements = int(parse(given["bytes"], BYTES, "--bytes")) // _ITEMSIZE
     found = [_predicted(name, network, elements, given["segments"]) for name in _names(given["algorithms"], network)]
     found.sort(key=lambda row: row["seconds"])
     if given.get("json"):
@@ -48,14 +47,6 @@ def run(given: dict) -> int:
     else:
         print_table(found, network, elements * _ITEMSIZE)
     return 0
-
-
-def parse(text: str, units: dict, option: str) -> float:
-    """Return the number that a text like 16MiB or 50us names. Raises ValueError naming the option. Local."""
-    match = re.fullmatch(r"([0-9.]+(?:e-?[0-9]+)?)\s*([a-z]*)", text.strip().lower())
-    if match is None or match[2] not in units:
-        raise ValueError(f"{option} {text!r}: needed is a number and one of {', '.join(filter(None, units))}")
-    return float(match[1]) * units[match[2]]
 
 
 def network_from(given: dict):
@@ -67,12 +58,12 @@ def network_from(given: dict):
     try:
         speed = parse_rate(given["rate"]) / 8
         if "bandwidth" in given:
-            speed = parse(given["bandwidth"], _BYTES, "--bandwidth")
+            speed = parse(given["bandwidth"], BYTES, "--bandwidth")
     except ClusterError as error:
         raise ValueError(f"--rate: {error}") from error
-    latency, within, overhead = (parse(given[name], _SECONDS, f"--{name.replace('_', '-')}")
+    latency, within, overhead = (parse(given[name], SECONDS, f"--{name.replace('_', '-')}")
                                  for name in ("latency", "latency_within", "overhead"))
-    memory, reduction = (parse(given[name], _BYTES, f"--{name}") for name in ("memory", "reduction"))
+    memory, reduction = (parse(given[name], BYTES, f"--{name}") for name in ("memory", "reduction"))
     machines = in_blocks(given["ranks"], given["ranks_per_machine"])
     return Network(machines, latency, speed, speed, within, memory, reduction, overhead)
 

@@ -30,8 +30,7 @@ def open_allreduce(schedule: Schedule, wire: Wire, elements: int, like, phase: s
     sum; it may lie in memory that the machine's ranks share: it is for reading, until all have met again.
     shared: False sends messages even within a machine. attribute: see ``Runner``.
     """
-    in_memory = shared and is_numpy(like) and len(wire.machines) < wire.size and schedule.name in READ_IN_PLACE
-    if schedule.name == "direct" and len(wire.machines) > 1:
-        in_memory = False
+    able = READ_IN_PLACE if len(wire.machines) == 1 else ("hierarchical",)
+    in_memory = shared and is_numpy(like) and len(wire.machines) < wire.size and schedule.name in able
     kind = SharedRunner if in_memory else OwnSlots
     return kind(schedule, wire, elements, like, phase, attribute)

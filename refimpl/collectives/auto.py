@@ -8,6 +8,7 @@ from refimpl.collectives.network import Network
 from refimpl.collectives.prove import prove
 from refimpl.collectives.segments import segments_of
 from refimpl.collectives.simulate import simulate
+from refimpl.collectives.units import size_name
 
 
 @dataclass(frozen=True)
@@ -70,16 +71,9 @@ def _reason(best, predicted, canonical, size, network, canonical_only) -> str:
     """Return why, as text: a line, then the candidates, fastest first."""
     many = f"{network.ranks} ranks on {len(network.machines)} machines"
     only = "canonical algorithms" if canonical_only else "all algorithms"
-    lines = [f"allreduce auto: {best}, predicted fastest of the {only} for {_bytes(size)} over {many} "
+    lines = [f"allreduce auto: {best}, predicted fastest of the {only} for {size_name(size)} over {many} "
              f"(latency {network.latency * 1e6:.0f} us, {min(network.bandwidth_out) / 125e3:.4g} Mbit/s)"]
     for name in sorted(predicted, key=predicted.get):
         note = "canonical" if canonical[name] else "not canonical" + (": not taken" if canonical_only else "")
         lines.append(f"  {'*' if name == best else ' '} {name:18} {predicted[name] * 1e3:10.3f} ms  {note}")
     return "\n".join(lines)
-
-
-def _bytes(size) -> str:
-    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
-        if size >= unit:
-            return f"{size / unit:.4g} {name}"
-    return f"{size} bytes"

@@ -20,6 +20,12 @@ def in_blocks(ranks: int, each: int) -> Machines:
     return tuple(tuple(range(first, min(first + each, ranks))) for first in range(0, ranks, each))
 
 
+def of_sizes(sizes) -> Machines:
+    """Return consecutive ranks on machines of so many ranks each: of_sizes([3, 1]) is ((0, 1, 2), (3,)). Local."""
+    ends = np.cumsum([0, *sizes]).tolist()
+    return tuple(tuple(range(first, end)) for first, end in zip(ends, ends[1:]))
+
+
 def find_machines(comm) -> Machines:
     """Return the groups of ranks of ``comm`` that can share memory, as MPI knows them. Collective over ``comm``."""
     node = comm.Split_type(MPI.COMM_TYPE_SHARED)

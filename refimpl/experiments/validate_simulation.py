@@ -9,7 +9,6 @@ they saved up while idle through at once, which the model does not know (not sho
 import json
 import statistics
 import sys
-import time
 
 SIZES = [1 << 16, 1 << 18, 1 << 20, 1 << 22]
 """Bytes of the float32 vector."""
@@ -45,7 +44,8 @@ def describe(found: dict) -> str:
     """Return the comparison as lines of text. Local."""
     lines = [f"{'algorithm':20}{'machines':>9}{'ranks':>6}{'bytes':>12}{'predicted':>13}{'measured':>13}{'error':>8}"]
     lines += [f"{row['algorithm']:20}{row['machines']:9}{row['ranks']:6}{row['bytes']:12,}"
-              f"{row['predicted'] * 1e3:10.2f} ms{row['measured'] * 1e3:10.2f} ms{row['error']:8.1%}" for row in found["rows"]]
+              f"{row['predicted'] * 1e3:10.2f} ms{row['measured'] * 1e3:10.2f} ms{row['error']:8.1%}"
+              for row in found["rows"]]
     lines.append(f"median error {found['median_error']:.1%} over {len(found['rows'])} times at {found['rate']}")
     return "\n".join(lines)
 
@@ -59,6 +59,7 @@ def main(sizes) -> None:
     from refimpl.collectives.run import Runner
     from refimpl.collectives.segments import segments_of
     from refimpl.collectives.simulate import simulate
+    from refimpl.experiments.bench.together import seconds_of
 
     wire = Wire()
     network, rows = calibrate(wire), []
@@ -68,22 +69,12 @@ def main(sizes) -> None:
         for size in sizes:
             vector = np.zeros(size // 4, np.float32)
             runner = Runner(schedule, wire, vector.size, vector, "validation", lambda start, stop: {})
-            measured = statistics.median(_timed(wire, runner, vector) for _ in range(REPEATS + 1))
+            measured = statistics.median(seconds_of(wire.comm, lambda: runner([vector])) for _ in range(REPEATS + 1))
             predicted = simulate(schedule, network, vector.size, 4, segments_of(schedule, vector.size, 4)).seconds
             rows.append({"algorithm": name, "machines": len(wire.machines), "ranks": wire.size, "bytes": size,
                          "predicted": predicted, "measured": measured})
     if wire.rank == 0:
         print(json.dumps(rows), flush=True)
-
-
-def _timed(wire, runner, vector) -> float:
-    """Return the seconds of one allreduce until the last rank has it, the same on all ranks. Collective."""
-    import numpy as np
-
-    wire.comm.Barrier()
-    begin = time.perf_counter()
-    runner([vector])
-    return float(wire.share(np.array([time.perf_counter() - begin]), "validation").max())
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from refimpl.cli import main
+from refimpl.collectives.units import size_name
 from refimpl.experiments.bench import allreduce
-from refimpl.experiments.bench.allreduce_ranks import size_name
 
 MADE_UP = [{"work": "w", "size": size, "name": name, "peer": peer, "seconds": seconds, "bytes": nbytes,
             "bus_bandwidth": nbytes / seconds}

@@ -7,7 +7,7 @@ compared with the speed of the wire whatever N is (hierarchical: with M machines
 import json
 from pathlib import Path
 
-from refimpl.experiments.bench.allreduce_ranks import size_name
+from refimpl.collectives.units import size_name
 from refimpl.experiments.launch import launch
 
 KIB, MIB = 1 << 10, 1 << 20

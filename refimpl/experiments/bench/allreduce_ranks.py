@@ -13,6 +13,7 @@ from mpi4py import MPI
 from refimpl.collectives import Wire, make_schedule
 from refimpl.collectives.allreduce import open_allreduce
 from refimpl.collectives.run import Runner
+from refimpl.collectives.units import size_name
 from refimpl.experiments.bench.gloo import join_gloo
 from refimpl.experiments.bench.peers import import_torch
 from refimpl.experiments.bench.together import race_together
@@ -35,14 +36,6 @@ def main(wanted: dict) -> None:
         rows += [{**asdict(row), "bytes": nbytes} for row in measured]
     if wire.rank == 0:
         print(json.dumps({"rows": rows, "machines": len(wire.machines), "ranks": wire.size}), flush=True)
-
-
-def size_name(nbytes: int) -> str:
-    """Return a size as people write it: 64 KiB, 1 MiB. Local."""
-    for unit, scale in (("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if nbytes >= scale:
-            return f"{nbytes / scale:g} {unit}"
-    return f"{nbytes} B"
 
 
 def _ours(wire, work, algorithm, elements):
