@@ -11,6 +11,7 @@ from mpi4py import MPI
 
 AWAKE_SECONDS = 1e-3  # without progress: longer than any message within a machine takes
 SLEEP_SECONDS = 50e-6  # the kernel adds about as much: still short beside a segment on a network
+LONGEST_SLEEP = 5e-3
 PATIENCE_SECONDS = 300.0
 
 
@@ -35,6 +36,9 @@ class Wait:
     messages: what must be kept in memory where they are given up.  heed: called now and then; what it raises ends it.
     """
 
+    share = 0.0
+    """Sleep so long a part of the time waited so far: for dozens of ranks a core, whose polls alone would fill it."""
+
     def __init__(self, patience: float, late, rank: int, what: str, messages, heed=lambda: None):
         self.patience, self.late, self.rank, self.what, self.messages = patience, late, rank, what, messages
         self.heed = heed
@@ -51,7 +55,7 @@ class Wait:
         if now - self.since < AWAKE_SECONDS:
             os.sched_yield()
         elif now - self.since < self.patience:
-            time.sleep(SLEEP_SECONDS)
+            time.sleep(min(LONGEST_SLEEP, max(SLEEP_SECONDS, self.share * (now - self.since))))
             try:
                 self.heed()
             except CollectiveError:
