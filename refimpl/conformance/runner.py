@@ -62,7 +62,10 @@ def run_local(make, ranks: int, cases=None, name: str = "local", judged=None) ->
     for case in cases:
         def work(world, case=case):
             target = Target(make(world))
-            return target.semantics, target.answer(case, world.rank)
+            answer = target.answer(case, world.rank)
+            if answer.error:
+                world.leave()
+            return target.semantics, answer
 
         found = run_ranks(ranks, work)
         for problem in found:

@@ -25,6 +25,10 @@ class LocalWorld:
         self._wait()
         return everyone
 
+    def leave(self):
+        """Tell the others not to wait for this rank any more."""
+        self._barrier.abort()
+
     def _wait(self):
         try:
             self._barrier.wait(SECONDS)

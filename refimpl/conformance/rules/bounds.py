@@ -23,11 +23,11 @@ def bound(h, magnitudes, dtype) -> np.ndarray:
 def exact_sum(addends) -> np.ndarray:
     """Return the sum over axis 0, rounded once to float64; inf and NaN as IEEE adds them. Local."""
     addends = np.asarray(addends, np.float64)
-    if not np.isfinite(addends).all():
-        with np.errstate(invalid="ignore"):
-            return addends.sum(axis=0)
+    with np.errstate(invalid="ignore"):
+        plain = addends.sum(axis=0)
     flat = addends.reshape(len(addends), -1)
-    return np.array([math.fsum(column) for column in flat.T.tolist()]).reshape(addends.shape[1:])
+    columns = zip(flat.T.tolist(), plain.ravel().tolist())
+    return np.array([math.fsum(c) if math.isfinite(p) else p for c, p in columns]).reshape(addends.shape[1:])
 
 
 def ulps(found, wanted, dtype) -> np.ndarray:

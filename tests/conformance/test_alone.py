@@ -1,0 +1,60 @@
+"""The comparison works in another framework's environment: without our models and kernels, beside packages so called."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ALONE = """
+import pkgutil, importlib, sys
+import refimpl.conformance
+for module in pkgutil.walk_packages(refimpl.conformance.__path__, "refimpl.conformance."):
+    if "adapters.ours" not in module.name and "adapters.untouched" not in module.name:
+        importlib.import_module(module.name)
+import refimpl.conformance.cases as cases
+assert len(cases.all_cases(4)) > 50
+print([m for m in sys.modules if m.split(".")[0] in ("models", "kernels", "numba", "mpi4py")])
+"""
+
+
+@pytest.fixture
+def foreign(tmp_path):
+    """An environment in which the names of our packages, and of what they need, belong to others."""
+    for name in ("models", "kernels", "numba", "mpi4py"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(f"raise ImportError('this {name} is another one')")
+    return {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+
+
+def run(arguments, environment, cwd):
+    return subprocess.run([sys.executable, *arguments], env=environment, cwd=cwd, capture_output=True, text=True, timeout=120)
+
+
+def test_nothing_of_ours_is_imported(foreign, tmp_path):
+    job = run(["-c", ALONE], foreign, tmp_path)
+    assert job.returncode == 0, job.stderr
+    assert job.stdout.strip() == "[]"
+
+
+def test_the_check_sees_an_import(foreign, tmp_path):
+    job = run(["-c", ALONE + "\nimport models"], foreign, tmp_path)
+    assert job.returncode and "this models is another one" in job.stderr
+
+
+def test_the_command_runs_there(foreign, tmp_path):
+    job = run(["-m", "refimpl", "conformance", "run", "--target", "refimpl.conformance.adapters.reference", "--ranks", "2",
+               "--only", "dense/", "--json"], foreign, tmp_path)
+    assert job.returncode == 0, job.stderr
+    assert json.loads(job.stdout)["outcomes"][0]["counts"]["failed"] == 0
+
+
+def test_the_suite_runs_under_pytest_there(foreign, tmp_path):
+    environment = {**foreign, "REFIMPL_TARGET": "refimpl.conformance.adapters.reference", "REFIMPL_RANKS": "1 2"}
+    job = run(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:mpi", "-p", "no:pytest_mpi", "-c", os.devnull,
+               "--rootdir", str(tmp_path), "--pyargs", "refimpl.conformance.suite"], environment, tmp_path)
+    assert job.returncode == 0, job.stdout + job.stderr
+    assert " passed" in job.stdout and "failed" not in job.stdout

@@ -1,0 +1,61 @@
+"""Every classic bug is seen and named, weak checkers too; nobody is accused who is right."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from refimpl.cli import main
+from refimpl.conformance.mutants import checkers, run
+from refimpl.conformance.mutants.correct import RANKS, correct
+from refimpl.conformance.mutants.planted import MUTANTS
+
+ACCUSED = range(30)
+"""Correct implementations tried here; ``conformance mutants`` tries 200."""
+
+
+def test_every_classic_bug_is_planted():
+    assert {m.bug for m in MUTANTS} | {c.bug for c in checkers.CHECKERS} == set(range(1, 37))
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: f"{m.bug} {m.words}")
+def test_a_planted_bug_is_seen_and_named(mutant):
+    row = run.run_mutant(mutant, 3)
+    assert row["killed"] and row["named"], row["diagnosis"]
+
+
+@pytest.mark.parametrize("checker", checkers.CHECKERS, ids=lambda c: c.words)
+def test_a_weak_checker_is_seen_and_named(checker):
+    row = run.run_checker(checker, 4)
+    assert row["killed"] and row["named"], row["diagnosis"]
+
+
+def test_the_suite_itself_is_not_weak():
+    assert checkers.audit(run.aggregates(4), 4) == []
+
+
+@pytest.mark.parametrize("number", ACCUSED)
+def test_nobody_is_accused_who_is_right(number):
+    assert run.accusations(number) == []
+
+
+def test_correct_implementations_are_many():
+    drawn = [correct(number) for number in range(200)]
+    assert len({semantics for _, semantics, _ in drawn}) == 200
+    assert set(Counter(ranks for ranks, _, _ in drawn)) == set(RANKS)
+    for rule in ("sum", "average", "per-row-count", "per-occurrence"):
+        assert sum(semantics.sparse == rule for _, semantics, _ in drawn) > 20
+
+
+def test_a_wrong_implementation_would_be_accused(monkeypatch):
+    monkeypatch.setattr(run, "adapter", lambda semantics, turn: lambda world: checkers.TooLow(world, semantics, turn))
+    assert run.accusations(0)
+
+
+def test_the_command(monkeypatch, capsys):
+    monkeypatch.setattr(run, "MUTANTS", MUTANTS[:2])
+    assert main(["conformance", "mutants", "--json", "--configurations", "2"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"mutants": 6, "killed": 6, "named": 6, "false_alarms": 0}
+    monkeypatch.setattr(run, "MUTANTS", [MUTANTS[0].__class__(0, "none", ("x",), checkers.Reference)])
+    assert main(["conformance", "mutants", "--configurations", "0"]) == 1
+    assert "4 of 5 seen" in capsys.readouterr().out

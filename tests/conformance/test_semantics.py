@@ -1,0 +1,41 @@
+"""The manifest: versioned JSON, and refusals that name the culprit."""
+
+import json
+
+import pytest
+
+from refimpl.conformance.semantics import CHOICES, FORMAT, Semantics, load, page
+
+
+def test_there_and_back():
+    semantics = Semantics(name="mine", sparse="per-row-count", supports=("adam",), fusion_bytes=64)
+    assert load(json.dumps(semantics.to_json())) == semantics
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    ({"format": FORMAT + 1}, "this version reads format"),
+    ({"sparse": "mean"}, "sparse is 'mean'; it may be sum, average"),
+    ({"dens": "sum"}, "no field dens"),
+    ({"dtypes": ["bfloat16"]}, "dtypes has 'bfloat16'"),
+])
+def test_refusals(change, words):
+    with pytest.raises(ValueError, match=words):
+        Semantics.from_json({**Semantics().to_json(), **change})
+
+
+@pytest.mark.parametrize("text", ["no json", "[]"])
+def test_no_manifest_at_all(text):
+    with pytest.raises(ValueError, match="manifest is"):
+        load(text)
+
+
+def test_every_rule_is_on_the_page():
+    for field, values in CHOICES.items():
+        for value, meaning in values.items():
+            assert any(field in line and value in line and meaning in line for line in page().splitlines())
+
+
+def test_alternatives_are_all_other_rules():
+    assert set(Semantics().alternatives("sparse")) == {("sparse", "sum"), ("sparse", "per-row-count"),
+                                                      ("sparse", "per-occurrence")}
+    assert len(list(Semantics().alternatives())) == sum(len(values) - 1 for values in CHOICES.values())
