@@ -16,7 +16,8 @@ EXPERIMENTS = ("throughput", "sparsity", "partitions", "convergence", "replay-ch
 
 def add(parser):
     parser.add_argument("name", choices=["parallax"])
-    parser.add_argument("--quick", action="store_true", default=False, help="small clusters and few steps: a few minutes")
+    parser.add_argument("--quick", action="store_true", default=False,
+                        help="small clusters and few steps: a few minutes")
     parser.add_argument("--compute", choices=["real", "replay"], default=None,
                         help="real: every rank computes; replay: it sleeps as long as the computation took alone, and "
                         "exchanges the real rows (default: replay where ranks are many, see the report)")

@@ -15,8 +15,8 @@ ARCHITECTURES = {
     "hybrid": {"architecture": "hybrid", "scheme": "interleaved"},
     "auto": {"architecture": "auto", "scheme": "interleaved"},
 }
-"""The paper's contenders -> options of the trainer: Horovod (rows by allgather, nothing merged on the machine), TensorFlow's
-parameter server (whole variables), and Parallax."""
+"""The paper's contenders -> options of the trainer: Horovod (rows by allgather, nothing merged on the machine),
+TensorFlow's parameter server (whole variables), and Parallax. Interleaved: Zipf's first rows have many owners."""
 
 OPTIMIZER = {"lm": {"optimizer": "adagrad", "learning_rate": 0.2, "clip_norm": 10.0},
              "cnn": {"optimizer": "momentum", "learning_rate": 0.1}}

@@ -38,8 +38,8 @@ def verdict(found) -> str:
     answers = {(s.result["parameters"], tuple(s.result["losses"]), tuple(p["perplexity"] for p in s.result["curve"]))
                for s in found}
     if len(answers) == 1:
-        return (f"Over steps the {len(found)} architectures are one: the same losses, perplexities and parameters, to the "
-                "bit. Over time they differ by what a step takes.")
+        return (f"Over steps the {len(found)} architectures are one: the same losses, perplexities and parameters, to "
+                "the bit. Over time they differ by what a step takes.")
     return f"THE ANSWERS DIFFER: {len(answers)} different ones under {len(found)} architectures."
 
 

@@ -1,4 +1,4 @@
-"""All experiments, one after the other; after each the report is written anew, so that an interrupted run has one, too."""
+"""All experiments, one after the other; after each the report is written anew: an interrupted run has one, too."""
 
 import importlib
 from pathlib import Path

@@ -129,7 +129,7 @@ class Watch:
         return record
 
     def result(self) -> dict:
-        """Return means per step of this rank: bytes by phase and by kind, seconds of the processor; bytes of the card."""
+        """Return this rank's means per step: bytes by phase and by kind, processor's seconds, bytes of the card."""
         steps = len(self.seconds)
         crossed = {way: {phase: n / steps for phase, n in counts.items()} for way, counts in self.crossed.items()}
         card = [(now - before) / steps for now, before in zip(card_bytes() or (0, 0), self.card)]

@@ -1,4 +1,4 @@
-"""The emulated cluster as numbers, for plans and predictions: its rate is given, the rest is what two cores make of it."""
+"""The emulated cluster as numbers, for plans and predictions: its rate is given, the rest is what few cores allow."""
 
 import os
 from pathlib import Path

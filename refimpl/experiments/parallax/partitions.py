@@ -32,7 +32,9 @@ def study(context: Context) -> Finding:
              f"{100 * s.spread:.0f} %"] for count, s in fixed.items()]
     tables = [Table(f"LM, hybrid, {cells[0].machines} x 2 ranks, {RATE}: seconds of a step over P",
                     ["P", "measured", "fitted", "words a second", "spread"], rows)]
-    said = [] if fit is None else [f"Fit through all: {fit.theta0:.4g} + {fit.theta1:.4g}/P + {fit.theta2:.4g} P seconds."]
+    said = []
+    if fit is not None:
+        said.append(f"Fit through all: {fit.theta0:.4g} + {fit.theta1:.4g}/P + {fit.theta2:.4g} P seconds.")
     searching = next((s for s in found if s.cell.options.get("search_partitions")), None)
     if searching is not None and fixed:
         tables.append(_walk(searching.result["search"]))
@@ -52,5 +54,6 @@ def _verdict(searching, fixed) -> str:
     chosen = searching.result["search"]["chosen"]
     best = min(fixed, key=lambda count: fixed[count].seconds)
     near = searching.seconds / fixed[best].seconds - 1
-    return (f"The search chose P = {chosen}: {searching.seconds:.3f} s a step, {100 * near:+.1f} % of the best measured "
-            f"P = {best} ({fixed[best].seconds:.3f} s): {'within' if near <= NEAR else 'not within'} {100 * NEAR:.0f} %.")
+    return (f"The search chose P = {chosen}: {searching.seconds:.3f} s a step, {100 * near:+.1f} % of the best "
+            f"measured, P = {best} ({fixed[best].seconds:.3f} s): {'within' if near <= NEAR else 'not within'} "
+            f"{100 * NEAR:.0f} %.")

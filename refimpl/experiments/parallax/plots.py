@@ -3,12 +3,13 @@
 from pathlib import Path
 
 STYLES = {"allreduce": ("#d55e00", "s-"), "naive ps": ("#e69f00", "v-"), "optimised ps": ("#56b4e9", "^-"),
-          "hybrid": ("#0072b2", "o-"), "auto": ("#000000", "x:"), "measured": ("#0072b2", "o"), "fitted": ("#000000", "--")}
+          "hybrid": ("#0072b2", "o-"), "auto": ("#000000", "x:"), "measured": ("#0072b2", "o"),
+          "fitted": ("#000000", "--")}
 """Colour (Okabe & Ito), marker and dash: the same architecture looks the same on every plot."""
 
 
 def plot_curves(name: str, curves, directory: Path) -> list[Path]:
-    """Draw each (title, x, y, {line: [(x, y)]}) into a PNG; return the paths. Local. An x label with "(log)" asks for one."""
+    """Draw each (title, x, y, {line: [(x, y)]}) into a PNG; return the paths. Local. "(log)" in x asks for one."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -28,7 +29,8 @@ def plot_curves(name: str, curves, directory: Path) -> list[Path]:
             axes.set_xscale("log", base=2)
         if x.startswith("machines"):
             axes.set_xscale("log", base=2)
-            axes.set_xticks(ticks := sorted({p[0] for points in lines.values() for p in points}), [f"{t:g}" for t in ticks])
+            ticks = sorted({p[0] for points in lines.values() for p in points})
+            axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
             axes.set_yscale("log")
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25)

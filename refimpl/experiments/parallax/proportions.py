@@ -28,7 +28,7 @@ EFFICIENCY = {"lm": 0.3, "cnn": 0.6, "network": 0.4}
 
 @dataclass(frozen=True)
 class PaperModel:
-    """A model at the paper's size: elements, alpha of the model (PAPER.md, Models), examples of a GPU, FLOP of an example."""
+    """A model at the paper's size: elements, alpha of the model (PAPER.md), examples of a GPU, FLOP of an example."""
 
     dense: int
     sparse: int
@@ -58,8 +58,8 @@ ASSUMPTIONS = (
     "V = ranks: one microbatch a GPU. Ranks of one machine share memory; traffic inside a machine is free.",
     "Every rank is worker and server; the paper has one server a machine.",
     "All architectures add in the microbatch tree's order, Horovod's ring does not: the canonical hierarchical "
-    "allreduce sends 2.6 x the dense bytes between 8 machines of 6, a ring 1.75 x. It is the same for allreduce, hybrid "
-    "and auto.",
+    "allreduce sends 2.6 x the dense bytes between 8 machines of 6, a ring 1.75 x. It is the same for allreduce, "
+    "hybrid and auto.",
 )
 
 

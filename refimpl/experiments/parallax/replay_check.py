@@ -7,8 +7,8 @@ from refimpl.experiments.parallax.workload import Workload
 
 NAME = "replay-check"
 RATE = "100mbit"
-HEAVY = Workload("heavy", "lm", dict(vocabulary=10_000, embedding=128, hidden=512, projection=128, layers=1, samples=512,
-                                     keep=0.9), streams=64, window=20)
+HEAVY = Workload("heavy", "lm", dict(vocabulary=10_000, embedding=128, hidden=512, projection=128, layers=1,
+                                     samples=512, keep=0.9), streams=64, window=20)
 """An LM that computes for about as long as it talks, so that a wrong replay would show."""
 
 
@@ -16,7 +16,8 @@ def cells_of(context: Context) -> list[Cell]:
     """Return pairs of cells, real and replayed, on 2 machines of 1 and of 2 ranks."""
     context.profile(HEAVY, 4)
     return [Cell(NAME, HEAVY, architecture, 2, each, RATE, compute, steps=4 if context.quick else 8, warm=2)
-            for each in (1, 2) for architecture in ("hybrid", "allreduce", "naive ps") for compute in ("real", "replay")]
+            for each in (1, 2) for architecture in ("hybrid", "allreduce", "naive ps")
+            for compute in ("real", "replay")]
 
 
 def study(context: Context) -> Finding:
@@ -32,12 +33,12 @@ def study(context: Context) -> Finding:
             continue
         difference = replay.seconds / real.seconds - 1
         differences.setdefault(ranks, []).append(difference)
-        rows.append([str(ranks), architecture, f"{real.seconds:.3f}", f"{replay.seconds:.3f}", f"{100 * difference:+.1f} %",
-                     f"{100 * real.busy:.0f} %", f"{100 * replay.busy:.0f} %"])
+        rows.append([str(ranks), architecture, f"{real.seconds:.3f}", f"{replay.seconds:.3f}",
+                     f"{100 * difference:+.1f} %", f"{100 * real.busy:.0f} %", f"{100 * replay.busy:.0f} %"])
     table = Table(f"Seconds of a step, 2 machines, {RATE}; a microbatch alone computes for {1e3 * alone:.0f} ms",
                   ["ranks", "architecture", "real", "replayed", "difference", "cores busy, real", "replayed"], rows)
-    said = [f"{ranks} ranks: a replayed step takes {100 * min(some):+.1f} to {100 * max(some):+.1f} % longer than a real one."
+    said = [f"{ranks} ranks: a replayed step differs by {100 * min(some):+.1f} to {100 * max(some):+.1f} % from a real one."
             for ranks, some in differences.items()]
-    said.append(f"This machine has {context.cores} core{'s' if context.cores > 1 else ''} for Python to see: ranks that "
-                "compute at once share them, replayed ones do not.")
+    said.append(f"This machine has {context.cores} core{'s' if context.cores > 1 else ''} for Python to see: "
+                "ranks that compute at once share them, replayed ones do not.")
     return Finding(NAME, "Replay against real computation", [table], said)

@@ -7,12 +7,13 @@ from refimpl.experiments.parallax.cell import code_version
 from refimpl.experiments.parallax.plots import plot_curves
 from refimpl.experiments.parallax.proportions import ASSUMPTIONS, computation_to_dense, PAPER, rows_to_dense
 from refimpl.experiments.parallax.study import Context, Finding, Table
+from refimpl.experiments.parallax.workload import Workload
 
 HEAD = """# The paper's experiment on an emulated cluster
 
-Parallax (EuroSys '19) reports up to 6.02 times Horovod's speed and 2.8 times TensorFlow's on NLP models with 48 GPUs on 8
-machines, and on image models Horovod's speed and 1.53 times TensorFlow's (abstract). Here 8 machines of 6 ranks are
-48 processes of one machine with {cores} core{s}: a network namespace a machine, a token bucket on each cable, real TCP.
+Parallax (EuroSys '19) reports up to 6.02 times Horovod's speed and 2.8 times TensorFlow's on NLP models with 48 GPUs
+on 8 machines, and on image models Horovod's speed and 1.53 times TensorFlow's (abstract). Here 8 machines of 6 ranks
+are 48 processes of one machine with {cores} core{s}: a network namespace a machine, a token bucket on each cable, real TCP.
 
 "replayed" means: every exchange is real (ids, sizes, packets, merging, updating), while a microbatch's forward and
 backward pass sleep as long as they took alone, times a stated slowdown. Speeds are in the emulation's slow time: only
@@ -51,8 +52,6 @@ def proportions(context: Context) -> str:
     for model in ("lm", "cnn"):
         if (profile := context.profiles.get(model)) is None:
             continue
-        from refimpl.experiments.parallax.workload import Workload
-
         ours = Workload(**profile.workload).make_model()
         dense, sparse = (sum(v.size for v in ours.variables if v.sparse == kind) for kind in (False, True))
         paper = PAPER[model]
@@ -62,9 +61,10 @@ def proportions(context: Context) -> str:
     if not rows:
         return ""
     table = Table("The paper's sizes and ours", ["model", "dense, paper", "ours", "sparse, paper", "ours",
-                  "a worker's rows / dense, paper", "ours", "computation / dense on a card", "ours computes alone, ms"], rows)
-    return ("## Proportions\n\n" + markdown(table) + "\nThe slowdown of a replay makes the last but one column ours, too: "
-            "replayed seconds = that x our dense bytes / the card's rate.\n")
+                  "a worker's rows / dense, paper", "ours", "computation / dense on a card",
+                  "ours computes alone, ms"], rows)
+    return ("## Proportions\n\n" + markdown(table) + "\nThe slowdown of a replay makes the last but one column ours, "
+            "too: replayed seconds = that x our dense bytes / the card's rate.\n")
 
 
 def print_tables(findings: list[Finding]):

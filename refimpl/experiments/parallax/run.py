@@ -67,7 +67,8 @@ class Runner:
             machines, each, rate = cells[0].cluster
             self._describe_network(machines, each, rate)
             self.say(f"{machines} machines x {each} at {rate}: {len(cells)} cells")
-            job = run_on_cluster(machines, each, rate, ["-m", "refimpl.experiments.parallax.job", str(self._job(cells))],
+            command = ["-m", "refimpl.experiments.parallax.job", str(self._job(cells))]
+            job = run_on_cluster(machines, each, rate, command,
                                  timeout=SECONDS_OF_A_CELL * len(cells), capture=True, environment=ONE_THREAD)
             if job.returncode == 0:
                 return
@@ -80,7 +81,8 @@ class Runner:
     def _describe_network(self, machines, each, rate):
         """Write what the cells' cluster is where trainers look for a measured network."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        write_json(self.directory / network_file(machines, each, rate), emulated_network(machines, each, rate).to_dict())
+        network = emulated_network(machines, each, rate)
+        write_json(self.directory / network_file(machines, each, rate), network.to_dict())
 
     def _job(self, cells) -> Path:
         path = self.directory / "job.json"

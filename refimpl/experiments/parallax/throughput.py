@@ -77,8 +77,8 @@ def _details(headline, context) -> Table:
                      f"{exchange:.3f}", f"{computing + exchange:.3f}", f"{s.seconds:.3f}", f"{100 * s.spread:.0f} %",
                      f"{100 * s.busy:.0f} %"])
     return Table("Bytes a step between machines (of the machine with most), prediction and measurement, seconds",
-                 ["model", "architecture", "out", "in", "computation", "exchange", "sum, predicted", "measured", "spread",
-                  "cores busy"], rows)
+                 ["model", "architecture", "out", "in", "computation", "exchange", "sum, predicted", "measured",
+                  "spread", "cores busy"], rows)
 
 
 def ratio(headline, model: str, over: str, under: str = "hybrid") -> float | None:
@@ -98,8 +98,8 @@ def _ratios(headline) -> Table:
         if (both := ratio(headline, model, "hybrid", "auto")) is not None:
             rows.append([model, "auto / hybrid", f"{both:.2f}", "-", "-"])
     where = f"{headline[0].cell.machines} x {headline[0].cell.ranks_per_machine}" if headline else "none"
-    return Table(f"Ratios of speed at {where}, beside the abstract's", ["model", "ratio", "measured", "abstract", "reached"],
-                 rows)
+    return Table(f"Ratios of speed at {where}, beside the abstract's", ["model", "ratio", "measured", "abstract",
+                 "reached"], rows)
 
 
 def _sentences(headline, series) -> list[str]:
@@ -107,8 +107,9 @@ def _sentences(headline, series) -> list[str]:
     said = []
     equal = ratio(headline, "cnn", "allreduce")
     if equal is not None:
-        said.append(f"CNN: hybrid runs at {equal:.3f} of allreduce's speed ({'within' if abs(equal - 1) <= EQUAL else 'not within'}"
-                    f" {100 * EQUAL:.0f} %): without a sparse variable the two are one plan.")
+        near = "within" if abs(equal - 1) <= EQUAL else "not within"
+        said.append(f"CNN: hybrid runs at {equal:.3f} of allreduce's speed ({near} {100 * EQUAL:.0f} %): "
+                    "without a sparse variable the two are one plan.")
     for architecture in ("hybrid", "allreduce"):
         some = [s for s in series if s.cell.workload.model == "lm" and s.cell.architecture == architecture]
         speeds = [s.speed for s in sorted(some, key=lambda s: s.cell.machines)]
@@ -125,5 +126,6 @@ def _curves(found) -> list:
         some = [s for s in found if (s.cell.workload.model, s.cell.compute) == (model, compute)]
         lines = {a: [(s.cell.machines, s.speed) for s in some if s.cell.architecture == a] for a in ARCHITECTURES}
         each = some[0].cell.ranks_per_machine
-        curves.append((f"{model}, {compute}", f"machines of {each} ranks", f"{some[0].cell.workload.unit} a second", lines))
+        unit = some[0].cell.workload.unit
+        curves.append((f"{model}, {compute}", f"machines of {each} ranks", f"{unit} a second", lines))
     return curves

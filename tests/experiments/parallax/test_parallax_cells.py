@@ -29,7 +29,8 @@ def test_a_cell_survives_json_and_names_a_file_of_its_own():
     cell = replace(CELL, workload=CNN)
     again = Cell.from_json(json.loads(json.dumps(cell.to_json())))
     assert again.file == cell.file and again.workload.make_model().variables == cell.workload.make_model().variables
-    others = [CELL, CELL.but(machines=4), CELL.but(options={}), CELL.but(slowdown=2.0), CELL.but(architecture="ps naive")]
+    others = [CELL, CELL.but(machines=4), CELL.but(options={}), CELL.but(slowdown=2.0),
+              CELL.but(architecture="ps naive")]
     assert len({c.file for c in others}) == len(others)
 
 
@@ -63,7 +64,8 @@ def test_the_code_version_changes_with_any_source(tmp_path):
 
 
 def test_only_missing_cells_are_run_and_a_failure_leaves_the_rest_to_run(tmp_path, monkeypatch):
-    cells = [CELL.but(compute="real", architecture=a, machines=m) for m in (1, 2) for a in ("hybrid", "auto", "naive ps")]
+    cells = [CELL.but(compute="real", architecture=a, machines=m)
+             for m in (1, 2) for a in ("hybrid", "auto", "naive ps")]
     runner, jobs = Runner(tmp_path, say=lambda text: None), []
     keep(runner.directory, cells[0], code_version())
 
@@ -132,8 +134,10 @@ def test_at_length_120_every_word_is_touched():
 
 
 def test_ranks_measurements_add_up_by_machine():
-    rank = lambda n: {"crossed": {"sent": {"push": n}, "received": {}}, "payload": {"rows": 10 * n}, "cpu": 0.5,  # noqa: E731
-                      "card": [100 * n, 1], "memory": 7}
+    def rank(n):
+        return {"crossed": {"sent": {"push": n}, "received": {}}, "payload": {"rows": 10 * n}, "cpu": 0.5,
+                "card": [100 * n, 1], "memory": 7}
+
     found = together([rank(n) for n in (1, 2, 4, 8)], ((0, 1), (2, 3)))
     assert found["crossed"]["sent"] == {"push": [3, 12]} and found["payload"] == {"rows": 150}
     assert found["card"] == [[100, 1], [400, 1]] and found["cpu_seconds"] == 2.0

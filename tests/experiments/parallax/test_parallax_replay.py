@@ -53,7 +53,8 @@ class Ticking:
         batch.ready(gradients)
         batch.ready(gradients)
         self.now = 10.0
-        gradients |= {"a": RowGradient(np.array([4], np.int64), np.ones((1, 2), np.float32)), "b": np.ones(3, np.float32)}
+        gradients |= {"a": RowGradient(np.array([4], np.int64), np.ones((1, 2), np.float32)),
+                      "b": np.ones(3, np.float32)}
         return 2.5, gradients
 
 
@@ -61,8 +62,8 @@ def recorded():
     """Return the entry of Ticking's microbatch and the arrays of ids."""
     model, arrays = Ticking(), []
     values = {"a": np.zeros((2, 2))}, {"b": np.zeros(3), "w": np.zeros((2, 2))}
-    entry, _ = record_entry(model, values[1], values[0], Batch(None, None), lambda ids: arrays.append(ids) or len(arrays) - 1,
-                            clock=lambda: model.now)
+    entry, _ = record_entry(model, values[1], values[0], Batch(None, None),
+                            lambda ids: arrays.append(ids) or len(arrays) - 1, clock=lambda: model.now)
     return entry, arrays
 
 
