@@ -37,7 +37,7 @@ def study(context: Context) -> Finding:
                      f"{100 * difference:+.1f} %", f"{100 * real.busy:.0f} %", f"{100 * replay.busy:.0f} %"])
     table = Table(f"Seconds of a step, 2 machines, {RATE}; a microbatch alone computes for {1e3 * alone:.0f} ms",
                   ["ranks", "architecture", "real", "replayed", "difference", "cores busy, real", "replayed"], rows)
-    said = [f"{ranks} ranks: a replayed step differs by {100 * min(some):+.1f} to {100 * max(some):+.1f} % from a real one."
+    said = [f"{ranks} ranks: a replayed step differs by {100 * min(some):+.1f} to {100 * max(some):+.1f} % from a real."
             for ranks, some in differences.items()]
     said.append(f"This machine has {context.cores} core{'s' if context.cores > 1 else ''} for Python to see: "
                 "ranks that compute at once share them, replayed ones do not.")

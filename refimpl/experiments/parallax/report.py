@@ -13,7 +13,8 @@ HEAD = """# The paper's experiment on an emulated cluster
 
 Parallax (EuroSys '19) reports up to 6.02 times Horovod's speed and 2.8 times TensorFlow's on NLP models with 48 GPUs
 on 8 machines, and on image models Horovod's speed and 1.53 times TensorFlow's (abstract). Here 8 machines of 6 ranks
-are 48 processes of one machine with {cores} core{s}: a network namespace a machine, a token bucket on each cable, real TCP.
+are 48 processes of one machine with {cores} core{s}: a network namespace a machine, a token bucket on each cable, real
+TCP between.
 
 "replayed" means: every exchange is real (ids, sizes, packets, merging, updating), while a microbatch's forward and
 backward pass sleep as long as they took alone, times a stated slowdown. Speeds are in the emulation's slow time: only
