@@ -112,13 +112,14 @@ def launcher_of(name: str) -> str:
     spec = _find(name)
     if spec is None or not spec.origin:
         raise ValueError(f"no adapter {name}: give the name of a module on PYTHONPATH, like my_adapter")
+    found = "mpi"
     for statement in ast.parse(Path(spec.origin).read_text()).body:
         names = [t.id for t in getattr(statement, "targets", []) if isinstance(t, ast.Name)]
         if names == ["LAUNCHER"] and isinstance(statement.value, ast.Constant):
-            if statement.value.value not in LAUNCHERS:
-                raise ValueError(f"{name}: LAUNCHER is {statement.value.value!r}; there are {', '.join(LAUNCHERS)}")
-            return statement.value.value
-    return "mpi"
+            found = statement.value.value
+    if found not in LAUNCHERS:
+        raise ValueError(f"{name}: LAUNCHER is {found!r}; there are {', '.join(LAUNCHERS)}")
+    return found
 
 
 def _find(name):

@@ -12,13 +12,13 @@ FORMAT = 1
 def plain(outcome, expected: Expected = Expected()) -> dict:
     """Return what the suite found, as JSON values; numbers that JSON does not know become text. Local."""
     failed = unexpected(outcome, expected)
-    return {
+    return _finite({
         "format": FORMAT, "target": outcome.target, "ranks": outcome.ranks, "manifest": outcome.semantics.to_json(),
         "counts": {status: sum(v.status == status for v in outcome.verdicts) for status in ("passed", "failed", "skipped")},
         "unexpected_failures": [v.case for v in failed], "fixed": expected.fixed(outcome.verdicts),
         "diagnoses": [{**asdict(diagnosis), "cases": cases} for diagnosis, cases in summary(outcome.verdicts)],
         "cases": [_case(v, expected) for v in outcome.verdicts],
-    }
+    })
 
 
 def unexpected(outcome, expected: Expected) -> list:
@@ -30,7 +30,7 @@ def _case(verdict, expected) -> dict:
     data = asdict(verdict) | {"worst_ulp": verdict.worst_ulp, "worst_ratio": verdict.worst_ratio}
     if verdict.status == "failed" and (reason := expected.reason(verdict.case, verdict.ranks)):
         data["expected_failure"] = reason
-    return _finite(data)
+    return data
 
 
 def _finite(value):

@@ -1,0 +1,177 @@
+"""Running adapters in processes of their own: crashes, hangs, disagreement; reports and expected failures."""
+
+import json
+import re
+import textwrap
+
+import pytest
+
+from refimpl.cli import main
+from refimpl.conformance.report import Expected, html_page, plain, read_expected
+from refimpl.conformance.runner import run_target
+from refimpl.conformance.target import launcher_of
+
+ADAPTER = '''
+import json, os, pathlib, time
+import numpy as np
+
+LAUNCHER = "processes"
+RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+BOX = pathlib.Path(os.environ["BOX"]) / os.environ["MASTER_PORT"]
+turns = iter(range(10**6))
+
+def allgather(array):
+    """Every rank's array, through files."""
+    BOX.mkdir(parents=True, exist_ok=True)
+    turn = next(turns)
+    np.save(BOX / f"new-{RANK}.npy", array)
+    os.replace(BOX / f"new-{RANK}.npy", BOX / f"{turn}-{RANK}.npy")
+    paths = [BOX / f"{turn}-{r}.npy" for r in range(SIZE)]
+    while not all(path.exists() for path in paths):
+        time.sleep(0.001)
+    return [np.load(path) for path in paths]
+
+def world():
+    return RANK, SIZE
+
+def describe():
+    return {"format": 1, "name": "files", "sparse": "average"}
+
+def aggregate_rows(gradients, shapes):
+    result = {}
+    for name in sorted(gradients):
+        ids, rows = (np.concatenate(allgather(a)) for a in gradients[name])
+        unique, place = np.unique(ids, return_inverse=True)
+        total = np.zeros((len(unique), rows.shape[1]), rows.dtype)
+        np.add.at(total, place, rows)
+        result[name] = unique, total / rows.dtype.type(SIZE)
+    return result
+'''
+
+
+@pytest.fixture
+def adapter(tmp_path, monkeypatch):
+    """adapter(name, more code) -> the name of a module that ranks can import."""
+    def make(name, more=""):
+        (tmp_path / f"{name}.py").write_text(ADAPTER + textwrap.dedent(more))
+        return name
+
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("BOX", str(tmp_path / "box"))
+    return make
+
+
+def status(outcome, case):
+    return next(v for v in outcome.verdicts if v.case == case)
+
+
+def test_a_correct_adapter_in_processes(adapter):
+    outcome = run_target(adapter("correct_adapter"), 3, only="rows/")
+    assert not outcome.failed and sum(v.status == "passed" for v in outcome.verdicts) > 10
+    assert run_target("correct_adapter", 2, only="dense/").verdicts[0].why == "the adapter has no aggregate_dense"
+
+
+def test_a_rank_that_raises_ends_one_case_only(adapter):
+    name = adapter("raising_adapter", """
+        right = aggregate_rows
+        def aggregate_rows(gradients, shapes):
+            if not all(len(ids) for ids, _ in gradients.values()):
+                raise RuntimeError("no rows here")
+            return right(gradients, shapes)
+    """)
+    outcome = run_target(name, 2, only="rows/e")
+    assert {v.case for v in outcome.failed} == {"rows/empty-on-first", "rows/empty-on-last", "rows/empty-on-all"}
+    first = status(outcome, "rows/empty-on-first")
+    assert first.diagnosis.code == "empty-row-gradient"
+    assert "rank 0: RuntimeError: no rows here; rank 1: never came back" in first.why
+    assert status(outcome, "rows/exact").status == "passed"
+
+
+def test_a_hang_costs_one_case(adapter):
+    name = adapter("hanging_adapter", """
+        right = aggregate_rows
+        def aggregate_rows(gradients, shapes):
+            if RANK == 1 and "mixed" in gradients:
+                time.sleep(1000)
+            return right(gradients, shapes)
+    """)
+    outcome = run_target(name, 2, only="rows/d", timeout=6)
+    assert [v.case for v in outcome.failed] == ["rows/duplicates"]
+    assert "still running after 6 s" in outcome.failed[0].why
+    assert status(outcome, "rows/denormals").status == "passed"
+
+
+@pytest.mark.parametrize(("more", "words"), [
+    ("def describe(): return {'format': 1, 'name': str(RANK)}", "describe() gives other manifests"),
+    ("def describe(): return {'format': 1, 'sparse': 'mean'}", "sparse is 'mean'"),
+    ("def world(): return RANK, SIZE + 1", "world() says [3] ranks, 2 were started"),
+    ("del describe", "has no describe()"),
+    ("del world", "has no world()"),
+    ("import nothing_of_that_name", "nothing_of_that_name"),
+])
+def test_adapters_that_cannot_be_run(adapter, more, words, request):
+    name = adapter(f"odd_adapter_{abs(hash(more))}", more)
+    with pytest.raises(ValueError, match=re.escape(words)):
+        run_target(name, 2, only="rows/exact", timeout=30)
+
+
+def test_names_that_are_none(adapter):
+    with pytest.raises(ValueError, match="no adapter no_such_adapter"):
+        run_target("no_such_adapter", 2)
+    with pytest.raises(ValueError, match="LAUNCHER is 'slurm'; there are mpi, processes, local"):
+        launcher_of(adapter("slurm_adapter", "LAUNCHER = 'slurm'"))
+    with pytest.raises(ValueError, match="no case has 'xyz'"):
+        run_target(adapter("fine_adapter"), 2, only="xyz")
+
+
+WRONG = """
+    right = aggregate_rows
+    def aggregate_rows(gradients, shapes):
+        return {n: (ids, rows * rows.dtype.type(SIZE)) for n, (ids, rows) in right(gradients, shapes).items()}
+"""
+
+
+def test_reports_say_what_is_wrong(adapter, tmp_path, capsys):
+    name, page = adapter("summing_adapter", WRONG), tmp_path / "report.html"
+    arguments = ["conformance", "run", "--target", name, "--ranks", "2", "--only", "rows/p", "--html", str(page)]
+    assert main(arguments) == 1
+    text = " ".join(capsys.readouterr().out.split())
+    assert "your rows match a plain sum, not division by N" in text and "every number is exactly 2 x ours: not averaged" in text
+    assert main([*arguments, "--json"]) == 1
+    data = json.loads(capsys.readouterr().out)["outcomes"][0]
+    assert data["diagnoses"][0]["code"] == "sparse=sum" and data["counts"]["failed"] == 2
+    failed = data["cases"][0]["findings"][0]
+    assert failed["wanted"] * 2 == failed["found"] and failed["step"] == 0 and failed["element"]
+    html = page.read_text()
+    assert "division by N" in html and "rows/positions" in html
+    assert not re.search(r"<(link|script|img)|https?://", html)
+
+
+def test_expected_failures(adapter, tmp_path, capsys):
+    name, file = adapter("known_adapter", WRONG), tmp_path / "expected.json"
+    arguments = ["conformance", "run", "--target", name, "--ranks", "2", "--only", "rows/p", "--expected-failures", str(file)]
+    file.write_text(json.dumps({"format": 1, "expected": {"rows/pro*": "sums", "rows/positions@2": "sums"}}))
+    assert main(arguments) == 0
+    file.write_text(json.dumps({"format": 1, "expected": {"rows/positions@3": "sums"}}))
+    assert main(arguments) == 1
+    file.write_text("[]")
+    assert main(arguments) == 1
+    assert 'give {"format": 1' in capsys.readouterr().err
+
+
+def test_what_passes_again_is_told(tmp_path):
+    outcome = run_target("refimpl.conformance.adapters.reference", 2, only="dense/p")
+    expected = Expected({"dense/*": "old"})
+    assert expected.fixed(outcome.verdicts) == ["dense/*"]
+    data = plain(outcome, expected)
+    assert data["fixed"] == ["dense/*"] and json.loads(json.dumps(data, allow_nan=False)) == data
+    assert "dense/provenance" in html_page([outcome])
+    with pytest.raises(ValueError, match="no JSON"):
+        (tmp_path / "bad").write_text("{")
+        read_expected(tmp_path / "bad")
+
+
+def test_our_own_implementation_under_mpirun():
+    outcome = run_target("refimpl.conformance.adapters.ours", 2, only="rows/e")
+    assert not outcome.failed and status(outcome, "rows/exact").status == "passed"
