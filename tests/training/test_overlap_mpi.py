@@ -41,18 +41,21 @@ def one_rank():
     return {key: answer(key[0], "adam", MPI.COMM_SELF, microbatches=key[1], overlap=False) for key in wanted}
 
 
-@pytest.fixture(params=["few buckets", "a bucket each"])
-def buckets(request, monkeypatch):
-    if request.param != "few buckets":
-        monkeypatch.setattr("refimpl.plan.buckets.BUCKET", 1)
+CASES = [*(("toy", 7, road, 1) for road in ROADS), ("toy", 2, "hybrid", 1), ("toy", 2, "ps", 1),
+         *(("lm", 8, road, 1) for road in ("hybrid", "allreduce", "ps")), ("lm", 8, "hybrid", None),
+         ("cnn", 8, "ps", 1), ("cnn", 8, "allreduce", None)]
+"""Work, microbatches, road, bytes of a bucket: 1 for one of each dense variable; None for few."""
 
 
-CASES = [*((work, v, road) for work, v in (("toy", 7), ("lm", 8)) for road in ROADS), ("toy", 2, "hybrid"), ("toy", 2, "ps"),
-         ("cnn", 8, "allreduce"), ("cnn", 8, "ps")]
+@pytest.fixture
+def small(monkeypatch):
+    """A call that sets the bytes of a bucket."""
+    return lambda largest: largest and monkeypatch.setattr("refimpl.plan.buckets.BUCKET", largest)
 
 
-@pytest.mark.parametrize("work, microbatches, road", CASES)
-def test_the_same_bits(comm, one_rank, buckets, work, microbatches, road):
+@pytest.mark.parametrize("work, microbatches, road, largest", CASES)
+def test_the_same_bits(comm, one_rank, small, work, microbatches, road, largest):
+    small(largest)
     for machines in machines_of(comm):
         found = answer(work, "adam", Wire(comm, machines=machines), microbatches=microbatches, overlap=True, **ROADS[road])
         assert found == one_rank[work, microbatches]
@@ -75,17 +78,19 @@ def counted_steps(comm, wire, work, microbatches, road, overlap):
     return {key: tuple(pair) for key, pair in total.items()}, trainer.plan
 
 
-@pytest.mark.parametrize("work, microbatches, road", CASES)
-def test_the_same_bytes(comm, buckets, work, microbatches, road):
+@pytest.mark.parametrize("work, microbatches, road, largest", CASES)
+def test_the_same_bytes(comm, small, work, microbatches, road, largest):
     """As the formulas say; in turn every one is the same if the plan is; by the usual plan, those of the same rows."""
+    small(largest)
     for machines in machines_of(comm):
         wire = Wire(comm, machines=machines)
         beside, plan = counted_steps(comm, wire, work, microbatches, ROADS[road], True)
-        same_plan, _ = counted_steps(comm, wire, work, microbatches, {**ROADS[road], "plan": json.loads(json.dumps(plan.to_json()))}, False)
+        same_plan, _ = counted_steps(comm, wire, work, microbatches,
+                                     {**ROADS[road], "plan": json.loads(json.dumps(plan.to_json()))}, False)
         assert beside == same_plan
-        in_turn, _ = counted_steps(comm, wire, work, microbatches, ROADS[road], False)
-        of_rows = [{key: pair for key, pair in found.items() if key[-1] in ("rows", "indices")} for found in (beside, in_turn)]
-        assert of_rows[0] == of_rows[1]
+    in_turn, _ = counted_steps(comm, wire, work, microbatches, ROADS[road], False)
+    of_rows = [{key: pair for key, pair in found.items() if key[-1] in ("rows", "indices")} for found in (beside, in_turn)]
+    assert of_rows[0] == of_rows[1]
 
 
 class Slow:
