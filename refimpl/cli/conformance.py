@@ -13,16 +13,21 @@ def add(parser):
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     run_ = actions.add_parser("run", help="run the cases on an adapter and judge its numbers",
                               argument_default=argparse.SUPPRESS)
-    run_.add_argument("--target", required=True, metavar="MODULE", help="the adapter, a module on PYTHONPATH (see docs/conformance.md)")
-    run_.add_argument("--ranks", type=int, nargs="+", metavar="N", help="numbers of ranks, one after the other (default 4)")
-    run_.add_argument("--launcher", choices=["mpi", "processes", "local"], help="default: the adapter's LAUNCHER, or mpi")
+    run_.add_argument("--target", required=True, metavar="MODULE",
+                      help="the adapter, a module on PYTHONPATH (see docs/conformance.md)")
+    run_.add_argument("--ranks", type=int, nargs="+", metavar="N",
+                      help="numbers of ranks, one after the other (default 4)")
+    run_.add_argument("--launcher", choices=["mpi", "processes", "local"],
+                      help="default: the adapter's LAUNCHER, or mpi")
     run_.add_argument("--only", metavar="TEXT", help="run the cases that have this in their name")
     run_.add_argument("--expected-failures", metavar="FILE", help="JSON of cases that are known to fail, and why")
-    run_.add_argument("--timeout", type=float, metavar="S", help="seconds for a job; a hanging case costs as many (default 120)")
+    run_.add_argument("--timeout", type=float, metavar="S",
+                      help="seconds for a job; a hanging case costs as many (default 120)")
     run_.add_argument("--verbose", action="store_true", help="list the cases that passed too")
     run_.add_argument("--html", metavar="FILE", help="write the report as one page")
     run_.add_argument("--json", action="store_true", help="print one JSON object")
-    mutants = actions.add_parser("mutants", help="how good the suite is: classic bugs planted, correct implementations tried",
+    mutants = actions.add_parser("mutants",
+                                 help="how good the suite is: classic bugs planted, correct implementations tried",
                                  argument_default=argparse.SUPPRESS)
     mutants.add_argument("--ranks", type=int, metavar="N", help="default 4")
     mutants.add_argument("--configurations", type=int, metavar="N", help="correct implementations to try (default 200)")

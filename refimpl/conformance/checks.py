@@ -26,7 +26,8 @@ def check_fusion(case, semantics, answers) -> list[Complaint]:
         told = f"rank {rank} sent messages of {', '.join(map(str, messages))} bytes"
         largest = max(messages, default=0)
         if sum(messages) != sum(sizes):
-            result.append(Complaint("messages", f"{told}: {sum(messages)} in all, the gradients are {sum(sizes)}", 0, rank))
+            result.append(Complaint("messages", f"{told}: {sum(messages)} in all, the gradients are {sum(sizes)}", 0,
+                                    rank))
         elif largest > max(limit, max(sizes)):
             itemsize = np.dtype(case.variables[0].dtype).itemsize
             counted = "; the limit seems to count elements" if largest <= limit * itemsize else ""
@@ -50,7 +51,8 @@ def check_sampler(case, semantics, answers) -> list[Complaint]:
         if strange:
             words, code = f"examples {_some(strange)} do not exist", ""
         elif twice and semantics.sampler != "pads":
-            words, code = f"examples {_some(twice)} are seen more than once: the sampler pads with repeats", "sampler-pads"
+            words = f"examples {_some(twice)} are seen more than once: the sampler pads with repeats"
+            code = "sampler-pads"
         elif never and semantics.sampler != "drops":
             words, code = f"examples {_some(never)} are never seen: the sampler drops the tail", "sampler-drops"
         elif each is not None and {len(share) for share in shares} != {each}:

@@ -59,7 +59,10 @@ class Verdict:
 
 
 def judge(case: Case, semantics: Semantics, answers) -> tuple[Verdict, Evidence | None]:
-    """Return the verdict on a case, and the evidence where there are numbers to diagnose. answers[r]: rank r's. Local."""
+    """Return the verdict on a case, and the evidence where there are numbers to diagnose. Local.
+
+    answers[r]: rank r's.
+    """
     def verdict(status, why="", findings=()):
         return Verdict(case.name, case.ranks, case.kind, KINDS[case.kind].stage, status, why, list(findings))
 

@@ -54,7 +54,8 @@ def taken(answer) -> dict[str, Any]:
     if not isinstance(answer, dict):
         raise TypeError(f"the adapter returned {type(answer).__name__}, not a dict of arrays")
     pairs = (tuple, list)
-    return {name: Rows(*map(np.array, part)) if isinstance(part, pairs) else np.array(part) for name, part in answer.items()}
+    return {name: Rows(*map(np.array, part)) if isinstance(part, pairs) else np.array(part) for name,
+            part in answer.items()}
 
 
 def _each_step(answer):
@@ -110,7 +111,8 @@ def _expect_uses(case, semantics):
     for v in case.variables:
         uses = [ranks[r][v.name] for r in range(case.ranks)]
         if v.sparse:
-            joined = [Rows(np.concatenate([u.ids for u in part]), np.concatenate([u.rows for u in part])) for part in uses]
+            joined = [Rows(np.concatenate([u.ids for u in part]), np.concatenate([u.rows for u in part]))
+                      for part in uses]
             result[v.name] = aggregate(joined, semantics, v.dtype, case.exact)
         else:
             result[v.name] = aggregate([sum(part) for part in uses], semantics, v.dtype, case.exact)

@@ -87,6 +87,7 @@ def _observed(name, found, want, semantics, step, evidence):
         repeated = ids[1:][ids[1:] == ids[:-1]]
         if len(repeated):
             where = "several owners hold" if rank is None else f"rank {rank} got"
-            evidence.complaints.append(Complaint(name, f"{where} row {repeated[0]} of {name} more than once", step, rank))
+            evidence.complaints.append(Complaint(name, f"{where} row {repeated[0]} of {name} more than once", step,
+                                                 rank))
         result.append((rank, Rows(ids, part.rows[order])))
     return result

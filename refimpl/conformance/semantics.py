@@ -126,7 +126,8 @@ class Semantics:
         for field, values in (("dtypes", DTYPES), ("supports", SUPPORTS)):
             unknown = [value for value in getattr(self, field) if value not in values]
             if unknown:
-                raise ValueError(f"manifest: {field} has {', '.join(map(repr, unknown))}; there are {', '.join(values)}")
+                raise ValueError(f"manifest: {field} has {', '.join(map(repr, unknown))}; there are "
+                                 f"{', '.join(values)}")
 
     def to_json(self) -> dict:
         """Return plain data, the format's version with it."""

@@ -1,4 +1,4 @@
-"""The comparison works in another framework's environment: without our models and kernels, beside packages so called."""
+"""The comparison works in another framework's environment: beside packages called models and kernels."""
 
 import json
 import os
@@ -31,7 +31,8 @@ def foreign(tmp_path):
 
 
 def run(arguments, environment, cwd):
-    return subprocess.run([sys.executable, *arguments], env=environment, cwd=cwd, capture_output=True, text=True, timeout=120)
+    return subprocess.run([sys.executable, *arguments], env=environment, cwd=cwd, capture_output=True, text=True,
+                          timeout=120)
 
 
 def test_nothing_of_ours_is_imported(foreign, tmp_path):
@@ -46,7 +47,8 @@ def test_the_check_sees_an_import(foreign, tmp_path):
 
 
 def test_the_command_runs_there(foreign, tmp_path):
-    job = run(["-m", "refimpl", "conformance", "run", "--target", "refimpl.conformance.adapters.reference", "--ranks", "2",
+    job = run(["-m", "refimpl", "conformance", "run", "--target", "refimpl.conformance.adapters.reference", "--ranks",
+               "2",
                "--only", "dense/", "--json"], foreign, tmp_path)
     assert job.returncode == 0, job.stderr
     assert json.loads(job.stdout)["outcomes"][0]["counts"]["failed"] == 0

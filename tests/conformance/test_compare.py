@@ -52,7 +52,8 @@ def test_one_ulp_on_one_rank_is_seen_where_sums_are_exact():
 
 
 @pytest.mark.parametrize(("name", "variable", "step"), [
-    ("rows/steps", "table", 1), ("update/adam", "items", 2), ("loss/unequal", "gradient", 0), ("mixed/orders", "weight", 0),
+    ("rows/steps", "table", 1), ("update/adam", "items", 2), ("loss/unequal", "gradient", 0),
+    ("mixed/orders", "weight", 0),
     ("dense/cancelling-float64", "weight", 0), ("broadcast/last", "weight", 0)])
 def test_a_small_error_is_seen_and_placed(name, variable, step):
     verdict = verdict_after(name, poke(1, step, variable, lambda x: x * 1.001 + 0.001))
@@ -68,7 +69,8 @@ def test_rounding_passes_where_data_cancel():
 def test_bits_are_compared_where_the_tree_is_promised():
     tree = replace(EVERYTHING, order="tree")
     assert verdict_after("dense/cancelling-float32", poke(0, 0, "weight", nudge), tree).status == "failed"
-    minus = verdict_after("dense/negative-zero", lambda a: a[0].steps[0].update(weight=np.abs(a[0].steps[0]["weight"])), tree)
+    minus = verdict_after("dense/negative-zero",
+                          lambda a: a[0].steps[0].update(weight=np.abs(a[0].steps[0]["weight"])), tree)
     assert minus.status == "failed" and minus.findings[0].comparison == "bits"
 
 

@@ -56,5 +56,6 @@ def test_every_schedule(comm, algorithm):
 @pytest.mark.parametrize("settings", [{"allreduce": "hierarchical"}, {"architecture": "ps"},
                                       {"architecture": "ps", "local_aggregation": False}])
 def test_two_machines(comm, settings):
-    failed, _ = failures(comm, Ours(comm, machines=in_blocks(2, comm.size // 2), **settings), kinds=("dense", "rows", "update"))
+    failed, _ = failures(comm, Ours(comm, machines=in_blocks(comm.size, comm.size // 2), **settings),
+                         kinds=("dense", "rows", "update"))
     assert not failed

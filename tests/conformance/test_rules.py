@@ -74,7 +74,8 @@ def test_ulps():
     assert ulps([np.nan, np.inf, 0.0, 1.0], [np.nan, np.inf, -0.0, np.inf], "float32").tolist() == [0, 0, 0, math.inf]
 
 
-@pytest.mark.parametrize(("rule", "first"), [("sum", 6.0), ("average", 2.0), ("per-row-count", 3.0), ("per-occurrence", 2.0)])
+@pytest.mark.parametrize(("rule", "first"),
+                         [("sum", 6.0), ("average", 2.0), ("per-row-count", 3.0), ("per-occurrence", 2.0)])
 def test_what_rows_are_divided_by(rule, first):
     """Row 0: 1 + 2 on rank 0, 3 on rank 1, nothing on rank 2."""
     ones = np.ones((1, 2), np.float32)

@@ -137,7 +137,8 @@ def test_reports_say_what_is_wrong(adapter, tmp_path, capsys):
     arguments = ["conformance", "run", "--target", name, "--ranks", "2", "--only", "rows/p", "--html", str(page)]
     assert main(arguments) == 1
     text = " ".join(capsys.readouterr().out.split())
-    assert "your rows match a plain sum, not division by N" in text and "every number is exactly 2 x ours: not averaged" in text
+    assert "your rows match a plain sum, not division by N" in text
+    assert "every number is exactly 2 x ours: not averaged" in text
     assert main([*arguments, "--json"]) == 1
     data = json.loads(capsys.readouterr().out)["outcomes"][0]
     assert data["diagnoses"][0]["code"] == "sparse=sum" and data["counts"]["failed"] == 2
@@ -150,7 +151,8 @@ def test_reports_say_what_is_wrong(adapter, tmp_path, capsys):
 
 def test_expected_failures(adapter, tmp_path, capsys):
     name, file = adapter("known_adapter", WRONG), tmp_path / "expected.json"
-    arguments = ["conformance", "run", "--target", name, "--ranks", "2", "--only", "rows/p", "--expected-failures", str(file)]
+    arguments = ["conformance", "run", "--target", name, "--ranks", "2", "--only", "rows/p", "--expected-failures",
+                 str(file)]
     file.write_text(json.dumps({"format": 1, "expected": {"rows/pro*": "sums", "rows/positions@2": "sums"}}))
     assert main(arguments) == 0
     file.write_text(json.dumps({"format": 1, "expected": {"rows/positions@3": "sums"}}))

@@ -25,7 +25,8 @@ from refimpl.plan import make_plan
 from refimpl.training.exchange import open_roads
 
 LAUNCHER = "mpi"
-SETTINGS = ("architecture", "allreduce", "partitions", "scheme", "sparse_as_dense", "shared_memory", "local_aggregation")
+SETTINGS = ("architecture", "allreduce", "partitions", "scheme", "sparse_as_dense", "shared_memory",
+            "local_aggregation")
 
 
 class Ours(TrainingAdapter):

@@ -133,7 +133,8 @@ class Reference(TrainingPart):
         return row + other
 
     def add_maps(self, left, right) -> dict:
-        return {k: left[k] + right[k] if k in left and k in right else left.get(k, right.get(k)) for k in {*left, *right}}
+        return {k: left[k] + right[k] if k in left and k in right else left.get(k, right.get(k))
+                for k in {*left, *right}}
 
     def aggregate_all(self, gradients: dict, shapes: dict) -> dict:
         """Return name -> aggregate of dense and row gradients, produced in any order."""

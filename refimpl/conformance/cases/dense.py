@@ -47,7 +47,8 @@ def _orders(ranks):
 
 
 def _exact(ranks, dtype):
-    step = [{name: numbers.exact(f"exact{name}{r}", shape, dtype) for name, shape in SHAPES.items()} for r in range(ranks)]
+    step = [{name: numbers.exact(f"exact{name}{r}", shape, dtype) for name, shape in SHAPES.items()}
+            for r in range(ranks)]
     return dense_case(f"exact-{dtype}", "sums without rounding errors: tolerance zero", ranks, [step], dtype)
 
 
@@ -85,6 +86,7 @@ def _half(ranks):
 
 def _fusion(ranks):
     sizes = [3, 30, 1, 12, 7, 20, 2, 2, 40, 5]
-    step = [{f"v{i}": numbers.exact(f"fusion{i}{r}", (n,), "float64") for i, n in enumerate(sizes)} for r in range(ranks)]
+    step = [{f"v{i}": numbers.exact(f"fusion{i}{r}", (n,), "float64") for i, n in enumerate(sizes)}
+            for r in range(ranks)]
     return dense_case("fusion", "many small arrays: fused messages hold as many bytes as the manifest says", ranks,
                       [step], "float64", kind="fusion")

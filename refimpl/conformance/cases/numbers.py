@@ -1,7 +1,7 @@
 """The numbers in the cases: functions of a key alone, the same on every machine and with every version of NumPy.
 
 exact:       whole multiples of 840 * 2**-10, so few bits that every sum of them is exact, divided by 1 to 8 too.
-provenance:  rank r contributes 4**r times a code of the place: the base-4 digits of a sum say who was counted how often.
+provenance:  rank r contributes 4**r times a code of the place: the base-4 digits of a sum say who was counted.
 cancelling:  the last rank takes back most of what the others add up to: rounding errors show.
 """
 

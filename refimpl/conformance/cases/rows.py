@@ -1,4 +1,4 @@
-"""Aggregation of row gradients: who was counted, pairs of ids and rows, repeats, empty ones, row numbers that are large."""
+"""Aggregation of row gradients: who was counted, pairs of ids and rows, repeats, none at all, large row numbers."""
 
 import numpy as np
 
@@ -72,11 +72,13 @@ def _cancelling(ranks):
 
 def _positions(ranks):
     step = [{"table": exact_rows(f"position{r}", np.arange(4) * ranks + r)} for r in range(ranks)]
-    return rows_case("positions", "as many rows on every rank, and no id on two of them", ranks, {"table": 4 * ranks}, [step])
+    return rows_case("positions", "as many rows on every rank, and no id on two of them", ranks, {"table": 4 * ranks},
+                     [step])
 
 
 def _duplicates(ranks):
-    step = [{"table": exact_rows(f"same{r}", [5] * 4), "mixed": exact_rows(f"mixed{r}", [2, r, 2, 7, r])} for r in range(ranks)]
+    step = [{"table": exact_rows(f"same{r}", [5] * 4), "mixed": exact_rows(f"mixed{r}", [2, r, 2, 7, r])}
+            for r in range(ranks)]
     return rows_case("duplicates", "one id only, again and again; ids repeated among others", ranks,
                      {"table": 8, "mixed": 9}, [step])
 
@@ -84,7 +86,8 @@ def _duplicates(ranks):
 def _empty(ranks):
     for r in sorted({0, ranks - 1}):
         step = [{"table": exact_rows(f"empty{rank}", [] if rank == r else [1, 6, rank])} for rank in range(ranks)]
-        yield rows_case(f"empty-on-{'first' if r == 0 else 'last'}", f"rank {r} touches no row", ranks, {"table": 9}, [step])
+        yield rows_case(f"empty-on-{'first' if r == 0 else 'last'}", f"rank {r} touches no row", ranks, {"table": 9},
+                        [step])
     step = [{"table": exact_rows("none", []), "other": exact_rows(f"other{rank}", [rank])} for rank in range(ranks)]
     yield rows_case("empty-on-all", "no rank touches a row of one variable", ranks, {"table": 9, "other": 9}, [step])
 
@@ -92,9 +95,11 @@ def _empty(ranks):
 def _last_row(ranks):
     """Uneven partitions: 4 N + 3 rows; both sides of each border, and the last row, which every rank touches."""
     count = 4 * ranks + 3
-    borders = sorted({k for p in range(1, ranks + 1) for k in (p * count // ranks - 1, p * count // ranks) if k < count})
+    borders = sorted({k for p in range(1, ranks + 1) for k in (p * count // ranks - 1, p * count // ranks)
+                      if k < count})
     step = [{"table": exact_rows(f"last{r}", sorted({*borders[r % 2::2], count - 1}))} for r in range(ranks)]
-    return rows_case("last-row", "rows at the borders of uneven partitions, and the very last", ranks, {"table": count}, [step])
+    return rows_case("last-row", "rows at the borders of uneven partitions, and the very last", ranks,
+                     {"table": count}, [step])
 
 
 def _large_ids(ranks):

@@ -15,7 +15,8 @@ OPTIONS = {"sgd": {}, "momentum": {"mu": 0.75}, "adagrad": {"initial": 1.0, "eps
 def cases(ranks: int):
     """Yield the cases for a number of ranks."""
     for name in RATES:
-        yield training_case(f"update/{name}", "update", f"{name}, dense and by row, ids repeated, rows left alone", ranks,
+        yield training_case(f"update/{name}", "update", f"{name}, dense and by row, ids repeated, rows left alone",
+                            ranks,
                             name)
     yield training_case("update/rows-at-rest", "update", "momentum: rows touched once, then never again", ranks,
                         "momentum", touched=lambda s, r: [r % 3, 4] if s == 0 else [7, 8])
@@ -29,7 +30,8 @@ def cases(ranks: int):
                         starts=True, only={"start": ["rank 0"]})
     for name in ("sgd", "adam"):
         needs = ("rate-factor",) if name == "sgd" else ()
-        yield training_case(f"accumulate/{name}", "accumulate", f"{name} every 2 micro-steps, the last one alone", ranks,
+        yield training_case(f"accumulate/{name}", "accumulate", f"{name} every 2 micro-steps, the last one alone",
+                            ranks,
                             name, micro=5, window=2, rate_factor=0.5 if needs else 1.0, needs=needs)
     for name in ("sgd", "momentum", "adagrad", "adam"):
         needs = ("rate-factor",) if name == "sgd" else ()

@@ -9,7 +9,8 @@ from refimpl.conformance.rules.bounds import alike
 from refimpl.conformance.semantics import CHOICES
 
 FIELDS = {"aggregate": ("dense", "sparse", "duplicates"), "model": ("loss",),
-          "update": ("untouched", "clip_norm", "clip_point", "window", "partial", "start", "dense", "sparse", "duplicates")}
+          "update": ("untouched", "clip_norm", "clip_point", "window", "partial", "start", "dense", "sparse",
+                     "duplicates")}
 
 DIVISION = {"sum": "a plain sum", "average": "division by N", "per-row-count": "division by push count",
             "per-occurrence": "division by the number of occurrences"}

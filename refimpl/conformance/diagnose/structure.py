@@ -6,7 +6,9 @@ from itertools import permutations
 import numpy as np
 
 from refimpl.conformance.case import Rows
-from refimpl.conformance.diagnose.diagnosis import Diagnosis, explains, failing, names_in_words, ranks_in_words, with_changes
+from refimpl.conformance.diagnose.diagnosis import (
+    Diagnosis, explains, failing, names_in_words, ranks_in_words, with_changes,
+)
 from refimpl.conformance.diagnose.values import LATER
 from refimpl.conformance.rules.aggregate import aggregate
 
@@ -45,7 +47,8 @@ def added_by_position(evidence, verdict):
             return part if ids is None or len(ids) != len(part.ids) else replace(part, ids=ids)
 
         if explains(evidence, with_changes(evidence, changed(evidence.case, borrow))):
-            return Diagnosis("added-by-position", f"row gradients are added position by position, under the ids of rank "
+            return Diagnosis("added-by-position",
+                             f"row gradients are added position by position, under the ids of rank "
                              f"{source}: rows of different ids are mixed", names_in_words(failing(evidence)))
     return None
 
@@ -89,9 +92,11 @@ def matched_by_position(evidence, verdict):
     if not explains(evidence, predicted):
         return None
     if case.kind == "mixed":
-        return Diagnosis("kinds-mixed", "collectives of two kinds meet each other: the dense gradient of one rank is added "
+        return Diagnosis("kinds-mixed",
+                         "collectives of two kinds meet each other: the dense gradient of one rank is added "
                          "to the rows of another", "ranks produced them in different orders")
-    return Diagnosis("matched-by-position", "unlike variables are added: each rank's k-th gradient, though ranks produce "
+    return Diagnosis("matched-by-position",
+                     "unlike variables are added: each rank's k-th gradient, though ranks produce "
                      "them in different orders", names_in_words(failing(evidence)))
 
 
@@ -135,7 +140,8 @@ def buffer_reused(evidence, verdict):
                 return case.steps[s + shift][r][name] if r in ranks and 0 <= s + shift < len(case.steps) else part
 
             if explains(evidence, with_changes(evidence, changed(case, other))):
-                return Diagnosis("buffer-reused", f"{words} gradients of {ranks_in_words(ranks)} are in the sum: a buffer is "
+                return Diagnosis("buffer-reused",
+                                 f"{words} gradients of {ranks_in_words(ranks)} are in the sum: a buffer is "
                                  f"used again before its transfer ended", names_in_words(failing(evidence)))
     for name in failing(evidence):
         for source in [v.name for v in case.variables if v.name != name and v.shape == case.variable(name).shape]:
@@ -144,10 +150,12 @@ def buffer_reused(evidence, verdict):
                     return case.steps[s][r][source] if r in ranks and n == name else part
 
                 if explains(evidence, with_changes(evidence, changed(case, of_other))):
-                    return Diagnosis("buffer-reused", f"{ranks_in_words(ranks)} contributed {source} to {name}: a buffer is "
+                    return Diagnosis("buffer-reused",
+                                     f"{ranks_in_words(ranks)} contributed {source} to {name}: a buffer is "
                                      f"used again before its transfer ended")
     return None
 
 
-HYPOTHESES = (ids_cast, use_lost_or_twice, *LATER[:1], matched_by_position, added_by_position, ids_of_another, buffer_reused,
+HYPOTHESES = (ids_cast, use_lost_or_twice, *LATER[:1], matched_by_position, added_by_position, ids_of_another,
+              buffer_reused,
               *LATER[1:])

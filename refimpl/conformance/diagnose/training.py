@@ -3,8 +3,9 @@
 import numpy as np
 
 from refimpl.conformance.cases.training import start_of
-from refimpl.conformance.diagnose.diagnosis import Diagnosis, explains, failing, names_in_words, ranks_in_words
-from refimpl.conformance.diagnose.diagnosis import loosely
+from refimpl.conformance.diagnose.diagnosis import (
+    Diagnosis, explains, failing, loosely, names_in_words, ranks_in_words,
+)
 from refimpl.conformance.compare import differences
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.rules.aggregate import Wanted
@@ -48,14 +49,16 @@ def faulty(evidence, verdict):
 
 
 def _ranks_hit(evidence, kind, variable) -> list[int] | None:
-    """Return the ranks on which a fault explains all numbers that failed, the others being right; None if it does not."""
+    """Return the ranks on which a fault explains all that failed, the others being right; None if it does not."""
     ranks = evidence.case.ranks
     if kind in TOGETHER:
-        return next((list(hit) for hit in _subsets(ranks) if explains(evidence, _predicted(evidence, Fault(kind, hit, variable)))),
+        return next((list(hit) for hit in _subsets(ranks)
+                     if explains(evidence, _predicted(evidence, Fault(kind, hit, variable)))),
                     None)
     predicted = _predicted(evidence, Fault(kind, tuple(range(ranks)), variable))
     wrong = {rank for places in failing(evidence).values() for _, rank in places}
-    mixed = [{name: {r: w[r] if r in wrong else evidence.wanted[s][name] for r in range(ranks)} for name, w in step.items()}
+    mixed = [{name: {r: w[r] if r in wrong else evidence.wanted[s][name] for r in range(ranks)}
+              for name, w in step.items()}
              for s, step in enumerate(predicted[:len(evidence.wanted)])]
     return sorted(wrong) if explains(evidence, mixed) else None
 
@@ -81,7 +84,8 @@ def _predicted(evidence, fault):
     result = []
     for step, ranks in enumerate(values):
         wanted = evidence.wanted[min(step, len(evidence.wanted) - 1)]
-        result.append({name: {r: Wanted(ranks[r][name], _tolerance(w, ranks[r][name]), w.dtype) for r in range(len(ranks))}
+        result.append({name: {r: Wanted(ranks[r][name], _tolerance(w, ranks[r][name]), w.dtype)
+                              for r in range(len(ranks))}
                        for name, w in wanted.items()})
     return result
 
@@ -104,8 +108,10 @@ def half_applied(evidence, verdict):
         if differences(value, before)[2].any():
             return None
     step, rank, name = places[0]
-    return Diagnosis("half-applied", f"{ranks_in_words(sorted({r for _, r, _ in places}))} read {name} as it was one update "
-                     f"earlier, other variables as they are: a step was seen half applied", f"first after update {step}")
+    return Diagnosis("half-applied",
+                     f"{ranks_in_words(sorted({r for _, r, _ in places}))} read {name} as it was one update "
+                     f"earlier, other variables as they are: a step was seen half applied",
+                     f"first after update {step}")
 
 
 def _at_start(evidence, name) -> Wanted:

@@ -14,7 +14,8 @@ from refimpl.conformance.semantics import Semantics
 def not_reduced(evidence, verdict):
     """Every rank got its own contribution back, whole or divided."""
     case = evidence.case
-    if KINDS[case.kind].stage != "aggregate" or case.kind in ("broadcast", "uses") or case.ranks == 1 or not evidence.wanted:
+    if KINDS[case.kind].stage != "aggregate" or case.kind in ("broadcast",
+                                                              "uses") or case.ranks == 1 or not evidence.wanted:
         return None
     for rule in ("sum", "average"):
         alone = replace(evidence.semantics, dense="sum", sparse="sum", order="any")
@@ -47,7 +48,8 @@ def group_divisor(evidence, verdict):
                   for v in case.variables} for ranks in case.steps]
     if not explains(evidence, predicted):
         return None
-    return Diagnosis("group-divided-by-world", f"the sum over {len(group)} ranks is divided by {case.ranks}, the size of "
+    return Diagnosis("group-divided-by-world",
+                     f"the sum over {len(group)} ranks is divided by {case.ranks}, the size of "
                      f"the world", f"every number is {len(group)}/{case.ranks} of ours")
 
 
@@ -58,7 +60,8 @@ def root_ignored(evidence, verdict):
         return None
     for rank in range(case.ranks):
         parts = case.steps[0][rank]
-        predicted = [{name: Wanted(np.asarray(a, np.float64), np.zeros(a.shape), "float32") for name, a in parts.items()}]
+        predicted = [{name: Wanted(np.asarray(a, np.float64), np.zeros(a.shape), "float32") for name,
+                      a in parts.items()}]
         if explains(evidence, predicted):
             return Diagnosis("root-ignored", f"the broadcast gives rank {rank}'s array, not that of rank "
                              f"{case.settings['root']}: the root is ignored")
@@ -69,7 +72,8 @@ def half_overflow(evidence, verdict):
     """inf where the mean of halves is finite."""
     names = failing(evidence) if evidence.case.name == "dense/half-overflow" and evidence.observed else {}
     if names and all(np.isinf(value).all() for name in names for _, value in evidence.observed[0][name]):
-        return Diagnosis("half-overflow", "the float16 sum overflows before it is divided: divide first, or add in float32",
+        return Diagnosis("half-overflow",
+                         "the float16 sum overflows before it is divided: divide first, or add in float32",
                          "every element is inf, every mean is finite")
     return None
 
@@ -80,7 +84,8 @@ def flushed(evidence, verdict):
         return None
     zero = all(not np.any(value.rows if isinstance(value, Rows) else value)
                for name in failing(evidence) for _, value in evidence.observed[0][name])
-    return Diagnosis("denormals-flushed", "denormal numbers are flushed to zero") if zero and failing(evidence) else None
+    return Diagnosis("denormals-flushed",
+                     "denormal numbers are flushed to zero") if zero and failing(evidence) else None
 
 
 def wrong_count(evidence, verdict):
@@ -110,11 +115,14 @@ def lost_digits(evidence, verdict):
     for dtype in ("float32", "float16"):
         predicted = with_changes(evidence, loose=True)
         eps = float(np.finfo(dtype).eps)
-        wide = [{name: replace(w, tolerance=w.tolerance + 2 * evidence.case.ranks * eps * np.abs(_array(w)), canonical=None)
+        wide = [{name: replace(w, tolerance=w.tolerance + 2 * evidence.case.ranks * eps * np.abs(_array(w)),
+                               canonical=None)
                  for name, w in step.items()} for step in predicted]
-        dtypes = {evidence.case.variable(n).dtype for n in failing(evidence) if n in {v.name for v in evidence.case.variables}}
+        dtypes = {evidence.case.variable(n).dtype for n in failing(evidence)
+                  if n in {v.name for v in evidence.case.variables}}
         if dtypes and dtype not in dtypes and "float16" not in dtypes and explains(evidence, wide):
-            return Diagnosis("lost-digits", f"the numbers agree with ours as far as {dtype} has digits: somewhere they pass "
+            return Diagnosis("lost-digits",
+                             f"the numbers agree with ours as far as {dtype} has digits: somewhere they pass "
                              f"through it")
     return None
 

@@ -145,7 +145,8 @@ class BufferReused(Reference):
     def aggregate_dense(self, arrays):
         if self.world.rank == self.world.size - 1:
             names = list(arrays)
-            late = {n: arrays[names[i + 1]] for i, n in enumerate(names[:-1]) if arrays[n].shape == arrays[names[i + 1]].shape}
+            late = {n: arrays[names[i + 1]] for i,
+                    n in enumerate(names[:-1]) if arrays[n].shape == arrays[names[i + 1]].shape}
             arrays = {**arrays, **late}
         return super().aggregate_dense(arrays)
 
@@ -166,4 +167,5 @@ class RankTwice(Reference):
     """Rank 0 is counted twice and the last one never."""
 
     def fold(self, values, add):
-        return super().fold([*values[:-1], values[0]], add) if len(values) == self.world.size else super().fold(values, add)
+        return super().fold([*values[:-1], values[0]],
+                            add) if len(values) == self.world.size else super().fold(values, add)

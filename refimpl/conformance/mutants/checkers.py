@@ -1,7 +1,7 @@
 """Checkers made weak in the classic ways, and the audit that sees each weakness.
 
-The audit plants four faults, each of which exactly one kind of weak checker cannot see. A suite that misses one is weak,
-and the fault that it misses says how.
+The audit plants four faults, each of which exactly one kind of weak checker cannot see. A suite that misses one is
+weak, and the fault that it misses says how.
 """
 
 from dataclasses import dataclass, replace
@@ -72,7 +72,8 @@ def constant(case: Case) -> Case:
     def change(part):
         return Rows(part.ids, flat(part.rows)) if isinstance(part, Rows) else flat(part)
 
-    return replace(case, steps=tuple(tuple({n: change(p) for n, p in parts.items()} for parts in ranks) for ranks in case.steps))
+    return replace(case, steps=tuple(tuple({n: change(p) for n, p in parts.items()} for parts in ranks)
+                                     for ranks in case.steps))
 
 
 def judge_by(close: Callable) -> Callable:

@@ -8,7 +8,7 @@ from refimpl.conformance.mutants import training as t
 
 @dataclass(frozen=True)
 class Mutant:
-    """bug: its number in the list of classic bugs.  codes: of the diagnoses that name it.  make: the adapter's class."""
+    """bug: its number in the list of classic bugs.  codes: of diagnoses that name it.  make: the adapter's class."""
 
     bug: int
     words: str

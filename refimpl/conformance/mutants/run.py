@@ -45,7 +45,8 @@ def run_mutant(mutant, ranks: int) -> dict:
     """Return what the suite made of one planted bug."""
     found = summary(run_local(mutant.make, ranks).failed)
     first = found[0][0] if found else None
-    return {"bug": mutant.bug, "words": mutant.words, "killed": bool(found), "named": bool(first) and first.code in mutant.codes,
+    return {"bug": mutant.bug, "words": mutant.words, "killed": bool(found),
+            "named": bool(first) and first.code in mutant.codes,
             "diagnosis": first.words if first else "", "cases": len(found[0][1]) if found else 0}
 
 

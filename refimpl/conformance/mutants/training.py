@@ -49,7 +49,8 @@ class DuplicatesApart(Reference):
             return
         ids, rows = self.unmerged({variable.name: gradient})[variable.name]
         for k in range(len(ids)):
-            apply_rows(task.optimizer, self.values[variable.name], self.state[variable.name], ids[k:k + 1], rows[k:k + 1],
+            apply_rows(task.optimizer, self.values[variable.name], self.state[variable.name], ids[k:k + 1],
+                       rows[k:k + 1],
                        self.rate(task), self.clock + 1, task.options)
 
 

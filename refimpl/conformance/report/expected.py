@@ -1,6 +1,6 @@
 """Expected failures: a JSON file in the implementer's repository.
 
-    {"format": 1, "expected": {"dense/denormals": "the GPU flushes them", "rows/ids-*": "ids are int32 until version 3"}}
+    {"format": 1, "expected": {"dense/denormals": "the GPU flushes them", "rows/ids-*": "ids are int32"}}
 
 A name may hold * and ?; "dense/inf@4" is that case on 4 ranks alone.
 """

@@ -11,7 +11,8 @@ table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.25rem .
 border-bottom:1px solid #ddd}td.n{text-align:right;font-variant-numeric:tabular-nums}.passed{color:#17722f}
 .failed{color:#b3261e;font-weight:600}.skipped{color:#777}.expected{color:#946200}section{margin:2rem 0}
 blockquote{margin:.8rem 0;padding:.4rem 1rem;border-left:4px solid #b3261e;background:#fbf3f2}small{color:#555}
-@media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}td,th{border-color:#444}blockquote{background:#2a2020}}"""
+@media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}td,th{border-color:#444}
+blockquote{background:#2a2020}}"""
 
 
 def html_page(outcomes, expected: Expected = Expected()) -> str:
@@ -26,7 +27,7 @@ def html_page(outcomes, expected: Expected = Expected()) -> str:
 
 def _section(data) -> str:
     counts = ", ".join(f"{number} {status}" for status, number in data["counts"].items())
-    diagnoses = "".join(f"<blockquote><b>{escape(d['words'])}</b><br>{escape(d['evidence'])}<br><small>{escape(d['code'])}: "
+    diagnoses = "".join(f"<blockquote><b>{escape(d['words'])}</b><br>{escape(d['evidence'])}<br><small>{d['code']}: "
                         f"{escape(', '.join(d['cases']))}</small></blockquote>" for d in data["diagnoses"])
     rows = "".join(map(_row, data["cases"]))
     return (f"<section><h2>{data['ranks']} rank{'s' if data['ranks'] > 1 else ''}: {counts}</h2>{diagnoses}<table><tr>"
@@ -48,7 +49,8 @@ def _number(value) -> str:
 
 
 def _manifest(manifest) -> str:
-    rows = "".join(f"<tr><td>{escape(field)}<td>{escape(str(value))}<td>{escape(CHOICES.get(field, {}).get(value, ''))}</tr>"
-                   if isinstance(value, str) else f"<tr><td>{escape(field)}<td>{escape(str(value))}<td></tr>"
-                   for field, value in manifest.items())
+    rows = ""
+    for field, value in manifest.items():
+        meaning = CHOICES.get(field, {}).get(value, "") if isinstance(value, str) else ""
+        rows += f"<tr><td>{escape(field)}<td>{escape(str(value))}<td>{escape(meaning)}</tr>"
     return f"<table>{rows}</table>"

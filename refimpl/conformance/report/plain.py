@@ -14,7 +14,8 @@ def plain(outcome, expected: Expected = Expected()) -> dict:
     failed = unexpected(outcome, expected)
     return _finite({
         "format": FORMAT, "target": outcome.target, "ranks": outcome.ranks, "manifest": outcome.semantics.to_json(),
-        "counts": {status: sum(v.status == status for v in outcome.verdicts) for status in ("passed", "failed", "skipped")},
+        "counts": {status: sum(v.status == status for v in outcome.verdicts)
+                   for status in ("passed", "failed", "skipped")},
         "unexpected_failures": [v.case for v in failed], "fixed": expected.fixed(outcome.verdicts),
         "diagnoses": [{**asdict(diagnosis), "cases": cases} for diagnosis, cases in summary(outcome.verdicts)],
         "cases": [_case(v, expected) for v in outcome.verdicts],

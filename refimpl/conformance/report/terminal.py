@@ -53,7 +53,8 @@ def _print_skipped(console, verdicts):
 def print_mutants(score):
     """Print what the suite made of each mutant, and the score."""
     console, data = Console(), score.to_json()
-    table = Table(title="Classic bugs, planted one at a time", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(title="Classic bugs, planted one at a time", title_justify="left", box=SIMPLE_HEAD,
+                  padding=(0, 1, 0, 0))
     for heading in ("bug", "planted", "seen", "named", "diagnosis"):
         table.add_column(heading)
     for row in score.rows:
@@ -62,7 +63,8 @@ def print_mutants(score):
     console.print(table)
     for alarm in score.false_alarms:
         console.print(f"false alarm: {escape(alarm)}", style="bold red")
-    console.print(f"{data['killed']} of {data['mutants']} seen, {data['named']} named; {data['false_alarms']} false alarms over "
+    console.print(f"{data['killed']} of {data['mutants']} seen, {data['named']} named; {data['false_alarms']} false "
+                  f"alarms over "
                   f"{score.configurations} correct implementations")
 
 

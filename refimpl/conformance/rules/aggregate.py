@@ -121,7 +121,8 @@ def _tree_rows(parts, unique, divisor, divide, dtype) -> Rows:
         return found
 
     def add(left, right):
-        return {k: left[k] + right[k] if k in left and k in right else left.get(k, right.get(k)) for k in {*left, *right}}
+        return {k: left[k] + right[k] if k in left and k in right else left.get(k, right.get(k))
+                for k in {*left, *right}}
 
     with np.errstate(invalid="ignore", over="ignore"):
         total = tree_sum([leaf(p) for p in parts], add)

@@ -14,7 +14,8 @@ from refimpl.conformance.rules.gradients import clip_scales, merge_occurrences, 
 from refimpl.conformance.rules.optimizers import apply, apply_rows, initial_state
 from refimpl.conformance.semantics import Semantics
 
-FAULTS = ("local", "one-by-one", "shares-one-by-one", "duplicates-apart", "micro-clock", "loss-scale-kept", "local-norm",
+FAULTS = ("local", "one-by-one", "shares-one-by-one", "duplicates-apart", "micro-clock", "loss-scale-kept",
+          "local-norm",
           "rate-restarted", "clock-restarted", "state-lost", "parameter-reduced", "parameter-summed", "not-broadcast")
 
 
