@@ -29,7 +29,7 @@ class Notices:
         self.under_way.append((words, [self.comm.Isend(words, rank, TAG) for rank in others]))
 
     def heed(self):
-        """Raise Stopped, with its words, if a notice has come from another rank, or left from another thread of this."""
+        """Raise Stopped, with its words, if a notice has come from another rank, or left from this one."""
         if self.said is not None:
             raise Stopped(self.said)
         status = MPI.Status()

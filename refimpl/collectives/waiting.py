@@ -5,6 +5,7 @@ waits must leave the core to one that works, first by giving way at each poll, t
 """
 
 import os
+import threading
 import time
 
 from mpi4py import MPI
@@ -42,6 +43,8 @@ class Wait:
     def __init__(self, patience: float, late, rank: int, what: str, messages, heed=lambda: None):
         self.patience, self.late, self.rank, self.what, self.messages = patience, late, rank, what, messages
         self.heed = heed
+        beside = threading.current_thread() is not threading.main_thread()
+        self.awake = 0.0 if beside else AWAKE_SECONDS  # another thread computes: leave it the core and Python's lock
         self.since = None
 
     def progress(self):
@@ -52,7 +55,7 @@ class Wait:
         now = time.monotonic()
         if self.since is None:
             self.since = now
-        if now - self.since < AWAKE_SECONDS:
+        if now - self.since < self.awake:
             os.sched_yield()
         elif now - self.since < self.patience:
             time.sleep(min(LONGEST_SLEEP, max(SLEEP_SECONDS, self.share * (now - self.since))))

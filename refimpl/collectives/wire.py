@@ -165,8 +165,10 @@ class Wire:
         return result
 
     def stop(self, error: Exception):
-        """Raise ``error``, met on this rank in the middle of an exchange, on all ranks: at once here, elsewhere where they
-        wait. What all ranks know of (CollectiveError) is raised as it is. Local."""
+        """Raise ``error``, met here in the middle of an exchange, on all ranks: on the others where they wait. Local.
+
+        What all ranks know of (CollectiveError) is raised as it is.
+        """
         if isinstance(error, CollectiveError):
             raise error
         text = _words(error) if self.size == 1 else f"rank {self.rank}: {_words(error)}"
@@ -192,7 +194,8 @@ class Pending:
 
     def wait(self):
         """Return when all has come and gone. Raises SilentPeer if a peer does not come within the wire's patience."""
-        self.wire._wait(self.requests, self.peers, self.what)
+        if self.requests:
+            self.wire._wait(self.requests, self.peers, self.what)
 
 
 def _is_refusal(error) -> bool:

@@ -36,12 +36,12 @@ def buckets_of(plan: Plan) -> list[Bucket]:
     named = [name for names in plan.buckets for name in names]
     for name in {*kinds, *named}:
         if named.count(name) != (name in kinds):
-            raise ValueError(f"the plan's buckets hold {name!r} {named.count(name)} times; name each variable of the plan "
-                             f"once: {', '.join(kinds)}")
+            raise ValueError(f"the plan's buckets hold {name!r} {named.count(name)} times; name each variable once: "
+                             f"{', '.join(kinds)}")
     for names in plan.buckets:
         if len({kinds[name] for name in names}) != 1:
-            raise ValueError(f"the plan's bucket {list(names)} is empty or goes several ways: put only variables of one "
-                             f"way and kind together")
+            raise ValueError(f"the plan's bucket {list(names)} is empty or goes several ways: put only variables of "
+                             f"one way and kind together")
     return [Bucket(*kinds[names[0]], names) for names in plan.buckets]
 
 

@@ -15,7 +15,7 @@ from refimpl.training.step_in_turn import StepInTurn
 
 
 def open_roads(variables, plan: Plan, wire: Wire, seed: int, xp=np, shared: bool = True) -> list:
-    """Return a road for each of the plan's buckets, in their order, not opened yet. shared: see ``open_allreduce``. Local."""
+    """Return a road for each of the plan's buckets, in order, not opened yet. shared: see ``open_allreduce``. Local."""
     by_name = {v.name: v for v in variables}
     leaves, schedule, groups = plan.microbatches, plan.schedule(), plan.groups()
     owners = {p.variable: p.owners[0] for p in plan.placements if p.way == "server" and not p.sparse}

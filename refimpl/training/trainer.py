@@ -137,7 +137,7 @@ class Trainer:
         return losses, None
 
     def _sum_up(self, step, losses, error):
-        """Return this rank's part of the summed gradients, the global loss and the global norm; the wire is free again."""
+        """Return this rank's part of the summed gradients, the global loss and norm; the wire is free again."""
         summed, squared = [], ExactSum()
         for pieces in step.sums(error):
             summed += pieces

@@ -27,7 +27,8 @@ def test_a_plan_without_buckets_has_one_for_each_way_and_kind():
 
 
 def test_neighbours_with_as_many_rows_go_together_in_backward_order():
-    assert named(make_plan(ROWS, "hybrid", 3, 4), ROWS) == [("other",), ("weight", "rare"), ("kernel", "bias"), ("words",)]
+    expected = [("other",), ("weight", "rare"), ("kernel", "bias"), ("words",)]
+    assert named(make_plan(ROWS, "hybrid", 3, 4), ROWS) == expected
 
 
 def test_the_language_model():

@@ -24,7 +24,8 @@ def test_each_row_is_asked_for_once_in_the_first_round_that_needs_it(count, roun
         fetched, here = Fetched(wanted), set()
         for number, ids in enumerate(wanted.fresh):
             assert (ids[1:] > ids[:-1]).all()
-            assert set(ids) == {i for ids in needs[number:number + 1 if number < rounds - 1 else None] for i in ids} - here
+            of_round = needs[number:number + 1] if number < rounds - 1 else needs[number:]
+            assert set(ids) == {i for of_microbatch in of_round for i in of_microbatch} - here
             here |= set(ids)
             fetched.put(number, table[ids])
             for index, of_microbatch in enumerate(needs):

@@ -90,8 +90,9 @@ class Named:
 
 def test_overlap_needs_threads_and_is_the_default_between_machines():
     one, two = ((0, 1),), ((0,), (1,))
-    assert overlaps(None, Named(True, two)) and not overlaps(None, Named(True, one)) and not overlaps(None, Named(False, two))
-    assert overlaps(True, Named(True, one)) and not overlaps(False, Named(True, two)) and not overlaps(False, Named(False, two))
+    assert overlaps(None, Named(True, two)) and overlaps(True, Named(True, one))
+    for wanted, threads, machines in ((None, True, one), (None, False, two), (False, True, two), (False, False, two)):
+        assert not overlaps(wanted, Named(threads, machines))
     for machines in (one, two):
         with pytest.raises(ValueError, match="MPI_THREAD_MULTIPLE.*--no-overlap"):
             overlaps(True, Named(False, machines))

@@ -56,8 +56,8 @@ class Announcing(Toy):
         return loss, announced
 
 
-WORDS = {"loss": "the loss of microbatch ", "not finite": "the gradient of 'weight' in microbatch ", "names": "['table']",
-         "another": "the gradient of 'bias' was ready, then another one was returned"}
+WORDS = {"loss": "the loss of microbatch ", "not finite": "the gradient of 'weight' in microbatch ",
+         "names": "['table']", "another": "the gradient of 'bias' was ready, then another one was returned"}
 
 
 def trainer_of(comm, model, overlap=True, each=1, **road):
@@ -79,7 +79,8 @@ def fails(comm, work, words):
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_computation_that_fails(comm, moment, architecture):
     """In the rank's first microbatch, a later one, or a later step's."""
-    for count in (0,) if moment == "rows_needed" else {"hybrid": (0, 1, 9), "ps": (1,), "allreduce": (9,)}[architecture]:
+    counts = {"hybrid": (0, 1, 9), "ps": (1,), "allreduce": (9,)}[architecture]
+    for count in (0,) if moment == "rows_needed" else counts:
         failing = comm.rank == comm.size - 1
         trainer = trainer_of(comm, Announcing(moment if failing else "", count), architecture=architecture)
 
@@ -94,8 +95,8 @@ def test_a_computation_that_fails(comm, moment, architecture):
 @pytest.mark.parametrize("overlap", [True, False])
 @pytest.mark.parametrize("each", [1, 2])
 @pytest.mark.parametrize("architecture, names, method", [
-    ("hybrid", ("table", "weight", "bias"), "push"), ("ps", ("table", "weight"), "push"), ("ps", ("table", "weight"), "pull"),
-    ("allreduce", ("table", "mean"), "push")])
+    ("hybrid", ("table", "weight", "bias"), "push"), ("ps", ("table", "weight"), "push"),
+    ("ps", ("table", "weight"), "pull"), ("allreduce", ("table", "mean"), "push")])
 def test_an_exchange_that_fails(comm, architecture, names, method, each, overlap):
     """In the middle of it nobody can agree on anything: the rank tells the others, who wait for it."""
     for name in names:

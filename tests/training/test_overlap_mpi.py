@@ -57,12 +57,13 @@ def small(monkeypatch):
 def test_the_same_bits(comm, one_rank, small, work, microbatches, road, largest):
     small(largest)
     for machines in machines_of(comm):
-        found = answer(work, "adam", Wire(comm, machines=machines), microbatches=microbatches, overlap=True, **ROADS[road])
+        wire = Wire(comm, machines=machines)
+        found = answer(work, "adam", wire, microbatches=microbatches, overlap=True, **ROADS[road])
         assert found == one_rank[work, microbatches]
 
 
 def counted_steps(comm, wire, work, microbatches, road, overlap):
-    """Train two steps, comparing each one's ledger with its prediction; return all ranks' bytes by (phase, variable, kind)."""
+    """Train two steps, comparing each one's ledger with its prediction; return all ranks' bytes, and the plan."""
     model, make_data, _ = WORKS[work]
     recording, data = Recording(model()), make_data(microbatches)
     trainer = Trainer(recording, data, make_options(work, "sgd", overlap=overlap, **road), wire)
@@ -89,7 +90,8 @@ def test_the_same_bytes(comm, small, work, microbatches, road, largest):
                                      {**ROADS[road], "plan": json.loads(json.dumps(plan.to_json()))}, False)
         assert beside == same_plan
     in_turn, _ = counted_steps(comm, wire, work, microbatches, ROADS[road], False)
-    of_rows = [{key: pair for key, pair in found.items() if key[-1] in ("rows", "indices")} for found in (beside, in_turn)]
+    of_rows = [{key: pair for key, pair in found.items() if key[-1] in ("rows", "indices")}
+               for found in (beside, in_turn)]
     assert of_rows[0] == of_rows[1]
 
 
