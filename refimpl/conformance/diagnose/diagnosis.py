@@ -29,15 +29,14 @@ def failing(evidence) -> dict[str, list[tuple[int, int | None]]]:
 
 
 def explains(evidence, predicted) -> bool:
-    """Return True if a prediction gives all numbers of the variables that failed. Local.
+    """Return True if a prediction gives all numbers: of what failed, and of what did not. Local.
 
     predicted[step][name]: Wanted, or rank -> Wanted.
     """
-    names = failing(evidence)
-    if not names or not predicted or len(predicted) != len(evidence.observed):
+    if not predicted or len(predicted) != len(evidence.observed) or not failing(evidence):
         return False
     return all(_matches(value, predicted[step].get(name), rank)
-               for step, observed in enumerate(evidence.observed) for name in names for rank, value in observed[name])
+               for step, observed in enumerate(evidence.observed) for name in observed for rank, value in observed[name])
 
 
 def _matches(value, wanted, rank) -> bool:

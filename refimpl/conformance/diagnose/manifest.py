@@ -12,31 +12,41 @@ FIELDS = {"aggregate": ("dense", "sparse", "duplicates"), "model": ("loss",),
           "update": ("untouched", "clip_norm", "clip_point", "window", "partial", "start", "dense", "sparse",
                      "duplicates")}
 
-DIVISION = {"sum": "a plain sum", "average": "division by N", "per-row-count": "division by push count",
-            "per-occurrence": "division by the number of occurrences"}
-PHRASES = {"dense": DIVISION, "sparse": DIVISION}
+DIVISION = {
+    "dense": {"sum": "a plain sum", "average": "division by N"},
+    "sparse": {"sum": "a plain sum", "average": "division by N", "per-row-count": "division by push count",
+               "per-occurrence": "division by the number of occurrences"},
+}
 
 
 def other_rule(evidence, verdict):
-    """Try each single change of the manifest."""
+    """Try each single change of the manifest, and one rule for dense and sparse gradients alike."""
     if evidence.wanted is None:
         return None
-    for field, value in evidence.semantics.alternatives(*FIELDS[KINDS[evidence.case.kind].stage]):
+    fields = FIELDS[KINDS[evidence.case.kind].stage]
+    for field, value in evidence.semantics.alternatives(*fields):
         if explains(evidence, with_changes(evidence, **{field: value})):
-            return _found(evidence, field, value)
+            return _found(evidence, {field: value})
+    for value in DIVISION["dense"] if "dense" in fields else ():
+        both = {"dense": value, "sparse": value}
+        if explains(evidence, with_changes(evidence, **both)):
+            return _found(evidence, both)
     return None
 
 
-def _found(evidence, field, value) -> Diagnosis:
-    declared, names = getattr(evidence.semantics, field), list(failing(evidence))
-    if field in PHRASES:
-        what = "rows" if field == "sparse" else "dense gradients"
-        words = f"your {what} match {PHRASES[field][value]}, not {PHRASES[field][declared]}"
-    else:
-        words = (f"the numbers match {field} = {value} ({CHOICES[field][value]}), not the manifest's {declared} "
-                 f"({CHOICES[field][declared]})")
-    blame = ": not averaged" if field in PHRASES and value == "sum" else ""
-    return Diagnosis(f"{field}={value}", words, f"{names_in_words(names)}: {_ratio(evidence, names)}{blame}")
+def _found(evidence, rules) -> Diagnosis:
+    """Say which rules fit, instead of which, and what shows it."""
+    words, names, declared = [], list(failing(evidence)), evidence.semantics
+    for field, value in rules.items():
+        if field in DIVISION:
+            what = "rows" if field == "sparse" else "dense gradients"
+            words.append(f"your {what} match {DIVISION[field][value]}, not {DIVISION[field][getattr(declared, field)]}")
+        else:
+            words.append(f"the numbers match {field} = {value} ({CHOICES[field][value]}), not the manifest's "
+                         f"{getattr(declared, field)} ({CHOICES[field][getattr(declared, field)]})")
+    blame = ": not averaged" if set(rules) <= set(DIVISION) and set(rules.values()) == {"sum"} else ""
+    return Diagnosis(" and ".join(f"{f}={v}" for f, v in rules.items()), "; ".join(words),
+                     f"{names_in_words(names)}: {_ratio(evidence, names)}{blame}")
 
 
 def _ratio(evidence, names) -> str:

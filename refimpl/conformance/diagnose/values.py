@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from refimpl.conformance.case import Rows
-from refimpl.conformance.diagnose.diagnosis import Diagnosis, explains, failing, names_in_words, with_changes
+from refimpl.conformance.diagnose.diagnosis import Diagnosis, explains, failing, names_in_words
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.rules.aggregate import Wanted, aggregate, aggregate_dense
 from refimpl.conformance.semantics import Semantics
@@ -110,25 +110,32 @@ def wrong_count(evidence, verdict):
 
 def lost_digits(evidence, verdict):
     """The result is right to float16 or float32 only, though gradients have more digits."""
-    if not evidence.observed or not failing(evidence) or evidence.case.settings.get("nonfinite"):
+    if KINDS[evidence.case.kind].stage != "aggregate" or not evidence.observed or "nonfinite" in evidence.case.settings:
         return None
-    for dtype in ("float32", "float16"):
-        predicted = with_changes(evidence, loose=True)
-        eps = float(np.finfo(dtype).eps)
-        wide = [{name: replace(w, tolerance=w.tolerance + 2 * evidence.case.ranks * eps * np.abs(_array(w)),
-                               canonical=None)
-                 for name, w in step.items()} for step in predicted]
-        dtypes = {evidence.case.variable(n).dtype for n in failing(evidence)
-                  if n in {v.name for v in evidence.case.variables}}
-        if dtypes and dtype not in dtypes and "float16" not in dtypes and explains(evidence, wide):
-            return Diagnosis("lost-digits",
-                             f"the numbers agree with ours as far as {dtype} has digits: somewhere they pass "
-                             f"through it")
+    for narrow in ("float32", "float16"):
+        eps = 2 * evidence.case.ranks * float(np.finfo(narrow).eps)
+        wide = [{name: replace(w, tolerance=w.tolerance + eps * np.abs(_magnitude(evidence, s, name)), canonical=None)
+                 for name, w in step.items()} for s, step in enumerate(evidence.wanted)]
+        if explains(evidence, wide) and _fits(evidence, narrow):
+            return Diagnosis("lost-digits", f"the numbers have no more digits than {narrow}: somewhere they pass through it")
     return None
 
 
-def _array(wanted):
-    return wanted.value.rows if isinstance(wanted.value, Rows) else wanted.value
+def _magnitude(evidence, step, name) -> float:
+    """Return the largest contribution to a variable."""
+    parts = [ranks[name] for ranks in evidence.case.steps[step] if name in ranks]
+    flat = [np.ravel(p.rows if isinstance(p, Rows) else p) for p in parts if not isinstance(p, list)]
+    return float(max((np.abs(a).max(initial=0) for a in flat), default=0))
+
+
+def _fits(evidence, narrow) -> bool:
+    """Return whether all numbers that failed are numbers of a narrower dtype."""
+    values = [_array_of(v) for s, step in enumerate(evidence.observed) for n in failing(evidence) for _, v in step[n]]
+    return all(v.dtype != narrow and np.array_equal(v.astype(narrow).astype(v.dtype), v) for v in values)
+
+
+def _array_of(part):
+    return part.rows if isinstance(part, Rows) else part
 
 
 HYPOTHESES = (half_overflow, flushed, root_ignored, group_divisor, not_reduced)

@@ -1,0 +1,120 @@
+"""What is said of an implementation that is wrong, beyond the mutants: the words, and their evidence."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from refimpl.conformance.adapters.reference import EVERYTHING, Reference
+from refimpl.conformance.cases import case_named
+from refimpl.conformance.diagnose import summary
+from refimpl.conformance.mutants.aggregation import DividedByPushes, RankTwice, SparseNotAveraged
+from refimpl.conformance.mutants.checkers import Permuted, TooLow
+from refimpl.conformance.mutants.training import RateOnRankZeroOnly, TableNotBroadcast
+from refimpl.conformance.runner import run_local
+
+
+def first(make, ranks=4, only=None):
+    cases = None if only is None else [case_named(name, ranks) for name in only]
+    found = summary(run_local(make, ranks, cases).failed)
+    return found[0][0] if found else None
+
+
+def declares(**change):
+    """An implementation that does what the reference does by default, under another manifest."""
+    class Declared(Reference):
+        def describe(self):
+            return replace(EVERYTHING, **change)
+
+    return Declared
+
+
+def test_who_was_counted_how_often():
+    diagnosis = first(RankTwice, only=["dense/provenance", "mixed/orders"])
+    assert diagnosis.words == "rank 0 counted twice; rank 3 counted never"
+    assert "base-4 digits" in diagnosis.evidence
+
+
+def test_rows_that_are_not_averaged():
+    diagnosis = first(SparseNotAveraged)
+    assert diagnosis.words == "your rows match a plain sum, not division by N"
+    assert diagnosis.evidence == "users and items: every number is exactly 4 x ours: not averaged"
+
+
+def test_rows_divided_by_push_count():
+    assert first(DividedByPushes).words == "your rows match division by push count, not division by N"
+
+
+@pytest.mark.parametrize(("field", "value"), [
+    ("dense", "sum"), ("sparse", "sum"), ("sparse", "per-row-count"), ("sparse", "per-occurrence"), ("duplicates", "last"),
+    ("loss", "mean-of-means"), ("loss", "sum"), ("untouched", "decayed"), ("clip_point", "before"), ("clip_norm", "dense"),
+    ("clip_norm", "occurrences"), ("window", "sum"), ("partial", "dropped"), ("partial", "applied-by-window")])
+def test_a_wrong_manifest_is_told_by_the_numbers(field, value):
+    """The implementation follows a rule that its manifest does not declare."""
+    real = replace(EVERYTHING, **{field: value})
+
+    class Other(Reference):
+        def __init__(self, world):
+            super().__init__(world, real)
+
+        def describe(self):
+            return EVERYTHING
+
+    assert first(Other, 3).code == f"{field}={value}"
+
+
+def test_the_other_way_round():
+    assert first(declares(dense="sum"), 4).code == "dense=average"
+    assert first(declares(untouched="decayed"), 2).code == "untouched=kept"
+
+
+def test_two_wrong_rules_at_once():
+    """Dense and sparse gradients both summed: no single rule explains an update, both together do."""
+    class Sums(Reference):
+        def __init__(self, world):
+            super().__init__(world, replace(EVERYTHING, dense="sum", sparse="sum"))
+
+        def describe(self):
+            return EVERYTHING
+
+    outcome = run_local(Sums, 3)
+    assert {d.code for d, _ in summary(outcome.failed)} >= {"dense=sum", "sparse=sum", "dense=sum and sparse=sum"}
+
+
+def test_which_ranks_and_which_variable():
+    assert first(RateOnRankZeroOnly, 4).words.endswith("after resuming, on ranks 1, 2 and 3")
+    assert "broadcast: items" in first(TableNotBroadcast, 3).words
+
+
+class Flushing(Reference):
+    def mean(self, arrays, divisor=None):
+        total = super().mean(arrays, divisor)
+        return np.where(np.abs(total) < np.finfo(total.dtype).tiny, 0, total).astype(total.dtype)
+
+
+class HalfDigits(Reference):
+    def mean(self, arrays, divisor=None):
+        return super().mean([a.astype(np.float32) for a in arrays], divisor).astype(arrays[0].dtype)
+
+
+class LastWrong(Reference):
+    def aggregate_dense(self, arrays):
+        found = super().aggregate_dense(arrays)
+        return {n: a + self.world.rank // (self.world.size - 1) for n, a in found.items()}
+
+
+@pytest.mark.parametrize(("make", "case", "code"), [
+    (Flushing, "dense/denormals", "denormals-flushed"), (HalfDigits, "dense/cancelling-float64", "lost-digits"),
+    (TooLow, "dense/exact-float32", "unexplained"), (Permuted, "dense/exact-float32", "unexplained"),
+    (LastWrong, "dense/exact-float64", "ranks-differ")])
+def test_other_words(make, case, code):
+    assert first(make, 4, [case]).code == code
+
+
+def test_what_is_not_explained_says_where():
+    diagnosis = first(TooLow, 2, ["rows/exact"])
+    assert diagnosis.vague and "table[" in diagnosis.evidence and "expected" in diagnosis.evidence
+
+
+def test_nothing_is_said_of_the_right_one():
+    assert first(Reference, 4) is None
