@@ -3,6 +3,7 @@
 import json
 import re
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -177,3 +178,13 @@ def test_what_passes_again_is_told(tmp_path):
 def test_our_own_implementation_under_mpirun():
     outcome = run_target("refimpl.conformance.adapters.ours", 2, only="rows/e")
     assert not outcome.failed and status(outcome, "rows/exact").status == "passed"
+
+
+def test_the_adapter_of_the_guide(tmp_path, monkeypatch):
+    """What docs/conformance.md shows is an adapter that passes."""
+    guide = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text()
+    (tmp_path / "guide_adapter.py").write_text(guide.split("```python\n")[1].split("```")[0])
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    outcome = run_target("guide_adapter", 2)
+    assert not outcome.failed and sum(v.status == "passed" for v in outcome.verdicts) > 25
