@@ -2,7 +2,8 @@
 
 The same language model, the same words, the same batch a rank, in the same processes, step by step in turns:
 
-refimpl hybrid:     dense gradients by allreduce, rows through the sharded server
+refimpl hybrid:     dense gradients by allreduce, rows through the sharded server; partitions interleaved, not the
+                    default: contiguous ones would put the frequent words on one machine, whose card then is the limit
 refimpl allreduce:  everything to everyone, as the peer does it: what is left of the ratio then is not bytes
 torch DDP (gloo):   nn.Embedding(sparse=True) for words and softmax; dense gradients in buckets that leave during the
                     backward pass, sparse ones by gloo's sparse allreduce: every rank gets and merges all ranks' rows
