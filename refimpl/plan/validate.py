@@ -80,14 +80,15 @@ def _check_placement(placement, variable, ranks):
     if placement.sparse is not variable.sparse:
         raise ValueError(f"{name}: sparse is {_said(placement.sparse)}, but the variable is {kind}")
     if placement.way not in WAYS[variable.sparse]:
-        raise ValueError(f"{name}: no way {placement.way!r} for a {kind} variable; there are {', '.join(WAYS[variable.sparse])}")
+        raise ValueError(f"{name}: no way {placement.way!r} for a {kind} variable; "
+                         f"there are {', '.join(WAYS[variable.sparse])}")
     if placement.way != "server":
         if placement.owners:
-            raise ValueError(f"{name}: owners {_said(placement.owners)} on the way {placement.way}, where every rank has "
-                             "the variable; leave owners empty, or choose the way server")
+            raise ValueError(f"{name}: owners {_said(placement.owners)} on the way {placement.way}, where every rank "
+                             "has the variable; leave owners empty, or choose the way server")
         return
     if not placement.owners or not variable.sparse and len(placement.owners) != 1:
-        least = "at least one owner, the rank of each partition" if variable.sparse else "exactly one owner, it is not cut"
+        least = "at least one owner, the rank of each partition" if variable.sparse else "exactly one owner: it is not cut"
         raise ValueError(f"{name}: owners {_said(placement.owners)}; on the server a {kind} variable has {least}")
     for owner in placement.owners:
         if type(owner) is not int or not 0 <= owner < ranks:
@@ -101,10 +102,11 @@ def _check_buckets(plan):
     named = [name for bucket in plan.buckets for name in bucket]
     if plan.buckets and sorted(named) != sorted(kinds):
         odd = sorted({_said(name) for name in named + list(kinds) if named.count(name) != 1 or name not in kinds})
-        raise ValueError(f"plan: buckets must name each variable once; look at {', '.join(odd)}, or leave buckets empty")
+        raise ValueError(f"plan: buckets must name each variable once; look at {', '.join(odd)}, or leave them empty")
     for bucket in plan.buckets:
         if len({kinds[name] for name in bucket}) > 1:
-            raise ValueError(f"plan: the bucket {', '.join(bucket)} mixes ways or kinds; what travels together goes one way")
+            raise ValueError(f"plan: the bucket {', '.join(bucket)} mixes ways or kinds; put only variables of one way "
+                             "and kind together")
 
 
 def _said(value) -> str:
