@@ -3,8 +3,10 @@
 A hot row costs the same whoever touches it; a cold one costs what its popularity says: pulled and pushed by each rank
 that touches it, from one owner. So with rows numbered by falling popularity the time falls with H as long as a row is
 touched by more ranks than its replica is worth, and rises after that; where they are not, H = 0 stays the best.
+Predicted seconds leave out what overlaps, as pulls do with computation: so the busiest card must not carry more either.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,7 +27,8 @@ class HotForecast:
     """What was predicted for one variable, the others as planned: seconds of a step's exchanges.
 
     hot, way: chosen; 0 rows where none pay.  seconds: with them, ``without``: with none.
-    coverage: part of the pulled rows that are hot ones.  curve: (H, way, seconds) of all that were tried, by H.
+    coverage: part of the pulled rows that are hot ones.  curve: (H, way, seconds) of all that were tried, by H;
+    seconds are infinite where the busiest card would carry more than without hot rows.
     """
 
     variable: str
@@ -46,8 +49,18 @@ class HotPredictor:
         self.times: dict = {}
         self.known: dict = {}
 
+    def card_bytes(self, plan: Plan, name: str) -> int:
+        """Return the bytes of a variable and step through the busiest card, at most: its parts' busiest added up."""
+        parts, predictor = self._apart(plan)
+        return sum(predictor.card_bytes(parts, p) for p in parts.placements if p.variable in (name, hot_name(name)))
+
     def seconds(self, plan: Plan) -> float:
         """Return the predicted seconds of a step's exchanges, hot rows and all."""
+        parts, predictor = self._apart(plan)
+        return predictor.seconds(parts)
+
+    def _apart(self, plan):
+        """Return the plan of two variables for each with hot rows, and what predicts it."""
         parts, both = apart(plan, self.variables)
         touched = tuple(split_rows(plan, step, split_lists) for step in self.sample.touched)
         rows = {v.name: v.shape[0] for v in both if v.sparse}
@@ -56,9 +69,20 @@ class HotPredictor:
         hot = {name: p.hot for p in plan.placements for name in (p.variable, hot_name(p.variable))}
         predictor.known = {key: traffic for (rows_apart, key), traffic in self.known.items()
                            if hot.get(key[0].variable) == rows_apart}
-        result = predictor.seconds(parts)
-        self.known |= {(hot[key[0].variable], key): traffic for key, traffic in predictor.known.items()}
-        return result
+        predictor.known = Remembered(predictor.known, self.known, hot)
+        return parts, predictor
+
+
+class Remembered(dict):
+    """Traffic of placements; what is new is remembered beside how many hot rows its variable has."""
+
+    def __init__(self, known, store, hot):
+        super().__init__(known)
+        self.store, self.hot = store, hot
+
+    def __setitem__(self, key, traffic):
+        super().__setitem__(key, traffic)
+        self.store[self.hot[key[0].variable], key] = traffic
 
 
 def choose_hot_rows(plan: Plan, variables, sample: Sample, network: Network) -> tuple[Plan, list[HotForecast]]:
@@ -81,9 +105,12 @@ def _choose(plan, variable, predictor):
     powers = {1 << bit for bit in range(rows.bit_length())}
     tried = {}
 
+    most = predictor.card_bytes(_with(plan, name, 0, WAYS_OF_HOT[0]), name)
+
     def seconds(hot, way):
         if (hot, way) not in tried:
-            tried[hot, way] = predictor.seconds(_with(plan, name, hot, way))
+            other = _with(plan, name, hot, way)
+            tried[hot, way] = predictor.seconds(other) if predictor.card_bytes(other, name) <= most else math.inf
         return tried[hot, way]
 
     without = seconds(0, WAYS_OF_HOT[0])
