@@ -21,8 +21,7 @@ def add(parser):
                       help="default: the adapter's LAUNCHER, or mpi")
     run_.add_argument("--only", metavar="TEXT", help="run the cases that have this in their name")
     run_.add_argument("--expected-failures", metavar="FILE", help="JSON of cases that are known to fail, and why")
-    run_.add_argument("--timeout", type=float, metavar="S",
-                      help="seconds for a job; a hanging case costs as many (default 120)")
+    run_.add_argument("--timeout", type=float, metavar="S", help="seconds after which a case counts as hanging (default 60)")
     run_.add_argument("--verbose", action="store_true", help="list the cases that passed too")
     run_.add_argument("--html", metavar="FILE", help="write the report as one page")
     run_.add_argument("--json", action="store_true", help="print one JSON object")
@@ -44,16 +43,17 @@ def run(given: dict) -> int:
 
 def _run(given) -> int:
     """Status 0: no case failed that is not expected to; 1 otherwise."""
-    from refimpl.conformance.report import Expected, html_page, plain, print_outcome, read_expected
-    from refimpl.conformance.report.plain import unexpected
+    from refimpl.conformance.report import Expected, html_page, plain, read_expected, unexpected
     from refimpl.conformance.runner import run_target
 
     expected = read_expected(given["expected_failures"]) if "expected_failures" in given else Expected()
     outcomes = []
     for ranks in given.get("ranks", [4]):
         outcomes.append(run_target(given["target"], ranks, launcher=given.get("launcher"), only=given.get("only", ""),
-                                   timeout=given.get("timeout", 120.0)))
+                                   timeout=given.get("timeout", 60.0)))
         if not given.get("json"):
+            from refimpl.conformance.report.terminal import print_outcome
+
             print_outcome(outcomes[-1], expected, given.get("verbose", False))
     if given.get("json"):
         print(json.dumps({"format": 1, "outcomes": [plain(outcome, expected) for outcome in outcomes]}))
@@ -65,13 +65,14 @@ def _run(given) -> int:
 def _mutants(given) -> int:
     """Status 0: all seen, 90 % named, nobody accused; 1 otherwise."""
     from refimpl.conformance.mutants.run import run_mutants
-    from refimpl.conformance.report import print_mutants
 
     score = run_mutants(given.get("ranks", 4), given.get("configurations", 200))
     data = score.to_json()
     if given.get("json"):
         print(json.dumps(data))
     else:
+        from refimpl.conformance.report.terminal import print_mutants
+
         print_mutants(score)
     good = data["killed"] == data["mutants"] and data["named"] >= 0.9 * data["mutants"] and not data["false_alarms"]
     return 0 if good else 1

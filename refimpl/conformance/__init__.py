@@ -1,6 +1,6 @@
 """Hold any implementation's numbers against ours, and name the bug.
 
-Needs NumPy and rich, pytest where it runs under pytest; never ``models``, ``kernels`` or MPI.
+Needs NumPy; rich to print to a terminal, pytest to run under it; never ``models``, ``kernels`` or MPI.
 """
 
 from refimpl.conformance.case import Case, Rows, Task, Variable

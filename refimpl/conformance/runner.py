@@ -16,6 +16,7 @@ from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.target import LAUNCHERS, Answer, Target, launcher_of, load
 from refimpl.conformance.worlds import run_ranks
 
+START_SECONDS = 120.0
 NEVER = "never came back from this case"
 
 
@@ -34,10 +35,10 @@ class Outcome:
 
 
 def run_target(name: str, ranks: int, *, launcher: str | None = None, only: str = "",
-               timeout: float = 120.0) -> Outcome:
+               timeout: float = 60.0) -> Outcome:
     """Run every case on the adapter module ``name`` and judge it. Local: starts the ranks itself.
 
-    only: run the cases whose name has this in it.  timeout: seconds for a job; a case that hangs costs as many.
+    only: run the cases whose name has this in it.  timeout: seconds for a case.
     Raises ValueError for an adapter that cannot be run at all, saying why.
     """
     launcher = launcher or launcher_of(name)
@@ -91,7 +92,8 @@ def _run_jobs(name, ranks, launcher, cases, folder, timeout) -> Outcome:
     semantics: Any = None
     while todo:
         (folder / "cases.json").write_text(json.dumps([[number, case.name] for number, case in todo]))
-        how = start(launcher, ranks, ["-m", "refimpl.conformance.worker", name, str(folder)], timeout)
+        how = start(launcher, ranks, ["-m", "refimpl.conformance.worker", name, str(folder), str(timeout)],
+                    START_SECONDS + timeout * len(todo))
         semantics = semantics or _manifest(folder, ranks, name, how)
         left = [(number, case) for number, case in todo
                 if any((answer := read(folder, number, r)) is None for r in range(ranks))

@@ -1,15 +1,15 @@
 """One rank of an adapter's job: runs the cases that it is told to, and writes its answers.
 
-    python -m refimpl.conformance.worker ADAPTER FOLDER
+    python -m refimpl.conformance.worker ADAPTER FOLDER SECONDS
 
 FOLDER/cases.json says which: [[number, name], ...]. A rank that raises where the others may be waiting for it ends the
-job; the runner goes on with the next case in a new one.
+job, and so does one that is SECONDS in a case; the runner goes on with the next case in a new one.
 """
 
+import faulthandler
 import json
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from refimpl.conformance.answers import save
@@ -19,16 +19,18 @@ from refimpl.conformance.target import Target, load
 
 def main(arguments) -> int:
     """Run the cases as one rank. Returns 0, or 3 after a case that raised."""
-    name, folder = arguments[0], Path(arguments[1])
+    name, folder, seconds = arguments[0], Path(arguments[1]), float(arguments[2])
     functions = load(name)
     rank, size = _world(functions, name)
     target = Target(functions)
     temporary = folder / f"manifest-{rank}.tmp"
-    temporary.write_text(json.dumps({**replace(target.semantics).to_json(), "ranks": size}))
+    temporary.write_text(json.dumps({**target.semantics.to_json(), "ranks": size}))
     os.replace(temporary, folder / f"manifest-{rank}.json")
     for number, case_name in json.loads((folder / "cases.json").read_text()):
         case = case_named(case_name, size)
+        faulthandler.dump_traceback_later(seconds, exit=True)  # it needs no lock of Python's: a hang may hold it
         answer = target.answer(case, rank)
+        faulthandler.cancel_dump_traceback_later()
         save(folder, number, rank, answer)
         if answer.error and not case.settings.get("nonfinite"):
             print(f"{name}: {case.name}: rank {rank}: {answer.error}", file=sys.stderr, flush=True)

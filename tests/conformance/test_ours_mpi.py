@@ -17,7 +17,7 @@ ROADS = {
     "ps": {"architecture": "ps"},
     "hybrid": {"architecture": "hybrid"},
     "partitions": {"architecture": "ps", "partitions": 5, "scheme": "interleaved"},
-    "messages": {"architecture": "hybrid", "shared_memory": False},
+    "messages": {"architecture": "hybrid", "shared_memory": False, "overlap": True},
 }
 
 

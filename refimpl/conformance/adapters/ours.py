@@ -26,7 +26,7 @@ from refimpl.training.exchange import open_roads
 
 LAUNCHER = "mpi"
 SETTINGS = ("architecture", "allreduce", "partitions", "scheme", "sparse_as_dense", "shared_memory",
-            "local_aggregation")
+            "local_aggregation", "overlap")
 
 
 class Ours(TrainingAdapter):
@@ -97,7 +97,7 @@ class Ours(TrainingAdapter):
 
     def plan(self, variables):
         """Return the plan for some variables, one microbatch a rank."""
-        options = {n: v for n, v in self.settings.items() if n not in ("architecture", "shared_memory")}
+        options = {n: v for n, v in self.settings.items() if n not in ("architecture", "shared_memory", "overlap")}
         return make_plan(variables, self.settings["architecture"], self.wire.size, self.wire.size,
                          machines=self.wire.machines, **options)
 

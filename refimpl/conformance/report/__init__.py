@@ -1,8 +1,7 @@
-"""What the suite found, for people and programs: a table in the terminal, JSON, one HTML page."""
+"""What the suite found, for people and programs: JSON, one HTML page; ``terminal`` prints it, and alone needs rich."""
 
 from refimpl.conformance.report.expected import Expected, read_expected
 from refimpl.conformance.report.html import html_page
-from refimpl.conformance.report.plain import plain
-from refimpl.conformance.report.terminal import print_mutants, print_outcome
+from refimpl.conformance.report.plain import plain, unexpected
 
-__all__ = ["Expected", "html_page", "plain", "print_mutants", "print_outcome", "read_expected"]
+__all__ = ["Expected", "html_page", "plain", "read_expected", "unexpected"]
