@@ -20,10 +20,12 @@ class Ledger:
 
     def count(self, direction: str, crosses: bool, phase: str, owners: dict, kind: str, itemsize: int):
         """Count one message, "sent" or "received", whose elements are of ``owners``: variable -> elements."""
-        for counter in (direction, f"crossed_{direction}")[:1 + crosses]:
-            counts = getattr(self, counter)
-            for variable, elements in owners.items():
-                counts[phase, variable, kind] += elements * itemsize
+        whole, part = (self.sent, self.crossed_sent) if direction == "sent" else (self.received, self.crossed_received)
+        for variable, elements in owners.items():
+            key = phase, variable, kind
+            whole[key] += elements * itemsize
+            if crosses:
+                part[key] += elements * itemsize
 
     def add(self, other: "Ledger"):
         """Count what was counted before, for what happens again and again alike."""

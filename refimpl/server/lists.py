@@ -26,6 +26,8 @@ def exchange_lists(wire: Wire, outgoing: dict[int, list[RowList]], incoming: dic
     incoming[peer]: (variable, number of pieces) of each list that will come.
     Bytes: 8 for each piece of each list (control), 8 for each row number (indices).
     """
+    if not outgoing and not incoming:
+        return {}
     lengths = {peer: np.concatenate([np.empty(0, np.int64), *(np.diff(one.bounds) for one in lists)])
                for peer, lists in outgoing.items()}
     arrived = {peer: np.empty(sum(pieces for _, pieces in lists), np.int64) for peer, lists in incoming.items()}

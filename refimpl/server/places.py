@@ -32,7 +32,7 @@ class Places:
             seen[owner] += 1
         return rounds
 
-    @property
+    @cached_property
     def rounds(self) -> int:
         """Rounds of an exchange of all partitions."""
         return 1 + max(self._rounds)

@@ -34,7 +34,7 @@ class Pull:
         self.requests = exchange_lists(
             self.wire, {o: [shards.part_of_owner(o, self.united[name]) for name in names] for o in shards.owners},
             {h: [(name, shards.pieces[name]) for name in names] for h in shards.handlers}, self.phase)
-        for pending in ahead(self._spread()):
+        for pending in ahead(self._spread() if shards.mates else self._fetched()):
             pending.wait()
         return {name: route.unsort(self.answers[name]) for name, route in self.routes.items()}
 
@@ -52,7 +52,7 @@ class Pull:
             self.came[name] = self._empty(name, len(self.united[name].numbers)) if shards.mates else self.answers[name]
 
     def _fetch(self, number):
-        """Begin a round: rows from owners to handlers."""
+        """Begin a round."""
         sends, receives = [], []
         for j, (name, table) in enumerate((name, self.tables[name]) for name in self.routes):
             if number < self.shards.pieces[name]:
@@ -73,18 +73,21 @@ class Pull:
                 piece = keys.piece(*shards.mine(name, number, shards.me))
                 self.came[name][piece] = take_rows(self.tables[name], shards.places[name].local(keys.numbers[piece], place))
 
+    def _fetched(self):
+        """Yield each round, begun: rows from owners to handlers."""
+        for number in self.shards.rounds(self.routes):
+            pending = self._fetch(number)
+            self._take_own(number)
+            yield pending
+
     def _spread(self):
         """Yield each round, begun: rows from handlers to the ranks of the group."""
-        rounds = self.shards.rounds(self.routes)
-        for number, pending in enumerate(ahead(self._fetch(number) for number in rounds)):
-            self._take_own(number)
+        for number, pending in enumerate(ahead(self._fetched())):
             pending.wait()
             yield self._hand_on(number)
 
     def _hand_on(self, number):
         shards, sends, receives = self.shards, [], []
-        if not shards.mates:
-            return self.wire.start([], [], "spread", "rows")
         for j, (name, route) in enumerate(self.routes.items()):
             span = shards.mine(name, number)
             for mate, lists in self.asked.items():

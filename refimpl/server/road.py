@@ -71,7 +71,11 @@ class Road(Protocol):
         """Add a microbatch's gradients; None if it had no examples. Leaves come in order. Local."""
 
     def push(self) -> list[Summed]:
-        """Exchange and sum what was added; return what this rank holds of the sums. Collective."""
+        """Exchange and sum what was added; return what this rank holds of the sums. Collective.
+
+        On the server a sparse variable comes as one Summed for each of this rank's partitions, and ``push(arrived)``
+        calls arrived(summed) as soon as each is there: an update that needs no global norm can happen at once.
+        """
 
     def collect(self, name: str, slot: str | None, everyone: bool, phase: str) -> Any:
         """Return a whole variable or state array, on rank 0 or on everyone (else None). Collective."""
