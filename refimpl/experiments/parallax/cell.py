@@ -10,7 +10,7 @@ from refimpl.experiments.parallax.workload import Workload
 
 ARCHITECTURES = {
     "allreduce": {"architecture": "allreduce", "local_aggregation": False},
-    "naive ps": {"architecture": "ps", "partitions": 1, "local_aggregation": False},
+    "naive ps": {"architecture": "ps", "partitions": 1, "local_aggregation": False},  # and the plan of naive.py
     "optimised ps": {"architecture": "ps", "scheme": "interleaved"},
     "hybrid": {"architecture": "hybrid", "scheme": "interleaved"},
     "auto": {"architecture": "auto", "scheme": "interleaved"},
@@ -22,7 +22,8 @@ OPTIMIZER = {"lm": {"optimizer": "adagrad", "learning_rate": 0.2, "clip_norm": 1
              "cnn": {"optimizer": "momentum", "learning_rate": 0.1}}
 
 SOURCES = ("kernels", "models", "refimpl/gradients", "refimpl/collectives", "refimpl/server", "refimpl/plan",
-           "refimpl/training", "refimpl/experiments/parallax/job.py", "refimpl/experiments/parallax/replay.py",
+           "refimpl/training", "refimpl/experiments/parallax/job.py", "refimpl/experiments/parallax/naive.py",
+           "refimpl/experiments/parallax/replay.py",
            "refimpl/experiments/parallax/workload.py")
 """What a cell's numbers come from: a change there makes a cell run anew."""
 

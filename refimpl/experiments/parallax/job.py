@@ -20,6 +20,7 @@ from refimpl.collectives.waiting import Wait
 from refimpl.collectives.wire import Wire
 from refimpl.experiments.cluster.card import card_bytes
 from refimpl.experiments.parallax.cell import Cell
+from refimpl.experiments.parallax.naive import naive_plan
 from refimpl.experiments.parallax.network import network_file
 from refimpl.experiments.parallax.profile import Profile
 from refimpl.experiments.parallax.replay import ReplayData, ReplayModel
@@ -58,7 +59,7 @@ def run_cell(cell: Cell, wire: Wire, profile: str | None, directory: Path) -> di
     profile: directory of the workload's profile, for a replay.
     """
     model, data = wire.together(lambda: _build(cell, profile))
-    options = Options(**cell.trainer_options)
+    options = wire.together(lambda: _options(cell, model.variables, wire.machines))
     with threadpool_limits(1):
         trainer = Trainer(model, data, options, wire, network_file=directory / network_file(*cell.cluster))
         found = _search(trainer)
@@ -74,6 +75,15 @@ def run_cell(cell: Cell, wire: Wire, profile: str | None, directory: Path) -> di
             "phases": [r["seconds"] for r in records], "allreduce": trainer.plan.allreduce, "search": found,
             "ways": {p.variable: p.way for p in trainer.plan.placements}, "curve": curve,
             "parameters": parameters.get("parameters_sha256"), **together(everyone, wire.machines)}
+
+
+def _options(cell, variables, machines) -> Options:
+    """Return the trainer's options; the naive server's plan is one of its own."""
+    given = cell.trainer_options
+    if cell.architecture == "naive ps":
+        plan = naive_plan(variables, machines, given["allreduce"])
+        given["plan"] = json.loads(json.dumps(plan.to_json()))  # as it comes from a file
+    return Options(**given)
 
 
 def _search(trainer) -> dict | None:

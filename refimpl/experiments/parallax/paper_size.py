@@ -3,6 +3,7 @@
 from refimpl.collectives.machines import in_blocks
 from refimpl.collectives.network import Network
 from refimpl.experiments.parallax.cell import ARCHITECTURES, allreduce_of
+from refimpl.experiments.parallax.naive import naive_plan
 from refimpl.experiments.parallax.proportions import EFFICIENCY, LINE_RATE, PAPER, computation_seconds
 from refimpl.experiments.parallax.study import Context, Finding, Table, bytes_of
 from refimpl.plan import make_plan
@@ -61,7 +62,10 @@ def exchange_seconds(variables, sample: Sample, architecture: str, on: Network) 
     The bytes are the sum of the variables' busiest cards: more than any card carries, where these are different cards.
     """
     options = {"allreduce": allreduce_of(MACHINES, GPUS), **ARCHITECTURES[architecture]}
-    plan = make_plan(variables, options.pop("architecture"), on.ranks, on.ranks, machines=on.machines, **options)
+    if architecture == "naive ps":
+        plan = naive_plan(variables, on.machines, options["allreduce"])
+    else:
+        plan = make_plan(variables, options.pop("architecture"), on.ranks, on.ranks, machines=on.machines, **options)
     predictor = Predictor(variables, sample, on)
     return predictor.seconds(plan), sum(predictor.card_bytes(plan, placement) for placement in plan.placements)
 

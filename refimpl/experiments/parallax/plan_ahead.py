@@ -1,6 +1,7 @@
 """What the cost model says of a cell before it runs: seconds of its exchanges, from the profile's rows and the rate."""
 
 from refimpl.experiments.parallax.cell import Cell
+from refimpl.experiments.parallax.naive import naive_plan
 from refimpl.experiments.parallax.network import emulated_network
 from refimpl.experiments.parallax.profile import Profile
 from refimpl.experiments.parallax.replay import ReplayData, ReplayModel
@@ -20,6 +21,9 @@ def predicted_exchange(cell: Cell, profile: Profile, ways: dict[str, str] | None
     sample = take_sample(model, data, cell.seed, steps=len(profile.entries))
     placing = {name: options[name] for name in ("partitions", "local_aggregation") if name in options}
     chosen = {"ways": ways} if options["architecture"] == "auto" else {}
+    if cell.architecture == "naive ps":
+        plan = naive_plan(model.variables, network.machines, options["allreduce"])
+        return Predictor(model.variables, sample, network).seconds(plan)
     plan = make_plan(model.variables, options["architecture"], cell.ranks, cell.ranks, allreduce=options["allreduce"],
                      machines=network.machines, **placing, **chosen)
     return Predictor(model.variables, sample, network).seconds(plan)

@@ -8,11 +8,19 @@ from refimpl.experiments.cluster import run_on_cluster
 from refimpl.experiments.parallax.cell import Cell, code_version, kept_result
 from refimpl.experiments.parallax.network import emulated_network, network_file
 from refimpl.experiments.parallax.profile import Profile, measure_profile
+from refimpl.experiments.parallax.workload import Workload
 from refimpl.training.files import write_json
 
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL", "NUMBA")}
 SECONDS_OF_A_CELL = 300.0  # nothing that works takes so long
 PROFILED_STEPS = 2
+
+_TINY = dict(vocabulary=200, embedding=4, hidden=8, projection=4, layers=1, samples=20, keep=0.9)
+WARM_UP = tuple(Cell("warm-up", workload, architecture, 2, 2, "1gbit", "real", steps=1, warm=0)
+                for workload in (Workload("warm-lm", "lm", _TINY, streams=2, window=4),
+                                 Workload("warm-cnn", "cnn", dict(width=2, blocks=(1, 1)), images=2, image_size=8))
+                for architecture in ("hybrid", "allreduce", "naive ps"))
+"""Run before anything else with new code: kernels are compiled once and kept on disk, not by 48 ranks at once."""
 
 
 class CellsFailed(Exception):
@@ -23,11 +31,11 @@ class Runner:
     """Runs cells on the emulated cluster and keeps their results as files. Local: the parent of all jobs.
 
     directory: where results, profiles and measured networks lie.  any_version: take results of other code, too.
-    say: shows people what goes on.
+    say: shows people what goes on.  warm_up: cells to run before the first others.
     """
 
-    def __init__(self, directory: Path, any_version: bool = False, say: Callable[[str], None] = print):
-        self.directory, self.say = Path(directory).resolve(), say
+    def __init__(self, directory: Path, any_version: bool = False, say: Callable[[str], None] = print, warm_up=WARM_UP):
+        self.directory, self.say, self.warm_up = Path(directory).resolve(), say, list(warm_up)
         self.version = None if any_version else code_version()
         self.failed: list[str] = []
 
@@ -51,6 +59,9 @@ class Runner:
         """Return cell.file -> result of each cell; those that fail are left out and kept in ``failed``."""
         found = self._kept(cells)
         missing = [cell for cell in cells if cell.file not in found]
+        if missing and self.warm_up:
+            cold, self.warm_up = self.warm_up, []
+            self.results(cold)
         for cluster in dict.fromkeys(cell.cluster for cell in missing):
             self._run([cell for cell in missing if cell.cluster == cluster])
         return self._kept(cells)

@@ -6,14 +6,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from refimpl.collectives.machines import in_blocks
 from refimpl.experiments.parallax import proportions, sparsity
 from refimpl.experiments.parallax.cell import ARCHITECTURES, Cell, allreduce_of, code_version, kept_result
 from refimpl.experiments.parallax.job import together
+from refimpl.experiments.parallax.naive import naive_plan, share_of_busiest
 from refimpl.experiments.parallax.proportions import CNN, LM, PAPER
 from refimpl.experiments.parallax.run import Runner
 from refimpl.experiments.parallax.study import Context
 from refimpl.experiments.parallax.summary import summarise
 from refimpl.experiments.parallax.workload import Workload
+from refimpl.plan.validate import check_plan
 from refimpl.training.options import Options
 
 CELL = Cell("throughput", LM, "hybrid", 8, 6, "100mbit", options={"partitions": 3})
@@ -66,7 +69,7 @@ def test_the_code_version_changes_with_any_source(tmp_path):
 def test_only_missing_cells_are_run_and_a_failure_leaves_the_rest_to_run(tmp_path, monkeypatch):
     cells = [CELL.but(compute="real", architecture=a, machines=m)
              for m in (1, 2) for a in ("hybrid", "auto", "naive ps")]
-    runner, jobs = Runner(tmp_path, say=lambda text: None), []
+    runner, jobs = Runner(tmp_path, say=lambda text: None, warm_up=()), []
     keep(runner.directory, cells[0], code_version())
 
     class Job:
@@ -89,7 +92,7 @@ def test_only_missing_cells_are_run_and_a_failure_leaves_the_rest_to_run(tmp_pat
     assert set(found) == {c.file for c in cells} - {cells[4].file}
     assert len(runner.failed) == 1 and "no such road" in runner.failed[0] and "auto" in runner.failed[0]
     jobs.clear()
-    Runner(tmp_path, say=lambda text: None).results(cells[:4])
+    Runner(tmp_path, say=lambda text: None, warm_up=()).results(cells[:4])
     assert jobs == []
 
 
@@ -159,3 +162,12 @@ def test_quick_cells_are_few_and_small(quick, tmp_path):
     assert max(c.ranks for c in cells) == (8 if quick else 48)
     assert len({c.file for c in cells}) == len(cells)
     assert {c.compute for c in cells} == {"real", "replay"}
+
+
+def test_the_naive_servers_are_one_a_machine_and_take_whole_variables():
+    variables, machines = CNN.make_model().variables, in_blocks(48, 6)
+    plan = naive_plan(variables, machines)
+    assert {p.owners[0] for p in plan.placements} <= set(range(0, 48, 6)) and not plan.local_aggregation
+    assert all(p.way == "server" and len(p.owners) == 1 for p in plan.placements)
+    assert share_of_busiest(plan, variables) == pytest.approx(0.173, abs=1e-3)
+    check_plan(plan, variables, 48, 48, machines)

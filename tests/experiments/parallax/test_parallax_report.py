@@ -65,7 +65,7 @@ TINY = Workload("tiny", "lm", dict(vocabulary=300, embedding=4, hidden=8, projec
 
 @pytest.mark.skipif(bool(missing()), reason=missing() or "the cluster works")
 def test_cells_run_on_the_cluster_and_agree(tmp_path):
-    runner = Runner(tmp_path, say=lambda text: None)
+    runner = Runner(tmp_path, say=lambda text: None, warm_up=())
     plain = Cell("try", TINY, "hybrid", 2, 2, "1gbit", "real", steps=2, evaluate_every=1, warm=0)
     cells = [plain, plain.but(architecture="naive ps"), plain.but(architecture="auto"),
              plain.but(compute="replay", evaluate_every=0, slowdown=2.0),
@@ -81,7 +81,7 @@ def test_cells_run_on_the_cluster_and_agree(tmp_path):
     assert sent == sum(sum(counts) for counts in replayed["crossed"]["received"].values()) > 0
     assert sum(out for out, _ in replayed["card"]) >= sent  # headers come on top
     before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.json") if p.parent.name == "try"}
-    Runner(tmp_path, say=lambda text: None).results(cells)
+    Runner(tmp_path, say=lambda text: None, warm_up=()).results(cells)
     assert before == {p: p.stat().st_mtime_ns for p in before}
 
 

@@ -1,0 +1,28 @@
+"""The naive parameter server's plan: TensorFlow's, as the paper found it.
+
+One server a machine; each variable whole, in the model's order, on the server with the fewest bytes so far (PAPER.md,
+Mechanisms); every worker pulls and pushes for itself. Here a machine's first rank is its server.
+"""
+
+from refimpl.collectives.machines import Machines
+from refimpl.plan import Placement, Plan
+
+
+def naive_plan(variables, machines: Machines, allreduce: str = "direct") -> Plan:
+    """Return the plan, V = ranks. machines: the ranks of each. Local."""
+    load, placements = [0] * len(machines), []
+    for variable in variables:
+        least = load.index(min(load))
+        load[least] += variable.nbytes
+        placements.append(Placement(variable.name, variable.sparse, "server", (machines[least][0],)))
+    ranks = sum(map(len, machines))
+    return Plan("ps", ranks, ranks, allreduce, tuple(placements), machines, local_aggregation=False)
+
+
+def share_of_busiest(plan: Plan, variables) -> float:
+    """Return the part of all bytes that lies on the server with most: 1 / servers were ideal. Local."""
+    nbytes = {v.name: v.nbytes for v in variables}
+    load: dict[int, int] = {}
+    for placement in plan.placements:
+        load[placement.owners[0]] = load.get(placement.owners[0], 0) + nbytes[placement.variable]
+    return max(load.values()) / sum(load.values())
