@@ -30,7 +30,7 @@ def declares(**change):
 
 
 def test_who_was_counted_how_often():
-    diagnosis = first(RankTwice, only=["dense/provenance", "mixed/orders"])
+    diagnosis = first(RankTwice, only=["dense/provenance", "rows/provenance", "mixed/orders"])
     assert diagnosis.words == "rank 0 counted twice; rank 3 counted never"
     assert "base-4 digits" in diagnosis.evidence
 
@@ -118,3 +118,13 @@ def test_what_is_not_explained_says_where():
 
 def test_nothing_is_said_of_the_right_one():
     assert first(Reference, 4) is None
+
+
+class Broken(Reference):
+    def aggregate_rows(self, gradients, shapes):
+        raise RuntimeError("not today")
+
+
+def test_an_error_that_has_nothing_to_do_with_empty_rows():
+    diagnosis = first(Broken, 2, ["rows/exact", "rows/empty-on-first", "rows/empty-on-last", "rows/empty-on-all"])
+    assert diagnosis.code == "error" and "not today" in diagnosis.evidence

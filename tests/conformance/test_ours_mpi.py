@@ -19,6 +19,8 @@ ROADS = {
     "partitions": {"architecture": "ps", "partitions": 5, "scheme": "interleaved"},
     "messages": {"architecture": "hybrid", "shared_memory": False, "overlap": True},
 }
+FEWER = {"partitions": ("rows", "resume"), "messages": ("dense", "mixed", "update")}
+"""Kinds of case where a road differs from another in these alone."""
 
 
 def failures(comm, adapter, kinds=None):
@@ -37,9 +39,10 @@ def failures(comm, adapter, kinds=None):
 
 @pytest.mark.parametrize("road", ROADS)
 def test_every_architecture(comm, road):
-    failed, passed = failures(comm, Ours(comm, **ROADS[road]))
+    kinds = FEWER.get(road)
+    failed, passed = failures(comm, Ours(comm, **ROADS[road]), kinds)
     assert not failed
-    assert {"dense/exact-float64", "rows/duplicates", "update/adam", "resume/momentum", "loss/unequal",
+    assert kinds or {"dense/exact-float64", "rows/duplicates", "update/adam", "resume/momentum", "loss/unequal",
             "sampler/" + f"{4 * comm.size + 1}-examples", "random/streams"} <= set(passed)
 
 

@@ -60,11 +60,14 @@ class Reference(TrainingPart):
         """Return the sum of the arrays, or their average. divisor: None: as many as there are."""
         divisor = (len(arrays) if divisor is None else divisor) if self.semantics.dense == "average" else 1
         wide = "float32" if arrays[0].dtype == np.float16 else arrays[0].dtype  # a sum of halves may overflow
-        scalar = np.dtype(wide).type(divisor)
         with np.errstate(invalid="ignore", over="ignore"):
             if self.semantics.divide == "before":
-                return self.fold([a.astype(wide) / scalar for a in arrays], np.add).astype(arrays[0].dtype)
-            return (self.fold([a.astype(wide) for a in arrays], np.add) / scalar).astype(arrays[0].dtype)
+                return self.fold([self.over(a.astype(wide), divisor) for a in arrays], np.add).astype(arrays[0].dtype)
+            return self.over(self.fold([a.astype(wide) for a in arrays], np.add), divisor).astype(arrays[0].dtype)
+
+    def over(self, array, divisor: int):
+        """Return array / divisor."""
+        return array / array.dtype.type(divisor)
 
     def fold(self, values, add):
         """Add values up: as a balanced tree, or one after the other from any of them on."""
@@ -101,7 +104,7 @@ class Reference(TrainingPart):
             sums = [self.merged(ids, rows, counts if early else None) for ids, rows in parts]
             total = self.fold(sums, self.add_maps)
             ids = np.array(sorted(total), np.int64)
-            rows = [total[k] if early else total[k] / total[k].dtype.type(counts[k]) for k in ids.tolist()]
+            rows = [total[k] if early else self.over(total[k], counts[k]) for k in ids.tolist()]
         return ids, np.array(rows, parts[0][1].dtype).reshape(len(ids), parts[0][1].shape[1])
 
     def leaf(self, ids, rows):
@@ -125,7 +128,7 @@ class Reference(TrainingPart):
         """Return id -> row: one rank's rows that share an id added, in order of occurrence."""
         found: dict[int, np.ndarray] = {}
         for k, row in zip(ids.tolist(), rows):
-            row = row / row.dtype.type(counts[k]) if counts else row
+            row = self.over(row, counts[k]) if counts else row
             found[k] = self.add_duplicate(found[k], row) if k in found else row
         return found
 

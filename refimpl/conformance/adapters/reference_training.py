@@ -103,8 +103,11 @@ class TrainingPart:
             elif not rule.startswith("dense"):
                 rows = part[1] if rule == "occurrences" else list(self.merged(*part, None).values())
                 norm += float((np.array(rows, np.float64) ** 2).sum())
-        factor = min(1.0, task.clip / math.sqrt(norm)) if norm else 1.0
+        factor = self.clip_factor(task.clip, math.sqrt(norm))
         return {n: 1.0 if rule == "dense" and isinstance(g, tuple) else factor for n, g in gradients.items()}
+
+    def clip_factor(self, largest, norm) -> float:
+        return min(1.0, largest / norm) if norm else 1.0
 
     def scaled(self, gradients, factors) -> dict:
         return {n: (g[0], g[1] * np.float32(factors[n])) if isinstance(g, tuple) else g * np.float32(factors[n])

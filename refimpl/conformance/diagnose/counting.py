@@ -28,23 +28,14 @@ def miscounted(evidence, verdict):
 
 
 def _counts(evidence, name, found) -> set:
-    """Return the set of digits over all elements; None among them where a number is no such sum."""
-    parts = [evidence.case.steps[0][r][name] for r in range(evidence.case.ranks)]
-    wanted, places = evidence.wanted[0][name], None
-    if isinstance(found, Rows):
-        places = np.union1d(found.ids, wanted.value.ids)
-        if any(len(np.unique(p.ids)) != len(places) or not np.isin(p.ids, places).all() for p in parts):
-            parts = [p if np.isin(p.ids, places).all() else None for p in parts]
-    if any(p is None for p in parts):
-        return {None}
-    stack = np.stack([aligned(_sorted(p), places) for p in parts]).astype(np.float64)
-    divisor = _divisor(evidence, stack, aligned(wanted.value, places))
-    total = np.rint(aligned(found, places) * divisor)
-    result = set()
-    for at in np.ndindex(total.shape):
-        if not (stack[(slice(None), *at)] == 0).any():
-            result.add(_digits(total[at], stack[(slice(None), *at)]))
-    return result
+    """Return the digits of all elements to which every rank contributes; None among them where they are no such sum."""
+    parts = [_sorted(evidence.case.steps[0][r][name]) for r in range(evidence.case.ranks)]
+    wanted = evidence.wanted[0][name].value
+    places = np.union1d(found.ids, wanted.ids) if isinstance(found, Rows) else None
+    stack = np.stack([aligned(p, places) for p in parts]).astype(np.float64)
+    total = np.rint(aligned(found, places) * _divisor(stack, aligned(wanted, places)))
+    return {_digits(total[at], stack[(slice(None), *at)]) for at in np.ndindex(total.shape)
+            if stack[(slice(None), *at)].all()}
 
 
 def _sorted(part):
@@ -54,7 +45,7 @@ def _sorted(part):
     return Rows(part.ids[order], part.rows[order])
 
 
-def _divisor(evidence, stack, wanted):
+def _divisor(stack, wanted):
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(wanted == 0, 1.0, np.rint(stack.sum(axis=0) / wanted))
 

@@ -27,8 +27,8 @@ def ids_cast(evidence, verdict):
         def cast(s, r, name, part, dtype=dtype):
             return replace(part, ids=part.ids.astype(dtype).astype(np.int64))
 
-        for rows in (False, True):
-            if explains(evidence, with_changes(evidence, changed(evidence.case, cast), loose=rows)):
+        for loose in (False, True):
+            if explains(evidence, with_changes(evidence, changed(evidence.case, cast), loose=loose)):
                 lost = next(part.ids for part in evidence.case.steps[0][0].values())
                 become = lost.astype(dtype).astype(np.int64)
                 example = int(np.flatnonzero(lost != become)[0])

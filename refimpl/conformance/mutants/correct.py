@@ -1,5 +1,7 @@
 """Correct implementations, drawn at random: every rule of the manifest, any order of summation. None may be accused."""
 
+import numpy as np
+
 from refimpl.conformance.adapters.reference import Reference
 from refimpl.conformance.cases.numbers import words
 from refimpl.conformance.semantics import CHOICES, DTYPES, SUPPORTS, Semantics
@@ -17,6 +19,26 @@ def correct(number: int) -> tuple[int, Semantics, int]:
     return RANKS[ranks % len(RANKS)], semantics, turn % 8
 
 
+class Reciprocal(Reference):
+    """Multiplies by 1 / N, as many do; and clips by norm + 1e-6, as PyTorch does."""
+
+    def over(self, array, divisor):
+        return array * array.dtype.type(1 / divisor)
+
+    def clip_factor(self, largest, norm):
+        return min(1.0, largest / (norm + 1e-6))
+
+
+class Wide(Reference):
+    """Adds in float64 and rounds once."""
+
+    def fold(self, values, add):
+        if isinstance(values[0], dict):
+            return super().fold(values, add)
+        return super().fold([np.asarray(v, np.float64) for v in values], add).astype(values[0].dtype)
+
+
 def adapter(semantics: Semantics, turn: int):
-    """Return what makes such an implementation's adapter for a world."""
-    return lambda world: Reference(world, semantics, turn)
+    """Return what makes such an implementation's adapter for a world; its arithmetic depends on ``turn`` too."""
+    kind = Reference if semantics.order == "tree" else (Reference, Reciprocal, Wide)[turn % 3]
+    return lambda world: kind(world, semantics, turn)
