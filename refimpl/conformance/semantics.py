@@ -48,6 +48,7 @@ CHOICES = {
     "untouched": {
         "kept": "parameters and optimizer state of rows that no rank touched stay as they are",
         "decayed": "every row takes part in each update, those that no rank touched with gradient 0",
+        "decayed-by-momentum": "with momentum every row takes part in each update, with other optimizers those touched",
     },
     "clip_point": {
         "after": "the aggregated gradient is clipped",
@@ -146,6 +147,10 @@ class Semantics:
                              f"{', '.join(f.name for f in fields(cls))}")
         tuples = {name: tuple(data[name]) for name in ("dtypes", "supports") if name in data}
         return cls(**{**data, **tuples})
+
+    def updates_every_row(self, optimizer: str) -> bool:
+        """Return whether an optimizer updates rows that no rank touched, with gradient 0."""
+        return self.untouched == "decayed" or (self.untouched == "decayed-by-momentum" and optimizer == "momentum")
 
     def alternatives(self, *only: str):
         """Yield (field, value) for each single change of the manifest's meaning, of fields ``only`` or all."""

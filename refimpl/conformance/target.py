@@ -77,7 +77,7 @@ class Target:
         try:
             return Answer(kind.call(tuple(getattr(self.functions, name) for name in kind.functions), case, rank))
         except Exception as problem:
-            return Answer(error=f"{type(problem).__name__}: {problem}")
+            return Answer(error=_short(f"{type(problem).__name__}: {problem}"))
 
 
 def unsupported(case: Case, semantics: Semantics) -> str:
@@ -127,6 +127,11 @@ def _find(name):
         return importlib.util.find_spec(name)
     except (ImportError, ValueError):
         return None
+
+
+def _short(text: str, most: int = 300) -> str:
+    """Return the first lines of an error: some frameworks append pages."""
+    return text if len(text) <= most else text[:most].rsplit(" ", 1)[0] + " ..."
 
 
 def _name(functions) -> str:

@@ -47,7 +47,8 @@ def test_rows_divided_by_push_count():
 
 @pytest.mark.parametrize(("field", "value"), [
     ("dense", "sum"), ("sparse", "sum"), ("sparse", "per-row-count"), ("sparse", "per-occurrence"), ("duplicates", "last"),
-    ("loss", "mean-of-means"), ("loss", "sum"), ("untouched", "decayed"), ("clip_point", "before"), ("clip_norm", "dense"),
+    ("loss", "mean-of-means"), ("loss", "sum"), ("untouched", "decayed"),
+    ("clip_point", "before"), ("clip_norm", "dense"),
     ("clip_norm", "occurrences"), ("window", "sum"), ("partial", "dropped"), ("partial", "applied-by-window")])
 def test_a_wrong_manifest_is_told_by_the_numbers(field, value):
     """The implementation follows a rule that its manifest does not declare."""
@@ -128,3 +129,15 @@ class Broken(Reference):
 def test_an_error_that_has_nothing_to_do_with_empty_rows():
     diagnosis = first(Broken, 2, ["rows/exact", "rows/empty-on-first", "rows/empty-on-last", "rows/empty-on-all"])
     assert diagnosis.code == "error" and "not today" in diagnosis.evidence
+
+
+def test_rows_that_momentum_alone_moves():
+    """PyTorch's meaning: correct where it is declared, and told from the other where it is not."""
+    class ByMomentum(Reference):
+        def __init__(self, world):
+            super().__init__(world, replace(EVERYTHING, untouched="decayed-by-momentum"))
+
+    assert first(ByMomentum, 2) is None
+    assert first(declares(untouched="decayed-by-momentum"), 2).code == "untouched=kept"
+    outcome = run_local(type("Undeclared", (ByMomentum,), {"describe": lambda self: EVERYTHING}), 2)
+    assert {v.case for v in outcome.failed} == {"update/momentum", "update/rows-at-rest", "resume/momentum"}

@@ -120,7 +120,7 @@ class TrainingPart:
     def apply_one(self, task, variable, gradient):
         p, state = self.values[variable.name], self.state[variable.name]
         settings = self.rate(task), self.clock + 1, task.options
-        if variable.sparse and self.semantics.untouched == "kept":
+        if variable.sparse and not self.semantics.updates_every_row(task.optimizer):
             apply_rows(task.optimizer, p, state, *gradient, *settings)
             return
         if variable.sparse:

@@ -95,7 +95,7 @@ def _run(case, semantics, replicas, fault):
         for rank, replica in enumerate(replicas):
             hit = fault is not None and rank in fault.ranks
             for gradients in _gradients_to_apply(case, semantics, locals_, rank, fault if hit else None):
-                replica.update(gradients, semantics.untouched == "decayed")
+                replica.update(gradients, semantics.updates_every_row(replica.task["optimizer"]))
             replica.tick(len(window) if hit and fault.kind == "micro-clock" else 1)
         yield [{n: a.copy() for n, a in replica.values.items()} for replica in replicas]
         if fault and fault.kind.startswith("parameter-"):
