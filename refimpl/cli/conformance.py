@@ -21,7 +21,8 @@ def add(parser):
                       help="default: the adapter's LAUNCHER, or mpi")
     run_.add_argument("--only", metavar="TEXT", help="run the cases that have this in their name")
     run_.add_argument("--expected-failures", metavar="FILE", help="JSON of cases that are known to fail, and why")
-    run_.add_argument("--timeout", type=float, metavar="S", help="seconds after which a case counts as hanging (default 60)")
+    run_.add_argument("--timeout", type=float, metavar="S",
+                      help="seconds after which a case counts as hanging (default 60)")
     run_.add_argument("--verbose", action="store_true", help="list the cases that passed too")
     run_.add_argument("--html", metavar="FILE", help="write the report as one page")
     run_.add_argument("--json", action="store_true", help="print one JSON object")

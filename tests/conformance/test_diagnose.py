@@ -46,7 +46,8 @@ def test_rows_divided_by_push_count():
 
 
 @pytest.mark.parametrize(("field", "value"), [
-    ("dense", "sum"), ("sparse", "sum"), ("sparse", "per-row-count"), ("sparse", "per-occurrence"), ("duplicates", "last"),
+    ("dense", "sum"), ("sparse", "sum"), ("sparse", "per-row-count"), ("sparse", "per-occurrence"),
+    ("duplicates", "last"),
     ("loss", "mean-of-means"), ("loss", "sum"), ("untouched", "decayed"),
     ("clip_point", "before"), ("clip_norm", "dense"),
     ("clip_norm", "occurrences"), ("window", "sum"), ("partial", "dropped"), ("partial", "applied-by-window")])

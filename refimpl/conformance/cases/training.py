@@ -16,8 +16,7 @@ def cases(ranks: int):
     """Yield the cases for a number of ranks."""
     for name in RATES:
         yield training_case(f"update/{name}", "update", f"{name}, dense and by row, ids repeated, rows left alone",
-                            ranks,
-                            name)
+                            ranks, name)
     yield training_case("update/rows-at-rest", "update", "momentum: rows touched once, then never again", ranks,
                         "momentum", touched=lambda s, r: [r % 3, 4] if s == 0 else [7, 8])
     yield training_case("clip/norm", "update", "sgd with a clipped norm, gradients unlike on each rank", ranks, "sgd",
@@ -31,8 +30,7 @@ def cases(ranks: int):
     for name in ("sgd", "adam"):
         needs = ("rate-factor",) if name == "sgd" else ()
         yield training_case(f"accumulate/{name}", "accumulate", f"{name} every 2 micro-steps, the last one alone",
-                            ranks,
-                            name, micro=5, window=2, rate_factor=0.5 if needs else 1.0, needs=needs)
+                            ranks, name, micro=5, window=2, rate_factor=0.5 if needs else 1.0, needs=needs)
     for name in ("sgd", "momentum", "adagrad", "adam"):
         needs = ("rate-factor",) if name == "sgd" else ()
         yield training_case(f"resume/{name}", "resume", f"{name}, saved and resumed after 2 of 4 updates", ranks, name,

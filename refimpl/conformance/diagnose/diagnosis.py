@@ -35,8 +35,8 @@ def explains(evidence, predicted) -> bool:
     """
     if not predicted or len(predicted) != len(evidence.observed) or not failing(evidence):
         return False
-    return all(_matches(value, predicted[step].get(name), rank)
-               for step, observed in enumerate(evidence.observed) for name in observed for rank, value in observed[name])
+    return all(_matches(value, predicted[step].get(name), rank) for step, observed in enumerate(evidence.observed)
+               for name, found in observed.items() for rank, value in found)
 
 
 def _matches(value, wanted, rank) -> bool:

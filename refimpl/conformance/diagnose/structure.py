@@ -9,7 +9,7 @@ from refimpl.conformance.case import Rows
 from refimpl.conformance.diagnose.diagnosis import (
     Diagnosis, explains, failing, names_in_words, ranks_in_words, with_changes,
 )
-from refimpl.conformance.diagnose.values import LATER
+from refimpl.conformance.diagnose.values import lost_digits, wrong_count
 from refimpl.conformance.rules.aggregate import aggregate
 
 
@@ -156,6 +156,5 @@ def buffer_reused(evidence, verdict):
     return None
 
 
-HYPOTHESES = (ids_cast, use_lost_or_twice, *LATER[:1], matched_by_position, added_by_position, ids_of_another,
-              buffer_reused,
-              *LATER[1:])
+HYPOTHESES = (ids_cast, use_lost_or_twice, wrong_count, matched_by_position, added_by_position, ids_of_another,
+              buffer_reused, lost_digits)

@@ -14,8 +14,7 @@ from refimpl.conformance.semantics import Semantics
 def not_reduced(evidence, verdict):
     """Every rank got its own contribution back, whole or divided."""
     case = evidence.case
-    if KINDS[case.kind].stage != "aggregate" or case.kind in ("broadcast",
-                                                              "uses") or case.ranks == 1 or not evidence.wanted:
+    if case.kind not in ("dense", "rows", "mixed", "fusion") or case.ranks == 1 or not evidence.wanted:
         return None
     for rule in ("sum", "average"):
         alone = replace(evidence.semantics, dense="sum", sparse="sum", order="any")
@@ -32,10 +31,12 @@ def not_reduced(evidence, verdict):
 
 
 def _divided(wanted, divisor) -> Wanted:
+    if divisor == 1:
+        return wanted
     value = wanted.value
     value = Rows(value.ids, value.rows / divisor) if isinstance(value, Rows) else value / divisor
-    return replace(wanted, value=value, tolerance=wanted.tolerance + (np.spacing(np.abs(
-        value.rows if isinstance(value, Rows) else value).astype(wanted.dtype)) if divisor > 1 else 0.0))
+    rounding = np.spacing(np.abs(_array_of(value)).astype(wanted.dtype))
+    return replace(wanted, value=value, tolerance=wanted.tolerance + rounding)
 
 
 def group_divisor(evidence, verdict):
@@ -117,7 +118,8 @@ def lost_digits(evidence, verdict):
         wide = [{name: replace(w, tolerance=w.tolerance + eps * np.abs(_magnitude(evidence, s, name)), canonical=None)
                  for name, w in step.items()} for s, step in enumerate(evidence.wanted)]
         if explains(evidence, wide) and _fits(evidence, narrow):
-            return Diagnosis("lost-digits", f"the numbers have no more digits than {narrow}: somewhere they pass through it")
+            return Diagnosis("lost-digits", f"the numbers have no more digits than {narrow} has: somewhere they pass "
+                             f"through it")
     return None
 
 
@@ -139,4 +141,3 @@ def _array_of(part):
 
 
 HYPOTHESES = (half_overflow, flushed, root_ignored, group_divisor, not_reduced)
-LATER = (wrong_count, lost_digits)
