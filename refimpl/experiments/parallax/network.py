@@ -8,7 +8,7 @@ from refimpl.collectives.network import Network
 from refimpl.experiments.cluster import parse_rate
 
 LATENCY, LATENCY_WITHIN = 100e-6, 50e-6
-MESSAGE = 10e-6
+MESSAGE = 3e-6
 """Seconds of a core that one message costs its sender or its receiver."""
 MEMORY, REDUCTION = 1e9, 2e9
 """Bytes a second, of messages within a machine and of sums, of a core that one rank has to itself."""

@@ -71,7 +71,8 @@ def _speeds(found, model, compute) -> Table:
 def _predicted(summary, context) -> tuple[float, float]:
     """Return predicted seconds of computation and of exchanges."""
     cell, profile = summary.cell, context.profile(summary.cell.workload)
-    return profile.mean_seconds * cell.slowdown, predicted_exchange(cell, profile, summary.result["ways"])
+    computing = profile.slowest_seconds(cell.ranks) * cell.slowdown  # all wait for the slowest
+    return computing, predicted_exchange(cell, profile, summary.result["ways"])
 
 
 def _details(headline, predicted) -> Table:
@@ -114,8 +115,8 @@ def _ratios(headline, predicted) -> Table:
 
 def _sentences(headline, series) -> list[str]:
     """Return what the numbers say, in words."""
-    said = [f"{s.cell.workload.name}, {s.cell.architecture}: the ranks keep the cores {100 * s.busy:.0f} % busy, so that not "
-            "the cards alone set the pace." for s in headline if s.busy > CPU_BOUND]
+    said = [f"{s.cell.workload.name}, {s.cell.architecture}: the ranks keep the cores {100 * s.busy:.0f} % busy: "
+            "not the cards alone set the pace." for s in headline if s.busy > CPU_BOUND]
     equal = ratio(headline, "cnn", "allreduce")
     if equal is not None:
         near = "within" if abs(equal - 1) <= EQUAL else "not within"
