@@ -1,0 +1,201 @@
+"""A trace on disk: NAME.safetensors holds the arrays, NAME.json says what each is, with its SHA-256.
+
+The manifest, as plain JSON:
+
+    {"format": 1, "trace": "lm", "edition": "4f1c…", "precision": "float32", "joined_at": "model",
+     "semantics": {…}, "arrays": {KEY: {"stage": "local", "step": 2, "microbatch": 1, "variable": "embedding",
+                                        "part": "rows", "dtype": "float32", "shape": [4, 8], "sha256": "…"}, …}}
+
+KEY is the array's name in the safetensors file and means nothing else. SHA-256 is of the array's bytes as they lie in
+that file (C order, little-endian). Golden traces also have ``training``, ``variables`` and ``command``.
+"""
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from refimpl.conformance.case import Rows
+from refimpl.conformance.semantics import Semantics
+
+FORMAT = 1
+
+STAGES = {
+    "inputs": "what a microbatch is computed from: samples, inputs, targets, weights, candidates",
+    "start": "parameters and optimizer state before the first step",
+    "carried": "state that the model carries into a microbatch from the step before",
+    "local": "a microbatch's own gradients, before they meet others; rows that share an id added",
+    "aggregated": "the gradients of the whole step, before they are clipped",
+    "metrics": "loss, and norm of the aggregated gradient",
+    "state": "optimizer state after the step",
+    "parameters": "parameters after the step",
+}
+"""What a trace may hold, in the order in which a step makes it."""
+PRECISIONS = ("float32", "float64")
+JOINS = {
+    "model": "began from our inputs and start: all gradients are its own",
+    "aggregate": "began from our local gradients and start",
+    "update": "began from our aggregated gradients and start",
+}
+FIELDS = ("stage", "step", "microbatch", "variable", "part", "dtype", "shape", "sha256")
+
+
+@dataclass
+class Trace:
+    """Head of the manifest, and (stage, step, microbatch, variable, part) -> array. step, microbatch: None if none."""
+
+    head: dict
+    arrays: dict[tuple, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.head["trace"]
+
+    @property
+    def precision(self) -> str:
+        return self.head["precision"]
+
+    @property
+    def joined_at(self) -> str:
+        return self.head["joined_at"]
+
+    @property
+    def semantics(self) -> Semantics:
+        return Semantics.from_json(self.head["semantics"])
+
+    def add(self, stage, step, variable, value, microbatch=None, part="value"):
+        """Put an array in, or Rows as parts ids and rows."""
+        if isinstance(value, Rows):
+            self.arrays[stage, step, microbatch, variable, "ids"] = np.array(value.ids, np.int64)
+            self.arrays[stage, step, microbatch, variable, "rows"] = np.array(value.rows)
+        else:
+            self.arrays[stage, step, microbatch, variable, part] = np.array(value)
+
+    def get(self, stage, step, variable, microbatch=None, part="value"):
+        """Return an array, Rows of parts ids and rows, or None if it is not there."""
+        ids = self.arrays.get((stage, step, microbatch, variable, "ids"))
+        if ids is not None and part == "value":
+            return Rows(ids, self.arrays[stage, step, microbatch, variable, "rows"])
+        return self.arrays.get((stage, step, microbatch, variable, part))
+
+    def has(self, stage) -> bool:
+        """Return whether there is anything of a stage."""
+        return any(place[0] == stage for place in self.arrays)
+
+    def only(self, stages) -> "Trace":
+        """Return a trace of these stages' arrays."""
+        return Trace(dict(self.head), {place: a for place, a in self.arrays.items() if place[0] in stages})
+
+
+def key_of_array(place) -> str:
+    """Return the name under which we write an array."""
+    stage, step, microbatch, variable, part = place
+    where = [stage] + [f"step{step}"] * (step is not None) + [f"microbatch{microbatch}"] * (microbatch is not None)
+    return f"{'.'.join(where)}:{variable}:{part}"
+
+
+def sha256(array) -> str:
+    """Return the hex SHA-256 of an array's bytes, C order. Local."""
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+def edition_of(trace: Trace) -> str:
+    """Return the hex SHA-256 of all that a training begins from, stages inputs and start, in any precision. Local."""
+    digest = hashlib.sha256()
+    for place, array in sorted(trace.arrays.items(), key=lambda item: key_of_array(item[0])):
+        if place[0] in ("inputs", "start"):
+            array = array.astype(np.float64) if array.dtype.kind == "f" else array
+            digest.update(f"{key_of_array(place)} {sha256(array)}\n".encode())
+    return digest.hexdigest()
+
+
+def write_trace(trace: Trace, path) -> tuple[Path, Path]:
+    """Write PATH.safetensors and PATH.json, each whole or not at all, the manifest last. Local."""
+    from safetensors.numpy import save
+
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    arrays = {place: np.array(a, order="C") for place, a in trace.arrays.items()}
+    entries = {key_of_array(place): dict(zip(FIELDS, (*place, str(a.dtype), list(a.shape), sha256(a))))
+               for place, a in arrays.items()}
+    manifest = json.dumps({**trace.head, "format": FORMAT, "arrays": dict(sorted(entries.items()))},
+                          separators=(",", ":"), sort_keys=True)
+    files = {".safetensors": save({key_of_array(place): a for place, a in arrays.items()}),
+             ".json": manifest.replace('"},"', '"},\n"').encode() + b"\n"}
+    for suffix, content in files.items():
+        temporary = path.with_name(f".{path.name}{suffix}.{os.getpid()}")
+        temporary.write_bytes(content)
+        os.replace(temporary, path.with_name(path.name + suffix))
+    return tuple(path.with_name(path.name + suffix) for suffix in (".json", ".safetensors"))
+
+
+def read_trace(path) -> Trace:
+    """Read a trace from its manifest. Raises ValueError saying what is wrong and what to do. Local."""
+    path = Path(path)
+    path = path if path.suffix == ".json" else path.with_name(path.name.removesuffix(".safetensors") + ".json")
+    try:
+        head = json.loads(path.read_text())
+    except ValueError as problem:
+        raise ValueError(f"{path} is no JSON: {problem}; give the manifest of a trace") from problem
+    if not isinstance(head, dict) or head.get("format") != FORMAT:
+        version = head.get("format") if isinstance(head, dict) else None
+        raise ValueError(f"{path}: trace of format {version!r}; this version reads format {FORMAT}")
+    entries = head.pop("arrays", None)
+    _check_head(path, head, entries)
+    return Trace(head, _read_arrays(path, entries))
+
+
+def _check_head(path, head, entries):
+    for name, values in (("trace", None), ("edition", None), ("precision", PRECISIONS), ("joined_at", tuple(JOINS)),
+                         ("semantics", None)):
+        if name not in head:
+            raise ValueError(f"{path}: the manifest has no {name!r}")
+        if values and head[name] not in values:
+            raise ValueError(f"{path}: {name} is {head[name]!r}; it may be {', '.join(values)}")
+    if not isinstance(entries, dict) or not isinstance(head["semantics"], dict):
+        raise ValueError(f"{path}: 'arrays' and 'semantics' must be JSON objects")
+    Semantics.from_json(head["semantics"])
+
+
+def _read_arrays(path, entries) -> dict:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    file = path.with_suffix(".safetensors")
+    try:
+        found = load_file(file)
+    except SafetensorError as problem:
+        raise ValueError(f"{file} is no safetensors file: {problem}") from problem
+    for ours, those, words in ((set(entries), set(found), "named in the manifest, not in the file"),
+                               (set(found), set(entries), "in the file, not in the manifest")):
+        if ours - those:
+            raise ValueError(f"{file}: {sorted(ours - those)[0]!r} is {words}")
+    arrays = {}
+    for key, entry in entries.items():
+        place = _checked_entry(path, key, entry, found[key])
+        if place in arrays:
+            raise ValueError(f"{path}: {key!r} is there twice: {key_of_array(place)}")
+        arrays[place] = found[key]
+    for stage, step, microbatch, variable, part in arrays:
+        other = {"ids": "rows", "rows": "ids"}.get(part)
+        if other and (stage, step, microbatch, variable, other) not in arrays:
+            raise ValueError(f"{path}: {variable} has {part} without {other} (stage {stage}, step {step})")
+    return arrays
+
+
+def _checked_entry(path, key, entry, array) -> tuple:
+    missing = [name for name in FIELDS if not isinstance(entry, dict) or name not in entry]
+    if missing:
+        raise ValueError(f"{path}: {key!r} has no {', '.join(missing)}")
+    if entry["stage"] not in STAGES:
+        raise ValueError(f"{path}: {key!r} is of stage {entry['stage']!r}; there are {', '.join(STAGES)}")
+    if str(array.dtype) != entry["dtype"] or list(array.shape) != entry["shape"]:
+        raise ValueError(f"{path}: {key!r} should be {entry['dtype']} {entry['shape']}, the file has {array.dtype} "
+                         f"{list(array.shape)}")
+    if sha256(array) != entry["sha256"]:
+        raise ValueError(f"{path}: {key!r} has another SHA-256 than the manifest says: the file was changed or damaged; "
+                         f"write both again")
+    return tuple(entry[name] for name in FIELDS[:5])

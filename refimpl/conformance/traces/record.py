@@ -1,0 +1,173 @@
+"""Record a training of ours, step by step: what the product's own trainer computes, sums and updates. Needs everything."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from kernels import RowGradient
+from kernels.random import key_of
+from kernels.update import OPTIMIZERS
+from models import Batch
+from models.candidates import log_expected_count
+from models.variable import STATISTIC_RATE
+from refimpl.conformance.adapters.ours_training import Given
+from refimpl.conformance.case import Rows
+from refimpl.conformance.semantics import Semantics
+from refimpl.conformance.traces.format import Trace, edition_of
+from refimpl.training.trainer import Trainer
+
+SEMANTICS = Semantics(name="refimpl", dense="sum", sparse="sum", order="tree")
+
+
+class Recorder:
+    """A model that lets another one compute, and keeps what it was given and what it returned."""
+
+    def __init__(self, model, trace: Trace, seed: int, steps: int, microbatches: int):
+        self.model, self.variables, self.trace = model, model.variables, trace
+        self.rows_needed = model.rows_needed
+        self.places = {key_of(seed, "microbatch", s, v): (s, v) for s in range(steps) for v in range(microbatches)}
+
+    def loss_and_gradients(self, dense, rows, batch):
+        step, leaf = self.places[batch.key]
+        for name, array in batch.state.items():
+            self.trace.add("carried", step, name, array, leaf)
+        loss, gradients = self.model.loss_and_gradients(dense, rows, batch)
+        for name, g in gradients.items():
+            self.trace.add("local", step, name, Rows(g.ids, g.rows) if isinstance(g, RowGradient) else g, leaf)
+        return loss, gradients
+
+
+class RecordingTrainer(Trainer):
+    """Keeps the aggregated gradients of each step that this rank holds: (step, name) -> [(ids or None, array)]."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.aggregated: dict[tuple[int, str], list] = {}
+
+    def _update(self, summed, scale):
+        for piece in summed:
+            pieces = self.aggregated.setdefault((self.step, piece.holding.variable.name), [])
+            pieces.append((None if piece.ids is None else np.array(piece.ids), np.array(piece.gradient)))
+        return super()._update(summed, scale)
+
+
+class Replay:
+    """A model and a ``Data`` that return the local gradients of a trace."""
+
+    fingerprint = "0" * 64
+
+    def __init__(self, trace: Trace):
+        training = trace.head["training"]
+        self.trace, self.variables = trace, started_from(variables_of(trace), trace)
+        self.microbatches, self.steps_per_epoch = training["microbatches"], training["steps"]
+
+    def examples(self, step):
+        return 1
+
+    def starts_epoch(self, step):
+        return step == 0
+
+    def microbatch(self, step, index):
+        given = {v.name: self.trace.get("local", step, v.name, index) for v in self.variables}
+        return None if any(g is None for g in given.values()) else Batch(given, None)
+
+    def rows_needed(self, batch):
+        return {v.name: batch.inputs[v.name].ids for v in self.variables if v.sparse}
+
+    def loss_and_gradients(self, dense, rows, batch):
+        return 0.0, {name: RowGradient(g.ids, g.rows) if isinstance(g, Rows) else g for name, g in batch.inputs.items()}
+
+
+def started_from(variables, trace: Trace) -> list:
+    """Return the variables with a trace's start as initial values."""
+    return [replace(v, initial=Given(tuple(trace.get("start", None, v.name).ravel().tolist()))) for v in variables]
+
+
+def variables_of(trace: Trace) -> list:
+    """Return the variables that a golden trace describes."""
+    from models import Variable
+
+    return [Variable(v["name"], tuple(v["shape"]), sparse=v["sparse"], statistic=v["statistic"], dtype=trace.precision)
+            for v in trace.head["variables"]]
+
+
+def record(name: str, recipe, precision: str) -> Trace:
+    """Return the trace of a recipe's training on one rank. float64 starts from float32's values. Local."""
+    model, options = recipe.model(precision), recipe.options
+    trace = Trace(_head(name, recipe, precision, model.variables))
+    _record_start(trace, recipe.model("float32").variables, options)
+    model.variables = started_from(model.variables, trace)
+    _record_inputs(trace, recipe, model)
+    recorder = Recorder(model, trace, options.seed, options.steps, recipe.data.microbatches)
+    trainer = RecordingTrainer(recorder, recipe.data, options)
+    record_steps(trace, trainer, options.steps)
+    trace.head["edition"] = edition_of(trace)
+    return trace
+
+
+def record_steps(trace: Trace, trainer: RecordingTrainer, steps: int):
+    """Train, and put what comes after the local gradients into a trace; aggregated rows that this rank owns. Collective."""
+    slots = OPTIMIZERS[trainer.options.optimizer].state
+    for step in range(steps):
+        metrics = trainer.train_step()
+        for what in ("loss", "gradient_norm"):
+            trace.add("metrics", step, what, np.float64(metrics[what]))
+        for variable in trainer.model.variables:
+            name = variable.name
+            trace.add("aggregated", step, name, _joined(variable, trainer.aggregated.get((step, name), [])))
+            trace.add("parameters", step, name, trainer.exchange.collect(name, everyone=True))
+            for slot in slots if not variable.statistic else ():
+                trace.add("state", step, name, trainer.exchange.collect(name, slot, everyone=True), part=slot)
+
+
+def _joined(variable, pieces):
+    """Return the pieces of an aggregated gradient as one."""
+    if not variable.sparse:
+        return pieces[0][1] if pieces else np.zeros(variable.shape, variable.dtype)
+    empty = np.empty(0, np.int64), np.empty((0, variable.shape[1]), variable.dtype)
+    ids, rows = (np.concatenate(parts) for parts in zip(empty, *pieces))
+    order = np.argsort(ids)
+    return Rows(ids[order], rows[order])
+
+
+def _head(name, recipe, precision, variables) -> dict:
+    options, optimizer = recipe.options, OPTIMIZERS[recipe.options.optimizer]
+    initial = {"initial": next(iter(optimizer.state.values()))} if options.optimizer == "adagrad" else {}
+    return {
+        "trace": name, "precision": precision, "joined_at": "model", "semantics": SEMANTICS.to_json(),
+        "command": f"python -m refimpl conformance regenerate {name}",
+        "training": {"seed": options.seed, "steps": options.steps, "microbatches": recipe.data.microbatches,
+                     "optimizer": options.optimizer, "rate": options.learning_rate, "clip": options.clip_norm,
+                     "options": {**optimizer.options, **options.optimizer_options, **initial},
+                     "statistic_rate": STATISTIC_RATE, "model": recipe.about},
+        "variables": [{"name": v.name, "shape": list(v.shape), "sparse": v.sparse, "statistic": v.statistic}
+                      for v in variables]}
+
+
+def _record_start(trace, variables, options):
+    for variable in variables:
+        value = variable.initial_value(options.seed).astype(trace.precision)
+        trace.add("start", None, variable.name, value)
+        for slot, initial in OPTIMIZERS[options.optimizer].state.items() if not variable.statistic else ():
+            trace.add("start", None, variable.name, np.full_like(value, initial), part=slot)
+
+
+def _record_inputs(trace, recipe, model):
+    data, seed = recipe.data, recipe.options.seed
+    for step in range(recipe.options.steps):
+        for leaf in range(data.microbatches):
+            batch = data.microbatch(step, leaf)
+            if batch is None:
+                continue
+            arrays = {"samples": recipe.samples.microbatch(step, leaf).inputs, "inputs": batch.inputs,
+                      "targets": batch.targets, "normaliser": np.float64(batch.normaliser),
+                      "starts_epoch": np.int64(data.starts_epoch(step))}
+            if batch.weights is not None:
+                arrays["weights"] = batch.weights
+            if hasattr(model, "candidates"):
+                drawn = model.candidates(replace(batch, key=key_of(seed, "microbatch", step, leaf)))
+                arrays |= {"candidates": drawn.ids, **{
+                    f"{what}_log_counts": log_expected_count(ids, drawn.tries, model.vocabulary)
+                    for what, ids in (("candidate", drawn.ids), ("target", batch.targets))}}
+            for what, array in arrays.items():
+                trace.add("inputs", step, what, array, leaf)
