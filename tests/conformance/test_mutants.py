@@ -10,7 +10,7 @@ from refimpl.conformance.mutants import checkers, run
 from refimpl.conformance.mutants.correct import RANKS, correct
 from refimpl.conformance.mutants.planted import MUTANTS
 
-ACCUSED = range(24)
+ACCUSED = range(16)
 """Correct implementations tried here; ``conformance mutants`` tries 200."""
 
 
