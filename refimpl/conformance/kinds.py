@@ -36,7 +36,7 @@ def handed(part):
     if isinstance(part, Rows):
         return handed(part.ids), handed(part.rows)
     if part.flags.c_contiguous:
-        return part.copy()
+        return np.array(part)  # of a scalar too
     if part.ndim == 1 and part.strides[0] < 0:
         return part[::-1].copy()[::-1]
     wide = np.empty((*part.shape, 2), part.dtype)
