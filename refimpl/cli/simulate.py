@@ -17,7 +17,13 @@ def add(parser):
     parser.add_argument("--ranks-per-machine", type=int, default=1, metavar="K", help="default 1")
     parser.add_argument("--bytes", default="16MiB", metavar="SIZE", help="of the float32 vector (default 16MiB)")
     parser.add_argument("--segments", type=int, default=1, metavar="S", help="of each chunk, pipelined (default 1)")
-    net = parser.add_argument_group("network")
+    add_network_options(parser.add_argument_group("network"))
+    parser.add_argument("--check", action="store_true", help="compare with times measured on emulated clusters")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def add_network_options(net):
+    """Add what ``network_from`` reads."""
     net.add_argument("--rate", default="200mbit", help="of each machine's card, in and out: 200mbit (default), 10gbit")
     net.add_argument("--bandwidth", metavar="SIZE", help="the same in bytes a second: 25MB")
     net.add_argument("--latency", default="50us", metavar="TIME", help="between machines (default 50us)")
@@ -25,8 +31,7 @@ def add(parser):
     net.add_argument("--memory", default="5GB", metavar="SIZE", help="bytes/s within a machine (default 5GB)")
     net.add_argument("--reduction", default="4GB", metavar="SIZE", help="bytes/s a rank adds (default 4GB)")
     net.add_argument("--overhead", default="0us", metavar="TIME", help="of a rank for each message (default 0us)")
-    parser.add_argument("--check", action="store_true", help="compare with times measured on emulated clusters")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    net.add_argument("--burst", default="0", metavar="SIZE", help="that a rested card lets through at once (default 0)")
 
 
 def run(given: dict) -> int:
@@ -65,7 +70,8 @@ def network_from(given: dict):
                                  for name in ("latency", "latency_within", "overhead"))
     memory, reduction = (parse(given[name], BYTES, f"--{name}") for name in ("memory", "reduction"))
     machines = in_blocks(given["ranks"], given["ranks_per_machine"])
-    return Network(machines, latency, speed, speed, within, memory, reduction, overhead)
+    return Network(machines, latency, speed, speed, within, memory, reduction, overhead,
+                   parse(given["burst"], BYTES, "--burst"))
 
 
 def _names(asked, network) -> list[str]:
@@ -100,8 +106,9 @@ def print_table(found, network, size):
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(padding=(0, 0), title=f"{size:,} bytes over {network.ranks} ranks on {len(network.machines)} machines, cards of "
-                        f"{network.bandwidth_out[0] / 1e6:,.4g} MB/s, latency {network.latency * 1e6:.4g} us")
+    title = (f"{size:,} bytes over {network.ranks} ranks on {len(network.machines)} machines, cards of "
+             f"{network.bandwidth_out[0] / 1e6:,.4g} MB/s, latency {network.latency * 1e6:.4g} us")
+    table = Table(padding=(0, 0), title=title)
     for heading in ("algorithm", "ms", "bus MB/s", "line rate", "card", "MB out", "MB in", "busy"):
         name = heading == "algorithm"
         table.add_column(heading, justify="left" if name else "right", no_wrap=heading in ("algorithm", "ms"))

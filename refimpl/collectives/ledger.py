@@ -35,7 +35,10 @@ class Ledger:
                 counts[key] += count
 
     def total(self, direction: str = "sent", **wanted) -> int:
-        """Return the bytes ``sent``, ``received``, ``crossed_sent`` or ``crossed_received`` whose phase, variable and kind are as wanted."""
+        """Return the bytes of one direction whose phase, variable and kind are as wanted.
+
+        direction: sent, received, crossed_sent or crossed_received.
+        """
         position = {"phase": 0, "variable": 1, "kind": 2}
         return sum(n for key, n in getattr(self, direction).items()
                    if all(key[position[k]] == v for k, v in wanted.items()))

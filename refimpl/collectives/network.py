@@ -7,8 +7,8 @@ from pathlib import Path
 
 from refimpl.collectives.machines import Machines
 
-FORMAT = 1
-"""The version of the JSON form; another is refused."""
+FORMAT = 2
+"""The version of the JSON form; another is refused, but for 1, which had no burst."""
 
 _OF_A_MACHINE = ("bandwidth_out", "bandwidth_in", "memory_bandwidth")
 _TIMES = ("latency", "latency_within", "overhead")
@@ -24,6 +24,7 @@ class Network:
     memory_bandwidth: bytes/s of all messages within a machine, shared by its ranks.
     reduction: bytes/s of one operand that a rank adds to another (1 / gamma); math.inf where sums cost nothing.
     overhead: seconds a rank is busy with each message it sends or is sent, before any of a round's messages leaves.
+    burst: bytes that a card which was idle lets through at once, in and out (the size of its token bucket).
 
     Local. Raises ValueError if the numbers describe no network.
     """
@@ -36,6 +37,7 @@ class Network:
     memory_bandwidth: float | tuple[float, ...] = 5e9
     reduction: float = 4e9
     overhead: float = 0.0
+    burst: float = 0.0
 
     def __post_init__(self):
         machines = tuple(tuple(int(rank) for rank in ranks) for ranks in self.machines)
@@ -53,6 +55,7 @@ class Network:
         self._check("reduction", (self.reduction,), lambda x: x > 0, "positive bytes/s")
         for name in _TIMES:
             self._check(name, (getattr(self, name),), lambda x: 0 <= x < math.inf, "seconds, zero or more")
+        self._check("burst", (self.burst,), lambda x: 0 <= x < math.inf, "bytes, zero or more")
 
     def _check(self, name, numbers, holds, what):
         if wrong := [x for x in numbers if not holds(x)]:
@@ -80,6 +83,8 @@ class Network:
     @classmethod
     def from_dict(cls, value) -> "Network":
         """Return the network that ``to_dict`` described. Raises ValueError for anything else. Local."""
+        if isinstance(value, dict) and value.get("format") == 1:
+            value = {"burst": 0.0, **value, "format": FORMAT}
         if not isinstance(value, dict) or value.get("format") != FORMAT:
             found = value.get("format") if isinstance(value, dict) else None
             raise ValueError(f"network: format {found!r} is not {FORMAT}; remove the file to measure again")

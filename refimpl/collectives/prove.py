@@ -7,6 +7,9 @@ from refimpl.collectives.schedule import Schedule
 from refimpl.gradients import fold
 
 
+_PROOF = "_proof"  # no field: a copy with other rounds (dataclasses.replace) has none
+
+
 class ScheduleError(ValueError):
     """A schedule does not compute the sum; the message names chunk, rank and round."""
 
@@ -134,7 +137,16 @@ def prove(schedule: Schedule) -> Proof:
 
     A reduce-scatter must leave the sum of each chunk with its owner, an all-to-all the chunk with its receiver, the
     other kinds with every rank; and where nothing is summed no rank may be sent what it has. Local.
+    A schedule never changes: what was proved once is kept with it.
     """
+    proof = schedule.__dict__.get(_PROOF)
+    if proof is None:
+        proof = _prove(schedule)
+        object.__setattr__(schedule, _PROOF, proof)
+    return proof
+
+
+def _prove(schedule) -> Proof:
     execution = _Execution(schedule)
     known = execution.known
     leaves = range(len(known.names))

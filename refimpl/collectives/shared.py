@@ -84,8 +84,8 @@ class SharedRunner:
         if (kinds != kinds[0]).any():
             raise ValueError(f"ranks disagree: rank {self.wire.rank} sums {self.elements} elements of {like.dtype}")
         if schedule.ranks != self.wire.size or schedule.kind != "allreduce":
-            raise ValueError(f"schedule {schedule.name} is an {schedule.kind} for {schedule.ranks} ranks, shared memory "
-                             f"wants an allreduce for the communicator's {self.wire.size}")
+            raise ValueError(f"schedule {schedule.name} is an {schedule.kind} for {schedule.ranks} ranks, "
+                             f"shared memory wants an allreduce for the communicator's {self.wire.size}")
         return plan_of(schedule, self.wire.machines, self.wire.rank)
 
     def _lay_out(self, patience):
@@ -174,7 +174,7 @@ class SharedRunner:
             raise ValueError(f"the schedule wants {len(self.slots)} inputs on rank {self.wire.rank}, not {len(slots)}")
         for array in slots:
             if not is_numpy(array) or array.dtype != self.dtype or array.shape != (self.elements,):
-                raise ValueError(f"private slots must be NumPy arrays ({self.elements},) of {self.dtype}, as for Runner")
+                raise ValueError(f"private slots must be NumPy arrays ({self.elements},) of {self.dtype}")
             if not array.flags.c_contiguous or not array.flags.writeable:
                 raise ValueError("private slots must be contiguous and writeable; pass copies")
         self._known = list(slots)

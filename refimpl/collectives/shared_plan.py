@@ -46,11 +46,12 @@ def plan_of(schedule: Schedule, machines: Machines, rank: int) -> Plan:
     if across:
         wanted = [place for place in _read_first(across, rank) if place in memory]
     else:
-        owners = [formed.get(chunk, members[chunk * len(members) // schedule.chunks]) for chunk in range(schedule.chunks)]
+        chunks = schedule.chunks
+        owners = [formed.get(chunk, members[chunk * len(members) // chunks]) for chunk in range(chunks)]
         everything = {memory[owner, 0, chunk] for chunk, owner in enumerate(owners) if (owner, 0, chunk) in memory}
         if len(everything) > 1:
             raise _unfit(schedule, "adds up different chunks in different orders")
-        wanted = [(rank, 0, chunk) for chunk, owner in enumerate(owners) if owner == rank and (rank, 0, chunk) in memory]
+        wanted = [(rank, 0, chunk) for chunk in range(chunks) if owners[chunk] == rank and (rank, 0, chunk) in memory]
     return Plan(_share_of(schedule, wanted, memory), across)
 
 
@@ -74,11 +75,12 @@ def _split(schedule, machines):
 
 
 def _unfit(schedule, how):
-    return ValueError(f"{schedule.name} {how}: through shared memory use direct on one machine, hierarchical on several")
+    return ValueError(f"{schedule.name} {how}: through shared memory use direct on one machine, "
+                      "hierarchical on several")
 
 
 def _run(rounds, members, memory):
-    """Run rounds on symbols: memory[rank, slot, chunk] = (rank, slot) or a pair of sums. Return chunk -> who summed it."""
+    """Run rounds on symbols and return chunk -> who summed it. memory[rank, slot, chunk]: (rank, slot) or two sums."""
     formed = {}
     for step in rounds:
         moving = [((t.destination, t.target, chunk), memory[t.source, t.origin, chunk])

@@ -59,7 +59,7 @@ class SharedWindow:
         return memory.array(0, elements, dtype)
 
     def do(self, steps, *arguments):
-        """Run a function of ``kernels.shared_sum.steps`` to its end. Collective; raises CollectiveError, never hangs."""
+        """Run a function of ``kernels.shared_sum.steps`` to its end. Collective; CollectiveError rather than a hang."""
         step = steps(0, self.flags, self.me, self.count, self.flag, self.spins, LOOK_AFTER, *arguments)
         if step != DONE:
             self._persist(steps, step, arguments)
@@ -100,7 +100,7 @@ class SharedWindow:
 
 
 def _made(comm) -> list:
-    """Return the list of (MPI window, reference to its SharedWindow) of a communicator: the same length on all ranks."""
+    """Return a communicator's list of (MPI window, reference to its SharedWindow), as long on all ranks."""
     if comm.Get_attr(_MADE) is None:
         comm.Set_attr(_MADE, [])
     return comm.Get_attr(_MADE)
@@ -125,8 +125,8 @@ def _check_space(comm, nbytes):
         free[0] = status.f_bavail * status.f_frsize
     comm.Bcast(free)
     if free[0] < nbytes:
-        raise ValueError(f"{MEMORY_FILES} has {free[0] >> 20} MiB free, shared memory needs {-(-nbytes >> 20)}: enlarge it "
-                         "(containers: --shm-size), or do without shared memory")
+        raise ValueError(f"{MEMORY_FILES} has {free[0] >> 20} MiB free, shared memory needs {-(-nbytes >> 20)}: "
+                         "enlarge it (containers: --shm-size), or do without shared memory")
 
 
 class _Memory:

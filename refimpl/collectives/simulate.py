@@ -3,8 +3,9 @@
 A rank enters a round when its transfers and sums of the round before are done. A transfer begins one latency after
 both its ranks have entered the round, then flows. At any moment the flows of a machine share what its card sends and
 takes in, and those within a machine its memory, max-min fairly (see fair.py); whenever one ends or begins the rates
-change. After its transfers of a round a rank adds: bytes / reduction seconds. With one rank a machine, and a round's
-messages alike, this is alpha + n beta + n gamma (Thakur, Rabenseifner & Gropp 2005); without, the formulas end.
+change. Cards that were idle let a burst through first (see bursts.py). After its transfers of a round a rank adds:
+bytes / reduction seconds. With one rank a machine, and a round's messages alike, this is alpha + n beta + n gamma
+(Thakur, Rabenseifner & Gropp 2005); without, the formulas end.
 
 Segments are run as run.py does: LANES at once, each a run of the whole schedule. Messages of one pair of ranks go one
 after the other, as on a connection, and a rank adds up one segment at a time.
@@ -15,8 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from refimpl.collectives.bursts import Bursts
 from refimpl.collectives.columns import ColumnSchedule, columns_of
-from refimpl.collectives.fair import EQUAL, fair_rates
+from refimpl.collectives.fair import EQUAL
 from refimpl.collectives.lanes import Lane, Places, Step
 from refimpl.collectives.network import Network
 from refimpl.collectives.schedule import Schedule
@@ -28,7 +30,8 @@ class Simulation:
     """What was predicted. seconds: until the last rank is done.
 
     finished: (ranks,) seconds.  bytes_out, bytes_in: (machines,) bytes between machines.  busiest: the machine whose
-    card has most to do for its speed.  utilisation: the part of the time that takes at full speed; 0 with one machine.
+    card has most to do for its speed.  utilisation: the part of the time that takes at full speed, above 1 if bursts
+    passed; 0 with one machine.
     """
 
     seconds: float
@@ -119,8 +122,9 @@ def _first_of_pairs(waiting: _Flows, flowing: _Flows, begun, ranks):
 
 
 def _run(lanes: list[Lane], places: Places):
-    """Go from event to event until no flow is left. An event: flows end, and others begin."""
+    """Go from event to event until no flow is left. An event: flows end, others begin, a card's burst is over."""
     waiting, flowing, now, rates = _Flows(), _Flows(), 0.0, np.zeros(0)
+    bursts = Bursts(places.network, places.capacity)
     while True:
         _take_released(lanes, waiting)
         begun = waiting.begin <= now * (1 + EQUAL)
@@ -128,15 +132,16 @@ def _run(lanes: list[Lane], places: Places):
             begun = _first_of_pairs(waiting, flowing, begun, places.of.size)
         if begun.any():
             flowing.add(*waiting.take(begun))
-        if begun.any() or flowing.left.size != rates.size:
-            rates = fair_rates(*flowing.link, places.capacity)
+        if begun.any() or flowing.left.size != rates.size or bursts.emptied:
+            rates = bursts.share_out(*flowing.link)
         ends = flowing.left / rates
         next_begin = waiting.begin[waiting.begin > now * (1 + EQUAL)].min(initial=math.inf)
-        until = min(next_begin, now + ends.min(initial=math.inf))
+        until = min(next_begin, now + ends.min(initial=math.inf), now + bursts.last())
         if until == math.inf:
             return
         over = ends <= (until - now) + EQUAL * until
         flowing.left = flowing.left - rates * (until - now)
+        bursts.let(until - now)
         now = until
         if over.any():
             number, rank, *_ = flowing.take(over)

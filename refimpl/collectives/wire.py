@@ -79,13 +79,14 @@ class Wire:
         wait_all([request], self.patience, self.rank, [], what, self.notices.heed)
 
     def swap(self, numbers, phase: str):
-        """Return result[r] = the row of ``numbers`` that rank r has for this rank. numbers: (size, k) int64. Collective."""
+        """Return result[r] = the row of ``numbers`` (size, k), int64, that rank r has for this rank. Collective."""
         numbers = np.ascontiguousarray(numbers, np.int64)
         result = np.empty_like(numbers)
         result[self.rank] = numbers[self.rank]
         owners = {"": numbers.shape[1]}
         others = [r for r in range(self.size) if r != self.rank]
-        self.exchange([(r, numbers[r], owners) for r in others], [(r, result[r], owners) for r in others], phase, "control")
+        sends, receives = ([(r, rows[r], owners) for r in others] for rows in (numbers, result))
+        self.exchange(sends, receives, phase, "control")
         return result
 
     def share(self, array, phase: str):
@@ -125,7 +126,8 @@ class Wire:
 
         For reports; not on the data path, not counted.
         """
-        mine = np.array([[self.ledger.sent[key] for key in keys], [self.ledger.received[key] for key in keys]], np.int64)
+        both = self.ledger.sent, self.ledger.received
+        mine = np.array([[counter[key] for key in keys] for counter in both], np.int64)
         everyone = np.empty((self.size, *mine.shape), np.int64) if self.rank == 0 else None
         self._wait_for_all(self.comm.Igather(mine, everyone, root=0), "a report of bytes")
         return None if everyone is None else everyone.swapaxes(0, 1)
@@ -155,7 +157,7 @@ class Wire:
             raise CollectiveError(self._message(error)) from error
 
     def together(self, work, errors=(Exception,)):
-        """Return work(), done on each rank for itself; if it raises one of ``errors`` on any, fail on all. Collective."""
+        """Return work(), done on each rank for itself; where it raises one of ``errors``, all fail. Collective."""
         result, error = None, None
         try:
             result = work()

@@ -137,3 +137,13 @@ def test_the_complaint_names_chunk_rank_and_round(rounds, complaint):
     with pytest.raises(ScheduleError) as caught:
         prove(two_ranks(*rounds))
     assert complaint in str(caught.value) and str(caught.value).startswith("toy: ")
+
+
+def test_a_proof_is_made_once_and_not_handed_on_to_copies():
+    schedule = make_schedule("ring", 5, 5)
+    assert prove(schedule) is prove(schedule)
+    with pytest.raises(ScheduleError, match="lost"):
+        prove(replace(schedule, rounds=schedule.rounds[:-1]))
+    for _ in range(2):
+        with pytest.raises(ScheduleError):
+            prove(two_ranks())

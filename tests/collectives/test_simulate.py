@@ -130,7 +130,7 @@ def test_sums_overhead_and_segments():
 
 
 def plain_fair_rates(first, second, capacity):
-    """Progressive filling as the textbook has it: fill all flows alike until a link is full, freeze its flows, go on."""
+    """Progressive filling as in the textbook: fill all flows alike until a link is full, freeze its flows, go on."""
     rates, free, left = [0.0] * len(first), set(range(len(first))), list(capacity)
     while free:
         crowd = Counter(link for f in free for link in (first[f], second[f]))
@@ -197,7 +197,7 @@ def test_refusals():
     with pytest.raises(ValueError, match="no allreduce algorithm 'nonsense'"):
         columns("nonsense", 3)
     for wrong in ({"bandwidth_out": 0}, {"latency": -1.0}, {"bandwidth_in": (1.0, 2.0)}, {"reduction": math.nan},
-                  {"memory_bandwidth": math.inf}):
+                  {"memory_bandwidth": math.inf}, {"burst": -1.0}):
         with pytest.raises(ValueError, match=f"network: {next(iter(wrong))}"):
             network(3, **wrong)
     with pytest.raises(ValueError, match="machines must share out ranks"):
@@ -210,10 +210,14 @@ def test_network_round_trip_and_what_is_refused(tmp_path):
     assert load_network(path, in_blocks(5, 2)) == given
     with pytest.raises(ValueError, match=r"network.json: measured on 5 ranks on 3 machines .* now there are 6 ranks"):
         load_network(path, in_blocks(6, 2))
-    for change in ({"format": 2}, {"latency": None}, {"odd": 1}, {"bandwidth_in": ["x"]}, {"machines": [[0, 0]]}):
+    for change in ({"format": 3}, {"latency": None}, {"odd": 1}, {"bandwidth_in": ["x"]}, {"machines": [[0, 0]]}):
         path.write_text(json.dumps({**given.to_dict(), **change}))
         with pytest.raises(ValueError, match="network.json: (network: |could not convert)"):
             load_network(path, in_blocks(5, 2))
+    before = {**given.to_dict(), "format": 1}
+    del before["burst"]
+    path.write_text(json.dumps(before))
+    assert load_network(path, in_blocks(5, 2)) == given
     for text in ("[]", "nonsense", "{}"):
         path.write_text(text)
         with pytest.raises(ValueError, match="network.json"):
@@ -232,3 +236,31 @@ def test_columns_of_a_schedule_can_be_simulated_alike():
     assert isinstance(table, ColumnSchedule)
     assert simulate(table, network(6), 777, 4).seconds == simulate(schedule, network(6), 777, 4).seconds
     assert simulate(columns("ring", 6), network(6), 777, 4).seconds == simulate(schedule, network(6), 777, 4).seconds
+
+
+BURST = 131072
+
+
+@pytest.mark.parametrize("n", [4096, 100_000, 131_000, 140_000, 1 << 20])
+def test_a_rested_card_lets_its_burst_through_at_once(n):
+    bucket, one = {"burst": BURST, "memory_bandwidth": 1e15}, moves(2, (0, 1))
+    expected = ALPHA + max(0, n - BURST) * BETA
+    assert simulate(one, network(2, **bucket), n // 4, 4).seconds == pytest.approx(expected, rel=1e-6, abs=1e-8)
+    # five ranks one after the other into one card: it is the card's bucket, not each sender's
+    together = simulate(moves(6, *((r, 0) for r in range(1, 6))), network(6, **bucket), n // 4, 4).seconds
+    assert together == pytest.approx(ALPHA + max(0, 5 * (n // 4 * 4) - BURST) * BETA, rel=1e-6, abs=1e-8)
+
+
+@pytest.mark.parametrize("p", [2, 3, 5, 8])
+def test_a_card_saves_up_while_it_is_idle(p):
+    """A card that never rests long lets n bytes pass in (n - burst) / rate from the first one on, pauses and all."""
+    pauses = network(p, burst=BURST, memory_bandwidth=1e15, reduction=math.inf)
+    n = 4 * p * 100_000  # the bucket is empty after the first round
+    for name in ("ring", "direct"):
+        found = simulate(make_schedule(name, p, p), pauses, n // 4, 4)
+        first = max(0, (1 if name == "ring" else p - 1) * n // p - BURST) * BETA
+        assert first > 0
+        assert found.seconds == pytest.approx(ALPHA + (2 * (p - 1) * n // p - BURST) * BETA, rel=1e-6)
+    slow = network(2, burst=100, latency=1e3)  # a pause of minutes fills the bucket, and no further
+    twice = Schedule("twice", 1, one_node_each(2), (Round((Transfer(0, 1, 0, 1, 0, 1),)),) * 2)
+    assert simulate(twice, slow, 250, 4).seconds == pytest.approx(2 * (1e3 + 900 * BETA), rel=1e-9)

@@ -1,0 +1,55 @@
+"""Simulated against measured: one row for each algorithm and size, errors as defined, and a wrong prediction shows."""
+
+import json
+import statistics
+from types import SimpleNamespace
+
+import pytest
+
+from refimpl.collectives import ALGORITHMS
+from refimpl.experiments import cluster, validate_simulation
+from refimpl.experiments.launch import launch
+
+
+@pytest.fixture
+def one_machine(monkeypatch):
+    """Have the ranks of the cluster run on this machine, without its network."""
+    def run_on_cluster(machines, each, rate, arguments, timeout=None, capture=False):
+        return launch(machines * each, arguments, capture=capture)
+
+    monkeypatch.setattr(cluster, "run_on_cluster", run_on_cluster)
+
+
+def answer(monkeypatch, **job):
+    monkeypatch.setattr(cluster, "run_on_cluster", lambda *_, **__: SimpleNamespace(**job))
+
+
+def test_every_algorithm_is_measured_and_predicted(one_machine):
+    found = validate_simulation.validate(clusters=[(2, 1)], sizes=[4096, 65536])
+    wanted = [(name, size) for name in ALGORITHMS for size in (4096, 65536)]
+    assert [(row["algorithm"], row["bytes"]) for row in found["rows"]] == wanted
+    assert all(row["ranks"] == 2 and row["predicted"] > 0 and row["measured"] > 0 for row in found["rows"])
+    json.dumps(found, allow_nan=False)
+
+
+def test_errors_are_relative_to_what_was_measured(monkeypatch):
+    row = {"algorithm": "ring", "machines": 4, "ranks": 4, "bytes": 8, "measured": 2.0, "burst": 131072.0}
+    answer(monkeypatch, returncode=0, stdout=json.dumps([{**row, "predicted": p} for p in (2.0, 3.0, 6.0)]))
+    found = validate_simulation.validate(clusters=[(4, 1)], rate="1gbit")
+    assert [row["error"] for row in found["rows"]] == [0, 0.5, 2] and found["median_error"] == 0.5
+    assert found["median_error"] == statistics.median(row["error"] for row in found["rows"])
+    last = validate_simulation.describe(found).splitlines()[-1]
+    assert last == "median error 50.0% over 3 times at 1gbit; bursts as calibrated: 131,072 bytes"
+
+
+def test_a_job_that_fails_is_an_error(monkeypatch):
+    answer(monkeypatch, returncode=3, stderr="no such algorithm")
+    with pytest.raises(ValueError, match="4 machines ended with status 3: no such algorithm"):
+        validate_simulation.validate()
+
+    def refuse(*_, **__):
+        raise cluster.ClusterError("no namespaces here")
+
+    monkeypatch.setattr(cluster, "run_on_cluster", refuse)
+    with pytest.raises(ValueError, match="no namespaces here"):
+        validate_simulation.validate()
