@@ -4,6 +4,9 @@ Numba's own cache looks only at the file of the function it compiled: where a ke
 or a pull of that file leaves the caller's old machine code in use. It also numbers its files, so that processes which
 compile at once may take one for another. Here a file's name says what it was compiled from: all sources of this
 package, the versions of the compilers, the signature and the processor. Files of other sources are removed.
+
+To name files, this reaches into names that Numba keeps for itself (tried from 0.61 to 0.68). Where a later Numba has
+them no more, kernels are compiled in every process: slower to start, and nothing else.
 """
 
 import hashlib
@@ -11,9 +14,15 @@ from pathlib import Path
 
 import llvmlite
 import numba
-from numba.core.caching import IndexDataCacheFile
+
+try:
+    from numba.core.caching import IndexDataCacheFile
+except ImportError:
+    IndexDataCacheFile = object
 
 HERE = Path(__file__).parent
+NAMEABLE = all(hasattr(IndexDataCacheFile, name) for name in ("_save_data", "_load_data"))
+"""Whether this Numba lets files be named."""
 
 
 def _digest(*texts: str) -> str:
@@ -22,7 +31,8 @@ def _digest(*texts: str) -> str:
 
 # Read before any kernel is imported: an edit made since can only cost a compilation, not keep an old one.
 SOURCES = _digest(numba.__version__, llvmlite.__version__,
-                  *(text for path in sorted(HERE.rglob("*.py")) for text in (str(path.relative_to(HERE)), path.read_text())))
+                  *(text for path in sorted(HERE.rglob("*.py"))
+                    for text in (str(path.relative_to(HERE)), path.read_text())))
 
 
 class _NamedFiles(IndexDataCacheFile):
@@ -56,10 +66,25 @@ def compiled(function=None, **options):
     """
     if function is None:
         return lambda given: compiled(given, **options)
-    kernel = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
-    if isinstance(kernel, numba.core.dispatcher.Dispatcher):  # else compilation is turned off (NUMBA_DISABLE_JIT)
-        kernel._cache._cache_file = _NamedFiles(kernel._cache.cache_path, kernel._cache._impl.filename_base)
+    options = {"nogil": True, "error_model": "numpy", **options}
+    kernel = numba.njit(**options)(function)
+    if NAMEABLE and hasattr(kernel, "_cache"):  # else compilation is turned off (NUMBA_DISABLE_JIT)
+        kept = numba.njit(cache=True, **options)(function)
+        if _named(kept):
+            return kept
     return kernel
+
+
+def _named(kernel) -> bool:
+    """Give a kernel files with names of ours; return False if this Numba's cannot be given: they must not be used."""
+    cache = kernel._cache
+    if not hasattr(cache, "_cache_file"):  # setting one would be in vain
+        return False
+    try:
+        cache._cache_file = _NamedFiles(cache.cache_path, cache._impl.filename_base)
+    except AttributeError:
+        return False
+    return True
 
 
 def _remove_files_of_other_sources():

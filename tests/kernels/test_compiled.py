@@ -85,3 +85,17 @@ def test_every_kernel_is_compiled_so():
         for kernel in vars(importlib.import_module(module.name)).values():
             if hasattr(kernel, "py_func"):
                 assert SOURCES in kernel._cache._cache_file._name("any"), kernel
+
+
+@pytest.mark.parametrize("lacks", [
+    "import numba.core.caching as c; del c.IndexDataCacheFile",
+    "import numba.core.caching as c; del c.IndexDataCacheFile._load_data",
+    "import numba.core.dispatcher as d; d.Dispatcher.enable_caching = lambda self: None",  # it keeps a NullCache
+])
+def test_a_numba_without_the_names_reached_into_compiles_in_every_process(package, lacks):
+    (package / "__init__.py").write_text(lacks)
+    write(package, OURS, 1)
+    assert run(package) == run(package) == (20, 0)
+    write(package, OURS, 2)
+    assert run(package) == (30, 0)
+    assert not list(package.rglob("*.nb[ci]"))
