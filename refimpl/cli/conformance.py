@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+from refimpl.cli import conformance_traces
+
 HELP = "hold any implementation's numbers against ours, and name the bug"
 REFUSALS = (ValueError, OSError)
 
@@ -36,10 +38,12 @@ def add(parser):
                        argument_default=argparse.SUPPRESS)
     cases = actions.add_parser("cases", help="list the cases", argument_default=argparse.SUPPRESS)
     cases.add_argument("--ranks", type=int, metavar="N", help="default 4")
+    conformance_traces.add(actions)
 
 
 def run(given: dict) -> int:
-    return {"run": _run, "mutants": _mutants, "manifest": _manifest, "cases": _cases}[given["action"]](given)
+    ours = {"run": _run, "mutants": _mutants, "manifest": _manifest, "cases": _cases}
+    return (ours | conformance_traces.ACTIONS)[given["action"]](given)
 
 
 def _run(given) -> int:

@@ -1,0 +1,147 @@
+"""Hold another implementation's trace against ours, stage by stage, and find where it begins to differ."""
+
+import numpy as np
+
+from refimpl.conformance.case import Rows
+from refimpl.conformance.compare import Finding, Verdict, aligned, differences
+from refimpl.conformance.diagnose import Diagnosis
+from refimpl.conformance.runner import Outcome
+from refimpl.conformance.traces.expect import expected
+from refimpl.conformance.traces.format import STAGES, Trace, read_trace
+from refimpl.conformance.traces.golden import golden
+from refimpl.conformance.traces.sources import Sources, merged
+
+ORDER = ("start", "carried", "local", "aggregated", "metrics", "state", "parameters", "training")
+"""Verdicts, and the order in which a step makes them. training: parameters against the whole training in float64."""
+
+
+def check_trace(path) -> Outcome:
+    """Read a trace and judge it. Local. Raises ValueError for one that cannot be judged, saying why."""
+    return judge_trace(read_trace(path), str(path))
+
+
+def judge_trace(theirs: Trace, target: str = "trace", *, truth: Trace | None = None, single: Trace | None = None) -> Outcome:
+    """Judge a trace: one verdict a stage, in each of them one finding a variable. Local.
+
+    truth, single: the golden traces in float64 and float32, None: those that ship.
+    """
+    truth, single = truth or golden(theirs.name, "float64"), single or golden(theirs.name, "float32")
+    sources = Sources(theirs, truth if theirs.precision == "float64" else single, truth, single)
+    refuse(sources)
+    wanted, inputs = expected(sources)
+    verdicts = [_verdict(sources, wanted, stage) for stage in ORDER]
+    _note_unknown(sources, verdicts)
+    first = first_difference(verdicts)
+    if first is not None:
+        from refimpl.conformance.traces.explain import explain
+
+        verdict, finding = first
+        verdict.diagnosis = explain(sources, wanted, inputs, verdict, finding)
+        for other in verdicts:
+            if other.status == "failed" and other.diagnosis is None:
+                other.diagnosis = Diagnosis("follows", f"differs too, at or after the first difference: "
+                                            f"{verdict.stage} of step {finding.step}", vague=True)
+    return Outcome(target, sources.microbatches, sources.semantics, verdicts)
+
+
+def refuse(sources: Sources):
+    """Raise ValueError for a trace that ours cannot be held against. Local."""
+    theirs, ours = sources.theirs, sources.ours
+    if theirs.head["edition"] != ours.head["edition"]:
+        raise ValueError(f"the trace begins from edition {theirs.head['edition'][:12]} of {theirs.name}; this version has "
+                         f"{ours.head['edition'][:12]}: export it again")
+    semantics = sources.semantics
+    if theirs.joined_at == "model" and not {semantics.sparse, semantics.dense} <= {"sum", "average"}:
+        raise ValueError(f"sparse = {semantics.sparse} trains otherwise than this trace: join at stage aggregate")
+    shapes = {v.name: v for v in sources.variables}
+    for (stage, step, microbatch, name, part), array in theirs.arrays.items():
+        where = f"{stage} of {name}, step {step}" + (f", microbatch {microbatch}" if microbatch is not None else "")
+        if stage in ("inputs", "carried", "metrics"):
+            continue
+        if name not in shapes:
+            raise ValueError(f"no variable {name!r} in {theirs.name} ({where})")
+        if stage != "start" and step not in range(sources.steps):
+            raise ValueError(f"{where}: {theirs.name} has steps 0 to {sources.steps - 1}")
+        if (stage == "local") != (microbatch in range(sources.microbatches)):
+            raise ValueError(f"{where}: only local gradients are of a microbatch, 0 to {sources.microbatches - 1}")
+        _refuse_form(where, shapes[name], stage, part, array, theirs.precision)
+
+
+def _refuse_form(where, variable, stage, part, array, precision):
+    rows = variable.sparse and stage in ("local", "aggregated")
+    if rows != (part in ("ids", "rows")):
+        raise ValueError(f"{where}: give {'parts ids and rows' if rows else 'one array'}, not {part!r}")
+    if part == "ids":
+        if array.dtype != np.int64 or array.ndim != 1:
+            raise ValueError(f"{where}: ids are {array.dtype} {list(array.shape)}; give (n,) int64")
+        if len(array) and not 0 <= array.min() <= array.max() < variable.shape[0]:
+            raise ValueError(f"{where}: ids from {array.min()} to {array.max()}; there are {variable.shape[0]} rows")
+        if stage == "aggregated" and len(np.unique(array)) < len(array):
+            raise ValueError(f"{where}: a row is there more than once; add what was aggregated first")
+        return
+    shape = (len(array) if array.ndim else 0, *variable.shape[1:]) if part == "rows" else variable.shape
+    if array.dtype != precision or array.shape != shape:
+        raise ValueError(f"{where}: {part} is {array.dtype} {list(array.shape)}; expected {precision} {list(shape)}")
+
+
+def _note_unknown(sources, verdicts):
+    """Say where there are gradients of microbatches that have no examples."""
+    places = sorted({(step, m) for stage, step, m, _, part in sources.theirs.arrays if stage == "local" and part != "ids"
+                     and m not in sources.active(step) and sources.theirs.arrays[stage, step, m, _, part].any()})
+    if places and sources.theirs.joined_at == "model":
+        verdict, (step, m) = next(v for v in verdicts if v.stage == "local"), places[0]
+        words = f"microbatch {m} of step {step} has gradients, though it has no examples"
+        verdict.status, verdict.why = "failed", verdict.why or words
+        verdict.findings.append(Finding("", False, "property", np.inf, np.inf, step, m, words=words, code="no-examples"))
+
+
+def observed_part(sources: Sources, place):
+    """Return their array, or Rows with rising ids, at a place of the expectation; None if they hand none in. Local."""
+    stage, step, microbatch, name, part = place
+    found = sources.theirs.get("parameters" if stage == "training" else stage, step, name, microbatch, part)
+    return None if found is None else merged(found)
+
+
+def _verdict(sources, wanted, stage) -> Verdict:
+    """Return the verdict on one stage: skipped if nothing of it was handed in."""
+    findings: dict[str, Finding] = {}
+    for place, want in wanted.items():
+        found = observed_part(sources, place) if place[0] == stage else None
+        if found is not None:
+            _compare(findings, place, found, want)
+    failed = [f for f in findings.values() if not f.ok]
+    failed.sort(key=lambda f: -1 if f.step is None else f.step)
+    status = "failed" if failed else "passed" if findings else "skipped"
+    why = failed[0].words if failed else "" if findings else "not handed in"
+    return Verdict(f"{sources.theirs.name}/{stage}", sources.microbatches, "trace", stage, status, why,
+                   list(findings.values()))
+
+
+def _compare(findings, place, found, want):
+    stage, step, microbatch, variable, part = place
+    name = variable if part == "value" else f"{variable} {part}"
+    result = findings.setdefault(name, Finding(name, True, want.comparison))
+    if np.shape(getattr(found, "rows", found))[1:] != np.shape(getattr(want.value, "rows", want.value))[1:]:
+        result.ok, result.step, result.words = False, step, f"{name} has another shape than ours (step {step})"
+        return
+    apart, ratio, bad, ids = differences(found, want)
+    result.worst_ulp = max(result.worst_ulp, float(apart.max(initial=0.0)))
+    result.worst_ratio = max(result.worst_ratio, float(ratio.max(initial=0.0)))
+    if bad.any() and result.ok:
+        at = tuple(int(i) for i in np.argwhere(bad)[0])
+        values = (float(aligned(x, ids)[at]) for x in (found, want.value))
+        result.ok, result.step, result.rank, (result.found, result.wanted) = False, step, microbatch, values
+        result.element = at if ids is None else (int(ids[at[0]]), *at[1:])
+        where = "" if step is None else f", step {step}" + (f", microbatch {microbatch}" if microbatch is not None else "")
+        result.words = (f"{name}{list(result.element)} is {result.found:.9g}, expected {result.wanted:.9g} "
+                        f"({stage}{where})")
+
+
+def first_difference(verdicts) -> tuple[Verdict, Finding] | None:
+    """Return the verdict and finding of what differs first: by step, then by the order of the stages. Local."""
+    failed = [(v, f) for v in verdicts for f in v.findings if not f.ok]
+    return min(failed, default=None, key=lambda pair: (-1 if pair[1].step is None else pair[1].step,
+                                                       ORDER.index(pair[0].stage)))
+
+
+assert set(STAGES) - {"inputs"} < set(ORDER)

@@ -1,0 +1,172 @@
+"""What each stage of a handed-in trace should hold: (step, microbatch, variable, part) -> Wanted, in order.
+
+start, and    exactly what we gave; a stage that was given is compared only if it is handed in.
+what was
+given
+
+model stage   our float64 run, within 16 times the largest distance of our own float32 run from it in that variable
+              (at least 16 eps of its largest number), eps being that of their precision. Measured, not proven: how far
+              rounding in a backward pass may carry has no useful proven bound.
+aggregated    the exact sum of their own local gradients where they hand them in, else of ours; bound proven, or bits
+              where they declare the order of summation to be the tree.
+state,        one update in float64 from their own numbers before it where they hand them in, else from what was
+parameters    expected before it; see ``updates``.
+"""
+
+import numpy as np
+
+from refimpl.conformance.case import Rows
+from refimpl.conformance.rules.aggregate import Wanted, aggregate
+from refimpl.conformance.traces.sources import GIVEN, Sources, merged
+from refimpl.conformance.traces.updates import Inputs, expected_update
+
+MARGIN = 16
+"""How much farther than our own float32 run another may be from the truth: other orders of summation, other libraries."""
+
+
+def expected(sources: Sources) -> tuple[dict[tuple, Wanted], dict[int, Inputs]]:
+    """Return (stage, step, microbatch, variable, part) -> Wanted of all that can be expected; step -> its update's inputs.
+
+    Stage "training" stands for parameters held against the whole training in float64. Local.
+    """
+    result, chain = _given(sources, "start", None), Chain(sources)
+    for step in range(sources.steps):
+        if sources.theirs.joined_at == "model":
+            result |= _computed(sources, step, "carried") | _computed(sources, step, "local")
+            result |= _metrics(sources, step)
+        for stage in GIVEN[sources.theirs.joined_at]:
+            result |= _given(sources, stage, step)
+        sums = _aggregates(sources, step)
+        result |= {("aggregated", step, None, name, "value"): want for name, want in sums.items()}
+        result |= chain.after(step, sums)
+        if sources.theirs.joined_at == "model":
+            result |= {("training", *place[1:]): want for place, want in _measured(sources, step, "parameters").items()}
+    return result, chain.inputs
+
+
+def _given(sources, stage, step) -> dict:
+    """Expect exactly what we gave."""
+    result = {}
+    for place in sources.ours.arrays:
+        if place[:2] == (stage, step) and place[4] != "rows":
+            part = "value" if place[4] == "ids" else place[4]
+            value = _double(sources.ours.get(*place[:2], place[3], place[2], part))
+            shape = np.shape(value.rows if isinstance(value, Rows) else value)
+            result[*place[:4], part] = Wanted(value, np.zeros(shape), sources.theirs.precision)
+    return result
+
+
+def _computed(sources, step, stage):
+    """Expect what a microbatch computes; each of its gradients N times ours where the manifest averages."""
+    found = _measured(sources, step, stage)
+    if stage == "carried":
+        return found
+    sparse = {v.name for v in sources.variables if v.sparse}
+    result = {}
+    for place, want in found.items():
+        rule = sources.semantics.sparse if place[3] in sparse else sources.semantics.dense
+        result[place] = _times(want, sources.microbatches if rule == "average" else 1)
+    return result
+
+
+def _times(wanted, factor):
+    value = wanted.value
+    value = Rows(value.ids, value.rows * factor) if isinstance(value, Rows) else value * factor
+    return Wanted(value, wanted.tolerance * factor, wanted.dtype)
+
+
+def _measured(sources, step, stage) -> dict:
+    """Expect the truth within the measured distance."""
+    result = {}
+    for place in sources.truth.arrays:
+        if place[0] == stage and place[1] == step and place[4] in ("value", "ids"):
+            value = sources.truth.get(*place[:2], place[3], place[2])
+            shape = np.shape(value.rows if isinstance(value, Rows) else value)
+            tolerance = np.full(shape, measured_distance(sources, stage, place[3]))
+            result[*place[:4], "value"] = Wanted(value, tolerance, sources.theirs.precision)
+    return result
+
+
+def measured_distance(sources, stage, name) -> float:
+    """Return MARGIN times how far our float32 run is from the truth in a variable, for their precision. Local."""
+    apart = largest = 0.0
+    for place, value in sources.truth.arrays.items():
+        if place[0] == stage and place[3] == name and place[4] in ("value", "rows"):
+            apart = max(apart, float(np.abs(sources.single.arrays[place] - value).max(initial=0.0)))
+            largest = max(largest, float(np.abs(value).max(initial=0.0)))
+    single, own = (float(np.finfo(d).eps) for d in ("float32", sources.theirs.precision))
+    return MARGIN * max(apart * own / single, own * largest)
+
+
+def _metrics(sources, step):
+    """Expect the loss, and the norm of the aggregated gradient; measured."""
+    return _measured(sources, step, "metrics")
+
+
+def _aggregates(sources, step) -> dict[str, Wanted]:
+    """Return name -> Wanted of the aggregated gradients; {} where they were given."""
+    if sources.theirs.joined_at == "update":
+        return {}
+    parts = sources.local(step)
+    if parts is not None:
+        return {v.name: aggregate([part[v.name] for part in parts], sources.semantics, v.dtype, False)
+                for v in sources.variables}
+    return {place[3]: want for place, want in _measured(sources, step, "aggregated").items()}
+
+
+class Chain:
+    """Parameters and state from update to update: theirs where they hand them in, else what was expected."""
+
+    def __init__(self, sources: Sources):
+        self.sources, self.last = sources, {}
+        self.inputs: dict[int, Inputs] = {}
+
+    def after(self, step, sums) -> dict:
+        """Return what is expected after a step's update. sums: name -> Wanted of the aggregated gradients."""
+        gradients, errors = self._gradients(step, sums)
+        self.inputs[step] = inputs = Inputs(*self._before(step), gradients, *self._errors(step), errors)
+        s = self.sources
+        found = expected_update(s.training, s.statistics, inputs, s.semantics, step, s.theirs.precision)
+        self.last = found
+        return {("parameters" if part == "value" else "state", step, None, name, part): want
+                for (name, part), want in found.items()}
+
+    def _gradients(self, step, sums):
+        given = self.sources.aggregated(step)
+        if given is not None:
+            return {name: _double(merged(part)) for name, part in given.items()}, {}
+        errors = {n: Rows(w.value.ids, w.tolerance) if isinstance(w.value, Rows) else w.tolerance for n, w in sums.items()}
+        return {name: want.value for name, want in sums.items()}, errors
+
+    def _arrays(self, name):
+        """Yield (stage, part) of a variable's parameter and state."""
+        yield "parameters", "value"
+        if name not in self.sources.statistics:
+            yield from (("state", slot) for slot in self.sources.slots)
+
+    def _before(self, step):
+        parameters, state = {}, {}
+        for v in self.sources.variables:
+            state[v.name] = {}
+            for stage, part in self._arrays(v.name):
+                array = self.sources.before(stage, step, v.name, part)
+                array = self.last[v.name, part].value if array is None else np.asarray(array, np.float64)
+                (parameters if part == "value" else state[v.name])[v.name if part == "value" else part] = array
+        return parameters, state
+
+    def _errors(self, step):
+        """Return the errors of parameters and state that are not theirs but expected."""
+        parameters, state = {}, {}
+        for v in self.sources.variables:
+            for stage, part in self._arrays(v.name):
+                if self.sources.before(stage, step, v.name, part) is None:
+                    error = self.last[v.name, part].tolerance
+                    if part == "value":
+                        parameters[v.name] = error
+                    else:
+                        state.setdefault(v.name, {})[part] = error
+        return parameters, state
+
+
+def _double(part):
+    return Rows(part.ids, part.rows.astype(np.float64)) if isinstance(part, Rows) else part.astype(np.float64)

@@ -1,0 +1,143 @@
+"""Hypotheses about gradients: factors, microbatches in each other's places, left out or counted twice, stale sums."""
+
+import numpy as np
+
+from refimpl.conformance.case import Rows
+from refimpl.conformance.compare import aligned
+from refimpl.conformance.diagnose import Diagnosis
+from refimpl.conformance.diagnose.diagnosis import names_in_words
+from refimpl.conformance.traces.differing import Differing, fits, flat, times
+
+TIMES = {0: "never", 1: "once", 2: "twice", 3: "three times"}
+
+
+def common_factor(differing: Differing):
+    """All that differs is one factor times ours."""
+    factors = {}
+    for place, found, want, _, _ in differing.failing():
+        factor = _factor(found, want)
+        if factor is None:
+            return None
+        factors[place] = factor
+    middle = float(np.median(list(factors.values())))
+    if any(abs(f - middle) > 1e-3 * abs(middle) for f in factors.values()):
+        return None
+    names = names_in_words(sorted({place[3] for place in factors}))
+    count = differing.sources.microbatches
+    for factor, code, words in ((count, "multiplied-by-n", f"{count} x ours, the number of microbatches: not averaged"),
+                                (1 / count, "divided-again", f"1/{count} of ours: divided by the number of microbatches"),
+                                (None, "scaled", f"{middle:.6g} x ours")):
+        if factor is None or abs(middle / factor - 1) < 1e-4:
+            return Diagnosis(code, f"all numbers of {names} are {words}", f"factor {middle:.6g}", vague=factor is None)
+    return None
+
+
+def _factor(found, want) -> float | None:
+    """Return k where found is k * wanted, None where it is not."""
+    if isinstance(found, Rows) and not np.array_equal(found.ids, want.value.ids):
+        return None
+    x, y = flat(found), flat(want.value)
+    factor = float(x @ y / (y @ y)) if y.any() else 0.0
+    good = np.isfinite(factor) and factor not in (0.0, 1.0) and fits(found, want, times(want.value, factor), 1e-6)
+    return factor if good else None
+
+
+def own_mean(differing: Differing):
+    """Each microbatch's loss is divided by its own number of examples."""
+    sources, seen = differing.sources, set()
+    for place, found, want, _, _ in differing.failing():
+        inputs = {what: sources.ours.get("inputs", place[1], what, place[2]) for what in ("normaliser", "targets", "weights")}
+        counted = inputs["targets"].size if inputs["weights"] is None else inputs["weights"].sum()
+        factor = float(inputs["normaliser"] / counted)
+        if not fits(found, want, times(want.value, factor), 1e-5):
+            return None
+        seen.add(round(factor, 6))
+    return Diagnosis("loss=mean-of-means", "each microbatch's loss is divided by its own number of targets, not by that of the "
+                     "whole batch", f"factors {names_in_words(sorted(seen))}") if seen else None
+
+
+def microbatches_moved(differing: Differing):
+    """A microbatch has the gradients of another."""
+    sources, step, pairs = differing.sources, differing.step, {}
+    for place, found, want, _, _ in differing.failing():
+        for other in sources.active(step):
+            value = sources.truth.get("local", step, place[3], other)
+            tolerance = float(np.max(want.tolerance, initial=0.0))
+            if fits(found, type(want)(value, np.full(flat(value).size, tolerance), want.dtype), value):
+                pairs.setdefault(place[2], set()).add(other)
+                break
+        else:
+            return None
+    if not pairs or any(len(sources_of) > 1 for sources_of in pairs.values()):
+        return None
+    told = [f"microbatch {m} has the gradients of microbatch {next(iter(o))}" for m, o in sorted(pairs.items())]
+    return Diagnosis("microbatches-swapped", "; ".join(told), f"step {step}, every variable that differs")
+
+
+def miscounted(differing: Differing):
+    """Some microbatches are not in the sum, or more than once."""
+    sources, parts = differing.sources, differing.sources.local(differing.step)
+    failing = list(differing.failing())
+    if parts is None or not {sources.semantics.dense, sources.semantics.sparse} <= {"sum", "average"}:
+        return None
+    active, columns, sums = sources.active(differing.step), [], []
+    for place, found, want, _, ids in failing:
+        rule = sources.semantics.sparse if isinstance(found, Rows) else sources.semantics.dense
+        divisor = sources.microbatches if rule == "average" else 1
+        columns.append(np.stack([_on(parts[m][place[3]], ids) / divisor for m in active], axis=1))
+        sums.append(_on(found, ids))
+    matrix, total = np.concatenate(columns), np.concatenate(sums)
+    if not np.isfinite(total).all() or np.linalg.matrix_rank(matrix) < len(active):
+        return None
+    counts = np.rint(np.linalg.lstsq(matrix, total, rcond=None)[0]).astype(int)
+    tolerance = 4 * max(float(np.max(want.tolerance, initial=0.0)) for _, _, want, _, _ in failing)
+    if len(set(counts.tolist())) == 1 or counts.min() < 0 or counts.max() > 3:
+        return None
+    if (np.abs(matrix @ counts - total) > tolerance).any():
+        return None
+    told = [f"microbatch{'es' if len(which) > 1 else ''} {names_in_words(which)} counted {TIMES[times_]}"
+            for times_ in (3, 2, 0) if (which := [m for m, c in zip(active, counts) if c == times_])]
+    return Diagnosis("rank-miscounted", "; ".join(told), f"fitted to {names_in_words(f[0][3] for f in failing)}, step "
+                     f"{differing.step}; a rank's microbatches are those that it computed")
+
+
+def _on(part, ids) -> np.ndarray:
+    """Return the numbers of a part at the places of ids, repeats added: one vector."""
+    if isinstance(part, Rows):
+        whole = np.zeros((len(ids), *part.rows.shape[1:]))
+        known = np.isin(part.ids, ids)
+        np.add.at(whole, np.searchsorted(ids, part.ids[known]), part.rows[known].astype(np.float64))
+        return whole.ravel()
+    return flat(aligned(part, ids))
+
+
+def stale_sum(differing: Differing):
+    """What was aggregated is the step before's."""
+    sources, step = differing.sources, differing.step
+    failing = list(differing.failing())
+    if not step or any(sources.theirs.get("aggregated", step - 1, f[0][3]) is None for f in failing):
+        return None
+    for place, found, want, _, _ in failing:
+        before = sources.theirs.get("aggregated", step - 1, place[3])
+        if isinstance(found, Rows) and not np.array_equal(found.ids, before.ids) or not np.array_equal(flat(found), flat(before)):
+            return None
+    return Diagnosis("buffer-reused", f"{names_in_words(f[0][3] for f in failing)}: step {step} holds the sum of step "
+                     f"{step - 1}", "every number is the same")
+
+
+def rows_lost(differing: Differing):
+    """Rows of the sum are missing; those that are there are right."""
+    told = []
+    for place, found, want, bad, ids in differing.failing():
+        if not isinstance(found, Rows):
+            return None
+        lost = np.setdiff1d(want.value.ids, found.ids)
+        wrong = ids[bad.any(axis=1)]
+        if not len(lost) or not np.isin(wrong, lost).all():
+            return None
+        told.append(f"{place[3]}: {', '.join(map(str, lost[:5]))}{' …' if len(lost) > 5 else ''}")
+    return Diagnosis("rows-lost", "rows are missing, the others are right", "; ".join(told)) if told else None
+
+
+LOCAL = (common_factor, own_mean, microbatches_moved)
+AGGREGATED = (stale_sum, miscounted, rows_lost)

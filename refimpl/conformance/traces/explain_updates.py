@@ -1,0 +1,124 @@
+"""Hypotheses about an update: each is simulated in float64 from the same numbers, and must give all that was handed in."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from refimpl.conformance.case import Rows
+from refimpl.conformance.diagnose import Diagnosis
+from refimpl.conformance.semantics import CHOICES
+from refimpl.conformance.traces.differing import Differing, fits, times
+from refimpl.conformance.traces.sources import Sources
+from refimpl.conformance.traces.updates import Inputs, scales_of, updated
+
+RELATIVE = 1e-5
+"""Of a number simulated: wrong gradients may be much larger than right ones, and so are their rounding errors."""
+
+
+def explain_update(sources: Sources, wanted, inputs: dict[int, Inputs], step: int) -> Diagnosis | None:
+    """Return the hypothesis that gives the parameters and the state after a step, or None. Local."""
+    parts = {}
+    for stage in ("state", "parameters"):
+        parts |= Differing.of(sources, wanted, stage, step).parts
+    now = inputs[step]
+    for code, words, predict in _hypotheses(sources, now, step):
+        predicted = predict()
+        if all(fits(found, want, predicted[place[3], place[4]], _slack(want)) for place, (found, want) in parts.items()):
+            return Diagnosis(code, words, f"simulated: all that was handed in of step {step} agrees")
+    return _rate(sources, now, parts, step)
+
+
+def _slack(wanted) -> float:
+    return RELATIVE if wanted.dtype == "float32" else 1e-12
+
+
+def simulate(sources, inputs: Inputs, step, *, gradients=None, semantics=None, scales=None, state=None):
+    """Return (variable, "value" or slot) -> number after an update with something changed. Local."""
+    semantics = semantics or sources.semantics
+    gradients = inputs.gradients if gradients is None else gradients
+    scales = scales or scales_of(sources.training, gradients, semantics, sources.statistics)
+    everywhere, result = semantics.updates_every_row(sources.training["optimizer"]), {}
+    for name, p in inputs.parameters.items():
+        slots = inputs.state[name] if state is None else state[name]
+        value, after = updated(sources.training, name in sources.statistics, p, slots, gradients[name], scales[name], step,
+                               everywhere)
+        result |= {(name, "value"): value, **{(name, slot): array for slot, array in after.items()}}
+    return result
+
+
+def _hypotheses(sources, now: Inputs, step):
+    """Yield (code, words, function that gives the prediction)."""
+    def run(**changes):
+        return lambda: simulate(sources, now, step, **changes)
+
+    before = {(n, "value"): p for n, p in now.parameters.items()}
+    before |= {(n, slot): array for n, slots in now.state.items() for slot, array in slots.items()}
+    yield "not-updated", "nothing is updated", lambda: before
+    yield ("state-stale", "the optimizer's state stays as it was before the step, though parameters are updated",
+           lambda: {k: v if k[1] == "value" else before[k] for k, v in run()().items()})
+    yield ("half-applied", "parameters are those of before the step, though the optimizer's state is updated",
+           lambda: {k: before[k] if k[1] == "value" else v for k, v in run()().items()})
+    start = {n: {slot: sources.truth.get("start", None, n, part=slot) for slot in slots} for n, slots in now.state.items()}
+    yield "state-lost", "the optimizer's state is lost: the update begins from its initial state", run(state=start)
+    if sources.training["clip"] is not None:
+        yield "not-clipped", "the gradient is not clipped", run(scales=dict.fromkeys(now.gradients, 1.0))
+    for field, value in sources.semantics.alternatives("clip_norm", "untouched"):
+        yield (f"{field}={value}", f"the numbers match {field} = {value} ({CHOICES[field][value]}), not the manifest's "
+               f"{getattr(sources.semantics, field)}", run(semantics=replace(sources.semantics, **{field: value})))
+    yield from _other_gradients(sources, now, step, run)
+
+
+def _other_gradients(sources, now, step, run):
+    count = sources.microbatches
+    for which, chosen in (("all", lambda g: True), ("row", lambda g: isinstance(g, Rows)),
+                          ("dense", lambda g: not isinstance(g, Rows))):
+        for factor, code, words in ((count, "multiplied-by-n", f"{count} x ours: not averaged, or multiplied"),
+                                    (1 / count, "divided-again", f"1/{count} of ours: divided once more")):
+            changed = {n: times(g, factor) if chosen(g) else g for n, g in now.gradients.items()}
+            yield code, f"{which} gradients that the update applies are {words}", run(gradients=changed)
+    if step:
+        ours = {v.name: sources.ours.get("aggregated", step - 1, v.name) for v in sources.variables}
+        stale = {n: _double(g) for n, g in (sources.aggregated(step - 1) or ours).items()}
+        yield "stale-gradient", "the update applies the gradient of the step before", run(gradients=stale)
+    parts = sources.local(step)
+    if parts is not None:
+        for m in sources.active(step):
+            own = {n: _double(g) for n, g in parts[m].items()}
+            yield "local", f"the update applies microbatch {m}'s own gradient: nothing is reduced", run(gradients=own)
+        yield ("one-by-one", "the optimizer is applied to each microbatch's gradient in turn, not once to their sum",
+               lambda: _one_by_one(sources, now, step, [parts[m] for m in sources.active(step)]))
+
+
+def _one_by_one(sources, now, step, parts):
+    result = {}
+    for part in parts:
+        gradients = {n: _double(g) for n, g in part.items()}
+        result = simulate(sources, now, step, gradients=gradients)
+        now = Inputs({n: result[n, "value"] for n in now.parameters},
+                     {n: {slot: result[n, slot] for slot in slots} for n, slots in now.state.items()}, gradients)
+    return result
+
+
+def _rate(sources, now, parts, step):
+    """The step goes in the right direction, but is some factor longer: another learning rate."""
+    right = simulate(sources, now, step)
+    factors = []
+    for place, (found, want) in parts.items():
+        if place[4] != "value":
+            if not fits(found, want, right[place[3], place[4]], _slack(want)):
+                return None
+            continue
+        before = now.parameters[place[3]]
+        way, gone = (np.ravel(x - before) for x in (right[place[3], "value"], np.asarray(found, np.float64)))
+        if place[3] not in sources.statistics and way.any():
+            factors.append(float(way @ gone / (way @ way)))
+            if not fits(found, want, before + factors[-1] * (right[place[3], "value"] - before), _slack(want)):
+                return None
+    if not factors or max(factors) - min(factors) > 1e-3 * abs(factors[0]):
+        return None
+    return Diagnosis("rate", f"every parameter goes {factors[0]:.6g} times as far as it should: another learning rate",
+                     f"step {step}; the optimizer's state is right")
+
+
+def _double(part):
+    return Rows(part.ids, part.rows.astype(np.float64)) if isinstance(part, Rows) else part.astype(np.float64)

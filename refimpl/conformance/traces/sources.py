@@ -1,0 +1,99 @@
+"""What a stage of a handed-in trace is computed from: theirs where they hand it in, else ours."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from refimpl.conformance.case import Case, Rows, Variable
+from refimpl.conformance.rules.gradients import merge_occurrences
+from refimpl.conformance.semantics import Semantics
+from refimpl.conformance.traces.format import Trace
+
+GIVEN = {"model": (), "aggregate": ("local",), "update": ("local", "aggregated")}
+"""Where a trace joins -> the stages in which it begins from our numbers."""
+
+
+@dataclass
+class Sources:
+    """theirs: the trace handed in.  ours: the golden trace of its precision.  truth: in float64.  single: in float32."""
+
+    theirs: Trace
+    ours: Trace
+    truth: Trace
+    single: Trace
+
+    def __post_init__(self):
+        self.training = self.ours.head["training"]
+        self.steps, self.microbatches = self.training["steps"], self.training["microbatches"]
+        self.statistics = {v["name"] for v in self.ours.head["variables"] if v["statistic"]}
+
+    @property
+    def semantics(self) -> Semantics:
+        return self.theirs.semantics
+
+    @cached_property
+    def variables(self) -> tuple[Variable, ...]:
+        return tuple(Variable(v["name"], tuple(v["shape"]), v["sparse"], self.theirs.precision)
+                     for v in self.ours.head["variables"])
+
+    @cached_property
+    def slots(self) -> tuple[str, ...]:
+        """The optimizer's arrays beside a parameter."""
+        return tuple(sorted({place[4] for place in self.ours.arrays if place[0] == "state"}))
+
+    def active(self, step) -> list[int]:
+        """Return the microbatches that have examples."""
+        return [m for m in range(self.microbatches)
+                if self.ours.get("local", step, self.variables[0].name, m) is not None]
+
+    def local(self, step) -> list[dict] | None:
+        """Return each microbatch's gradients, zero or no rows where it has no examples; None if nobody gives them."""
+        places = [(m, v) for m in self.active(step) for v in self.variables]
+        trace = self._giver("local", [("local", step, v.name, m) for m, v in places])
+        if trace is None:
+            return None
+        found = {(m, v.name): trace.get("local", step, v.name, m) for m in range(self.microbatches) for v in self.variables}
+        return [{v.name: self._nothing(v) if found[m, v.name] is None else found[m, v.name] for v in self.variables}
+                for m in range(self.microbatches)]
+
+    def aggregated(self, step) -> dict | None:
+        """Return the step's gradients, None if nobody gives them."""
+        trace = self._giver("aggregated", [("aggregated", step, v.name, None) for v in self.variables])
+        return trace and {v.name: trace.get("aggregated", step, v.name) for v in self.variables}
+
+    def _giver(self, stage, places) -> Trace | None:
+        """Return their trace if it has all of the places, ours if they began from it there, else None."""
+        if all(self.theirs.get(*place) is not None for place in places):
+            return self.theirs
+        return self.ours if stage in GIVEN[self.theirs.joined_at] else None
+
+    def before(self, stage, step, name, part="value"):
+        """Return their parameters (stage "parameters") or state before a step; our start for the first; or None."""
+        if step == 0:
+            theirs = self.theirs.get("start", None, name, part=part)
+            return self.ours.get("start", None, name, part=part) if theirs is None else theirs
+        return self.theirs.get(stage, step - 1, name, part=part)
+
+    def as_case(self, step) -> Case | None:
+        """Return one step's aggregation as a case in which each microbatch is a rank; None without local gradients."""
+        parts = self.local(step)
+        if parts is None:
+            return None
+        return Case(f"{self.theirs.name}/aggregated", "mixed", "a step of a training", self.microbatches, self.variables,
+                    (tuple(parts),), exact=False)
+
+    def _nothing(self, variable):
+        if variable.sparse:
+            return Rows(np.empty(0, np.int64), np.empty((0, variable.shape[1]), variable.dtype))
+        return np.zeros(variable.shape, variable.dtype)
+
+
+def merged(part):
+    """Return an array, or Rows with rising ids, those that repeat added. Local."""
+    if not isinstance(part, Rows):
+        return part
+    if len(np.unique(part.ids)) == len(part.ids):
+        order = np.argsort(part.ids)
+        return Rows(part.ids[order], part.rows[order])
+    return merge_occurrences(part)

@@ -1,0 +1,196 @@
+"""The check of a trace: right ones pass at every stage, wrong ones are located and named."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from mutants import MUTANTS, CountedTwice, Dropped, EveryRow, OneByOne, RowsSwapped  # noqa: E402
+from peer import Peer  # noqa: E402
+
+from refimpl.conformance.case import Rows  # noqa: E402
+from refimpl.conformance.semantics import Semantics  # noqa: E402
+from refimpl.conformance.traces.check import first_difference, judge_trace  # noqa: E402
+from refimpl.conformance.traces.format import Trace  # noqa: E402
+from refimpl.conformance.traces.golden import NAMES, golden  # noqa: E402
+
+STAGES = [("aggregated",), ("parameters",), ("state", "parameters"), ("aggregated", "state", "parameters")]
+
+
+def copy(trace) -> Trace:
+    return Trace(dict(trace.head), {place: array.copy() for place, array in trace.arrays.items()})
+
+
+def status(outcome) -> dict:
+    return {v.stage: v.status for v in outcome.verdicts}
+
+
+def located(outcome):
+    """Return (diagnosis, stage, step) of the first difference."""
+    verdict, finding = first_difference(outcome.verdicts)
+    return verdict.diagnosis.code, verdict.stage, finding.step
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("name", NAMES)
+def test_our_own_trace_passes_to_the_bit(name, precision):
+    outcome = judge_trace(golden(name, precision))
+    assert set(status(outcome).values()) <= {"passed", "skipped"}
+    findings = {v.stage: {f.comparison for f in v.findings} for v in outcome.verdicts}
+    assert findings["aggregated"] == {"bits"} and findings["start"] == {"exact"} and findings["local"] == {"bound"}
+
+
+@pytest.mark.parametrize("stages", STAGES, ids="+".join)
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("name", NAMES)
+def test_another_order_of_summation_passes(name, precision, stages):
+    outcome = judge_trace(Peer(name, precision).train(stages))
+    assert not outcome.failed
+    assert {s for s, v in status(outcome).items() if v == "passed"} == set(stages)
+    assert any(f.worst_ulp for v in outcome.verdicts for f in v.findings)  # not our bits
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.__name__)
+def test_mutants_are_located_and_named(mutant):
+    assert located(judge_trace(mutant().train())) == MUTANTS[mutant]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.__name__)
+def test_mutants_are_seen_by_their_last_parameters_alone(mutant):
+    if MUTANTS[mutant][0] in ("state-stale", "unexplained"):
+        pytest.skip("its parameters are right, or right but for bits")
+    trace = mutant().train(("parameters",))
+    trace.arrays = {p: a for p, a in trace.arrays.items() if p[1] == 3}
+    assert judge_trace(trace).failed
+
+
+def test_words_say_what_and_where():
+    dropped = judge_trace(Dropped().train()).failed[0]
+    assert dropped.diagnosis.words == "microbatch 1 counted never"
+    twice = judge_trace(CountedTwice().train()).failed[0]
+    assert twice.diagnosis.words == "microbatch 0 counted twice; microbatch 2 counted never"
+    swapped = judge_trace(RowsSwapped().train()).failed[0]
+    ids = golden("lm", "float32").get("aggregated", 1, "softmax_weight").ids
+    assert f"row {ids[2]} has what belongs to {ids[5]}" in swapped.diagnosis.evidence
+    finding = next(f for f in swapped.findings if not f.ok)
+    assert (finding.variable, finding.step, finding.element[0]) == ("softmax_weight", 1, ids[2])
+    assert finding.worst_ulp > 100 and finding.worst_ratio > 1000
+
+
+def test_what_follows_from_the_first_difference_says_so():
+    outcome = judge_trace(OneByOne().train())
+    assert [v.diagnosis.code for v in outcome.failed] == ["one-by-one", "follows"]
+
+
+def test_an_update_is_judged_by_its_own_inputs():
+    """Wrong sums, rightly applied: only the sums are to blame."""
+    assert status(judge_trace(RowsSwapped().train()))["parameters"] == "passed"
+
+
+def test_untouched_rows_with_momentum():
+    """A zero gradient moves nothing under Adagrad: correct; that is why no mutant of lm decays untouched rows."""
+    assert not judge_trace(EveryRow().train()).failed
+
+
+class TestModel:
+    """Whole models: ours, with something changed."""
+
+    def trace(self, name="lm"):
+        return copy(golden(name, "float32"))
+
+    def change(self, trace, step, microbatch, change):
+        for place in list(trace.arrays):
+            if place[:3] == ("local", step, microbatch) and place[4] != "ids":
+                trace.arrays[place] = change(place, trace.arrays[place])
+
+    def test_swapped_microbatches(self):
+        trace = self.trace()
+        for v in trace.head["variables"]:
+            pair = [trace.get("local", 1, v["name"], m) for m in (0, 3)]
+            for m, part in zip((3, 0), pair):
+                trace.add("local", 1, v["name"], part, m)
+        outcome = judge_trace(trace)
+        assert located(outcome) == ("microbatches-swapped", "local", 1)
+        assert "microbatch 0 has the gradients of microbatch 3" in outcome.failed[0].diagnosis.words
+
+    def test_swapped_rows(self):
+        trace = self.trace()
+        rows = trace.arrays["local", 2, 1, "embedding", "rows"]
+        rows[[0, 1]] = rows[[1, 0]]
+        assert located(judge_trace(trace)) == ("rows-swapped", "local", 2)
+
+    def test_scaled(self):
+        trace = self.trace("cnn")
+        for m in range(5):
+            self.change(trace, 1, m, lambda place, a: a * np.float32(5))
+        assert located(judge_trace(trace)) == ("multiplied-by-n", "local", 1)
+
+    def test_own_mean(self):
+        trace = self.trace("cnn")
+        for m, factor in enumerate((7 / 3, 7 / 3, 7)):
+            self.change(trace, 2, m, lambda place, a, factor=factor: a * np.float32(factor))
+        assert located(judge_trace(trace)) == ("loss=mean-of-means", "local", 2)
+
+    def test_noise(self):
+        trace = self.trace()
+        self.change(trace, 3, 4, lambda place, a: a + np.float32(1e-6))
+        code, *where = located(judge_trace(trace))
+        assert (code, where) == ("unexplained", ["local", 3])
+
+    def test_a_gradient_of_no_examples(self):
+        trace = self.trace()
+        trace.add("local", 2, "lstm0/bias", np.ones(48, np.float32), 4)
+        outcome = judge_trace(trace)
+        assert located(outcome) == ("unexplained", "local", 2) and "has no examples" in outcome.failed[0].why
+
+    def test_another_start(self):
+        trace = self.trace()
+        trace.arrays["start", None, None, "embedding", "value"][3, 1] += 1e-3
+        assert located(judge_trace(trace)) == ("unexplained", "start", None)
+
+    def test_parameters_alone(self):
+        trace = self.trace().only(("parameters",))
+        assert not judge_trace(trace).failed
+        trace.arrays["parameters", 3, None, "softmax_bias", "value"][7] += 1e-4
+        assert status(judge_trace(trace))["training"] == "failed"
+
+    def test_averages_with_local_means(self):
+        """A microbatch's gradient N times ours, then averaged: the same training."""
+        trace = self.trace()
+        trace.head["semantics"] = Semantics(name="averages").to_json()
+        for step in range(4):
+            for m in range(5):
+                self.change(trace, step, m, lambda place, a: a * np.float32(5))
+        assert not judge_trace(trace).failed
+
+    def test_unmerged_local_rows_pass(self):
+        trace = self.trace()
+        for step in range(4):
+            for m in range(5):
+                g = trace.get("local", step, "embedding", m)
+                if g is not None:
+                    trace.add("local", step, "embedding", Rows(np.concatenate([g.ids, g.ids])[::-1],
+                                                               np.concatenate([g.rows, g.rows])[::-1] / 2), m)
+        assert not judge_trace(trace).failed
+
+
+def refused(change, words, name="lm"):
+    trace = Peer(name).train()
+    change(trace)
+    with pytest.raises(ValueError, match=words):
+        judge_trace(trace)
+
+
+def test_refusals():
+    refused(lambda t: t.head.update(edition="0" * 64), "export it again")
+    refused(lambda t: t.add("parameters", 1, "nobody", np.zeros(2)), "no variable 'nobody'")
+    refused(lambda t: t.add("parameters", 9, "lstm0/bias", np.zeros(48, np.float32)), "steps 0 to 3")
+    refused(lambda t: t.add("parameters", 1, "lstm0/bias", np.zeros(48)), "float64 .* expected float32")
+    refused(lambda t: t.add("parameters", 1, "lstm0/bias", np.zeros(47, np.float32)), "expected float32 .48.")
+    refused(lambda t: t.add("aggregated", 1, "lstm0/bias", np.zeros(48, np.float32), 2), "only local gradients")
+    refused(lambda t: t.add("aggregated", 1, "embedding", Rows(np.array([50]), np.zeros((1, 8), np.float32))), "50 rows")
+    refused(lambda t: t.add("aggregated", 1, "embedding", Rows(np.array([5, 5]), np.zeros((2, 8), np.float32))), "once")
+    refused(lambda t: t.head.update(joined_at="model", semantics=Semantics(sparse="per-row-count").to_json()), "join at")
+    refused(lambda t: t.head.update(trace="resnet"), "no golden trace 'resnet'; there are lm, cnn")
