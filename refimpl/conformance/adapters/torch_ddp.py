@@ -1,0 +1,126 @@
+"""PyTorch's DistributedDataParallel over gloo, dense and sparse gradients, torch.optim: as an adapter.
+
+    python -m refimpl conformance run --target refimpl.conformance.adapters.torch_ddp --ranks 4
+    torchrun ... is not needed: the suite starts the processes and sets what torchrun sets
+
+Each function is what a program would write; a module gives the gradients that the case says, in its backward pass.
+"""
+
+import atexit
+from functools import cache
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.join import Join
+from torch.nn.parallel import DistributedDataParallel
+
+from refimpl.conformance.adapters.torch_given import Given, tensors, untouched
+from refimpl.conformance.adapters.torch_training import TorchTraining
+
+LAUNCHER = "processes"
+BUCKET = 256
+"""Bytes of a fused message: bucket_cap_mb, small enough to be seen in a small case."""
+
+
+class TorchDDP(TorchTraining):
+    """The protocol's functions over torch.distributed's default group."""
+
+    def __init__(self):
+        dist.init_process_group("gloo")  # RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT
+        atexit.register(dist.destroy_process_group)
+        self.signature, self.wrapped = None, None
+
+    def world(self):
+        return dist.get_rank(), dist.get_world_size()
+
+    def describe(self) -> dict:
+        """DDP averages both kinds over N, whoever touched a row; only dense gradients can be clipped."""
+        return {"format": 1, "name": f"PyTorch {torch.__version__} DDP over gloo", "dense": "average",
+                "sparse": "average", "divide": "before", "untouched": "decayed-by-momentum", "clip_norm": "dense",
+                "loss": "mean-of-means", "start": "rank 0", "sampler": "pads", "fusion_bytes": BUCKET,
+                "dtypes": ["float16", "float32", "float64"],
+                "supports": ["clip", "loss-scale", "momentum", "adagrad", "adam", "rate-factor"]}
+
+    def wrap(self, module, **options):
+        return DistributedDataParallel(module, **options)
+
+    def not_yet(self, wrapped):
+        return wrapped.no_sync()
+
+    def aggregate_dense(self, arrays):
+        return self._aggregate(arrays, {})
+
+    def aggregate_rows(self, gradients, shapes):
+        return self._aggregate(gradients, shapes)
+
+    aggregate_all = aggregate_uses = aggregate_rows
+
+    def _aggregate(self, gradients, shapes, group=None) -> dict:
+        """Return what a backward pass leaves in ``grad``. A module is kept for steps of one shape, as in a training."""
+        signature = [(n, shapes.get(n), *_like(gradients[n], n in shapes)) for n in sorted(gradients)], group
+        if signature != self.signature:
+            self.wrapped = None  # its buckets go before new ones come
+            module = Given({name: untouched(rows, dtype) if rows else torch.zeros(shape, dtype=dtype)
+                            for name, rows, shape, dtype in signature[0]}, shapes)
+            self.wrapped = self.wrap(module, init_sync=False, process_group=group, bucket_cap_mb=BUCKET / 2**20)
+            self.signature = signature
+        module = self.wrapped.module
+        self.wrapped.zero_grad()
+        self.wrapped({name: tensors(part) for name, part in gradients.items()}).backward()
+        return module.gradients()
+
+    def messages(self):
+        """Return the sizes of DDP's buckets, as it logs them itself."""
+        return [int(size) for size in self.wrapped._get_ddp_logging_data()["bucket_sizes"].split(",")]
+
+    def aggregate_group(self, arrays, ranks):
+        group = _group(tuple(ranks))
+        return self._aggregate(arrays, {}, group) if dist.get_rank() in ranks else {}
+
+    def broadcast(self, arrays, root):
+        result = {}
+        for name in sorted(arrays):
+            result[name] = torch.from_numpy(arrays[name])
+            dist.broadcast(result[name], root)
+        return {name: tensor.numpy() for name, tensor in result.items()}
+
+    def reduce_loss(self, losses, gradients):
+        """Train one step from 0 with sgd at rate 1, Join for ranks without examples; each takes its own mean."""
+        module = torch.nn.Linear(gradients.shape[1], 1, bias=False, dtype=torch.float64)
+        torch.nn.init.zeros_(module.weight)
+        wrapped = self.wrap(module)
+        optimizer = torch.optim.SGD(wrapped.parameters(), lr=1.0)
+        mean = torch.zeros((), dtype=torch.float64)
+        with Join([wrapped]):
+            for inputs, targets in [(gradients, losses)] if len(losses) else []:
+                mean = (wrapped(tensors(inputs))[:, 0] + tensors(targets)).mean()
+                mean.backward()
+                optimizer.step()
+        loss = mean.detach().clone()
+        dist.all_reduce(loss)
+        return (loss / dist.get_world_size()).numpy(), -module.weight.detach().numpy()[0]
+
+
+def _like(part, by_row):
+    """Return (shape, dtype) of an array, or of the first of several uses; the shape is None for a row gradient."""
+    part = part[0] if isinstance(part, list) else part
+    array = part[1] if by_row else part
+    return None if by_row else array.shape, torch.from_numpy(np.empty(0, array.dtype)).dtype
+
+
+@cache
+def _group(ranks):
+    return dist.new_group(list(ranks))
+
+
+@cache
+def _adapter() -> TorchDDP:
+    return TorchDDP()
+
+
+def __getattr__(name):
+    """The module is the adapter: its functions are those of one ``TorchDDP``, made when the first is asked for."""
+    if name.startswith("_") or not hasattr(TorchDDP, name):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(_adapter(), name)

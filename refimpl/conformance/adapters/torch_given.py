@@ -1,0 +1,77 @@
+"""What both PyTorch adapters share: a module whose backward pass gives the gradients that it is told to.
+
+Dense ones by p * g, whose derivative is g; rows by an ``Embedding(sparse=True)``, as a model makes them: ids as they
+come, repeats and all.
+"""
+
+import numpy as np
+import torch
+
+
+class Given(torch.nn.Module):
+    """Parameters without a model. values: name -> tensor.  sparse: names of those that are read by row.
+
+    Rows need the layer: DistributedDataParallel asks it, not the gradient, whether gradients are sparse.
+    """
+
+    def __init__(self, values: dict[str, torch.Tensor], sparse=()):
+        super().__init__()
+        self.tables, self.arrays = torch.nn.ModuleList(), torch.nn.ParameterList()
+        self.use = {}
+        for name in sorted(values):
+            if name in sparse:
+                self.tables.append(torch.nn.Embedding.from_pretrained(values[name], freeze=False, sparse=True))
+                self.use[name] = self.tables[-1]
+            else:
+                self.arrays.append(torch.nn.Parameter(values[name]))
+                self.use[name] = self.arrays[-1]
+
+    def forward(self, gradients):
+        """Return a loss. gradients: name -> tensor or (ids, rows), or a list of them: one for each use."""
+        loss = torch.zeros(())
+        for name, uses in gradients.items():
+            for use in uses if isinstance(uses, list) else [uses]:
+                if isinstance(use, tuple):
+                    loss = loss + (self.use[name](use[0]) * use[1]).sum()
+                else:
+                    loss = loss + (self.use[name] * use).sum()
+        return loss
+
+    @property
+    def named(self) -> dict[str, torch.nn.Parameter]:
+        """name -> parameter."""
+        return {name: getattr(use, "weight", use) for name, use in self.use.items()}
+
+    @property
+    def sparse(self) -> set[str]:
+        """Names of the parameters that are read by row."""
+        return {name for name, use in self.use.items() if isinstance(use, torch.nn.Embedding)}
+
+    def gradients(self) -> dict:
+        """Return name -> array or (ids, rows): what is in ``grad``."""
+        return {name: numbers(p.grad) for name, p in self.named.items()}
+
+    def values(self) -> dict[str, np.ndarray]:
+        """Return name -> a copy of the parameter."""
+        return {name: p.detach().numpy().copy() for name, p in self.named.items()}
+
+
+def tensors(part):
+    """Return a tensor for an array, a tuple for a tuple, a list for a list. PyTorch has no negative strides."""
+    if isinstance(part, (tuple, list)):
+        return type(part)(tensors(p) for p in part)
+    part = np.asarray(part)
+    return torch.from_numpy(part.copy() if any(s < 0 for s in part.strides) else part)
+
+
+def numbers(gradient: torch.Tensor):
+    """Return a gradient as an array, or as (ids, rows): a sparse tensor's repeats count together."""
+    if not gradient.is_sparse:
+        return gradient.numpy()
+    merged = gradient.coalesce()
+    return merged.indices()[0].numpy(), merged.values().numpy()
+
+
+def untouched(shape, dtype: torch.dtype) -> torch.Tensor:
+    """Return a tensor of any shape that takes no memory: for parameters whose values do not matter."""
+    return torch.zeros((), dtype=dtype).expand(shape)

@@ -1,0 +1,57 @@
+"""Plain single-process PyTorch: backward passes, torch.optim, accumulation, checkpoints; as an adapter of one rank.
+
+    python -m refimpl conformance run --target refimpl.conformance.adapters.torch_single --ranks 1
+
+Whole models are in ``torch_traces``.
+"""
+
+import torch
+
+from refimpl.conformance.adapters.torch_given import Given, tensors, untouched
+from refimpl.conformance.adapters.torch_training import TorchTraining
+
+LAUNCHER = "processes"
+
+
+class TorchSingle(TorchTraining):
+    """The protocol's functions in one process: what is aggregated is one rank's."""
+
+    def world(self):
+        return 0, 1
+
+    def describe(self) -> dict:
+        return {"format": 1, "name": f"PyTorch {torch.__version__}", "untouched": "decayed-by-momentum",
+                "clip_norm": "dense", "dtypes": ["float16", "float32", "float64"],
+                "supports": ["clip", "loss-scale", "momentum", "adagrad", "adam", "rate-factor"]}
+
+    def aggregate_dense(self, arrays):
+        return self.aggregate_rows(arrays, {})
+
+    def aggregate_rows(self, gradients, shapes):
+        """Return what a backward pass leaves in ``grad``."""
+        module = Given({name: untouched(shapes[name], tensors(part)[1].dtype) if name in shapes else
+                        torch.zeros_like(tensors(part)) for name, part in self._first(gradients).items()}, shapes)
+        module({name: tensors(part) for name, part in gradients.items()}).backward()
+        return module.gradients()
+
+    aggregate_all = aggregate_uses = aggregate_rows
+
+    def _first(self, gradients):
+        return {name: part[0] if isinstance(part, list) else part for name, part in gradients.items()}
+
+    def reduce_loss(self, losses, gradients):
+        """Return the mean loss and its gradient by a weight that starts from 0."""
+        weight = torch.zeros(gradients.shape[1], dtype=torch.float64, requires_grad=True)
+        loss = (tensors(gradients) @ weight + tensors(losses)).mean()
+        loss.backward()
+        return loss.detach().numpy(), weight.grad.numpy()
+
+
+_SINGLE = TorchSingle()
+
+
+def __getattr__(name):
+    """The module is the adapter: its functions are those of one ``TorchSingle``."""
+    if name.startswith("_") or not hasattr(TorchSingle, name):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(_SINGLE, name)

@@ -1,0 +1,107 @@
+"""Training in PyTorch, as its tutorials write it: optimizers, clipping, loss scale, windows, checkpoints, sampler."""
+
+import io
+from contextlib import nullcontext
+
+import numpy as np
+import torch
+
+from refimpl.conformance.adapters.torch_given import Given, tensors
+
+
+class TorchTraining:
+    """The functions of stages update and model. Subclasses say how a module meets its copies on other ranks."""
+
+    def wrap(self, module: torch.nn.Module) -> torch.nn.Module:
+        """Return a module whose backward pass leaves aggregated gradients in ``grad``."""
+        return module
+
+    def not_yet(self, wrapped):
+        """Return a context in which a backward pass leaves this rank's own gradients."""
+        return nullcontext()
+
+    def update(self, task) -> list[dict]:
+        run = Run(self, task)
+        seen = []
+        for first in range(0, len(task.steps), task.window):
+            if len(seen) == task.resume_after:
+                run = resumed(self, task, run)
+            run.train(task.steps[first:first + task.window])
+            seen.append(run.module.values())
+        return seen
+
+    accumulate = resume = update
+
+    def sample(self, count, epoch):
+        rank, size = self.world()
+        sampler = torch.utils.data.DistributedSampler(range(count), size, rank, shuffle=True)
+        sampler.set_epoch(epoch)
+        return np.array(list(sampler), np.int64)
+
+    def draw(self, count, step):
+        rank, size = self.world()
+        torch.manual_seed(step * size + rank)
+        return torch.rand(count, dtype=torch.float64).numpy()
+
+
+class Run:
+    """One training: module, optimizers, scaler, schedule of the rate."""
+
+    def __init__(self, adapter, task):
+        self.adapter, self.task = adapter, task
+        start = {name: torch.from_numpy(value.copy()) for name, value in task.start.items()}
+        self.module = Given(start, [v.name for v in task.variables if v.sparse])
+        self.wrapped = adapter.wrap(self.module)
+        self.optimizers = make_optimizers(task, self.module)
+        self.schedules = [torch.optim.lr_scheduler.ExponentialLR(o, task.rate_factor) for o in self.optimizers]
+        self.scaler = torch.amp.GradScaler("cpu", init_scale=task.loss_scale, enabled=task.loss_scale != 1.0)
+
+    def train(self, window):
+        """Do one update. window: this rank's gradients, micro-step after micro-step; they are averaged."""
+        for i, step in enumerate(window):
+            own = {name: tensors(part) for name, part in step.items()}
+            with nullcontext() if i + 1 == len(window) else self.adapter.not_yet(self.wrapped):
+                self.scaler.scale(torch.zeros(()))  # the gradients given are scaled: the scaler only has to know
+                (self.wrapped(own) / len(window)).backward()
+        if self.task.clip is not None:
+            torch.nn.utils.clip_grad_norm_(self._dense(), self.task.clip)
+        for optimizer, schedule in zip(self.optimizers, self.schedules):
+            self.scaler.step(optimizer)
+            optimizer.zero_grad()
+            schedule.step()
+        self.scaler.update()
+
+    def _dense(self):
+        """Return what can be clipped: clip_grad_norm_ refuses sparse gradients."""
+        return [p for name, p in self.module.named.items() if name not in self.module.sparse]
+
+    def parts(self) -> list:
+        """Return everything that has a state_dict."""
+        return [self.module, *self.optimizers, *self.schedules, self.scaler]
+
+
+def make_optimizers(task, module: Given) -> list[torch.optim.Optimizer]:
+    """Return the optimizers of a task: Adam takes no sparse gradients, so rows get SparseAdam beside it."""
+    options, every = task.options, list(module.named.values())
+    if task.optimizer == "sgd":
+        return [torch.optim.SGD(every, task.rate)]
+    if task.optimizer == "momentum":
+        return [torch.optim.SGD(every, task.rate, momentum=options["mu"])]
+    if task.optimizer == "adagrad":
+        return [torch.optim.Adagrad(every, task.rate, initial_accumulator_value=options["initial"],
+                                    eps=options["epsilon"])]
+    both = {False: torch.optim.Adam, True: torch.optim.SparseAdam}
+    groups = {kind: [p for name, p in module.named.items() if (name in module.sparse) is kind] for kind in both}
+    return [both[kind](group, task.rate, (options["beta1"], options["beta2"]), options["epsilon"])
+            for kind, group in groups.items() if group]
+
+
+def resumed(adapter, task, run: Run) -> Run:
+    """Return a fresh training that goes on from a checkpoint of this one."""
+    file = io.BytesIO()
+    torch.save([part.state_dict() for part in run.parts()], file)
+    file.seek(0)
+    fresh = Run(adapter, task)
+    for part, state in zip(fresh.parts(), torch.load(file, weights_only=True)):
+        part.load_state_dict(state)
+    return fresh
