@@ -5,7 +5,7 @@ import argparse
 from refimpl.collectives.choose import ALGORITHMS
 
 RECIPE = ("data", "preset", "sizes", "dtype", "microbatches", "microbatch_size", "window", "heldout")
-OPTIONS = ("architecture", "sparse_as_dense", "partitions", "scheme", "allreduce", "steps", "seed", "optimizer",
+OPTIONS = ("architecture", "sparse_as_dense", "partitions", "scheme", "balance", "allreduce", "steps", "seed", "optimizer",
            "optimizer_options", "learning_rate", "rate", "warmup", "rate_steps", "clip_norm", "weight_decay",
            "average_sparse", "shared_memory", "local_aggregation", "overlap", "plan", "search_partitions",
            "hot_rows", "search_warmup", "search_sample", "memory_limit")
@@ -64,7 +64,10 @@ def add_road_options(road):
     road.add_argument("--search-warmup", type=int, metavar="N", help="steps at each P before its sample (default 3)")
     road.add_argument("--memory-limit", type=int, metavar="BYTES",
                       help="served rows and their optimizer state that a rank may hold (default: no limit)")
-    road.add_argument("--partition-scheme", dest="scheme", choices=["contiguous", "interleaved"])
+    road.add_argument("--partition-scheme", dest="scheme", choices=["interleaved", "contiguous"],
+                      help="rows p, p + P, ... of a partition (default; spreads frequent words), or a range")
+    road.add_argument("--balance", choices=["bytes", "popularity"],
+                      help="partitions go to owners by bytes (default), or by how often their rows are asked for")
     names = ["auto", *ALGORITHMS]
     road.add_argument("--allreduce", choices=names, metavar="ALGORITHM",
                       help=f"schedule of dense gradients (default auto: the canonical one that should be fastest): "

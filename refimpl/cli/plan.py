@@ -7,11 +7,11 @@ import json
 from pathlib import Path
 
 from refimpl.cli.options import add_training_options, split, with_plan
-from refimpl.cli.simulate import network_from
+from refimpl.cli.simulate import add_network_options, network_from
 
 HELP = "which way each variable should go: bytes and predicted time of each way, choice and reason"
 REFUSALS = (ValueError, OSError)
-PLACING = ("partitions", "scheme", "local_aggregation", "allreduce", "sparse_as_dense")
+PLACING = ("partitions", "scheme", "balance", "local_aggregation", "allreduce", "sparse_as_dense")
 
 
 def add(parser):
@@ -26,12 +26,7 @@ def add(parser):
     run.add_argument("--json", action="store_true", help="print one JSON object")
     net = parser.add_argument_group("network")
     net.add_argument("--network", metavar="FILE", help="as it was measured: network.json of a run on these machines")
-    net.add_argument("--rate", default="200mbit", help="of each machine's card, in and out: 200mbit (default), 10gbit")
-    net.add_argument("--latency", default="50us", metavar="TIME", help="between machines (default 50us)")
-    net.add_argument("--latency-within", default="1us", metavar="TIME", help="within a machine (default 1us)")
-    net.add_argument("--memory", default="5GB", metavar="SIZE", help="bytes/s within a machine (default 5GB)")
-    net.add_argument("--reduction", default="4GB", metavar="SIZE", help="bytes/s a rank adds (default 4GB)")
-    net.add_argument("--overhead", default="0us", metavar="TIME", help="of a rank for each message (default 0us)")
+    add_network_options(net)
 
 
 def run(given: dict) -> int:
@@ -101,6 +96,7 @@ def print_table(model: str, chosen):
     console.print(_variables(model, chosen), _architectures(chosen))
     console.print(f"{headline(chosen)}. A time is what the exchanges of a whole step would take with the variable on that "
                   "way and the others as chosen; MB go through the card that has most of them, in and out.", highlight=False)
+    console.print(f"The busiest owner serves {chosen.busiest:.2f} x as many bytes as the mean.", highlight=False)
     for line in OPERATIONS:
         console.print(f"- {line}", highlight=False)
 

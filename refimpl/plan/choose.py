@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from refimpl.collectives.auto import choose_algorithm
 from refimpl.collectives.network import Network
 from refimpl.gradients import Layout
+from refimpl.plan.balance import imbalance, owner_loads
 from refimpl.plan.placement import WAYS, Plan, make_plan
 from refimpl.plan.predict import Predictor
 from refimpl.plan.sample import Sample
@@ -55,25 +56,32 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Chosen:
-    """A plan, what it was chosen from, and the predicted seconds of the exchanges of a step under each architecture."""
+    """A plan, what it was chosen from, and the predicted seconds of the exchanges of a step under each architecture.
+
+    busiest: bytes that the busiest owner serves, over the owners' mean.
+    """
 
     plan: Plan
     forecasts: tuple[Forecast, ...]
     totals: dict[str, float]
     network: Network
     steps: tuple[int, ...]
+    busiest: float = 1.0
 
 
 def choose_plan(variables, sample: Sample, network: Network, microbatches: int, *, architecture: str = "auto",
-                allreduce: str = "auto", sparse_as_dense: bool = False, **placing) -> Chosen:
+                allreduce: str = "auto", sparse_as_dense: bool = False, balance: str = "bytes", **placing) -> Chosen:
     """Return the plan with the least predicted seconds a step, and all that it was chosen from. Local.
 
-    architecture: another than auto is not chosen, only forecast.  placing: partitions, scheme, local_aggregation, ...
+    architecture: another than auto is not chosen, only forecast.  balance: see ``Options``.  placing: partitions, scheme, local_aggregation, ...
     of ``make_plan``.  Raises ValueError as ``make_plan`` does, or if variables of several dtypes would share an arena.
     """
     variables = list(variables)
     making = {"ranks": network.ranks, "microbatches": microbatches, "machines": network.machines,
               "allreduce": _algorithm(variables, allreduce, network, microbatches), **placing}
+    pulls = sample.pulls_per_step(network.machines, placing.get("local_aggregation", True))
+    if balance == "popularity":
+        making["popularity"] = pulls
     predictor = Predictor(variables, sample, network)
     trial = Trials(variables, predictor, making)
     totals = {name: trial.seconds({v.name: kinds[v.sparse] for v in variables}) for name, kinds in BEGINNINGS.items()}
@@ -85,7 +93,7 @@ def choose_plan(variables, sample: Sample, network: Network, microbatches: int, 
         plan = make_plan(variables, architecture, sparse_as_dense=sparse_as_dense, **making)
         ways = {p.variable: p.way for p in plan.placements}
     forecasts = tuple(_forecast(v, ways, trial, predictor, sample) for v in variables)
-    return Chosen(plan, forecasts, totals, network, sample.steps)
+    return Chosen(plan, forecasts, totals, network, sample.steps, imbalance(owner_loads(variables, plan, pulls)))
 
 
 class Trials:

@@ -28,6 +28,7 @@ def describe(chosen: Chosen) -> str:
             lines.append(f"  {len(dense)} dense ({sum(f.nbytes for f in dense) / 1e6:.3g} MB): {way}")
     lines.append("  predicted ms of a step's exchanges: "
                  + ", ".join(f"{name} {seconds * 1e3:.4g}" for name, seconds in chosen.totals.items()))
+    lines.append(f"  the busiest owner serves {chosen.busiest:.2f} x the mean")
     lines.append("  clipping norm and update: at the owner (server), the same on every rank otherwise")
     return "\n".join(lines)
 
@@ -54,4 +55,4 @@ def _ranks(network) -> str:
 def as_data(chosen: Chosen) -> dict:
     """Return all of it as plain data for JSON. Local."""
     return {"plan": chosen.plan.to_json(), "variables": [asdict(f) for f in chosen.forecasts], "seconds": chosen.totals,
-            "network": chosen.network.to_dict(), "sampled_steps": list(chosen.steps), "operations": list(OPERATIONS)}
+            "network": chosen.network.to_dict(), "sampled_steps": list(chosen.steps), "busiest_owner": chosen.busiest, "operations": list(OPERATIONS)}

@@ -85,6 +85,8 @@ class ServedDense:
         receives = [self._message(handler, flat, me) for _, handler, flat in nodes]
         self.wire.exchange(sends, receives, "push", "dense")
         total = fold(sorted([(node, flat) for node, _, flat in nodes] + merged.get(me, []), key=_first_leaf), self._add)
+        if total is None:  # it owns nothing, or variables without elements
+            total = self.xp.empty(size, self.values.flat.dtype)
         self.gradients.give_back(arena for _, arena in parts)
         summed = self._summed(total)
         for piece in summed if arrived is not None else []:

@@ -11,11 +11,15 @@ MATHEMATICS = ("optimizer", "learning_rate", "rate", "warmup", "rate_steps", "cl
 """Options that change the numbers; a resumed run takes them from its checkpoint. The others only change the road."""
 
 
+BALANCES = ("bytes", "popularity")
+
+
 @dataclass(frozen=True)
 class Options:
     """Options of the trainer; the model and the data have their own.
 
     architecture, sparse_as_dense, partitions, scheme, allreduce: see ``refimpl.plan.make_plan``.
+    balance: partitions go to owners by their "bytes", or by the "popularity" of their rows in sampled steps.
     plan: a plan's JSON, to be followed as it is; None: made from the architecture.
     search_partitions: find P during the first steps (PAPER.md, Mechanisms), from ``partitions`` on (None: from the
     number of machines). A sample is the mean of ``search_sample`` steps after ``search_warmup`` others.
@@ -35,7 +39,8 @@ class Options:
     architecture: str = "hybrid"
     sparse_as_dense: bool = False
     partitions: int | None = None
-    scheme: str = "contiguous"
+    scheme: str = "interleaved"
+    balance: str = "bytes"
     allreduce: str = "auto"
     shared_memory: bool = True
     local_aggregation: bool = True
@@ -59,7 +64,7 @@ class Options:
     average_sparse: bool = True
 
     def __post_init__(self):
-        for name, choices in (("optimizer", OPTIMIZERS), ("rate", RATES)):
+        for name, choices in (("optimizer", OPTIMIZERS), ("rate", RATES), ("balance", BALANCES)):
             if getattr(self, name) not in choices:
                 raise ValueError(f"no {name} {getattr(self, name)!r}; there are {', '.join(choices)}")
         unknown = set(self.optimizer_options) - set(OPTIMIZERS[self.optimizer].options)
@@ -73,6 +78,8 @@ class Options:
                             ("search_sample", 1)):
             if not getattr(self, name) >= least:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be at least {least}")
+        if self.search_partitions and self.balance != "bytes":
+            raise ValueError("the search for P places partitions by bytes: leave --balance popularity out")
         if self.hot_rows != "auto" and not (isinstance(self.hot_rows, int) and self.hot_rows >= 0):
             raise ValueError(f"hot_rows is {self.hot_rows!r}: give a number of rows, or auto")
         if self.clip_norm is not None and not self.clip_norm > 0:

@@ -1,9 +1,11 @@
 """The plan of a training: the one that was given, the one that ``auto`` chooses, or the architecture's."""
 
 import json
+from dataclasses import replace
 
 from refimpl.collectives.calibrate import network_of
 from refimpl.plan import make_plan
+from refimpl.plan.balance import by_popularity
 from refimpl.plan.choose import choose_plan
 from refimpl.plan.placement import Plan
 from refimpl.plan.report import describe
@@ -23,11 +25,11 @@ def plan_of(model, data, options, wire, network_file=None) -> tuple[Plan, str | 
     if options.architecture == "auto":
         return _auto(model, data, options, wire, network_file)
     choice = choose_allreduce(model.variables, options, wire, data.microbatches, network_file)
+    allreduce = choice.algorithm if choice else options.allreduce
     plan = wire.together(lambda: make_plan(
         model.variables, options.architecture, wire.size, data.microbatches, sparse_as_dense=options.sparse_as_dense,
-        allreduce=choice.algorithm if choice else options.allreduce, machines=wire.machines, **placing(options)),
-                         (ValueError,))
-    return plan, choice and choice.reason
+        allreduce=allreduce, machines=wire.machines, **placing(options)), (ValueError,))
+    return _balanced(plan, model, data, options, wire), choice and choice.reason
 
 
 def placing(options) -> dict:
@@ -39,6 +41,25 @@ def _given(model, data, options, wire):
     return check_plan(plan_from(options.plan), model.variables, wire.size, data.microbatches, wire.machines)
 
 
+def _balanced(plan, model, data, options, wire) -> Plan:
+    """Give partitions to owners by the popularity of their rows, which rank 0 looks up; what it found is everyone's."""
+    if options.balance == "bytes":
+        return plan
+
+    def place():
+        if wire.rank:
+            return ""
+        pulls = _sample(model, data, options).pulls_per_step(wire.machines, options.local_aggregation)
+        placements = by_popularity(model.variables, plan.placements, pulls, wire.size)
+        return json.dumps(replace(plan, placements=tuple(placements)).to_json())
+
+    return Plan.from_json(json.loads(wire.share_text(wire.together(place))[0]))
+
+
+def _sample(model, data, options):
+    return take_sample(model, data, options.seed, check=lambda needs: check_needs(model.variables, needs))
+
+
 def _auto(model, data, options, wire, network_file):
     """Rank 0 looks at the data and chooses; what it found is everyone's."""
     network = network_of(wire, network_file, write_network)
@@ -46,9 +67,8 @@ def _auto(model, data, options, wire, network_file):
     def choose():
         if wire.rank:
             return ""
-        sample = take_sample(model, data, options.seed, check=lambda needs: check_needs(model.variables, needs))
-        chosen = choose_plan(model.variables, sample, network, data.microbatches, allreduce=options.allreduce,
-                             **placing(options))
+        chosen = choose_plan(model.variables, _sample(model, data, options), network, data.microbatches,
+                             allreduce=options.allreduce, balance=options.balance, **placing(options))
         return json.dumps({"plan": chosen.plan.to_json(), "reason": describe(chosen)})
 
     found = json.loads(wire.share_text(wire.together(choose))[0])
