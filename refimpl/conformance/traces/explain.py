@@ -25,7 +25,12 @@ WHERE = {
 
 def explain(sources: Sources, wanted, inputs, verdict: Verdict, finding: Finding) -> Diagnosis:
     """Return the first hypothesis that explains the stage of a verdict at the step of a finding. Local."""
+    if finding.code:
+        return Diagnosis(finding.code, finding.words)
     differing = Differing.of(sources, wanted, verdict.stage, finding.step)
+    if not any(differing.failing()):
+        return Diagnosis("order=any", "the sums are right, but added in another order than the tree that the manifest declares",
+                         finding.words)
     with np.errstate(all="ignore"):
         for hypothesis in {"local": LOCAL, "aggregated": AGGREGATED}.get(verdict.stage, ()):
             if (found := hypothesis(differing)) is not None:

@@ -19,6 +19,8 @@ def common_factor(differing: Differing):
         if factor is None:
             return None
         factors[place] = factor
+    if not factors:
+        return None
     middle = float(np.median(list(factors.values())))
     if any(abs(f - middle) > 1e-3 * abs(middle) for f in factors.values()):
         return None
@@ -51,9 +53,9 @@ def own_mean(differing: Differing):
         factor = float(inputs["normaliser"] / counted)
         if not fits(found, want, times(want.value, factor), 1e-5):
             return None
-        seen.add(round(factor, 6))
+        seen.add(f"{factor:g}")
     return Diagnosis("loss=mean-of-means", "each microbatch's loss is divided by its own number of targets, not by that of the "
-                     "whole batch", f"factors {names_in_words(sorted(seen))}") if seen else None
+                     "whole batch", f"factors {names_in_words(sorted(seen, key=float))}") if seen else None
 
 
 def microbatches_moved(differing: Differing):

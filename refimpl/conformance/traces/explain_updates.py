@@ -6,6 +6,7 @@ import numpy as np
 
 from refimpl.conformance.case import Rows
 from refimpl.conformance.diagnose import Diagnosis
+from refimpl.conformance.diagnose.diagnosis import names_in_words
 from refimpl.conformance.semantics import CHOICES
 from refimpl.conformance.traces.differing import Differing, fits, times
 from refimpl.conformance.traces.sources import Sources
@@ -16,16 +17,31 @@ RELATIVE = 1e-5
 
 
 def explain_update(sources: Sources, wanted, inputs: dict[int, Inputs], step: int) -> Diagnosis | None:
-    """Return the hypothesis that gives the parameters and the state after a step, or None. Local."""
-    parts = {}
-    for stage in ("state", "parameters"):
-        parts |= Differing.of(sources, wanted, stage, step).parts
-    now = inputs[step]
-    for code, words, predict in _hypotheses(sources, now, step):
-        predicted = predict()
-        if all(fits(found, want, predicted[place[3], place[4]], _slack(want)) for place, (found, want) in parts.items()):
-            return Diagnosis(code, words, f"simulated: all that was handed in of step {step} agrees")
-    return _rate(sources, now, parts, step)
+    """Return the hypothesis that gives parameters and state after a step, and after most of the later ones; or None. Local.
+    """
+    parts = {s: _parts(sources, wanted, s) for s in range(step, sources.steps)}
+    possible = {s: {(code, words): predict for code, words, predict in _hypotheses(sources, inputs[s], s)} for s in parts}
+    agreeing = {}
+    for hypothesis in possible[step]:
+        agrees = [s for s in parts if hypothesis in possible[s] and _agrees(parts[s], possible[s][hypothesis])]
+        if step in agrees:
+            agreeing[hypothesis] = agrees
+    if not agreeing:
+        return _rate(sources, inputs[step], parts[step], step)
+    code, words = max(agreeing, key=lambda hypothesis: len(agreeing[hypothesis]))
+    steps = agreeing[code, words]
+    return Diagnosis(code, words, f"simulated: all that was handed in of step{'s' if len(steps) > 1 else ''} "
+                     f"{names_in_words(map(str, steps))} agrees")
+
+
+def _parts(sources, wanted, step) -> dict:
+    """Return what was handed in of an update, with what is expected."""
+    return Differing.of(sources, wanted, "state", step).parts | Differing.of(sources, wanted, "parameters", step).parts
+
+
+def _agrees(parts, predict) -> bool:
+    predicted = predict()
+    return all(fits(found, want, predicted[place[3], place[4]], _slack(want)) for place, (found, want) in parts.items())
 
 
 def _slack(wanted) -> float:
@@ -69,7 +85,10 @@ def _hypotheses(sources, now: Inputs, step):
 
 
 def _other_gradients(sources, now, step, run):
+    """Of a gradient that is not the right one it may have been the norm that clipped, or of the right one."""
     count = sources.microbatches
+    right = scales_of(sources.training, now.gradients, sources.semantics, sources.statistics)
+    clipped = ("", None), (", clipped by the right one's norm", right)
     for which, chosen in (("all", lambda g: True), ("row", lambda g: isinstance(g, Rows)),
                           ("dense", lambda g: not isinstance(g, Rows))):
         for factor, code, words in ((count, "multiplied-by-n", f"{count} x ours: not averaged, or multiplied"),
@@ -79,12 +98,16 @@ def _other_gradients(sources, now, step, run):
     if step:
         ours = {v.name: sources.ours.get("aggregated", step - 1, v.name) for v in sources.variables}
         stale = {n: _double(g) for n, g in (sources.aggregated(step - 1) or ours).items()}
-        yield "stale-gradient", "the update applies the gradient of the step before", run(gradients=stale)
+        for how, scales in clipped:
+            yield ("stale-gradient", f"the update applies the gradient of the step before{how}",
+                   run(gradients=stale, scales=scales))
     parts = sources.local(step)
     if parts is not None:
         for m in sources.active(step):
             own = {n: _double(g) for n, g in parts[m].items()}
-            yield "local", f"the update applies microbatch {m}'s own gradient: nothing is reduced", run(gradients=own)
+            for how, scales in clipped:
+                yield ("local", f"the update applies microbatch {m}'s own gradient{how}: nothing is reduced",
+                       run(gradients=own, scales=scales))
         yield ("one-by-one", "the optimizer is applied to each microbatch's gradient in turn, not once to their sum",
                lambda: _one_by_one(sources, now, step, [parts[m] for m in sources.active(step)]))
 

@@ -1,7 +1,7 @@
 """Wrong implementations: the peer with one classic bug each."""
 
 import numpy as np
-from peer import Peer
+from trace_peer import Peer
 
 from refimpl.conformance.case import Rows
 from refimpl.conformance.semantics import Semantics
@@ -102,7 +102,7 @@ class ClippedByDense(Peer):
 
 class RateDoubled(Peer):
     def update(self, v, g, scale):
-        self.training = {**self.golden.head["training"], "rate": 0.4 if self.step == 3 else 0.2}
+        self.training = {**self.golden.head["training"], "rate": 2.0 if self.step == 3 else 1.0}
         super().update(v, g, scale)
 
 
@@ -157,6 +157,6 @@ MUTANTS = {
     StaleParameters: ("half-applied", "parameters", 1), NotClipped: ("not-clipped", "state", 0),
     ClippedByDense: ("clip_norm=dense-scales-all", "state", 0), RateDoubled: ("rate", "parameters", 3),
     StaleGradient: ("stale-gradient", "state", 1), OwnGradient: ("local", "state", 0), OneByOne: ("one-by-one", "state", 0),
-    FalselyTree: ("unexplained", "aggregated", 0),
+    FalselyTree: ("order=any", "aggregated", 0),
 }
 """Class -> diagnosis, stage and step at which it differs first."""

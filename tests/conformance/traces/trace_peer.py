@@ -61,7 +61,8 @@ class Peer:
     def scales(self, total):
         if self.training["clip"] is None:
             return dict.fromkeys(total, self.dtype(1))
-        squares = sum((np.float32(1) * (g.rows if isinstance(g, Rows) else g) ** 2).sum() for g in total.values())
+        counted = [total[v["name"]] for v in self.variables if v["name"] in total and not v["statistic"]]
+        squares = sum(((g.rows if isinstance(g, Rows) else g) ** 2).sum() for g in counted)
         return dict.fromkeys(total, self.dtype(min(1.0, self.training["clip"] / np.sqrt(squares))))
 
     def update(self, v, g, scale):
