@@ -30,9 +30,12 @@ def check_fusion(case, semantics, answers) -> list[Complaint]:
                                     rank))
         elif largest > max(limit, max(sizes)):
             itemsize = np.dtype(case.variables[0].dtype).itemsize
-            counted = "; the limit seems to count elements" if largest <= limit * itemsize else ""
-            result.append(Complaint("messages", f"{told}, the limit is {limit}{counted}", 0, rank,
-                                    "fusion-in-elements" if counted else ""))
+            words, code = f"{told}, the limit is {limit}", ""
+            if len(messages) == 1:
+                words, code = f"{words}: all in one message, as if there were no limit", "fusion-unlimited"
+            elif largest <= limit * itemsize:
+                words, code = f"{words}; the limit seems to count elements", "fusion-in-elements"
+            result.append(Complaint("messages", words, 0, rank, code))
         elif any(a + b <= limit for a, b in zip(messages, messages[1:])):
             result.append(Complaint("messages", f"{told}: neighbours would fit into one of {limit}: not fused", 0, rank,
                                     "fusion-off"))

@@ -85,7 +85,7 @@ def _half(ranks):
 
 
 def _fusion(ranks):
-    sizes = [3, 30, 1, 12, 7, 20, 2, 2, 40, 5]
+    sizes = 3 * [3, 30, 1, 12, 7, 20, 2, 2, 40, 5]  # more elements than a usual limit has bytes
     step = [{f"v{i}": numbers.exact(f"fusion{i}{r}", (n,), "float64") for i, n in enumerate(sizes)}
             for r in range(ranks)]
     return dense_case("fusion", "many small arrays: fused messages hold as many bytes as the manifest says", ranks,
