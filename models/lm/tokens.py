@@ -49,4 +49,5 @@ class Tokens:
     def scale(self, dtype):
         """Return weight / normaliser of each counted target: (n,)."""
         xp = array_module(self.inputs)
-        return xp.broadcast_to(xp.asarray(self.weights / self.normaliser, dtype=dtype), self.inputs.shape)
+        weights = xp.asarray(self.weights, dtype="float64")  # float32 weights would make 1 / 5 a float32 in float64
+        return xp.broadcast_to((weights / self.normaliser).astype(dtype), self.inputs.shape)
