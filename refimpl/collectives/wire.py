@@ -166,6 +166,13 @@ class Wire:
         self.agree(error)
         return result
 
+    def once(self, work) -> str:
+        """Return the text that work() returns, done on rank 0 for everyone; where it raises, all fail. Collective.
+
+        For what all ranks would find alike, but slower where they share cores, and with the risk that they do not.
+        """
+        return self.share_text(self.together(lambda: "" if self.rank else work()))[0]
+
     def stop(self, error: Exception):
         """Raise ``error``, met here in the middle of an exchange, on all ranks: on the others where they wait. Local.
 

@@ -1,14 +1,18 @@
 """``--allreduce auto``: the canonical algorithm that should be fastest for this model on this network, and why."""
 
-from refimpl.collectives.auto import Choice, choose_algorithm
+import json
+
+import numpy as np
+
+from refimpl.collectives.auto import choose_algorithm
 from refimpl.collectives.calibrate import network_of
 from refimpl.gradients import Layout
 from refimpl.plan.placement import ARCHITECTURES
 from refimpl.training.files import write_json
 
 
-def choose_allreduce(variables, options, wire, microbatches: int, network_file=None) -> Choice | None:
-    """Return the choice, None where an algorithm was named or nothing goes by allreduce. Collective.
+def choose_allreduce(variables, options, wire, microbatches: int, network_file=None) -> tuple[str, str] | None:
+    """Return (algorithm, why), None where an algorithm was named or nothing goes by allreduce. Collective.
 
     Ranks must have agreed on their options. The network is measured only where there are several machines, and kept in
     ``network_file`` (None: nowhere) for those who resume.
@@ -19,8 +23,13 @@ def choose_allreduce(variables, options, wire, microbatches: int, network_file=N
         return None
     layout = wire.together(lambda: Layout.of(summed), (ValueError,))
     network = network_of(wire, network_file, write_network) if len(wire.machines) > 1 else None
-    itemsize = summed[0].nbytes // max(1, summed[0].size)
-    return choose_algorithm(microbatches, layout.size, itemsize, wire.machines, network)
+    itemsize = np.dtype(layout.dtype).itemsize
+
+    def choose():
+        choice = choose_algorithm(microbatches, layout.size, itemsize, wire.machines, network)
+        return json.dumps((choice.algorithm, choice.reason))
+
+    return tuple(json.loads(wire.once(choose)))
 
 
 def write_network(path, value):

@@ -26,13 +26,11 @@ def add_hot_rows(plan: Plan, reason: str | None, model, data, options, wire, net
     network = network_of(wire, network_file, write_network)
 
     def choose():
-        if wire.rank:
-            return ""
         sample = take_sample(model, data, options.seed, check=lambda needs: check_needs(model.variables, needs))
         chosen, forecasts = choose_hot_rows(plan, model.variables, sample, network)
         return json.dumps({"plan": chosen.to_json(), "reason": describe_hot(forecasts)})
 
-    found = json.loads(wire.share_text(wire.together(choose))[0])
+    found = json.loads(wire.once(choose))
     return Plan.from_json(found["plan"]), "\n".join(filter(None, (reason, found["reason"])))
 
 

@@ -25,11 +25,11 @@ def plan_of(model, data, options, wire, network_file=None) -> tuple[Plan, str | 
     if options.architecture == "auto":
         return _auto(model, data, options, wire, network_file)
     choice = choose_allreduce(model.variables, options, wire, data.microbatches, network_file)
-    allreduce = choice.algorithm if choice else options.allreduce
+    allreduce, reason = choice or (options.allreduce, None)
     plan = wire.together(lambda: make_plan(
         model.variables, options.architecture, wire.size, data.microbatches, sparse_as_dense=options.sparse_as_dense,
         allreduce=allreduce, machines=wire.machines, **placing(options)), (ValueError,))
-    return _balanced(plan, model, data, options, wire), choice and choice.reason
+    return _balanced(plan, model, data, options, wire), reason
 
 
 def placing(options) -> dict:
@@ -47,13 +47,11 @@ def _balanced(plan, model, data, options, wire) -> Plan:
         return plan
 
     def place():
-        if wire.rank:
-            return ""
         pulls = _sample(model, data, options).pulls_per_step(wire.machines, options.local_aggregation)
         placements = by_popularity(model.variables, plan.placements, pulls, wire.size)
         return json.dumps(replace(plan, placements=tuple(placements)).to_json())
 
-    return Plan.from_json(json.loads(wire.share_text(wire.together(place))[0]))
+    return Plan.from_json(json.loads(wire.once(place)))
 
 
 def _sample(model, data, options):
@@ -65,11 +63,9 @@ def _auto(model, data, options, wire, network_file):
     network = network_of(wire, network_file, write_network)
 
     def choose():
-        if wire.rank:
-            return ""
         chosen = choose_plan(model.variables, _sample(model, data, options), network, data.microbatches,
                              allreduce=options.allreduce, balance=options.balance, **placing(options))
         return json.dumps({"plan": chosen.plan.to_json(), "reason": describe(chosen)})
 
-    found = json.loads(wire.share_text(wire.together(choose))[0])
+    found = json.loads(wire.once(choose))
     return Plan.from_json(found["plan"]), found["reason"]
