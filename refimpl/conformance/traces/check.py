@@ -4,7 +4,6 @@ import numpy as np
 
 from refimpl.conformance.case import Rows
 from refimpl.conformance.compare import Finding, Verdict, aligned, differences
-from refimpl.conformance.diagnose import Diagnosis
 from refimpl.conformance.runner import Outcome
 from refimpl.conformance.traces.expect import expected
 from refimpl.conformance.traces.format import STAGES, Trace, read_trace
@@ -38,9 +37,8 @@ def judge_trace(theirs: Trace, target: str = "trace", *, truth: Trace | None = N
         verdict, finding = first
         verdict.diagnosis = explain(sources, wanted, inputs, verdict, finding)
         for other in verdicts:
-            if other.status == "failed" and other.diagnosis is None:
-                other.diagnosis = Diagnosis("follows", f"differs too, at or after the first difference: "
-                                            f"{verdict.stage} of step {finding.step}", vague=True)
+            if other.status == "failed" and other is not verdict:
+                other.why += f"; the first difference is in {verdict.stage} of step {finding.step}"
     return Outcome(target, sources.microbatches, sources.semantics, verdicts)
 
 

@@ -30,7 +30,7 @@ def common_factor(differing: Differing):
                                 (1 / count, "divided-again", f"1/{count} of ours: divided by the number of microbatches"),
                                 (None, "scaled", f"{middle:.6g} x ours")):
         if factor is None or abs(middle / factor - 1) < 1e-4:
-            return Diagnosis(code, f"all numbers of {names} are {words}", f"factor {middle:.6g}", vague=factor is None)
+            return Diagnosis(code, f"all numbers of {names} are {words}", f"factor {middle:.6g}")
     return None
 
 

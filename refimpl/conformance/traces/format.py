@@ -144,6 +144,7 @@ def read_trace(path) -> Trace:
         version = head.get("format") if isinstance(head, dict) else None
         raise ValueError(f"{path}: trace of format {version!r}; this version reads format {FORMAT}")
     entries = head.pop("arrays", None)
+    del head["format"]
     _check_head(path, head, entries)
     return Trace(head, _read_arrays(path, entries))
 

@@ -46,9 +46,15 @@ class RecordingTrainer(Trainer):
 
     def _update(self, summed, scale):
         for piece in summed:
-            pieces = self.aggregated.setdefault((self.step, piece.holding.variable.name), [])
-            pieces.append((None if piece.ids is None else np.array(piece.ids), np.array(piece.gradient)))
+            name = piece.holding.variable.name
+            ids = None if piece.ids is None else self._row_numbers(name)[piece.ids]
+            self.aggregated.setdefault((self.step, name), []).append((ids, np.array(piece.gradient)))
         return super()._update(summed, scale)
+
+    def _row_numbers(self, name):
+        """Return which row of a variable each row of what this rank holds is."""
+        road, variable = self.exchange.road_of[name], next(v for v in self.model.variables if v.name == name)
+        return road.partitionings[name].global_rows(self.wire.rank) if road.phase == "push" else np.arange(variable.shape[0])
 
 
 class Replay:

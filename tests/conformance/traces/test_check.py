@@ -75,8 +75,9 @@ def test_words_say_what_and_where():
 
 
 def test_what_follows_from_the_first_difference_says_so():
-    outcome = judge_trace(OneByOne().train())
-    assert [v.diagnosis.code for v in outcome.failed] == ["one-by-one", "follows"]
+    first, second = judge_trace(OneByOne().train()).failed
+    assert first.diagnosis.code == "one-by-one" and second.diagnosis is None
+    assert second.why.endswith("the first difference is in state of step 0")
 
 
 def test_an_update_is_judged_by_its_own_inputs():
