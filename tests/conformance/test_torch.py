@@ -1,0 +1,88 @@
+"""PyTorch under the suite: DistributedDataParallel on 1 to 4 ranks, one process, and whole trainings as traces."""
+
+from pathlib import Path
+
+import pytest
+
+from refimpl.conformance.report import read_expected, unexpected
+from refimpl.conformance.runner import run_target
+from refimpl.conformance.traces.check import first_difference, judge_trace
+from refimpl.conformance.traces.golden import golden
+
+torch = pytest.importorskip("torch")
+from refimpl.conformance.adapters.torch_traces import TraceTraining  # noqa: E402: after the skip
+
+pytestmark = pytest.mark.filterwarnings("ignore:Sparse invariant checks")
+ADAPTERS = "refimpl.conformance.adapters"
+EXPECTED = read_expected(Path(__file__).with_name("torch_ddp_expected.json"))
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+def test_distributed_data_parallel(ranks):
+    outcome = run_target(f"{ADAPTERS}.torch_ddp", ranks)
+    assert [(v.case, v.why) for v in unexpected(outcome, EXPECTED)] == []
+    assert EXPECTED.fixed(outcome.verdicts) == []
+    assert not [(v.case, v.why) for v in outcome.verdicts if v.status == "skipped"]
+
+
+def test_one_process():
+    outcome = run_target(f"{ADAPTERS}.torch_single", 1)
+    assert [(v.case, v.why) for v in outcome.failed] == []
+    assert {v.case for v in outcome.verdicts if v.status == "skipped"} == {"dense/fusion", "broadcast/last",
+                                                                          "update/starts"}
+
+
+DECLARES = """
+from refimpl.conformance.adapters.torch_ddp import TorchDDP
+
+LAUNCHER = "processes"
+
+
+class Declares(TorchDDP):
+    def describe(self):
+        return {**super().describe(), "sparse": "sum"}
+
+
+adapter = Declares()
+world, describe, aggregate_rows = adapter.world, adapter.describe, adapter.aggregate_rows
+"""
+
+
+def test_a_wrong_manifest_is_told(tmp_path, monkeypatch):
+    """PyTorch's numbers say what they mean, whatever its adapter says."""
+    (tmp_path / "declares_otherwise.py").write_text(DECLARES)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parents[2]}")
+    outcome = run_target("declares_otherwise", 2, only="rows/exact")
+    assert {v.diagnosis.code for v in outcome.failed} == {"sparse=average"}
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["lm", "cnn"])
+def test_a_whole_training(name, precision):
+    """PyTorch's own forward and backward passes, sums, clipping and updates give our trace, stage by stage."""
+    outcome = judge_trace(TraceTraining(golden(name, precision)).run())
+    assert [(v.stage, v.why) for v in outcome.failed] == []
+    passed = {v.stage for v in outcome.verdicts if v.status == "passed"}
+    assert passed >= {"start", "local", "aggregated", "metrics", "state", "parameters", "training"}
+
+
+def the_target_stays_a_candidate(training, monkeypatch):
+    monkeypatch.setattr(torch.Tensor, "masked_fill", lambda logits, *_: logits)
+
+
+def rows_are_left_out_of_the_norm(training, monkeypatch):
+    def clip():
+        dense = [training.values[n] for n in training.trained if not training.values[n].grad.is_sparse]
+        return torch.nn.utils.clip_grad_norm_(dense, training.training["clip"]).item()
+
+    monkeypatch.setattr(training, "clip", clip)
+
+
+@pytest.mark.parametrize(("fault", "stage"), [(the_target_stays_a_candidate, "local"),
+                                              (rows_are_left_out_of_the_norm, "metrics")])
+def test_a_careless_training_is_seen_where_it_begins(monkeypatch, fault, stage):
+    training = TraceTraining(golden("lm", "float32"))
+    fault(training, monkeypatch)
+    first = first_difference(judge_trace(training.run()).verdicts)
+    assert (first[0].stage, first[1].step) == (stage, 0)
