@@ -13,10 +13,10 @@ def add(actions):
     export.add_argument("--stage", metavar="STAGE", help="only what one that joins there begins from: model (inputs), "
                         "aggregate (local gradients) or update (aggregated gradients); default: everything")
     export.add_argument("--precision", metavar="P", help="float32 (default: canonical bits) or float64 (the truth)")
-    export.add_argument("--out", metavar="PATH", help="writes PATH.json and PATH.safetensors (default: the trace's name)")
+    export.add_argument("--out", metavar="PATH", help="write PATH.json and PATH.safetensors (default: its name)")
     check = actions.add_parser("check", help="hold another implementation's trace against ours",
                                argument_default=argparse.SUPPRESS)
-    check.add_argument("trace", metavar="THEIR_TRACE", help="the manifest, a .json file; the .safetensors lies beside it")
+    check.add_argument("trace", metavar="THEIR_TRACE", help="the manifest (.json); its .safetensors lies beside it")
     check.add_argument("--verbose", action="store_true", help="list the stages that passed too")
     check.add_argument("--html", metavar="FILE", help="write the report as one page")
     check.add_argument("--json", action="store_true", help="print one JSON object")

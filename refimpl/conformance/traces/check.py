@@ -19,7 +19,8 @@ def check_trace(path) -> Outcome:
     return judge_trace(read_trace(path), str(path))
 
 
-def judge_trace(theirs: Trace, target: str = "trace", *, truth: Trace | None = None, single: Trace | None = None) -> Outcome:
+def judge_trace(theirs: Trace, target: str = "trace", *, truth: Trace | None = None,
+                single: Trace | None = None) -> Outcome:
     """Judge a trace: one verdict a stage, in each of them one finding a variable. Local.
 
     truth, single: the golden traces in float64 and float32, None: those that ship.
@@ -46,8 +47,8 @@ def refuse(sources: Sources):
     """Raise ValueError for a trace that ours cannot be held against. Local."""
     theirs, ours = sources.theirs, sources.ours
     if theirs.head["edition"] != ours.head["edition"]:
-        raise ValueError(f"the trace begins from edition {theirs.head['edition'][:12]} of {theirs.name}; this version has "
-                         f"{ours.head['edition'][:12]}: export it again")
+        raise ValueError(f"the trace begins from edition {theirs.head['edition'][:12]} of {theirs.name}; this version "
+                         f"has {ours.head['edition'][:12]}: export it again")
     semantics = sources.semantics
     if theirs.joined_at == "model" and not {semantics.sparse, semantics.dense} <= {"sum", "average"}:
         raise ValueError(f"sparse = {semantics.sparse} trains otherwise than this trace: join at stage aggregate")
@@ -84,13 +85,14 @@ def _refuse_form(where, variable, stage, part, array, precision):
 
 def _note_unknown(sources, verdicts):
     """Say where there are gradients of microbatches that have no examples."""
-    places = sorted({(step, m) for stage, step, m, _, part in sources.theirs.arrays if stage == "local" and part != "ids"
-                     and m not in sources.active(step) and sources.theirs.arrays[stage, step, m, _, part].any()})
+    places = sorted({(step, m) for (stage, step, m, _, part), array in sources.theirs.arrays.items()
+                     if stage == "local" and part != "ids" and m not in sources.active(step) and array.any()})
     if places and sources.theirs.joined_at == "model":
         verdict, (step, m) = next(v for v in verdicts if v.stage == "local"), places[0]
         words = f"microbatch {m} of step {step} has gradients, though it has no examples"
         verdict.status, verdict.why = "failed", verdict.why or words
-        verdict.findings.append(Finding("", False, "property", np.inf, np.inf, step, m, words=words, code="no-examples"))
+        verdict.findings.append(Finding("", False, "property", np.inf, np.inf, step, m, words=words,
+                                        code="no-examples"))
 
 
 def observed_part(sources: Sources, place):
@@ -130,7 +132,8 @@ def _compare(findings, place, found, want):
         values = (float(aligned(x, ids)[at]) for x in (found, want.value))
         result.ok, result.step, result.rank, (result.found, result.wanted) = False, step, microbatch, values
         result.element = at if ids is None else (int(ids[at[0]]), *at[1:])
-        where = "" if step is None else f", step {step}" + (f", microbatch {microbatch}" if microbatch is not None else "")
+        where = "".join(f", {what} {number}" for what, number in (("step", step), ("microbatch", microbatch))
+                        if number is not None)
         result.words = (f"{name}{list(result.element)} is {result.found:.9g}, expected {result.wanted:.9g} "
                         f"({stage}{where})")
 

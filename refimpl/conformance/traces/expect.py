@@ -1,9 +1,6 @@
 """What each stage of a handed-in trace should hold: (step, microbatch, variable, part) -> Wanted, in order.
 
-start, and    exactly what we gave; a stage that was given is compared only if it is handed in.
-what was
-given
-
+given         exactly what we gave: the start, and a stage that was given and is handed in again.
 model stage   our float64 run, within 16 times the largest distance of our own float32 run from it in that variable
               (at least 16 eps of its largest number), eps being that of their precision. Measured, not proven: how far
               rounding in a backward pass may carry has no useful proven bound.
@@ -21,13 +18,13 @@ from refimpl.conformance.traces.sources import GIVEN, Sources, merged
 from refimpl.conformance.traces.updates import Inputs, expected_update
 
 MARGIN = 16
-"""How much farther than our own float32 run another may be from the truth: other orders of summation, other libraries."""
+"""How much farther than our float32 run another may be from the truth: other orders of summation, other libraries."""
 
 
 def expected(sources: Sources) -> tuple[dict[tuple, Wanted], dict[int, Inputs]]:
-    """Return (stage, step, microbatch, variable, part) -> Wanted of all that can be expected; step -> its update's inputs.
+    """Return (stage, step, microbatch, variable, part) -> Wanted, and step -> its update's inputs. Local.
 
-    Stage "training" stands for parameters held against the whole training in float64. Local.
+    Stage "training" stands for parameters held against the whole training in float64.
     """
     result, chain = _given(sources, "start", None), Chain(sources)
     for step in range(sources.steps):
@@ -135,7 +132,8 @@ class Chain:
         given = self.sources.aggregated(step)
         if given is not None:
             return {name: _double(merged(part)) for name, part in given.items()}, {}
-        errors = {n: Rows(w.value.ids, w.tolerance) if isinstance(w.value, Rows) else w.tolerance for n, w in sums.items()}
+        errors = {name: Rows(want.value.ids, want.tolerance) if isinstance(want.value, Rows) else want.tolerance
+                  for name, want in sums.items()}
         return {name: want.value for name, want in sums.items()}, errors
 
     def _arrays(self, name):

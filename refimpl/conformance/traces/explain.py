@@ -19,7 +19,7 @@ WHERE = {
     "metrics": "the loss or the norm differs",
     "state": "the update differs, though the gradient that it began from is right",
     "parameters": "the update differs, though the gradient that it began from is right",
-    "training": "each step follows from the one before, but the whole training ends elsewhere: what microbatches compute",
+    "training": "each step follows from the one before, but the whole training ends elsewhere",
 }
 
 
@@ -29,8 +29,8 @@ def explain(sources: Sources, wanted, inputs, verdict: Verdict, finding: Finding
         return Diagnosis(finding.code, finding.words)
     differing = Differing.of(sources, wanted, verdict.stage, finding.step)
     if not any(differing.failing()):
-        return Diagnosis("order=any", "the sums are right, but added in another order than the tree that the manifest declares",
-                         finding.words)
+        return Diagnosis("order=any", "the sums are right, but added in another order than the tree that the manifest "
+                         "declares", finding.words)
     with np.errstate(all="ignore"):
         for hypothesis in {"local": LOCAL, "aggregated": AGGREGATED}.get(verdict.stage, ()):
             if (found := hypothesis(differing)) is not None:
@@ -72,6 +72,7 @@ def swapped_rows(differing):
         if len(rows) < 2 or not fits.any(axis=1).all() or len(set(fits.argmax(axis=1).tolist())) < len(rows):
             return None
         numbers = rows if ids is None else ids[rows]
-        pairs = [f"{numbers[at]} has what belongs to {numbers[source]}" for at, source in enumerate(fits.argmax(axis=1))]
+        pairs = [f"{numbers[at]} has what belongs to {numbers[source]}"
+                 for at, source in enumerate(fits.argmax(axis=1))]
         words.append(f"{place[3]}: row {', '.join(pairs[:3])}{' …' if len(pairs) > 3 else ''}")
     return Diagnosis("rows-swapped", "rows are in each other's places", "; ".join(words)) if words else None

@@ -27,7 +27,7 @@ def common_factor(differing: Differing):
     names = names_in_words(sorted({place[3] for place in factors}))
     count = differing.sources.microbatches
     for factor, code, words in ((count, "multiplied-by-n", f"{count} x ours, the number of microbatches: not averaged"),
-                                (1 / count, "divided-again", f"1/{count} of ours: divided by the number of microbatches"),
+                                (1 / count, "divided-again", f"1/{count} of ours: divided once more"),
                                 (None, "scaled", f"{middle:.6g} x ours")):
         if factor is None or abs(middle / factor - 1) < 1e-4:
             return Diagnosis(code, f"all numbers of {names} are {words}", f"factor {middle:.6g}")
@@ -48,14 +48,15 @@ def own_mean(differing: Differing):
     """Each microbatch's loss is divided by its own number of examples."""
     sources, seen = differing.sources, set()
     for place, found, want, _, _ in differing.failing():
-        inputs = {what: sources.ours.get("inputs", place[1], what, place[2]) for what in ("normaliser", "targets", "weights")}
+        inputs = {what: sources.ours.get("inputs", place[1], what, place[2])
+                  for what in ("normaliser", "targets", "weights")}
         counted = inputs["targets"].size if inputs["weights"] is None else inputs["weights"].sum()
         factor = float(inputs["normaliser"] / counted)
         if not fits(found, want, times(want.value, factor), 1e-5):
             return None
         seen.add(f"{factor:g}")
-    return Diagnosis("loss=mean-of-means", "each microbatch's loss is divided by its own number of targets, not by that of the "
-                     "whole batch", f"factors {names_in_words(sorted(seen, key=float))}") if seen else None
+    return Diagnosis("loss=mean-of-means", "each microbatch's loss is divided by its own number of targets, not by "
+                     "that of the whole batch", f"factors {names_in_words(sorted(seen, key=float))}") if seen else None
 
 
 def microbatches_moved(differing: Differing):
@@ -121,7 +122,9 @@ def stale_sum(differing: Differing):
         return None
     for place, found, want, _, _ in failing:
         before = sources.theirs.get("aggregated", step - 1, place[3])
-        if isinstance(found, Rows) and not np.array_equal(found.ids, before.ids) or not np.array_equal(flat(found), flat(before)):
+        if isinstance(found, Rows) and not np.array_equal(found.ids, before.ids):
+            return None
+        if not np.array_equal(flat(found), flat(before)):
             return None
     return Diagnosis("buffer-reused", f"{names_in_words(f[0][3] for f in failing)}: step {step} holds the sum of step "
                      f"{step - 1}", "every number is the same")

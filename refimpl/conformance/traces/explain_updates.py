@@ -1,4 +1,4 @@
-"""Hypotheses about an update: each is simulated in float64 from the same numbers, and must give all that was handed in."""
+"""Hypotheses about an update: each is simulated in float64, and must give all numbers that were handed in."""
 
 from dataclasses import replace
 
@@ -17,10 +17,10 @@ RELATIVE = 1e-5
 
 
 def explain_update(sources: Sources, wanted, inputs: dict[int, Inputs], step: int) -> Diagnosis | None:
-    """Return the hypothesis that gives parameters and state after a step, and after most of the later ones; or None. Local.
-    """
+    """Return the hypothesis that gives parameters and state after a step, and after most later ones; or None. Local."""
     parts = {s: _parts(sources, wanted, s) for s in range(step, sources.steps)}
-    possible = {s: {(code, words): predict for code, words, predict in _hypotheses(sources, inputs[s], s)} for s in parts}
+    possible = {s: {(code, words): predict for code, words, predict in _hypotheses(sources, inputs[s], s)}
+                for s in parts}
     agreeing = {}
     for hypothesis in possible[step]:
         agrees = [s for s in parts if hypothesis in possible[s] and _agrees(parts[s], possible[s][hypothesis])]
@@ -56,8 +56,8 @@ def simulate(sources, inputs: Inputs, step, *, gradients=None, semantics=None, s
     everywhere, result = semantics.updates_every_row(sources.training["optimizer"]), {}
     for name, p in inputs.parameters.items():
         slots = inputs.state[name] if state is None else state[name]
-        value, after = updated(sources.training, name in sources.statistics, p, slots, gradients[name], scales[name], step,
-                               everywhere)
+        value, after = updated(sources.training, name in sources.statistics, p, slots, gradients[name], scales[name],
+                               step, everywhere)
         result |= {(name, "value"): value, **{(name, slot): array for slot, array in after.items()}}
     return result
 
@@ -74,7 +74,8 @@ def _hypotheses(sources, now: Inputs, step):
            lambda: {k: v if k[1] == "value" else before[k] for k, v in run()().items()})
     yield ("half-applied", "parameters are those of before the step, though the optimizer's state is updated",
            lambda: {k: before[k] if k[1] == "value" else v for k, v in run()().items()})
-    start = {n: {slot: sources.truth.get("start", None, n, part=slot) for slot in slots} for n, slots in now.state.items()}
+    start = {n: {slot: sources.truth.get("start", None, n, part=slot) for slot in slots}
+             for n, slots in now.state.items()}
     yield "state-lost", "the optimizer's state is lost: the update begins from its initial state", run(state=start)
     if sources.training["clip"] is not None:
         yield "not-clipped", "the gradient is not clipped", run(scales=dict.fromkeys(now.gradients, 1.0))

@@ -1,4 +1,4 @@
-"""Write a golden trace as files that any language reads: all of it, or what an implementation begins from at a stage."""
+"""Write a golden trace as files that any language reads: all of it, or what one begins from at a stage."""
 
 from pathlib import Path
 

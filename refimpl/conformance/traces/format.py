@@ -197,6 +197,6 @@ def _checked_entry(path, key, entry, array) -> tuple:
         raise ValueError(f"{path}: {key!r} should be {entry['dtype']} {entry['shape']}, the file has {array.dtype} "
                          f"{list(array.shape)}")
     if sha256(array) != entry["sha256"]:
-        raise ValueError(f"{path}: {key!r} has another SHA-256 than the manifest says: the file was changed or damaged; "
-                         f"write both again")
+        raise ValueError(f"{path}: {key!r} has another SHA-256 than the manifest says: the file was changed or "
+                         f"damaged; write both again")
     return tuple(entry[name] for name in FIELDS[:5])

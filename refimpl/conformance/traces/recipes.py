@@ -68,8 +68,8 @@ RECIPES = {
         lambda dtype: LanguageModel(**SIZE, dtype=dtype), _text,
         Options(steps=STEPS, seed=SEED, optimizer="adagrad", learning_rate=1.0, clip_norm=0.065),
         {"model": "lm", "code": "models/lm", **SIZE,
-         "inputs": "(time, streams) word ids; weight 0: padding.  candidate_log_counts, target_log_counts: logarithms of "
-                   "expected counts, subtracted from the logits"}),
+         "inputs": "(time, streams) word ids; weight 0: padding.  candidate_log_counts, target_log_counts: logarithms "
+                   "of expected counts, subtracted from the logits"}),
     "cnn": Recipe(
         lambda dtype: ConvNet(SHAPE, CLASSES, **CNN["tiny"], augment=False, dtype=dtype), _images,
         Options(steps=STEPS, seed=SEED, optimizer="momentum", learning_rate=0.05, clip_norm=0.55),

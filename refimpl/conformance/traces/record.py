@@ -1,4 +1,4 @@
-"""Record a training of ours, step by step: what the product's own trainer computes, sums and updates. Needs everything."""
+"""Record a training of ours, step by step: what the product's own trainer computes, sums and updates."""
 
 from dataclasses import replace
 
@@ -54,7 +54,9 @@ class RecordingTrainer(Trainer):
     def _row_numbers(self, name):
         """Return which row of a variable each row of what this rank holds is."""
         road, variable = self.exchange.road_of[name], next(v for v in self.model.variables if v.name == name)
-        return road.partitionings[name].global_rows(self.wire.rank) if road.phase == "push" else np.arange(variable.shape[0])
+        if hasattr(road, "partitionings"):
+            return road.partitionings[name].global_rows(self.wire.rank)
+        return np.arange(variable.shape[0])
 
 
 class Replay:
@@ -112,7 +114,10 @@ def record(name: str, recipe, precision: str) -> Trace:
 
 
 def record_steps(trace: Trace, trainer: RecordingTrainer, steps: int):
-    """Train, and put what comes after the local gradients into a trace; aggregated rows that this rank owns. Collective."""
+    """Train, and put what comes after the local gradients into a trace. Collective.
+
+    Of aggregated gradients each rank keeps what it holds: the rows that it owns.
+    """
     slots = OPTIMIZERS[trainer.options.optimizer].state
     for step in range(steps):
         metrics = trainer.train_step()

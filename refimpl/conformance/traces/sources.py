@@ -16,7 +16,7 @@ GIVEN = {"model": (), "aggregate": ("local",), "update": ("local", "aggregated")
 
 @dataclass
 class Sources:
-    """theirs: the trace handed in.  ours: the golden trace of its precision.  truth: in float64.  single: in float32."""
+    """theirs: the trace handed in.  ours: golden, of its precision.  truth: golden, float64.  single: golden, float32."""
 
     theirs: Trace
     ours: Trace
@@ -53,7 +53,8 @@ class Sources:
         trace = self._giver("local", [("local", step, v.name, m) for m, v in places])
         if trace is None:
             return None
-        found = {(m, v.name): trace.get("local", step, v.name, m) for m in range(self.microbatches) for v in self.variables}
+        found = {(m, v.name): trace.get("local", step, v.name, m)
+                 for m in range(self.microbatches) for v in self.variables}
         return [{v.name: self._nothing(v) if found[m, v.name] is None else found[m, v.name] for v in self.variables}
                 for m in range(self.microbatches)]
 
@@ -80,8 +81,8 @@ class Sources:
         parts = self.local(step)
         if parts is None:
             return None
-        return Case(f"{self.theirs.name}/aggregated", "mixed", "a step of a training", self.microbatches, self.variables,
-                    (tuple(parts),), exact=False)
+        return Case(f"{self.theirs.name}/aggregated", "mixed", "a step of a training", self.microbatches,
+                    self.variables, (tuple(parts),), exact=False)
 
     def _nothing(self, variable):
         if variable.sparse:

@@ -186,7 +186,9 @@ def test_refusals():
     refused(lambda t: t.add("parameters", 1, "lstm0/bias", np.zeros(48)), "float64 .* expected float32")
     refused(lambda t: t.add("parameters", 1, "lstm0/bias", np.zeros(47, np.float32)), "expected float32 .48.")
     refused(lambda t: t.add("aggregated", 1, "lstm0/bias", np.zeros(48, np.float32), 2), "only local gradients")
-    refused(lambda t: t.add("aggregated", 1, "embedding", Rows(np.array([50]), np.zeros((1, 8), np.float32))), "50 rows")
-    refused(lambda t: t.add("aggregated", 1, "embedding", Rows(np.array([5, 5]), np.zeros((2, 8), np.float32))), "once")
-    refused(lambda t: t.head.update(joined_at="model", semantics=Semantics(sparse="per-row-count").to_json()), "join at")
+    for ids, words in (([50], "50 rows"), ([5, 5], "more than once")):
+        rows = Rows(np.array(ids), np.zeros((len(ids), 8), np.float32))
+        refused(lambda t, rows=rows: t.add("aggregated", 1, "embedding", rows), words)
+    counted = Semantics(sparse="per-row-count").to_json()
+    refused(lambda t: t.head.update(joined_at="model", semantics=counted), "join at")
     refused(lambda t: t.head.update(trace="resnet"), "no golden trace 'resnet'; there are lm, cnn")

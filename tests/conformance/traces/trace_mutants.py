@@ -156,7 +156,8 @@ MUTANTS = {
     StaleState: ("state-stale", "state", 2), StateLost: ("state-lost", "state", 2),
     StaleParameters: ("half-applied", "parameters", 1), NotClipped: ("not-clipped", "state", 0),
     ClippedByDense: ("clip_norm=dense-scales-all", "state", 0), RateDoubled: ("rate", "parameters", 3),
-    StaleGradient: ("stale-gradient", "state", 1), OwnGradient: ("local", "state", 0), OneByOne: ("one-by-one", "state", 0),
+    StaleGradient: ("stale-gradient", "state", 1), OwnGradient: ("local", "state", 0),
+    OneByOne: ("one-by-one", "state", 0),
     FalselyTree: ("order=any", "aggregated", 0),
 }
 """Class -> diagnosis, stage and step at which it differs first."""
