@@ -90,6 +90,42 @@ def test_untouched_rows_with_momentum():
     assert not judge_trace(EveryRow().train()).failed
 
 
+@pytest.mark.parametrize("seed", range(24))
+def test_one_wrong_number_is_found_where_it_is(seed):
+    """Whatever it is, wherever it is; what it makes of later stages does not hide where it began."""
+    random = np.random.default_rng(seed)
+    trace = copy(golden(NAMES[seed % 2], ("float32", "float64")[seed // 2 % 2]))
+    stage = ("local", "aggregated", "state", "parameters")[seed // 4 % 4]
+    places = [p for p, a in trace.arrays.items() if p[0] == stage and p[4] != "ids" and a.size]
+    place = places[random.integers(len(places))]
+    array = trace.arrays[place].reshape(-1)
+    at = random.integers(array.size)
+    array[at] = (np.nan, np.inf, array[at] + 0.01, array[at] * 1e30 + 1)[random.integers(4)]
+    verdict, finding = first_difference(judge_trace(trace).verdicts)
+    assert (verdict.stage, finding.step) == place[:2] and finding.variable.split(" ")[0] == place[3]
+    assert stage != "local" or finding.rank == place[2]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_correct_implementations_are_never_accused(seed):
+    """Sums over microbatches in any order; averages of local means; some stages and steps handed in."""
+    class Any(Peer):
+        semantics = Semantics(name="any", dense="sum", sparse="sum", order="any")
+
+        def locals(self, v, step):
+            parts = super().locals(v, step)
+            return [parts[i] for i in np.random.default_rng([seed, step]).permutation(len(parts))]
+
+    random = np.random.default_rng(seed)
+    trace = Any(NAMES[seed % 2], ("float32", "float64")[seed // 2 % 2]).train()
+    kept = {(stage, step) for stage in ("aggregated", "state", "parameters") for step in range(4) if random.random() < 0.6}
+    trace.arrays = {place: a for place, a in trace.arrays.items() if place[:2] in kept and random.random() < 0.95}
+    trace.arrays = {place: a for place, a in trace.arrays.items()
+                    if place[4] not in ("ids", "rows") or {(*place[:4], "ids"), (*place[:4], "rows")} <= trace.arrays.keys()}
+    outcome = judge_trace(trace)
+    assert not outcome.failed, [v.why for v in outcome.failed]
+
+
 class TestModel:
     """Whole models: ours, with something changed."""
 

@@ -1,6 +1,8 @@
 """Traces on disk: what is written is read again, and what is damaged or unknown is refused with its name."""
 
+import hashlib
 import json
+import struct
 
 import numpy as np
 import pytest
@@ -43,6 +45,27 @@ def test_scalars_and_strides_keep_their_shape(tmp_path):
     read = read_trace(write_trace(trace, tmp_path / "odd")[0])
     assert read.get("metrics", 0, "loss").shape == () and read.get("metrics", 0, "loss") == 3.5
     assert read.get("parameters", 0, "lstm0/projection").tolist() == np.arange(72).reshape(6, 12).T.tolist()
+
+
+def test_files_written_without_any_library(tmp_path, capsys):
+    """Both files by hand, as in a language that has neither safetensors nor NumPy: little-endian bytes and JSON."""
+    exported = json.loads(export_trace("lm", tmp_path / "begin", "update")[0].read_text())
+    header, body, arrays = {}, b"", {}
+    for step in range(4):
+        value = golden("lm", "float32").get("parameters", step, "lstm0/bias").tolist()
+        data = struct.pack(f"<{len(value)}f", *value)
+        header[f"bias {step}"] = {"dtype": "F32", "shape": [len(value)], "data_offsets": [len(body), len(body) + len(data)]}
+        arrays[f"bias {step}"] = {"stage": "parameters", "step": step, "microbatch": None, "variable": "lstm0/bias",
+                                  "part": "value", "dtype": "float32", "shape": [len(value)],
+                                  "sha256": hashlib.sha256(data).hexdigest()}
+        body += data
+    text = json.dumps(header).encode()
+    (tmp_path / "mine.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + body)
+    manifest = {"format": 1, "trace": "lm", "edition": exported["edition"], "precision": "float32", "joined_at": "update",
+                "semantics": {"format": 1, "name": "by hand", "dense": "sum", "sparse": "sum"}, "arrays": arrays}
+    (tmp_path / "mine.json").write_text(json.dumps(manifest))
+    assert main(["conformance", "check", str(tmp_path / "mine.json")]) == 0
+    assert "1 passed, 0 failed" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("change, words", [

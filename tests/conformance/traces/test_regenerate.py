@@ -151,3 +151,15 @@ def _hold_sum(comm, mine, whole, architecture):
         assert np.array_equal(np.unique(np.concatenate(comm.allgather(mine.ids))), whole.ids)
     elif architecture != "ps":
         assert mine.tobytes() == whole.tobytes()
+
+
+def test_the_comparison_of_sums_over_ranks_sees_a_row_that_is_wrong_or_missing():
+    class Alone:
+        allgather = staticmethod(lambda x: [x])
+
+    whole = golden("lm", "float32").get("aggregated", 0, "embedding")
+    _hold_sum(Alone, whole, whole, "hybrid")
+    for mine in (Rows(whole.ids, whole.rows * np.float32(2)), Rows(whole.ids[1:], whole.rows[1:]),
+                 Rows(whole.ids + (whole.ids == 49), whole.rows[::-1])):
+        with pytest.raises((AssertionError, IndexError)):
+            _hold_sum(Alone, mine, whole, "hybrid")
