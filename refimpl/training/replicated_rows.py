@@ -12,6 +12,7 @@ from refimpl.collectives.schedule import Schedule
 from refimpl.collectives.wire import Wire
 from refimpl.gradients import TOUCHED, Arena, Layout, RowTree, cover, fold, leaves_of
 from refimpl.server.road import Holding, Summed
+from refimpl.server.rounds import ahead
 
 
 class ReplicatedRows:
@@ -24,7 +25,6 @@ class ReplicatedRows:
         self.holdings = {v.name: Holding(v, xp.asarray(v.initial_value(seed))) for v in variables}
         self.gradients = RowTree(variables, xp)
         self.nodes = [cover(leaves_of(r, wire.size, leaves)) for r in range(wire.size)]
-        self.others = [r for r in range(wire.size) if r != wire.rank]
 
     def open(self):
         pass
@@ -55,22 +55,32 @@ class ReplicatedRows:
         return summed
 
     def _allgather(self, parts, counts):
-        """Return arrived[name, rank] = the row gradients of the rank's nodes."""
-        arrived, ids_out, ids_in, rows_out, rows_in = {}, [], [], [], []
-        for j, (name, nodes) in enumerate(parts.items()):
-            arrived[name, self.wire.rank] = [g for _, g in nodes]
-            values = self.holdings[name].values
-            xp = array_module(values)
-            for rank in self.others:
-                arrived[name, rank] = [RowGradient(np.empty(n, np.int64), xp.empty((n, values.shape[1]), values.dtype))
-                                       for n in counts[rank, :len(self.nodes[rank]), j]]
-                ids_in += [(rank, g.ids, {name: g.ids.size}) for g in arrived[name, rank]]
-                rows_in += [(rank, g.rows, {name: g.rows.size}) for g in arrived[name, rank]]
-                ids_out += [(rank, g.ids, {name: g.ids.size}) for _, g in nodes]
-                rows_out += [(rank, g.rows, {name: g.rows.size}) for _, g in nodes]
-        self.wire.exchange(ids_out, ids_in, "allgather", "indices")
-        self.wire.exchange(rows_out, rows_in, "allgather", "rows")
+        """Return arrived[name, rank] = the row gradients of the rank's nodes.
+
+        N - 1 stages: in stage k everyone sends to the rank k after it. If all sent to all at once, dozens of streams
+        would meet at each card, which must drop what its queue cannot hold.
+        """
+        arrived = {(name, self.wire.rank): [g for _, g in nodes] for name, nodes in parts.items()}
+        for stage in ahead(self._begin(parts, counts, arrived, k) for k in range(1, self.wire.size)):
+            for pending in stage:
+                pending.wait()
         return arrived
+
+    def _begin(self, parts, counts, arrived, k):
+        """Begin stage k: this rank's nodes go to the rank k after it, those of the rank k before it come."""
+        to, source = (self.wire.rank + k) % self.wire.size, (self.wire.rank - k) % self.wire.size
+        leaving, arriving = [], []
+        for j, (name, nodes) in enumerate(parts.items()):
+            values = self.holdings[name].values
+            empty = array_module(values).empty
+            arrived[name, source] = [RowGradient(np.empty(n, np.int64), empty((n, values.shape[1]), values.dtype))
+                                     for n in counts[source, :len(self.nodes[source]), j]]
+            leaving += [(name, g) for _, g in nodes]
+            arriving += [(name, g) for g in arrived[name, source]]
+        return (self.wire.start([(to, g.ids, {name: g.ids.size}) for name, g in leaving],
+                                [(source, g.ids, {name: g.ids.size}) for name, g in arriving], "allgather", "indices"),
+                self.wire.start([(to, g.rows, {name: g.rows.size}) for name, g in leaving],
+                                [(source, g.rows, {name: g.rows.size}) for name, g in arriving], "allgather", "rows"))
 
     def collect(self, name, slot, everyone, phase):
         return self.holdings[name].array(slot) if everyone or self.wire.rank == 0 else None
