@@ -16,7 +16,7 @@ GIVEN = {"model": (), "aggregate": ("local",), "update": ("local", "aggregated")
 
 @dataclass
 class Sources:
-    """theirs: the trace handed in.  ours: golden, of its precision.  truth: golden, float64.  single: golden, float32."""
+    """theirs: the trace handed in.  ours, truth, single: golden, of its precision, in float64, in float32."""
 
     theirs: Trace
     ours: Trace

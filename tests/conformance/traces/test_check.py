@@ -118,10 +118,10 @@ def test_correct_implementations_are_never_accused(seed):
 
     random = np.random.default_rng(seed)
     trace = Any(NAMES[seed % 2], ("float32", "float64")[seed // 2 % 2]).train()
-    kept = {(stage, step) for stage in ("aggregated", "state", "parameters") for step in range(4) if random.random() < 0.6}
-    trace.arrays = {place: a for place, a in trace.arrays.items() if place[:2] in kept and random.random() < 0.95}
-    trace.arrays = {place: a for place, a in trace.arrays.items()
-                    if place[4] not in ("ids", "rows") or {(*place[:4], "ids"), (*place[:4], "rows")} <= trace.arrays.keys()}
+    stages = {(stage, step) for stage in ("aggregated", "state", "parameters") for step in range(4)
+              if random.random() < 0.6}
+    lost = {place[:4] for place in sorted(trace.arrays, key=str) if random.random() < 0.05}
+    trace.arrays = {place: a for place, a in trace.arrays.items() if place[:2] in stages and place[:4] not in lost}
     outcome = judge_trace(trace)
     assert not outcome.failed, [v.why for v in outcome.failed]
 

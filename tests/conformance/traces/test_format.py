@@ -54,15 +54,16 @@ def test_files_written_without_any_library(tmp_path, capsys):
     for step in range(4):
         value = golden("lm", "float32").get("parameters", step, "lstm0/bias").tolist()
         data = struct.pack(f"<{len(value)}f", *value)
-        header[f"bias {step}"] = {"dtype": "F32", "shape": [len(value)], "data_offsets": [len(body), len(body) + len(data)]}
+        header[f"bias {step}"] = {"dtype": "F32", "shape": [len(value)],
+                                  "data_offsets": [len(body), len(body) + len(data)]}
         arrays[f"bias {step}"] = {"stage": "parameters", "step": step, "microbatch": None, "variable": "lstm0/bias",
                                   "part": "value", "dtype": "float32", "shape": [len(value)],
                                   "sha256": hashlib.sha256(data).hexdigest()}
         body += data
     text = json.dumps(header).encode()
     (tmp_path / "mine.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + body)
-    manifest = {"format": 1, "trace": "lm", "edition": exported["edition"], "precision": "float32", "joined_at": "update",
-                "semantics": {"format": 1, "name": "by hand", "dense": "sum", "sparse": "sum"}, "arrays": arrays}
+    manifest = {"format": 1, "trace": "lm", "edition": exported["edition"], "precision": "float32",
+                "joined_at": "update", "semantics": {"format": 1, "name": "by hand", "dense": "sum", "sparse": "sum"}, "arrays": arrays}
     (tmp_path / "mine.json").write_text(json.dumps(manifest))
     assert main(["conformance", "check", str(tmp_path / "mine.json")]) == 0
     assert "1 passed, 0 failed" in capsys.readouterr().out
