@@ -16,7 +16,8 @@ def cases(ranks: int):
     scale = [tiny * 840 * (r + 1) for r in range(ranks)]
     yield from _both("denormals", "numbers below the least normal one: none may be flushed to zero", ranks,
                      [np.array([s, -s, 3 * s], np.float32) for s in scale])
-    zeros = [np.array([-0.0, -0.0 if r % 2 else 0.0, 840.0 * odd_part(ranks)], np.float32) for r in range(ranks)]
+    zeros = [np.array([-0.0, -0.0 if r % 2 else 0.0, 840.0 * odd_part(ranks) * (r + 1)], np.float32)
+             for r in range(ranks)]
     yield from _both("negative-zero", "-0.0 on some ranks or on all", ranks, zeros)
     for name, value in (("inf", np.inf), ("nan", np.nan)):
         bad = [np.array([840.0, value if r == ranks - 1 else 840.0, -840.0], np.float32) for r in range(ranks)]

@@ -10,12 +10,13 @@ from refimpl.conformance.diagnose.diagnosis import Diagnosis
 from refimpl.conformance.diagnose.errors import of_error, of_property
 from refimpl.conformance.diagnose.counting import miscounted
 from refimpl.conformance.diagnose.fallback import scaled, somewhere, unlike_ranks
-from refimpl.conformance.diagnose.manifest import other_rule
+from refimpl.conformance.diagnose.manifest import other_rule, two_other_rules
 from refimpl.conformance.diagnose.structure import HYPOTHESES as STRUCTURE
 from refimpl.conformance.diagnose.training import HYPOTHESES as TRAINING
 from refimpl.conformance.diagnose.values import HYPOTHESES as VALUES
 
-ORDER = (of_error, of_property, *VALUES, other_rule, *STRUCTURE, *TRAINING, miscounted, scaled, unlike_ranks, somewhere)
+ORDER = (of_error, of_property, *VALUES, other_rule, *STRUCTURE, *TRAINING, two_other_rules, miscounted, scaled,
+         unlike_ranks, somewhere)
 
 
 def diagnose(evidence, verdict) -> Diagnosis:

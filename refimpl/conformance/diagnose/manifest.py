@@ -1,5 +1,7 @@
 """Another rule of the manifest fits the numbers better than the one that it declares."""
 
+from itertools import combinations
+
 import numpy as np
 
 from refimpl.conformance.case import Rows
@@ -31,6 +33,18 @@ def other_rule(evidence, verdict):
         both = {"dense": value, "sparse": value}
         if explains(evidence, with_changes(evidence, **both)):
             return _found(evidence, both)
+    return None
+
+
+def two_other_rules(evidence, verdict):
+    """Try two changes of the manifest at once."""
+    if evidence.wanted is None:
+        return None
+    changes = list(evidence.semantics.alternatives(*FIELDS[KINDS[evidence.case.kind].stage]))
+    for (field, value), (other, second) in combinations(changes, 2):
+        rules = {field: value, other: second}
+        if len(rules) == 2 and explains(evidence, with_changes(evidence, **rules)):
+            return _found(evidence, rules)
     return None
 
 
