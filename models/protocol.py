@@ -16,7 +16,7 @@ class Batch:
 
     inputs, targets: arrays as the model wants them (lm: (time, streams) int64; cnn: (n, h, w, c) uint8 and (n,) int64).
     weights:    None, or an array of targets' shape: 1 where the target counts, 0 where it is padding.
-    normaliser: number of counted targets in the *global* batch; the loss divides by it once, so every reduction is a sum.
+    normaliser: number of counted targets in the *global* batch; the loss divides by it once: every reduction is a sum.
     key:        random key of (seed, step, microbatch): dropout, candidates, augmentation take theirs with
                 ``key_of(batch.key, "dropout", layer)``, so they depend on nothing else.
     state:      arrays carried from window to window; the model may read and replace entries. Belongs to the microbatch.

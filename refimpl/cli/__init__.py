@@ -12,8 +12,9 @@ COMMANDS = ("train", "compare", "plan", "bench", "collectives", "cluster", "expe
 
 def parser(names=COMMANDS) -> argparse.ArgumentParser:
     """Return the parser of the subcommands ``names``."""
-    top = argparse.ArgumentParser(prog="python -m refimpl", description="Hybrid, sparsity-aware data-parallel training: "
-                                  "an executable reference (Parallax, EuroSys '19).")
+    top = argparse.ArgumentParser(
+        prog="python -m refimpl",
+        description="Hybrid, sparsity-aware data-parallel training: an executable reference (Parallax, EuroSys '19).")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in names:
         module = importlib.import_module(f"refimpl.cli.{name}")

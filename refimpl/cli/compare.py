@@ -64,7 +64,8 @@ def _print_table(model, results):
     from rich.table import Table
 
     unit, quality = ("words/s", "perplexity") if model == "lm" else ("images/s", "accuracy")
-    table = Table(title=f"{model} on {results[0]['ranks']} ranks, {results[0]['steps']} steps; bytes sent per rank and step")
+    ranks, steps = results[0]["ranks"], results[0]["steps"]
+    table = Table(title=f"{model} on {ranks} ranks, {steps} steps; bytes sent per rank and step")
     for column, justify in (("architecture", "left"), (unit, "right"), ("dense", "right"), ("rows", "right"),
                             ("indices", "right"), ("loss", "right"), (f"held-out {quality}", "right"),
                             ("parameters", "left")):

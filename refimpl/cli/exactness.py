@@ -75,7 +75,7 @@ def _print_table(found, unable, given):
     console = Console()
     console.print(table)
     console.print("adds: the most additions, h, that a contribution passes through. ULP: distance from the correctly "
-                  "rounded sum, in units of its last place. of bound: the largest error over γ_h Σ|x|, which is proved: "
-                  "never above 1.", style="dim")
+                  "rounded sum, in units of its last place. of bound: the largest error over γ_h Σ|x|, which is "
+                  "proved: never above 1.", style="dim")
     for reason in unable:
         console.print(f"left out: {reason}", style="dim", markup=False)

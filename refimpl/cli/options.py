@@ -5,10 +5,10 @@ import argparse
 from refimpl.collectives.choose import ALGORITHMS
 
 RECIPE = ("data", "preset", "sizes", "dtype", "microbatches", "microbatch_size", "window", "heldout")
-OPTIONS = ("architecture", "sparse_as_dense", "partitions", "scheme", "balance", "allreduce", "steps", "seed", "optimizer",
-           "optimizer_options", "learning_rate", "rate", "warmup", "rate_steps", "clip_norm", "weight_decay",
-           "average_sparse", "shared_memory", "local_aggregation", "overlap", "plan", "search_partitions",
-           "hot_rows", "search_warmup", "search_sample", "memory_limit")
+OPTIONS = ("architecture", "sparse_as_dense", "partitions", "scheme", "balance", "allreduce", "steps", "seed",
+           "optimizer", "optimizer_options", "learning_rate", "rate", "warmup", "rate_steps", "clip_norm",
+           "weight_decay", "average_sparse", "shared_memory", "local_aggregation", "overlap", "plan",
+           "search_partitions", "hot_rows", "search_warmup", "search_sample", "memory_limit")
 
 
 SAID_BY_PLAN = {"architecture": "--architecture", "sparse_as_dense": "--sparse-as-dense", "partitions": "--partitions",
@@ -34,9 +34,10 @@ def add_training_options(parser: argparse.ArgumentParser):
     how = parser.add_argument_group("mathematics")
     how.add_argument("--steps", type=int, help="steps in all (default 300)")
     how.add_argument("--seed", type=int, help="of initial values, shuffling, dropout, candidates (default 0)")
-    how.add_argument("--optimizer", choices=["sgd", "momentum", "adagrad", "adam"], help="default adagrad, cnn momentum")
-    how.add_argument("--optimizer-option", dest="optimizer_options", metavar="NAME=X", action="append", type=_assignment,
-                     help="e.g. beta1=0.8; may be repeated")
+    how.add_argument("--optimizer", choices=["sgd", "momentum", "adagrad", "adam"],
+                     help="default adagrad, cnn momentum")
+    how.add_argument("--optimizer-option", dest="optimizer_options", metavar="NAME=X", action="append",
+                     type=_assignment, help="e.g. beta1=0.8; may be repeated")
     how.add_argument("--learning-rate", type=float, metavar="X", help="default 0.2; cnn 0.1")
     how.add_argument("--rate", choices=["constant", "linear", "cosine", "inverse-sqrt"], help="how it falls")
     how.add_argument("--rate-steps", type=int, metavar="N", help="the step at which it has fallen (default --steps)")
@@ -51,15 +52,18 @@ def add_training_options(parser: argparse.ArgumentParser):
 def add_road_options(road):
     """Add what never changes a number."""
     road.add_argument("--architecture", choices=["allreduce", "ps", "hybrid", "auto"],
-                      help="default hybrid; auto: each variable the way that is predicted to be fastest on this network")
+                      help="default hybrid; auto: each variable the way that is predicted to be fastest on this "
+                           "network")
     road.add_argument("--plan", metavar="FILE",
-                      help="follow a plan as it is: plan.json of a run or of the command plan, edited or not (none: make one)")
+                      help="follow a plan as it is: plan.json of a run or of the command plan, edited or not "
+                           "(none: make one)")
     road.add_argument("--sparse-as-dense", action="store_true", help="with allreduce: send sparse variables whole")
     road.add_argument("--partitions", type=int, metavar="P", help="partitions of a sparse variable (default: ranks)")
     road.add_argument("--search-partitions", action=argparse.BooleanOptionalAction,
                       help="find P during the first steps, from --partitions on (default: from the number of machines)")
-    road.add_argument("--hot-rows", type=_rows, metavar="H", help="the first H rows of each sparse variable on the server "
-                      "are replicated and summed by allreduce; auto: as many as are predicted to pay")
+    road.add_argument("--hot-rows", type=_rows, metavar="H",
+                      help="the first H rows of each sparse variable on the server are replicated and summed by "
+                           "allreduce; auto: as many as are predicted to pay")
     road.add_argument("--search-sample", type=int, metavar="N", help="a sample is the mean of N steps (default 7)")
     road.add_argument("--search-warmup", type=int, metavar="N", help="steps at each P before its sample (default 3)")
     road.add_argument("--memory-limit", type=int, metavar="BYTES",
@@ -73,9 +77,11 @@ def add_road_options(road):
                       help=f"schedule of dense gradients (default auto: the canonical one that should be fastest): "
                            f"{', '.join(names)}")
     road.add_argument("--overlap", action=argparse.BooleanOptionalAction,
-                      help="exchange while the forward and backward passes go on (default: where there are several machines)")
+                      help="exchange while the forward and backward passes go on (default: where there are several "
+                           "machines)")
     road.add_argument("--no-local-aggregation", dest="local_aggregation", action="store_false",
-                      help="every rank pulls from the server and pushes to it for itself, not one for its whole machine")
+                      help="every rank pulls from the server and pushes to it for itself, not one for its whole "
+                           "machine")
     road.add_argument("--no-shared-memory", dest="shared_memory", action="store_false",
                       help="send dense gradients as messages even between ranks of one machine")
 

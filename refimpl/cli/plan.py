@@ -94,8 +94,9 @@ def print_table(model: str, chosen):
     if not console.is_terminal:
         console.width = 160
     console.print(_variables(model, chosen), _architectures(chosen))
-    console.print(f"{headline(chosen)}. A time is what the exchanges of a whole step would take with the variable on that "
-                  "way and the others as chosen; MB go through the card that has most of them, in and out.", highlight=False)
+    console.print(f"{headline(chosen)}. A time is what the exchanges of a whole step would take with the variable on "
+                  "that way and the others as chosen; MB go through the card that has most of them, in and out.",
+                  highlight=False)
     console.print(f"The busiest owner serves {chosen.busiest:.2f} x as many bytes as the mean.", highlight=False)
     for line in OPERATIONS:
         console.print(f"- {line}", highlight=False)

@@ -1,4 +1,4 @@
-"""A progress bar on a terminal, a few lines elsewhere. On stdout, as the result after it: mpirun keeps one pipe in order."""
+"""A progress bar on a terminal, a few lines elsewhere. On stdout, like the result: mpirun keeps one pipe in order."""
 
 import sys
 import time
@@ -18,8 +18,9 @@ class StepProgress:
     def __enter__(self):
         console = Console(file=sys.stdout)
         if not self.quiet and console.is_terminal:
-            self.bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-                                TextColumn("{task.fields[text]}"), console=console, refresh_per_second=4)
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+                       TextColumn("{task.fields[text]}"))
+            self.bar = Progress(*columns, console=console, refresh_per_second=4)
             self.bar.start()
             self.task = self.bar.add_task("steps", total=self.steps, text="")
         return self

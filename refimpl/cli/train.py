@@ -18,11 +18,15 @@ def add(parser):
     parser.add_argument("model", choices=["lm", "cnn"])
     add_training_options(parser)
     run = parser.add_argument_group("run directory")
-    run.add_argument("--output", metavar="DIR", help="run directory (default runs/MODEL-ARCHITECTURE, the next free name)")
+    run.add_argument("--output", metavar="DIR",
+                     help="run directory (default runs/MODEL-ARCHITECTURE, the next free name)")
     run.add_argument("--no-output", action="store_true", help="write no files")
-    run.add_argument("--resume", metavar="DIR", help="continue from the newest checkpoint in DIR, on any number of ranks")
-    run.add_argument("--checkpoint-every", type=int, metavar="N", help="steps between checkpoints (always one at the end)")
-    run.add_argument("--evaluate-every", type=int, metavar="N", help="steps between evaluations (always one at the end)")
+    run.add_argument("--resume", metavar="DIR",
+                     help="continue from the newest checkpoint in DIR, on any number of ranks")
+    run.add_argument("--checkpoint-every", type=int, metavar="N",
+                     help="steps between checkpoints (always one at the end)")
+    run.add_argument("--evaluate-every", type=int, metavar="N",
+                     help="steps between evaluations (always one at the end)")
     run.add_argument("--trace", action="store_true", help="write trace.json of all ranks, for Perfetto")
     run.add_argument("--patience", type=float, metavar="SECONDS", help="how long a rank waits for another that does "
                      "not come before it ends the run (default 300)")
@@ -74,7 +78,7 @@ def _prepare(model_name, chosen_recipe, chosen_options, rest):
         options = Options.from_json({**manifest["options"], **chosen_options})
     else:
         complete = with_defaults(model_name, {**chosen_recipe, **chosen_options})
-        chosen_recipe = {"data": complete.pop("data"), "microbatch_size": complete.pop("microbatch_size"), **chosen_recipe}
+        chosen_recipe = {name: complete.pop(name) for name in ("data", "microbatch_size")} | chosen_recipe
         recipe = Recipe(model_name, **chosen_recipe)
         options = Options(**{name: value for name, value in complete.items() if name not in chosen_recipe})
     return (*build(recipe, options.seed), recipe, options)
@@ -96,8 +100,8 @@ def _introduce(wire, recipe, options, output):
           f"rank{'s' if wire.size > 1 else ''}, {recipe.microbatches} microbatches of {recipe.microbatch_size}, "
           f"{options.optimizer}, {options.steps} steps -> {output or 'no files'}", flush=True)
     if options.allreduce in ("ring", "double-tree") and wire.size > 2 and options.architecture != "ps":
-        print(f"note: {options.allreduce} adds in another order for each number of ranks: deterministic, but its bits are "
-              "not those of other N (DESIGN, I1)", flush=True)
+        print(f"note: {options.allreduce} adds in another order for each number of ranks: deterministic, but its bits "
+              "are not those of other N (DESIGN, I1)", flush=True)
 
 
 def _plot_search(result, output, quiet):
@@ -116,10 +120,10 @@ def _print_result(result, model_name, as_json):
     if as_json:
         print(json.dumps(record), flush=True)
         return
-    sent = result.sent_per_step
+    sent = ", ".join(f"{kind} {result.sent_per_step[kind]:,.0f} B" for kind in ("dense", "rows", "indices"))
     unit = "words/s" if model_name == "lm" else "images/s"
     quality = "".join(f"  {name} {record[name]:.4g}" for name in ("perplexity", "accuracy") if name in record)
     print(f"loss {result.loss:.4f}{quality}  {result.examples_per_second:,.0f} {unit}")
-    print("sent per rank and step: " + ", ".join(f"{kind} {sent[kind]:,.0f} B" for kind in ("dense", "rows", "indices")))
+    print(f"sent per rank and step: {sent}")
     print(f"parameters sha256 {result.parameters_sha256}")
     print(f"state      sha256 {result.state_sha256}", flush=True)

@@ -126,7 +126,7 @@ def run_job(
     cwd: str | os.PathLike | None = None,
     pass_fds: tuple[int, ...] = (),
 ) -> subprocess.CompletedProcess:
-    """Run a job that mpirun_command told of, with exactly this ``environment``; the rest is as for ``launch``. Local."""
+    """Run a job of mpirun_command's with exactly this ``environment``; the rest is as for ``launch``. Local."""
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} if capture else {}
     streams["stdin"] = subprocess.DEVNULL  # a rank that read the terminal from its own session would be stopped
     with _termination_as_exit():

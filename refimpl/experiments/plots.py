@@ -18,7 +18,8 @@ def plot_losses(runs: dict[str, Path], path: Path) -> Path:
     figure, axes = pyplot.subplots(figsize=(7, 4.2), layout="constrained")
     for (name, directory), (colour, dash, width) in zip(runs.items(), STYLES):
         records = read_metrics(directory)
-        axes.plot([r["step"] for r in records], [r["loss"] for r in records], dash, color=colour, linewidth=width, label=name)
+        steps, losses = [r["step"] for r in records], [r["loss"] for r in records]
+        axes.plot(steps, losses, dash, color=colour, linewidth=width, label=name)
     axes.set_xlabel("step")
     axes.set_ylabel("training loss (nats)")
     axes.spines[["top", "right"]].set_visible(False)

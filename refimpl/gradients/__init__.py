@@ -5,4 +5,5 @@ from refimpl.gradients.arena import TOUCHED, Arena, Layout
 from refimpl.gradients.exact_sum import ExactSum
 from refimpl.gradients.tree import Node, TreeSum, cover, fold, leaves_of
 
-__all__ = ["TOUCHED", "Arena", "DenseTree", "ExactSum", "Layout", "Node", "RowTree", "TreeSum", "cover", "fold", "leaves_of"]
+__all__ = ["TOUCHED", "Arena", "DenseTree", "ExactSum", "Layout", "Node", "RowTree", "TreeSum", "cover", "fold",
+           "leaves_of"]

@@ -29,7 +29,8 @@ class Layout:
         if len(dtypes) > 1:
             first = {v.dtype: v.name for v in reversed(variables)}
             raise ValueError(f"dense variables of different dtypes cannot share an arena: {first}; use one dtype")
-        return cls(tuple(v.name for v in variables), tuple(v.shape for v in variables), dtypes.pop() if dtypes else "float32")
+        dtype = dtypes.pop() if dtypes else "float32"
+        return cls(tuple(v.name for v in variables), tuple(v.shape for v in variables), dtype)
 
     def with_marks(self) -> "Layout":
         """Return this layout followed by one mark a row of each array: who touched it (see ``RowsAsDense``)."""

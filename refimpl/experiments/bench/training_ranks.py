@@ -129,7 +129,7 @@ def torch_step(wire: Wire, model, data):
 
 
 def touched(model, data, steps: int = 4) -> dict:
-    """Return what a rank's step touches, mean over ranks and ``steps``: alpha, and elements beside dense ones. Local."""
+    """Return what a rank touches, mean over ranks and ``steps``: alpha, elements of rows and of the rest. Local."""
     of = {v.name: v for v in model.variables}
     needs = [model.rows_needed(replace(data.microbatch(s, v), key=key_of(OPTIONS.seed, "microbatch", s, v)))
              for s in range(steps) for v in range(data.microbatches)]
