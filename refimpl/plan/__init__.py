@@ -4,5 +4,5 @@ from refimpl.plan.balance import imbalance, owner_loads
 from refimpl.plan.cost import ledger_keys, predict_crossing, predict_step
 from refimpl.plan.placement import ARCHITECTURES, Placement, Plan, make_plan
 
-__all__ = ["ARCHITECTURES", "Placement", "Plan", "imbalance", "ledger_keys", "make_plan", "owner_loads", "predict_crossing",
-           "predict_step"]
+__all__ = ["ARCHITECTURES", "Placement", "Plan", "imbalance", "ledger_keys", "make_plan", "owner_loads",
+           "predict_crossing", "predict_step"]

@@ -24,8 +24,8 @@ def partition_loads(variable, parts, popularity=None):
     if popularity is None:
         counts = np.array([len(parts.rows_of_partition(p)) for p in range(parts.partitions)], np.float64)
     else:
-        counts = np.array([popularity[r.start:r.stop:r.step].sum() for r in map(parts.rows_of_partition, range(parts.partitions))],
-                          np.float64)
+        rows = map(parts.rows_of_partition, range(parts.partitions))
+        counts = np.array([popularity[r.start:r.stop:r.step].sum() for r in rows], np.float64)
     return counts * row_bytes(variable)
 
 

@@ -40,7 +40,7 @@ def through_handlers(groups: Groups, K, U):
 def pull_rows(variable, parts, groups: Groups, pulled, rounds: int = 1):
     """Server, sparse, pull: 8 bytes a row number to the handler and 8 for each of the union to the owner; d s back.
 
-    rounds: in how many pulls the rows are asked for; in each a handler or owner is told how many rows of each partition.
+    rounds: in how many pulls the rows are asked for; in each, handler and owner are told how many of each partition.
     """
     K, width = _counts(parts, pulled), _width(variable)
     U = _counts(parts, [_union([pulled[r] for r in members]) for members in groups.members])
@@ -108,17 +108,18 @@ def allreduce_dense(layout: Layout, schedule):
 
 
 def norm(plan: Plan):
-    """The exact sums of loss and norm, n = 8 (2 * 67 + 1) bytes: to the machine's first rank, between these, and back."""
+    """The exact sums of loss and norm, n = 8 (2 * 67 + 1) bytes: to a machine's first rank, between these, and back."""
     matrix, machines = np.zeros((plan.ranks, plan.ranks), np.int64), plan.on_machines
     firsts = [ranks[0] for ranks in machines]
     for first, *mates in machines:
-        for a, b in [(first, r) for r in mates] + [(r, first) for r in mates] + [(first, r) for r in firsts if r != first]:
+        peers = [r for r in firsts if r != first]
+        for a, b in [(first, r) for r in mates + peers] + [(r, first) for r in mates]:
             matrix[a, b] = INDEX * (2 * EXACT_SUM + 1)
     return {("norm", "", "control"): matrix}
 
 
 def bytes_between(plan: Plan, variables, pulled, pushed) -> dict:
-    """Return {(phase, variable, kind): (N, N) int64 bytes from rank to rank} of one step, as every option has it. Local.
+    """Return {(phase, variable, kind): (N, N) int64 bytes from rank to rank} of one step, whatever the options. Local.
 
     pulled[name][r]: row numbers that rank r needs.  pushed[name][r]: for each of its tree nodes, the rows that the
     node's gradient touches. (All ranks' sets: this is for tests, plans and simulations.)
@@ -133,7 +134,8 @@ def bytes_between(plan: Plan, variables, pulled, pushed) -> dict:
         v = by_name[p.variable]
         if p.way == "server" and p.sparse:
             parts = plan.partitioning(v)
-            found += [pull_rows(v, parts, groups, pulled[v.name], plan.pull_rounds), push_rows(v, parts, groups, pushed[v.name], leaves)]
+            found += [pull_rows(v, parts, groups, pulled[v.name], plan.pull_rounds),
+                      push_rows(v, parts, groups, pushed[v.name], leaves)]
         elif p.way == "server":
             found.append(server_dense(v, p.owners[0], groups, leaves))
         elif p.way == "allgather":

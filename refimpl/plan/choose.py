@@ -73,8 +73,9 @@ def choose_plan(variables, sample: Sample, network: Network, microbatches: int, 
                 allreduce: str = "auto", sparse_as_dense: bool = False, balance: str = "bytes", **placing) -> Chosen:
     """Return the plan with the least predicted seconds a step, and all that it was chosen from. Local.
 
-    architecture: another than auto is not chosen, only forecast.  balance: see ``Options``.  placing: partitions, scheme, local_aggregation, ...
-    of ``make_plan``.  Raises ValueError as ``make_plan`` does, or if variables of several dtypes would share an arena.
+    architecture: another than auto is not chosen, only forecast.  balance: see ``Options``.
+    placing: partitions, scheme, local_aggregation, ... of ``make_plan``.
+    Raises ValueError as ``make_plan`` does, or if variables of several dtypes would share an arena.
     """
     variables = list(variables)
     making = {"ranks": network.ranks, "microbatches": microbatches, "machines": network.machines,

@@ -1,4 +1,4 @@
-"""The bytes of one step by rank and by machine: what the ledger must show (DESIGN, I2). Formulas: ``plan.bytes_between``."""
+"""A step's bytes by rank and by machine: what the ledger must show (DESIGN, I2). Formulas: ``plan.bytes_between``."""
 
 import numpy as np
 
@@ -32,7 +32,7 @@ def ledger_keys(plan: Plan) -> list[tuple[str, str, str]]:
 
 
 def predict_step(plan: Plan, variables, pulled, pushed, rank: int, crossing: bool = False) -> dict:
-    """Return {(phase, variable, kind): (sent, received)} in bytes for one step on one rank, zero entries left out. Local.
+    """Return {(phase, variable, kind): (sent, received)} in bytes of one step on one rank, without zero entries. Local.
 
     pulled, pushed: see ``bytes_between``.  crossing: only what goes to, and comes from, other machines.
     """
@@ -40,7 +40,7 @@ def predict_step(plan: Plan, variables, pulled, pushed, rank: int, crossing: boo
 
 
 def predict_crossing(plan: Plan, variables, pulled, pushed, machine: int) -> dict:
-    """Return {(phase, variable, kind): (sent, received)} in bytes that leave and reach one machine in one step. Local."""
+    """Return {(phase, variable, kind): (sent, received)} in bytes that leave and reach a machine in a step. Local."""
     members = list(plan.on_machines[machine])
     return _in_and_out(bytes_between(plan, variables, pulled, pushed), _machines_of(plan), members)
 

@@ -107,7 +107,7 @@ def sparse_server_spread(size: Sparse, setting: Setting, variables: int, level: 
 
 
 def sparse_allgather(size: Sparse, setting: Setting, variables: int = 1, level: str = "machine") -> Bytes:
-    """Bytes everywhere of m sparse variables by allgather: 2 α w m (N - 1) of a worker, of a machine 2 α w m G² (M - 1).
+    """Bytes everywhere of m sparse variables by allgather: a worker's 2 α w m (N - 1), a machine's 2 α w m G² (M - 1).
 
     Every worker sends its rows to every other, whoever shares its machine: local aggregation changes nothing.
     """
@@ -117,7 +117,7 @@ def sparse_allgather(size: Sparse, setting: Setting, variables: int = 1, level: 
 
 
 def sparse_as_dense(size: Sparse, setting: Setting, variables: int = 1, level: str = "machine", mark: int = 4):
-    """Bytes everywhere of m sparse variables sent whole by allreduce, with a mark of ``mark`` bytes a row: w + mark R."""
+    """Bytes everywhere of m sparse variables sent whole by allreduce, each row with ``mark`` bytes more: w + mark R."""
     return dense_allreduce(size.rows * (size.row_bytes + mark), setting, variables, level)
 
 

@@ -47,7 +47,8 @@ class Placement:
         if self.hot < 0 or self.hot and not (self.sparse and self.way == "server"):
             raise ValueError(f"{self.variable!r} has {self.hot} hot rows: only a sparse variable on the server has any")
         if self.hot_way not in WAYS_OF_HOT:
-            raise ValueError(f"hot rows of {self.variable!r} cannot go {self.hot_way!r}; give {' or '.join(WAYS_OF_HOT)}")
+            ways = " or ".join(WAYS_OF_HOT)
+            raise ValueError(f"hot rows of {self.variable!r} cannot go {self.hot_way!r}; give {ways}")
 
 
 @dataclass(frozen=True)
@@ -91,11 +92,14 @@ class Plan:
         return [p.variable for p in self.placements if p.way == way and p.sparse == sparse]
 
     def partitioning(self, variable) -> Partitioning:
-        """Return the partitions of a sparse variable on the server, hot rows left out. Raises ValueError for too many."""
-        placement = next(p for p in self.placements if p.variable == variable.name)
-        if placement.hot > variable.shape[0]:
-            raise ValueError(f"{placement.hot} hot rows of {variable.name!r}, which has {variable.shape[0]}; plan fewer")
-        return Partitioning(variable.shape[0] - placement.hot, placement.owners, self.ranks, placement.scheme)
+        """Return the partitions of a sparse variable on the server, hot rows left out.
+
+        Raises ValueError if the variable has fewer rows than are hot.
+        """
+        placement, rows = next(p for p in self.placements if p.variable == variable.name), variable.shape[0]
+        if placement.hot > rows:
+            raise ValueError(f"{placement.hot} hot rows of {variable.name!r}, which has {rows}; plan fewer")
+        return Partitioning(rows - placement.hot, placement.owners, self.ranks, placement.scheme)
 
     def to_json(self) -> dict:
         """Return plain data for plan.json."""
@@ -125,7 +129,8 @@ def make_plan(variables, architecture: str, ranks: int, microbatches: int, *, al
     popularity: sparse variable -> (rows,), how often each row is pulled in a step: see ``by_popularity``.
 
     On the server a dense variable goes whole to the rank with the fewest bytes so far, in the model's order (PAPER.md,
-    Mechanisms), partitions as ``Partitioning.dealt`` says. Raises ValueError for an unknown architecture or a combination that means nothing.
+    Mechanisms), partitions as ``Partitioning.dealt`` says.
+    Raises ValueError for an unknown architecture or a combination that means nothing.
     """
     _check_variables(variables)
     ways = _ways(variables, architecture, sparse_as_dense) if ways is None else ways
@@ -166,4 +171,5 @@ def _check_variables(variables):
         if names.count(v.name) > 1:
             raise ValueError(f"{names.count(v.name)} variables are called {v.name!r}: give each its own name")
         if v.sparse and v.statistic:
-            raise ValueError(f"variable {v.name!r} is sparse and a statistic: an estimate needs all rows, make it dense")
+            raise ValueError(f"variable {v.name!r} is sparse and a statistic: an estimate needs all rows, "
+                             "make it dense")

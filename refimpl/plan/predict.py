@@ -90,7 +90,7 @@ class Predictor:
         return self._together(plan, (placement.way, placement.sparse), [placement])
 
     def without_bytes(self, plan: Plan, placement: Placement) -> float:
-        """Return the part of ``alone`` on "server" or "allgather" that does not grow with the rows: latency, messages."""
+        """Return the part of ``alone`` on "server" or "allgather" that no row adds to: latency, messages."""
         return seconds_of(self._traffic(plan, placement), self.network, bytes_count=False)
 
     def card_bytes(self, plan: Plan, placement: Placement) -> int:

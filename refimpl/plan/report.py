@@ -6,8 +6,8 @@ from refimpl.plan.choose import Chosen
 from refimpl.plan.placement import WAYS
 
 OPERATIONS = (
-    "before the network: a rank adds its microbatches' gradients up to nodes of the tree, merges equal rows, and asks for "
-    "each row once; with local aggregation a machine's ranks do so together. Nothing is sent before it is shrunk",
+    "before the network: a rank adds its microbatches' gradients up to nodes of the tree, merges equal rows, and asks "
+    "for each row once; with local aggregation a machine's ranks do so together. Nothing is sent before it is shrunk",
     "at the owner: the sum, its squares for the clipping norm (added up exactly: one number wherever rows lie) and the "
     "update; on every rank, with the same bits, for what allreduce and allgather leave everywhere",
     "after the network: what makes data larger, rows to the places of the batch, dropout, logits, is the model's own",
@@ -35,8 +35,9 @@ def describe(chosen: Chosen) -> str:
 
 def headline(chosen: Chosen) -> str:
     """Return what the plan is for, in a line. Local."""
+    sampled = f", rows of {len(chosen.steps)} sampled steps" if chosen.steps else ""
     return (f"{_ranks(chosen.network)}, {network_words(chosen.network)}, {chosen.plan.microbatches} microbatches, "
-            f"allreduce {chosen.plan.allreduce}" + (f", rows of {len(chosen.steps)} sampled steps" if chosen.steps else ""))
+            f"allreduce {chosen.plan.allreduce}{sampled}")
 
 
 def network_words(network) -> str:
@@ -55,4 +56,5 @@ def _ranks(network) -> str:
 def as_data(chosen: Chosen) -> dict:
     """Return all of it as plain data for JSON. Local."""
     return {"plan": chosen.plan.to_json(), "variables": [asdict(f) for f in chosen.forecasts], "seconds": chosen.totals,
-            "network": chosen.network.to_dict(), "sampled_steps": list(chosen.steps), "busiest_owner": chosen.busiest, "operations": list(OPERATIONS)}
+            "network": chosen.network.to_dict(), "sampled_steps": list(chosen.steps),
+            "busiest_owner": chosen.busiest, "operations": list(OPERATIONS)}

@@ -72,7 +72,8 @@ class Sample:
 
     def pulls_per_step(self, machines: Machines, local_aggregation: bool = True) -> dict[str, np.ndarray]:
         """Return name -> (rows,) float64: how often a row is asked for in a step, the mean over the sampled steps."""
-        return {name: self.popularity(name, machines, local_aggregation) / max(1, len(self.steps)) for name in self.rows}
+        steps = max(1, len(self.steps))
+        return {name: self.popularity(name, machines, local_aggregation) / steps for name in self.rows}
 
 
 def take_sample(model, data, seed: int, steps: int | tuple[int, ...] = STEPS, check: Callable | None = None) -> Sample:

@@ -109,7 +109,7 @@ class PartitionSearch:
         self.samples[partitions] = float(seconds)
 
     def exceeded(self, partitions: int):
-        """Tell that P takes too much memory: it is not tried again, nor a smaller one if none such has fitted. Local."""
+        """Tell that P takes too much memory: it is not tried again, nor any smaller one if none has fitted. Local."""
         self.too_large.append(partitions)
         if partitions < min(self.samples, default=partitions + 1):
             self.least = max(self.least, partitions + 1)

@@ -88,8 +88,9 @@ def _check_placement(placement, variable, ranks):
                              "has the variable; leave owners empty, or choose the way server")
         return
     if not placement.owners or not variable.sparse and len(placement.owners) != 1:
-        least = "at least one owner, the rank of each partition" if variable.sparse else "exactly one owner: it is not cut"
-        raise ValueError(f"{name}: owners {_said(placement.owners)}; on the server a {kind} variable has {least}")
+        wanted = ("at least one owner, the rank of each partition" if variable.sparse
+                  else "exactly one owner: it is not cut")
+        raise ValueError(f"{name}: owners {_said(placement.owners)}; on the server a {kind} variable has {wanted}")
     for owner in placement.owners:
         if type(owner) is not int or not 0 <= owner < ranks:
             raise ValueError(f"{name}: owner {_said(owner)} is none of the ranks 0 to {ranks - 1}")

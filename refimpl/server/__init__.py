@@ -7,4 +7,5 @@ from refimpl.server.road import Holding, Road, Summed
 from refimpl.server.served_dense import ServedDense
 from refimpl.server.served_rows import ServedRows
 
-__all__ = ["SCHEMES", "Groups", "Holding", "Partitioning", "Places", "Road", "Route", "ServedDense", "ServedRows", "Summed"]
+__all__ = ["SCHEMES", "Groups", "Holding", "Partitioning", "Places", "Road", "Route", "ServedDense", "ServedRows",
+           "Summed"]

@@ -70,11 +70,11 @@ class Places:
         return spans
 
     def span(self, *where) -> tuple[int, int]:
-        """Return (first place, end) of a handler, of its round, or of an owner in that round; (0, 0) if there is none."""
+        """Return (first place, end) of a handler, of its round, or of an owner in that round; (0, 0) if it has none."""
         return self._spans.get(where, (0, 0))
 
     def route(self, ids) -> Route:
-        """Return how to send sorted row numbers: as keys, a piece for each place. ids: (k,) int64, strictly increasing."""
+        """Return how to send row numbers: as keys, a piece for each place. ids: (k,) int64, strictly increasing."""
         partition, index = self.parts.locate(ids)
         keys, order = self._first_key[partition] + index, None
         if (keys[1:] < keys[:-1]).any():

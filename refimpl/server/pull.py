@@ -41,7 +41,8 @@ class Pull:
     def _unite(self):
         """Learn what the group's ranks want through this one: asked[mate][j], united[name]; came: where it will lie."""
         shards, me = self.shards, self.shards.me
-        through = {h: [shards.part_for(h, name, route) for name, route in self.routes.items()] for h in (me, *shards.mates)}
+        through = {h: [shards.part_for(h, name, route) for name, route in self.routes.items()]
+                   for h in (me, *shards.mates)}
         self.own = through.pop(me)
         self.asked = exchange_lists(self.wire, through, {m: [shards.expected(name) for name in self.routes]
                                                          for m in shards.mates}, "unite")
@@ -71,7 +72,8 @@ class Pull:
             place, end = shards.places[name].span(shards.me, number, shards.me)
             if end:
                 piece = keys.piece(*shards.mine(name, number, shards.me))
-                self.came[name][piece] = take_rows(self.tables[name], shards.places[name].local(keys.numbers[piece], place))
+                local = shards.places[name].local(keys.numbers[piece], place)
+                self.came[name][piece] = take_rows(self.tables[name], local)
 
     def _fetched(self):
         """Yield each round, begun: rows from owners to handlers."""

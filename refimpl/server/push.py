@@ -50,13 +50,14 @@ class Push:
         lists[me] = own
         self.held = {name: [lists[rank][j * len(nodes) + i] for rank, nodes in self.nodes.items()
                             for i in range(len(nodes))] for j, name in enumerate(names)}
-        self.united = {name: [shards.union(name, [held[i] for i in members]) for _, members in self.joined[shards.group]]
+        joined = self.joined[shards.group]
+        self.united = {name: [shards.union(name, [held[i] for i in members]) for _, members in joined]
                        for name, held in self.held.items()}
         self.announced = exchange_lists(
             self.wire, {o: [shards.part_of_owner(o, keys) for name in names for keys in self.united[name]]
                         for o in shards.owners},
-            {h: [(name, shards.pieces[name]) for name in names for _ in self._nodes_through(h)] for h in shards.handlers},
-            "push")
+            {h: [(name, shards.pieces[name]) for name in names for _ in self._nodes_through(h)]
+             for h in shards.handlers}, "push")
 
     def _nodes_through(self, handler):
         return self.joined[self.shards.groups.group_of(handler)]

@@ -46,8 +46,9 @@ class ServedDense:
         owners = [owner for owner in range(self.wire.size) if self.sizes[owner]]
         self.through = {owner: groups.handler(group, owner) for owner in owners}
         self.nodes = {rank: cover(leaves_of(rank, self.wire.size, leaves)) for rank in groups.members[group]}
-        self.joined = {rank: [node for node, _ in group_nodes(groups.members[groups.group_of(rank)], self.wire.size, leaves)]
-                       for rank in self.handlers}
+        members = {rank: groups.members[groups.group_of(rank)] for rank in self.handlers}
+        self.joined = {rank: [node for node, _ in group_nodes(mates, self.wire.size, leaves)]
+                       for rank, mates in members.items()}
 
     def _message(self, peer, flat, owner):
         return peer, flat, self.sizes[owner]
@@ -65,7 +66,8 @@ class ServedDense:
         receives = [self._message(owner, pieces[owner], owner) for owner in self.handled]
         self.wire.exchange(sends, receives, phase, "dense")
         sends = [self._message(mate, pieces[owner], owner) for mate in self.mates for owner in self._own_or_handled()]
-        receives = [self._message(handler, pieces[owner], owner) for owner, handler in self.through.items() if handler != me]
+        receives = [self._message(handler, pieces[owner], owner)
+                    for owner, handler in self.through.items() if handler != me]
         self.wire.exchange(sends, receives, "spread", "dense")
         return {}
 
@@ -79,7 +81,7 @@ class ServedDense:
         parts = self.gradients.take()
         merged = self._aggregate(parts)
         me, size = self.wire.rank, self.pieces[self.wire.rank].stop - self.pieces[self.wire.rank].start
-        sends = [self._message(owner, flat, owner) for owner in self.handled if owner in merged for _, flat in merged[owner]]
+        sends = [self._message(owner, flat, owner) for owner in self.handled for _, flat in merged.get(owner, ())]
         nodes = [(node, handler, self.xp.empty(size, self.values.flat.dtype))
                  for handler in self.handlers for node in self.joined[handler]]
         receives = [self._message(handler, flat, me) for _, handler, flat in nodes]
@@ -102,7 +104,8 @@ class ServedDense:
         for owner in self._own_or_handled():
             piece, merged[owner] = self.pieces[owner], [(node, arena.flat[self.pieces[owner]]) for node, arena in parts]
             for mate in self.mates:
-                flats = [(node, self.xp.empty(piece.stop - piece.start, self.values.flat.dtype)) for node in self.nodes[mate]]
+                flats = [(node, self.xp.empty(piece.stop - piece.start, self.values.flat.dtype))
+                         for node in self.nodes[mate]]
                 receives += [self._message(mate, flat, owner) for _, flat in flats]
                 merged[owner] += flats
         self.wire.exchange(sends, receives, "aggregate", "dense")
