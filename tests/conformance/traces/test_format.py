@@ -63,7 +63,8 @@ def test_files_written_without_any_library(tmp_path, capsys):
     text = json.dumps(header).encode()
     (tmp_path / "mine.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + body)
     manifest = {"format": 1, "trace": "lm", "edition": exported["edition"], "precision": "float32",
-                "joined_at": "update", "semantics": {"format": 1, "name": "by hand", "dense": "sum", "sparse": "sum"}, "arrays": arrays}
+                "joined_at": "update", "semantics": {"format": 1, "name": "by hand", "dense": "sum", "sparse": "sum"},
+                "arrays": arrays}
     (tmp_path / "mine.json").write_text(json.dumps(manifest))
     assert main(["conformance", "check", str(tmp_path / "mine.json")]) == 0
     assert "1 passed, 0 failed" in capsys.readouterr().out

@@ -135,6 +135,8 @@ def test_replayed_to_the_bit_on_any_number_of_ranks(name, architecture):
     from mpi4py import MPI
 
     comm, stored = MPI.COMM_WORLD, golden(name, "float32")
+    if comm.size > 5:
+        pytest.skip("five microbatches: at most five ranks")
     found = replayed(name, "float32", comm, architecture=architecture)
     hold_replay(found, stored, ("state", "parameters"))
     for step in range(4):
