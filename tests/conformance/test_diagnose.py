@@ -142,3 +142,18 @@ def test_rows_that_momentum_alone_moves():
     assert first(declares(untouched="decayed-by-momentum"), 2).code == "untouched=kept"
     outcome = run_local(type("Undeclared", (ByMomentum,), {"describe": lambda self: EVERYTHING}), 2)
     assert {v.case for v in outcome.failed} == {"update/momentum", "update/rows-at-rest", "resume/momentum"}
+
+
+def test_two_wrong_rules_at_once_are_both_told():
+    outcome = run_local(declares(sparse="sum", untouched="decayed"), 2)
+    found = {d.code: cases for d, cases in summary(outcome.failed)}
+    assert set(found["untouched=kept and sparse=average"]) >= {"update/rows-at-rest", "update/momentum"}
+    assert "rows/negative-zero" in found["sparse=average"]
+
+
+def test_one_message_of_everything_is_no_limit_in_elements():
+    class OneMessage(Reference):
+        def buckets(self, arrays):
+            return [sorted(arrays)]
+
+    assert first(OneMessage, 2, ["dense/fusion"]).code == "fusion-unlimited"
