@@ -1,5 +1,7 @@
 """Hold another implementation's trace against ours, stage by stage, and find where it begins to differ."""
 
+import json
+
 import numpy as np
 
 from refimpl.conformance.case import Rows
@@ -50,6 +52,8 @@ def refuse(sources: Sources):
     if theirs.head["edition"] != ours.head["edition"]:
         raise ValueError(f"the trace begins from edition {theirs.head['edition'][:12]} of {theirs.name}; this version "
                          f"has {ours.head['edition'][:12]}: export it again")
+    for what in ("training", "variables"):  # they may be left out, but not changed
+        _refuse_settings(what, theirs.head.get(what, ours.head[what]), ours.head[what])
     semantics = sources.semantics
     if theirs.joined_at == "model" and not {semantics.sparse, semantics.dense} <= {"sum", "average"}:
         raise ValueError(f"sparse = {semantics.sparse} trains otherwise than this trace: join at stage aggregate")
@@ -65,6 +69,21 @@ def refuse(sources: Sources):
         if (stage == "local") != (microbatch in range(sources.microbatches)):
             raise ValueError(f"{where}: only local gradients are of a microbatch, 0 to {sources.microbatches - 1}")
         _refuse_form(where, shapes[name], stage, part, array, theirs.precision)
+
+
+def _refuse_settings(what, theirs, ours):
+    """Raise ValueError naming the first setting of a manifest that is not ours. Local."""
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        for name in sorted(theirs.keys() | ours.keys()):
+            _refuse_settings(f"{what}.{name}", theirs.get(name), ours.get(name))
+    elif theirs != ours:
+        raise ValueError(f"the trace says {what} = {_shortly(theirs)}; ours was made with {_shortly(ours)}: train with "
+                         f"that, or leave it out")
+
+
+def _shortly(value, most=60) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def _refuse_form(where, variable, stage, part, array, precision):

@@ -103,8 +103,12 @@ def sha256(array) -> str:
 
 
 def edition_of(trace: Trace) -> str:
-    """Return the hex SHA-256 of all that a training begins from, stages inputs and start, in any precision. Local."""
-    digest = hashlib.sha256()
+    """Return the hex SHA-256 of all that a training is: settings, variables, inputs and start; in any precision. Local.
+
+    head must have ``training`` and ``variables``: another rate or clip is another training.
+    """
+    settings = {what: trace.head[what] for what in ("training", "variables")}
+    digest = hashlib.sha256(f"{json.dumps(settings, sort_keys=True)}\n".encode())
     for place, array in sorted(trace.arrays.items(), key=lambda item: key_of_array(item[0])):
         if place[0] in ("inputs", "start"):
             array = array.astype(np.float64) if array.dtype.kind == "f" else array

@@ -217,6 +217,9 @@ def refused(change, words, name="lm"):
 
 def test_refusals():
     refused(lambda t: t.head.update(edition="0" * 64), "export it again")
+    other = dict(golden("lm", "float32").head["training"], clip=0.5)
+    refused(lambda t: t.head.update(training=other), "training.clip = 0.5; ours was made with 0.065")
+    refused(lambda t: t.head.update(variables=[]), r"variables = \[\]; ours was made with")
     refused(lambda t: t.add("parameters", 1, "nobody", np.zeros(2)), "no variable 'nobody'")
     refused(lambda t: t.add("parameters", 9, "lstm0/bias", np.zeros(48, np.float32)), "steps 0 to 3")
     refused(lambda t: t.add("parameters", 1, "lstm0/bias", np.zeros(48)), "float64 .* expected float32")

@@ -11,7 +11,7 @@ from trace_peer import Peer
 from refimpl.cli import main
 from refimpl.conformance.case import Rows
 from refimpl.conformance.traces.export import export_trace
-from refimpl.conformance.traces.format import edition_of, read_trace, sha256, write_trace
+from refimpl.conformance.traces.format import Trace, edition_of, read_trace, sha256, write_trace
 from refimpl.conformance.traces.golden import FOLDER, NAMES, golden
 
 
@@ -120,6 +120,13 @@ def test_golden_traces_are_small_and_of_one_edition(name):
     assert single.head["command"] == f"python -m refimpl conformance regenerate {name}"
     samples = {s: [single.get("inputs", s, "samples", m) for m in range(5)] for s in range(4)}
     assert [sum(x is not None for x in samples[s]) for s in range(4)] == [5, 5, 3, 5]
+
+
+@pytest.mark.parametrize("change", [{"clip": 1.0}, {"rate": 0.5}, {"options": {}}, {"seed": 8}])
+def test_another_setting_is_another_edition(change):
+    ours = golden("lm", "float32")
+    other = Trace({**ours.head, "training": {**ours.head["training"], **change}}, ours.arrays)
+    assert edition_of(other) != ours.head["edition"]
 
 
 def test_hash_is_of_the_bytes_in_the_file():
