@@ -14,7 +14,7 @@ OPTIONS = ("architecture", "sparse_as_dense", "partitions", "scheme", "balance",
 SAID_BY_PLAN = {"architecture": "--architecture", "sparse_as_dense": "--sparse-as-dense", "partitions": "--partitions",
                 "scheme": "--partition-scheme", "allreduce": "--allreduce",
                 "local_aggregation": "--no-local-aggregation", "search_partitions": "--search-partitions",
-                "hot_rows": "--hot-rows"}
+                "hot_rows": "--hot-rows", "balance": "--balance"}
 """What a plan decides: option -> its name; given beside a plan, it would go unread."""
 
 
@@ -109,7 +109,8 @@ def with_plan(options: dict) -> dict:
     if said:
         raise ValueError(f"--plan says itself how variables travel: leave out {', '.join(said)}, or edit the plan")
     plan = read_plan(options["plan"])
-    return {**options, "plan": plan, "architecture": str(plan.get("architecture"))}
+    changes_it = {"search_partitions": False, "hot_rows": 0}  # a run that is resumed may have done so
+    return {**options, **changes_it, "plan": plan, "architecture": str(plan.get("architecture"))}
 
 
 def _assignment(text: str):

@@ -99,8 +99,9 @@ def _introduce(wire, recipe, options, output):
     print(f"{recipe.model} ({recipe.preset}) on {recipe.data}: {options.architecture}, {wire.size} "
           f"rank{'s' if wire.size > 1 else ''}, {recipe.microbatches} microbatches of {recipe.microbatch_size}, "
           f"{options.optimizer}, {options.steps} steps -> {output or 'no files'}", flush=True)
-    if options.allreduce in ("ring", "double-tree") and wire.size > 2 and options.architecture != "ps":
-        print(f"note: {options.allreduce} adds in another order for each number of ranks: deterministic, but its bits "
+    allreduce = (options.plan or {}).get("allreduce", options.allreduce)
+    if allreduce in ("ring", "double-tree") and wire.size > 2 and options.architecture != "ps":
+        print(f"note: {allreduce} adds in another order for each number of ranks: deterministic, but its bits "
               "are not those of other N (DESIGN, I1)", flush=True)
 
 

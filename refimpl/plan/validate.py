@@ -46,6 +46,7 @@ def check_plan(plan: Plan, variables, ranks: int, microbatches: int, machines: M
     for placement in plan.placements:
         _check_placement(placement, by_name[placement.variable], ranks)
     _check_buckets(plan)
+    _check_pull_rounds(plan)
     try:
         plan.schedule()
     except ValueError as problem:
@@ -82,6 +83,9 @@ def _check_placement(placement, variable, ranks):
     if placement.way not in WAYS[variable.sparse]:
         raise ValueError(f"{name}: no way {placement.way!r} for a {kind} variable; "
                          f"there are {', '.join(WAYS[variable.sparse])}")
+    most = variable.shape[0] if variable.sparse else 0
+    if type(placement.hot) is not int or placement.hot > most:
+        raise ValueError(f"{name}: {_said(placement.hot)} hot rows; give a whole number from 0 to {most}")
     if placement.way != "server":
         if placement.owners:
             raise ValueError(f"{name}: owners {_said(placement.owners)} on the way {placement.way}, where every rank "
@@ -108,6 +112,14 @@ def _check_buckets(plan):
         if len({kinds[name] for name in bucket}) > 1:
             raise ValueError(f"plan: the bucket {', '.join(bucket)} mixes ways or kinds; put only variables of one way "
                              "and kind together")
+
+
+def _check_pull_rounds(plan):
+    if type(plan.pull_rounds) is not int or plan.pull_rounds < 1:
+        raise ValueError(f"plan: pull_rounds is {_said(plan.pull_rounds)}; rows are pulled in 1 round or more")
+    if plan.pull_rounds > 1 and len(plan.groups().members) < plan.ranks:  # else a row could cross in two rounds
+        raise ValueError(f"plan: pull_rounds is {plan.pull_rounds}, but the ranks of a machine unite their pulls in one "
+                         "round; give 1, or local_aggregation false")
 
 
 def _said(value) -> str:

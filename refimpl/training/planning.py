@@ -21,7 +21,7 @@ def plan_of(model, data, options, wire, network_file=None) -> tuple[Plan, str | 
     network_file: where the calibrated network is kept, None: nowhere.  Raises CollectiveError.
     """
     if options.plan is not None:
-        return wire.together(lambda: _given(model, data, options, wire), (ValueError,)), None
+        return wire.together(lambda: _given(model, data, options, wire)), None
     if options.architecture == "auto":
         return _auto(model, data, options, wire, network_file)
     choice = choose_allreduce(model.variables, options, wire, data.microbatches, network_file)

@@ -10,7 +10,7 @@ from refimpl.collectives.machines import in_blocks
 from refimpl.plan import make_plan
 from refimpl.plan.validate import check_plan, plan_from, read_plan
 
-VARIABLES = [Variable("rows", (12, 5), sparse=True), Variable("dense", (8,)), Variable("bias", (3,))]
+VARIABLES = [Variable("rows", (12, 5), sparse=True), Variable("dense", (8,)), Variable("bias", ())]
 MACHINES = in_blocks(4, 2)
 GOOD = json.loads(json.dumps(make_plan(VARIABLES, "hybrid", 4, 8, machines=MACHINES).to_json()))
 
@@ -36,12 +36,14 @@ def test_a_plan_is_followed_as_it_is():
     for changes in (dict(rows__owners=[3]), dict(rows__owners=[0, 0, 3, 1, 2], rows__scheme="interleaved"),
                     dict(rows__way="as-dense", rows__owners=[]), dict(rows__way="allgather", rows__owners=[]),
                     dict(bias__way="server", bias__owners=[2]), dict(allreduce="hierarchical"),
-                    dict(buckets=[["bias", "dense"], ["rows"]]), dict(local_aggregation=False)):
+                    dict(buckets=[["bias", "dense"], ["rows"]]), dict(local_aggregation=False),
+                    dict(local_aggregation=False, pull_rounds=3), dict(rows__hot=12, rows__hot_way="allgather")):
         assert json.loads(json.dumps(followed(edited(**changes)).to_json())) == edited(**changes)
 
 
 @pytest.mark.parametrize("changes, words", [
-    (dict(rows__way="allreduce", rows__owners=[]), "plan, rows: no way 'allreduce' for a sparse variable; there are server, allg"),
+    (dict(rows__way="allreduce", rows__owners=[]),
+     "plan, rows: no way 'allreduce' for a sparse variable; there are server, allg"),
     (dict(dense__way="as-dense"), "plan, dense: no way 'as-dense' for a dense variable; there are allreduce, server"),
     (dict(rows__sparse=False), "plan, rows: sparse is false, but the variable is sparse"),
     (dict(rows__owners=[]), "plan, rows: owners []; on the server a sparse variable has at least one owner"),
@@ -52,13 +54,20 @@ def test_a_plan_is_followed_as_it_is():
     (dict(dense__owners=[1]), "plan, dense: owners [1] on the way allreduce, where every rank has the variable"),
     (dict(rows__scheme="random"), "plan, rows: no partition scheme 'random'; there are contiguous, interleaved"),
     (dict(allreduce="telepathy"), "plan: allreduce 'telepathy': no allreduce algorithm"),
-    (dict(ranks=5), "the plan is for 5 ranks, this training has 4; make it again for 4, or go without one (--plan none)"),
+    (dict(ranks=5),
+     "the plan is for 5 ranks, this training has 4; make it again for 4, or go without one (--plan none)"),
     (dict(microbatches=9), "the plan is for 9 microbatches, this training has 8"),
-    (dict(machines=[[0, 1, 2, 3]]), "the plan is for machines with ranks [[0, 1, 2, 3]], here they have [[0, 1], [2, 3]]"),
+    (dict(machines=[[0, 1, 2, 3]]),
+     "the plan is for machines with ranks [[0, 1, 2, 3]], here they have [[0, 1], [2, 3]]"),
     (dict(rows__variable="table"), "the plan places table, which the model lacks; its variables are rows, dense, bias"),
     (dict(buckets=[["rows", "dense"], ["bias"]]), "mixes ways or kinds"),
     (dict(buckets=[["rows"], ["dense"]]), "buckets must name each variable once; look at bias"),
     (dict(buckets=[["rows"], ["dense", "bias", "bias"]]), "look at bias"),
+    (dict(rows__hot=2.5), "plan, rows: 2.5 hot rows; give a whole number from 0 to 12"),
+    (dict(rows__hot=13), "plan, rows: 13 hot rows; give a whole number from 0 to 12"),
+    (dict(pull_rounds=0), "plan: pull_rounds is 0; rows are pulled in 1 round or more"),
+    (dict(pull_rounds="2"), "plan: pull_rounds is 2; rows"),
+    (dict(pull_rounds=2), "pull_rounds is 2, but the ranks of a machine unite their pulls in one round; give 1, or"),
     (dict(format=1), "plan of format 1: this version reads format"),
     (dict(ranks="4"), "plan: ranks is 4; see"),
     (dict(local_aggregation="no"), "plan: local_aggregation is no"),
