@@ -126,9 +126,11 @@ class PartitionSearch:
         if not self.samples:
             raise ValueError("no P was measured: the training has fewer steps than one sample of the search")
         fit = self.fit()
-        if fit is None:
-            return min(self.samples, key=lambda p: (self.samples[p], p))
-        return fit.best([p for p in range(min(self.samples), max(self.samples) + 1) if p not in self.too_large])
+        tried = self.samples if fit is None else range(min(self.samples), max(self.samples) + 1)
+        counts = [p for p in tried if p not in self.too_large]
+        if not counts:
+            raise ValueError("no P that was measured fits in memory any more; raise --memory-limit or use more ranks")
+        return fit.best(counts) if fit is not None else min(counts, key=lambda p: (self.samples[p], p))
 
     def to_json(self) -> dict:
         """Return samples, thetas and choice as plain data. Local."""

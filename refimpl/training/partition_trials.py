@@ -99,7 +99,7 @@ class PartitionTrials:
                 self.trying, self.seconds = count, []
                 return
             self._too_large(count)
-        while not self._move(count := self.search.best()):
+        while not self._move(count := self.trainer.wire.together(self.search.best)):
             self._too_large(count)
         self.trying, self.active = count, False
         self.announce(describe(self.to_json()))

@@ -4,6 +4,7 @@ import json
 import time
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Callable
 
@@ -61,8 +62,9 @@ class Result:
 
 
 def train(model, data, heldout=None, *, options: Options, comm=None, output=None, resume=None, checkpoint_every=None,
-          evaluate_every=None, trace=False, describe: dict | None = None, progress: Callable[[dict], None] | None = None,
-          announce: Callable[[str], None] | None = None, watch=nullcontext, warm=2, xp=np) -> Result:
+          evaluate_every=None, trace=False, describe: dict | None = None,
+          progress: Callable[[dict], None] | None = None, announce: Callable[[str], None] | None = None,
+          watch=nullcontext, warm=2, xp=np) -> Result:
     """Train ``model`` on ``data`` for ``options.steps`` steps and return the result. Collective over ``comm``.
 
     heldout: Data to evaluate on at the end (and every ``evaluate_every`` steps), or None.
@@ -77,32 +79,28 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
     describe = describe or {}
     with threadpool_limits(1):  # more threads would fight for the cores, and may sum in another order
         network_file = None if output is None else Path(output) / "network.json"
-        trainer = Trainer(model, data, options, wire, xp=xp, trace=trace, network_file=network_file, facts=lambda: _facts(
-            describe, heldout, trace=trace, evaluate_every=evaluate_every, checkpoint_every=checkpoint_every,
-            output=output is not None, resume=resume is not None))
-        if announce is not None and trainer.reason and wire.rank == 0:
-            announce(trainer.reason)
+        facts = partial(_facts, describe, heldout, trace=trace, evaluate_every=evaluate_every,
+                        checkpoint_every=checkpoint_every, output=output is not None, resume=resume is not None)
+        trainer = Trainer(model, data, options, wire, facts=facts, xp=xp, trace=trace, network_file=network_file)
+        tell = partial(_tell, trainer, announce)
+        if trainer.reason:
+            tell(trainer.reason)
         if resume is not None:
             load_checkpoint(trainer, Path(resume))
         directory = _open_directory(trainer, output, describe, resume)
-        totals, trials = _Totals(wire, trainer.step + warm), PartitionTrials(trainer, announce)
+        totals, trials = _Totals(wire, trainer.step + warm), PartitionTrials(trainer, tell)
         while trainer.step < options.steps:
             with watch(trainer):
                 begin = time.perf_counter()
                 record = trainer.train_step()
                 seconds = time.perf_counter() - begin
             totals.add(record, seconds, trainer.alpha)
-            last = trainer.step == options.steps
-            if heldout is not None and (last or evaluate_every and trainer.step % evaluate_every == 0):
-                record["heldout"] = evaluate(trainer, heldout)
-            trainer.failure = _report(directory, trainer, output, record, progress)
-            if output is not None and (last or checkpoint_every and trainer.step % checkpoint_every == 0):
-                save_checkpoint(trainer, Path(output), describe)
-            if trials.after_step(seconds):
-                if trainer.step + warm < options.steps:
-                    totals.restart_clock(trainer.step + warm)
-                trainer.failure = trainer.failure or _attempt(
-                    lambda: directory and directory.write_plan(trainer.plan.to_json()))
+            _after_step(trainer, record, directory, heldout, evaluate_every=evaluate_every, progress=progress,
+                        checkpoint_every=checkpoint_every, output=output, describe=describe)
+            ended = trials.after_step(seconds)
+            totals.add_moves()
+            if ended:
+                _search_ended(trainer, totals, directory, trainer.step + warm)
         return _finish(trainer, directory, totals, record.get("heldout") if totals.steps else None, heldout, output,
                        trials.to_json())
 
@@ -110,6 +108,32 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
 def _facts(describe, heldout, **when) -> dict:
     """Return what all ranks must have alike beside options and data; ``when`` decides what they do together."""
     return {"model and data": describe, "held-out data": None if heldout is None else heldout.fingerprint, **when}
+
+
+def _tell(trainer, announce, text):
+    """Announce on rank 0; what goes wrong with it stops all ranks at their next step."""
+    if announce is not None and trainer.wire.rank == 0:
+        trainer.failure = trainer.failure or _attempt(lambda: announce(text))
+
+
+def _after_step(trainer, record, directory, heldout, *, evaluate_every, progress, checkpoint_every, output, describe):
+    """Evaluate into ``record``, report it, save a checkpoint: what is due, and all after the last step. Collective."""
+
+    def due(every):
+        return trainer.step == trainer.options.steps or every and trainer.step % every == 0
+
+    if heldout is not None and due(evaluate_every):
+        record["heldout"] = evaluate(trainer, heldout)
+    trainer.failure = _report(directory, trainer, output, record, progress)
+    if output is not None and due(checkpoint_every):
+        save_checkpoint(trainer, Path(output), describe)
+
+
+def _search_ended(trainer, totals, directory, counted_from):
+    """Let only the steps with the P that was found count for the speed, if any are left, and write down the plan."""
+    if counted_from < trainer.options.steps:
+        totals.restart_clock(counted_from)
+    trainer.failure = trainer.failure or _attempt(lambda: directory and directory.write_plan(trainer.plan.to_json()))
 
 
 def _finish(trainer, directory, totals, evaluation, heldout, output, search) -> "Result":
@@ -202,6 +226,12 @@ class _Totals:
             self.examples += record["examples"]
             for phase, spent in record["seconds"].items():
                 self.phases[phase] = self.phases.get(phase, 0.0) + spent
+
+    def add_moves(self):
+        """Add what a partition search has sent since the last step: rows to other owners, and how long steps took."""
+        for phase in ("search", "repartition"):
+            if count := self.wire.ledger.total("sent", phase=phase):
+                self.bytes[phase] = self.bytes.get(phase, 0) + count
 
     def restart_clock(self, counted_from: int):
         """Let only the steps after ``counted_from`` count for the speed."""

@@ -127,6 +127,16 @@ def test_three_samples_where_three_are_possible():
     assert walk(search, float) == [1] and search.best() == 1
 
 
+def test_too_few_samples_for_a_curve_know_what_did_not_fit():
+    search = PartitionSearch(1, 2)
+    walk(search, {1: 3.0, 2: 2.0}.get)
+    search.exceeded(2)
+    assert search.best() == 1
+    search.exceeded(1)
+    with pytest.raises(ValueError, match="no P that was measured fits in memory any more; raise --memory-limit"):
+        search.best()
+
+
 def test_a_search_without_samples_or_sense_says_so():
     with pytest.raises(ValueError, match="fewer steps than one sample"):
         PartitionSearch(1, 1).best()

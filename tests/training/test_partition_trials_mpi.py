@@ -79,6 +79,8 @@ def test_a_whole_training_writes_what_it_found(comm, tmp_path):
                    options=make_options("lm", "adagrad", steps=20, **{**SEARCH, "search_sample": 1}))
     assert (result.parameters_sha256, result.state_sha256) == (plain.parameters_sha256, plain.state_sha256)
     assert plain.partition_search is None and len(result.partition_search["samples"]) >= 3
+    moved = {"search", "repartition"} if comm.size > 1 else set()
+    assert set(result.bytes) == set(plain.bytes) | moved and all(result.bytes[phase] > 0 for phase in moved)
     if comm.rank == 0:
         written = json.loads((path / "run" / "result.json").read_text())["partition_search"]
         plan = json.loads((path / "run" / "plan.json").read_text())
@@ -91,6 +93,17 @@ def test_a_training_that_ends_first_says_so(comm):
     result = train(model(), data(), comm=comm, options=make_options("toy", "sgd", steps=4, **SEARCH))
     found = result.partition_search
     assert not found["finished"] and [s["partitions"] for s in found["samples"]] == [1] and found["chosen"] == 2
+
+
+@pytest.mark.parametrize("options", [{**SEARCH, "search_sample": 1}, dict(architecture="auto")])
+def test_what_fails_where_it_is_announced_stops_all_ranks(comm, options):
+    def announce(text):
+        raise BrokenPipeError("nobody listens")
+
+    model, data, _ = WORKS["toy"]
+    options = make_options("toy", "sgd", steps=9, **options)
+    assert "nobody listens" in refusal(comm, lambda: train(model(), data(), options=options, comm=comm,
+                                                           announce=announce))
 
 
 def test_a_memory_limit_raises_the_lower_limit(comm):
