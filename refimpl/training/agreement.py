@@ -25,15 +25,16 @@ def agree_on(wire: Wire, facts: dict):
         values = [json.dumps(theirs.get(name, "missing"), sort_keys=True) for theirs in everyone]
         said = {value: [str(rank) for rank, other in enumerate(values) if other == value] for value in values}
         if len(said) > 1:
-            complaints.append(f"{name} is " + ", ".join(
-                f"{_short(value)} on {'rank' if len(ranks) == 1 else 'ranks'} {' '.join(ranks)}" for value, ranks in said.items()))
+            told = [f"{_short(value)} on {'rank' if len(ranks) == 1 else 'ranks'} {' '.join(ranks)}"
+                    for value, ranks in said.items()]
+            complaints.append(f"{name} is {', '.join(told)}")
     if complaints:
         raise CollectiveError("the ranks disagree: " + "; ".join(complaints)
                               + ". Start every rank with the same command, code and data")
 
 
 def _short(value: str) -> str:
-    """A hash is told by its first digits; a string without its quotes; what is too long to be read by a hash of its own."""
+    """A hash is told by its first digits; a string without its quotes; what is too long to be read by its own hash."""
     text = value.strip('"')
     if len(text) > 400:
         text = hashlib.sha256(text.encode()).hexdigest()

@@ -8,7 +8,7 @@ from refimpl.plan.sample import union
 
 
 def alpha_of(variables, needs) -> dict[str, float]:
-    """Return name -> α of this rank in a step. needs: microbatch -> the rows it needs, None if it has no example. Local."""
+    """Return name -> α of this rank in a step. needs: microbatch -> the rows it needs, None without examples. Local."""
     asked = [wanted for wanted in needs.values() if wanted is not None]
     sparse = [v for v in variables if v.sparse]
     return {v.name: len(union([wanted[v.name] for wanted in asked])) / max(1, v.shape[0]) for v in sparse}

@@ -39,7 +39,8 @@ def save_checkpoint(trainer: Trainer, directory: Path, describe: dict, keep: int
                 _path(directory, old, "safetensors").unlink(missing_ok=True)
         except (OSError, SafetensorError) as problem:
             why = getattr(problem, "strerror", None) or problem
-            error = OSError(f"cannot write a checkpoint to {directory}: {why}; free space there, or give another --output")
+            error = OSError(f"cannot write a checkpoint to {directory}: {why}; "
+                            "free space there, or give another --output")
         except Exception as problem:
             error = problem
     trainer.wire.agree(error)
@@ -93,8 +94,9 @@ def read_manifest(directory: Path) -> dict:
                          f"checkpoint before it")
     arrays = directory / manifest["arrays"]
     if not arrays.exists() or file_sha256(arrays) != manifest["sha256"]:
-        raise ValueError(f"{arrays} is {'damaged' if arrays.exists() else 'missing'}: its SHA-256 is not what {path.name} "
-                         f"says; delete {path.name} to resume from the checkpoint before it")
+        state = "damaged" if arrays.exists() else "missing"
+        raise ValueError(f"{arrays} is {state}: its SHA-256 is not what {path.name} says; "
+                         f"delete {path.name} to resume from the checkpoint before it")
     return manifest
 
 

@@ -9,9 +9,10 @@ from refimpl.training.trainer import Trainer
 
 
 def evaluate(trainer: Trainer, heldout, steps: int | None = None) -> dict:
-    """Return {"loss", "count", "perplexity"} or {..., "accuracy"} over one epoch of ``heldout`` (a ``Data``). Collective.
+    """Return {"loss", "count", "perplexity"} or {..., "accuracy"} over one epoch of ``heldout``. Collective.
 
-    steps: at most so many steps of it.  Every rank evaluates its microbatches on whole values of all variables.
+    heldout: a ``Data``.  steps: at most so many steps of it.
+    Every rank evaluates its microbatches on whole values of all variables.
     Needs model.evaluate(dense, tables, batch); see ``models.protocol``.
     """
     exchange, wire = trainer.exchange, trainer.wire

@@ -20,8 +20,8 @@ def squares(summed: list[Summed]) -> ExactSum:
     for piece in summed:
         variable, gradient = piece.holding.variable, piece.gradient
         if not all_finite(gradient):
-            raise ValueError(f"the sum of the microbatches' gradients of {variable.name!r} overflows: it is not finite; "
-                             f"lower the learning rate or clip the norm")
+            raise ValueError(f"the sum of the microbatches' gradients of {variable.name!r} overflows: it is not "
+                             "finite; lower the learning rate or clip the norm")
         if piece.counts and variable.clipped and not variable.statistic and gradient.size:
             rows.append(to_numpy(sum_of_squares_per_row(gradient.reshape(len(gradient) if gradient.ndim else 1, -1))))
     return ExactSum().add(np.concatenate(rows))

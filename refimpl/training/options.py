@@ -74,8 +74,8 @@ class Options:
         for name, value in self.optimizer_options.items():
             if not isinstance(value, (int, float)) or not math.isfinite(value):
                 raise ValueError(f"{self.optimizer}'s option {name} is {value!r}: it must be a finite number")
-        for name, least in (("steps", 0), ("warmup", 0), ("learning_rate", 0), ("weight_decay", 0), ("search_warmup", 0),
-                            ("search_sample", 1)):
+        for name, least in (("steps", 0), ("warmup", 0), ("learning_rate", 0), ("weight_decay", 0),
+                            ("search_warmup", 0), ("search_sample", 1)):
             if not getattr(self, name) >= least:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be at least {least}")
         if self.search_partitions and self.balance != "bytes":

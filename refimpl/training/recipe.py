@@ -11,7 +11,8 @@ from refimpl.training.data import Corpus, Examples, Images, TokenStreams, load
 MODELS = ("lm", "cnn")
 PRESETS = {"lm": LM_PRESETS, "cnn": CNN_PRESETS}
 DEFAULTS = {
-    "lm": {"data": "shakespeare", "microbatch_size": 8, "optimizer": "adagrad", "learning_rate": 0.2, "clip_norm": 10.0},
+    "lm": {"data": "shakespeare", "microbatch_size": 8, "optimizer": "adagrad", "learning_rate": 0.2,
+           "clip_norm": 10.0},
     "cnn": {"data": "digits", "microbatch_size": 16, "optimizer": "momentum", "learning_rate": 0.1, "rate": "cosine",
             "weight_decay": 5e-4},
 }
@@ -48,7 +49,8 @@ class Recipe:
         """Read what ``to_json`` wrote. Raises ValueError for fields that this version does not know."""
         unknown = set(data) - {f.name for f in fields(cls)}
         if unknown or "model" not in data:
-            raise ValueError(f"this is not a recipe that this version knows: {', '.join(sorted(unknown)) or 'no model'}")
+            strange = ", ".join(sorted(unknown)) or "no model"
+            raise ValueError(f"this is not a recipe that this version knows: {strange}")
         return cls(**data)
 
 
@@ -99,5 +101,5 @@ def with_defaults(model: str, chosen: dict) -> dict:
 
 
 def resumed(recipe: dict, chosen: dict) -> Recipe:
-    """Return a checkpoint's recipe with what was chosen anew; that it still fits is checked when it is loaded. Local."""
+    """Return a checkpoint's recipe with what was chosen anew; whether that fits is checked on loading. Local."""
     return replace(Recipe.from_json(recipe), **chosen)

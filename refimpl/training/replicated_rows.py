@@ -33,7 +33,8 @@ class ReplicatedRows:
         return {}
 
     def pull(self, needs, phase="pull"):
-        return {name: take_rows(holding.values, needs[name]) for name, holding in self.holdings.items() if name in needs}
+        return {name: take_rows(holding.values, needs[name])
+                for name, holding in self.holdings.items() if name in needs}
 
     def add(self, leaf, gradients):
         self.gradients.push(leaf, gradients)

@@ -28,9 +28,11 @@ class RunDirectory:
                 for left_behind in [*self.path.glob(".*.part"), *self.path.glob(".tmp*")]:
                     left_behind.unlink()
         except OSError as problem:
-            raise OSError(f"cannot write to run directory {self.path}: {problem.strerror}; give another --output") from problem
+            raise OSError(f"cannot write to run directory {self.path}: {problem.strerror}; "
+                          "give another --output") from problem
         if not resuming and holds_run(self.path):
-            raise ValueError(f"{self.path} already holds a run: continue it with --resume {self.path}, or give another --output")
+            raise ValueError(f"{self.path} already holds a run: continue it with --resume {self.path}, "
+                             "or give another --output")
 
     def _cut_metrics(self, step):
         """Drop the lines of steps after the checkpoint that the run resumes from."""

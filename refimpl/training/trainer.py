@@ -37,8 +37,8 @@ class Trainer:
     Every error that one rank meets becomes a CollectiveError with one message on all of them.
     """
 
-    def __init__(self, model, data, options: Options, comm=None, *, facts: Callable[[], dict] = dict, xp=np, trace=False,
-                 network_file: Path | None = None):
+    def __init__(self, model, data, options: Options, comm=None, *, facts: Callable[[], dict] = dict, xp=np,
+                 trace=False, network_file: Path | None = None):
         self.model, self.data, self.options, self.xp = model, data, options, xp
         self.wire = comm if isinstance(comm, Wire) else Wire(comm)
         self.step = 0
@@ -166,9 +166,9 @@ class Trainer:
         rate = rate_of(self.step, base=options.learning_rate, rate=options.rate, warmup=options.warmup,
                        steps=options.rate_steps)
         for piece in summed:
-            holding, variable = piece.holding, piece.holding.variable
+            holding, variable, gradient = piece.holding, piece.holding.variable, piece.gradient
             if variable.statistic:
-                holding.values += np.asarray(STATISTIC_RATE, variable.dtype) * (piece.gradient - holding.values)
+                holding.values += np.asarray(STATISTIC_RATE, variable.dtype) * (gradient - holding.values)
                 continue
             factor = scale if variable.clipped else 1.0
             if variable.sparse and not options.average_sparse:
@@ -176,7 +176,7 @@ class Trainer:
             settings = {"step": self.step + 1, "scale": factor,
                         "decay": options.weight_decay if variable.decays else 0.0, **options.optimizer_options}
             if piece.ids is None:
-                update_dense(options.optimizer, holding.values, holding.state, piece.gradient, rate, **settings)
+                update_dense(options.optimizer, holding.values, holding.state, gradient, rate, **settings)
             else:
-                update_rows(options.optimizer, holding.values, holding.state, piece.ids, piece.gradient, rate, **settings)
+                update_rows(options.optimizer, holding.values, holding.state, piece.ids, gradient, rate, **settings)
         return rate

@@ -44,7 +44,8 @@ def gather_carried(wire: Wire, carried: dict[int, dict]) -> dict:
     """Return "carry/V/NAME" -> array of all microbatches on rank 0, {} elsewhere. Collective."""
     mine, packed, error = {}, None, None
     try:
-        mine = {f"carry/{v}/{name}": _in_one_piece(array) for v, state in carried.items() for name, array in state.items()}
+        mine = {f"carry/{v}/{name}": _in_one_piece(array)
+                for v, state in carried.items() for name, array in state.items()}
         packed = np.frombuffer(save(mine), np.uint8)
     except Exception as problem:
         error = TypeError(f"batch.state must hold arrays, to be saved in a checkpoint: {problem}")
@@ -61,7 +62,10 @@ def gather_carried(wire: Wire, carried: dict[int, dict]) -> dict:
 
 
 def sha256_of(arrays: dict, prefix: str) -> str:
-    """Return the hex SHA-256 over the arrays whose key begins with ``prefix``: keys, dtypes, shapes, bytes, by key. Local."""
+    """Return the hex SHA-256 of the arrays whose key begins with ``prefix``: keys, dtypes, shapes, bytes. Local.
+
+    By key, so that the order of ``arrays`` does not matter.
+    """
     digest = hashlib.sha256()
     for key in sorted(arrays):
         if key.startswith(prefix):
