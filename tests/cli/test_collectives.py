@@ -16,7 +16,8 @@ def shown(capsys, *arguments):
 def test_text_tells_properties_and_draws(capsys):
     out = shown(capsys, "ring", "--ranks", "6")
     for words in ("ring: allreduce over 6 ranks, 6 microbatches", "canonical   no", "rounds      10",
-                  "1.67 n by the busiest", "lower bound 1.67 n", "busiest: rank 0 to rank 1, 1.67 n", " 0  0>r1    1>r2"):
+                  "1.67 n by the busiest", "lower bound 1.67 n", "busiest: rank 0 to rank 1, 1.67 n",
+                  " 0  0>r1    1>r2"):
         assert words in out
 
 

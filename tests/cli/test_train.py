@@ -69,8 +69,8 @@ def test_the_cnn_trains(tmp_path):
 
 
 def test_compare_prints_one_hash(tmp_path):
-    job = subprocess.run([sys.executable, "-m", "refimpl", "compare", "lm", "--ranks", "2", *TINY, "--output", str(tmp_path)],
-                         capture_output=True, text=True, timeout=240)
+    command = [sys.executable, "-m", "refimpl", "compare", "lm", "--ranks", "2", *TINY, "--output", str(tmp_path)]
+    job = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert job.returncode == 0, job.stderr
     assert "One answer" in job.stdout and "perplexity" in job.stdout
     hashes = {json.loads((tmp_path / a / "result.json").read_text())["parameters_sha256"]

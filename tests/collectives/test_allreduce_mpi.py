@@ -23,13 +23,17 @@ def test_bits_and_bytes(algorithm, each, shared, leaves_each):
     leaves = comm.size * leaves_each
     if algorithm == "binary-blocks" and leaves_each > 1:
         return  # canonical for one node on each rank
-    schedule = make_schedule(algorithm, wire.size, leaves, machines=wire.machines if algorithm == "hierarchical" else None)
+    machines = wire.machines if algorithm == "hierarchical" else None
+    schedule = make_schedule(algorithm, wire.size, leaves, machines=machines)
     elements = 1001
 
     def value(step, rank, slot):
         return np.random.default_rng((step, rank, slot)).standard_normal(elements).astype(np.float32)
 
-    allreduce = open_allreduce(schedule, wire, elements, np.empty(0, np.float32), "t", lambda a, b: {"v": b - a}, shared)
+    def attribute(start, stop):
+        return {"v": stop - start}
+
+    allreduce = open_allreduce(schedule, wire, elements, np.empty(0, np.float32), "t", attribute, shared)
     for step in range(3):
         wire.ledger.clear()
         for slot, array in enumerate(allreduce.slots):

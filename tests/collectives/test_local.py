@@ -75,7 +75,8 @@ def test_canonical_means_the_trees_bits_and_all_ranks_have_the_same(name, dtype)
             assert results == {tree.tobytes()}
         else:
             differ = differ or results != {tree.tobytes()}
-    assert differ or name in ("direct", "halving-doubling", "hierarchical")  # what is not canonical does show in the bits
+    # what is not canonical does show in the bits
+    assert differ or name in ("direct", "halving-doubling", "hierarchical")
 
 
 @pytest.mark.parametrize("name", HALVES)

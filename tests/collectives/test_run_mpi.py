@@ -40,7 +40,8 @@ def test_canonical_schedules_give_the_trees_bits(dtype):
     for leaves in (wire.size, wire.size + 1, 8 + wire.size):
         for algorithm in ("auto", "direct", *(("binary-blocks", "binomial-tree") if leaves == wire.size else ())):
             schedule = make_schedule(algorithm, wire.size, leaves)
-            values = inputs_with(schedule, lambda r, s: np.random.default_rng((r, s)).standard_normal(777).astype(dtype))
+            values = inputs_with(
+                schedule, lambda r, s: np.random.default_rng((r, s)).standard_normal(777).astype(dtype))
             parts = [(node, values[r][s]) for r, nodes in enumerate(schedule.inputs) for s, node in enumerate(nodes)]
             expected = tree_sum(parts)
             result = run(schedule, wire, [v.copy() for v in values[wire.rank]])
@@ -80,7 +81,8 @@ def test_halves_and_machines_over_mpi():
         if name == "halving-doubling" and ranks & (ranks - 1):
             continue
         topology = machines if name == "hierarchical" else None
-        scatter, gather = (make_schedule(name, ranks, ranks, kind, topology) for kind in ("reduce-scatter", "allgather"))
+        scatter = make_schedule(name, ranks, ranks, "reduce-scatter", topology)
+        gather = make_schedule(name, ranks, ranks, "allgather", topology)
         vector = run(scatter, wire, [np.full(elements, 4**wire.rank)])
         bounds, wanted = scatter.bounds(elements), sum(4**rank for rank in range(ranks))
         for chunk, owner in enumerate(scatter.owners):

@@ -1,4 +1,4 @@
-"""The pipelined runner over real MPI: every dtype, cut into many segments, called again and again, bytes to the last."""
+"""The pipelined runner over real MPI: every dtype, in many segments, called again and again, counted to the byte."""
 
 import importlib
 

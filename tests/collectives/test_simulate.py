@@ -171,7 +171,8 @@ def test_columns_are_the_generators_rounds(name):
             if name == "halving-doubling" and ranks & (ranks - 1):
                 continue
             machines = None if each is None else in_blocks(ranks, each)
-            schedule = _schedule(name, one_node_each(ranks), "allreduce", {} if each is None else {"machines": machines})
+            options = {} if each is None else {"machines": machines}
+            schedule = _schedule(name, one_node_each(ranks), "allreduce", options)
             table = columns(name, ranks, machines)
             assert (table.ranks, table.chunks) == (ranks, schedule.chunks)
             wanted = [flat(round_columns(step)) for step in schedule.rounds]

@@ -45,4 +45,5 @@ def test_messages_under_way_arrive_in_order(comm):
         assert all((a == 100 * number + r).all() for r, a in arrived.items())
     assert wire.ledger.sent["p", "v", "rows"] == 8 * 3 * len(others)
     strangers = [r for r in others if r // 2 != comm.rank // 2]
-    assert wire.ledger.crossed_sent["p", "v", "rows"] == wire.ledger.crossed_received["p", "v", "rows"] == 24 * len(strangers)
+    for crossed in (wire.ledger.crossed_sent, wire.ledger.crossed_received):
+        assert crossed["p", "v", "rows"] == 24 * len(strangers)

@@ -8,10 +8,11 @@ from refimpl.cli import main
 from refimpl.collectives.units import size_name
 from refimpl.experiments.bench import allreduce
 
+NAMES = (("refimpl direct", False), ("MPICH Allreduce", True), ("gloo (torch)", True))
 MADE_UP = [{"work": "w", "size": size, "name": name, "peer": peer, "seconds": seconds, "bytes": nbytes,
             "bus_bandwidth": nbytes / seconds}
            for size, nbytes, times in (("1 KiB", 1024, (2.0, 3.0, 4.0)), ("1 MiB", 1 << 20, (1.0, 8.0, 9.0)))
-           for name, peer, seconds in zip(("refimpl direct", "MPICH Allreduce", "gloo (torch)"), (False, True, True), times)]
+           for (name, peer), seconds in zip(NAMES, times)]
 
 
 def test_a_ratio_is_taken_size_by_size_and_the_largest_stands_for_the_work():
@@ -19,7 +20,8 @@ def test_a_ratio_is_taken_size_by_size_and_the_largest_stands_for_the_work():
 
 
 def test_sizes_have_names():
-    assert [size_name(n) for n in (100, 1024, 65536, 1 << 20, 64 << 20)] == ["100 B", "1 KiB", "64 KiB", "1 MiB", "64 MiB"]
+    sizes = {100: "100 B", 1024: "1 KiB", 65536: "64 KiB", 1 << 20: "1 MiB", 64 << 20: "64 MiB"}
+    assert {n: size_name(n) for n in sizes} == sizes
 
 
 def test_the_picture_is_drawn(tmp_path):

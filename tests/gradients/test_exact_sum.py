@@ -18,7 +18,8 @@ def test_any_split_gives_the_correctly_rounded_sum(values, cut):
     assert ExactSum(left.digits + right.digits).value() == math.fsum(values)
 
 
-@pytest.mark.parametrize("value", [5e-324, -5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 1 / 3, -0.0, 2.0**31])
+@pytest.mark.parametrize("value", [5e-324, -5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 1 / 3, -0.0,
+                                   2.0**31])
 def test_one_number_comes_back(value):
     assert ExactSum().add([value]).value() == value
 

@@ -41,8 +41,8 @@ def write(folder, how, number):
 def run(folder, arguments="1"):
     """Return (the caller's result, how many of its compilations were found on disk), in a process of its own."""
     program = f"from kernels.caller import total; print(total({arguments}), sum(total.stats.cache_hits.values()))"
-    done = subprocess.run([sys.executable, "-c", program], cwd=folder.parent, capture_output=True, text=True, timeout=120,
-                          env={"PYTHONPATH": str(folder.parent)})
+    done = subprocess.run([sys.executable, "-c", program], cwd=folder.parent, env={"PYTHONPATH": str(folder.parent)},
+                          capture_output=True, text=True, timeout=120)
     assert not done.returncode, done.stderr
     result, found = done.stdout.split()
     return float(result), int(found)

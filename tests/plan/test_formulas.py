@@ -29,7 +29,7 @@ def tree(setting, owner, weight, weight_machine):
 
 
 def counted(setting, level, owners, weight, weight_machine):
-    """Return the bytes of each machine or worker: a pull and a push over every edge, in at one end, out at the other."""
+    """Return the bytes of each machine or worker: a pull and a push on every edge, in at one end, out at the other."""
     places = [rank // setting.workers if level == "machine" else rank for rank in range(setting.ranks)]
     total = [0] * setting.ranks
     for owner in owners:
@@ -59,9 +59,11 @@ def test_server_cells_edge_by_edge(setting, level):
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_allreduce_cells_are_what_the_schedules_send(setting):
     """Through the cards, and of each worker, of 1 and of m variables of a size that all chunks divide."""
-    machines, n = in_blocks(setting.ranks, setting.workers), setting.ranks
-    hierarchical = setting.local_aggregation and setting.workers > 1
-    schedule = make_schedule("hierarchical" if hierarchical else "direct", n, n, machines=machines if hierarchical else None)
+    machines, n, workers = in_blocks(setting.ranks, setting.workers), setting.ranks, setting.workers
+    if setting.local_aggregation and workers > 1:
+        schedule = make_schedule("hierarchical", n, n, machines=machines)
+    else:
+        schedule = make_schedule("direct", n, n)
     for variables in (1, 5):
         elements = schedule.chunks * 6 * variables
         bounds, by_rank, by_machine = schedule.bounds(elements), [0] * n, [0] * len(machines)
@@ -69,7 +71,7 @@ def test_allreduce_cells_are_what_the_schedules_send(setting):
             size = 4 * (bounds[t.stop] - bounds[t.start])
             for end in (t.source, t.destination):
                 by_rank[end] += size
-                by_machine[end // setting.workers] += size * (t.source // setting.workers != t.destination // setting.workers)
+                by_machine[end // workers] += size * (t.source // workers != t.destination // workers)
         w = 4 * schedule.chunks * 6
         assert set(by_rank) == {dense_allreduce(w, setting, variables, "worker")}
         assert set(by_machine) == {dense_allreduce(w, setting, variables)}
@@ -97,14 +99,14 @@ def in_and_out(plan, variables, pulled, pushed, rank):
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4, 5, 8])
 def test_the_workers_cells_are_the_exact_bytes(ranks):
-    """Constructed touch sets, one microbatch a rank: predict_step, which is the ledger's, gives the formulas' numbers."""
+    """Constructed touch sets, one microbatch a rank: predict_step, as the ledger, gives the formulas' numbers."""
     setting = Setting(1, ranks, local_aggregation=False)
     size, rows = alphas(setting), Variable("rows", (ranks * Q, ROW // 4), sparse=True)
     needs = [touched(setting, rank) for rank in range(ranks)]
     sets = {"rows": needs}, {"rows": [[ids] for ids in needs]}
     machines = in_blocks(ranks, 1)
-    for partitions, expected in ((1, sparse_server_at_owner(size, setting, "worker")),
-                                 (ranks, sparse_server_spread(Sparse(Q, ROW, size.alpha, 1), setting, ranks, "worker"))):
+    spread = sparse_server_spread(Sparse(Q, ROW, size.alpha, 1), setting, ranks, "worker")
+    for partitions, expected in ((1, sparse_server_at_owner(size, setting, "worker")), (ranks, spread)):
         plan = make_plan([rows], "hybrid", ranks, ranks, partitions=partitions, machines=machines)
         found = in_and_out(plan, [rows], *sets, 0)
         assert (found["rows"], found["indices"]) == expected

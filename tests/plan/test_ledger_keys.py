@@ -11,7 +11,8 @@ from refimpl.plan import ledger_keys, make_plan, predict_step
 VARIABLES = [Variable("e", (20, 3), sparse=True), Variable("w", (4, 5)), Variable("b", (5,))]
 
 
-@pytest.mark.parametrize("architecture, dense", [("allreduce", False), ("allreduce", True), ("ps", False), ("hybrid", False)])
+@pytest.mark.parametrize("architecture, dense", [("allreduce", False), ("allreduce", True), ("ps", False),
+                                                 ("hybrid", False)])
 @pytest.mark.parametrize("ranks", [1, 2, 3, 8])
 def test_predicted_bytes_have_keys(architecture, dense, ranks):
     for machines in (None, in_blocks(ranks, 2)):

@@ -18,11 +18,13 @@ def constructed(setting):
     """A variable, and a sample in which every worker touches A of each Q rows, one microbatch a worker."""
     rows = setting.ranks * Q
     sets = [touched(setting, rank) for rank in range(setting.ranks)]
-    return Variable("rows", (rows, ROW // 4), sparse=True), Sample(setting.ranks, {"rows": rows}, (0,), ({"rows": sets},))
+    sample = Sample(setting.ranks, {"rows": rows}, (0,), ({"rows": sets},))
+    return Variable("rows", (rows, ROW // 4), sparse=True), sample
 
 
 def plan_of(variables, architecture, setting, **more):
-    return make_plan(variables, architecture, setting.ranks, setting.ranks, machines=in_blocks(setting.ranks, setting.workers),
+    machines = in_blocks(setting.ranks, setting.workers)
+    return make_plan(variables, architecture, setting.ranks, setting.ranks, machines=machines,
                      local_aggregation=setting.local_aggregation, **more)
 
 
@@ -35,10 +37,14 @@ def test_rows_through_cards_are_the_formulas(setting):
         plan = plan_of([variable], architecture, setting, **more)
         return traffic_of(variable, plan.placements[0], plan, sample).through_cards(control=False)
 
-    assert through_cards("hybrid", partitions=1).max() == pytest.approx(sum(sparse_server_at_owner(size, setting)), rel=1e-12)
+    def on_every_card(formula):
+        return np.full(setting.machines, float(sum(formula)))
+
+    at_owner = sum(sparse_server_at_owner(size, setting))
+    assert through_cards("hybrid", partitions=1).max() == pytest.approx(at_owner, rel=1e-12)
     spread = sparse_server_spread(type(size)(Q, ROW, size.alpha, size.alpha_machine), setting, setting.ranks)
-    assert through_cards("hybrid") == pytest.approx(np.full(setting.machines, float(sum(spread))), rel=1e-12)
-    assert through_cards("allreduce") == pytest.approx(np.full(setting.machines, float(sum(sparse_allgather(size, setting)))))
+    assert through_cards("hybrid") == pytest.approx(on_every_card(spread), rel=1e-12)
+    assert through_cards("allreduce") == pytest.approx(on_every_card(sparse_allgather(size, setting)))
 
 
 @pytest.mark.parametrize("setting", [s for s in SETTINGS if s.machines > 1], ids=str)

@@ -20,7 +20,8 @@ ROADS = [dict(architecture="allreduce"), dict(architecture="allreduce", sparse_a
 MACHINES = {"alone": lambda n: in_blocks(n, 1), "pairs": lambda n: in_blocks(n, 2), "threes": lambda n: in_blocks(n, 3),
             "odd and even": lambda n: tuple(m for m in (tuple(range(0, n, 2)), tuple(range(1, n, 2))) if m)}
 ON_MACHINES = [dict(architecture="ps"), dict(architecture="ps", partitions=1, local_aggregation=False),
-               dict(architecture="ps", partitions=1), dict(architecture="hybrid", allreduce="hierarchical", overlap=False),
+               dict(architecture="ps", partitions=1),
+               dict(architecture="hybrid", allreduce="hierarchical", overlap=False),
                dict(architecture="hybrid", partitions=13, scheme="interleaved", allreduce="direct"),
                dict(architecture="hybrid", partitions=6, allreduce="hierarchical", local_aggregation=False),
                dict(architecture="allreduce", allreduce="hierarchical")]
@@ -130,10 +131,10 @@ def check_crossing(comm, trainer, variables, pulled, pushed):
     plan, mine = trainer.plan, counted(trainer.wire.ledger, "crossed_")
     assert differences(mine, predict_step(plan, variables, pulled, pushed, comm.rank, crossing=True)) == {}
     everyone = comm.allgather(mine)
-    machine = next(i for i, ranks in enumerate(plan.machines) if comm.rank in ranks)
+    machine, mates = next((i, ranks) for i, ranks in enumerate(plan.machines) if comm.rank in ranks)
     found = {}
-    for key in {key for rank in plan.machines[machine] for key in everyone[rank]}:
-        found[key] = tuple(sum(everyone[rank].get(key, (0, 0))[way] for rank in plan.machines[machine]) for way in (0, 1))
+    for key in {key for rank in mates for key in everyone[rank]}:
+        found[key] = tuple(sum(everyone[rank].get(key, (0, 0))[way] for rank in mates) for way in (0, 1))
     assert differences(found, predict_crossing(plan, variables, pulled, pushed, machine)) == {}
 
 

@@ -1,14 +1,13 @@
 """No silent failure, no hang (DESIGN, I5): what one rank finds wrong ends all ranks with one message, within 10 s."""
 
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from toys import Script, Scripted, Toy, lm_data, make_options, refusal, toy_data, whole_state
+from toys import Script, Scripted, Toy, last, lm_data, make_options, refusal, toy_data, whole_state
 
 from kernels import RowGradient
-from models import Constant, Variable
+from models import Variable
 from models.lm import PRESETS, LanguageModel
 from refimpl.training.data import TokenStreams
 from refimpl.training.evaluate import evaluate
@@ -48,10 +47,6 @@ def raising(error):
     return fault
 
 
-def last(comm):
-    return comm.rank == comm.size - 1
-
-
 def named(comm):
     return f"rank {comm.size - 1}: " if comm.size > 1 else ""
 
@@ -60,60 +55,6 @@ def spoilt(comm, where, fault):
     """Return the message of a training in which the last rank's model goes wrong."""
     model = Faulty(last(comm), where, fault)
     return refusal(comm, lambda: train(model, toy_data(), toy_data(), options=OPTIONS, comm=comm))
-
-
-DISAGREEMENTS = {
-    "seed": (lambda: (Toy(), toy_data(), replace(OPTIONS, seed=1)), "seed is 0"),
-    "architecture": (lambda: (Toy(), toy_data(), replace(OPTIONS, architecture="ps")), 'architecture is hybrid'),
-    "optimizer option": (lambda: (Toy(), toy_data(), replace(OPTIONS, optimizer_options={"beta1": 0.8})), "beta1"),
-    "data": (lambda: (Toy(), toy_data(count=29), OPTIONS), "data is "),
-    "microbatches": (lambda: (Toy(), toy_data(7), OPTIONS), "microbatches is 8"),
-    "shape": (lambda: (Toy(rows=51), toy_data(), OPTIONS), "variable table is float32 (50, 3)"),
-}
-
-
-@several
-@pytest.mark.parametrize("what", DISAGREEMENTS)
-def test_one_rank_with_another_configuration(comm, what):
-    other, words = DISAGREEMENTS[what]
-    model, data, options = other() if last(comm) else (Toy(), toy_data(), OPTIONS)
-    message = refusal(comm, lambda: train(model, data, options=options, comm=comm))
-    assert words in message and f"on rank {comm.size - 1}" in message and "the same command" in message
-
-
-@several
-@pytest.mark.parametrize("changes", [
-    dict(dtype="float64"), dict(statistic=True), dict(decays=False), dict(clipped=False), dict(initial=Constant(3.0)),
-    dict(name="other"), dict(sparse=True)], ids=str)
-def test_one_rank_with_another_variable(comm, changes):
-    model = Toy()
-    if last(comm):
-        model.variables[1] = replace(model.variables[1], **changes)
-        if "dtype" in changes:
-            model.variables = [replace(v, **changes) if not v.sparse else v for v in model.variables]
-    message = refusal(comm, lambda: Trainer(model, toy_data(), OPTIONS, comm))
-    assert "variable weight is float32 (3, 4) from Uniform(limit=0.5) on rank" in message
-
-
-@several
-def test_one_rank_with_another_order_of_variables(comm):
-    model = Toy()
-    if last(comm):
-        model.variables.reverse()
-    assert "variables is" in refusal(comm, lambda: Trainer(model, toy_data(), OPTIONS, comm))
-
-
-@several
-@pytest.mark.parametrize("what", ["evaluate_every", "checkpoint_every", "trace", "output", "held-out data"])
-def test_one_rank_that_would_do_something_else_together(comm, what, tmp_path):
-    path = comm.bcast(tmp_path)
-    usual = dict(output=path / "run", evaluate_every=2, checkpoint_every=2, trace=False)
-    other = {**usual, **{"evaluate_every": {what: 3}, "checkpoint_every": {what: 3}, "trace": {what: True},
-                         "output": {what: None}, "held-out data": {}}[what]}
-    heldout = None if last(comm) and what == "held-out data" else toy_data()
-    chosen = other if last(comm) else usual
-    message = refusal(comm, lambda: train(Toy(), toy_data(), heldout, options=OPTIONS, comm=comm, **chosen))
-    assert f"{what} is " in message and not (path / "run").exists()
 
 
 @pytest.mark.parametrize("where", ["rows_needed", "loss_and_gradients", "evaluate"])
@@ -232,7 +173,8 @@ def test_a_run_directory_that_is_taken_away(comm, tmp_path):
 
     message = refusal(comm, lambda: train(Toy(), toy_data(), options=OPTIONS, comm=comm, output=path, progress=progress,
                                           checkpoint_every=1))
-    assert f"cannot write a checkpoint to {path}" in message and "No such file" in message and "another --output" in message
+    for words in (f"cannot write a checkpoint to {path}", "No such file", "another --output"):
+        assert words in message
 
 
 def test_a_run_directory_in_use(comm, tmp_path):
@@ -285,12 +227,6 @@ def test_variables_that_no_road_carries(comm, variables, words):
     model = Toy()
     model.variables = variables
     assert words in refusal(comm, lambda: Trainer(model, toy_data(), OPTIONS, comm))
-
-
-def test_facts_that_cannot_be_compared(comm):
-    describe = {"model": object()} if last(comm) else {}
-    message = refusal(comm, lambda: train(Toy(), toy_data(), options=OPTIONS, comm=comm, describe=describe))
-    assert "plain JSON" in message
 
 
 def test_after_a_refusal_the_ranks_can_go_on(comm):

@@ -71,8 +71,8 @@ def test_a_plan_that_does_not_fit_is_refused_on_all_ranks(comm, changes, words):
 
 @pytest.mark.mpi(min_size=2)
 def test_ranks_that_were_given_different_plans_stop(comm):
-    local = comm.rank == 1
-    words = refusal(comm, lambda: make_trainer("toy", "sgd", on_machines(comm), plan=mixed(comm, local_aggregation=local)))
+    plan = mixed(comm, local_aggregation=comm.rank == 1)
+    words = refusal(comm, lambda: make_trainer("toy", "sgd", on_machines(comm), plan=plan))
     assert "the ranks disagree: plan is" in words
 
 
@@ -88,8 +88,8 @@ class Unasked:
 
 @pytest.mark.mpi
 def test_a_model_that_fails_while_auto_looks_stops_all_ranks(comm):
-    words = refusal(comm, lambda: Trainer(Unasked(WORKS["toy"][0]()), toy_data(), make_options("toy", "sgd", architecture="auto"),
-                                          on_machines(comm)))
+    model, options = Unasked(WORKS["toy"][0]()), make_options("toy", "sgd", architecture="auto")
+    words = refusal(comm, lambda: Trainer(model, toy_data(), options, on_machines(comm)))
     assert "no rows today" in words
 
 

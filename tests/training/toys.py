@@ -172,6 +172,11 @@ def whole_state(trainer, optimizer):
             for v in trainer.model.variables for slot in (None, *([] if v.statistic else OPTIMIZERS[optimizer].state))}
 
 
+def last(comm) -> bool:
+    """True on the rank that a test lets go wrong."""
+    return comm.rank == comm.size - 1
+
+
 def refusal(comm, work):
     """Return the message that ``work`` ends with: a CollectiveError, the same on every rank, within 10 seconds."""
     begin = time.monotonic()
