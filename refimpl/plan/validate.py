@@ -118,8 +118,8 @@ def _check_pull_rounds(plan):
     if type(plan.pull_rounds) is not int or plan.pull_rounds < 1:
         raise ValueError(f"plan: pull_rounds is {_said(plan.pull_rounds)}; rows are pulled in 1 round or more")
     if plan.pull_rounds > 1 and len(plan.groups().members) < plan.ranks:  # else a row could cross in two rounds
-        raise ValueError(f"plan: pull_rounds is {plan.pull_rounds}, but the ranks of a machine unite their pulls in one "
-                         "round; give 1, or local_aggregation false")
+        raise ValueError(f"plan: pull_rounds is {plan.pull_rounds}, but the ranks of a machine unite their pulls in "
+                         "one round; give 1, or local_aggregation false")
 
 
 def _said(value) -> str:

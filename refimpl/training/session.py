@@ -90,10 +90,7 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
         directory = _open_directory(trainer, output, describe, resume)
         totals, trials = _Totals(wire, trainer.step + warm), PartitionTrials(trainer, tell)
         while trainer.step < options.steps:
-            with watch(trainer):
-                begin = time.perf_counter()
-                record = trainer.train_step()
-                seconds = time.perf_counter() - begin
+            record, seconds = _timed_step(trainer, watch)
             totals.add(record, seconds, trainer.alpha)
             _after_step(trainer, record, directory, heldout, evaluate_every=evaluate_every, progress=progress,
                         checkpoint_every=checkpoint_every, output=output, describe=describe)
@@ -114,6 +111,14 @@ def _tell(trainer, announce, text):
     """Announce on rank 0; what goes wrong with it stops all ranks at their next step."""
     if announce is not None and trainer.wire.rank == 0:
         trainer.failure = trainer.failure or _attempt(lambda: announce(text))
+
+
+def _timed_step(trainer, watch) -> tuple[dict, float]:
+    """Do a step; return its metrics and how many seconds it took this rank. Collective."""
+    with watch(trainer):
+        begin = time.perf_counter()
+        record = trainer.train_step()
+        return record, time.perf_counter() - begin
 
 
 def _after_step(trainer, record, directory, heldout, *, evaluate_every, progress, checkpoint_every, output, describe):
