@@ -8,7 +8,9 @@ from refimpl.collectives import check_programs, prove, run_local
 from refimpl.collectives.all_to_all import ALL_TO_ALLS, all_to_all
 from refimpl.collectives.allgatherv import ALLGATHERVS, allgatherv
 from refimpl.collectives.draw import draw_text
-from refimpl.plan.cost import allgather_rows, pull_rows, push_rows
+from refimpl.plan.bytes_between import allgather_rows, pull_rows, push_rows
+from refimpl.server.groups import Groups
+from refimpl.server.partition import Partitioning
 
 NUMBERS = range(1, 34)
 COLUMNS = 5
@@ -18,9 +20,12 @@ def table(ranks, seed=0):
     return np.random.default_rng((ranks, seed)).integers(0, 50, (ranks, ranks)) * (np.arange(ranks) % 3 > 0)
 
 
-@pytest.fixture
-def variable():
-    return Variable("embedding", (100, COLUMNS), sparse=True)
+EACH = 100  # rows of an owner
+
+
+def rows_for(counts):
+    """Return, for each rank, rows of which counts[r, o] are owner o's."""
+    return [np.concatenate([o * EACH + np.arange(n) for o, n in enumerate(row)]) for row in counts]
 
 
 @pytest.mark.parametrize("name", ALLGATHERVS)
@@ -61,21 +66,20 @@ def test_all_to_all_for_any_number(name):
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 5, 8, 13])
-def test_rows_cost_what_these_schedules_send(variable, ranks):
+def test_rows_cost_what_these_schedules_send(ranks):
+    variable, groups = Variable("embedding", (EACH * ranks, COLUMNS), sparse=True), Groups.alone(ranks)
+    parts = Partitioning(EACH * ranks, tuple(range(ranks)), ranks, "contiguous")
     for seed in range(5):
         counts = table(ranks, seed)
         gather, there, back = allgatherv(counts[0]), all_to_all(counts), all_to_all(counts.T)
-        received = {schedule.kind + str(schedule.sizes): prove(schedule).chunks_received
-                    for schedule in (gather, there, back)}
-        for rank in range(ranks):
-            k = allgather_rows(variable, counts[0], rank)
-            pull, push = pull_rows(variable, counts, rank), push_rows(variable, counts, rank)
-            for found, phase, indices, rows in ((k, "allgather", gather, gather), (pull, "pull", there, back),
-                                                (push, "push", there, there)):
-                for kind, schedule, width in (("indices", indices, 8), ("rows", rows, 4 * COLUMNS)):
-                    sent = schedule.elements_sent(sum(schedule.sizes))[rank]
-                    back_in = received[schedule.kind + str(schedule.sizes)][rank]
-                    assert found[phase, "embedding", kind] == (width * sent, width * back_in)
+        pushed = [[ids] for ids in rows_for(counts)]  # one node of the tree a rank
+        cost = {**allgather_rows(variable, [[np.arange(k)] for k in counts[0]], 1),
+                **pull_rows(variable, parts, groups, rows_for(counts)), **push_rows(variable, parts, groups, pushed, ranks)}
+        for phase, indices, rows in (("allgather", gather, gather), ("pull", there, back), ("push", there, there)):
+            for kind, schedule, width in (("indices", indices, 8), ("rows", rows, 4 * COLUMNS)):
+                moved = cost[phase, "embedding", kind]  # bytes by (sender, receiver)
+                assert (moved.sum(1) == width * np.array(schedule.elements_sent(sum(schedule.sizes)))).all()
+                assert (moved.sum(0) == width * np.array(prove(schedule).chunks_received)).all()
 
 
 def test_pictures():
