@@ -19,7 +19,7 @@ def describe(chosen: Chosen) -> str:
     """Return the plan, its rule and numbers, as lines of text. Local."""
     lines = [f"plan {chosen.plan.architecture}: {headline(chosen)}"]
     if chosen.plan.architecture == "auto":
-        lines.append("  rule: each variable goes the way that makes the predicted step shortest, the others as they go")
+        lines.append("  rule: each variable goes the way that makes the predicted step clearly shorter, the others as they go")
     for f in chosen.forecasts:
         if f.sparse:
             lines.append(f"  {f.variable} (sparse, α {f.alpha:.3g}, {f.nbytes / 1e6:.3g} MB): {f.way}; {f.reason}")

@@ -74,7 +74,8 @@ def test_rows_cost_what_these_schedules_send(ranks):
         gather, there, back = allgatherv(counts[0]), all_to_all(counts), all_to_all(counts.T)
         pushed = [[ids] for ids in rows_for(counts)]  # one node of the tree a rank
         cost = {**allgather_rows(variable, [[np.arange(k)] for k in counts[0]], 1),
-                **pull_rows(variable, parts, groups, rows_for(counts)), **push_rows(variable, parts, groups, pushed, ranks)}
+                **pull_rows(variable, parts, groups, rows_for(counts)),
+                **push_rows(variable, parts, groups, pushed, ranks)}
         for phase, indices, rows in (("allgather", gather, gather), ("pull", there, back), ("push", there, there)):
             for kind, schedule, width in (("indices", indices, 8), ("rows", rows, 4 * COLUMNS)):
                 moved = cost[phase, "embedding", kind]  # bytes by (sender, receiver)
