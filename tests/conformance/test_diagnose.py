@@ -8,6 +8,7 @@ import pytest
 from refimpl.conformance.adapters.reference import EVERYTHING, Reference
 from refimpl.conformance.cases import case_named
 from refimpl.conformance.diagnose import summary
+from refimpl.conformance.diagnose.narrow import NARROW
 from refimpl.conformance.mutants.aggregation import DividedByPushes, RankTwice, SparseNotAveraged
 from refimpl.conformance.mutants.checkers import Permuted, TooLow
 from refimpl.conformance.mutants.training import RateOnRankZeroOnly, TableNotBroadcast
@@ -149,6 +150,62 @@ def test_two_wrong_rules_at_once_are_both_told():
     found = {d.code: cases for d, cases in summary(outcome.failed)}
     assert set(found["untouched=kept and sparse=average"]) >= {"update/rows-at-rest", "update/momentum"}
     assert "rows/negative-zero" in found["sparse=average"]
+
+
+class RootsGradient(Reference):
+    def aggregate_dense(self, arrays):
+        super().aggregate_dense(arrays)
+        return self.world.allgather(arrays)[0]
+
+
+class IdsShifted(Reference):
+    def merge(self, parts):
+        ids, rows = super().merge(parts)
+        return ids + 1, rows
+
+
+class RowsOfAllOnly(Reference):
+    def merge(self, parts):
+        ids, rows = super().merge(parts)
+        everywhere = np.array([all(k in p[0] for p in parts) for k in ids], bool)
+        return ids[everywhere], rows[everywhere]
+
+
+class RowZeroLost(Reference):
+    def merge(self, parts):
+        ids, rows = super().merge(parts)
+        return ids[ids != 0], rows[ids != 0]
+
+
+class TooFewRanks(Reference):
+    def mean(self, arrays, divisor=None):
+        return super().mean(arrays, max(1, self.world.size - 1) if divisor is None else divisor)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_one_ranks_gradient_handed_on(ranks):
+    """On 4 ranks the base-4 digits of an average of it say "rank 1 once": they must not be asked first."""
+    diagnosis = first(RootsGradient, ranks, ["dense/provenance", "dense/exact-float32", "dense/steps"])
+    assert diagnosis.code == "one-rank-alone" and "rank 0's gradient alone" in diagnosis.words
+
+
+@pytest.mark.parametrize(("make", "cases", "wrong"), [
+    (IdsShifted, ["rows/provenance"], "rank-miscounted"), (RowsOfAllOnly, ["rows/empty-on-all"], "ids-of-another"),
+    (RowZeroLost, ["rows/empty-on-all"], "buffer-reused"),
+    (TooFewRanks, ["dense/half-overflow", "dense/provenance"], "half-overflow")])
+def test_what_explains_by_chance_is_not_said(make, cases, wrong):
+    codes = {d.code for d, _ in summary(run_local(make, 3, [case_named(name, 3) for name in cases]).failed)}
+    assert codes and wrong not in codes
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "bfloat16, cut off"])
+def test_compressed_on_the_wire(dtype):
+    class Compressed(Reference):
+        def aggregate_dense(self, arrays):
+            return super().aggregate_dense({n: NARROW[dtype](a) for n, a in arrays.items()})
+
+    diagnosis = first(Compressed, 3, ["dense/exact-float32", "dense/cancelling-float32"])
+    assert diagnosis.words == f"each rank's numbers pass through {dtype} before they are added"
 
 
 def test_one_message_of_everything_is_no_limit_in_elements():

@@ -32,11 +32,14 @@ def summary(verdicts) -> list[tuple[Diagnosis, list[str]]]:
     """
     groups: dict[str, tuple[Diagnosis, list[str]]] = {}
     found_errors = [v.diagnosis for v in verdicts if v.diagnosis is not None and v.diagnosis.code == "error"]
+    by_case = {v.case: v.diagnosis for v in verdicts if v.diagnosis is not None}
     plain = {error.evidence.split("; ")[0]: error for error in found_errors}
     for verdict in verdicts:
         if (found := verdict.diagnosis) is not None:
             if found.code == "empty-row-gradient":  # unless inputs that are not special raise the same
                 found = plain.get(found.evidence.split("; ")[0], found)
+            if found.code in ("half-overflow", "denormals-flushed"):  # unless ordinary numbers are wrong too
+                found = by_case.get(f"{verdict.case.split('/')[0]}/provenance", found)
             groups.setdefault(found.code, (found, []))[1].append(verdict.case)
     return sorted(groups.values(), key=lambda pair: (pair[0].vague, -len(pair[1])))
 

@@ -20,6 +20,8 @@ def miscounted(evidence, verdict):
     if len(counts) != 1 or None in counts:
         return None
     digits = next(iter(counts))
+    if not any(digits):
+        return None
     wrong = {times: [r for r, d in enumerate(digits) if d == times] for times in (0, 2, 3)}
     told = [f"{ranks_in_words(ranks)} counted {TIMES[times]}" for times, ranks in wrong.items() if ranks]
     if not told:
@@ -31,6 +33,8 @@ def _counts(evidence, name, found) -> set:
     """Return the digits of all elements to which every rank contributes; None among them where they are no such sum."""
     parts = [_sorted(evidence.case.steps[0][r][name]) for r in range(evidence.case.ranks)]
     wanted = evidence.wanted[0][name].value
+    if isinstance(found, Rows) and not np.isin(found.ids[found.rows.any(axis=1)], wanted.ids).all():
+        return {None}  # rows went elsewhere: who is missing says nothing
     places = np.union1d(found.ids, wanted.ids) if isinstance(found, Rows) else None
     stack = np.stack([aligned(p, places) for p in parts]).astype(np.float64)
     total = np.rint(aligned(found, places) * _divisor(stack, aligned(wanted, places)))

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from refimpl.conformance.compare import differences
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.rules.aggregate import Wanted
@@ -43,6 +45,18 @@ def _matches(value, wanted, rank) -> bool:
     if isinstance(wanted, dict):
         wanted = wanted.get(rank)
     return wanted is not None and not differences(value, wanted)[2].any()
+
+
+def nothing_there(evidence) -> bool:
+    """Return whether all that differs is zero or missing: then a swap with something empty would explain it. Local."""
+    return not any(np.any(getattr(value, "rows", value)) for name, places in failing(evidence).items()
+                   for step, rank in places for r, value in evidence.observed[step][name] if r == rank)
+
+
+def changed(case, change):
+    """Return the steps of a case with change(step, rank, name, part) in place of each part. Local."""
+    return [[{name: change(s, r, name, part) for name, part in parts.items()} for r, parts in enumerate(ranks)]
+            for s, ranks in enumerate(case.steps)]
 
 
 def with_changes(evidence, steps=None, loose=False, **semantics):

@@ -7,16 +7,11 @@ import numpy as np
 
 from refimpl.conformance.case import Rows
 from refimpl.conformance.diagnose.diagnosis import (
-    Diagnosis, explains, failing, names_in_words, ranks_in_words, with_changes,
+    Diagnosis, changed, explains, failing, names_in_words, nothing_there, ranks_in_words, with_changes,
 )
+from refimpl.conformance.diagnose.narrow import narrowed
 from refimpl.conformance.diagnose.values import lost_digits, wrong_count
 from refimpl.conformance.rules.aggregate import aggregate
-
-
-def changed(case, change):
-    """Return the steps of a case with change(step, rank, name, part) in place of each part. Local."""
-    return [[{name: change(s, r, name, part) for name, part in parts.items()} for r, parts in enumerate(ranks)]
-            for s, ranks in enumerate(case.steps)]
 
 
 def ids_cast(evidence, verdict):
@@ -56,7 +51,7 @@ def added_by_position(evidence, verdict):
 def ids_of_another(evidence, verdict):
     """Rows of one variable with the ids of another."""
     names = [v.name for v in evidence.case.variables if v.sparse]
-    if evidence.case.kind not in ("rows", "update", "mixed") or len(names) < 2:
+    if evidence.case.kind not in ("rows", "update", "mixed") or len(names) < 2 or nothing_there(evidence):
         return None
     for order in list(permutations(names))[1:]:
         other = dict(zip(names, order))
@@ -145,7 +140,7 @@ def buffer_reused(evidence, verdict):
                                  f"used again before its transfer ended", names_in_words(failing(evidence)))
     for name in failing(evidence):
         for source in [v.name for v in case.variables if v.name != name and v.shape == case.variable(name).shape]:
-            for ranks in subsets:
+            for ranks in (ranks for ranks in subsets if not _empty(case, source, ranks)):
                 def of_other(s, r, n, part, name=name, source=source, ranks=ranks):
                     return case.steps[s][r][source] if r in ranks and n == name else part
 
@@ -156,5 +151,11 @@ def buffer_reused(evidence, verdict):
     return None
 
 
+def _empty(case, name, ranks) -> bool:
+    """Return whether some of the ranks have no number of a variable: as a contribution that is as good as a lost one."""
+    parts = [step[r][name] for step in case.steps for r in ranks]
+    return any((p.rows if isinstance(p, Rows) else p).size == 0 for p in parts)
+
+
 HYPOTHESES = (ids_cast, use_lost_or_twice, wrong_count, matched_by_position, added_by_position, ids_of_another,
-              buffer_reused, lost_digits)
+              buffer_reused, narrowed, lost_digits)

@@ -30,6 +30,35 @@ def not_reduced(evidence, verdict):
     return None
 
 
+def one_rank_alone(evidence, verdict):
+    """Every rank got one rank's contribution, whole or divided: it was handed on, not added to the others'."""
+    case = evidence.case
+    if case.kind not in ("dense", "rows", "mixed", "fusion") or case.ranks == 1 or not evidence.wanted:
+        return None
+    if not case.settings.get("provenance") and all(_alike_ranks(case, name) for name in failing(evidence)):
+        return None
+    alone = replace(evidence.semantics, dense="sum", sparse="sum", order="any")
+    for source in range(case.ranks):
+        for divisor, whole in ((1, ""), (case.ranks, ", divided by N")):
+            predicted = [{v.name: _divided(aggregate([ranks[source][v.name]], alone, v.dtype, case.exact), divisor)
+                          for v in case.variables} for ranks in case.steps]
+            mixed = [{n: w if n in failing(evidence) else evidence.wanted[s][n] for n, w in step.items()}
+                     for s, step in enumerate(predicted)]
+            if explains(evidence, mixed):
+                return Diagnosis("one-rank-alone", f"every rank gets rank {source}'s gradient alone{whole}: it is handed "
+                                 f"on, not aggregated", names_in_words(failing(evidence)))
+    return None
+
+
+def _alike_ranks(case, name) -> bool:
+    """Return whether a rank has no number of a variable, or multiples of another's: one alone then proves nothing."""
+    flat = [np.ravel(_array_of(ranks[name])).astype(np.float64) for ranks in case.steps[0]]
+    if any(not np.any(a) for a in flat):
+        return True
+    ends = [a[-1] / np.abs(a).max() for a in flat], [a[0] / np.abs(a).max() for a in flat]
+    return all(len(set(np.round(end, 9))) == 1 for end in ends)
+
+
 def _divided(wanted, divisor) -> Wanted:
     if divisor == 1:
         return wanted
@@ -140,4 +169,4 @@ def _array_of(part):
     return part.rows if isinstance(part, Rows) else part
 
 
-HYPOTHESES = (half_overflow, flushed, root_ignored, group_divisor, not_reduced)
+HYPOTHESES = (half_overflow, flushed, root_ignored, group_divisor, not_reduced, one_rank_alone)

@@ -1,0 +1,37 @@
+"""Contributions that lose digits before they are added: compressed on the wire."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from refimpl.conformance.case import Rows
+from refimpl.conformance.diagnose.diagnosis import Diagnosis, changed, explains, names_in_words, failing, with_changes
+
+
+def _half(array):
+    with np.errstate(over="ignore"):
+        return array.astype(np.float16).astype(array.dtype)
+
+
+def _brain(array, add):
+    bits = np.ascontiguousarray(array, np.float32).view(np.uint32)
+    nearest = np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1)) if add else np.uint32(0)
+    return ((bits + nearest) & np.uint32(0xFFFF0000)).view(np.float32).reshape(array.shape).astype(array.dtype)
+
+
+NARROW = {"float16": _half, "bfloat16": lambda a: _brain(a, True), "bfloat16, cut off": lambda a: _brain(a, False),
+          "float32": lambda a: a.astype(np.float32).astype(a.dtype)}
+
+
+def narrowed(evidence, verdict):
+    """Each contribution is rounded to a narrower dtype, then they are added in the variable's own."""
+    if evidence.case.kind not in ("dense", "rows", "mixed") or "nonfinite" in evidence.case.settings:
+        return None
+    for dtype, cast in NARROW.items():
+        def cut(s, r, name, part, cast=cast):
+            return replace(part, rows=cast(part.rows)) if isinstance(part, Rows) else cast(part)
+
+        if explains(evidence, with_changes(evidence, changed(evidence.case, cut), loose=True)):
+            return Diagnosis("lost-digits", f"each rank's numbers pass through {dtype} before they are added",
+                             names_in_words(failing(evidence)))
+    return None
