@@ -70,6 +70,9 @@ def _problem(name, found, want, step) -> Complaint | None:
         dtype = (part.rows if rows else part).dtype
         if dtype != want.dtype:
             return Complaint(name, f"rank {rank} gave {name} as {dtype}, expected {want.dtype}", step, rank)
+        if rows and part.ids.ndim != 1:
+            return Complaint(name, f"rank {rank} gave the ids of {name} of shape {part.ids.shape}, expected (n,)", step,
+                             rank)
         if rows and part.ids.dtype.kind not in "iu":
             return Complaint(name, f"rank {rank} gave the ids of {name} as {part.ids.dtype}", step, rank)
     return None
@@ -85,9 +88,21 @@ def _observed(name, found, want, semantics, step, evidence):
         order = np.argsort(part.ids, kind="stable")
         ids = part.ids[order].astype(np.int64)
         repeated = ids[1:][ids[1:] == ids[:-1]]
-        if len(repeated):
+        if len(repeated) and (rank is None or semantics.order == "tree"):  # the bits of what is not added yet
             where = "several owners hold" if rank is None else f"rank {rank} got"
             evidence.complaints.append(Complaint(name, f"{where} row {repeated[0]} of {name} more than once", step,
                                                  rank))
-        result.append((rank, Rows(ids, part.rows[order])))
+        result.append((rank, added(Rows(ids, part.rows[order])) if len(repeated) else Rows(ids, part.rows[order])))
     return result
+
+
+def added(part: Rows) -> Rows:
+    """Return rows with those that share an id added: not coalesced is as good as coalesced. ids do not fall. Local.
+
+    Added in float64, so that nothing is blamed for our own rounding.
+    """
+    ids, place = np.unique(part.ids, return_inverse=True)
+    rows = np.zeros((len(ids), *part.rows.shape[1:]))
+    with np.errstate(invalid="ignore"):
+        np.add.at(rows, place, part.rows)
+    return Rows(ids, rows)

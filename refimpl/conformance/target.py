@@ -2,6 +2,7 @@
 
 Every rank calls the same functions in the same order; rank and size are the adapter's own world's. Arrays are NumPy's.
 A row gradient is (ids, rows): (n,) int64 in any order, repeats allowed, and (n, d). What is not there is not tested.
+An answer may repeat ids too (they are added), unless the manifest promises the tree's bits or rows on their owners.
 
     world() -> (rank, size)
     describe() -> dict or Semantics                            the manifest (see ``semantics``), the same on every rank
@@ -70,13 +71,13 @@ class Target:
         return unsupported(case, self.semantics)
 
     def answer(self, case: Case, rank: int) -> Answer:
-        """Run a case; an exception becomes the answer's error. Collective, if the adapter's functions are."""
+        """Run a case; an exception, or an exit, becomes the answer's error. Collective, if the adapter's functions are."""
         if reason := self.why_not(case):
             return Answer(skipped=reason)
         kind = KINDS[case.kind]
         try:
             return Answer(kind.call(tuple(getattr(self.functions, name) for name in kind.functions), case, rank))
-        except Exception as problem:
+        except (Exception, SystemExit) as problem:  # an adapter that exits must not take the run with it
             return Answer(error=_short(f"{type(problem).__name__}: {problem}"))
 
 

@@ -17,15 +17,21 @@ from refimpl.conformance.cases import case_named
 from refimpl.conformance.target import Target, load
 
 
+START_SECONDS = float(os.environ.get("REFIMPL_START_SECONDS", "120"))
+"""How long importing an adapter, its world and its manifest may take."""
+
+
 def main(arguments) -> int:
     """Run the cases as one rank. Returns 0, or 3 after a case that raised."""
     name, folder, seconds = arguments[0], Path(arguments[1]), float(arguments[2])
+    faulthandler.dump_traceback_later(START_SECONDS, exit=True)  # a framework that waits for its peers for ever
     functions = load(name)
     rank, size = _world(functions, name)
     target = Target(functions)
     temporary = folder / f"manifest-{rank}.tmp"
     temporary.write_text(json.dumps({**target.semantics.to_json(), "ranks": size}))
     os.replace(temporary, folder / f"manifest-{rank}.json")
+    faulthandler.cancel_dump_traceback_later()
     for number, case_name in json.loads((folder / "cases.json").read_text()):
         case = case_named(case_name, size)
         faulthandler.dump_traceback_later(seconds, exit=True)  # it needs no lock of Python's: a hang may hold it

@@ -91,7 +91,8 @@ def rows_changed(name, change):
 @pytest.mark.parametrize(("change", "words"), [
     (lambda p: Rows(p.ids[1:], p.rows[1:]), "is 0, expected"),
     (lambda p: Rows(np.append(p.ids, 8), np.append(p.rows, np.ones((1, 3), np.float32), axis=0)), "expected 0"),
-    (lambda p: Rows(np.append(p.ids, p.ids[0]), np.append(p.rows, p.rows[:1], axis=0)), "more than once"),
+    (lambda p: Rows(np.append(p.ids, p.ids[0]), np.append(p.rows, p.rows[:1], axis=0)), "expected"),
+    (lambda p: Rows(p.ids[:, None], p.rows), "of shape (1, 1), expected (n,)"),
     (lambda p: p.rows, "as an array"),
     (lambda p: Rows(p.ids, p.rows.astype(np.float64)), "as float64"),
     (lambda p: Rows(p.ids.astype(np.float32), p.rows), "the ids of table as float32"),
@@ -107,6 +108,16 @@ def test_order_of_rows_and_rows_of_zeros_do_not_matter():
     for change in (lambda p: Rows(p.ids[::-1], p.rows[::-1]),
                    lambda p: Rows(np.append(p.ids, 8), np.append(p.rows, np.zeros((1, 3), np.float32), axis=0))):
         assert verdict_after("rows/duplicates", rows_changed("mixed", change)).status == "passed"
+
+
+def test_rows_that_are_not_added_yet_pass_where_no_bits_are_promised():
+    """As an allgather of ids and rows leaves them."""
+    def apart(p):
+        return Rows(np.append(p.ids, p.ids), np.append(p.rows / 4, p.rows * 0.75, axis=0).astype(np.float32))
+
+    assert verdict_after("rows/duplicates", rows_changed("mixed", apart)).status == "passed"
+    tree = replace(EVERYTHING, order="tree")
+    assert "more than once" in verdict_after("rows/duplicates", rows_changed("mixed", apart), tree).why
 
 
 def test_a_row_on_two_owners_is_seen():
