@@ -48,7 +48,7 @@ def run(given: dict) -> int:
 
 def _run(given) -> int:
     """Status 0: no case failed that is not expected to; 1 otherwise."""
-    from refimpl.conformance.report import Expected, html_page, plain, read_expected, unexpected
+    from refimpl.conformance.report import Expected, html_page, plain, read_expected, show, unexpected
     from refimpl.conformance.runner import run_target
 
     expected = read_expected(given["expected_failures"]) if "expected_failures" in given else Expected()
@@ -57,9 +57,7 @@ def _run(given) -> int:
         outcomes.append(run_target(given["target"], ranks, launcher=given.get("launcher"), only=given.get("only", ""),
                                    timeout=given.get("timeout", 60.0)))
         if not given.get("json"):
-            from refimpl.conformance.report.terminal import print_outcome
-
-            print_outcome(outcomes[-1], expected, given.get("verbose", False))
+            show(outcomes[-1], expected, given.get("verbose", False))
     if given.get("json"):
         print(json.dumps({"format": 1, "outcomes": [plain(outcome, expected) for outcome in outcomes]}))
     if "html" in given:

@@ -38,16 +38,14 @@ def _export(given) -> int:
 
 def _check(given) -> int:
     """Status 0: nothing that was handed in differs; 1 otherwise."""
-    from refimpl.conformance.report import Expected, html_page, plain
+    from refimpl.conformance.report import Expected, html_page, plain, show
     from refimpl.conformance.traces.check import check_trace
 
     outcome = check_trace(given["trace"])
     if given.get("json"):
         print(json.dumps({"format": 1, "outcomes": [plain(outcome)]}))
     else:
-        from refimpl.conformance.report.terminal import print_outcome
-
-        print_outcome(outcome, Expected(), given.get("verbose", False))
+        show(outcome, Expected(), given.get("verbose", False))
     if "html" in given:
         Path(given["html"]).write_text(html_page([outcome]))
     return int(bool(outcome.failed))

@@ -62,6 +62,19 @@ def test_the_command_runs_there(foreign, tmp_path):
     assert json.loads(job.stdout)["outcomes"][0]["counts"]["failed"] == 0
 
 
+def test_the_report_is_readable_without_rich(foreign, tmp_path):
+    (tmp_path / "summing.py").write_text(
+        "from refimpl.conformance.adapters import reference\nLAUNCHER = 'local'\n"
+        "class Sums(reference.Reference):\n    def over(self, array, divisor):\n        return array\n"
+        "for_world = Sums\n")
+    job = run(["-m", "refimpl", "conformance", "run", "--target", "summing", "--ranks", "2", "--only", "dense/prov"],
+              foreign, tmp_path)
+    assert job.returncode == 1, job.stderr
+    for words in ("dense/provenance (aggregate) failed: bias[0] is", "    weight[0, 0] is", "match a plain sum",
+                  "0 passed, 1 failed"):
+        assert words in job.stdout
+
+
 def test_the_suite_runs_under_pytest_there(foreign, tmp_path):
     environment = {**foreign, "REFIMPL_TARGET": "refimpl.conformance.adapters.reference", "REFIMPL_RANKS": "1 2"}
     job = run(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:mpi", "-p", "no:pytest_mpi", "-c", os.devnull,

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from refimpl.cli import main
+from refimpl.conformance.adapters.reference import Reference
+from refimpl.conformance.cases import case_named
 from refimpl.conformance.report import Expected, html_page, plain, read_expected
-from refimpl.conformance.runner import run_target
+from refimpl.conformance.runner import run_local, run_target
 from refimpl.conformance.target import launcher_of
 
 ADAPTER = '''
@@ -103,6 +105,35 @@ def test_a_hang_costs_one_case(adapter):
     assert status(outcome, "rows/denormals").status == "passed"
 
 
+def test_a_hang_before_the_first_case_ends_soon(adapter, monkeypatch):
+    monkeypatch.setenv("REFIMPL_START_SECONDS", "2")
+    name = adapter("waiting_adapter", "if RANK == 1: time.sleep(1000)")
+    with pytest.raises(ValueError, match="did not start on 2 ranks: still running after 0:00:02, in File .*waiting"):
+        run_target(name, 2, only="rows/duplicates", timeout=3)
+
+
+def test_an_adapter_that_exits_costs_one_case(adapter):
+    class Exits(Reference):
+        def aggregate_dense(self, arrays):
+            if self.world.rank == 1 and "turned" in arrays:
+                raise SystemExit(0)
+            return super().aggregate_dense(arrays)
+
+    outcome = run_local(Exits, 2, [case_named(f"dense/{name}", 2) for name in ("tails", "strided", "steps")])
+    assert [v.case for v in outcome.failed] == ["dense/strided"]
+    assert "rank 1: SystemExit: 0; rank 0: LeftAlone" in outcome.failed[0].why
+    name = adapter("exiting_adapter", """
+        right = aggregate_rows
+        def aggregate_rows(gradients, shapes):
+            if RANK == 1 and "mixed" in gradients:
+                raise SystemExit(0)
+            return right(gradients, shapes)
+    """)
+    outcome = run_target(name, 2, only="rows/d", timeout=30)
+    assert [v.case for v in outcome.failed] == ["rows/duplicates"]
+    assert outcome.failed[0].why.startswith("rank 1: SystemExit: 0")
+
+
 @pytest.mark.parametrize(("more", "words"), [
     ("def describe(): return {'format': 1, 'name': str(RANK)}", "describe() gives other manifests"),
     ("def describe(): return {'format': 1, 'sparse': 'mean'}", "sparse is 'mean'"),
@@ -139,6 +170,7 @@ def test_reports_say_what_is_wrong(adapter, tmp_path, capsys):
     assert main(arguments) == 1
     text = " ".join(capsys.readouterr().out.split())
     assert "your rows match a plain sum, not division by N" in text
+    assert "rows/provenance aggregate failed" in text and "items[" in text and "users[" in text
     assert "every number is exactly 2 x ours: not averaged" in text
     assert main([*arguments, "--json"]) == 1
     data = json.loads(capsys.readouterr().out)["outcomes"][0]
@@ -147,6 +179,7 @@ def test_reports_say_what_is_wrong(adapter, tmp_path, capsys):
     assert failed["wanted"] * 2 == failed["found"] and failed["step"] == 0 and failed["element"]
     html = page.read_text()
     assert "division by N" in html and "rows/positions" in html
+    assert re.search("<tr class=v><td>items<td><td class=failed>failed<td>exact", html)  # each variable of a case
     assert not re.search(r"<(link|script|img)|https?://", html)
 
 

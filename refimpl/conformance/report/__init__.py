@@ -1,7 +1,18 @@
-"""What the suite found, for people and programs: JSON, one HTML page; ``terminal`` prints it, and alone needs rich."""
+"""What the suite found, for people and programs: JSON, one HTML page; ``show`` prints it, best with rich."""
 
 from refimpl.conformance.report.expected import Expected, read_expected
 from refimpl.conformance.report.html import html_page
-from refimpl.conformance.report.plain import plain, unexpected
+from refimpl.conformance.report.plain import lines, plain, unexpected
 
-__all__ = ["Expected", "html_page", "plain", "read_expected", "unexpected"]
+
+def show(outcome, expected: Expected = Expected(), verbose: bool = False):
+    """Print an outcome: with rich where it is installed, else as plain lines."""
+    try:
+        from refimpl.conformance.report.terminal import print_outcome
+    except ImportError:
+        print("\n".join(lines(outcome, expected)))
+    else:
+        print_outcome(outcome, expected, verbose)
+
+
+__all__ = ["Expected", "html_page", "plain", "read_expected", "show", "unexpected"]

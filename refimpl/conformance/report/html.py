@@ -8,7 +8,8 @@ from refimpl.conformance.semantics import CHOICES
 
 STYLE = """body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem;color:#222}
 table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.25rem .7rem .25rem 0;vertical-align:top;
-border-bottom:1px solid #ddd}td.n{text-align:right;font-variant-numeric:tabular-nums}.passed{color:#17722f}
+border-bottom:1px solid #ddd}tr.v td{font-size:.85em;border:0}
+tr.v td:first-child{padding-left:1.5rem}td.n{text-align:right;font-variant-numeric:tabular-nums}.passed{color:#17722f}
 .failed{color:#b3261e;font-weight:600}.skipped{color:#777}.expected{color:#946200}section{margin:2rem 0}
 blockquote{margin:.8rem 0;padding:.4rem 1rem;border-left:4px solid #b3261e;background:#fbf3f2}small{color:#555}
 @media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}td,th{border-color:#444}
@@ -40,8 +41,16 @@ def _row(case) -> str:
     compared = ", ".join(sorted({f["comparison"] for f in case["findings"]}))
     why = case["why"] + (f" (expected: {case['expected_failure']})" if status == "expected" else "")
     numbers = [_number(case[key]) if case["findings"] else "" for key in ("worst_ulp", "worst_ratio")]
+    variables = "".join(map(_variable, case["findings"])) if len(case["findings"]) > 1 else ""
     return (f"<tr><td>{escape(case['case'])}<td>{case['stage']}<td class={status}>{status}<td>{compared}"
-            f"<td class=n>{numbers[0]}<td class=n>{numbers[1]}<td>{escape(why)}</tr>")
+            f"<td class=n>{numbers[0]}<td class=n>{numbers[1]}<td>{escape(why)}</tr>{variables}")
+
+
+def _variable(finding) -> str:
+    status = "passed" if finding["ok"] else "failed"
+    return (f"<tr class=v><td>{escape(finding['variable'])}<td><td class={status}>{status}<td>{finding['comparison']}"
+            f"<td class=n>{_number(finding['worst_ulp'])}<td class=n>{_number(finding['worst_ratio'])}"
+            f"<td>{escape(finding['words'])}</tr>")
 
 
 def _number(value) -> str:

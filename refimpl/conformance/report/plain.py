@@ -27,6 +27,30 @@ def unexpected(outcome, expected: Expected) -> list:
     return [v for v in outcome.failed if not expected.reason(v.case, v.ranks)]
 
 
+def numbers_of(verdict) -> tuple[str, str]:
+    """Return worst ULP and worst ratio of a verdict or finding as text, "" where nothing was compared. Local."""
+    compared = getattr(verdict, "findings", True)
+    return (f"{verdict.worst_ulp:.3g}", f"{verdict.worst_ratio:.3g}") if compared else ("", "")
+
+
+def others_that_failed(verdict) -> list:
+    """Return the findings that failed beside the one whose words the verdict has. Local."""
+    return [f for f in verdict.findings if not f.ok and not verdict.why.startswith(f.words)]
+
+
+def lines(outcome, expected: Expected = Expected()) -> list[str]:
+    """Return the report as plain lines, for terminals without rich. Local."""
+    result = [f"{outcome.target} on {outcome.ranks} ranks"]
+    for v in outcome.failed:
+        status = "expected" if expected.reason(v.case, v.ranks) else "failed"
+        result.append(f"{v.case} ({v.stage}) {status}: {v.why}")
+        result += [f"    {f.words}" for f in others_that_failed(v)]
+    for diagnosis, cases in summary(outcome.verdicts):
+        result += [f"{diagnosis.words} ({diagnosis.code})", f"    {diagnosis.evidence}", f"    in {', '.join(cases)}"]
+    counts = (f"{sum(v.status == s for v in outcome.verdicts)} {s}" for s in ("passed", "failed", "skipped"))
+    return [*result, ", ".join(counts)]
+
+
 def _case(verdict, expected) -> dict:
     data = asdict(verdict) | {"worst_ulp": verdict.worst_ulp, "worst_ratio": verdict.worst_ratio}
     if verdict.status == "failed" and (reason := expected.reason(verdict.case, verdict.ranks)):

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from refimpl.conformance.diagnose import summary
 from refimpl.conformance.report.expected import Expected
-from refimpl.conformance.report.plain import unexpected
+from refimpl.conformance.report.plain import numbers_of, others_that_failed, unexpected
 
 COLOURS = {"passed": "green", "failed": "bold red", "expected": "yellow"}
 
@@ -17,14 +17,15 @@ def print_outcome(outcome, expected: Expected, verbose: bool = False):
     console = Console()
     table = Table(title=f"{outcome.target} on {outcome.ranks} ranks", title_justify="left", box=SIMPLE_HEAD,
                   padding=(0, 1, 0, 0))
-    for heading in ("case", "", "worst ULP", "of bound", "first difference"):
+    for heading in ("case", "stage", "", "worst ULP", "of bound", "first difference"):
         right = heading in ("worst ULP", "of bound")
         table.add_column(heading, justify="right" if right else "left", no_wrap=heading == "case")
     for v in outcome.verdicts:
         if v.status == "failed" or verbose and v.status == "passed":
             status = "expected" if v.status == "failed" and expected.reason(v.case, v.ranks) else v.status
-            numbers = (f"{v.worst_ulp:.3g}", f"{v.worst_ratio:.3g}") if v.findings else ("", "")
-            table.add_row(v.case, f"[{COLOURS[status]}]{status}[/]", *numbers, escape(v.why))
+            table.add_row(v.case, v.stage, f"[{COLOURS[status]}]{status}[/]", *numbers_of(v), escape(v.why))
+            for finding in others_that_failed(v):
+                table.add_row("", "", "", *numbers_of(finding), escape(finding.words))
     if table.row_count:
         console.print(table)
     _print_skipped(console, outcome.verdicts)

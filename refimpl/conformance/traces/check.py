@@ -60,6 +60,8 @@ def refuse(sources: Sources):
     shapes = {v.name: v for v in sources.variables}
     for (stage, step, microbatch, name, part), array in theirs.arrays.items():
         where = f"{stage} of {name}, step {step}" + (f", microbatch {microbatch}" if microbatch is not None else "")
+        if stage in ("carried", "metrics"):
+            _refuse_place(where, sources.ours.arrays.get((stage, step, microbatch, name, part)), array)
         if stage in ("inputs", "carried", "metrics"):
             continue
         if name not in shapes:
@@ -84,6 +86,13 @@ def _refuse_settings(what, theirs, ours):
 def _shortly(value, most=60) -> str:
     text = json.dumps(value)
     return text if len(text) <= most else f"{text[:most]}..."
+
+
+def _refuse_place(where, ours, array):
+    if ours is None:
+        raise ValueError(f"{where}: there is no such array in ours; see the exported manifest")
+    if array.shape != ours.shape:
+        raise ValueError(f"{where}: the array is {list(array.shape)}; expected {list(ours.shape)}")
 
 
 def _refuse_form(where, variable, stage, part, array, precision):

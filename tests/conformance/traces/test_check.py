@@ -225,6 +225,10 @@ def test_refusals():
     refused(lambda t: t.add("parameters", 1, "lstm0/bias", np.zeros(48)), "float64 .* expected float32")
     refused(lambda t: t.add("parameters", 1, "lstm0/bias", np.zeros(47, np.float32)), "expected float32 .48.")
     refused(lambda t: t.add("aggregated", 1, "lstm0/bias", np.zeros(48, np.float32), 2), "only local gradients")
+    refused(lambda t: t.add("metrics", 9, "loss", np.zeros(())), "no such array")
+    refused(lambda t: t.add("metrics", 1, "loss", np.zeros(5)), r"\[5\]; expected \[\]")
+    turned = np.zeros((12, 2), np.float32)
+    refused(lambda t: t.add("carried", 1, "lstm0/c", turned, 0), r"\[12, 2\]; expected \[2, 12\]")
     for ids, words in (([50], "50 rows"), ([5, 5], "more than once")):
         rows = Rows(np.array(ids), np.zeros((len(ids), 8), np.float32))
         refused(lambda t, rows=rows: t.add("aggregated", 1, "embedding", rows), words)
