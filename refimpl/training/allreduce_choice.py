@@ -33,6 +33,9 @@ def choose_allreduce(variables, options, wire, microbatches: int, network_file=N
 
 
 def write_network(path, value):
-    """Write a calibrated network's JSON beside a run's other files. Local to rank 0."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, value)
+    """Write a calibrated network's JSON beside a run's other files. Local to rank 0; raises OSError with a remedy."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, value)
+    except OSError as problem:
+        raise OSError(f"cannot write the network to {path}: {problem.strerror}; give another --output") from problem

@@ -30,9 +30,8 @@ class RunDirectory:
         except OSError as problem:
             raise OSError(f"cannot write to run directory {self.path}: {problem.strerror}; "
                           "give another --output") from problem
-        if not resuming and holds_run(self.path):
-            raise ValueError(f"{self.path} already holds a run: continue it with --resume {self.path}, "
-                             "or give another --output")
+        if not resuming:
+            refuse_taken(self.path)
 
     def _cut_metrics(self, step):
         """Drop the lines of steps after the checkpoint that the run resumes from."""
@@ -72,6 +71,13 @@ def read_metrics(directory) -> list[dict]:
     """Return the records of metrics.jsonl; a last line that was cut off is left out. Local."""
     lines = (Path(directory) / "metrics.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines if _step_of(line) is not None]
+
+
+def refuse_taken(directory: Path):
+    """Raise ValueError if a run was begun in this directory. Local."""
+    if holds_run(directory):
+        raise ValueError(f"{directory} already holds a run: continue it with --resume {directory}, "
+                         "or give another --output")
 
 
 def holds_run(directory: Path) -> bool:

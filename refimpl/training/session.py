@@ -19,7 +19,7 @@ from refimpl.training.checkpoint import load_checkpoint, save_checkpoint
 from refimpl.training.evaluate import evaluate
 from refimpl.training.options import Options
 from refimpl.training.partition_trials import PartitionTrials
-from refimpl.training.run_directory import RunDirectory
+from refimpl.training.run_directory import RunDirectory, refuse_taken
 from refimpl.training.timeline import chrome_events
 from refimpl.training.trainer import Trainer
 from refimpl.training.whole import hashes
@@ -78,7 +78,7 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
     wire = comm if isinstance(comm, Wire) else Wire(comm)
     describe = describe or {}
     with threadpool_limits(1):  # more threads would fight for the cores, and may sum in another order
-        network_file = None if output is None else Path(output) / "network.json"
+        network_file = _network_file(wire, output, resume)
         facts = partial(_facts, describe, heldout, trace=trace, evaluate_every=evaluate_every,
                         checkpoint_every=checkpoint_every, output=output is not None, resume=resume is not None)
         trainer = Trainer(model, data, options, wire, facts=facts, xp=xp, trace=trace, network_file=network_file)
@@ -100,6 +100,24 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
                 _search_ended(trainer, totals, directory, trainer.step + warm)
         return _finish(trainer, directory, totals, record.get("heldout") if totals.steps else None, heldout, output,
                        trials.to_json())
+
+
+def _network_file(wire, output, resume) -> Path | None:
+    """Return where the calibrated network is kept, None: nowhere. Refuses the directory of another run. Collective."""
+
+    def work():
+        if output is None:
+            return None
+        if wire.rank == 0 and not _continues(output, resume):
+            refuse_taken(Path(output))
+        return Path(output) / "network.json"
+
+    return wire.together(work, (ValueError, OSError))
+
+
+def _continues(output, resume) -> bool:
+    """Return whether a run goes on in the directory that it is resumed from. Local."""
+    return resume is not None and Path(resume).resolve() == Path(output).resolve()
 
 
 def _facts(describe, heldout, **when) -> dict:
@@ -165,8 +183,8 @@ def _open_directory(trainer, output, describe, resume):
             return None
         config = {"describe": describe, "options": trainer.options.to_json(), "ranks": trainer.wire.size,
                   "microbatches": trainer.data.microbatches}
-        continuing = resume is not None and Path(resume).resolve() == Path(output).resolve()
-        return RunDirectory(output, config, trainer.plan.to_json(), trainer.step if continuing else None)
+        step = trainer.step if _continues(output, resume) else None
+        return RunDirectory(output, config, trainer.plan.to_json(), step)
 
     return trainer.wire.together(work, (ValueError, OSError))
 

@@ -115,5 +115,17 @@ def test_alpha_is_measured_and_the_network_kept(comm, tmp_path):
 
 
 @pytest.mark.mpi
+def test_the_network_of_another_run_is_left_alone(comm, tmp_path):
+    model, data, _ = WORKS["toy"]
+    path = comm.bcast(tmp_path) / "run"
+    train(model(), data(), options=make_options("toy", "sgd", steps=1), comm=comm, output=path)
+    for output, words in ((path, "already holds a run"), ("/proc/none/run", "cannot write the network to /proc/none")):
+        assert words in refusal(comm, lambda: train(model(), data(), comm=comm, output=output,
+                                                    options=make_options("toy", "sgd", architecture="auto")))
+    assert not (path / "network.json").exists()
+    comm.Barrier()
+
+
+@pytest.mark.mpi
 def test_alpha_without_sparse_variables(comm):
     assert train(WORKS["cnn"][0](), cnn_data(), options=make_options("cnn", "sgd"), comm=comm).alpha == {}
