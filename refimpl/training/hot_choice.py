@@ -10,6 +10,7 @@ from refimpl.plan.repartition import served
 from refimpl.plan.sample import take_sample
 from refimpl.training.allreduce_choice import write_network
 from refimpl.training.check import check_needs
+from refimpl.training.planning import balanced
 
 
 def add_hot_rows(plan: Plan, reason: str | None, model, data, options, wire, network_file=None):
@@ -22,7 +23,7 @@ def add_hot_rows(plan: Plan, reason: str | None, model, data, options, wire, net
     wire.together(lambda: _check(plan, model.variables, options))
     if options.hot_rows != "auto":
         hot = {v.name: min(options.hot_rows, v.shape[0]) for v in served(plan, model.variables)}
-        return with_hot_rows(plan, hot), reason
+        return balanced(with_hot_rows(plan, hot), model, data, options, wire), reason
     network = network_of(wire, network_file, write_network)
 
     def choose():
@@ -31,7 +32,8 @@ def add_hot_rows(plan: Plan, reason: str | None, model, data, options, wire, net
         return json.dumps({"plan": chosen.to_json(), "reason": describe_hot(forecasts)})
 
     found = json.loads(wire.once(choose))
-    return Plan.from_json(found["plan"]), "\n".join(filter(None, (reason, found["reason"])))
+    chosen = balanced(Plan.from_json(found["plan"]), model, data, options, wire)  # partitions are of other rows now
+    return chosen, "\n".join(filter(None, (reason, found["reason"])))
 
 
 def _check(plan, variables, options):

@@ -29,7 +29,7 @@ def plan_of(model, data, options, wire, network_file=None) -> tuple[Plan, str | 
     plan = wire.together(lambda: make_plan(
         model.variables, options.architecture, wire.size, data.microbatches, sparse_as_dense=options.sparse_as_dense,
         allreduce=allreduce, machines=wire.machines, **placing(options)), (ValueError,))
-    return _balanced(plan, model, data, options, wire), reason
+    return balanced(plan, model, data, options, wire), reason
 
 
 def placing(options) -> dict:
@@ -41,8 +41,11 @@ def _given(model, data, options, wire):
     return check_plan(plan_from(options.plan), model.variables, wire.size, data.microbatches, wire.machines)
 
 
-def _balanced(plan, model, data, options, wire) -> Plan:
-    """Give partitions to owners by the popularity of their rows, which rank 0 looks up; what it found is everyone's."""
+def balanced(plan, model, data, options, wire) -> Plan:
+    """Give partitions to owners by the popularity of their rows, if the options say so. Collective.
+
+    Rank 0 looks it up; what it found is everyone's.
+    """
     if options.balance == "bytes":
         return plan
 

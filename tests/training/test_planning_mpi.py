@@ -9,6 +9,8 @@ from toys import WORKS, answer, cnn_data, lm_data, make_options, make_trainer, r
 from refimpl.collectives.machines import in_blocks
 from refimpl.collectives.wire import Wire
 from refimpl.plan import Plan, make_plan
+from refimpl.plan.balance import by_popularity
+from refimpl.plan.sample import take_sample
 from refimpl.training.run_directory import read_metrics
 from refimpl.training.session import train
 from refimpl.training.trainer import Trainer
@@ -112,6 +114,17 @@ def test_alpha_is_measured_and_the_network_kept(comm, tmp_path):
     again = train(model(), lm_data(), options=make_options("lm", "sgd", plan=json.load(open(f"{path}/plan.json"))),
                   comm=on_machines(comm))
     assert (again.parameters_sha256, again.alpha) == (result.parameters_sha256, result.alpha)
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("hot", [0, 30, "auto"])
+def test_partitions_of_the_rows_that_are_not_hot_go_by_their_popularity(comm, hot):
+    trainer = make_trainer("lm", "sgd", on_machines(comm), partitions=16, scheme="interleaved", balance="popularity",
+                           hot_rows=hot)
+    plan, model, sample = trainer.plan, trainer.model, take_sample(trainer.model, trainer.data, trainer.options.seed)
+    pulls = sample.pulls_per_step(plan.machines)
+    assert hot == "auto" or {p.hot for p in plan.placements if p.sparse} == {hot}
+    assert by_popularity(model.variables, plan.placements, pulls, comm.size) == list(plan.placements)
 
 
 @pytest.mark.mpi
