@@ -40,6 +40,8 @@ def gather_evidence(case: Case, semantics: Semantics, answers, wanted) -> Eviden
         evidence.observed.append({})
         for name, want in expected.items():
             found = [(r, a.steps[step].get(name)) for r, a in enumerate(answers) if r not in silent]
+            if isinstance(want.value, Rows) and semantics.rows_on == "every":
+                found = [(r, _as_rows(part, case.variable(name).shape)) for r, part in found]
             problem = _problem(name, found, want, step)
             if problem:
                 evidence.complaints.append(problem)
@@ -57,6 +59,11 @@ def _miscounted_updates(case, semantics, rank, found, wanted) -> Complaint:
     return Complaint("", words, rank=rank, code=code)
 
 
+def _as_rows(part, shape):
+    """Return a whole variable's array as all of its rows: a dense gradient of a sparse variable is right too."""
+    return Rows(np.arange(shape[0]), part) if isinstance(part, np.ndarray) and part.shape == shape else part
+
+
 def _problem(name, found, want, step) -> Complaint | None:
     rows = isinstance(want.value, Rows)
     for rank, part in found:
@@ -65,7 +72,10 @@ def _problem(name, found, want, step) -> Complaint | None:
         if rows != isinstance(part, Rows):
             return Complaint(name, f"rank {rank} gave {name} as {'an array' if rows else '(ids, rows)'}", step, rank)
         shape, wanted = (part.rows.shape[1:], want.value.rows.shape[1:]) if rows else (part.shape, np.shape(want.value))
-        if shape != wanted or rows and len(part.ids) != len(part.rows):
+        if rows and len(part.ids) != len(part.rows):
+            return Complaint(name, f"rank {rank} gave {len(part.ids)} ids and {len(part.rows)} rows of {name}", step,
+                             rank)
+        if shape != wanted:
             return Complaint(name, f"rank {rank} gave {name} of shape {shape}, expected {wanted}", step, rank)
         dtype = (part.rows if rows else part).dtype
         if dtype != want.dtype:

@@ -2,7 +2,8 @@
 
 Every rank calls the same functions in the same order; rank and size are the adapter's own world's. Arrays are NumPy's.
 A row gradient is (ids, rows): (n,) int64 in any order, repeats allowed, and (n, d). What is not there is not tested.
-An answer may repeat ids too (they are added), unless the manifest promises the tree's bits or rows on their owners.
+An answer may repeat ids too (they are added), unless the manifest promises the tree's bits or rows on their owners;
+of a sparse variable it may be an array of its whole shape, unless rows are on their owners.
 
     world() -> (rank, size)
     describe() -> dict or Semantics                            the manifest (see ``semantics``), the same on every rank
@@ -71,7 +72,7 @@ class Target:
         return unsupported(case, self.semantics)
 
     def answer(self, case: Case, rank: int) -> Answer:
-        """Run a case; an exception, or an exit, becomes the answer's error. Collective, if the adapter's functions are."""
+        """Run a case; an exception or exit becomes the answer's error. Collective, if the adapter's functions are."""
         if reason := self.why_not(case):
             return Answer(skipped=reason)
         kind = KINDS[case.kind]

@@ -92,6 +92,7 @@ def rows_changed(name, change):
     (lambda p: Rows(p.ids[1:], p.rows[1:]), "is 0, expected"),
     (lambda p: Rows(np.append(p.ids, 8), np.append(p.rows, np.ones((1, 3), np.float32), axis=0)), "expected 0"),
     (lambda p: Rows(np.append(p.ids, p.ids[0]), np.append(p.rows, p.rows[:1], axis=0)), "expected"),
+    (lambda p: Rows(p.ids, p.rows[:0]), "1 ids and 0 rows of table"),
     (lambda p: Rows(p.ids[:, None], p.rows), "of shape (1, 1), expected (n,)"),
     (lambda p: p.rows, "as an array"),
     (lambda p: Rows(p.ids, p.rows.astype(np.float64)), "as float64"),
@@ -118,6 +119,18 @@ def test_rows_that_are_not_added_yet_pass_where_no_bits_are_promised():
     assert verdict_after("rows/duplicates", rows_changed("mixed", apart)).status == "passed"
     tree = replace(EVERYTHING, order="tree")
     assert "more than once" in verdict_after("rows/duplicates", rows_changed("mixed", apart), tree).why
+
+
+def test_a_dense_gradient_of_a_sparse_variable_passes_where_all_ranks_have_all():
+    def whole(p):
+        array = np.zeros((9, 3), np.float32)
+        array[p.ids] = p.rows
+        return array
+
+    assert verdict_after("rows/duplicates", rows_changed("mixed", whole)).status == "passed"
+    wrong = verdict_after("rows/duplicates", rows_changed("mixed", lambda p: whole(p) + 1))
+    assert wrong.status == "failed" and "mixed[0, 0]" in wrong.why
+    assert "as an array" in verdict_after("rows/duplicates", rows_changed("mixed", lambda p: whole(p)[:-1])).why
 
 
 def test_a_row_on_two_owners_is_seen():

@@ -152,7 +152,7 @@ def buffer_reused(evidence, verdict):
 
 
 def _empty(case, name, ranks) -> bool:
-    """Return whether some of the ranks have no number of a variable: as a contribution that is as good as a lost one."""
+    """Return whether some of the ranks have no number of a variable: to contribute that is to contribute nothing."""
     parts = [step[r][name] for step in case.steps for r in ranks]
     return any((p.rows if isinstance(p, Rows) else p).size == 0 for p in parts)
 

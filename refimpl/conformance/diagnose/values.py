@@ -35,6 +35,8 @@ def one_rank_alone(evidence, verdict):
     case = evidence.case
     if case.kind not in ("dense", "rows", "mixed", "fusion") or case.ranks == 1 or not evidence.wanted:
         return None
+    if "nonfinite" in case.settings:
+        return None
     if not case.settings.get("provenance") and all(_alike_ranks(case, name) for name in failing(evidence)):
         return None
     alone = replace(evidence.semantics, dense="sum", sparse="sum", order="any")
@@ -45,8 +47,8 @@ def one_rank_alone(evidence, verdict):
             mixed = [{n: w if n in failing(evidence) else evidence.wanted[s][n] for n, w in step.items()}
                      for s, step in enumerate(predicted)]
             if explains(evidence, mixed):
-                return Diagnosis("one-rank-alone", f"every rank gets rank {source}'s gradient alone{whole}: it is handed "
-                                 f"on, not aggregated", names_in_words(failing(evidence)))
+                return Diagnosis("one-rank-alone", f"every rank gets rank {source}'s gradient alone{whole}: it is "
+                                 f"handed on, not aggregated", names_in_words(failing(evidence)))
     return None
 
 

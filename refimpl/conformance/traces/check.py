@@ -61,7 +61,7 @@ def refuse(sources: Sources):
     for (stage, step, microbatch, name, part), array in theirs.arrays.items():
         where = f"{stage} of {name}, step {step}" + (f", microbatch {microbatch}" if microbatch is not None else "")
         if stage in ("carried", "metrics"):
-            _refuse_place(where, sources.ours.arrays.get((stage, step, microbatch, name, part)), array)
+            _refuse_place(where, sources, (stage, step, microbatch, name, part), array)
         if stage in ("inputs", "carried", "metrics"):
             continue
         if name not in shapes:
@@ -88,10 +88,16 @@ def _shortly(value, most=60) -> str:
     return text if len(text) <= most else f"{text[:most]}..."
 
 
-def _refuse_place(where, ours, array):
-    if ours is None:
+def _refuse_place(where, sources, place, array):
+    """Raise ValueError for what ours has at no step, or in another shape. Local.
+
+    What is carried into a first step is zero, and not in ours: it may be handed in.
+    """
+    ours = sources.ours.arrays.get(place)
+    known = any((p[0], *p[3:]) == (place[0], *place[3:]) for p in sources.ours.arrays)
+    if not known or place[1] not in range(sources.steps) or place[2] not in (None, *range(sources.microbatches)):
         raise ValueError(f"{where}: there is no such array in ours; see the exported manifest")
-    if array.shape != ours.shape:
+    if ours is not None and array.shape != ours.shape:
         raise ValueError(f"{where}: the array is {list(array.shape)}; expected {list(ours.shape)}")
 
 
