@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from refimpl.collectives.machines import Machines
-from refimpl.plan.placement import PLAN_FORMAT, WAYS, Plan
+from refimpl.plan.placement import ARCHITECTURES, PLAN_FORMAT, WAYS, Plan
 from refimpl.server.partition import SCHEMES
 
 FIELDS = {"architecture": str, "ranks": int, "microbatches": int, "allreduce": str, "placements": list,
@@ -55,6 +55,8 @@ def check_plan(plan: Plan, variables, ranks: int, microbatches: int, machines: M
 
 
 def _check_job(plan, ranks, microbatches, machines):
+    if plan.architecture not in (*ARCHITECTURES, "auto"):  # it names the run directory
+        raise ValueError(f"the plan's architecture is {plan.architecture!r}; say {', '.join(ARCHITECTURES)} or auto")
     for what, planned, given in (("ranks", plan.ranks, ranks), ("microbatches", plan.microbatches, microbatches)):
         if planned != given:
             raise ValueError(f"the plan is for {planned} {what}, this training has {given}; make it again for {given}, "

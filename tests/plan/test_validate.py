@@ -45,6 +45,7 @@ def test_a_plan_is_followed_as_it_is():
     (dict(rows__way="allreduce", rows__owners=[]),
      "plan, rows: no way 'allreduce' for a sparse variable; there are server, allg"),
     (dict(dense__way="as-dense"), "plan, dense: no way 'as-dense' for a dense variable; there are allreduce, server"),
+    (dict(architecture="../elsewhere"), "the plan's architecture is '../elsewhere'; say allreduce, ps, hybrid or auto"),
     (dict(rows__sparse=False), "plan, rows: sparse is false, but the variable is sparse"),
     (dict(rows__owners=[]), "plan, rows: owners []; on the server a sparse variable has at least one owner"),
     (dict(rows__owners=[0, 4]), "plan, rows: owner 4 is none of the ranks 0 to 3"),
