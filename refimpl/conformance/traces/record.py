@@ -1,5 +1,6 @@
 """Record a training of ours, step by step: what the product's own trainer computes, sums and updates."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -102,7 +103,8 @@ def variables_of(trace: Trace) -> list:
 def record(name: str, recipe, precision: str) -> Trace:
     """Return the trace of a recipe's training on one rank. float64 starts from float32's values. Local."""
     model, options = recipe.model(precision), recipe.options
-    trace = Trace(_head(name, recipe, precision, model.variables))
+    head = _head(name, recipe, precision, model.variables)
+    trace = Trace(json.loads(json.dumps(head)))  # as it will be read: lists for tuples
     _record_start(trace, recipe.model("float32").variables, options)
     model.variables = started_from(model.variables, trace)
     _record_inputs(trace, recipe, model)
