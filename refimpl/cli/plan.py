@@ -65,8 +65,7 @@ def _network(given):
 def _choose(given, network):
     """Return what is chosen for the training that the options describe."""
     from refimpl.plan.choose import choose_plan
-    from refimpl.plan.sample import take_sample
-    from refimpl.training.check import check_needs
+    from refimpl.training.planning import sample_of
     from refimpl.training.recipe import Recipe, build, with_defaults
 
     model_name = given["model"]
@@ -78,7 +77,7 @@ def _choose(given, network):
     recipe |= {name: complete[name] for name in ("data", "microbatch_size")}
     seed = options.get("seed", 0)
     model, data, _ = build(Recipe(model_name, **recipe), seed)
-    sample = take_sample(model, data, seed, given["sampled_steps"], lambda needs: check_needs(model.variables, needs))
+    sample = sample_of(model, data, seed, given["sampled_steps"])
     return choose_plan(model.variables, sample, network, data.microbatches,
                        architecture=options.get("architecture", "auto"),
                        **{name: options[name] for name in PLACING if name in options})

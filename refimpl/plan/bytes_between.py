@@ -10,11 +10,12 @@ from collections import defaultdict
 
 import numpy as np
 
-from kernels import unique_ids
 from refimpl.gradients import TOUCHED, Layout, cover, leaves_of
+from refimpl.plan.balance import row_bytes
 from refimpl.plan.buckets import buckets_of
 from refimpl.plan.hot_rows import apart, hot_name, split_lists, split_nodes, split_rows
 from refimpl.plan.placement import Plan
+from refimpl.plan.sample import union
 from refimpl.server.groups import Groups, group_nodes
 
 INDEX = 8  # bytes of a row number
@@ -42,8 +43,8 @@ def pull_rows(variable, parts, groups: Groups, pulled, rounds: int = 1):
 
     rounds: in how many pulls the rows are asked for; in each, handler and owner are told how many of each partition.
     """
-    K, width = _counts(parts, pulled), _width(variable)
-    U = _counts(parts, [_union([pulled[r] for r in members]) for members in groups.members])
+    K, width = _counts(parts, pulled), row_bytes(variable)
+    U = _counts(parts, [union([pulled[r] for r in members]) for members in groups.members])
     inside, across = through_handlers(groups, K, U)
     pieces = np.array([len(parts.partitions_of(o)) for o in range(groups.ranks)])
     asked, announced = through_handlers(groups, np.tile(pieces, (len(K), 1)), np.tile(pieces, (len(U), 1)))
@@ -55,13 +56,13 @@ def pull_rows(variable, parts, groups: Groups, pulled, rounds: int = 1):
 
 def push_rows(variable, parts, groups: Groups, pushed, leaves: int):
     """Server, sparse, push: (8 + d s) for each row of each rank's nodes to the handler, of its group's to the owner."""
-    ranks, width = groups.ranks, _width(variable)
+    ranks, width = groups.ranks, row_bytes(variable)
     K = np.array([_counts(parts, per_node).sum(axis=0) for per_node in pushed])
     U, joined = [], []
     for members in groups.members:
         of_group = [ids for rank in members for ids in pushed[rank]]
         joined.append(group_nodes(members, ranks, leaves))
-        U.append(_counts(parts, [_union([of_group[i] for i in some]) for _, some in joined[-1]]).sum(axis=0))
+        U.append(_counts(parts, [union([of_group[i] for i in some]) for _, some in joined[-1]]).sum(axis=0))
     inside, across = through_handlers(groups, K, np.array(U))
     pieces = np.array([len(parts.partitions_of(o)) for o in range(ranks)])
     asked, announced = through_handlers(groups, np.outer([len(n) for n in pushed], pieces),
@@ -91,7 +92,7 @@ def allgather_rows(variable, pushed, most: int):
     everyone = k[:, None] * _others(len(k))
     return {("allgather", "", "control"): INDEX * most * _others(len(k)),
             ("allgather", variable.name, "indices"): INDEX * everyone,
-            ("allgather", variable.name, "rows"): _width(variable) * everyone}
+            ("allgather", variable.name, "rows"): row_bytes(variable) * everyone}
 
 
 def allreduce_dense(layout: Layout, schedule):
@@ -174,14 +175,5 @@ def _counts(parts, id_lists):
     return np.array([parts.counts(ids) for ids in id_lists], np.int64).reshape(-1, parts.ranks)
 
 
-def _union(id_lists):
-    return unique_ids(np.concatenate([np.empty(0, np.int64), *id_lists]))
-
-
 def _others(ranks):
     return 1 - np.eye(ranks, dtype=np.int64)
-
-
-def _width(variable) -> int:
-    """Bytes of a row."""
-    return variable.shape[1] * np.dtype(variable.dtype).itemsize

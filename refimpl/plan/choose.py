@@ -10,6 +10,8 @@ the server moves grows with α, what the allreduce moves does not. Deterministic
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from refimpl.collectives.auto import choose_algorithm
 from refimpl.collectives.network import Network
 from refimpl.gradients import Layout
@@ -140,7 +142,7 @@ def _algorithm(variables, allreduce, network, microbatches):
     layout = Layout.of(summed)
     if allreduce != "auto":
         return allreduce
-    itemsize = max(1, summed[0].nbytes // max(1, summed[0].size)) if summed else 4
+    itemsize = np.dtype(layout.dtype).itemsize
     return choose_algorithm(microbatches, layout.size, itemsize, network.machines, network).algorithm
 
 
@@ -149,12 +151,12 @@ def _forecast(variable, ways, trial, predictor, sample) -> Forecast:
     for way in WAYS[variable.sparse]:
         other = {**ways, variable.name: way}
         plan = trial.plan(other)
-        placement = next(p for p in plan.placements if p.variable == variable.name)
+        placement = plan.placement(variable.name)
         roads[way] = Road(predictor.alone(plan, placement), trial.seconds(other), predictor.card_bytes(plan, placement))
     found = Forecast(variable.name, variable.sparse, variable.nbytes, ways[variable.name], roads)
     if variable.sparse and sample.steps:
         plan = trial.plan({**ways, variable.name: "server"})
-        placement = next(p for p in plan.placements if p.variable == variable.name)
+        placement = plan.placement(variable.name)
         alpha = sample.alpha(variable.name, plan.ranks)
         found = replace(found, alpha=alpha, alpha_machine=sample.alpha_machine(variable.name, plan.on_machines),
                         crossing=_crossing(alpha, roads, predictor.without_bytes(plan, placement)))

@@ -66,23 +66,8 @@ class HotPredictor:
         rows = {v.name: v.shape[0] for v in both if v.sparse}
         predictor = Predictor(both, replace(self.sample, rows=rows, touched=touched), self.network)
         predictor.times = self.times  # of a schedule on this network, for any number of elements
-        hot = {name: p.hot for p in plan.placements for name in (p.variable, hot_name(p.variable))}
-        predictor.known = {key: traffic for (rows_apart, key), traffic in self.known.items()
-                           if hot.get(key[0].variable) == rows_apart}
-        predictor.known = Remembered(predictor.known, self.known, hot)
+        predictor.known = self.known
         return parts, predictor
-
-
-class Remembered(dict):
-    """Traffic of placements; what is new is remembered beside how many hot rows its variable has."""
-
-    def __init__(self, known, store, hot):
-        super().__init__(known)
-        self.store, self.hot = store, hot
-
-    def __setitem__(self, key, traffic):
-        super().__setitem__(key, traffic)
-        self.store[self.hot[key[0].variable], key] = traffic
 
 
 def choose_hot_rows(plan: Plan, variables, sample: Sample, network: Network) -> tuple[Plan, list[HotForecast]]:

@@ -91,12 +91,16 @@ class Plan:
         """Return the variables of one kind that go one way, in the model's order."""
         return [p.variable for p in self.placements if p.way == way and p.sparse == sparse]
 
+    def placement(self, name: str) -> Placement:
+        """Return the placement of a variable."""
+        return next(p for p in self.placements if p.variable == name)
+
     def partitioning(self, variable) -> Partitioning:
         """Return the partitions of a sparse variable on the server, hot rows left out.
 
         Raises ValueError if the variable has fewer rows than are hot.
         """
-        placement, rows = next(p for p in self.placements if p.variable == variable.name), variable.shape[0]
+        placement, rows = self.placement(variable.name), variable.shape[0]
         if placement.hot > rows:
             raise ValueError(f"{placement.hot} hot rows of {variable.name!r}, which has {rows}; plan fewer")
         return Partitioning(rows - placement.hot, placement.owners, self.ranks, placement.scheme)

@@ -20,9 +20,10 @@ from refimpl.collectives.network import Network
 from refimpl.collectives.segments import segments_of
 from refimpl.collectives.simulate import simulate
 from refimpl.gradients import Layout
+from refimpl.plan.cost import INSIDE
 from refimpl.plan.placement import Placement, Plan
 from refimpl.plan.sample import Sample
-from refimpl.plan.traffic import INSIDE, Traffic, traffic_of
+from refimpl.plan.traffic import Traffic, traffic_of
 
 SUMMED_WHOLE = ("allreduce", "as-dense")
 MOST_SEGMENTS = 16  # simulated of a vector: more change nothing but the time that it takes
@@ -70,7 +71,7 @@ class Predictor:
 
     def __init__(self, variables, sample: Sample, network: Network):
         self.variables, self.sample, self.network = {v.name: v for v in variables}, sample, network
-        self.known: dict[tuple, Traffic] = {}
+        self.known: dict[tuple, Traffic] = {}  # by shape, too: hot rows cut one variable in two at many places
         self.times: dict[tuple, AllreduceTime] = {}
         self.touched: dict[str, float] = {name: self._touched(name) for name in sample.rows}
 
@@ -132,7 +133,7 @@ class Predictor:
         return self.times[key]
 
     def _traffic(self, plan, placement) -> Traffic:
-        key = placement, plan.local_aggregation
+        key = placement, plan.local_aggregation, self.variables[placement.variable].shape
         if key not in self.known:
             self.known[key] = traffic_of(self.variables[placement.variable], placement, plan, self.sample)
         return self.known[key]

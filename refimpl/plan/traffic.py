@@ -13,9 +13,6 @@ from refimpl.plan.bytes_between import bytes_between
 from refimpl.plan.placement import Placement, Plan
 from refimpl.plan.sample import Sample
 
-INSIDE = ("unite", "spread", "aggregate")
-"""Phases that no card sees: local aggregation."""
-
 
 @dataclass(frozen=True, eq=False)
 class Traffic:

@@ -5,7 +5,8 @@ from typing import Callable
 
 import numpy as np
 
-from kernels import array_module, take_rows, unique_ids
+from kernels import array_module, take_rows
+from refimpl.plan.sample import union
 
 
 class Wanted:
@@ -16,7 +17,7 @@ class Wanted:
     """
 
     def __init__(self, needs, rounds: int = 1):
-        self.ids = needs[0] if len(needs) == 1 else unique_ids(np.concatenate([np.empty(0, np.int64), *needs]))
+        self.ids = union(needs)
         self.places = [None if len(ids) == len(self.ids) else np.searchsorted(self.ids, ids) for ids in needs]
         self.round_of = [min(i, rounds - 1) for i in range(len(needs))]
         if rounds == 1:

@@ -7,10 +7,8 @@ from refimpl.plan.choose_hot import choose_hot_rows, describe_hot
 from refimpl.plan.hot_rows import with_hot_rows
 from refimpl.plan.placement import Plan
 from refimpl.plan.repartition import served
-from refimpl.plan.sample import take_sample
 from refimpl.training.allreduce_choice import write_network
-from refimpl.training.check import check_needs
-from refimpl.training.planning import balanced
+from refimpl.training.planning import balanced, sample_of
 
 
 def add_hot_rows(plan: Plan, reason: str | None, model, data, options, wire, network_file=None):
@@ -27,7 +25,7 @@ def add_hot_rows(plan: Plan, reason: str | None, model, data, options, wire, net
     network = network_of(wire, network_file, write_network)
 
     def choose():
-        sample = take_sample(model, data, options.seed, check=lambda needs: check_needs(model.variables, needs))
+        sample = sample_of(model, data, options.seed)
         chosen, forecasts = choose_hot_rows(plan, model.variables, sample, network)
         return json.dumps({"plan": chosen.to_json(), "reason": describe_hot(forecasts)})
 

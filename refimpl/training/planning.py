@@ -9,7 +9,7 @@ from refimpl.plan.balance import by_popularity
 from refimpl.plan.choose import choose_plan
 from refimpl.plan.placement import Plan
 from refimpl.plan.report import describe
-from refimpl.plan.sample import take_sample
+from refimpl.plan.sample import STEPS, Sample, take_sample
 from refimpl.plan.validate import check_plan, plan_from
 from refimpl.training.allreduce_choice import choose_allreduce, write_network
 from refimpl.training.check import check_needs
@@ -50,15 +50,16 @@ def balanced(plan, model, data, options, wire) -> Plan:
         return plan
 
     def place():
-        pulls = _sample(model, data, options).pulls_per_step(wire.machines, options.local_aggregation)
+        pulls = sample_of(model, data, options.seed).pulls_per_step(wire.machines, options.local_aggregation)
         placements = by_popularity(model.variables, plan.placements, pulls, wire.size)
         return json.dumps(replace(plan, placements=tuple(placements)).to_json())
 
     return Plan.from_json(json.loads(wire.once(place)))
 
 
-def _sample(model, data, options):
-    return take_sample(model, data, options.seed, check=lambda needs: check_needs(model.variables, needs))
+def sample_of(model, data, seed: int, steps: int = STEPS) -> Sample:
+    """Return the rows that a training will touch in some of its steps; the model's answers are checked. Local."""
+    return take_sample(model, data, seed, steps, lambda needs: check_needs(model.variables, needs))
 
 
 def _auto(model, data, options, wire, network_file):
@@ -66,7 +67,7 @@ def _auto(model, data, options, wire, network_file):
     network = network_of(wire, network_file, write_network)
 
     def choose():
-        chosen = choose_plan(model.variables, _sample(model, data, options), network, data.microbatches,
+        chosen = choose_plan(model.variables, sample_of(model, data, options.seed), network, data.microbatches,
                              allreduce=options.allreduce, balance=options.balance, **placing(options))
         return json.dumps({"plan": chosen.plan.to_json(), "reason": describe(chosen)})
 

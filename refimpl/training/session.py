@@ -269,7 +269,7 @@ class _Totals:
         per_step = {kind: float(total) / max(1, self.steps) for kind, total in zip(self.kinds, mean)}
         speed = self.examples / float(everyone[0, -1]) if everyone[0, -1] > 0 else 0.0
         phases = {phase: spent / max(1, self.timed_steps) for phase, spent in self.phases.items()}
-        shared = self.wire.share_text(json.dumps({"bytes": self.bytes, "seconds": phases}))[0]
+        shared = self.wire.once(lambda: json.dumps({"bytes": self.bytes, "seconds": phases}))
         alpha = mean_alpha(self.wire, {name: total / self.steps for name, total in self.alpha.items()})
         return {"loss": self.loss, "examples_per_second": speed, "sent_per_step": per_step, "alpha": alpha,
                 **json.loads(shared)}

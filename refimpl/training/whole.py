@@ -78,6 +78,5 @@ def sha256_of(arrays: dict, prefix: str) -> str:
 def hashes(exchange: Exchange, optimizer_state) -> dict:
     """Return {"parameters_sha256", "state_sha256"} on every rank: one answer to the bit (DESIGN, I1). Collective."""
     arrays = gather_arrays(exchange, optimizer_state)
-    text = sha256_of(arrays, "parameter/") + sha256_of(arrays, "state/") if exchange.wire.rank == 0 else ""
-    text = exchange.wire.share_text(text)[0]
+    text = exchange.wire.once(lambda: sha256_of(arrays, "parameter/") + sha256_of(arrays, "state/"))
     return {"parameters_sha256": text[:64], "state_sha256": text[64:]}

@@ -63,8 +63,7 @@ class Account:
         """File the account of this machine: a JSON object (see ``totals``). Collective."""
         looked_at = sum((payload for _, _, payload in self.looked_at), np.zeros(2, np.int64))
         everyone = self.wire.share(np.stack([self.payload, looked_at]), "account")
-        formula = self.wire.together(lambda: self._formula() if self.wire.rank == 0 else None)
-        formula = json.loads(self.wire.share_text(json.dumps(formula))[0])
+        formula = json.loads(self.wire.once(lambda: json.dumps(self._formula())))
         if self.wire.rank == self.wire.machine[0]:
             payload, checked = everyone[list(self.wire.machine)].sum(axis=0).tolist()
             number = self.wire.machines.index(self.wire.machine)
