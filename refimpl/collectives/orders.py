@@ -1,0 +1,117 @@
+"""In which order a sum is formed: the tree of additions that a schedule makes of it, and what every other would give.
+
+A sum's tree is plain data: a leaf's number, or the pair (left, right) of what was added. Floating-point addition gives
+left + right the bits of right + left, but (a + b) + c other bits than a + (b + c): so n numbers have (2n - 3)!! =
+1 · 3 · 5 ··· (2n - 3) sums that may differ, one for each binary tree over n leaves whose children have no order.
+"""
+
+import math
+
+import numpy as np
+
+from refimpl.collectives.local import run_local
+from refimpl.collectives.schedule import Schedule
+from refimpl.gradients import Node, TreeSum
+
+Tree = int | tuple
+MOST_NUMBERS = 10
+"""Numbers of which ``all_sums`` tries every order: of 10 there are 34,459,425, formed from 57,002 pairs of subsets."""
+
+
+class _Term:
+    """What an array of objects adds up: a sum that remembers how it was formed."""
+
+    def __init__(self, tree: Tree):
+        self.tree = tree
+
+    def __add__(self, other):
+        return _Term((self.tree, other.tree))
+
+
+def tree_of(leaves: range) -> Tree:
+    """Return the microbatch tree's order of adding ``leaves``, which are one node of it or all of them. Local."""
+    tree = TreeSum(lambda left, right: (left, right))
+    for leaf in leaves:
+        tree.push(Node(0, leaf), leaf)
+    return tree.total()
+
+
+def sum_trees(schedule: Schedule) -> list[Tree]:
+    """Return, for each chunk, the tree of additions that an allreduce gives it; leaves are microbatches. Local.
+
+    Every rank adds up its own microbatches by the microbatch tree. Raises ValueError for a schedule of another kind.
+    """
+    if schedule.kind != "allreduce":
+        raise ValueError(f"sum_trees wants an allreduce, {schedule.name} is a schedule of kind {schedule.kind}")
+    slots = [[_symbols(schedule.chunks, node) for node in nodes] or [_symbols(schedule.chunks, None)]
+             for nodes in schedule.inputs]
+    return [term.tree for term in run_local(schedule, slots)[0]]
+
+
+def _symbols(chunks, node):
+    """Return an array of one symbol a chunk: the sum of a node's leaves, formed by the tree."""
+    array = np.empty(chunks, object)
+    array[:] = [_Term(None if node is None else _whole(node))] * chunks
+    return array
+
+
+def _whole(node: Node) -> Tree:
+    if node.level == 0:
+        return node.index
+    below = node.level - 1
+    return _whole(Node(below, 2 * node.index)), _whole(Node(below, 2 * node.index + 1))
+
+
+def add_in_order(tree: Tree, values):
+    """Return the sum of ``values`` (leaf i is values[i], numbers or arrays of one dtype) formed as ``tree`` says. Local.
+
+    The values' own dtype is kept: each addition is rounded to it.
+    """
+    if isinstance(tree, tuple):
+        left, right = (add_in_order(part, values) for part in tree)
+        return left + right
+    return values[tree]
+
+
+def tree_text(tree: Tree) -> str:
+    """Return a tree as people write it: "((0 + 1) + 2) + 3". Local."""
+    if not isinstance(tree, tuple):
+        return str(tree)
+    return " + ".join(f"({tree_text(part)})" if isinstance(part, tuple) else str(part) for part in tree)
+
+
+def orders(numbers: int) -> int:
+    """Return how many trees there are over so many numbers: (2n - 3)!!. Local."""
+    return math.prod(range(1, 2 * numbers - 2, 2))
+
+
+def all_sums(values) -> dict[float, int]:
+    """Return every sum that some order of addition gives, rising, with the number of orders that give it. Local.
+
+    values: (n,) floating-point, n up to 10; each addition is rounded to their dtype. Counts add up to ``orders(n)``.
+    The sums of a subset of the numbers are those of any part of it plus those of the rest. Raises ValueError.
+    """
+    values = np.asarray(values)
+    if values.ndim != 1 or not 1 <= len(values) <= MOST_NUMBERS or values.dtype.kind != "f":
+        raise ValueError(f"all_sums tries every order of 1 to {MOST_NUMBERS} floating-point numbers, "
+                         f"not of {values.dtype} {values.shape}")
+    found = {1 << i: (values[i:i + 1], np.ones(1, np.int64)) for i in range(len(values))}
+    for subset in range(1, 1 << len(values)):
+        if subset & (subset - 1):
+            found[subset] = _sums_of(subset, found)
+    return dict(zip(*(part.tolist() for part in found[(1 << len(values)) - 1])))
+
+
+def _sums_of(subset: int, found):
+    """Return (sums, counts) of a subset from those of its parts. found: subset as bits -> (sums, counts)."""
+    first, sums, counts = subset & -subset, [], []
+    part = subset
+    while part := (part - 1) & subset:
+        if part & first:  # each pair of parts once: the one that holds the first number, and the rest
+            (left, lefts), (right, rights) = found[part], found[subset ^ part]
+            sums.append(np.add.outer(left, right).ravel())
+            counts.append(np.multiply.outer(lefts, rights).ravel())
+    different, place = np.unique(np.concatenate(sums), return_inverse=True)
+    total = np.zeros(len(different), np.int64)
+    np.add.at(total, place, np.concatenate(counts))
+    return different, total
