@@ -1,0 +1,50 @@
+"""Host to device and back."""
+
+import numpy as np
+
+from cupy import standin
+from cupy._array import SCALARS, ndarray, unwrap, wrap
+
+
+def _sent(a, dtype, order):
+    host = np.array(a, dtype=dtype, order=order)
+    standin.crossed("to_device", host.nbytes, f"array {host.dtype} {host.shape}")
+    return wrap(host)
+
+
+def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, blocking=False):
+    """Return a new device array of a host array, a device array, or numbers."""
+    if isinstance(obj, ndarray):
+        return wrap(np.array(obj._host, dtype=dtype, copy=True if copy else None, order=order, ndmin=ndmin), obj)
+    if isinstance(obj, (list, tuple)) and any(isinstance(one, ndarray) for one in obj):
+        return wrap(np.array(unwrap(obj), dtype=dtype))  # CuPy stacks them on the device
+    sent = _sent(obj, dtype, "C" if order == "K" and not isinstance(obj, np.ndarray) else order)
+    return sent if ndmin <= sent.ndim else sent.reshape((1,) * (ndmin - sent.ndim) + sent.shape)
+
+
+def asarray(a, dtype=None, order=None, *, blocking=False, copy=None):
+    """Return ``a`` itself if it is a device array of that dtype, else a new device array."""
+    if isinstance(a, ndarray):
+        return a if dtype is None or a.dtype == dtype else a.astype(dtype)
+    return array(a, dtype, order=order or "K")
+
+
+def ascontiguousarray(a, dtype=None):
+    """Return a C-contiguous device array."""
+    if isinstance(a, ndarray):
+        return wrap(np.ascontiguousarray(a._host, dtype), a) if a.ndim else asarray(a, dtype)
+    return array(a, dtype, order="C")
+
+
+def asnumpy(a, stream=None, order="C", out=None, *, blocking=True):
+    """Return a NumPy array of a device array, or of anything that NumPy takes."""
+    if isinstance(a, ndarray):
+        return a.get(stream, order, out)
+    return np.asarray(a, order=order)
+
+
+def from_dlpack(array, **_):
+    raise NotImplementedError("the stand-in speaks no DLPack: use asarray, get or set")
+
+
+__all__ = ["SCALARS", "array", "asarray", "ascontiguousarray", "asnumpy", "from_dlpack"]

@@ -1,0 +1,139 @@
+"""Devices, streams, events and memory of the stand-in: one device, on which everything happens at once."""
+
+import threading
+import time
+
+from cupy import standin
+from cupy.cuda import memory, runtime
+from cupy.cuda.memory import (MemoryPointer, OutOfMemoryError, alloc, alloc_pinned_memory, get_default_memory_pool,
+                              get_default_pinned_memory_pool)
+
+_thread = threading.local()
+
+
+def is_available():
+    return runtime.getDeviceCount() > 0
+
+
+class Device:
+    """Device(id): the current one where no id is given."""
+
+    def __init__(self, device=None):
+        self.id = runtime.getDevice() if device is None else int(device)
+
+    def use(self):
+        runtime.setDevice(self.id)
+
+    def synchronize(self):
+        standin.called("Device.synchronize", self.id)
+
+    compute_capability = "90"
+    pci_bus_id = property(lambda self: runtime.deviceGetPCIBusId(self.id))
+    attributes = property(lambda self: {"MultiProcessorCount": 132, "MaxThreadsPerBlock": 1024, "WarpSize": 32})
+    mem_info = property(lambda self: runtime.memGetInfo())
+
+    def __int__(self):
+        return self.id
+
+    def __eq__(self, other):
+        return isinstance(other, Device) and self.id == other.id
+
+    def __hash__(self):
+        return hash(self.id)
+
+    def __repr__(self):
+        return f"<CUDA Device {self.id}>"
+
+    def __enter__(self):
+        self._before = runtime.getDevice()
+        self.use()
+        return self
+
+    def __exit__(self, *_):
+        runtime.setDevice(self._before)
+
+
+class Stream:
+    """A stream: what is asked of it is remembered in ``standin.calls``, and has happened already."""
+
+    _ids = iter(range(1, 2**62))
+
+    def __init__(self, null=False, non_blocking=False, ptds=False, priority=None):
+        self.ptr = 0 if null else next(self._ids)
+        self.non_blocking, self.priority = non_blocking, priority
+        self.is_null = null
+
+    @property
+    def done(self):
+        return True
+
+    def use(self):
+        _thread.stream = self
+        return self
+
+    def __enter__(self):
+        stack = _thread.__dict__.setdefault("stack", [])
+        stack.append(get_current_stream())
+        return self.use()
+
+    def __exit__(self, *_):
+        _thread.stream = _thread.stack.pop()
+
+    def synchronize(self):
+        standin.called("Stream.synchronize", self.ptr)
+
+    def record(self, event=None):
+        event = Event() if event is None else event
+        event.record(self)
+        return event
+
+    def wait_event(self, event):
+        if not isinstance(event, Event):
+            raise TypeError("wait_event takes an Event")
+        standin.called("Stream.wait_event", self.ptr, event.ptr)
+
+    def begin_capture(self, mode=None):
+        raise NotImplementedError("the stand-in captures no graphs")
+
+
+Stream.null = Stream(null=True)
+
+
+class ExternalStream(Stream):
+    def __init__(self, ptr, device_id=-1):
+        super().__init__()
+        self.ptr = ptr
+
+
+def get_current_stream(device_id=None):
+    return getattr(_thread, "stream", Stream.null)
+
+
+class Event:
+    _ids = iter(range(1, 2**62))
+
+    def __init__(self, block=False, disable_timing=False, interprocess=False):
+        self.ptr, self.time, self.timed = next(self._ids), None, not disable_timing
+
+    done = property(lambda self: True)
+
+    def record(self, stream=None):
+        self.time = time.perf_counter()
+        standin.called("Event.record", self.ptr, (stream or get_current_stream()).ptr)
+
+    def synchronize(self):
+        standin.called("Event.synchronize", self.ptr)
+
+
+def get_elapsed_time(start, end):
+    """Milliseconds between two recorded events."""
+    return (end.time - start.time) * 1e3
+
+
+def get_cublas_handle():
+    return 1
+
+
+__all__ = ["Device", "Event", "ExternalStream", "MemoryPointer", "OutOfMemoryError", "Stream", "alloc",
+           "alloc_pinned_memory", "get_current_stream", "get_default_memory_pool", "get_default_pinned_memory_pool",
+           "get_elapsed_time", "is_available", "memory", "runtime"]
