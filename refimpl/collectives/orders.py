@@ -63,9 +63,9 @@ def _whole(node: Node) -> Tree:
 
 
 def add_in_order(tree: Tree, values):
-    """Return the sum of ``values`` (leaf i is values[i], numbers or arrays of one dtype) formed as ``tree`` says. Local.
+    """Return the sum of ``values`` (leaf i is values[i], numbers or arrays of one dtype) as ``tree`` forms it. Local.
 
-    The values' own dtype is kept: each addition is rounded to it.
+    Each addition is rounded to the values' own dtype.
     """
     if isinstance(tree, tuple):
         left, right = (add_in_order(part, values) for part in tree)

@@ -12,6 +12,7 @@ from refimpl.training.data.fingerprint import fingerprint_of
 from refimpl.training.data.protocol import Data, one_epoch
 from refimpl.training.data.sources import SOURCES, load
 from refimpl.training.data.streams import TokenStreams
+from refimpl.training.data.verses import Verses, load_verses
 
 __all__ = [
     "SOURCES",
@@ -21,7 +22,9 @@ __all__ = [
     "Examples",
     "Images",
     "TokenStreams",
+    "Verses",
     "fingerprint_of",
     "load",
+    "load_verses",
     "one_epoch",
 ]

