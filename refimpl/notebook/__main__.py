@@ -1,0 +1,59 @@
+"""Execute notebooks: python -m refimpl.notebook store [NAME ...] or check [NAME ...].
+
+store  executes each from a clean kernel and writes it back with its outputs, pictures and cluster results
+check  executes each and fails on an error, on an exercise whose solution is not right, and on a stale output
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+FOLDER = Path(__file__).parents[2] / "notebooks"
+
+
+def main(arguments=None) -> int:
+    """Run the command line; return the exit status: 0, or 1 if a notebook failed. Local."""
+    parser = argparse.ArgumentParser(prog="python -m refimpl.notebook", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=["store", "check"])
+    parser.add_argument("names", nargs="*", metavar="NAME",
+                        help="a notebook's file, or how its name begins: 3 or 3_sparsity (default: all)")
+    asked = parser.parse_args(arguments)
+    try:
+        from refimpl.notebook.keep import check, store
+    except ImportError as problem:
+        print(f"refimpl.notebook: error: {problem.name} is missing: pip install 'refimpl[notebooks]'", file=sys.stderr)
+        return 1
+    try:
+        paths = chosen(asked.names, FOLDER)
+    except ValueError as problem:
+        print(f"refimpl.notebook: error: {problem}", file=sys.stderr)
+        return 1
+    failed = 0
+    for path in paths:
+        problems, seconds = (store if asked.action == "store" else check)(path)
+        failed += bool(problems)
+        print(f"{'FAILED' if problems else 'ok':6} {path.name} {seconds:6.1f} s", flush=True)
+        for problem in problems:
+            print(f"  {problem}", flush=True)
+    return min(failed, 1)
+
+
+def chosen(names: list[str], folder: Path) -> list[Path]:
+    """Return the notebooks that are asked for, in order; all of the folder if none is named. Local.
+
+    Raises ValueError for a name that is none's.
+    """
+    if not names:
+        return sorted(folder.glob("*.ipynb"))
+    paths = []
+    for name in names:
+        found = [Path(name)] if name.endswith(".ipynb") and Path(name).exists() else sorted(folder.glob(f"{name}*.ipynb"))
+        if not found:
+            raise ValueError(f"no notebook {name!r}; there are {', '.join(p.stem for p in sorted(folder.glob('*.ipynb')))}")
+        paths += found
+    return list(dict.fromkeys(paths))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

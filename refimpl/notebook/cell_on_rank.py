@@ -1,0 +1,75 @@
+"""One rank's side of a cell: python -m refimpl.notebook.cell_on_rank FOLDER, under the launcher.
+
+The folder holds the cell (cell.py), what comes before it (before.py) and given values; each rank writes there what it
+printed (rank-R.out) and, if it failed, why (rank-R.error); rank 0 what it gives back (given/).
+"""
+
+import contextlib
+import linecache
+import sys
+import traceback
+from pathlib import Path
+
+from refimpl.notebook.exchange import read_values, write_values
+
+NAMES = (("before.py", "everywhere"), ("cell.py", "cell"))
+"""File of the folder -> what tracebacks call it."""
+
+
+class Given(dict):
+    """What ``give`` was called with on rank 0."""
+
+    def __init__(self, rank: int):
+        super().__init__()
+        self.rank = rank
+
+    def __call__(self, **values):
+        """Hand values back to the notebook, from rank 0; other ranks' are not looked at. Local."""
+        if self.rank == 0:
+            self.update(values)
+
+
+def main() -> None:
+    """Run the cell on this rank; end all ranks if it fails here. Collective."""
+    from mpi4py import MPI
+
+    folder, comm = Path(sys.argv[1]), MPI.COMM_WORLD
+    give = Given(comm.rank)
+    names = {"__name__": "__main__", "comm": comm, "rank": comm.rank, "size": comm.size, "give": give,
+             **read_values(folder)}
+    with open(folder / f"rank-{comm.rank}.out", "w", encoding="utf-8", buffering=1) as out:
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+                for file, called in NAMES:
+                    _run(folder / file, called, names)
+            if comm.rank == 0:
+                (folder / "given").mkdir()
+                write_values(folder / "given", give)
+        except BaseException as problem:
+            if isinstance(problem, SystemExit) and not problem.code:
+                return
+            (folder / f"rank-{comm.rank}.error").write_text(told(problem), encoding="utf-8")
+            out.flush()
+            comm.Abort(1)
+
+
+def _run(path: Path, called: str, names: dict) -> None:
+    """Execute a file under a short name that tracebacks can quote lines of."""
+    source = path.read_text(encoding="utf-8")
+    linecache.cache[called] = (len(source), None, source.splitlines(keepends=True), called)
+    exec(compile(source, called, "exec"), names)
+
+
+def told(problem: BaseException) -> str:
+    """Return the error with the lines of the notebook that led to it, innermost last."""
+    lines = []
+    for frame in traceback.extract_tb(problem.__traceback__):
+        if frame.filename in dict(NAMES).values():
+            lines.append(f"{frame.filename}, line {frame.lineno}: {frame.line}")
+    if isinstance(problem, SyntaxError) and problem.filename in dict(NAMES).values():
+        lines.append(f"{problem.filename}, line {problem.lineno}: {(problem.text or '').strip()}")
+    return "\n".join([*lines, f"{type(problem).__name__}: {problem}"])
+
+
+if __name__ == "__main__":
+    main()

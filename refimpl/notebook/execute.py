@@ -1,0 +1,105 @@
+"""Execute a notebook from a clean kernel, and then the solutions that it folds away."""
+
+import os
+import re
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError
+from traitlets.config import Config
+
+from refimpl.experiments.launch import ONE_THREAD
+from refimpl.notebook.stored import tags
+
+EXERCISE = "exercise"
+"""Tag of a code cell that the reader is to change; the solution is in the next cell that folds one away."""
+SECONDS_PER_CELL = 120
+LOCAL_SOCKETS = Config({"KernelManager": {"transport": "ipc"}})  # not TCP, which others on the machine could read
+_SOLUTION = re.compile(r"<details>.*?```python\n(.*?)```.*?</details>", re.DOTALL)
+
+
+@dataclass
+class Executed:
+    """notebook: with its outputs.  problems: what failed, in words.  seconds: of the whole."""
+
+    notebook: nbformat.NotebookNode
+    problems: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def execute(path: Path, environment: dict | None = None) -> Executed:
+    """Execute a notebook in a new kernel whose folder is the notebook's; then its solutions, which must be right. Local.
+
+    An error ends it and is a problem, unless the cell is tagged raises-exception (then none is one).
+    environment: added to this process's, for the kernel.
+    """
+    notebook = nbformat.read(path, 4)
+    client = NotebookClient(notebook, timeout=SECONDS_PER_CELL, kernel_name="python3", config=LOCAL_SOCKETS,
+                            resources={"metadata": {"path": str(path.parent)}})
+    done, begin = Executed(notebook), time.monotonic()
+    with client.setup_kernel(env={**os.environ, **ONE_THREAD, **(environment or {})}):
+        for number, cell in enumerate(notebook.cells):
+            if problem := _problem_of(client, cell, number):
+                done.problems.append(problem)
+                break
+        else:
+            done.problems += _solve(client, notebook)
+    done.seconds = time.monotonic() - begin
+    return done
+
+
+def _problem_of(client, cell, number) -> str:
+    """Execute a cell; return what is wrong with it, "" if nothing."""
+    if cell.cell_type != "code":
+        return ""
+    where = f"cell {number} ({cell.id})"
+    try:
+        client.execute_cell(cell, number)
+    except CellTimeoutError:
+        return f"{where}: not done after {SECONDS_PER_CELL} s"
+    except CellExecutionError as problem:
+        return f"{where}: {problem.ename}: {problem.evalue}"
+    failed = any(output.output_type == "error" for output in cell.outputs)
+    if "raises-exception" in tags(cell) and not failed:
+        return f"{where}: is tagged raises-exception, and raises none"
+    return ""
+
+
+def solutions(notebook) -> list[tuple[int, str]]:
+    """Return (number of the exercise's cell, code of its solution). Local. Raises ValueError for one without any."""
+    found = []
+    for number, cell in enumerate(notebook.cells):
+        if cell.cell_type == "code" and EXERCISE in tags(cell):
+            below = (_SOLUTION.search(c.source) for c in notebook.cells[number + 1:] if c.cell_type == "markdown")
+            solution = next((match for match in below if match), None)
+            if solution is None:
+                raise ValueError(f"cell {number} ({cell.id}): an exercise without a solution")
+            found.append((number, solution[1]))
+    return found
+
+
+def _solve(client, notebook) -> list[str]:
+    """Execute each exercise as it stands (it must say so) and its solution (it must be right); return the problems."""
+    problems = []
+    try:
+        answers = solutions(notebook)
+    except ValueError as problem:
+        return [str(problem)]
+    for number, code in answers:
+        where = f"cell {number} ({notebook.cells[number].id})"
+        if "not answered yet" not in _text(notebook.cells[number]):
+            problems.append(f"{where}: as it stands, the exercise does not say 'not answered yet'")
+        notebook.cells.append(solved := nbformat.v4.new_code_cell(code))
+        problem = _problem_of(client, solved, len(notebook.cells) - 1)
+        notebook.cells.pop()
+        if problem or not re.search(r"^right", _text(solved), re.MULTILINE):
+            problems.append(f"{where}: its solution is not right: {problem or _text(solved)}")
+    return problems
+
+
+def _text(cell) -> str:
+    """Return the plain text of a cell's outputs."""
+    return "\n".join(output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.outputs)

@@ -1,0 +1,67 @@
+"""Exercises: a check tells right from wrong, with a hint, and bears with an answer that is not there yet.
+
+A check is a function of the answer, made with ``exercise``, in a module of this package named after its notebook:
+
+    @exercise
+    def check_rounds(answer):
+        return right("2 (N - 1).") if answer == 6 else wrong("count the second half too")
+
+In the notebook the answer stands as ``...`` until the reader puts something in its place.
+"""
+
+import functools
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a check says. right: True, False, or None for no answer yet."""
+
+    right: bool | None
+    why: str = ""
+
+    def __repr__(self) -> str:
+        said = {True: "right", False: "not yet", None: "not answered yet"}[self.right]
+        return f"{said}: {self.why}" if self.why else said
+
+
+def right(why: str = "") -> Verdict:
+    """Return the verdict on a right answer; why: what to take along. Local."""
+    return Verdict(True, why)
+
+
+def wrong(hint: str) -> Verdict:
+    """Return the verdict on a wrong answer; hint: where to look, not the answer. Local."""
+    return Verdict(False, hint)
+
+
+def exercise(check):
+    """Make a check of answers out of a function that returns a Verdict. Local.
+
+    No answer (``...``, or a function that returns ``...``) is no mistake. An answer that the check cannot work with is
+    wrong, and the verdict says what Python said of it.
+    """
+
+    @functools.wraps(check)
+    def checked(*answers) -> Verdict:
+        if not answers or any(answer is ... or answer is None for answer in answers):
+            return Verdict(None)
+        try:
+            return check(*answers)
+        except NotAnswered:
+            return Verdict(None)
+        except Exception as problem:
+            return wrong(f"that cannot be checked ({type(problem).__name__}: {problem})")
+
+    return checked
+
+
+class NotAnswered(Exception):
+    """Raised in a check whose answer is a function that still returns ``...``."""
+
+
+def answered(value):
+    """Return the value that the reader's function returned; end the check where it is still ``...``. Local."""
+    if value is ...:
+        raise NotAnswered
+    return value

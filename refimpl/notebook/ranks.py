@@ -1,0 +1,71 @@
+"""Run a cell's code on several ranks of real MPI, and bring back what they printed and gave."""
+
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from refimpl.experiments.launch import launch
+from refimpl.notebook.exchange import read_values, write_values
+
+SECONDS = 60.0
+
+
+class RanksFailed(RuntimeError):
+    """A cell on ranks failed; the message says on which rank, in which line, and why."""
+
+    def _render_traceback_(self):  # IPython's: our own frames would hide the rank's
+        return [f"{type(self).__name__}: {self}"]
+
+
+@dataclass(frozen=True)
+class CellRun:
+    """printed[r]: what rank r printed.  given: what rank 0 handed back with ``give``."""
+
+    printed: tuple[str, ...]
+    given: dict = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """The lines of all ranks in rank order, each with its rank where there are several."""
+        prefix = (lambda rank: f"rank {rank}: ") if len(self.printed) > 1 else (lambda rank: "")
+        return "".join(f"{prefix(rank)}{line}\n" for rank, text in enumerate(self.printed)
+                       for line in text.splitlines())
+
+
+def run_on_ranks(ranks: int, code: str, before: str = "", values: dict | None = None,
+                 timeout: float = SECONDS) -> CellRun:
+    """Run Python ``code`` on ``ranks`` ranks of a job of its own and return what came of it. Local.
+
+    The code finds ``comm``, ``rank``, ``size``, ``give`` and the given ``values``; ``before`` runs ahead of it.
+    Raises RanksFailed where a rank fails, or is not done after ``timeout`` seconds (all ranks are ended then);
+    LaunchError without an MPI.
+    """
+    with tempfile.TemporaryDirectory(prefix="refimpl-cell-") as name:
+        folder = Path(name)
+        (folder / "before.py").write_text(before, encoding="utf-8")
+        (folder / "cell.py").write_text(code, encoding="utf-8")
+        write_values(folder, values or {})
+        try:
+            job = launch(ranks, ["-m", "refimpl.notebook.cell_on_rank", name], timeout, capture=True)
+        except subprocess.TimeoutExpired:
+            raise RanksFailed(f"not done after {timeout:g} s: does a rank wait for a message that nobody sends?"
+                              f"\n{_printed(folder, ranks)}".rstrip()) from None
+        printed = _printed(folder, ranks)
+        if job.returncode:
+            raise RanksFailed(f"{_errors(folder, ranks) or job.stderr.strip()}\n{printed}".rstrip())
+        return CellRun(printed.printed, read_values(folder / "given"))
+
+
+def _printed(folder: Path, ranks: int) -> CellRun:
+    files = [folder / f"rank-{rank}.out" for rank in range(ranks)]
+    return CellRun(tuple(file.read_text(encoding="utf-8") if file.exists() else "" for file in files))
+
+
+def _errors(folder: Path, ranks: int) -> str:
+    """Return the ranks' errors, those alike once."""
+    who: dict[str, list[int]] = {}
+    for rank in range(ranks):
+        if (file := folder / f"rank-{rank}.error").exists():
+            who.setdefault(file.read_text(encoding="utf-8"), []).append(rank)
+    return "\n".join(f"on rank{'s' * (len(which) > 1)} {', '.join(map(str, which))} of {ranks}:\n{text}"
+                     for text, which in who.items())

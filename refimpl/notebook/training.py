@@ -1,0 +1,114 @@
+"""A training started from a notebook: a job of its own on real MPI, on this machine or on the emulated cluster."""
+
+import json
+import os
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from refimpl.experiments.cluster import ClusterError, run_on_cluster
+from refimpl.experiments.launch import launch
+from refimpl.training.files import write_json
+from refimpl.training.run_directory import read_metrics
+
+STORE = "REFIMPL_STORE_RESULTS"
+"""Set in the environment by ``python -m refimpl.notebook store``: what the cluster measured is stored."""
+RESULTS = Path("results")
+"""Where stored results lie, beside the notebooks."""
+SECONDS = 120.0
+
+
+@dataclass
+class Training:
+    """What a training ended with. result: of result.json.  metrics: one record a step.  directory: its run directory,
+    None for a stored result.  machine_bytes[m]: what the card of machine m (sent, received), account: see
+    ``refimpl.experiments.cluster.account``; both empty where no cluster was asked for.
+    measured: when and on what it ran, in words.  stored: whether it is an earlier run's.
+    """
+
+    result: dict
+    metrics: list[dict]
+    directory: Path | None = None
+    machine_bytes: list = field(default_factory=list)
+    account: list = field(default_factory=list)
+    measured: str = ""
+    stored: bool = False
+    _folder: object = None  # the temporary directory lives as long as this
+
+    def plan(self) -> dict:
+        """Return the plan that the run followed; of a stored result, too. Local."""
+        return self.result["plan"]
+
+
+def train_on_ranks(model: str, ranks: int | None = None, *, machines: int = 0, ranks_per_machine: int = 1,
+                   rate: str = "", stored: str = "", output=None, timeout: float = SECONDS, **options) -> Training:
+    """Train ``model`` ("lm" or "cnn") on ranks of a job of its own and return what came of it. Local.
+
+    ranks: on this machine; or ``machines`` of ``ranks_per_machine`` with cards of ``rate`` ("200mbit"), emulated.
+    stored: the name of the stored result (results/NAME.json) that is shown where this machine cannot emulate a cluster.
+    output: run directory; None makes one that lasts as long as the Training.
+    options: those of ``refimpl train``, with _ for -: architecture="hybrid", steps=30, trace=True, overlap=False,
+    set={"hidden": 64}.
+    Raises ValueError with the training's own message if it fails; ClusterError without a cluster and a stored result;
+    subprocess.TimeoutExpired after ``timeout`` seconds.
+    """
+    if bool(machines) == bool(ranks) or bool(machines) != bool(rate):
+        raise ValueError("give ranks, or machines and their rate")
+    folder = None if output else tempfile.TemporaryDirectory(prefix="refimpl-run-")
+    directory = Path(output or Path(folder.name, "run"))
+    arguments = ["-m", "refimpl", "train", model, *command_line(options), "--output", str(directory), "--json"]
+    if not machines:
+        job = launch(ranks, arguments, timeout, capture=True)
+        return _finished(job, directory, folder, f"{ranks} ranks, this machine")
+    try:
+        job = run_on_cluster(machines, ranks_per_machine, rate, arguments, timeout, capture=True)
+    except ClusterError as problem:
+        return _from_store(stored, problem)
+    done = _finished(job, directory, folder, f"{machines} emulated machines of {ranks_per_machine} ranks, {rate}")
+    if stored and os.environ.get(STORE):
+        RESULTS.mkdir(exist_ok=True)
+        write_json(RESULTS / f"{stored}.json", {
+            "measured": done.measured, "command": f"train {model} {' '.join(command_line(options))}".strip(),
+            "result": done.result, "metrics": done.metrics, "machine_bytes": done.machine_bytes,
+            "account": done.account})
+    return done
+
+
+def command_line(options: dict) -> list[str]:
+    """Return options as a command line: steps=30 -> --steps 30, trace=True -> --trace, overlap=False -> --no-overlap,
+    set={"hidden": 64} -> --set hidden=64; None: not given. Local."""
+    arguments = []
+    for name, value in options.items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            arguments.append(f"--{flag}" if value else f"--no-{flag}")
+        elif isinstance(value, dict):
+            for key, number in value.items():
+                arguments += [f"--{flag}", f"{key}={number}"]
+        elif value is not None:
+            arguments += [f"--{flag}", str(value)]
+    return arguments
+
+
+def _finished(job, directory, folder, where) -> Training:
+    if job.returncode:
+        said = [line for line in job.stderr.splitlines() if line.strip()]
+        told = next((line for line in said if "error:" in line), "\n".join(said[-4:]))
+        raise ValueError(f"the training ended with status {job.returncode}: {told}")
+    result = json.loads((directory / "result.json").read_text())
+    result["run_directory"] = None  # a place on one machine: no part of what is shown or stored
+    result["plan"] = json.loads((directory / "plan.json").read_text())
+    measured = f"{time.strftime('%Y-%m-%d')}, {where} on {os.cpu_count()} cores"
+    return Training(result, read_metrics(directory), directory, [list(pair) for pair in
+                    getattr(job, "machine_bytes", ())], list(getattr(job, "training", ())), measured, False, folder)
+
+
+def _from_store(name: str, problem) -> Training:
+    path = RESULTS / f"{name}.json"
+    if not name or not path.exists():
+        raise problem
+    kept = json.loads(path.read_text())
+    print(f"This machine has no emulated cluster ({problem}). Shown is a stored result: {kept['measured']}.")
+    return Training(kept["result"], kept["metrics"], None, kept["machine_bytes"], kept["account"], kept["measured"],
+                    True)
