@@ -1,9 +1,14 @@
-"""Run a schedule over MPI, in segments: one is on its way while another is added up, on the rank's own arrays."""
+"""Run a schedule on the rank's own arrays: over MPI in segments, one on its way while another is added up.
+
+On device arrays over the wire's transport, in one segment.
+"""
 
 import weakref
 from collections import Counter, OrderedDict
+from functools import partial
 
-from kernels import array_module
+from kernels import array_module, is_numpy
+from refimpl.collectives.device_pipeline import DevicePipeline
 from refimpl.collectives.ledger import Ledger
 from refimpl.collectives.pipeline import Pipeline
 from refimpl.collectives.schedule import Round, Schedule
@@ -34,7 +39,9 @@ class Runner:
         self.given = given or max(1, len(schedule.inputs[wire.rank]))
         self.rounds = [step.of(wire.rank) for step in (schedule.rounds if rounds is None else rounds)]
         bounds = schedule.bounds(elements)
-        self.cut = Cut(bounds, segments_of(schedule, elements, like.dtype.itemsize, len(wire.machines)))
+        self.on_host = is_numpy(like)
+        segments = segments_of(schedule, elements, like.dtype.itemsize, len(wire.machines)) if self.on_host else 1
+        self.cut = Cut(bounds, segments)
         self.lanes = min(LANES, self.cut.segments)
         self.rooms, self.scratch = self._make_scratch(like)
         self._count(bounds, attribute)
@@ -106,7 +113,9 @@ class Runner:
             first = self.rooms[piece.slot, piece.chunk]
             return self.scratch[lane][piece.slot][first:first + piece.stop - piece.start]
 
-        self.pipelines[addresses] = Pipeline(self.wire, lanes, view, self.what), list(slots)
+        made = (Pipeline(self.wire, lanes, view, self.what) if self.on_host else
+                DevicePipeline(self.wire, lanes[0], partial(view, 0), self.what))
+        self.pipelines[addresses] = made, list(slots)
         if len(self.pipelines) > REMEMBERED:
             self.pipelines.popitem(last=False)[1][0].close()
 

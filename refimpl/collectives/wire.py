@@ -1,6 +1,6 @@
 """The wire: the only place that knows MPI. It moves arrays, counts bytes, and makes all ranks agree or stop.
 
-Uppercase (buffer) calls only: nothing is pickled.
+Uppercase (buffer) calls only: nothing is pickled. NumPy arrays travel by MPI; device arrays by a ``transport``.
 """
 
 from functools import cached_property
@@ -8,9 +8,11 @@ from functools import cached_property
 import numpy as np
 from mpi4py import MPI
 
+from kernels import is_numpy
 from refimpl.collectives.ledger import Ledger
 from refimpl.collectives.machines import Machines, find_machines, machine_of
 from refimpl.collectives.notice import Notices, Stopped
+from refimpl.collectives.transport import open_transport
 from refimpl.collectives.waiting import PATIENCE_SECONDS, CollectiveError, SilentPeer, wait_all
 
 
@@ -20,14 +22,26 @@ class Wire:
     machines: which ranks share memory (collective to find, where it is not given): give it to split one machine into
     several, as tests do.
     patience: seconds that a rank waits without any progress before it gives its peers up (SilentPeer).
+    device: number of this rank's GPU, for ``add_device`` (collective); None: there are NumPy arrays only.
     """
 
-    def __init__(self, comm=None, machines: Machines | None = None, patience: float = PATIENCE_SECONDS):
+    def __init__(self, comm=None, machines: Machines | None = None, patience: float = PATIENCE_SECONDS,
+                 device: int | None = None):
         self.patience = patience
         self.comm = MPI.COMM_WORLD if comm is None else comm
         self.rank, self.size = self.comm.Get_rank(), self.comm.Get_size()
         self.machines = find_machines(self.comm) if machines is None else machines
         self.ledger, self.notices = Ledger(), Notices(self.comm)
+        self.transport = None
+        if device is not None:
+            self.add_device(device)
+
+    def add_device(self, number: int, transport: str = "auto"):
+        """Let device arrays travel, too, which lie on this machine's GPU ``number``. Collective: all ranks have a GPU.
+
+        transport: how, see ``open_transport``.  ``self.transport`` is what was opened; its ``reason`` says why.
+        """
+        self.transport = open_transport(self, number, transport)
 
     @property
     def threads(self) -> bool:
@@ -48,7 +62,8 @@ class Wire:
         """Move arrays between ranks, all at once. Collective over the ranks concerned.
 
         sends, receives: lists of (peer, array, {variable: elements}); messages of one pair keep their order. Empty
-        arrays are not sent. Arrays are contiguous; what is sent must not be written before the call returns.
+        arrays are not sent. Arrays are contiguous; what is sent must not be written before the call returns. Of device
+        arrays, that holds for the current stream: its later work finds all moved, the host need not (see ``settle``).
         Raises SilentPeer if a peer does not come within the wire's patience.
         """
         self.start(sends, receives, phase, kind).wait()
@@ -58,20 +73,43 @@ class Wire:
 
         Until it is waited for, what is sent must not be written and what is received not read.
         """
-        requests, peers = [], []
-        for peer, array, owners in receives:
-            if array.size:
-                requests.append(self.comm.Irecv(array, peer, 0))  # no tag at all would take notices too
-                peers.append(peer)
-                self.ledger.count("received", peer not in self.machine, phase, owners, kind, array.itemsize)
-        for peer, array, owners in sends:
-            if array.size:
-                requests.append(self.comm.Isend(array, peer))
-                peers.append(peer)
-                self.ledger.count("sent", peer not in self.machine, phase, owners, kind, array.itemsize)
-        return Pending(self, requests, peers, f"{phase} ({kind})")
+        what = f"{phase} ({kind})"
+        receives, to_device = self._counted("received", receives, phase, kind)
+        sends, from_device = self._counted("sent", sends, phase, kind)
+        requests = [self.comm.Irecv(array, peer, 0) for peer, array in receives]  # no tag at all would take notices too
+        requests += [self.comm.Isend(array, peer) for peer, array in sends]
+        moving = self.move(from_device, to_device, what) if from_device or to_device else None
+        return Pending(self, requests, [peer for peer, _ in receives + sends], what, moving)
 
-    def _wait(self, requests, peers, what):
+    def _counted(self, direction, messages, phase, kind):
+        """Count messages; return those of NumPy arrays, and those of device arrays: lists of (peer, array)."""
+        on_host, on_device = [], []
+        for peer, array, owners in messages:
+            if array.size:
+                (on_host if is_numpy(array) else on_device).append((peer, array))
+                self.ledger.count(direction, peer not in self.machine, phase, owners, kind, array.itemsize)
+        return on_host, on_device
+
+    def move(self, sends, receives, what: str):
+        """Begin to move device arrays, lists of (peer, array), uncounted; return what has to be waited for.
+
+        Collective over the ranks concerned. Raises ValueError on a wire without a device.
+        """
+        if self.transport is None:
+            kind = type((sends or receives)[0][1]).__module__
+            raise ValueError(f"this wire moves NumPy arrays, not those of {kind}: make it with Wire(comm, device=...)")
+        return self.transport.start(sends, receives, what)
+
+    def settle(self):
+        """Return when no peer is waited for on the device: to be called before the host reads what lies there. Local.
+
+        To read first would be to wait for peers without an end. Raises SilentPeer, and what a transport met.
+        """
+        if self.transport is not None:
+            self.transport.settle()
+
+    def wait_for(self, requests, peers, what: str):
+        """Return when MPI's requests are complete, see ``wait_all``. Local."""
         wait_all(requests, self.patience, self.rank, peers, what, self.notices.heed)
 
     def _wait_for_all(self, request, what):
@@ -198,13 +236,15 @@ class Wire:
 class Pending:
     """Messages under way, begun by ``Wire.start``. The arrays that move must be kept until ``wait`` returns."""
 
-    def __init__(self, wire: Wire, requests, peers, what: str):
-        self.wire, self.requests, self.peers, self.what = wire, requests, peers, what
+    def __init__(self, wire: Wire, requests, peers, what: str, on_device=None):
+        self.wire, self.requests, self.peers, self.what, self.on_device = wire, requests, peers, what, on_device
 
     def wait(self):
         """Return when all has come and gone. Raises SilentPeer if a peer does not come within the wire's patience."""
         if self.requests:
-            self.wire._wait(self.requests, self.peers, self.what)
+            self.wire.wait_for(self.requests, self.peers, self.what)
+        if self.on_device is not None:
+            self.on_device.wait()
 
 
 def _is_refusal(error) -> bool:

@@ -5,6 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
+from kernels import take_rows
+
 SCHEMES = ("contiguous", "interleaved")
 
 
@@ -133,7 +135,7 @@ class Route:
 
     def sort(self, rows):
         """Return rows, given in the order of the ids, in the order of the numbers."""
-        return rows if self.order is None else rows[self.order]
+        return rows if self.order is None else take_rows(rows, self.order)
 
     def unsort(self, rows):
         """Return rows, given in the order of the numbers, in the order of the ids."""
@@ -141,4 +143,4 @@ class Route:
             return rows
         inverse = np.empty_like(self.order)
         inverse[self.order] = np.arange(len(self.order))
-        return rows[inverse]
+        return take_rows(rows, inverse)

@@ -1,0 +1,75 @@
+"""Device arrays on the wire: they arrive as they are, and are counted as NumPy arrays are; by every transport."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from refimpl.collectives import ALGORITHMS, Wire, make_schedule, run, run_local
+from refimpl.collectives.machines import in_blocks
+
+pytestmark = pytest.mark.mpi
+DTYPES = ("float16", "float32", "float64", "int64", "uint8")
+
+
+@pytest.fixture
+def cupy():
+    standin = str(Path(__file__).parents[1] / "device" / "standin")
+    if standin not in sys.path:
+        sys.path.insert(0, standin)
+    return importlib.import_module("cupy")
+
+
+@pytest.fixture(params=["staged"])
+def wire(comm, cupy, request):
+    wire = Wire(comm, machines=in_blocks(comm.size, 2))
+    wire.add_device(0, request.param)
+    return wire
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_device_and_host_arrays_travel_together(wire, cupy, dtype):
+    """From rank a to rank b go a message of a * 10 + b elements on the host, two on the device; some are empty."""
+    def message(source, destination, number):
+        count = (source * 10 + destination) % 13
+        return (np.arange(count) * 3 + source + 7 * destination + 50 * number).astype(dtype)
+
+    others = [r for r in range(wire.size) if r != wire.rank]
+    sent = [(r, message(wire.rank, r, k)) for r in others for k in range(3)]
+    came = [(r, np.zeros_like(message(r, wire.rank, k))) for r in others for k in range(3)]
+    place = (lambda array: array, cupy.asarray, cupy.asarray)
+    sends = [(r, place[i % 3](array), {"v": array.size}) for i, (r, array) in enumerate(sent)]
+    receives = [(r, place[i % 3](array), {"v": array.size}) for i, (r, array) in enumerate(came)]
+    wire.exchange(sends, receives, "test", "rows")
+    wire.settle()
+    for i, (source, array, _) in enumerate(receives):
+        found = array if i % 3 == 0 else array.get()
+        assert np.array_equal(found, message(source, wire.rank, i % 3))
+    assert wire.ledger.total("sent") == sum(array.nbytes for _, array in sent)
+    assert wire.ledger.total("received") == sum(array.nbytes for _, array in came)
+
+
+@pytest.mark.parametrize("algorithm", [name for name in ALGORITHMS])
+def test_a_schedule_gives_the_same_bits_and_bytes_on_the_device(wire, cupy, algorithm):
+    if algorithm == "halving-doubling" and wire.size & (wire.size - 1):
+        pytest.skip(f"{algorithm} is not for {wire.size} ranks")
+    machines = wire.machines if algorithm == "hierarchical" else None
+    for each, elements in ((1, 1001), (2, 64), (1, 3)):
+        schedule = make_schedule(algorithm, wire.size, wire.size * each, machines=machines)
+        inputs = [[(np.random.default_rng((r, slot)).standard_normal(elements) * 1000).astype(np.float32)
+                   for slot in range(max(1, len(nodes)))] for r, nodes in enumerate(schedule.inputs)]
+        mine = [cupy.asarray(array) for array in inputs[wire.rank]]
+        wire.ledger.clear()
+        assert run(schedule, wire, mine) is mine[0]
+        expected = run_local(schedule, inputs)[wire.rank]
+        assert mine[0].get().tobytes() == expected.tobytes()
+        assert wire.ledger.total("sent") == schedule.elements_sent(elements)[wire.rank] * 4
+
+
+def test_a_wire_without_a_device_says_what_to_do(comm, cupy):
+    wire = Wire(comm)
+    array = cupy.zeros(3)
+    with pytest.raises(ValueError, match=r"Wire\(comm, device=...\)"):
+        wire.start([], [(0, array, {})], "test", "rows")
