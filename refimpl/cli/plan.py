@@ -11,7 +11,6 @@ from refimpl.cli.simulate import add_network_options, network_from
 
 HELP = "which way each variable should go: bytes and predicted time of each way, choice and reason"
 REFUSALS = (ValueError, OSError)
-PLACING = ("partitions", "scheme", "balance", "local_aggregation", "allreduce", "sparse_as_dense")
 
 
 def add(parser):
@@ -64,23 +63,13 @@ def _network(given):
 
 def _choose(given, network):
     """Return what is chosen for the training that the options describe."""
-    from refimpl.plan.choose import choose_plan
-    from refimpl.training.planning import sample_of
-    from refimpl.training.recipe import Recipe, build, with_defaults
+    from refimpl.training.plan_ahead import plan_ahead
 
-    model_name = given["model"]
     recipe, options, _ = split({name: value for name, value in given.items() if name not in ("model", "rate")})
     if with_plan(options).get("plan"):
         raise ValueError("plan makes a plan; to follow one, give --plan FILE to train")
-    recipe.setdefault("microbatches", max(8, network.ranks))
-    complete = with_defaults(model_name, {**recipe, **options})
-    recipe |= {name: complete[name] for name in ("data", "microbatch_size")}
-    seed = options.get("seed", 0)
-    model, data, _ = build(Recipe(model_name, **recipe), seed)
-    sample = sample_of(model, data, seed, given["sampled_steps"])
-    return choose_plan(model.variables, sample, network, data.microbatches,
-                       architecture=options.get("architecture", "auto"),
-                       **{name: options[name] for name in PLACING if name in options})
+    options.pop("plan", None)  # "none"
+    return plan_ahead(given["model"], network, given["sampled_steps"], **recipe, **options)
 
 
 def print_table(model: str, chosen):
