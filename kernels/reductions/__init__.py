@@ -1,6 +1,6 @@
 """Reductions over gradients whose bits do not depend on how the gradients are stored: norms, finiteness."""
 
-from kernels.arrays import is_float_numpy
+from kernels.arrays import array_module, is_float_numpy, is_numpy, to_numpy
 from kernels.reductions import definition, fast
 
 
@@ -26,4 +26,16 @@ def all_finite(x) -> bool:
     return definition.all_finite(x)
 
 
-__all__ = ["all_finite", "sum_of_squares", "sum_of_squares_per_row"]
+def finite_each(arrays) -> list[bool]:
+    """Return of each array whether it is ``all_finite``; what lies on a device is waited for once. Local."""
+    arrays = list(arrays)
+    answers = {i: all_finite(x) for i, x in enumerate(arrays) if is_numpy(x)}
+    rest = [i for i in range(len(arrays)) if i not in answers]
+    if rest:
+        xp = array_module(*arrays)
+        flags = to_numpy(xp.stack([xp.isfinite(arrays[i]).all() for i in rest])).tolist()
+        answers |= dict(zip(rest, flags))
+    return [answers[i] for i in range(len(arrays))]
+
+
+__all__ = ["all_finite", "finite_each", "sum_of_squares", "sum_of_squares_per_row"]

@@ -8,7 +8,7 @@ RECIPE = ("data", "preset", "sizes", "dtype", "microbatches", "microbatch_size",
 OPTIONS = ("architecture", "sparse_as_dense", "partitions", "scheme", "balance", "allreduce", "steps", "seed",
            "optimizer", "optimizer_options", "learning_rate", "rate", "warmup", "rate_steps", "clip_norm",
            "weight_decay", "average_sparse", "shared_memory", "local_aggregation", "overlap", "plan",
-           "search_partitions", "hot_rows", "search_warmup", "search_sample", "memory_limit")
+           "search_partitions", "hot_rows", "search_warmup", "search_sample", "memory_limit", "device")
 
 
 SAID_BY_PLAN = {"architecture": "--architecture", "sparse_as_dense": "--sparse-as-dense", "partitions": "--partitions",
@@ -46,6 +46,8 @@ def add_training_options(parser: argparse.ArgumentParser):
     how.add_argument("--weight-decay", type=float, metavar="X", help="adds X times the parameter to its gradient")
     how.add_argument("--sum-sparse", dest="average_sparse", action="store_false",
                      help="sum row gradients over microbatches instead of averaging them, as the authors' code does")
+    how.add_argument("--device", choices=["cpu", "cuda", "auto"], help="where ranks compute: cpu (default), a GPU for "
+                     "each rank (or shared), auto: GPUs if every rank finds one. Another kind of device, other bits")
     add_road_options(parser.add_argument_group("how gradients travel (the numbers stay the same)"))
 
 

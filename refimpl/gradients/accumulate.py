@@ -29,7 +29,7 @@ class DenseTree:
             self.tree.push(node.parent, self._add_leaf(left, gradients))
         else:
             arena = self.homes.get(leaf) or self.arena()
-            self.tree.push(node, arena.fill({name: gradients.get(name, 0) for name in self.layout.names}))
+            self.tree.push(node, arena.fill(gradients))
 
     def _add_leaf(self, left: Arena, gradients) -> Arena:
         for name, view in left.views.items():

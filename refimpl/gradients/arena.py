@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kernels import array_module
 
 TOUCHED = "\0touched"
 """What follows a variable's name in the name of its marks: no variable's own name has a NUL."""
@@ -83,8 +84,9 @@ class Arena:
 
     def fill(self, arrays):
         """Copy arrays (name -> array) in; a name that is absent becomes zero."""
+        xp = array_module(self.flat)
         for name, view in self.views.items():
-            view[...] = arrays.get(name, 0)
+            view[...] = xp.asarray(arrays[name]) if name in arrays else 0  # initial values come from the host
         return self
 
     def add(self, arrays):

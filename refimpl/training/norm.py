@@ -2,10 +2,8 @@
 
 import math
 
-import numpy as np
-
-from kernels import to_numpy
-from kernels.reductions import all_finite, sum_of_squares_per_row
+from kernels import array_module
+from kernels.reductions import finite_each, sum_of_squares_per_row
 from refimpl.gradients import ExactSum
 from refimpl.server import Summed
 
@@ -16,15 +14,18 @@ def squares(summed: list[Summed]) -> ExactSum:
     Raises ValueError naming a variable whose summed gradient is not finite.
     A row's sum is formed whole, in one order, on whichever rank has it; rows are added without rounding.
     """
-    rows = [np.empty(0)]
-    for piece in summed:
-        variable, gradient = piece.holding.variable, piece.gradient
-        if not all_finite(gradient):
-            raise ValueError(f"the sum of the microbatches' gradients of {variable.name!r} overflows: it is not "
-                             "finite; lower the learning rate or clip the norm")
-        if piece.counts and variable.clipped and not variable.statistic and gradient.size:
-            rows.append(to_numpy(sum_of_squares_per_row(gradient.reshape(len(gradient) if gradient.ndim else 1, -1))))
-    return ExactSum().add(np.concatenate(rows))
+    for piece, finite in zip(summed, finite_each([piece.gradient for piece in summed])):
+        if not finite:
+            raise ValueError(f"the sum of the microbatches' gradients of {piece.holding.variable.name!r} overflows: it "
+                             "is not finite; lower the learning rate or clip the norm")
+    rows = [sum_of_squares_per_row(gradient.reshape(len(gradient) if gradient.ndim else 1, -1))
+            for gradient in (piece.gradient for piece in summed if _is_in_norm(piece))]
+    return ExactSum().add(array_module(*rows).concatenate(rows)) if rows else ExactSum()
+
+
+def _is_in_norm(piece: Summed) -> bool:
+    variable = piece.holding.variable
+    return piece.counts and variable.clipped and not variable.statistic and piece.gradient.size > 0
 
 
 def clip_scale(norm: float, largest: float | None) -> float:

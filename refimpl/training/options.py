@@ -8,10 +8,12 @@ from refimpl.training.rates import RATES
 
 MATHEMATICS = ("optimizer", "learning_rate", "rate", "warmup", "rate_steps", "clip_norm", "weight_decay",
                "optimizer_options", "average_sparse", "seed")
-"""Options that change the numbers; a resumed run takes them from its checkpoint. The others only change the road."""
+"""Options that change the numbers; a resumed run takes them from its checkpoint. The others only change the road,
+but for ``device``: another kind of it rounds otherwise, and a run may be resumed there all the same."""
 
 
 BALANCES = ("bytes", "popularity")
+DEVICES = ("cpu", "cuda", "auto")
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class Options:
     as many as are predicted to pay. For rows that are numbered by falling popularity.
     local_aggregation: merge the row gradients of a machine's ranks, and unite their pulls, before they leave it.
     overlap: exchange while the backward pass goes on; None: where there are several machines.
+    device: where the ranks compute, "cpu", "cuda" (a GPU for each rank, or shared) or "auto"; see ``open_device``.
     shared_memory: False sends dense gradients as messages even between ranks of one machine.
     optimizer, optimizer_options: see ``kernels.update.OPTIMIZERS``.  learning_rate, rate, warmup: see ``rates``.
     rate_steps: steps until a falling rate ends; None: ``steps``.
@@ -42,6 +45,7 @@ class Options:
     scheme: str = "interleaved"
     balance: str = "bytes"
     allreduce: str = "auto"
+    device: str = "cpu"
     shared_memory: bool = True
     local_aggregation: bool = True
     overlap: bool | None = None
@@ -64,7 +68,7 @@ class Options:
     average_sparse: bool = True
 
     def __post_init__(self):
-        for name, choices in (("optimizer", OPTIMIZERS), ("rate", RATES), ("balance", BALANCES)):
+        for name, choices in (("optimizer", OPTIMIZERS), ("rate", RATES), ("balance", BALANCES), ("device", DEVICES)):
             if getattr(self, name) not in choices:
                 raise ValueError(f"no {name} {getattr(self, name)!r}; there are {', '.join(choices)}")
         unknown = set(self.optimizer_options) - set(OPTIMIZERS[self.optimizer].options)

@@ -64,7 +64,7 @@ class Result:
 def train(model, data, heldout=None, *, options: Options, comm=None, output=None, resume=None, checkpoint_every=None,
           evaluate_every=None, trace=False, describe: dict | None = None,
           progress: Callable[[dict], None] | None = None, announce: Callable[[str], None] | None = None,
-          watch=nullcontext, warm=2, xp=np) -> Result:
+          watch=nullcontext, warm=2) -> Result:
     """Train ``model`` on ``data`` for ``options.steps`` steps and return the result. Collective over ``comm``.
 
     heldout: Data to evaluate on at the end (and every ``evaluate_every`` steps), or None.
@@ -81,10 +81,11 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
         network_file = _network_file(wire, output, resume)
         facts = partial(_facts, describe, heldout, trace=trace, evaluate_every=evaluate_every,
                         checkpoint_every=checkpoint_every, output=output is not None, resume=resume is not None)
-        trainer = Trainer(model, data, options, wire, facts=facts, xp=xp, trace=trace, network_file=network_file)
+        trainer = Trainer(model, data, options, wire, facts=facts, trace=trace, network_file=network_file)
         tell = partial(_tell, trainer, announce)
-        if trainer.reason:
-            tell(trainer.reason)
+        for said in (trainer.device.told(options.device), trainer.reason):
+            if said:
+                tell(said)
         if resume is not None:
             load_checkpoint(trainer, Path(resume))
         directory = _open_directory(trainer, output, describe, resume)
@@ -182,7 +183,7 @@ def _open_directory(trainer, output, describe, resume):
         if output is None or trainer.wire.rank:
             return None
         config = {"describe": describe, "options": trainer.options.to_json(), "ranks": trainer.wire.size,
-                  "microbatches": trainer.data.microbatches}
+                  "microbatches": trainer.data.microbatches, "device": trainer.device.to_json()}
         step = trainer.step if _continues(output, resume) else None
         return RunDirectory(output, config, trainer.plan.to_json(), step)
 

@@ -16,6 +16,7 @@ from refimpl.plan.buckets import with_buckets
 from refimpl.training.agreement import agree_on, describe_variable
 from refimpl.training.alpha import alpha_of
 from refimpl.training.check import check_needs
+from refimpl.training.device import open_device
 from refimpl.training.exchange import Exchange
 from refimpl.training.hot_choice import add_hot_rows
 from refimpl.training.norm import clip_scale, norm_of, squares
@@ -33,14 +34,16 @@ class Trainer:
     model: see ``models.Model``.  data: see ``refimpl.training.data.Data``.  step: how many steps are done.
     facts: returns what else all ranks must have alike, name -> JSON value.
     network_file: where the calibrated network is kept for what is chosen automatically, None: nowhere.
-    reason: why the plan is as it is, or None.  alpha: name -> part of the rows that this rank touched in a step.
+    device: where this rank computes.  reason: why the plan is as it is, or None.  alpha: name -> part of the rows that this rank touched in a step.
     Every error that one rank meets becomes a CollectiveError with one message on all of them.
     """
 
-    def __init__(self, model, data, options: Options, comm=None, *, facts: Callable[[], dict] = dict, xp=np,
-                 trace=False, network_file: Path | None = None):
-        self.model, self.data, self.options, self.xp = model, data, options, xp
+    def __init__(self, model, data, options: Options, comm=None, *, facts: Callable[[], dict] = dict, trace=False,
+                 network_file: Path | None = None):
+        self.model, self.data, self.options = model, data, options
         self.wire = comm if isinstance(comm, Wire) else Wire(comm)
+        self.device = open_device(options.device, self.wire)
+        self.xp = self.device.xp
         self.step = 0
         self.timeline = Timeline(trace)
         self.overlap = self._together("plan", lambda: overlaps(options.overlap, self.wire))
@@ -49,7 +52,7 @@ class Trainer:
         plan, self.reason = add_hot_rows(*planned, model, data, options, self.wire, network_file)
         self.plan = self._together("plan", lambda: self._finished(plan))
         self.exchange = self._together("plan", lambda: Exchange(model.variables, self.plan, self.wire, options.seed,
-                                                                options.optimizer, xp, options.shared_memory))
+                                                                options.optimizer, self.xp, options.shared_memory))
         self.exchange.open()  # not before: a rank that could not make its own would leave the others waiting
         self.microbatches = leaves_of(self.wire.rank, self.wire.size, data.microbatches)
         self.carried: dict[int, dict] = {v: {} for v in self.microbatches}
@@ -62,7 +65,8 @@ class Trainer:
     def _facts(self) -> dict:
         """What all ranks must say alike: else they would exchange unlike things, or wait for each other for ever."""
         variables = self.model.variables
-        return {**self.options.to_json(), "overlap": self.overlap, "microbatches": self.data.microbatches,
+        return {**self.options.to_json(), "device": self.device.to_json(), "overlap": self.overlap,
+                "microbatches": self.data.microbatches,
                 "variables": [v.name for v in variables],
                 **{f"variable {v.name}": describe_variable(v) for v in variables}, "data": self.data.fingerprint}
 
@@ -127,14 +131,16 @@ class Trainer:
                     if batch is not None:
                         batch.ready = partial(step.ready, v)
                         loss, gradients = self.model.loss_and_gradients(step.dense, step.rows(v), batch)
-                        losses.append(float(loss))
+                        losses.append((v, loss))
                     step.add(v, gradients)
-                    if losses and not np.isfinite(losses[-1]):
-                        raise ValueError(f"the loss of microbatch {v} is {losses[-1]}; lower the learning rate or clip "
-                                         f"the norm")
+                return [self._checked_loss(v, float(loss)) for v, loss in losses], None  # here a device is waited for
             except Exception as problem:
                 return [], problem
-        return losses, None
+
+    def _checked_loss(self, v, loss: float) -> float:
+        if not np.isfinite(loss):
+            raise ValueError(f"the loss of microbatch {v} is {loss}; lower the learning rate or clip the norm")
+        return loss
 
     def _sum_up(self, step, losses, error):
         """Return this rank's part of the summed gradients, the global loss and norm; the wire is free again."""
@@ -168,7 +174,7 @@ class Trainer:
         for piece in summed:
             holding, variable, gradient = piece.holding, piece.holding.variable, piece.gradient
             if variable.statistic:
-                holding.values += np.asarray(STATISTIC_RATE, variable.dtype) * (gradient - holding.values)
+                holding.values += np.dtype(variable.dtype).type(STATISTIC_RATE) * (gradient - holding.values)
                 continue
             factor = scale if variable.clipped else 1.0
             if variable.sparse and not options.average_sparse:

@@ -134,6 +134,8 @@ class ndarray:
         return wrap(self._host[_index(index, self.shape)], self)
 
     def __setitem__(self, index, value):
+        if type(index) is ndarray and index.dtype != bool and len(np.unique(index._host)) < index.size:
+            raise AssertionError("an assignment to repeated indices has no order on a device: not the same bits twice")
         with np.errstate(all="ignore"):
             self._host[_index(index, self.shape, writes=True)] = unwrap(value)
 

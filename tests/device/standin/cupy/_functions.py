@@ -85,6 +85,9 @@ class ufunc:
     def at(self, a, indices, b=None):
         if self.__name__ not in ("add", "subtract", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor"):
             raise NotImplementedError(f"`{self.__name__}.at` is not supported yet")
+        if a.dtype.char not in "efdILQi":
+            raise TypeError(f"scatter_{self.__name__} only supports int32, float16, float32, float64, uint32, uint64, "
+                            f"as data type, not {a.dtype}")
         host = unwrap(indices)
         flat = np.atleast_1d(host if not isinstance(host, tuple) else np.ravel_multi_index(host, a.shape[:len(host)]))
         if self.__name__ in ("add", "subtract") and a.dtype.char in FLOATING and len(np.unique(flat)) < flat.size:

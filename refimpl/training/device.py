@@ -1,0 +1,132 @@
+"""Where a rank computes: on the CPU with NumPy, or on one GPU with CuPy; and what it says where that cannot be.
+
+The same lines run on both (DESIGN, I6): a training differs in its array module, and in the bits that another kind of
+device gives (I1 holds for each kind by itself).
+"""
+
+import importlib
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from refimpl.training.agreement import agree_on
+
+REPEATABLE = {
+    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # else cuBLAS may sum in another order on another stream
+    "NVIDIA_TF32_OVERRIDE": "0",  # products of float32 are products of float32
+    "CUPY_TF32": "0",
+}
+"""What libraries read when they are loaded: without these the same product may be other bits, or of fewer digits."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where this rank computes. kind: "cpu" or "cuda".  xp: numpy or cupy.  index: the GPU's number on its machine.
+
+    facts: what its bits depend on, name -> JSON value; all ranks must have the same.
+    """
+
+    kind: str
+    xp: Any = field(repr=False)
+    index: int | None = None
+    facts: dict = field(default_factory=dict)
+
+    def use(self):
+        """Compute here from now on: for every thread of the rank that touches its arrays. Local."""
+        if self.index is not None:
+            self.xp.cuda.Device(self.index).use()
+
+    def synchronize(self):
+        """Wait until the device has done what it was asked for. Local."""
+        if self.index is not None:
+            self.xp.cuda.Device(self.index).synchronize()
+
+    def told(self, wanted: str) -> str | None:
+        """Return what to say of it at the start: which GPU, or that "auto" found none; None for the CPU as wanted."""
+        if self.kind == wanted == "cpu":
+            return None
+        return f"device: {self}" + (", as not every rank finds a GPU" if self.kind == "cpu" else "")
+
+    def to_json(self) -> dict:
+        """Return {"device": kind, ...facts}, for config.json. Local."""
+        return {"device": self.kind, **self.facts}
+
+    def __str__(self):
+        return self.kind if self.index is None else f"cuda ({self.facts['gpu']})"
+
+
+CPU = Device("cpu", np)
+
+
+def open_device(wanted: str, wire) -> Device:
+    """Return this rank's device: as wanted; "auto": a GPU if every rank finds one. Collective.
+
+    A machine's ranks take its GPUs in turn; where there are fewer GPUs than ranks they share them.
+    Raises CollectiveError on every rank, saying what is missing, if "cuda" is wanted and a rank has none.
+    """
+    agree_on(wire, {"device": wanted})
+    if wanted == "cpu":
+        return CPU
+    place = wire.machine.index(wire.rank)
+    if wanted == "cuda":
+        return wire.together(lambda: find_gpu(place), (ValueError,))
+    device = CPU
+    try:
+        device = find_gpu(place)
+    except ValueError:
+        pass
+    found = wire.share(np.array([device.kind == "cuda"]), "device")
+    return device if found.all() else CPU
+
+
+def find_gpu(place: int) -> Device:
+    """Return the GPU of the machine's rank number ``place``, made the current one. Local.
+
+    Raises ValueError naming what is missing, and what to do.
+    """
+    for name, value in REPEATABLE.items():
+        os.environ.setdefault(name, value)
+    cupy = _cupy()
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except Exception as problem:  # no driver, or one that is too old for the runtime
+        raise ValueError(f"--device cuda: CuPy {cupy.__version__} finds no GPU ({problem}); install NVIDIA's driver, "
+                         f"see that nvidia-smi lists a GPU, or say --device cpu") from problem
+    if not count:
+        raise ValueError("--device cuda: this machine shows no GPU (is CUDA_VISIBLE_DEVICES empty?); say --device cpu")
+    index = place % count
+    device = Device("cuda", cupy, index, _facts(cupy, index))
+    device.use()
+    return device
+
+
+def _cupy():
+    """Return CuPy. Raises ValueError if it is not here or cannot be loaded."""
+    try:
+        return importlib.import_module("cupy")
+    except ModuleNotFoundError as problem:
+        raise ValueError("--device cuda needs CuPy, which is not installed: pip install 'refimpl[cuda12]' for CUDA 12, "
+                         "'refimpl[cuda13]' for CUDA 13 (see docs/gpu.md), or say --device cpu") from problem
+    except Exception as problem:
+        raise ValueError(f"--device cuda: CuPy is installed and cannot be loaded ({problem}); install one of the "
+                         f"extras cuda12 and cuda13, not both, or say --device cpu") from problem
+
+
+def _facts(cupy, index) -> dict:
+    runtime = cupy.cuda.runtime
+    name = runtime.getDeviceProperties(index)["name"]
+    return {"gpu": name.decode() if isinstance(name, bytes) else str(name),
+            "compute_capability": str(cupy.cuda.Device(index).compute_capability), "cupy": cupy.__version__,
+            "cuda": runtime.runtimeGetVersion()}
+
+
+@contextmanager
+def memory_for(what: str, remedy: str):
+    """Say, where memory ends inside the block, for what it was asked, and what to reduce: ValueError. Local."""
+    try:
+        yield
+    except MemoryError as problem:  # CuPy's own error is one
+        raise ValueError(f"out of memory for {what}: {problem} {remedy}") from problem
