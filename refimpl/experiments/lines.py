@@ -1,0 +1,77 @@
+"""Plots of lines and points in the one style: formulas are lines, what was measured are points on them."""
+
+from dataclasses import dataclass
+from typing import Sequence
+
+from refimpl.experiments.picture import SIZE, Picture, figure_in_style, line_style, mark_style, picture_of, table
+
+LISTED = 12
+"""Values of a line that its text alternative lists at most."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve of a plot. style: which colour, dash and mark; a line and its points share it.
+
+    points: drawn as marks, not joined: what was counted or measured.
+    """
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    style: int = 0
+    points: bool = False
+
+
+def plot_lines(lines: Sequence[Line], x: str, y: str, alt: str, *, title: str = "", log: str = "",
+               size: tuple[float, float] = SIZE) -> Picture:
+    """Return the picture of some lines over one pair of axes. Local.
+
+    x, y: what the axes show, with units.  log: "", "x", "y" or "xy": the axes that are logarithmic.
+    """
+    with figure_in_style(*size) as (figure, axes):
+        draw_lines(axes, lines, x, y, title, log)
+        if any(line.label for line in lines):
+            axes.legend()
+        return picture_of(figure, alt, numbers_of(lines, x))
+
+
+def plot_panels(panels: dict[str, Sequence[Line]], x: Sequence[str], y: str, alt: str, *, log: str = "",
+                size: tuple[float, float] = (9.6, 3.6)) -> Picture:
+    """Return panels side by side, title -> lines, with one y axis and one legend. x: what each panel's axis shows."""
+    with figure_in_style(*size, ncols=len(panels), sharey=True, squeeze=False) as (figure, grid):
+        for axes, (title, lines), name in zip(grid[0], panels.items(), x):
+            draw_lines(axes, lines, name, y if axes is grid[0][0] else "", title, log)
+        handles = {label: handle for axes in grid[0] for handle, label in zip(*axes.get_legend_handles_labels())}
+        figure.legend(handles.values(), handles, loc="outside lower center", ncols=len(handles))
+        told = [f"{title}\n{numbers_of(lines, name)}" for (title, lines), name in zip(panels.items(), x)]
+        return picture_of(figure, alt, "\n".join(told))
+
+
+def draw_lines(axes, lines, x, y, title="", log=""):
+    """Draw lines and points on matplotlib axes."""
+    for line in lines:
+        if line.points:
+            axes.plot(line.x, line.y, label=line.label or None, markersize=7, markerfacecolor="white",
+                      markeredgewidth=1.8, zorder=3, **mark_style(line.style))
+        else:
+            axes.plot(line.x, line.y, label=line.label or None, **line_style(line.style))
+    for axis in log:
+        getattr(axes, f"set_{axis}scale")("log")
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.set_title(title)
+
+
+def numbers_of(lines: Sequence[Line], x: str) -> str:
+    """Return the values as a table, a column a line; lines that are too long only where some points lie."""
+    listed = [line for line in lines if line.label and len(line.x) <= LISTED] or [_thinned(line) for line in lines]
+    places = sorted({place for line in listed for place in line.x})
+    values = [dict(zip(line.x, line.y)) for line in listed]
+    return table([x, *(line.label for line in listed)],
+                 [[place, *(each.get(place, "") for each in values)] for place in places])
+
+
+def _thinned(line: Line) -> Line:
+    every = -(-len(line.x) // LISTED)
+    return Line(line.label, line.x[::every], line.y[::every], line.style)

@@ -1,0 +1,175 @@
+"""The paper's cost table, measured: variables of one kind go one way for a step, and the ledger says what that cost.
+
+    case = Case(sparse=True, way="server", variables=4, alpha=Fraction(1, 8))
+    count_bytes(case, comm) == [closed_formula(case, comm.size)] * comm.size
+
+Rows are touched as the closed formulas assume it: each rank touches α R rows of every variable, which are not the same
+rows on every rank. The step is a training's, by the trainer. Source: PAPER.md, Bytes per machine and step.
+"""
+
+import json
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from kernels import RowGradient
+from models import Batch, Variable
+from refimpl.collectives.machines import Machines, in_blocks
+from refimpl.collectives.network import Network
+from refimpl.collectives.wire import Wire
+from refimpl.plan.formulas import (
+    Bytes, Setting, Sparse, dense_allreduce, dense_server_at_owner, dense_server_spread, sparse_allgather,
+    sparse_as_dense, sparse_server_at_owner, sparse_server_spread,
+)
+from refimpl.plan.placement import WAYS, Plan, make_plan
+from refimpl.plan.predict import Predictor
+from refimpl.plan.sample import take_sample
+from refimpl.training.data.fingerprint import fingerprint_of
+from refimpl.training.options import Options
+from refimpl.training.trainer import Trainer
+
+ITEM = 4  # bytes of an element: float32
+TITLES = {(True, "server"): "sparse, server", (True, "allgather"): "sparse, allgather",
+          (True, "as-dense"): "sparse, sent whole", (False, "server"): "dense, server",
+          (False, "allreduce"): "dense, allreduce"}
+"""(sparse, way) -> what tables and plots call it."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """m equal variables of (rows, columns) float32 that go one way, and α, the part of the rows that a rank touches.
+
+    way: one of ``plan.placement.WAYS`` of the kind.  partitions: P of each sparse variable on the server, interleaved.
+    Variables and partitions are spread over the owners; one variable in one partition has one owner.
+    Raises ValueError for a way of another kind, and where the touched rows cannot be the same number in each partition.
+    """
+
+    sparse: bool
+    way: str
+    variables: int = 1
+    rows: int = 240
+    columns: int = 16
+    alpha: Fraction = Fraction(1)
+    partitions: int = 1
+
+    def __post_init__(self):
+        if self.way not in WAYS[self.sparse]:
+            kind = "sparse" if self.sparse else "dense"
+            raise ValueError(f"a {kind} variable cannot go {self.way!r}; give {', '.join(WAYS[self.sparse])}")
+        if self.partitions > 1 and not (self.sparse and self.way == "server"):
+            raise ValueError(f"{self.partitions} partitions: only a sparse variable on the server has any")
+        if not 0 <= self.alpha <= 1 or self.alpha * self.rows % self.partitions or self.rows % self.partitions:
+            raise ValueError(f"α = {self.alpha} of {self.rows} rows: give a part that is as many whole rows in each of "
+                             f"{self.partitions} partitions")
+
+    @property
+    def title(self) -> str:
+        """The kind and the way, in words."""
+        return TITLES[self.sparse, self.way]
+
+    @property
+    def nbytes(self) -> int:
+        """w: bytes of one variable."""
+        return self.rows * self.columns * ITEM
+
+
+def closed_formula(case: Case, ranks: int) -> Bytes:
+    """Return the cell of the paper's table: bytes sent and received by the rank that has most, in a step. Local.
+
+    One variable in one partition on the server: its owner's. Several: everyone's.
+    Raises ValueError if they are not a multiple of the ranks, so that some own more than others.
+    """
+    setting = Setting(machines=ranks)
+    m, parts = case.variables, case.variables * case.partitions
+    if case.way == "server" and parts > 1 and parts % ranks:
+        raise ValueError(f"{parts} variables and partitions are not spread evenly over {ranks} ranks: give a multiple")
+    size = Sparse(case.rows // case.partitions, case.columns * ITEM, case.alpha)
+    if case.sparse and case.way == "server":
+        return sparse_server_at_owner(size, setting) if parts == 1 else sparse_server_spread(size, setting, parts)
+    if case.way == "allgather":
+        return sparse_allgather(size, setting, m)
+    if case.way == "as-dense":
+        return Bytes(sparse_as_dense(size, setting, m), 0)
+    if case.way == "allreduce":
+        return Bytes(dense_allreduce(case.nbytes, setting, m), 0)
+    values = dense_server_at_owner(case.nbytes, setting) if m == 1 else dense_server_spread(case.nbytes, setting, m)
+    return Bytes(values, 0)
+
+
+def count_bytes(case: Case, comm=None) -> list[Bytes]:
+    """Do one training step of a case; return what each rank sent and received in it, by rank. Collective.
+
+    Every rank is a machine of its own: nothing goes through shared memory. The list is the same on every rank.
+    """
+    wire = comm if isinstance(comm, Wire) else Wire(comm)
+    wire = Wire(wire.comm, machines=in_blocks(wire.size, 1))
+    model, plan = Touching(case), plan_of_case(case, wire.machines)
+    options = Options(plan=json.loads(json.dumps(plan.to_json())), optimizer="sgd", overlap=False, shared_memory=False)
+    Trainer(model, Slices(case, wire.size), options, wire).train_step()
+    names, ledger = {v.name for v in model.variables}, wire.ledger
+    mine = np.zeros(2, np.int64)
+    for counter in (ledger.sent, ledger.received):
+        for (_, variable, kind), count in counter.items():
+            if variable in names:
+                mine[int(kind == "indices")] += count
+    return [Bytes(int(values), int(indices)) for values, indices in wire.share(mine, "report")]
+
+
+def foretell_seconds(case: Case, network: Network) -> float:
+    """Return how long the exchanges of a case's step are predicted to take on a network. Local.
+
+    What the formulas leave out counts here: latency, messages, sums, and which card has most to carry.
+    """
+    model = Touching(case)
+    sample = take_sample(model, Slices(case, network.ranks), 0, (0,))
+    return Predictor(model.variables, sample, network).seconds(plan_of_case(case, network.machines))
+
+
+def plan_of_case(case: Case, machines: Machines) -> Plan:
+    """Return the plan in which all variables of a case go its way, interleaved partitions on the server. Local."""
+    variables, ranks = Touching(case).variables, sum(map(len, machines))
+    return make_plan(variables, "auto", ranks, ranks, partitions=case.partitions, scheme="interleaved",
+                     allreduce="direct", machines=machines, ways={v.name: case.way for v in variables})
+
+
+class Touching:
+    """A model whose gradient is 1 in each row that its microbatch names, or everywhere: it only makes traffic."""
+
+    def __init__(self, case: Case):
+        self.sparse = case.sparse
+        self.variables = [Variable(f"variable {i}", (case.rows, case.columns), sparse=case.sparse)
+                          for i in range(case.variables)]
+
+    def rows_needed(self, batch):
+        return {v.name: batch.inputs for v in self.variables if v.sparse}
+
+    def loss_and_gradients(self, dense, rows, batch):
+        if self.sparse:
+            return 0.0, {name: RowGradient(batch.inputs, np.ones_like(values)) for name, values in rows.items()}
+        return 0.0, {v.name: np.ones(v.shape, v.dtype) for v in self.variables}
+
+
+class Slices:
+    """Data of one microbatch a rank: α R neighbouring rows, from another place on for each rank. See ``Data``."""
+
+    steps_per_epoch = 1
+
+    def __init__(self, case: Case, ranks: int):
+        self.case, self.microbatches = case, ranks
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint_of("slices", self.case.rows, str(self.case.alpha), self.microbatches)
+
+    def examples(self, step: int) -> int:
+        return self.microbatches
+
+    def starts_epoch(self, step: int) -> bool:
+        return True
+
+    def microbatch(self, step: int, index: int) -> Batch:
+        rows = self.case.rows
+        first = index * rows // self.microbatches
+        touched = (first + np.arange(int(self.case.alpha * rows))) % rows
+        return Batch(np.sort(touched).astype(np.int64), None, None, float(self.microbatches))
