@@ -31,7 +31,7 @@ endef
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install train test test-serial test-mpi notebooks test-notebooks bench clean
+.PHONY: help install train test test-serial test-mpi notebooks test-notebooks docs test-docs bench clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,9 +79,19 @@ test-notebooks: $(venv)/.notebooks ## execute every notebook from a clean kernel
 	$(python) -m pytest -q tests/notebook
 	$(python) -m refimpl.notebook check
 
+$(venv)/.docs: $(venv)/.installed
+	$(pip) -e '.[docs]'
+	@touch $@
+
+docs: $(venv)/.docs ## build the website into build/site: README, notebooks, guides, findings, reference
+	$(python) -m docs.website
+
+test-docs: $(venv)/.docs ## build the website and look at it in headless Chromium, if there is one
+	$(python) -m pytest -q tests/docs
+
 bench: $(installed) ## measure us beside our peers
 	@for work in rows lstm conv step allreduce; do $(python) -m refimpl bench $$work || exit 1; done
 
 clean: ## remove environments, caches and build products; run directories stay
 	rm -rf .venv-* build *.egg-info .pytest_cache .hypothesis
-	find kernels models refimpl tests -name __pycache__ -prune -exec rm -rf {} +
+	find docs kernels models refimpl tests -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The guides, and the program that makes a website of them (``docs.website``)."""
