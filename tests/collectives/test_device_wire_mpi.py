@@ -22,11 +22,12 @@ def cupy():
     return importlib.import_module("cupy")
 
 
-@pytest.fixture(params=["staged"])
+@pytest.fixture(params=["staged", "nccl"])
 def wire(comm, cupy, request):
     wire = Wire(comm, machines=in_blocks(comm.size, 2))
-    wire.add_device(0, request.param)
-    return wire
+    wire.add_device(0, request.param if comm.size > 1 else "auto")
+    yield wire
+    wire.transport.close()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

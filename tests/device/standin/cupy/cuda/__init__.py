@@ -1,10 +1,10 @@
-"""Devices, streams, events and memory of the stand-in: one device, on which everything happens at once."""
+"""Devices, streams, events and memory of the stand-in: everything happens at once, but for messages (``queues``)."""
 
 import threading
 import time
 
 from cupy import standin
-from cupy.cuda import memory, runtime
+from cupy.cuda import memory, queues, runtime
 from cupy.cuda.memory import (MemoryPointer, OutOfMemoryError, alloc, alloc_pinned_memory, get_default_memory_pool,
                               get_default_pinned_memory_pool)
 
@@ -26,6 +26,7 @@ class Device:
 
     def synchronize(self):
         standin.called("Device.synchronize", self.id)
+        queues.finish(queues.of())
 
     compute_capability = "90"
     pci_bus_id = property(lambda self: runtime.deviceGetPCIBusId(self.id))
@@ -65,7 +66,7 @@ class Stream:
 
     @property
     def done(self):
-        return True
+        return queues.done(queues.of(self.ptr))
 
     def use(self):
         _thread.stream = self
@@ -81,6 +82,7 @@ class Stream:
 
     def synchronize(self):
         standin.called("Stream.synchronize", self.ptr)
+        queues.finish(queues.of(self.ptr))
 
     def record(self, event=None):
         event = Event() if event is None else event
@@ -91,6 +93,7 @@ class Stream:
         if not isinstance(event, Event):
             raise TypeError("wait_event takes an Event")
         standin.called("Stream.wait_event", self.ptr, event.ptr)
+        queues.finish(event.works)
 
     def begin_capture(self, mode=None):
         raise NotImplementedError("the stand-in captures no graphs")
@@ -113,16 +116,18 @@ class Event:
     _ids = iter(range(1, 2**62))
 
     def __init__(self, block=False, disable_timing=False, interprocess=False):
-        self.ptr, self.time, self.timed = next(self._ids), None, not disable_timing
+        self.ptr, self.time, self.timed, self.works = next(self._ids), None, not disable_timing, []
 
-    done = property(lambda self: True)
+    done = property(lambda self: queues.done(self.works))
 
     def record(self, stream=None):
-        self.time = time.perf_counter()
-        standin.called("Event.record", self.ptr, (stream or get_current_stream()).ptr)
+        stream = stream or get_current_stream()
+        self.time, self.works = time.perf_counter(), queues.of(stream.ptr)
+        standin.called("Event.record", self.ptr, stream.ptr)
 
     def synchronize(self):
         standin.called("Event.synchronize", self.ptr)
+        queues.finish(self.works)
 
 
 def get_elapsed_time(start, end):

@@ -58,11 +58,17 @@ def memGetInfo():
 
 
 def deviceSynchronize():
+    from cupy.cuda import queues
+
     standin.called("deviceSynchronize")
+    queues.finish(queues.of())
 
 
 def streamSynchronize(stream):
+    from cupy.cuda import queues
+
     standin.called("Stream.synchronize", stream)
+    queues.finish(queues.of(stream))
 
 
 def memcpy(dst, src, size, kind):

@@ -1,0 +1,184 @@
+"""Device arrays between ranks by NCCL, on a stream of its own: the host only says what shall move, and goes on.
+
+    current stream   ...compute──┐ ready            ┌──compute with what came...
+    NCCL's stream                └──send, receive───┘ done
+
+Messages of one ``start`` are one group: they move together, and a group moves after the group before it. All ranks
+begin their groups in the same order. (NCCL User Guide: Point-to-point communication; Group calls.)
+"""
+
+import threading
+
+import cupy
+from cupy.cuda import nccl
+
+from refimpl.collectives.waiting import CollectiveError, Wait
+
+KINDS = {"e": nccl.NCCL_FLOAT16, "f": nccl.NCCL_FLOAT32, "d": nccl.NCCL_FLOAT64, "i": nccl.NCCL_INT32,
+         "l": nccl.NCCL_INT64, "q": nccl.NCCL_INT64}
+"""dtype.char -> what NCCL calls it, for sums. Messages are bytes."""
+
+
+class Nccl:
+    """The transport of a wire by NCCL. Collective over the wire's ranks to make.
+
+    wire: whose messages these are.  device: number of the GPU that this rank's arrays lie on.  Raises CollectiveError
+    on all ranks, with the rank and what to do, if they cannot be connected, and SilentPeer if one does not come.
+    """
+
+    name = "nccl"
+
+    def __init__(self, wire, device: int, reason: str = ""):
+        self.wire, self.device, self.reason = wire, cupy.cuda.Device(device), reason
+        self.device.use()
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+        self.last: tuple | None = None  # (event, what, peers) of the last group
+        self.comm = None
+        identity = bytes.fromhex(wire.once(lambda: nccl.get_unique_id().hex()))
+        try:
+            in_time(lambda: self._connect(identity), wire, "the connection of all ranks by NCCL")
+            self.settle()
+            if (problem := self._misled()) is not None:
+                raise ConnectionError(problem)
+        except Exception as problem:
+            self.close()
+            wire.stop(problem)
+
+    def _connect(self, identity: bytes):
+        """Meet the other ranks, and send each one message: what would be connected at first use is so by now."""
+        self.device.use()  # each thread has a device of its own
+        with told("the connection of all ranks"):
+            self.comm = nccl.NcclCommunicator(self.wire.size, identity, self.wire.rank)
+        others = [rank for rank in range(self.wire.size) if rank != self.wire.rank]
+        self.greeting = cupy.full(1, self.wire.rank, cupy.int64)
+        self.greetings = cupy.full(self.wire.size, self.wire.rank, cupy.int64)
+        self.start([(rank, self.greeting) for rank in others],
+                   [(rank, self.greetings[rank:rank + 1]) for rank in others], "the first messages").wait()
+
+    def _misled(self) -> str | None:
+        """Return what is wrong with the first messages, None if every rank's came from itself."""
+        came = self.greetings.get().tolist()
+        wrong = [rank for rank in range(self.wire.size) if came[rank] != rank]
+        if wrong:
+            return (f"NCCL's first message of rank {wrong[0]} says {came[wrong[0]]}: it moves data wrongly here. Say "
+                    "NCCL_DEBUG=INFO to see how ranks are connected, or --transport staged")
+        return None
+
+    def start(self, sends, receives, what: str) -> "NcclPending":
+        """Begin to move contiguous, non-empty device arrays. sends, receives: lists of (peer, array).
+
+        Collective over the ranks concerned, as is the ``wait`` of what is returned. ``what`` names it in errors.
+        """
+        def group():
+            nccl.groupStart()
+            try:
+                for peer, array in receives:
+                    self.comm.recv(array.data.ptr, array.nbytes, nccl.NCCL_UINT8, peer, self.stream.ptr)
+                for peer, array in sends:
+                    self.comm.send(array.data.ptr, array.nbytes, nccl.NCCL_UINT8, peer, self.stream.ptr)
+            finally:
+                nccl.groupEnd()
+
+        messages = [*receives, *sends]
+        return self._after_current(group, [array for _, array in messages], {peer for peer, _ in messages}, what)
+
+    def allreduce(self, array, what: str) -> "NcclPending":
+        """Begin to sum a contiguous device array over all ranks, in place, in NCCL's order. Collective.
+
+        Raises ValueError for a dtype that has no sum.
+        """
+        if array.dtype.char not in KINDS:
+            raise ValueError(f"NCCL has no sum of {array.dtype}")
+        kind, at, peers = KINDS[array.dtype.char], array.data.ptr, set(range(self.wire.size)) - {self.wire.rank}
+        return self._after_current(lambda: self.comm.allReduce(at, at, array.size, kind, nccl.NCCL_SUM, self.stream.ptr),
+                                   [array], peers, what)
+
+    def _after_current(self, ask, arrays, peers, what):
+        """Ask for something on NCCL's stream, after what the current stream has been asked for."""
+        self.device.use()
+        if self.comm is None:
+            raise ConnectionError(f"{what}: NCCL was closed on this rank, after an error or by close()")
+        ready = cupy.cuda.get_current_stream().record()
+        self.stream.wait_event(ready)
+        with told(what):
+            ask()
+        done = self.stream.record()
+        self.last = done, what, peers
+        return NcclPending(done, arrays)
+
+    def settle(self):
+        """Return when all that was begun has moved: the host waits, but not for ever. Local.
+
+        Raises SilentPeer after the wire's patience, ConnectionError for what NCCL met, Stopped after a notice; then
+        nothing more can be moved.
+        """
+        if self.last is None:
+            return
+        done, what, peers = self.last
+        wait = Wait(self.wire.patience, lambda: peers, self.wire.rank, what, self.last, self.wire.notices.heed)
+        try:
+            while not done.done:
+                with told(what):
+                    self.comm.check_async_error()
+                wait.pause()
+        except (CollectiveError, ConnectionError):
+            self.close()
+            raise
+        self.last = None
+
+    def close(self):
+        """Give up what moves, and let go of the others. Local; nothing can be moved after it."""
+        comm, self.comm, self.last = self.comm, None, None
+        if comm is not None:
+            comm.abort()  # destroy would wait for what may never come
+
+
+class NcclPending:
+    """What moves, begun by an ``Nccl``. It keeps the arrays until it is waited for."""
+
+    def __init__(self, done, arrays):
+        self.done, self.arrays = done, arrays
+
+    def wait(self):
+        """Let the current stream wait until all has moved; the host goes on."""
+        cupy.cuda.get_current_stream().wait_event(self.done)
+        self.arrays = ()
+
+
+class told:
+    """Say what NCCL met as people need it: ConnectionError with what was being done, and what to do. A context."""
+
+    def __init__(self, what: str):
+        self.what = what
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, problem, trace):
+        if isinstance(problem, nccl.NcclError):
+            raise ConnectionError(
+                f"{self.what} by NCCL: {problem}. If another rank has ended, its message says why; else run with "
+                "NCCL_DEBUG=INFO to see what NCCL misses, or with --transport staged, which needs no NCCL") from problem
+
+
+def in_time(work, wire, what: str):
+    """Return when work(), done in another thread, has returned, or raise what it raised. Local.
+
+    For calls that wait for other ranks and know no end: raises SilentPeer after the wire's patience, and Stopped after
+    a notice; the call is then left to itself.
+    """
+    problems = []
+
+    def run():
+        try:
+            work()
+        except BaseException as problem:
+            problems.append(problem)
+
+    thread = threading.Thread(target=run, daemon=True, name="nccl")
+    wait = Wait(wire.patience, lambda: (), wire.rank, what, work, wire.notices.heed)
+    thread.start()
+    while thread.is_alive():
+        wait.pause()
+    if problems:
+        raise problems[0]
