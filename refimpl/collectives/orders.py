@@ -6,6 +6,7 @@ left + right the bits of right + left, but (a + b) + c other bits than a + (b + 
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -71,6 +72,33 @@ def add_in_order(tree: Tree, values):
         left, right = (add_in_order(part, values) for part in tree)
         return left + right
     return values[tree]
+
+
+class Addition(NamedTuple):
+    """One addition of a sum. left, right: what was added.  exact: their sum, as float64.  rounded: what was kept."""
+
+    left: float
+    right: float
+    exact: float
+    rounded: float
+
+
+def additions(tree: Tree, values) -> list[Addition]:
+    """Return the additions of a sum in the order in which they are done, the last one's result being the sum. Local.
+
+    values: (n,) of a dtype of which float64 holds every sum of two exactly, as it does float16 and most of float32.
+    """
+    values, done = np.asarray(values), []
+
+    def add(part):
+        if not isinstance(part, tuple):
+            return values[part]
+        left, right = map(add, part)
+        done.append(Addition(float(left), float(right), float(left) + float(right), float(left + right)))
+        return left + right
+
+    add(tree)
+    return done
 
 
 def tree_text(tree: Tree) -> str:

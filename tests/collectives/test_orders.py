@@ -8,7 +8,7 @@ import pytest
 from refimpl.collectives import ALGORITHMS, make_schedule, prove, run_local
 from refimpl.collectives.exactness import cancelling
 from refimpl.collectives.machines import in_blocks
-from refimpl.collectives.orders import add_in_order, all_sums, orders, sum_trees, tree_of, tree_text
+from refimpl.collectives.orders import Addition, add_in_order, additions, all_sums, orders, sum_trees, tree_of, tree_text
 
 
 def unordered(tree):
@@ -52,6 +52,13 @@ def test_every_order_is_tried():
         for i in order[1:]:
             total = total + values[i]
         assert float(total) in found
+
+
+def test_additions_one_by_one():
+    values, big = np.array([2.0**24, 1, 1], "float32"), 2.0**24
+    assert additions(((0, 1), 2), values) == [Addition(big, 1, big + 1, big)] * 2
+    assert additions((0, (1, 2)), values) == [Addition(1, 1, 2, 2), Addition(big, 2, big + 2, big + 2)]
+    assert additions(0, values) == []
 
 
 def test_what_has_no_tree_or_too_many_orders_is_refused():
