@@ -9,6 +9,7 @@ from pathlib import Path
 
 from refimpl.experiments.cluster import ClusterError, run_on_cluster
 from refimpl.experiments.launch import launch
+from refimpl.experiments.timeline_picture import read_trace, typical_step
 from refimpl.training.files import write_json
 from refimpl.training.run_directory import read_metrics
 
@@ -25,6 +26,7 @@ class Training:
     None for a stored result.  machine_bytes[m]: what the card of machine m (sent, received), account: see
     ``refimpl.experiments.cluster.account``; both empty where no cluster was asked for.
     measured: when and on what it ran, in words.  stored: whether it is an earlier run's.
+    step_events: with trace=True, the trace of the step of median duration, for ``draw_timeline``.
     """
 
     result: dict
@@ -34,6 +36,7 @@ class Training:
     account: list = field(default_factory=list)
     measured: str = ""
     stored: bool = False
+    step_events: list = field(default_factory=list)
     _folder: object = None  # the temporary directory lives as long as this
 
     def plan(self) -> dict:
@@ -71,7 +74,7 @@ def train_on_ranks(model: str, ranks: int | None = None, *, machines: int = 0, r
         write_json(RESULTS / f"{stored}.json", {
             "measured": done.measured, "command": f"train {model} {' '.join(command_line(options))}".strip(),
             "result": done.result, "metrics": done.metrics, "machine_bytes": done.machine_bytes,
-            "account": done.account})
+            "account": done.account, "step_events": done.step_events})
     return done
 
 
@@ -100,8 +103,15 @@ def _finished(job, directory, folder, where) -> Training:
     result["run_directory"] = None  # a place on one machine: no part of what is shown or stored
     result["plan"] = json.loads((directory / "plan.json").read_text())
     measured = f"{time.strftime('%Y-%m-%d')}, {where} on {os.cpu_count()} cores"
+    traced = typical_step(read_trace(directory)) if (directory / "trace.json").exists() else []
     return Training(result, read_metrics(directory), directory, [list(pair) for pair in
-                    getattr(job, "machine_bytes", ())], list(getattr(job, "training", ())), measured, False, folder)
+                    getattr(job, "machine_bytes", ())], list(getattr(job, "training", ())), measured, False,
+                    [_rounded(event) for event in traced], folder)
+
+
+def _rounded(event: dict) -> dict:
+    """Return an event of a trace in whole microseconds: a stored step is short to read."""
+    return {**event, "ts": round(event["ts"]), "dur": round(event["dur"])}
 
 
 def _from_store(name: str, problem) -> Training:
@@ -111,4 +121,4 @@ def _from_store(name: str, problem) -> Training:
     kept = json.loads(path.read_text())
     print(f"This machine has no emulated cluster ({problem}). Shown is a stored result: {kept['measured']}.")
     return Training(kept["result"], kept["metrics"], None, kept["machine_bytes"], kept["account"], kept["measured"],
-                    True)
+                    True, kept.get("step_events", []))
