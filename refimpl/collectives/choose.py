@@ -1,14 +1,15 @@
-"""From an algorithm's name to a proved schedule."""
+"""From an algorithm's name to a proved schedule; from rounds of one's own to one that is yet to be proved."""
 
+from dataclasses import replace
 from functools import lru_cache
 
 from refimpl.collectives import (
     binary_blocks, binomial_tree, direct, double_tree, halving_doubling, hierarchical, rabenseifner, ring,
 )
-from refimpl.collectives.halves import allreduce_of, collect
+from refimpl.collectives.halves import allreduce_of, collect, one_node_each
 from refimpl.collectives.prove import prove
 from refimpl.collectives.recursive_doubling import recursive_doubling
-from refimpl.collectives.schedule import KINDS, Schedule
+from refimpl.collectives.schedule import KINDS, NCCL, Schedule
 from refimpl.gradients import cover, leaves_of
 
 HALVES = {
@@ -29,9 +30,11 @@ def make_schedule(algorithm: str, ranks: int, leaves: int, kind: str = "allreduc
 
     ``auto`` takes halving-doubling where each rank holds one node of one level (log2(N) rounds), else direct: both
     canonical. kind: see ``Schedule``.  machines: for hierarchical, which guesses none, a tuple of the tuples of
-    ranks that share memory.
+    ranks that share memory.  ``nccl``: NCCL's own allreduce, on GPUs only; counted as the ring, not canonical.
     Raises ValueError for an unknown algorithm or one that cannot serve these numbers.
     """
+    if algorithm == NCCL:
+        return replace(make_schedule("ring", ranks, leaves, kind), name=NCCL)
     inputs = tuple(tuple(cover(leaves_of(r, ranks, leaves))) for r in range(ranks))
     if algorithm == "auto":
         algorithm = _auto(inputs)
@@ -42,6 +45,14 @@ def make_schedule(algorithm: str, ranks: int, leaves: int, kind: str = "allreduc
     schedule = _schedule(algorithm, inputs, kind, {} if machines is None else {"machines": machines})
     prove(schedule)
     return schedule
+
+
+def schedule_of(rounds, ranks: int, chunks: int, name: str = "own") -> Schedule:
+    """Return an allreduce of one's own making, in which rank r begins with microbatch r in slot 0. Local.
+
+    rounds: an iterable of Round.  Nothing is proved of it: that is for ``prove``.
+    """
+    return Schedule(name, chunks, one_node_each(ranks), tuple(rounds))
 
 
 def _auto(inputs) -> str:

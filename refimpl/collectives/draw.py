@@ -69,13 +69,22 @@ def _names(peers, ranks) -> str:
 def draw(schedule: Schedule, path, title: str = "") -> Path:
     """Write the space-time picture of a schedule as PNG, SVG or PDF, by the name's suffix; return its path. Local.
 
-    Each arrow is a transfer, from its source to its destination within its round. Raises ValueError for a suffix that
-    matplotlib does not know.
+    Raises ValueError for a suffix that matplotlib does not know.
+    """
+    figure, path = figure_of(schedule, title), Path(path)
+    figure.savefig(path, dpi=150)
+    return path
+
+
+def figure_of(schedule: Schedule, title: str = ""):
+    """Return the space-time picture of a schedule as a matplotlib figure. Local.
+
+    Each arrow is a transfer, from its source to its destination within its round.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    path, rounds = Path(path), [step for step in schedule.rounds if step.transfers]
+    rounds = [step for step in schedule.rounds if step.transfers]
     figure = Figure(figsize=(min(SIZE[0], max(7.0, 2.0 + 1.1 * len(rounds))), min(SIZE[1], 2.2 + 0.5 * schedule.ranks)),
                     layout="constrained")
     FigureCanvasAgg(figure)
@@ -88,13 +97,13 @@ def draw(schedule: Schedule, path, title: str = "") -> Path:
     axes.set_xlabel("round")
     axes.set_ylabel("rank")
     axes.invert_yaxis()
+    axes.grid(False)
     axes.spines[["top", "right"]].set_visible(False)
     axes.vlines(range(1, len(rounds)), -0.4, schedule.ranks - 0.6, color="#000000", alpha=0.12, linewidth=0.8)
     axes.set_title(title or f"{schedule.name}: {schedule.kind} over {schedule.ranks} ranks", loc="left")
     if rounds:
         figure.legend(frameon=False, loc="outside lower center", ncols=3)
-    figure.savefig(path, dpi=150)
-    return path
+    return figure
 
 
 def _arrows(axes, schedule, rounds):

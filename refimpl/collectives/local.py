@@ -15,6 +15,21 @@ def run_local(schedule: Schedule, arrays, in_place: bool = True):
     An allgather reads nothing else, nor does an all-to-all, which returns chunk c on rank receivers[c]. Raises
     ValueError if ranks, slots, lengths or dtypes do not fit.
     """
+    for state in _states(schedule, arrays, in_place):
+        pass
+    return state
+
+
+def watch_local(schedule: Schedule, arrays) -> list[list]:
+    """Run the collective on copies; return what slot 0 of each rank holds at first and after each round. Local.
+
+    Element [k][r] is rank r's (n,) array before round k.  Raises ValueError as run_local does.
+    """
+    return [[array.copy() for array in state] for state in _states(schedule, arrays, in_place=False)]
+
+
+def _states(schedule, arrays, in_place):
+    """Yield slot 0 of each rank, the same arrays each time: as they are at first, and after each round."""
     slots = [list(own) if isinstance(own, (list, tuple)) else [own] for own in arrays]
     _check(schedule, slots)
     xp, like = array_module(slots[0][0]), slots[0][0]
@@ -28,6 +43,7 @@ def run_local(schedule: Schedule, arrays, in_place: bool = True):
             memory[rank][slot] = xp.zeros_like(like)
         return memory[rank][slot][bounds[start]:bounds[stop]]
 
+    yield [own[0] for own in slots]
     for step in schedule.rounds:
         # all at once: read everything, then write
         moving = [view(t.source, t.origin, t.start, t.stop).copy() for t in step.transfers]
@@ -36,7 +52,7 @@ def run_local(schedule: Schedule, arrays, in_place: bool = True):
         for s in step.sums:
             into = view(s.rank, s.into, s.start, s.stop)
             np.add(into, view(s.rank, s.other, s.start, s.stop), out=into)
-    return [own[0] for own in slots]
+        yield [own[0] for own in slots]
 
 
 def _check(schedule, slots):
