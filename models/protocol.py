@@ -14,7 +14,9 @@ def _nobody_waits(gradients: dict[str, Any]):
 class Batch:
     """One microbatch: the unit of computation. Its gradient is always computed in one call, on one rank.
 
-    inputs, targets: arrays as the model wants them (lm: (time, streams) int64; cnn: (n, h, w, c) uint8 and (n,) int64).
+    inputs, targets: NumPy arrays as the model wants them (lm: (time, streams) int64; cnn: (n, h, w, c) uint8 and (n,)
+                int64). A model that may run on a GPU takes there what it computes with: xp.asarray(batch.inputs), xp
+                being ``array_module`` of its variables; row numbers stay on the host, where they are routed.
     weights:    None, or an array of targets' shape: 1 where the target counts, 0 where it is padding.
     normaliser: number of counted targets in the *global* batch; the loss divides by it once: every reduction is a sum.
     key:        random key of (seed, step, microbatch): dropout, candidates, augmentation take theirs with
@@ -46,9 +48,10 @@ class Model(Protocol):
         """Return (loss, gradients) of one microbatch.
 
         dense: name -> whole value.  rows: name -> (k, d), the rows named by ``rows_needed``, in that order.
-        Both are mappings whose values may still be on their way: looking one up waits for it, so look it up where it is
-        used. Gradients that are ``batch.ready`` before the others leave before them.
-        loss: float, sum over the microbatch's targets / batch.normaliser.
+        Arrays are NumPy's or CuPy's, by ``--device``. Both are mappings whose values may still be on their way: looking
+        one up waits for it, so look it up where it is used. Gradients that are ``batch.ready`` before the others leave before them.
+        loss: a number (on the device: to read it there would be to wait), sum over the microbatch's targets /
+        batch.normaliser.
         gradients: name -> array of the variable's shape (dense), or RowGradient (sparse).
         The values may be the live ones: do not write to them. A RowGradient is kept until the step's exchange: give it
         arrays of its own. Dense gradients are added up at once, and may be buffers that the model uses again.

@@ -8,7 +8,7 @@ For hidden state h with target y and candidates S:
 from dataclasses import dataclass
 from typing import Any
 
-from kernels.arrays import array_module
+from kernels import array_module, take_rows
 
 
 @dataclass
@@ -28,7 +28,7 @@ def sampled_softmax(hidden, target_weights, target_biases, candidate_weights, ca
     hidden, target_weights: (n, d), the row of each example's target.  candidate_weights: (s, d).
     target_biases: (n,), candidate_biases: (s,), less the log of the expected count.
     hits: (examples, candidates), two index arrays: candidate is the example's own target.
-    scale: (n,), weight of each example's loss.  loss: float, summed in float64.
+    scale: (n,), weight of each example's loss.  loss: a number where ``hidden`` is, summed in float64.
     """
     xp = array_module(hidden)
     logits = hidden @ candidate_weights.T
@@ -40,7 +40,7 @@ def sampled_softmax(hidden, target_weights, target_biases, candidate_weights, ca
     own -= highest
     own_exp = xp.exp(own)
     total = exponentials.sum(axis=1) + own_exp
-    loss = float(((xp.log(total) - own) * scale).sum(dtype=xp.float64))
+    loss = ((xp.log(total) - own) * scale).sum(dtype=xp.float64)
     share = scale / total  # probability * scale = share * exponential: applied to (n, d), not to (n, s)
     down = own_exp * share - scale
     dhidden = exponentials @ candidate_weights
@@ -53,7 +53,7 @@ def sampled_softmax(hidden, target_weights, target_biases, candidate_weights, ca
 def softmax_losses(hidden, weight, bias, targets, block: int = 2**21):
     """Return each example's cross-entropy under the full softmax: (n,) float64. Local.
 
-    hidden: (n, d).  weight: (V, d).  bias: (V, 1).  targets: (n,) classes.
+    hidden: (n, d).  weight: (V, d).  bias: (V, 1).  targets: (n,) classes, on the host.
     The vocabulary is walked in pieces, so that at most about ``block`` logits exist at a time.
     """
     xp = array_module(hidden)
@@ -68,5 +68,5 @@ def softmax_losses(hidden, weight, bias, targets, block: int = 2**21):
         total *= xp.exp((highest - higher).astype(xp.float64))
         total += xp.exp(logits, out=logits).sum(axis=1, dtype=xp.float64)
         highest = higher
-    own = xp.einsum("nd,nd->n", hidden, weight[targets]) + bias[targets, 0]
+    own = xp.einsum("nd,nd->n", hidden, take_rows(weight, targets)) + take_rows(bias, targets)[:, 0]
     return xp.log(total) + highest.astype(xp.float64) - own

@@ -1,5 +1,7 @@
 """ConvNet: a small residual network for small images (He et al. 2016, section 4.2), every variable dense."""
 
+import numpy as np
+
 from kernels.arrays import array_module
 from kernels.random import key_of
 from models.cnn.batch_norm import norm_backward, norm_evaluate, norm_forward, norm_variables
@@ -48,15 +50,15 @@ class ConvNet:
         The gradient of a running statistic is this microbatch's share of the step's estimate of it:
         (its examples / batch.normaliser) * its own mean or variance.
         """
-        images, targets = self.examples(batch, augment=self.augment)
+        xp = array_module(dense["stem.weight"])
+        images, targets = self.examples(batch, augment=self.augment, xp=xp)
         if len(images) == 0:
-            xp = array_module(batch.inputs)
             return 0.0, {v.name: xp.zeros(v.shape, dtype=v.dtype) for v in self.variables}
         logits, saved = self.forward(normalize_images(images, self.dtype), dense)
         losses, grad = cross_entropy(logits, targets)
         grad /= grad.dtype.type(batch.normaliser)
         gradients = self.backward(grad, saved, dense, len(images) / batch.normaliser, batch.ready)
-        return float(losses.sum(dtype="float64")) / batch.normaliser, gradients
+        return losses.sum(dtype="float64") / batch.normaliser, gradients
 
     def forward(self, x, dense):
         """Return (logits, saved) with the microbatch's own statistics: x (n, h, w, c), logits (n, classes)."""
@@ -86,7 +88,7 @@ class ConvNet:
 
         Normalises with the running statistics and augments nothing: each image's result is its own.
         """
-        images, targets = self.examples(batch, augment=False)
+        images, targets = self.examples(batch, augment=False, xp=array_module(dense["stem.weight"]))
         if len(images) == 0:
             return {"loss": 0.0, "count": 0, "correct": 0}
         x = normalize_images(images, self.dtype)
@@ -98,8 +100,11 @@ class ConvNet:
         return {"loss": float(losses.sum(dtype="float64")), "count": len(images),
                 "correct": int((logits.argmax(axis=1) == targets).sum())}
 
-    def examples(self, batch, augment):
-        """Return the counted (images, targets) of a batch, augmented if asked; raise ValueError if they do not fit."""
+    def examples(self, batch, augment, xp):
+        """Return the counted (images, targets) of a batch as arrays of ``xp``, augmented if asked.
+
+        Raises ValueError if they do not fit.
+        """
         images, targets = batch.inputs, batch.targets
         if tuple(images.shape[1:]) != self.image_shape or images.dtype != "uint8" or len(images) != len(targets):
             raise ValueError(f"batch of images {images.shape} {images.dtype} and targets {targets.shape}: this network "
@@ -107,9 +112,10 @@ class ConvNet:
         if len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < self.classes:
             raise ValueError(f"targets from {int(targets.min())} to {int(targets.max())}: this network has "
                              f"{self.classes} classes, numbered from 0")
+        images, targets = xp.asarray(images), xp.asarray(targets)
         if augment and len(images):
             images = augment_images(images, key_of(batch.key, "augment"), self.flip)
         if batch.weights is not None:
-            counted = batch.weights > 0
+            counted = xp.asarray(np.flatnonzero(batch.weights > 0))
             images, targets = images[counted], targets[counted]
         return images, targets

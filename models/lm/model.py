@@ -2,7 +2,9 @@
 
 import math
 
-from kernels import RowGradient, aggregate_rows, array_module, unique_ids
+import numpy as np
+
+from kernels import RowGradient, aggregate_rows, array_module, take_rows, unique_ids
 from kernels.lstm import Workspace
 from kernels.random import key_of
 from models.candidates import draw_candidates, log_expected_count
@@ -65,10 +67,9 @@ class LanguageModel:
     def rows_needed(self, batch):
         """Return the words read, and the words scored: targets and candidates; padding needs none. Local."""
         tokens = Tokens(batch, self.vocabulary)
-        xp = array_module(tokens.inputs)
-        scored = xp.empty(0, xp.int64)
+        scored = np.empty(0, np.int64)
         if len(tokens.targets):
-            scored = unique_ids(xp.concatenate([tokens.targets, xp.asarray(self.candidates(batch).ids)]))
+            scored = unique_ids(np.concatenate([tokens.targets, self.candidates(batch).ids]))
         return {"embedding": unique_ids(tokens.inputs), "softmax_weight": scored, "softmax_bias": scored}
 
     def candidates(self, batch):
@@ -104,17 +105,15 @@ class LanguageModel:
         if not len(targets):
             return 0.0, dh, {"softmax_weight": RowGradient(targets, weight), "softmax_bias": RowGradient(targets, bias)}
         drawn = self.candidates(batch)
-        candidates = xp.asarray(drawn.ids)
-        needed = unique_ids(xp.concatenate([targets, candidates]))
-        own, sampled = xp.searchsorted(needed, targets), xp.searchsorted(needed, candidates)
+        ids = np.concatenate([targets, drawn.ids])
+        needed = unique_ids(ids)
+        own, sampled = np.searchsorted(needed, targets), np.searchsorted(needed, drawn.ids)
         correction = log_expected_count(needed, drawn.tries, self.vocabulary).astype(h.dtype)
-        corrected = bias[:, 0] - correction
-        place = xp.minimum(xp.searchsorted(candidates, targets), len(candidates) - 1)
-        examples = xp.flatnonzero(candidates[place] == targets)
-        loss, g = sampled_softmax(tokens.counted(h), weight[own], corrected[own], weight[sampled], corrected[sampled],
-                                  (examples, place[examples]), tokens.scale(h.dtype))
+        corrected = bias - xp.asarray(correction)[:, None]
+        loss, g = sampled_softmax(tokens.counted(h), take_rows(weight, own), take_rows(corrected, own)[:, 0],
+                                  take_rows(weight, sampled), take_rows(corrected, sampled)[:, 0],
+                                  tuple(map(xp.asarray, hits(targets, drawn.ids))), xp.asarray(tokens.scale(h.dtype)))
         tokens.put(dh, g.hidden)
-        ids = xp.concatenate([targets, candidates])
         weights = xp.concatenate([g.target_weights, g.candidate_weights])
         biases = xp.concatenate([g.target_biases, g.candidate_biases])[:, None]
         return loss, dh, {"softmax_weight": aggregate_rows(ids, weights), "softmax_bias": aggregate_rows(ids, biases)}
@@ -125,7 +124,15 @@ class LanguageModel:
         tables: name -> each sparse variable whole. Nothing is dropped or sampled. Local.
         """
         tokens = Tokens(batch, self.vocabulary)
-        x = tokens.embed(tables["embedding"][array_module(tokens.inputs).unique(tokens.inputs)])
+        x = tokens.embed(take_rows(tables["embedding"], unique_ids(tokens.inputs)))
         h, _ = self.run_layers(dense, x, batch, keep=1.0)
         losses = softmax_losses(tokens.counted(h), tables["softmax_weight"], tables["softmax_bias"], tokens.targets)
-        return {"loss": float((losses * tokens.weights).sum()), "count": int(len(tokens.targets))}
+        counted = losses * array_module(losses).asarray(tokens.weights)
+        return {"loss": float(counted.sum()), "count": int(len(tokens.targets))}
+
+
+def hits(targets, candidates):
+    """Return (examples, places): target examples[k] is candidate places[k]. candidates: sorted. Both on the host."""
+    place = np.minimum(np.searchsorted(candidates, targets), len(candidates) - 1)
+    examples = np.flatnonzero(candidates[place] == targets)
+    return examples, place[examples]

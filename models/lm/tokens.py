@@ -1,23 +1,24 @@
 """The tokens of a window that count: padding is left out here, so that nothing after has to think of it."""
 
-from kernels.arrays import array_module
+import numpy as np
+
+from kernels import array_module, take_rows
 
 
 class Tokens:
-    """Counted positions of a batch, in C order of (time, streams).
+    """Counted positions of a batch, in C order of (time, streams): row numbers, on the host.
 
     inputs, targets: (n,) int64.  weights: (n,).  A position with weight 0 is padding: its input reads as a zero
     vector, its output is not scored. Raises ValueError naming an id outside the vocabulary, or shapes that differ.
     """
 
     def __init__(self, batch, vocabulary):
-        xp = array_module(batch.inputs)
         inputs, targets, weights = batch.inputs, batch.targets, batch.weights
         if inputs.ndim != 2 or inputs.shape != targets.shape or (weights is not None and weights.shape != inputs.shape):
             raise ValueError(f"inputs {inputs.shape}, targets {targets.shape}, weights "
                              f"{None if weights is None else weights.shape}: all must be (time, streams)")
         self.shape, self.normaliser = inputs.shape, batch.normaliser
-        self.positions = None if weights is None or (weights != 0).all() else xp.flatnonzero(weights)
+        self.positions = None if weights is None or (weights != 0).all() else np.flatnonzero(weights)
         self.inputs, self.targets = self.pick(inputs), self.pick(targets)
         self.weights = 1.0 if weights is None else self.pick(weights)
         for name, ids in (("input", self.inputs), ("target", self.targets)):
@@ -28,26 +29,26 @@ class Tokens:
     def pick(self, array):
         """Return the counted positions of a (time, streams, ...) array: (n, ...); a view where all count."""
         flat = array.reshape(-1, *array.shape[2:])
-        return flat if self.positions is None else flat[self.positions]
+        return flat if self.positions is None else flat[array_module(array).asarray(self.positions)]
 
     counted = pick
 
     def put(self, array, values):
         """Write values (n, ...) to the counted positions of a C-contiguous (time, streams, ...) array."""
-        array.reshape(-1, *array.shape[2:])[slice(None) if self.positions is None else self.positions] = values
+        where = slice(None) if self.positions is None else array_module(array).asarray(self.positions)
+        array.reshape(-1, *array.shape[2:])[where] = values
 
     def embed(self, rows):
         """Return (time, streams, d): rows[k] is the vector of the k-th of the sorted unique inputs; padding is zero."""
-        xp = array_module(rows)
-        _, place = xp.unique(self.inputs, return_inverse=True)
+        _, place = np.unique(self.inputs, return_inverse=True)
+        embedded = take_rows(rows, place)
         if self.positions is None:
-            return rows[place].reshape(*self.shape, rows.shape[1])
-        x = xp.zeros((*self.shape, rows.shape[1]), rows.dtype)
-        self.put(x, rows[place])
+            return embedded.reshape(*self.shape, rows.shape[1])
+        x = array_module(rows).zeros((*self.shape, rows.shape[1]), rows.dtype)
+        self.put(x, embedded)
         return x
 
     def scale(self, dtype):
         """Return weight / normaliser of each counted target: (n,)."""
-        xp = array_module(self.inputs)
-        weights = xp.asarray(self.weights, dtype="float64")  # float32 weights would make 1 / 5 a float32 in float64
-        return xp.broadcast_to((weights / self.normaliser).astype(dtype), self.inputs.shape)
+        weights = np.asarray(self.weights, dtype="float64")  # float32 weights would make 1 / 5 a float32 in float64
+        return np.broadcast_to((weights / self.normaliser).astype(dtype), self.inputs.shape)

@@ -44,9 +44,10 @@ class Fetched:
         if place is None:
             self.table = rows
             return
+        xp = array_module(rows)
         if self.table is None:
-            self.table = array_module(rows).empty((len(self.wanted.ids), rows.shape[1]), rows.dtype)
-        self.table[place] = rows
+            self.table = xp.empty((len(self.wanted.ids), rows.shape[1]), rows.dtype)
+        self.table[xp.asarray(place)] = rows
 
     def take(self, index: int):
         """Return the rows that the rank's microbatch number ``index`` needs, its round having come."""

@@ -5,7 +5,7 @@ Both ways every rank ends with the same row gradient, the tree's sum, and update
 
 import numpy as np
 
-from kernels import RowGradient, array_module, merge_rows, take_rows
+from kernels import RowGradient, array_module, merge_rows, take_rows, to_numpy
 from models import Variable
 from refimpl.collectives.allreduce import open_allreduce
 from refimpl.collectives.schedule import Schedule
@@ -124,10 +124,12 @@ class RowsAsDense(ReplicatedRows):
             arena.flat[...] = -0.0  # what adds nothing: x + -0.0 is x, while -0.0 + 0.0 is 0.0 and no longer x
         for name, nodes in parts.items():
             for arena, (_, gradient) in zip(self.arenas, nodes):
-                arena[name][gradient.ids] = gradient.rows
-                arena[name + TOUCHED][gradient.ids] = 1
+                ids = self.xp.asarray(gradient.ids)
+                arena[name][ids] = gradient.rows
+                arena[name + TOUCHED][ids] = 1
         total, summed = Arena(self.layout, flat=self.allreduce()), []
+        self.wire.settle()
         for name, holding in self.holdings.items():
-            ids = array_module(holding.values).flatnonzero(total[name + TOUCHED])
+            ids = to_numpy(self.xp.flatnonzero(total[name + TOUCHED]))
             summed.append(Summed(holding, ids, take_rows(total[name], ids), self.wire.rank == 0))
         return summed

@@ -34,7 +34,8 @@ class Trainer:
     model: see ``models.Model``.  data: see ``refimpl.training.data.Data``.  step: how many steps are done.
     facts: returns what else all ranks must have alike, name -> JSON value.
     network_file: where the calibrated network is kept for what is chosen automatically, None: nowhere.
-    device: where this rank computes.  reason: why the plan is as it is, or None.  alpha: name -> part of the rows that this rank touched in a step.
+    device: where this rank computes.  reason: why the plan is as it is, or None.
+    alpha: name -> part of the rows that this rank touched in a step.
     Every error that one rank meets becomes a CollectiveError with one message on all of them.
     """
 
@@ -44,6 +45,8 @@ class Trainer:
         self.wire = comm if isinstance(comm, Wire) else Wire(comm)
         self.device = open_device(options.device, self.wire)
         self.xp = self.device.xp
+        if self.device.index is not None and self.wire.transport is None:
+            self.wire.add_device(self.device.index)
         self.step = 0
         self.timeline = Timeline(trace)
         self.overlap = self._together("plan", lambda: overlaps(options.overlap, self.wire))
@@ -133,6 +136,7 @@ class Trainer:
                         loss, gradients = self.model.loss_and_gradients(step.dense, step.rows(v), batch)
                         losses.append((v, loss))
                     step.add(v, gradients)
+                self.wire.settle()
                 return [self._checked_loss(v, float(loss)) for v, loss in losses], None  # here a device is waited for
             except Exception as problem:
                 return [], problem
