@@ -72,6 +72,7 @@ def update_rows(update, table, state, ids, rows, rate, **options):
 
     table, state arrays: (R, d).  ids: (k,) int64, unique.  rows: (k, d).
     """
+    ids = array_module(table).asarray(ids)
     parameter, slots = table[ids], [array[ids] for array in state]
     update(parameter, *slots, rows, rate, **options)
     table[ids] = parameter
