@@ -29,6 +29,24 @@ def is_float_numpy(*arrays):
     return True
 
 
+def is_float_cuda(*arrays):
+    """Return True if every argument is a float32 or float64 array on a GPU: what our CUDA kernels are made for. Local."""
+    cupy = sys.modules.get("cupy")
+    if cupy is None:
+        return False
+    for a in arrays:
+        if not isinstance(a, cupy.ndarray) or a.dtype.char not in "fd":
+            return False
+    return True
+
+
+def to_device(array):
+    """Return a host array as a C-contiguous one on the GPU; one that is there already, as it is. Local."""
+    import cupy
+
+    return cupy.ascontiguousarray(array)
+
+
 def to_numpy(array):
     """Return ``array`` on the host: itself if it is a NumPy array, else a copy. Local."""
     return array if isinstance(array, np.ndarray) else array.get()

@@ -25,12 +25,13 @@ NAMEABLE = all(hasattr(IndexDataCacheFile, name) for name in ("_save_data", "_lo
 """Whether this Numba lets files be named."""
 
 
-def _digest(*texts: str) -> str:
+def digest(*texts: str) -> str:
+    """Return a short name for texts: other texts have another."""
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
 # Read before any kernel is imported: an edit made since can only cost a compilation, not keep an old one.
-SOURCES = _digest(numba.__version__, llvmlite.__version__,
+SOURCES = digest(numba.__version__, llvmlite.__version__,
                   *(text for path in sorted(HERE.rglob("*.py"))
                     for text in (str(path.relative_to(HERE)), path.read_text())))
 
@@ -56,7 +57,7 @@ class _NamedFiles(IndexDataCacheFile):
             path.unlink(missing_ok=True)
 
     def _name(self, key):
-        return f"{self.function}-{SOURCES}-{_digest(repr(key))}.nbc"
+        return f"{self.function}-{SOURCES}-{digest(repr(key))}.nbc"
 
 
 def compiled(function=None, **options):
@@ -88,7 +89,7 @@ def _named(kernel) -> bool:
 
 
 def _remove_files_of_other_sources():
-    for path in HERE.rglob("__pycache__/*.nb[ci]"):
+    for path in (*HERE.rglob("__pycache__/*.nb[ci]"), *HERE.rglob("__pycache__/*.ptx")):
         if SOURCES not in path.name:
             try:
                 path.unlink(missing_ok=True)

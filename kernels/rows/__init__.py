@@ -1,13 +1,14 @@
 """Row gradients: what it means to sum gradients that touch few rows of a large variable."""
 
-from kernels.arrays import array_module, is_float_numpy, is_numpy
-from kernels.rows import definition, fast
+from kernels.arrays import array_module, is_float_cuda, is_float_numpy, is_numpy
+from kernels.rows import cuda, definition, fast
 from kernels.rows.gradient import RowGradient
 
 
 def aggregate_rows(ids, rows) -> RowGradient:
     """Sum the rows that share an id, in order of occurrence (see ``definition.aggregate_rows``). Local.
 
+    Rows on a GPU may have their ids on the host, where the result's are then too (see ``cuda``).
     Raises ValueError if the shapes do not fit, TypeError if the ids are not integers.
     """
     if ids.ndim != 1 or rows.ndim != 2 or len(ids) != len(rows):
@@ -20,7 +21,7 @@ def aggregate_rows(ids, rows) -> RowGradient:
 
 def unique_ids(ids):
     """Return the ids sorted, each once: (n,) int64, any order, repeats allowed -> (k,) int64. Local."""
-    return (fast if is_numpy(ids) else definition).unique_ids(ids)
+    return (fast if is_numpy(ids) else cuda).unique_ids(ids)
 
 
 def merge_rows(left: RowGradient, right: RowGradient) -> RowGradient:
@@ -48,12 +49,13 @@ def take_rows(table, ids):
 
 def rows_between(gradient: RowGradient, start: int, stop: int) -> RowGradient:
     """Return the part of a row gradient with start <= id < stop, as views; the ids stay as they are. Local."""
-    low, high = gradient.ids.searchsorted(array_module(gradient.ids).asarray([start, stop])).tolist()
+    xp = array_module(gradient.ids)
+    low, high = xp.searchsorted(gradient.ids, xp.asarray([start, stop])).tolist()
     return RowGradient(gradient.ids[low:high], gradient.rows[low:high])
 
 
 def _implementation(*rows):
-    return fast if is_float_numpy(*rows) else definition
+    return fast if is_float_numpy(*rows) else cuda if is_float_cuda(*rows) else definition
 
 
 __all__ = ["RowGradient", "aggregate_rows", "merge_rows", "rows_between", "take_rows", "unique_ids"]

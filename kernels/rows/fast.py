@@ -7,6 +7,7 @@ from kernels.rows.gradient import RowGradient
 
 DIGIT_BITS = 11
 DIGITS = 1 << DIGIT_BITS
+NOT_INCREASING = "the ids of a row gradient do not increase strictly: make it with aggregate_rows"
 
 
 def aggregate_rows(ids, rows) -> RowGradient:
@@ -24,9 +25,9 @@ def unique_ids(ids):
 
 def merge_rows(left: RowGradient, right: RowGradient) -> RowGradient:
     """See ``definition.merge_rows``: two pointers walk through both; no sort is needed."""
-    ids, left_row, right_row, increasing = _union(left.ids, right.ids)
+    ids, left_row, right_row, increasing = union(left.ids, right.ids)
     if not increasing:
-        raise ValueError("the ids of a row gradient do not increase strictly: make it with aggregate_rows")
+        raise ValueError(NOT_INCREASING)
     total = np.empty((len(ids), left.rows.shape[1]), left.rows.dtype)
     _add_pairs(left_row, right_row, left.rows, right.rows, total)
     return RowGradient(ids, total)
@@ -92,6 +93,26 @@ def _destinations(ids):
 
 
 @compiled
+def segments(ids):
+    """Return (unique, starts, order): rows order[starts[j]], ..., order[starts[j + 1] - 1] belong to unique[j].
+
+    Within a segment in order of occurrence.  unique: (k,), starts: (k + 1,), order: (n,), all int64.
+    """
+    n = len(ids)
+    unique, starts, order = np.empty(n, np.int64), np.empty(n + 1, np.int64), np.empty(n, np.int64)
+    count = 0
+    if n > 0:
+        keys, places = _sorted_order(ids)
+        for place in range(n):
+            order[place] = places[place]
+            if place == 0 or keys[place] != keys[place - 1]:
+                unique[count], starts[count] = ids[places[place]], place
+                count += 1
+    starts[count] = n
+    return unique[:count].copy(), starts[:count + 1].copy(), order
+
+
+@compiled
 def _scatter(destination, rows, total):
     """Write or add every row in order of occurrence: reads run through memory, and no row of total is set to zero."""
     for i in range(len(rows)):
@@ -105,7 +126,7 @@ def _scatter(destination, rows, total):
 
 
 @compiled
-def _union(left, right):
+def union(left, right):
     """Return (ids, left_row, right_row, increasing): the union, each id's place on both sides or -1, the ids' order.
 
     The union holds both sides' ids in their own order, so it increases strictly only if both sides do.

@@ -1,0 +1,5 @@
+"""Kernels for a GPU: bodies in Python, compiled by Numba, launched by CuPy. No GPU is needed to test them."""
+
+from kernels.cuda.kernel import each_element, each_row, helper, scalar
+
+__all__ = ["each_element", "each_row", "helper", "scalar"]

@@ -1,0 +1,120 @@
+"""A GPU kernel is written once, as a body for one element or for one row; nothing in it speaks of threads.
+
+``@each_element`` body(row, column, *arguments) runs for every element of a (rows, columns) grid, in any order.
+``@each_row``     lane(row, lane, lanes, *arguments) returns float64 partial sums of a row, which are folded in halves
+                  (lane l += lane l + lanes / 2, then + lanes / 4, ..., then + 1) and given to the kernel's ``finish``.
+
+Both forms are deterministic: nothing is added by several threads at once, and the order of a sum is a function of
+shapes alone. The same body runs on a GPU (``ptx``), in Numba's CUDA simulator and in plain loops on the CPU (tests):
+``load`` decides. Arguments are C-contiguous device arrays, seen as flat pointers, and scalars: int, or of one NumPy
+type (``scalar``). A Python literal in a body must be an integer that meets integers: Numba makes 1 + float32 a float64.
+"""
+
+import inspect
+
+import numpy as np
+
+from kernels.compiled import compiled
+
+MOST_LANES = 256
+THREADS = 256  # of a block: a power of two
+MOST_BLOCKS = 65_535  # along the grid's second axis, as CUDA has it
+
+ELEMENT = """
+def {name}(rows_, columns_, {names}):
+    column_ = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
+    if column_ < columns_:
+        row_ = cuda.blockIdx.y * cuda.blockDim.y + cuda.threadIdx.y
+        while row_ < rows_:
+            body(row_, column_, {names})
+            row_ += cuda.gridDim.y * cuda.blockDim.y
+"""
+
+ROW = """
+def {name}(rows_, lanes_, {names}):
+    partial_ = cuda.shared.array({most}, float64)
+    row_, lane_ = cuda.blockIdx.x, cuda.threadIdx.x
+    partial_[lane_] = body(row_, lane_, lanes_, {names})
+    cuda.syncthreads()
+    half_ = lanes_ // 2
+    while half_ > 0:
+        if lane_ < half_:
+            partial_[lane_] += partial_[lane_ + half_]
+        cuda.syncthreads()
+        half_ //= 2
+    if lane_ == 0:
+        finish(row_, partial_[0], {names})
+"""
+
+
+def helper(function):
+    """Return a function that bodies may call: it becomes a part of them. A decorator."""
+    return compiled(inline="always")(function)
+
+
+def scalar(array, value):
+    """Return a number in the dtype of an array, for a kernel that computes with both. Local."""
+    return array.dtype.type(value)
+
+
+class Kernel:
+    """A body and how it is launched. body, finish: Python functions.  template: the CUDA function around them.
+
+    ``kernel(rows, columns, *arguments)`` launches it on CuPy's current stream; each_row's ``columns`` are its lanes.
+    """
+
+    def __init__(self, body, template, finish=None):
+        self.body, self.finish, self.template = body, finish, template
+        self.name = body.__name__
+        skipped = 2 if finish is None else 3  # row, column, or row, lane, lanes
+        self.names = list(inspect.signature(body).parameters)[skipped:]
+        self.loaded = {}
+        self.__doc__ = body.__doc__
+
+    def __call__(self, rows, columns, *arguments):
+        if not rows or not columns:
+            return
+        kinds = tuple(map(kind_of, arguments))
+        function = self.loaded.get(kinds)
+        if function is None:
+            function = self.loaded[kinds] = load(self, kinds)
+        function(*self.shape(rows, columns), (rows, columns, *arguments))
+
+    def shape(self, rows, columns):
+        """Return (grid, block) for CUDA: how many blocks along each axis, and how many threads each has."""
+        if self.finish is not None:
+            return (rows,), (columns,)
+        along = min(THREADS, 1 << (columns - 1).bit_length())
+        down = THREADS // along
+        return (-(-columns // along), min(-(-rows // down), MOST_BLOCKS)), (along, down)
+
+    def source(self):
+        """Return the text of the CUDA function."""
+        return self.template.format(name=self.name, names=", ".join(self.names), most=MOST_LANES)
+
+
+def each_element(body):
+    """Return a kernel that runs ``body(row, column, *arguments)`` for each element of a grid. A decorator."""
+    return Kernel(body, ELEMENT)
+
+
+def each_row(finish):
+    """Return a kernel of a lane's partial sum, whose total goes to ``finish(row, total, *arguments)``. A decorator."""
+    return lambda body: Kernel(body, ROW, finish)
+
+
+def kind_of(argument) -> str:
+    """Return an argument's kind: a dtype's character, followed by * for an array; q for an int."""
+    if isinstance(argument, int):
+        return "q"
+    return argument.dtype.char if isinstance(argument, np.generic) else argument.dtype.char + "*"
+
+
+def load(kernel, kinds):
+    """Return what launches a kernel for arguments of these kinds: function(grid, block, arguments). Local.
+
+    Tests put another way to run kernels here.
+    """
+    from kernels.cuda import ptx  # asks for CUDA's compiler, which only a machine with a GPU needs
+
+    return ptx.load(kernel, kinds)

@@ -1,0 +1,95 @@
+"""Kernels as PTX: compiled by Numba and NVIDIA's libNVVM, kept on disk, loaded and launched by CuPy.
+
+Numba's own launcher looks at every argument anew, which costs more than a small kernel runs; CuPy's passes pointers.
+No addition is joined with a multiplication to one operation that rounds once, or the bits would not be those of the
+definition: libNVVM is told so, and the driver's assembler too, which joins none written with its rounding (``add.rn``).
+No GPU is needed to compile.
+"""
+
+import contextlib
+import functools
+import os
+import re
+import tempfile
+from pathlib import Path
+
+import numba
+import numpy as np
+from numba import cuda, types
+from numba.cuda.cudadrv import nvvm
+from numba.cuda.cudadrv.error import CudaSupportError
+
+from kernels.compiled import SOURCES, compiled, digest
+
+CAPABILITY = (7, 5)
+"""Of the PTX, which any later GPU's driver takes too."""
+
+HERE = Path(__file__).parent / "__pycache__"
+ROUNDED = re.compile(r"\b(add|sub|mul)\.(f32|f64)\b")
+ENTRY = re.compile(r"\.visible \.entry (\w+)")
+MISSING = ("kernels for a GPU are compiled by NVIDIA's libNVVM, which is not found ({problem}): "
+           "install the extra cuda12 or cuda13 (it brings numba-cuda), or set CUDA_HOME to a CUDA toolkit")
+
+
+def load(kernel, kinds):
+    """Return CuPy's kernel for arguments of these kinds. Raises RuntimeError where CUDA's compiler is missing. Local."""
+    import cupy
+
+    text, path = kept(kernel, kinds)
+    return cupy.RawModule(path=str(path)).get_function(entry_of(text))
+
+
+def entry_of(text: str) -> str:
+    """Return the name under which PTX holds its kernel."""
+    return ENTRY.search(text).group(1)
+
+
+def kept(kernel, kinds):
+    """Return (PTX, its file): compiled now, or by an earlier process from these very sources. Local."""
+    for folder in (HERE, Path(tempfile.gettempdir()) / f"refimpl-{os.getuid()}"):
+        path = folder / f"{kernel.body.__module__}.{kernel.name}-{SOURCES}-{digest(*kinds)}.ptx"
+        if path.exists():
+            return path.read_text(), path
+        try:
+            folder.mkdir(exist_ok=True)
+            mine = path.with_suffix(f".{os.getpid()}")
+            mine.touch()
+        except OSError:  # an installation for reading only
+            continue
+        text = compiled_text(kernel, kinds)
+        mine.write_text(text)
+        mine.rename(path)  # whole, or not there
+        return text, path
+    raise RuntimeError(f"{HERE} and {folder} cannot be written: kernels for a GPU are kept in one of them")
+
+
+def compiled_text(kernel, kinds, capability=CAPABILITY) -> str:
+    """Return a kernel's PTX for arguments of these kinds. Raises RuntimeError without libNVVM. Local."""
+    scope = {"cuda": cuda, "float64": types.float64, "body": compiled(inline="always")(kernel.body)}
+    if kernel.finish is not None:
+        scope["finish"] = compiled(inline="always")(kernel.finish)
+    exec(compile(kernel.source(), f"<{kernel.name}>", "exec"), scope)
+    signature = types.void(types.int64, types.int64, *map(numba_type, kinds))
+    try:
+        with rounding_each():
+            text, _ = cuda.compile_ptx(scope[kernel.name], signature, device=False, cc=capability)
+    except (OSError, ImportError, CudaSupportError) as problem:
+        raise RuntimeError(MISSING.format(problem=str(problem).strip())) from problem
+    return ROUNDED.sub(r"\1.rn.\2", text)
+
+
+@contextlib.contextmanager
+def rounding_each():
+    """Let libNVVM join no multiplication with an addition: Numba has no option for it (tried with 0.68 and numba-cuda)."""
+    given = nvvm.compile_ir
+    nvvm.compile_ir = functools.partial(given, fma=False)
+    try:
+        yield
+    finally:
+        nvvm.compile_ir = given
+
+
+def numba_type(kind: str):
+    """Return Numba's type of an argument's kind: a pointer for an array."""
+    element = numba.from_dtype(np.dtype(kind[0]))
+    return types.CPointer(element) if kind.endswith("*") else element

@@ -1,0 +1,102 @@
+"""How the stand-in runs the project's own kernels (``kernels.cuda``): the very bodies, one element after another.
+
+By loops that Numba compiles, with every index checked, from the last element to the first (a kernel must not care); or,
+with REFIMPL_STANDIN_KERNELS=simulator and NUMBA_ENABLE_CUDASIM=1, by Numba's CUDA simulator: blocks, threads, shared
+memory and all. The loops' source is written to a file, so that Numba can keep what it compiled.
+"""
+
+import importlib.util
+import os
+import tempfile
+from pathlib import Path
+
+from cupy._array import SCALARS, ndarray
+
+ELEMENT = """
+def loops(rows_, columns_, {names}):
+    for row_ in range(rows_ - 1, -1, -1):
+        for column_ in range(columns_ - 1, -1, -1):
+            body(row_, column_, {names})
+"""
+
+ROW = """
+def loops(rows_, lanes_, {names}):
+    partial_ = np.empty(lanes_)
+    for row_ in range(rows_ - 1, -1, -1):
+        for lane_ in range(lanes_):
+            partial_[lane_] = body(row_, lane_, lanes_, {names})
+        half_ = lanes_ // 2
+        while half_ > 0:
+            for lane_ in range(half_):
+                partial_[lane_] += partial_[lane_ + half_]
+            half_ //= 2
+        finish(row_, partial_[0], {names})
+"""
+
+HEAD = """
+import numba
+import numpy as np
+from {module} import {name} as kernel
+
+body = numba.njit(boundscheck=True)(kernel.body)
+finish = kernel.finish and numba.njit(boundscheck=True)(kernel.finish)
+
+
+@numba.njit(cache=True, boundscheck=True)"""
+
+
+def install():
+    """Let ``kernels.cuda`` launch its kernels here, if the project is importable."""
+    try:
+        from kernels.cuda import kernel
+    except ImportError:
+        return
+    simulated = os.environ.get("REFIMPL_STANDIN_KERNELS") == "simulator"
+    kernel.load = simulator if simulated else loops
+
+
+def on_host(arguments, kinds):
+    """Return the arguments as the body takes them; what a GPU could not take is refused."""
+    given = []
+    for one, kind in zip(arguments, kinds, strict=True):
+        if not kind.endswith("*"):
+            if not isinstance(one, SCALARS):
+                raise TypeError(f"a kernel takes arrays on the device and scalars, not {type(one)}")
+            given.append(one)
+            continue
+        if type(one) is not ndarray:
+            raise TypeError(f"a kernel takes arrays on the device, not {type(one)}")
+        if not one.flags.c_contiguous:
+            raise ValueError(f"a kernel takes C-contiguous arrays, not {one.shape} with strides {one.strides}")
+        given.append(one._host.reshape(-1))
+    return given
+
+
+def loops(kernel, kinds):
+    """Return function(grid, block, arguments) that runs the body in loops."""
+    from kernels.compiled import SOURCES
+
+    folder = Path(tempfile.gettempdir()) / f"refimpl-standin-{os.getuid()}"
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{kernel.body.__module__}.{kernel.name}-{SOURCES}.py".replace(".", "_", 2)
+    if not path.exists():
+        template = ELEMENT if kernel.finish is None else ROW
+        mine = path.with_suffix(f".{os.getpid()}")
+        mine.write_text(HEAD.format(module=kernel.body.__module__, name=kernel.name)
+                        + template.format(names=", ".join(kernel.names)))
+        mine.rename(path)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return lambda grid, block, arguments: module.loops(*arguments[:2], *on_host(arguments[2:], kinds))
+
+
+def simulator(kernel, kinds):
+    """Return function(grid, block, arguments) that runs the kernel in Numba's CUDA simulator."""
+    import numpy as np
+    from numba import cuda
+
+    scope = {"cuda": cuda, "float64": np.float64, "body": kernel.body, "finish": kernel.finish}
+    exec(kernel.source(), scope)
+    simulated = cuda.jit(scope[kernel.name])
+    return lambda grid, block, arguments: simulated[grid, block](*arguments[:2], *on_host(arguments[2:], kinds))

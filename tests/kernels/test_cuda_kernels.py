@@ -1,0 +1,147 @@
+"""Kernels for a GPU without one: in Numba's CUDA simulator they pass the same tests, and NVIDIA's compiler takes them."""
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kernels.cuda import each_element, each_row, ptx
+from kernels.cuda.kernel import Kernel
+
+HERE = Path(__file__).parent
+MODULES = sorted(path.parent.name for path in (HERE.parents[1] / "kernels").glob("*/cuda.py"))
+SIMULATED = os.environ.get("REFIMPL_STANDIN_KERNELS") == "simulator"
+SELECTED = "not largest"
+"""What the simulator runs: a thread of Python for every thread of a GPU takes its time."""
+
+
+def all_kernels():
+    """Return (module, name, kernel) of every kernel of the project."""
+    found = []
+    for module in MODULES:
+        names = vars(importlib.import_module(f"kernels.{module}.cuda"))
+        found += [(module, name, kernel) for name, kernel in names.items() if isinstance(kernel, Kernel)]
+    return found
+
+
+@pytest.mark.skipif(SIMULATED, reason="this is that run")
+def test_all_kernels_pass_their_tests_in_the_simulator():
+    environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "REFIMPL_STANDIN_KERNELS": "simulator"}
+    files = [str(path) for path in sorted(HERE.glob("test_cuda_*.py"))]
+    run = subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-k", SELECTED, *files],
+                         env=environment, capture_output=True, text=True, timeout=250)
+    assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-1000:]
+
+
+def test_every_kernel_is_tested(gpu):
+    assert {"rows"} <= set(MODULES)
+    assert all((HERE / f"test_cuda_{module}.py").exists() for module in MODULES)
+
+
+@each_element
+def add_column_to_row(row, column, columns, out):
+    """Write a number that names the element."""
+    out[row * columns + column] = 1000 * row + column
+
+
+def write_total(row, total, columns, x, out):
+    """Write the row's sum."""
+    out[row] = total
+
+
+@each_row(write_total)
+def sum_of_row(row, lane, lanes, columns, x, out):
+    """Return the lane's part of a row's sum."""
+    total = np.float64(0)
+    for column in range(lane, columns, lanes):
+        total += x[row * columns + column]
+    return total
+
+
+@pytest.mark.parametrize("rows, columns", [(0, 3), (3, 0), (1, 1), (1, 300), (70, 1), (37, 5), (9, 33)])
+def test_every_element_is_met_once(gpu, rows, columns):
+    out = gpu.full((rows, columns), -1.0, np.float32)
+    add_column_to_row(rows, columns, columns, out)
+    assert np.array_equal(out.get(), 1000.0 * np.arange(rows)[:, None] + np.arange(columns))
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 16, 256])
+def test_a_row_is_folded_in_halves(gpu, lanes):
+    x = np.random.default_rng(lanes).normal(size=(3, 40)) * 2.0 ** np.arange(40)
+    out = gpu.empty(3)
+    sum_of_row(3, lanes, 40, gpu.asarray(x), out)
+    parts = np.zeros((3, lanes))
+    for column in range(40):
+        parts[:, column % lanes] += x[:, column]
+    while parts.shape[1] > 1:
+        half = parts.shape[1] // 2
+        parts = parts[:, :half] + parts[:, half:]
+    assert out.get().tobytes() == parts[:, 0].tobytes()
+
+
+def test_the_standin_refuses_what_a_gpu_would_misread(gpu):
+    out = gpu.zeros((4, 6), np.float32)
+    if not hasattr(gpu, "standin"):
+        pytest.skip("CuPy checks nothing here")
+    with pytest.raises(TypeError, match="device"):
+        add_column_to_row(4, 6, 6, np.zeros((4, 6), np.float32))
+    with pytest.raises(ValueError, match="contiguous"):
+        add_column_to_row(4, 3, 3, out[:, ::2])
+    if not SIMULATED:
+        with pytest.raises(IndexError):
+            add_column_to_row(5, 6, 6, out)
+
+
+def kinds_of(kernel, real):
+    """Return kinds with which a kernel may be compiled: those of the tests before, for float32 or float64."""
+    return {kinds for kinds in kernel.loaded if any(kind[0] == real for kind in kinds)} or set(kernel.loaded)
+
+
+@pytest.fixture(scope="module")
+def compiler():
+    if SIMULATED:
+        pytest.skip("the simulator compiles nothing")
+    try:
+        ptx.compiled_text(add_column_to_row, ("q", "f*"))
+    except RuntimeError as problem:
+        pytest.skip(str(problem))
+
+
+def test_ptx_rounds_every_operation(compiler):
+    text = ptx.compiled_text(add_column_to_row, ("q", "f*"), (9, 0))
+    assert ".target sm_90" in text and ptx.entry_of(text).startswith("_Z")
+    for real, suffix in (("f", "f32"), ("d", "f64")):
+        text = ptx.compiled_text(multiply_and_add, (real, real + "*", real + "*"), (9, 0))
+        assert f"mul.rn.{suffix}" in text and f"add.rn.{suffix}" in text and "fma" not in text
+        assert not re.search(r"\b(add|sub|mul)\.f(32|64)", text)
+        assert [kind for kind in re.findall(r"\.param \.(\w+)", text)] == ["u64", "u64", suffix, "u64", "u64"]
+
+
+@each_element
+def multiply_and_add(row, column, factor, x, out):
+    """out += factor * x: what an assembler would make one operation of."""
+    out[column] += factor * x[column]
+
+
+def test_ptx_is_kept_and_found_again(compiler, monkeypatch, tmp_path):
+    monkeypatch.setattr(ptx, "HERE", tmp_path / "kept")
+    text, path = ptx.kept(multiply_and_add, ("f", "f*", "f*"))
+    monkeypatch.setattr(ptx, "compiled_text", None)
+    assert ptx.kept(multiply_and_add, ("f", "f*", "f*")) == (text, path) and path.read_text() == text
+    assert [one.name for one in path.parent.iterdir()] == [path.name]
+
+
+def test_without_a_compiler_the_remedy_is_named(monkeypatch):
+    def missing(*args, **kwargs):
+        raise OSError("libNVVM cannot be found")
+
+    if SIMULATED:
+        pytest.skip("the simulator compiles nothing")
+    monkeypatch.setattr(ptx.cuda, "compile_ptx", missing)
+    with pytest.raises(RuntimeError, match="cuda12"):
+        ptx.compiled_text(multiply_and_add, ("f", "f*", "f*"))
