@@ -40,7 +40,7 @@ def build(root: Path, output: Path) -> list[Page]:
 def front_page(root: Path, links: Links, others: list[Page]) -> Page:
     """Return the README with ways into the rest above it."""
     shown = prose.render((root / "README.md").read_text("utf-8"), "README.md", links)
-    title, lead, rest = re.match(r"(<h1.*?</h1>)\s*(<p>.*?</p>)(.*)", shown.html, re.DOTALL).groups()
+    lead, rest = re.match(r"<h1.*?</h1>\s*(<p>.*?</p>)?(.*)", shown.html, re.DOTALL).groups(default="")
     return FrontPage("index.html", shown.title, rest, headings=shown.headings, template="front.html", lead=lead,
                      description=_first_paragraph(lead), beside_title="Notebooks",
                      beside=[(page.title, page.url) for page in others if page.kind == "notebook"])

@@ -13,6 +13,7 @@ SHELL = ("", "text", "console")
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _MODULE = re.compile(r'<span class="nn">([\w.]+)</span>')
+_PLAIN = re.compile(r'<span class="(?:n|p|w|o|nn|nb|bp|vm|err|x)">([^<]*)</span>')  # style.css has no colour for these
 
 
 def highlight(text: str, language: str) -> str:
@@ -21,7 +22,7 @@ def highlight(text: str, language: str) -> str:
         lexer = None if language in SHELL else get_lexer_by_name(language)
     except ClassNotFound:
         lexer = None
-    body = pygments_highlight(text, lexer, HtmlFormatter(nowrap=True)) if lexer else escape(text, quote=False)
+    body = _coloured(text, lexer) if lexer else escape(text, quote=False)
     boxes = " boxes" if any(sign in text for sign in "│┃─━") else ""  # lines close enough for the boxes to be whole
     return f'<pre class="code{boxes}" tabindex="0"><code>{body.rstrip()}</code></pre>'
 
@@ -32,16 +33,21 @@ def listing(text: str, filename: str, module_link=lambda name: None) -> str:
         lexer = get_lexer_for_filename(filename, stripnl=False)
     except ClassNotFound:
         lexer = get_lexer_by_name("text")
-    lines = pygments_highlight(text, lexer, HtmlFormatter(nowrap=True)).splitlines()
 
     def linked(match):
         link = module_link(match[1])
-        return f'<a href="{link}">{match[0]}</a>' if link else match[0]
+        return f'<a href="{link}">{match[1]}</a>' if link else match[1]
 
-    body = "".join(f'<span id="L-{number}">{_MODULE.sub(linked, line)}\n</span>' for number, line in enumerate(lines, 1))
+    lines = _coloured(text, lexer, linked).split("\n")[:-1]
+    body = "".join(f'<span id="L-{number}">{line}\n</span>' for number, line in enumerate(lines, 1))
     return f'<pre class="code listing" tabindex="0"><code>{body}</code></pre>'
 
 
 def plain(text: str, kind: str = "output") -> str:
     """Return text as it was printed, without a terminal's colours."""
     return f'<pre class="{kind}" tabindex="0">{escape(_ANSI.sub("", text), quote=False).rstrip()}</pre>'
+
+
+def _coloured(text: str, lexer, linked=lambda match: match[1]) -> str:
+    """Return highlighted lines; linked(match): what takes the place of an imported module's name."""
+    return _PLAIN.sub(r"\1", _MODULE.sub(linked, pygments_highlight(text, lexer, HtmlFormatter(nowrap=True))))
