@@ -3,6 +3,7 @@
 import argparse
 
 from refimpl.collectives.choose import ALGORITHMS
+from refimpl.collectives.schedule import NCCL
 
 RECIPE = ("data", "preset", "sizes", "dtype", "microbatches", "microbatch_size", "window", "heldout")
 OPTIONS = ("architecture", "sparse_as_dense", "partitions", "scheme", "balance", "allreduce", "steps", "seed",
@@ -74,7 +75,7 @@ def add_road_options(road):
                       help="rows p, p + P, ... of a partition (default; spreads frequent words), or a range")
     road.add_argument("--balance", choices=["bytes", "popularity"],
                       help="partitions go to owners by bytes (default), or by how often their rows are asked for")
-    names = ["auto", *ALGORITHMS]
+    names = ["auto", *ALGORITHMS, NCCL]
     road.add_argument("--allreduce", choices=names, metavar="ALGORITHM",
                       help=f"schedule of dense gradients (default auto: the canonical one that should be fastest): "
                            f"{', '.join(names)}")

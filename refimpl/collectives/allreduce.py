@@ -1,8 +1,9 @@
 """An allreduce made ready for a length and dtype: by shared memory where ranks share a machine, else by messages."""
 
 from kernels import array_module, is_numpy
+from refimpl.collectives.nccl_allreduce import NcclAllreduce
 from refimpl.collectives.run import Runner
-from refimpl.collectives.schedule import Schedule
+from refimpl.collectives.schedule import NCCL, Schedule
 from refimpl.collectives.shared import SharedRunner
 from refimpl.collectives.wire import Wire
 
@@ -30,6 +31,8 @@ def open_allreduce(schedule: Schedule, wire: Wire, elements: int, like, phase: s
     sum; it may lie in memory that the machine's ranks share: it is for reading, until all have met again.
     shared: False sends messages even within a machine. attribute: see ``Runner``.
     """
+    if schedule.name == NCCL:
+        return NcclAllreduce(schedule, wire, elements, like, phase, attribute)
     able = READ_IN_PLACE if len(wire.machines) == 1 else ("hierarchical",)
     in_memory = shared and is_numpy(like) and len(wire.machines) < wire.size and schedule.name in able
     kind = SharedRunner if in_memory else OwnSlots

@@ -82,13 +82,12 @@ class Nccl:
         messages = [*receives, *sends]
         return self._after_current(group, [array for _, array in messages], {peer for peer, _ in messages}, what)
 
-    def allreduce(self, array, what: str) -> "NcclPending":
-        """Begin to sum a contiguous device array over all ranks, in place, in NCCL's order. Collective.
+    def adds(self, dtype) -> bool:
+        """Return whether NCCL has sums of a dtype. Local."""
+        return dtype.char in KINDS
 
-        Raises ValueError for a dtype that has no sum.
-        """
-        if array.dtype.char not in KINDS:
-            raise ValueError(f"NCCL has no sum of {array.dtype}")
+    def allreduce(self, array, what: str) -> "NcclPending":
+        """Begin to sum a contiguous device array over all ranks, in place, in NCCL's order. Collective."""
         kind, at, peers = KINDS[array.dtype.char], array.data.ptr, set(range(self.wire.size)) - {self.wire.rank}
         return self._after_current(lambda: self.comm.allReduce(at, at, array.size, kind, nccl.NCCL_SUM, self.stream.ptr),
                                    [array], peers, what)

@@ -8,8 +8,8 @@ from collections import Counter, OrderedDict
 from functools import partial
 
 from kernels import array_module, is_numpy
+from refimpl.collectives.counting import count_transfers
 from refimpl.collectives.device_pipeline import DevicePipeline
-from refimpl.collectives.ledger import Ledger
 from refimpl.collectives.pipeline import Pipeline
 from refimpl.collectives.schedule import Round, Schedule
 from refimpl.collectives.segments import LANES, Cut, segments_of, steps_of
@@ -38,13 +38,12 @@ class Runner:
         # slot 0 exists even where a rank has no input
         self.given = given or max(1, len(schedule.inputs[wire.rank]))
         self.rounds = [step.of(wire.rank) for step in (schedule.rounds if rounds is None else rounds)]
-        bounds = schedule.bounds(elements)
         self.on_host = is_numpy(like)
         segments = segments_of(schedule, elements, like.dtype.itemsize, len(wire.machines)) if self.on_host else 1
-        self.cut = Cut(bounds, segments)
+        self.cut = Cut(schedule.bounds(elements), segments)
         self.lanes = min(LANES, self.cut.segments)
         self.rooms, self.scratch = self._make_scratch(like)
-        self._count(bounds, attribute)
+        self.counted = count_transfers(schedule, self.rounds, wire, elements, self.dtype.itemsize, phase, attribute)
         self.pipelines: OrderedDict[tuple, tuple] = OrderedDict()  # addresses -> (Pipeline, the arrays: kept alive)
         weakref.finalize(self, _close_all, self.pipelines)
 
@@ -73,18 +72,6 @@ class Runner:
             length[slot] += self.cut.longest(chunk)
         xp = array_module(like)
         return rooms, [{slot: xp.empty(n, like.dtype) for slot, n in length.items()} for _ in range(self.lanes)]
-
-    def _count(self, bounds, attribute):
-        """What one call adds to the ledger."""
-        self.counted = Ledger()
-        owners = {}
-        for t in (t for step in self.rounds for t in step.transfers):
-            if (t.start, t.stop) not in owners:
-                owners[t.start, t.stop] = attribute(bounds[t.start], bounds[t.stop])
-            sends = t.source == self.wire.rank
-            crosses = (t.destination if sends else t.source) not in self.wire.machine
-            self.counted.count("sent" if sends else "received", crosses, self.phase, owners[t.start, t.stop], "dense",
-                               self.dtype.itemsize)
 
     def _checked(self, slots) -> tuple[int, ...]:
         """Return the slots' addresses; ValueError if they do not fit."""

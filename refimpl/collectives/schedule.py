@@ -15,6 +15,9 @@ from typing import NamedTuple
 
 from refimpl.gradients import Node
 
+NCCL = "nccl"
+"""The name of a schedule that only says what is counted: NCCL's own allreduce runs in its place."""
+
 KINDS = ("allreduce", "reduce-scatter", "allgather")
 """What an algorithm of ``make_schedule`` computes: the whole or a half. See ``Schedule`` for "all-to-all"."""
 

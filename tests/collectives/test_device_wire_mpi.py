@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from refimpl.collectives import ALGORITHMS, Wire, make_schedule, run, run_local
+from refimpl.collectives import ALGORITHMS, CollectiveError, Wire, make_schedule, run, run_local
+from refimpl.collectives.allreduce import open_allreduce
 from refimpl.collectives.machines import in_blocks
 
 pytestmark = pytest.mark.mpi
@@ -67,6 +68,34 @@ def test_a_schedule_gives_the_same_bits_and_bytes_on_the_device(wire, cupy, algo
         expected = run_local(schedule, inputs)[wire.rank]
         assert mine[0].get().tobytes() == expected.tobytes()
         assert wire.ledger.total("sent") == schedule.elements_sent(elements)[wire.rank] * 4
+
+
+@pytest.mark.parametrize("each", [1, 3])
+def test_nccls_own_allreduce_sums_everything_once_and_counts_as_the_ring(wire, cupy, each):
+    """Rank r's input k is 4 ** (r * each + k): base-4 digits of the sum say who was counted how often."""
+    schedule, elements = make_schedule("nccl", wire.size, wire.size * each), 23
+    arguments = schedule, wire, elements, cupy.zeros(0, cupy.float64), "test", lambda start, stop: {"v": stop - start}
+    if wire.size > 1 and wire.transport.name == "staged":
+        with pytest.raises(CollectiveError, match="needs --device cuda and NCCL"):
+            open_allreduce(*arguments)
+        return
+    allreduce = open_allreduce(*arguments)
+    leaves = iter(range(wire.rank * each, (wire.rank + 1) * each))
+    for slot, node in zip(allreduce.slots, schedule.inputs[wire.rank]):
+        slot[...] = float(sum(4 ** next(leaves) for _ in range(1 << node.level)))
+    wire.ledger.clear()
+    total = allreduce()
+    wire.settle()
+    assert (total.get() == sum(4.0 ** leaf for leaf in range(wire.size * each))).all()
+    ring = make_schedule("ring", wire.size, wire.size * each)
+    assert wire.ledger.total("sent") == ring.elements_sent(elements)[wire.rank] * 8
+
+
+def test_nccls_own_allreduce_is_refused_on_the_cpu(comm):
+    schedule, like = make_schedule("nccl", comm.size, comm.size), np.zeros(0)
+    if comm.size > 1:
+        with pytest.raises(CollectiveError, match=r"arrays are on the CPU.*say --allreduce ring"):
+            open_allreduce(schedule, Wire(comm), 5, like, "test", lambda start, stop: {})
 
 
 def test_a_wire_without_a_device_says_what_to_do(comm, cupy):
