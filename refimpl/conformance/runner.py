@@ -62,20 +62,25 @@ def run_local(make, ranks: int, cases=None, name: str = "local", judged=None) ->
     cases = all_cases(ranks) if cases is None else cases
     semantics, verdicts = None, []
     for case in cases:
-        def work(world, case=case):
-            target = Target(make(world))
-            answer = target.answer(case, world.rank)
-            if answer.error:
-                world.leave()
-            return target.semantics, answer
-
-        found = run_ranks(ranks, work)
-        for problem in found:
-            if isinstance(problem, Exception):
-                raise problem
-        semantics = found[0][0]
-        verdicts.append((judged or verdict_of)(case, semantics, [answer for _, answer in found]))
+        semantics, answers = answers_of(make, case)
+        verdicts.append((judged or verdict_of)(case, semantics, answers))
     return Outcome(name, ranks, semantics, verdicts)
+
+
+def answers_of(make, case: Case) -> tuple[Semantics, list[Answer]]:
+    """Run a case in this process; return the manifest and each rank's answer. make: see ``run_local``. Local."""
+    def work(world):
+        target = Target(make(world))
+        answer = target.answer(case, world.rank)
+        if answer.error:
+            world.leave()
+        return target.semantics, answer
+
+    found = run_ranks(case.ranks, work)
+    for problem in found:
+        if isinstance(problem, Exception):
+            raise problem
+    return found[0][0], [answer for _, answer in found]
 
 
 def verdict_of(case: Case, semantics: Semantics, answers: list[Answer]) -> Verdict:
