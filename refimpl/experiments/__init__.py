@@ -1,0 +1,1 @@
+"""What experiments need: a launcher, the emulated cluster, comparisons, benchmarks, pictures."""

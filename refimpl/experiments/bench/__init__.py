@@ -1,0 +1,1 @@
+"""Races: us beside our peers, in one run, on the same data."""
