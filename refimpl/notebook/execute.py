@@ -92,7 +92,7 @@ def _solve(client, notebook) -> list[str]:
         if "not answered yet" not in _text(notebook.cells[number]):
             problems.append(f"{where}: as it stands, the exercise does not say 'not answered yet'")
         notebook.cells.append(solved := nbformat.v4.new_code_cell(code))
-        problem = _problem_of(client, solved, len(notebook.cells) - 1)
+        problem = _problem_of(client, solved, len(notebook.cells) - 1).partition(": ")[2]
         notebook.cells.pop()
         if problem or not re.search(r"^right", _text(solved), re.MULTILINE):
             problems.append(f"{where}: its solution is not right: {problem or _text(solved)}")

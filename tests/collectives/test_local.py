@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from refimpl.collectives import ALGORITHMS, HALVES, make_schedule, prove, run_local
+from refimpl.collectives import (
+    ALGORITHMS, HALVES, Round, ScheduleError, Transfer, make_schedule, prove, run_local, schedule_of, watch_local,
+)
 from refimpl.collectives.machines import in_blocks, machines_of
 from refimpl.gradients import fold
 
@@ -114,3 +116,21 @@ def test_what_does_not_fit_is_refused():
             run_local(schedule, [np.zeros(3), other])
     with pytest.raises(ValueError, match="one-dimensional"):
         run_local(schedule, [np.zeros((3, 1))] * 2)
+
+
+def test_watched_round_by_round():
+    arrays = [np.arange(4) + 10 * rank for rank in range(4)]
+    schedule = make_schedule("ring", 4, 4)
+    states = watch_local(schedule, arrays)
+    assert len(states) == len(schedule.rounds) + 1
+    np.testing.assert_array_equal(states[0], arrays)
+    np.testing.assert_array_equal(states[1][1], [10 + 0, 11, 12, 13])  # chunk 0 of rank 0 was added
+    np.testing.assert_array_equal(states[-1], run_local(schedule, arrays))
+
+
+def test_a_schedule_of_ones_own_is_proved_like_any_other():
+    ring = make_schedule("ring", 3, 3)
+    own = schedule_of(iter(ring.rounds), 3, 3, "mine")
+    assert (own.name, own.inputs, own.rounds) == ("mine", ring.inputs, ring.rounds) and prove(own) == prove(ring)
+    with pytest.raises(ScheduleError, match="own: rank 0 ends with a wrong chunk 0"):
+        prove(schedule_of([Round((Transfer(0, 1, 0, 1),))], 2, 1))

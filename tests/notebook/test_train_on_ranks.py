@@ -1,0 +1,70 @@
+"""A training from a notebook: its result and metrics, the stored result where no cluster is to be had, refusals."""
+
+import json
+
+import pytest
+
+from refimpl.experiments.cluster import ClusterError
+from refimpl.notebook import train_on_ranks, training
+from refimpl.notebook.training import STORE, command_line
+
+TINY = {"preset": "tiny", "data": "synthetic:64", "microbatches": 2, "microbatch_size": 2, "window": 3, "steps": 2}
+
+
+def test_options_as_a_command_line():
+    given = {"architecture": "ps", "steps": 3, "trace": True, "overlap": False, "set": {"hidden": 8, "layers": 1},
+             "partitions": None}
+    assert command_line(given) == ["--architecture", "ps", "--steps", "3", "--trace", "--no-overlap", "--set", "hidden=8",
+                                   "--set", "layers=1"]
+
+
+def test_a_training_on_two_ranks():
+    run = train_on_ranks("lm", 2, architecture="allreduce", **TINY)
+    assert run.result["ranks"] == 2 and run.result["architecture"] == "allreduce"
+    assert [record["step"] for record in run.metrics] == [1, 2] and not run.stored
+    assert run.plan() == json.loads((run.directory / "plan.json").read_text())
+
+
+def test_what_the_training_refuses_is_told():
+    with pytest.raises(ValueError, match="ended with status .*: .*error: .*no-such"):
+        train_on_ranks("lm", 1, preset="no-such")
+
+
+@pytest.mark.parametrize("where", [{}, {"ranks": 2, "machines": 2, "rate": "1gbit"}, {"machines": 2}])
+def test_ranks_or_machines(where):
+    with pytest.raises(ValueError, match="give ranks, or machines and their rate"):
+        train_on_ranks("lm", **where)
+
+
+def refuse(*_, **__):
+    raise ClusterError("no namespaces here")
+
+
+def test_a_stored_result_stands_in_for_the_cluster(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(training, "run_on_cluster", refuse)
+    with pytest.raises(ClusterError, match="no namespaces here"):
+        train_on_ranks("lm", machines=2, rate="1gbit", stored="kept")
+    (tmp_path / "results").mkdir()
+    kept = {"measured": "one day, on 2 cores", "result": {"loss": 1.0, "plan": {"P": 4}}, "metrics": [{"step": 1}],
+            "machine_bytes": [[3, 4]], "account": [{}]}
+    (tmp_path / "results" / "kept.json").write_text(json.dumps(kept))
+    run = train_on_ranks("lm", machines=2, rate="1gbit", stored="kept")
+    assert run.stored and run.result["loss"] == 1.0 and run.machine_bytes == [[3, 4]] and run.plan() == {"P": 4}
+    said = capsys.readouterr().out
+    assert "no namespaces here" in said and "one day, on 2 cores" in said
+
+
+def test_a_result_is_stored_only_when_notebooks_are(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def done(machines, each, rate, arguments, *_, **__):
+        return training.launch(machines * each, arguments, capture=True)
+
+    monkeypatch.setattr(training, "run_on_cluster", done)
+    monkeypatch.setenv(STORE, "1")
+    run = train_on_ranks("lm", machines=2, rate="1gbit", stored="kept", **TINY)
+    monkeypatch.setattr(training, "run_on_cluster", refuse)
+    again = train_on_ranks("lm", machines=2, rate="1gbit", stored="kept", **TINY)
+    assert again.stored and again.result == run.result and again.metrics == run.metrics
+    assert again.measured == run.measured and "2 emulated machines of 1 ranks, 1gbit" in run.measured
