@@ -4,12 +4,14 @@ import argparse
 
 from refimpl.collectives.choose import ALGORITHMS
 from refimpl.collectives.schedule import NCCL
+from refimpl.collectives.transport import TRANSPORTS
 
 RECIPE = ("data", "preset", "sizes", "dtype", "microbatches", "microbatch_size", "window", "heldout")
 OPTIONS = ("architecture", "sparse_as_dense", "partitions", "scheme", "balance", "allreduce", "steps", "seed",
            "optimizer", "optimizer_options", "learning_rate", "rate", "warmup", "rate_steps", "clip_norm",
            "weight_decay", "average_sparse", "shared_memory", "local_aggregation", "overlap", "plan",
-           "search_partitions", "hot_rows", "search_warmup", "search_sample", "memory_limit", "device")
+           "search_partitions", "hot_rows", "search_warmup", "search_sample", "memory_limit", "device",
+           "transport")
 
 
 SAID_BY_PLAN = {"architecture": "--architecture", "sparse_as_dense": "--sparse-as-dense", "partitions": "--partitions",
@@ -79,6 +81,8 @@ def add_road_options(road):
     road.add_argument("--allreduce", choices=names, metavar="ALGORITHM",
                       help=f"schedule of dense gradients (default auto: the canonical one that should be fastest): "
                            f"{', '.join(names)}")
+    road.add_argument("--transport", choices=TRANSPORTS,
+                      help="between GPUs: nccl; staged, through host memory; or auto (default): nccl where it can serve")
     road.add_argument("--overlap", action=argparse.BooleanOptionalAction,
                       help="exchange while the forward and backward passes go on (default: where there are several "
                            "machines)")

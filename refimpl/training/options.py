@@ -4,6 +4,7 @@ import math
 from dataclasses import asdict, dataclass, field, fields
 
 from kernels.update import OPTIMIZERS
+from refimpl.collectives.transport import TRANSPORTS
 from refimpl.training.rates import RATES
 
 MATHEMATICS = ("optimizer", "learning_rate", "rate", "warmup", "rate_steps", "clip_norm", "weight_decay",
@@ -31,6 +32,7 @@ class Options:
     local_aggregation: merge the row gradients of a machine's ranks, and unite their pulls, before they leave it.
     overlap: exchange while the backward pass goes on; None: where there are several machines.
     device: where the ranks compute, "cpu", "cuda" (a GPU for each rank, or shared) or "auto"; see ``open_device``.
+    transport: how device arrays travel, "nccl", "staged" or "auto"; see ``refimpl.collectives.transport``.
     shared_memory: False sends dense gradients as messages even between ranks of one machine.
     optimizer, optimizer_options: see ``kernels.update.OPTIMIZERS``.  learning_rate, rate, warmup: see ``rates``.
     rate_steps: steps until a falling rate ends; None: ``steps``.
@@ -46,6 +48,7 @@ class Options:
     balance: str = "bytes"
     allreduce: str = "auto"
     device: str = "cpu"
+    transport: str = "auto"
     shared_memory: bool = True
     local_aggregation: bool = True
     overlap: bool | None = None
@@ -68,7 +71,8 @@ class Options:
     average_sparse: bool = True
 
     def __post_init__(self):
-        for name, choices in (("optimizer", OPTIMIZERS), ("rate", RATES), ("balance", BALANCES), ("device", DEVICES)):
+        for name, choices in (("optimizer", OPTIMIZERS), ("rate", RATES), ("balance", BALANCES), ("device", DEVICES),
+                              ("transport", TRANSPORTS)):
             if getattr(self, name) not in choices:
                 raise ValueError(f"no {name} {getattr(self, name)!r}; there are {', '.join(choices)}")
         unknown = set(self.optimizer_options) - set(OPTIMIZERS[self.optimizer].options)

@@ -83,7 +83,7 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
                         checkpoint_every=checkpoint_every, output=output is not None, resume=resume is not None)
         trainer = Trainer(model, data, options, wire, facts=facts, trace=trace, network_file=network_file)
         tell = partial(_tell, trainer, announce)
-        for said in (trainer.device.told(options.device), trainer.reason):
+        for said in (trainer.device.told(options.device), getattr(wire.transport, "reason", None), trainer.reason):
             if said:
                 tell(said)
         if resume is not None:

@@ -46,7 +46,7 @@ class Trainer:
         self.device = open_device(options.device, self.wire)
         self.xp = self.device.xp
         if self.device.index is not None and self.wire.transport is None:
-            self.wire.add_device(self.device.index)
+            self.wire.add_device(self.device.index, options.transport)
         self.step = 0
         self.timeline = Timeline(trace)
         self.overlap = self._together("plan", lambda: overlaps(options.overlap, self.wire))
