@@ -100,6 +100,16 @@ def read_manifest(directory: Path) -> dict:
     return manifest
 
 
+def read_parameters(directory: Path) -> dict:
+    """Return name -> whole value of each variable in the newest checkpoint of a directory. Local.
+
+    Raises ValueError or OSError as ``read_manifest`` does.
+    """
+    manifest = read_manifest(directory)
+    with safe_open(Path(directory) / manifest["arrays"], framework="numpy") as file:
+        return {name: file.get_tensor(key_of_array(name, None)) for name in manifest["variables"]}
+
+
 def check_fits(manifest: dict, trainer: Trainer):
     """Raise ValueError naming what differs unless the checkpoint continues this very training. Local."""
     theirs = Options.from_json(manifest["options"])

@@ -13,7 +13,7 @@ from toys import WORKS, Toy, make_options, refusal, toy_data, whole_state
 
 from models import Variable
 from refimpl.training import checkpoint
-from refimpl.training.checkpoint import load_checkpoint, read_manifest, save_checkpoint, steps_saved
+from refimpl.training.checkpoint import load_checkpoint, read_manifest, read_parameters, save_checkpoint, steps_saved
 from refimpl.training.options import MATHEMATICS
 from refimpl.training.session import train
 from refimpl.training.trainer import Trainer
@@ -51,6 +51,9 @@ def test_what_a_checkpoint_holds(saved):
     manifest = read_manifest(path)
     assert manifest["step"] == 6 and manifest["options"] == OPTIONS.to_json() and manifest["microbatches"] == 8
     arrays = load_file(path / "checkpoint-6.safetensors")
+    values = read_parameters(path)
+    assert list(values) == [v.name for v in Toy().variables]
+    assert all(np.array_equal(arrays[f"parameter/{name}"], value) for name, value in values.items())
     assert arrays["parameter/scale"].shape == () and arrays["state/first/empty"].shape == (0, 4)
     for v in Toy().variables:
         keys = [f"parameter/{v.name}"] + [f"state/{slot}/{v.name}" for slot in ("first", "second") if not v.statistic]
