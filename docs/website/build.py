@@ -12,6 +12,8 @@ from docs.website.pages import HERE, FrontPage, Page, frame, make_environment
 from docs.website.reference import reference_pages
 
 GUIDES = ("Guides", "docs/index.html")
+ABOUT_NOTEBOOKS = ("Each idea of the paper, run and drawn: 10 to 15 minutes of reading each, in this order. What is "
+                   "shown was computed by the cell above it. To run them yourself: <code>make notebooks</code>.")
 MOST_BYTES = 400_000
 """Of a file that a page shows; longer ones are cut, and say so."""
 
@@ -47,14 +49,15 @@ def front_page(root: Path, links: Links, others: list[Page]) -> Page:
 
 
 def guide_pages(root: Path, links: Links) -> list[Page]:
-    """Return a page for each docs/*.md, and their index."""
-    texts = {path.name: prose.render(path.read_text("utf-8"), f"docs/{path.name}", links)
-             for path in sorted((root / "docs").glob("*.md"))}
+    """Return a page for each docs/*.md, in the order in which the README speaks of them, and their index."""
+    readme = (root / "README.md").read_text("utf-8")
+    paths = sorted((root / "docs").glob("*.md"), key=lambda path: (readme.find(path.name) % (len(readme) + 1), path))
+    texts = {path.name: prose.render(path.read_text("utf-8"), f"docs/{path.name}", links) for path in paths}
     beside = [(text.title, page_url(f"docs/{name}")) for name, text in texts.items()]
     pages = [Page(page_url(f"docs/{name}"), text.title, text.html, "Findings" if name == "findings.md" else "Guides",
                   "guide", _first_paragraph(text.html), text.headings, [GUIDES], beside, "Guides")
              for name, text in texts.items()]
-    return [_index(*GUIDES, pages, "What to do, in the order in which you do it; and what was found."), *pages]
+    return [_index(*GUIDES, pages, "One page for each thing that you may want to do; and what was found."), *pages]
 
 
 def notebook_pages(root: Path, links: Links) -> list[Page]:
@@ -62,9 +65,7 @@ def notebook_pages(root: Path, links: Links) -> list[Page]:
     paths = sorted((root / "notebooks").glob("*.ipynb"), key=_number)
     beside = [(notebook.title_of(path), f"notebooks/{path.stem}.html") for path in paths]
     pages = [notebook.notebook_page(path, f"notebooks/{path.name}", links, beside) for path in paths]
-    return [_index(*notebook.INDEX, pages, "Each idea of the paper, run and drawn: 10 to 15 minutes of reading each, in this "
-                   "order. What is shown was computed by the cell above it. To run them: <code>make notebooks</code>."),
-            *pages]
+    return [_index(*notebook.INDEX, pages, ABOUT_NOTEBOOKS), *pages]
 
 
 def file_page(root: Path, path: str) -> Page:

@@ -3,6 +3,7 @@
     blank line              a new paragraph
     indented, after one     a drawing, table or equation: kept as it is
     name: meaning           explains a parameter or field of that name; two spaces part a second one on the same line
+    Raises Error …          on a line of its own ends the explanations
     - item                  a list
     ``name``                code, and a link where such a name exists
 """
@@ -64,26 +65,29 @@ def _block(lines: list[str], names, link) -> str:
     if lines[0].startswith("- "):
         items = re.split(r"(?m)^- ", "\n".join(lines))[1:]
         return "<ul>" + "".join(f"<li>{_inline(item, link)}</li>" for item in items) + "</ul>"
-    prose, explained = _explanations(lines, names)
+    prose, explained, raised = _explanations(lines, names)
     html = f"<p>{_inline(' '.join(prose), link)}</p>" if prose else ""
     if explained:
         rows = "".join(f"<dt>{', '.join(f'<code>{name}</code>' for name in who.split(', '))}</dt>"
                        f"<dd>{_inline(' '.join(what), link)}</dd>" for who, what in explained)
         html += f"<dl>{rows}</dl>"
-    return html
+    return html + (f"<p>{_inline(' '.join(raised), link)}</p>" if raised else "")
 
 
-def _explanations(lines: list[str], names) -> tuple[list[str], list[tuple[str, list[str]]]]:
-    """Split a paragraph into prose and what follows it as (names, lines of their meaning)."""
-    prose, explained = [], []
+def _explanations(lines: list[str], names) -> tuple[list[str], list[tuple[str, list[str]]], list[str]]:
+    """Split a paragraph into prose, what follows it as (names, lines of their meaning), and what is raised then."""
+    prose, explained, raised = [], [], []
     for line in lines:
+        if raised or (explained and line.startswith("Raises ")):
+            raised.append(line)
+            continue
         for part in _parted(line, names):
             match = _explained(part, names)
             if match:
                 explained.append((match[1], [match[2]]))
             else:
                 (explained[-1][1] if explained else prose).append(part.strip())
-    return prose, explained
+    return prose, explained, raised
 
 
 def _parted(line: str, names) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PICTURE = ('<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><path d="M0 20L40 0" stroke="#0072b2"/></svg>')
+PICTURE = '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><path d="M0 20L40 0" stroke="#0072b2"/></svg>'
 
 
 def cell(kind, source, outputs=None, tags=()):
@@ -47,7 +47,8 @@ FILES = {
     "notebooks/pictures/line.svg": PICTURE,
     "notebooks/1_sample.ipynb": json.dumps({"cells": CELLS, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}),
     "refimpl/__init__.py": '"""All of it."""\n',
-    "refimpl/one.py": '"""One: see ``two``."""\nfrom models import two\n\n\ndef one(n):\n    """Return n.\n\n    n: any.\n    """\n',
+    "refimpl/one.py": ('"""One: see ``two``."""\nfrom models import two\n\n\n'
+                       'def one(n):\n    """Return n.\n\n    n: any.\n    """\n'),
     "models/__init__.py": '"""Models."""\n\n\ndef two():\n    """Return 2. Local."""\n',
     "kernels/deep/one.py": '"""Deep."""\n',
     "tests/test_one.py": '"""Of one."""\n\n\ndef test_one():\n    """Not in the reference."""\n',

@@ -39,10 +39,11 @@ def watched(browser):
     def watch(width, root):
         contexts.append(browser.new_context(viewport={"width": width, "height": 844}))
         page, faults = contexts[-1].new_page(), []
-        page.on("console", lambda said: faults.append(f"console: {said.text}") if said.type in ("error", "warning") else 0)
+        page.on("console", lambda said: faults.append(f"console: {said.text}")
+                if said.type in ("error", "warning") else 0)
         page.on("pageerror", lambda error: faults.append(f"script: {error}"))
         page.on("requestfailed", lambda request: faults.append(f"not there: {request.url}")
-                if request.failure != "net::ERR_ABORTED" else 0)  # as when the next page is gone to
+                if request.failure != "net::ERR_ABORTED" else 0)  # as where the next page is gone to
         page.on("request", lambda request: faults.append(f"from elsewhere: {request.url}")
                 if not request.url.startswith((root, "data:")) else 0)
         return page, faults
@@ -56,7 +57,8 @@ def look(page, faults, url) -> list[str]:
     """Return what is wrong with one page."""
     page.goto(url)
     seen = page.evaluate(LOOK)
-    wrong = [*faults, *(f"dead picture {src}" for src in seen["dead"]), *(f"no words for {src}" for src in seen["mute"])]
+    wrong = [*faults, *(f"dead picture {src}" for src in seen["dead"])]
+    wrong += [f"no words for {src}" for src in seen["mute"]]
     if seen["wide"] > 0:
         wrong.append(f"{seen['wide']} pixels too wide: {seen['widest']}")
     faults.clear()
@@ -98,6 +100,8 @@ def test_a_line_of_source_is_where_the_entry_says(site, watched):
     page.goto((site / "reference" / "refimpl.collectives.ring.html").as_uri())
     page.click("#allgather ~ .where a")
     assert page.text_content(":target").startswith("def allgather(")
+    first, second = (page.locator(f"#L-{line}").bounding_box()["y"] for line in (1, 2))
+    assert 10 < second - first < 30
 
 
 @pytest.mark.parametrize(

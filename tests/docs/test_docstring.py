@@ -16,11 +16,11 @@ def test_drawings_keep_their_shape_and_blank_lines():
 
 
 def test_explanations_of_known_names_only():
-    html = render("Sum up. Local.\n\nfirst, second: two\n    arrays.  third: a number.\nRaises: nothing", {"first", "second",
-                                                                                                  "third"})
+    text = "Sum up. Local.\n\nfirst, second: two\n    arrays.  third: a number.\nwhole.\nRaises ValueError\nfor none."
+    html = render(text, {"first", "second", "third"})
     assert "<p>Sum up. Local.</p>" in html
     assert "<dt><code>first</code>, <code>second</code></dt><dd>two arrays.</dd>" in html
-    assert "<dt><code>third</code></dt><dd>a number. Raises: nothing</dd>" in html
+    assert "<dt><code>third</code></dt><dd>a number. whole.</dd></dl><p>Raises ValueError for none.</p>" in html
     assert "<dl>" not in render("Note: a word is not a parameter.", {"first"})
 
 

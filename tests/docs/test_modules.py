@@ -69,14 +69,15 @@ def test_signatures(entries):
     assert entries["run"].signature == "run(a, /, b: int = 2, *rest, c=(1, 2), d: str = 'x', **more) -> list[int]"
     assert entries["alone"].signature == "alone(*, a=None)"
     assert entries["Point"].signature == "Point(x: int, y: float = 0.0)"
-    assert entries["Made"].signature.startswith("Made(\n    size: int,\n    name_that_is_long: str = 'and a default',\n")
+    assert entries["Made"].signature.startswith("Made(\n    size: int,\n    name_that_is_long: str = 'and a default',")
     signatures = {member.name: (member.kind, member.signature) for member in entries["Point"].members}
     assert signatures == {"Point.norm": ("method", "norm() -> float"), "Point.flat": ("property", "flat -> bool"),
                           "Point.of": ("method", "of(pair)")}
 
 
 def test_a_signature_can_be_read_back_as_python(entries):
-    assert ast.unparse(ast.parse(f"def {entries['run'].signature}: ...").body[0].args).startswith("a, /, b: int=2, *rest")
+    arguments = ast.parse(f"def {entries['run'].signature}: ...").body[0].args
+    assert ast.unparse(arguments).startswith("a, /, b: int=2, *rest")
 
 
 def test_what_a_docstring_may_explain(entries):
@@ -104,7 +105,8 @@ def test_a_file_that_is_no_python_is_named(repository):
 
 
 def test_names_are_found_where_they_live(repository):
-    (repository / "refimpl" / "__init__.py").write_text('"""All."""\nfrom models import two\n_HOME = {"one": "refimpl.one"}\n')
+    package = '"""All."""\nfrom models import two\n_HOME = {"one": "refimpl.one"}\n'
+    (repository / "refimpl" / "__init__.py").write_text(package)
     modules = read_modules(repository)
     names, one = Names(modules), modules["refimpl.one"]
     assert names.find("one", one) == "reference/refimpl.one.html#one"

@@ -44,7 +44,8 @@ def test_pictures_in_other_forms(repository):
     path = repository / "notebooks" / "1_sample.ipynb"
     stored = json.loads(path.read_text())
     data = [{"image/svg+xml": "<?xml version='1.0'?>\n<svg><title>t</title></svg>", "text/plain": "t"},
-            {"image/png": "AAAA\n", "text/plain": "a plot"}, {"text/markdown": "**bold** $x$"}, {"text/plain": ["a\n", "b"]}]
+            {"image/png": "AAAA\n", "text/plain": "a plot"}, {"text/markdown": "**bold** $x$"},
+            {"text/plain": ["a\n", "b"]}]
     stored["cells"][3]["outputs"] = [{"output_type": "display_data", "data": item, "metadata": {}} for item in data]
     path.write_text(json.dumps(stored))
     html = page_of(repository)[0].html

@@ -22,7 +22,8 @@ def test_headings_have_the_ids_that_links_expect(links):
 
 
 def test_links_and_pictures_also_in_raw_html(links):
-    text = "[a](docs/guide.md) <a href=\"refimpl/one.py\">b</a>\n\n<img src=\"notebooks/pictures/line.svg\" alt=\"x\">\n"
+    text = ('[a](docs/guide.md) <a href="refimpl/one.py">b</a>\n\n'
+            '<img src="notebooks/pictures/line.svg" alt="x">\n')
     html = render(text, "README.md", links).html
     assert 'href="docs/guide.html"' in html and 'href="reference/refimpl.one.html"' in html
     assert links.pictures == {"notebooks/pictures/line.svg"}
@@ -38,7 +39,8 @@ def test_formulas_only_where_asked_for(links):
 
 
 def test_tables_and_code_scroll_by_themselves(links):
-    html = render("| a |\n|---|\n| 1 |\n\n```python\nx = 'a < b'  # why\n```\n\n```\n│ a\n```\n", "README.md", links).html
+    text = "| a |\n|---|\n| 1 |\n\n```python\nx = 'a < b'  # why\n```\n\n```\n│ a\n```\n"
+    html = render(text, "README.md", links).html
     assert '<div class="wide" tabindex="0"><table>' in html
     assert '<pre class="code" tabindex="0">' in html and '<span class="c1"># why</span>' in html and "a &lt; b" in html
     assert '<pre class="code boxes"' in html

@@ -22,7 +22,8 @@ def test_a_small_repository(repository, tmp_path):
         "index.html", "docs/index.html", "docs/guide.html", "docs/findings.html", "notebooks/index.html",
         "notebooks/1_sample.html", "reference/index.html", "reference/refimpl.html", "reference/refimpl.one.html",
         "reference/models.html", "reference/kernels.html", "reference/kernels.deep.html",
-        "reference/kernels.deep.one.html", "reference/tests.html", "reference/tests.test_one.html", "files/Makefile.html"}
+        "reference/kernels.deep.one.html", "reference/tests.html", "reference/tests.test_one.html",
+        "files/Makefile.html"}
     assert problems(tmp_path / "site") == []
     one = (tmp_path / "site" / "reference" / "refimpl.one.html").read_text()
     assert 'see <a href="models.html#two"><code>two</code></a>' in one and "<dt><code>n</code></dt><dd>any.</dd>" in one
@@ -95,7 +96,8 @@ def luminance(colour):
 
 def test_all_text_stands_out_in_light_and_dark():
     style = (building.HERE / "static" / "style.css").read_text()
-    modes = [dict(re.findall(r"--(\w+): (#[0-9a-f]{6});", block)) for block in re.findall(r":root \{(.*?)\}", style, re.S)]
+    blocks = re.findall(r":root \{(.*?)\}", style, re.DOTALL)
+    modes = [dict(re.findall(r"--(\w+): (#[0-9a-f]{6});", block)) for block in blocks]
     assert len(modes) == 2
     for colours in modes:
         for ink in ("ink", "soft", "accent", "good", "bad", "keyword", "string", "number", "comment", "name"):
