@@ -1,8 +1,9 @@
 """A GPU kernel is written once, as a body for one element or for one row; nothing in it speaks of threads.
 
 ``@each_element`` body(row, column, *arguments) runs for every element of a (rows, columns) grid, in any order.
-``@each_row``     lane(row, lane, lanes, *arguments) returns float64 partial sums of a row, which are folded in halves
-                  (lane l += lane l + lanes / 2, then + lanes / 4, ..., then + 1) and given to the kernel's ``finish``.
+``@each_row``     lane(row, lane, lanes, *arguments) returns a partial sum of a row; those of the lanes are folded in
+                  halves (lane l += lane l + lanes / 2, then + lanes / 4, ..., then + 1) and the total is given to the
+                  kernel's ``finish``. Or a partial maximum.
 
 Both forms are deterministic: nothing is added by several threads at once, and the order of a sum is a function of
 shapes alone. The same body runs on a GPU (``ptx``), in Numba's CUDA simulator and in plain loops on the CPU (tests):
@@ -12,6 +13,7 @@ type (``scalar``). A Python literal in a body must be an integer that meets inte
 
 import inspect
 
+import numba
 import numpy as np
 
 from kernels.compiled import compiled
@@ -32,14 +34,14 @@ def {name}(rows_, columns_, {names}):
 
 ROW = """
 def {name}(rows_, lanes_, {names}):
-    partial_ = cuda.shared.array({most}, float64)
+    partial_ = cuda.shared.array({most}, {partial})
     row_, lane_ = cuda.blockIdx.x, cuda.threadIdx.x
     partial_[lane_] = body(row_, lane_, lanes_, {names})
     cuda.syncthreads()
     half_ = lanes_ // 2
     while half_ > 0:
         if lane_ < half_:
-            partial_[lane_] += partial_[lane_ + half_]
+            partial_[lane_] = {fold}
         cuda.syncthreads()
         half_ //= 2
     if lane_ == 0:
@@ -47,9 +49,13 @@ def {name}(rows_, lanes_, {names}):
 """
 
 
+FOLDS = {"+": "partial_[lane_] + partial_[lane_ + half_]", "max": "max(partial_[lane_], partial_[lane_ + half_])"}
+"""How the partial sums of two lanes become one."""
+
+
 def helper(function):
     """Return a function that bodies may call: it becomes a part of them. A decorator."""
-    return compiled(inline="always")(function)
+    return function if numba.config.ENABLE_CUDASIM else compiled(inline="always")(function)
 
 
 def scalar(array, value):
@@ -63,8 +69,9 @@ class Kernel:
     ``kernel(rows, columns, *arguments)`` launches it on CuPy's current stream; each_row's ``columns`` are its lanes.
     """
 
-    def __init__(self, body, template, finish=None):
-        self.body, self.finish, self.template = body, finish, template
+    def __init__(self, body, template, finish=None, fold="+", partial="float64"):
+        self.body, self.finish, self.template, self.partial = body, finish, template, partial
+        self.fold = FOLDS[fold]
         self.name = body.__name__
         skipped = 2 if finish is None else 3  # row, column, or row, lane, lanes
         self.names = list(inspect.signature(body).parameters)[skipped:]
@@ -90,7 +97,12 @@ class Kernel:
 
     def source(self):
         """Return the text of the CUDA function."""
-        return self.template.format(name=self.name, names=", ".join(self.names), most=MOST_LANES)
+        return self.filled(self.template)
+
+    def filled(self, template):
+        """Return a template with this kernel's names in it."""
+        return template.format(name=self.name, names=", ".join(self.names), most=MOST_LANES, fold=self.fold,
+                               partial=self.partial)
 
 
 def each_element(body):
@@ -98,9 +110,12 @@ def each_element(body):
     return Kernel(body, ELEMENT)
 
 
-def each_row(finish):
-    """Return a kernel of a lane's partial sum, whose total goes to ``finish(row, total, *arguments)``. A decorator."""
-    return lambda body: Kernel(body, ROW, finish)
+def each_row(finish, fold="+", partial="float64"):
+    """Return a kernel of a lane's partial sum, whose total goes to ``finish(row, total, *arguments)``. A decorator.
+
+    fold: "+" or "max".  partial: the partial sums' dtype, "float64" or "int64".
+    """
+    return lambda body: Kernel(body, ROW, finish, fold, partial)
 
 
 def kind_of(argument) -> str:

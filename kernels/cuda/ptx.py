@@ -65,7 +65,8 @@ def kept(kernel, kinds):
 
 def compiled_text(kernel, kinds, capability=CAPABILITY) -> str:
     """Return a kernel's PTX for arguments of these kinds. Raises RuntimeError without libNVVM. Local."""
-    scope = {"cuda": cuda, "float64": types.float64, "body": compiled(inline="always")(kernel.body)}
+    scope = {"cuda": cuda, "float64": types.float64, "int64": types.int64,
+             "body": compiled(inline="always")(kernel.body)}
     if kernel.finish is not None:
         scope["finish"] = compiled(inline="always")(kernel.finish)
     exec(compile(kernel.source(), f"<{kernel.name}>", "exec"), scope)

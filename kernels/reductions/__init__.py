@@ -1,7 +1,7 @@
 """Reductions over gradients whose bits do not depend on how the gradients are stored: norms, finiteness."""
 
-from kernels.arrays import array_module, is_float_numpy, is_numpy, to_numpy
-from kernels.reductions import definition, fast
+from kernels.arrays import is_float_cuda, is_float_numpy
+from kernels.reductions import cuda, definition, fast
 
 
 def sum_of_squares_per_row(x):
@@ -11,7 +11,8 @@ def sum_of_squares_per_row(x):
     """
     if x.ndim != 2:
         raise ValueError(f"the array has shape {x.shape}: give it two axes (rows, columns)")
-    return (fast if is_float_numpy(x) else definition).sum_of_squares_per_row(x)
+    version = fast if is_float_numpy(x) else cuda if is_float_cuda(x) else definition
+    return version.sum_of_squares_per_row(x)
 
 
 def sum_of_squares(x) -> float:
@@ -27,15 +28,11 @@ def all_finite(x) -> bool:
 
 
 def finite_each(arrays) -> list[bool]:
-    """Return of each array whether it is ``all_finite``; what lies on a device is waited for once. Local."""
+    """Return of each array whether it is ``all_finite``; those on a GPU are waited for once, together. Local."""
     arrays = list(arrays)
-    answers = {i: all_finite(x) for i, x in enumerate(arrays) if is_numpy(x)}
-    rest = [i for i in range(len(arrays)) if i not in answers]
-    if rest:
-        xp = array_module(*arrays)
-        flags = to_numpy(xp.stack([xp.isfinite(arrays[i]).all() for i in rest])).tolist()
-        answers |= dict(zip(rest, flags))
-    return [answers[i] for i in range(len(arrays))]
+    there = [i for i, x in enumerate(arrays) if is_float_cuda(x)]
+    answers = dict(zip(there, cuda.finite_each([arrays[i] for i in there]))) if there else {}
+    return [answers[i] if i in answers else all_finite(x) for i, x in enumerate(arrays)]
 
 
 __all__ = ["all_finite", "finite_each", "sum_of_squares", "sum_of_squares_per_row"]

@@ -9,15 +9,15 @@ from typing import Callable
 
 import numpy as np
 
-from kernels.arrays import array_module, is_float_numpy
-from kernels.update import definition, fast
+from kernels.arrays import array_module, is_float_cuda, is_float_numpy, to_device
+from kernels.update import cuda, definition, fast
 
 ONLY_ROW = np.zeros(1, np.int64)
 
 
 @dataclass(frozen=True)
 class Optimizer:
-    """One optimizer: what it keeps, what it can be told, and its two implementations.
+    """One optimizer: what it keeps, what it can be told, and its three implementations.
 
     state: name -> initial value.  options: name -> default.  Both stand in the order of the functions' arguments.
     """
@@ -26,17 +26,19 @@ class Optimizer:
     options: dict[str, float]
     define: Callable
     fast: Callable
+    cuda: Callable
 
 
 OPTIMIZERS = {
-    "sgd": Optimizer({}, {}, definition.sgd, fast.sgd),
-    "momentum": Optimizer({"velocity": 0.0}, {"mu": 0.9}, definition.momentum, fast.momentum),
-    "adagrad": Optimizer({"accumulator": 1.0}, {"epsilon": 0.0}, definition.adagrad, fast.adagrad),
+    "sgd": Optimizer({}, {}, definition.sgd, fast.sgd, cuda.sgd),
+    "momentum": Optimizer({"velocity": 0.0}, {"mu": 0.9}, definition.momentum, fast.momentum, cuda.momentum),
+    "adagrad": Optimizer({"accumulator": 1.0}, {"epsilon": 0.0}, definition.adagrad, fast.adagrad, cuda.adagrad),
     "adam": Optimizer(
         {"first": 0.0, "second": 0.0},
         {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8},
         definition.adam,
         fast.adam,
+        cuda.adam,
     ),
 }
 
@@ -59,9 +61,13 @@ def update_dense(name, parameter, state, gradient, rate, *, step, scale=1.0, dec
     _check_alike(parameter, gradient, "gradient", parameter.shape)
     options = _options(name, step, options) | {"scale": scale, "decay": decay}
     arrays = (parameter, *slots, gradient)
-    if is_float_numpy(*arrays) and all(a.flags.c_contiguous for a in arrays):
+    whole = all(a.flags.c_contiguous for a in arrays)
+    if whole and is_float_numpy(*arrays):
         *arrays, gradient = (a.reshape(1, -1) for a in arrays)
         optimizer.fast(*arrays, ONLY_ROW, gradient, rate, **options)
+    elif whole and is_float_cuda(*arrays):
+        *arrays, gradient = (a.reshape(1, -1) for a in arrays)
+        optimizer.cuda(*arrays, cuda.only_row(gradient), gradient, rate, **options)
     else:
         optimizer.define(parameter, *slots, gradient, rate, **options)
 
@@ -69,7 +75,8 @@ def update_dense(name, parameter, state, gradient, rate, *, step, scale=1.0, dec
 def update_rows(name, table, state, ids, rows, rate, *, step, scale=1.0, decay=0.0, **options):
     """Apply one step of optimizer ``name`` to rows ``ids`` of ``table`` and ``state`` in place, and to no other. Local.
 
-    table, every array of ``state``: (R, d).  ids: (k,) int64, unique, 0 <= id < R, in any order.  rows: (k, d).
+    table, every array of ``state``: (R, d).  ids: (k,) int64, unique, 0 <= id < R, in any order; on the host or with
+    the table.  rows: (k, d).
     The other arguments and errors: see ``update_dense``; IndexError for an id out of range, ValueError for a repeat.
     """
     optimizer, slots = _optimizer(name), _slots(name, table, state)
@@ -78,6 +85,9 @@ def update_rows(name, table, state, ids, rows, rate, *, step, scale=1.0, decay=0
     options = _options(name, step, options) | {"scale": scale, "decay": decay}
     if table.ndim == 2 and is_float_numpy(table, *slots, rows):
         optimizer.fast(table, *slots, ids, rows, rate, **options)
+    elif table.ndim == 2 and is_float_cuda(table, *slots, rows) and all(a.flags.c_contiguous for a in (table, *slots)):
+        rows = array_module(rows).ascontiguousarray(rows)
+        optimizer.cuda(table, *slots, to_device(ids), rows, rate, **options)
     else:
         definition.update_rows(optimizer.define, table, slots, ids, rows, rate, **options)
 

@@ -21,14 +21,14 @@ def loops(rows_, columns_, {names}):
 
 ROW = """
 def loops(rows_, lanes_, {names}):
-    partial_ = np.empty(lanes_)
+    partial_ = np.empty(lanes_, np.{partial})
     for row_ in range(rows_ - 1, -1, -1):
         for lane_ in range(lanes_):
             partial_[lane_] = body(row_, lane_, lanes_, {names})
         half_ = lanes_ // 2
         while half_ > 0:
             for lane_ in range(half_):
-                partial_[lane_] += partial_[lane_ + half_]
+                partial_[lane_] = {fold}
             half_ //= 2
         finish(row_, partial_[0], {names})
 """
@@ -83,7 +83,7 @@ def loops(kernel, kinds):
         template = ELEMENT if kernel.finish is None else ROW
         mine = path.with_suffix(f".{os.getpid()}")
         mine.write_text(HEAD.format(module=kernel.body.__module__, name=kernel.name)
-                        + template.format(names=", ".join(kernel.names)))
+                        + kernel.filled(template))
         mine.rename(path)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
@@ -96,7 +96,7 @@ def simulator(kernel, kinds):
     import numpy as np
     from numba import cuda
 
-    scope = {"cuda": cuda, "float64": np.float64, "body": kernel.body, "finish": kernel.finish}
+    scope = {"cuda": cuda, "float64": np.float64, "int64": np.int64, "body": kernel.body, "finish": kernel.finish}
     exec(kernel.source(), scope)
     simulated = cuda.jit(scope[kernel.name])
     return lambda grid, block, arguments: simulated[grid, block](*arguments[:2], *on_host(arguments[2:], kinds))

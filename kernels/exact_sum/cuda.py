@@ -1,0 +1,61 @@
+"""Exact sums on a GPU: each digit is summed by threads of its own, from the bits of the numbers. One launch.
+
+A float64's bits are its sign, 11 bits of exponent e and 52 of mantissa m: (2**52 + m) * 2**(e - 1075), or
+m * 2**-1074 for e = 0. Integers are added, so any number of threads gives the same digits.
+"""
+
+import numpy as np
+
+from kernels.arrays import array_module
+from kernels.cuda import each_row
+from kernels.exact_sum.definition import DIGITS, NOT_FINITE
+
+LANES = 256
+MANTISSA = np.int64(2**52 - 1)
+LOW = np.int64(2**32 - 1)
+INFINITE = 0x7FF
+
+
+def digits_of(values):
+    """See ``definition.digits_of``: the result is on the host, which waits for it."""
+    xp = array_module(values)
+    digits = xp.empty(DIGITS + 1, np.int64)  # the last counts what is not finite
+    bits = xp.ascontiguousarray(values).view(np.int64)
+    add_digit(DIGITS + 1, LANES, len(bits), bits, digits)
+    *digits, infinite = digits.get()
+    if infinite:
+        raise ValueError(NOT_FINITE)
+    return np.array(digits)
+
+
+def note_digit(digit, total, count, values, digits):
+    """Write a digit of the sum."""
+    digits[digit] = total
+
+
+@each_row(note_digit, partial="int64")
+def add_digit(digit, lane, lanes, count, values, digits):
+    """Return what every lanes-th value adds to a digit; for the one beyond the last, how many are not finite."""
+    total = np.int64(0)
+    for i in range(lane, count, lanes):
+        bits = values[i]
+        exponent = (bits >> 52) & INFINITE
+        whole = bits & MANTISSA
+        if exponent == INFINITE:
+            total += 1 if digit == DIGITS else 0
+        elif whole != 0 or exponent != 0:
+            if exponent > 0:
+                whole += MANTISSA + 1
+                exponent -= 1
+            offset = digit - (exponent >> 5)
+            if 0 <= offset <= 2:
+                shift = exponent & 31
+                low, high = (whole & LOW) << shift, (whole >> 32) << shift
+                if offset == 0:
+                    part = low & LOW
+                elif offset == 1:
+                    part = (low >> 32) + (high & LOW)
+                else:
+                    part = high >> 32
+                total += -part if bits < 0 else part
+    return total
