@@ -1,0 +1,83 @@
+"""Checks of notebook 4: one variable by hand, a plan by hand, and where a sparse variable had better go whole."""
+
+from dataclasses import dataclass
+
+from refimpl.notebook.exercises import answered, exercise, right, wrong
+from refimpl.plan.formulas import (
+    Setting, Sparse, dense_allreduce, dense_server_at_owner, sparse_allgather, sparse_as_dense, sparse_server_spread,
+)
+from refimpl.plan.placement import WAYS
+
+KERNEL_BYTES = 128 * 1024 * 4
+
+
+@exercise
+def check_kernel(answer):
+    """Check (bytes at each machine by allreduce, bytes at the owner by the server) of the LSTM's kernel on 4 machines."""
+    allreduce, owner = answer
+    if allreduce != dense_allreduce(KERNEL_BYTES, Setting(4)):
+        return wrong("by allreduce a machine sends the vector once less its own quarter while summing, once more while "
+                     "handing the sum round, and receives as much: 4 w (N - 1) / N")
+    if owner != dense_server_at_owner(KERNEL_BYTES, Setting(4)):
+        return wrong("three machines fetch w bytes from the owner, and three bring it w bytes: count both directions")
+    return right("the same bytes in all, but by allreduce they are spread over four cards, and by the server they pass "
+                 "through one")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A variable of the exercise. columns: float32 a row.  alpha: part of the rows that a worker touches."""
+
+    sparse: bool
+    rows: int
+    columns: int
+    alpha: float = 1.0
+
+    def bytes_by_way(self, machines: int) -> dict[str, float]:
+        """Return way -> bytes of a step through the busiest card, row numbers too; on the server in equal parts."""
+        setting, size = Setting(machines), Sparse(self.rows, 4 * self.columns, self.alpha)
+        if not self.sparse:
+            whole = self.rows * self.columns * 4
+            return {"allreduce": float(dense_allreduce(whole, setting)),
+                    "server": float(dense_server_at_owner(whole, setting))}
+        spread = Sparse(self.rows / machines, 4 * self.columns, self.alpha)
+        return {"server": float(sum(sparse_server_spread(spread, setting, machines))),
+                "allgather": float(sum(sparse_allgather(size, setting))),
+                "as-dense": float(sparse_as_dense(size, setting))}
+
+
+MACHINES = 8
+WISHES = {"filters": Wish(False, 2_000, 512), "words": Wish(True, 800_000, 128, 0.01),
+          "tags": Wish(True, 50_000, 64, 0.5), "positions": Wish(True, 512, 128, 1.0)}
+"""The exercise's variables, on MACHINES machines."""
+
+
+@exercise
+def check_plan(plan):
+    """Check a plan for WISHES, variable -> way: each by the way that puts least on the busiest card."""
+    if missing := [name for name in WISHES if plan.get(name, ...) is ...]:
+        return wrong(f"{', '.join(missing)}: which way?") if len(missing) < len(WISHES) else answered(...)
+    for name, wish in WISHES.items():
+        if plan[name] not in WAYS[wish.sparse]:
+            kind = "sparse" if wish.sparse else "dense"
+            return wrong(f"{name} is {kind}: it can go {', '.join(WAYS[wish.sparse])}")
+        counts = wish.bytes_by_way(MACHINES)
+        best = min(counts, key=counts.get)
+        if plan[name] != best:
+            return wrong(f"{name} by {plan[name]}: another way puts {counts[plan[name]] / counts[best]:.2f} times less "
+                         f"on the busiest card; α is {wish.alpha:g}, N is {MACHINES}")
+    return right("two of the four are sparse and go to the server; one is sparse by its type and dense by its use")
+
+
+@exercise
+def check_crossing(crossing):
+    """Check a function: columns of a float32 row -> the α from which on the server moves more than allreduce whole."""
+    for columns in (64, 1, 512):
+        given, setting = answered(crossing(columns)), Setting(4)
+        size = Sparse(1000, 4 * columns, 1)
+        spread = Sparse(250, 4 * columns, 1)
+        expected = float(sparse_as_dense(size, setting) / sum(sparse_server_spread(spread, setting, 4)))
+        if abs(given - expected) > 1e-9:
+            return wrong(f"for {columns} columns you say {given:.4g}; set α (4 d + 8) against 4 d + 4: a touched row "
+                         "travels with its 8-byte number, a row that goes whole with a mark of 4 bytes")
+    return right("for rows of any width that is nearly 1: the server wins until nearly every row is touched")
