@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from kernels import RowGradient
+from kernels import RowGradient, to_numpy
 from kernels.random import key_of
 from kernels.reductions import definition as reductions
 from kernels.update import OPTIMIZERS, definition, initial_state
@@ -39,8 +39,9 @@ def add_gradients(left, right):
 class PlainTraining:
     """``values`` and ``state`` after ``step`` steps; ``loss``, ``norm`` and ``scale`` of the last one."""
 
-    def __init__(self, model, data, options):
+    def __init__(self, model, data, options, xp=np):
         self.model, self.data, self.options, self.step = model, data, options, 0
+        self.xp = xp  # what the model computes with; all that follows is computed with NumPy
         self.values = {v.name: np.array(v.initial_value(options.seed)) for v in model.variables}
         self.state = {v.name: {} if v.statistic else initial_state(options.optimizer, self.values[v.name])
                       for v in model.variables}
@@ -57,11 +58,12 @@ class PlainTraining:
         if batch is None:
             return 0.0, {x.name: {} if x.sparse else np.zeros(x.shape, x.dtype) for x in self.model.variables}
         batch = replace(batch, key=key_of(self.options.seed, "microbatch", self.step, v), state=self.carried[v])
-        dense = {x.name: self.values[x.name].copy() for x in self.model.variables if not x.sparse}
-        rows = {name: self.values[name][ids] for name, ids in self.model.rows_needed(batch).items()}
+        dense = {x.name: self.xp.array(self.values[x.name]) for x in self.model.variables if not x.sparse}
+        rows = {name: self.xp.array(self.values[name][ids]) for name, ids in self.model.rows_needed(batch).items()}
         loss, gradients = self.model.loss_and_gradients(dense, rows, batch)
-        return loss, {name: dict(zip(g.ids.tolist(), g.rows)) if isinstance(g, RowGradient) else np.array(g)
-                      for name, g in gradients.items()}
+        return float(loss), {name: dict(zip(g.ids.tolist(), to_numpy(g.rows))) if isinstance(g, RowGradient)
+                             else np.array(to_numpy(g) if np.ndim(g) else float(g), g.dtype)
+                             for name, g in gradients.items()}
 
     def apply(self, loss, total):
         options, squares = self.options, []

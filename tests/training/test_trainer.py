@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from mpi4py import MPI
 from plain_training import PlainTraining
-from toys import RATES, WORKS, Script, Scripted, Toy, make_options, toy_data, whole_state
+from toys import DEVICE, RATES, WORKS, Script, Scripted, Toy, make_options, toy_data, whole_state
 
+from kernels import array_module
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
 
@@ -21,7 +22,8 @@ def assert_same_bits(trainer, plain, optimizer):
 
 def train_both(model, data, options, steps=4):
     """Train both ways, comparing after every step; return the plain one's scales."""
-    trainer, plain = Trainer(model, data, options, MPI.COMM_SELF), PlainTraining(model, data, options)
+    trainer = Trainer(model, data, options, MPI.COMM_SELF)
+    plain = PlainTraining(model, data, options, trainer.xp)
     scales = []
     for _ in range(steps):
         record = trainer.train_step()
@@ -54,7 +56,8 @@ def test_options_reach_the_mathematics():
 
 def test_the_comparison_sees_one_bit():
     options = make_options("toy", "adam")
-    trainer, plain = Trainer(Toy(), toy_data(), options, MPI.COMM_SELF), PlainTraining(Toy(), toy_data(), options)
+    trainer = Trainer(Toy(), toy_data(), options, MPI.COMM_SELF)
+    plain = PlainTraining(Toy(), toy_data(), options, trainer.xp)
     trainer.train_step()
     plain.train_step()
     assert_same_bits(trainer, plain, "adam")
@@ -72,7 +75,7 @@ ROADS = [dict(architecture="allreduce"), dict(architecture="allreduce", sparse_a
 def test_negative_zeros_survive_every_road(road):
     """x - rate * -0.0 tells -0.0 from 0.0 where x is -0.0: an absent row must add nothing at all."""
     data = Script([[{1: [-0.0, 0.0]}, {2: [-0.0, -0.0]}, {2: [0.0, -0.0]}, None, {}]])
-    options = Options(optimizer="sgd", learning_rate=1.0, **road)
+    options = Options(optimizer="sgd", learning_rate=1.0, device=DEVICE, **road)
     trainer = Trainer(Scripted(initial=-0.0), data, options, MPI.COMM_SELF)
     trainer.train_step()
     signs = np.signbit(whole_state(trainer, "sgd")["rows", None])
@@ -87,13 +90,14 @@ def test_a_models_views_and_buffers_are_taken_as_they_are():
     class Viewing(Toy):
         def loss_and_gradients(self, dense, rows, batch):
             loss, gradients = super().loss_and_gradients(dense, rows, batch)
-            gradients["weight"] = np.asfortranarray(gradients["weight"])
+            gradients["weight"] = array_module(gradients["weight"]).asfortranarray(gradients["weight"])
             wide = np.repeat(gradients["table"].rows, 2, axis=1)
             gradients["table"] = type(gradients["table"])(np.repeat(gradients["table"].ids, 2)[::2], wide[:, ::2])
             return loss, gradients
 
     options = make_options("toy", "adam")
-    trainer, plain = Trainer(Viewing(), toy_data(), options, MPI.COMM_SELF), PlainTraining(Toy(), toy_data(), options)
+    trainer = Trainer(Viewing(), toy_data(), options, MPI.COMM_SELF)
+    plain = PlainTraining(Toy(), toy_data(), options, trainer.xp)
     for _ in range(3):
         trainer.train_step()
         plain.train_step()

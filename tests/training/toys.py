@@ -1,11 +1,12 @@
 """Small models and data with all a trainer can meet: tails, missing microbatches, carried state, empty gradients."""
 
+import os
 import time
 
 import numpy as np
 import pytest
 
-from kernels import RowGradient, aggregate_rows
+from kernels import RowGradient, aggregate_rows, array_module, take_rows, to_numpy
 from kernels.random import dropout_scale, key_of
 from kernels.update import OPTIMIZERS
 from models import Batch, Constant, Uniform, Variable
@@ -42,29 +43,31 @@ class Toy:
         return {"table": np.unique(batch.inputs), "rare": np.unique(batch.inputs % 9)}
 
     def loss_and_gradients(self, dense, rows, batch):
-        ids, rare = batch.inputs, batch.inputs[batch.inputs % 4 == 0] % 9
-        drop = dropout_scale(key_of(batch.key, "dropout"), (len(ids), 3), 0.8, "float32")
-        x = rows["table"][np.searchsorted(np.unique(ids), ids)] * drop
-        x = x + batch.state.get("last", np.zeros(3, np.float32)) / 2
+        xp, ids, fourth = array_module(dense["weight"]), batch.inputs, np.flatnonzero(batch.inputs % 4 == 0)
+        rare, targets, where = ids[fourth] % 9, xp.asarray(batch.targets), xp.asarray(fourth)
+        drop = dropout_scale(key_of(batch.key, "dropout"), (len(ids), 3), 0.8, "float32", xp)
+        x = take_rows(rows["table"], np.searchsorted(np.unique(ids), ids)) * drop
+        x = x + batch.state.get("last", xp.zeros(3, np.float32)) / 2
         batch.state["last"] = x.sum(axis=0)
         linear = x @ dense["weight"] + dense["bias"]
         y = dense["scale"] * linear
-        y[ids % 4 == 0] += rows["rare"][np.searchsorted(np.unique(ids % 9), rare)]
-        d = (y - batch.targets) / np.float32(batch.normaliser)
+        y[where] += take_rows(rows["rare"], np.searchsorted(np.unique(ids % 9), rare))
+        d = (y - targets) / np.float32(batch.normaliser)
         dx = dense["scale"] * (d @ dense["weight"].T)
-        return float((d * (y - batch.targets)).sum()) / 2, {
+        return (d * (y - targets)).sum() / 2, {
             "table": aggregate_rows(ids, dx * drop),
-            "rare": aggregate_rows(rare, d[ids % 4 == 0].sum(axis=1, keepdims=True)),
+            "rare": aggregate_rows(rare, d[where].sum(axis=1, keepdims=True)),
             "weight": dense["scale"] * (x.T @ d),
             "bias": dense["scale"] * d.sum(axis=0),
-            "scale": np.asarray((d * linear).sum(), np.float32),
-            "empty": np.zeros((0, 4), np.float32),
+            "scale": xp.asarray((d * linear).sum(), np.float32),
+            "empty": xp.zeros((0, 4), np.float32),
             "mean": y.sum(axis=0) / np.float32(batch.normaliser),
         }
 
     def evaluate(self, dense, tables, batch):
-        y = dense["scale"] * (tables["table"][batch.inputs] @ dense["weight"] + dense["bias"])
-        return {"loss": float(((y - batch.targets) ** 2).sum()), "count": len(y)}
+        targets = array_module(dense["weight"]).asarray(batch.targets)
+        y = dense["scale"] * (take_rows(tables["table"], batch.inputs) @ dense["weight"] + dense["bias"])
+        return {"loss": float(((y - targets) ** 2).sum()), "count": len(y)}
 
 
 class Scripted:
@@ -78,7 +81,8 @@ class Scripted:
         return {"rows": np.unique(batch.inputs)}
 
     def loss_and_gradients(self, dense, rows, batch):
-        return 0.0, {"rows": aggregate_rows(batch.inputs, batch.targets), "dense": batch.targets.sum(axis=0)}
+        targets = array_module(dense["dense"]).asarray(batch.targets)
+        return 0.0, {"rows": aggregate_rows(batch.inputs, targets), "dense": targets.sum(axis=0)}
 
 
 class Script:
@@ -144,12 +148,15 @@ WORKS = {
     "lm": (lambda: LanguageModel(**LM_PRESETS["tiny"]), lm_data, {"clip_norm": 0.05}),
     "cnn": (lambda: ConvNet((8, 8, 1), 5, **CNN_PRESETS["tiny"]), cnn_data, {"clip_norm": 0.3, "weight_decay": 5e-4}),
 }
+DEVICE = os.environ.get("REFIMPL_TEST_DEVICE", "cpu")
+"""Where these trainings run unless a test says so: `make test-gpu` runs them all on a GPU."""
+
 RATES = {"sgd": 0.5, "momentum": 0.1, "adagrad": 0.2, "adam": 0.01}
 
 
 def make_options(work, optimizer, **changes):
     """Return the options under which a work is trained here: clipping and, where it applies, weight decay are on."""
-    return Options(**{"optimizer": optimizer, "learning_rate": RATES[optimizer], "warmup": 2, "steps": 3,
+    return Options(**{"device": DEVICE, "optimizer": optimizer, "learning_rate": RATES[optimizer], "warmup": 2, "steps": 3,
                       "rate": "cosine", "rate_steps": 20, **WORKS[work][2], **changes})
 
 
@@ -168,7 +175,7 @@ def answer(work, optimizer, comm, steps=3, **changes):
 
 def whole_state(trainer, optimizer):
     """Return (variable, slot or None) -> whole array, on every rank. Collective."""
-    return {(v.name, slot): np.array(trainer.exchange.collect(v.name, slot, everyone=True))
+    return {(v.name, slot): np.array(to_numpy(trainer.exchange.collect(v.name, slot, everyone=True)))
             for v in trainer.model.variables for slot in (None, *([] if v.statistic else OPTIMIZERS[optimizer].state))}
 
 

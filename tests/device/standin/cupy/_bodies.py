@@ -7,6 +7,7 @@ memory and all. The loops' source is written to a file, so that Numba can keep w
 
 import importlib.util
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -87,6 +88,7 @@ def loops(kernel, kinds):
         mine.rename(path)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where Numba looks when it loads what it kept
     spec.loader.exec_module(module)
     return lambda grid, block, arguments: module.loops(*arguments[:2], *on_host(arguments[2:], kinds))
 

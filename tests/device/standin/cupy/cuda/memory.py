@@ -88,7 +88,7 @@ class Block:
     ptr = property(lambda self: self.owner.ctypes.data)
 
     def __del__(self):
-        if self.size:
+        if self.size and _pool is not None:  # as it is when Python ends
             _pool.give(self.size)
 
 
