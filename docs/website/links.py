@@ -69,3 +69,11 @@ class Links:
         elif url.startswith("files/"):
             self.files.add(path)
         return relative(url, page_url(source)) + mark + fragment
+
+    def module(self, source: str, name: str) -> str | None:
+        """Return the link from the page of ``source`` to a module's page, None for a module of somebody else's."""
+        path = name.replace(".", "/")
+        is_here = (self.root / path).is_dir() or (self.root / f"{path}.py").is_file()
+        if not is_here or name.split(".")[0] not in PACKAGES:
+            return None
+        return relative(page_url(path, is_directory=True), page_url(source))

@@ -75,7 +75,7 @@ def _code_cell(text: str, cell: dict, source: str, links: Links) -> str:
     heads = "".join(f'<span class="label">{escape(label)}</span>' for label in labels)
     heads = f'<div class="labels">{heads}</div>' if heads else ""
     outputs = "".join(_output(output, source, links) for output in cell["outputs"])
-    shown = code.highlight(text, "python")
+    shown = code.highlight(text, "python", lambda name: links.module(source, name))
     return f'<div class="cell">{heads}{shown}{f"<div class=outputs>{outputs}</div>" if outputs else ""}</div>'
 
 

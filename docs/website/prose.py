@@ -52,7 +52,8 @@ def render(text: str, source: str, links: Links, math: bool = False, taken: set 
                 token.attrs[attribute] = links.resolve(source, token.attrs[attribute])
         if token.type in ("html_block", "html_inline"):
             token.content = resolve_raw(token.content, source, links)
-    return Prose(markdown.renderer.render(tokens, markdown.options, {}), headings)
+    env = {"module_link": lambda name: links.module(source, name)}
+    return Prose(markdown.renderer.render(tokens, markdown.options, env), headings)
 
 
 def slug(text: str) -> str:
@@ -64,7 +65,8 @@ def slug(text: str) -> str:
 def _markdown(math: bool) -> MarkdownIt:
     markdown = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
     rules = markdown.renderer.rules
-    rules["fence"] = lambda tokens, at, options, env: highlight(tokens[at].content, tokens[at].info.split(" ")[0])
+    rules["fence"] = lambda tokens, at, options, env: highlight(
+        tokens[at].content, tokens[at].info.split(" ")[0], env["module_link"])
     rules["code_block"] = lambda tokens, at, options, env: highlight(tokens[at].content, "text")
     rules["table_open"] = lambda tokens, at, options, env: '<div class="wide" tabindex="0"><table>\n'
     rules["table_close"] = lambda tokens, at, options, env: "</table></div>\n"

@@ -39,6 +39,8 @@ def test_formulas_only_where_asked_for(links):
 
 
 def test_tables_and_code_scroll_by_themselves(links):
+    imports = render("```python\nimport numpy, models\nfrom refimpl.one import one\n```", "docs/guide.md", links).html
+    assert imports.count("<a ") == 2 and '<a href="../reference/refimpl.one.html">refimpl.one</a>' in imports
     text = "| a |\n|---|\n| 1 |\n\n```python\nx = 'a < b'  # why\n```\n\n```\n│ a\n```\n"
     html = render(text, "README.md", links).html
     assert '<div class="wide" tabindex="0"><table>' in html
