@@ -13,10 +13,12 @@ ONE_THREAD = ("OPENBLAS", "OMP", "MKL", "NUMBA")
 os.environ |= {f"{library}_NUM_THREADS": "1" for library in ONE_THREAD}  # read once, when NumPy or Numba is imported
 os.environ["VECLIB_MAXIMUM_THREADS"] = "1"
 
+import importlib  # noqa: E402
 import sys  # noqa: E402
 import threading  # noqa: E402
 import time  # noqa: E402
 import traceback  # noqa: E402
+from pathlib import Path  # noqa: E402
 
 import hypothesis  # noqa: E402
 import pytest  # noqa: E402
@@ -83,6 +85,15 @@ def comm():
     world = MPI.COMM_WORLD.Dup()
     yield world
     world.Free()
+
+
+@pytest.fixture(scope="session")
+def cupy():
+    """CuPy's stand-in (tests/device/standin), imported once in a process; CuPy itself where that was imported before."""
+    standin = str(Path(__file__).parent / "device" / "standin")
+    if "cupy" not in sys.modules and standin not in sys.path:
+        sys.path.insert(0, standin)
+    return importlib.import_module("cupy")
 
 
 class Job:

@@ -38,11 +38,10 @@ class Nccl:
         try:
             in_time(lambda: self._connect(identity), wire, "the connection of all ranks by NCCL")
             self.settle()
-            if (problem := self._misled()) is not None:
-                raise ConnectionError(problem)
-        except Exception as problem:
+        except Exception as problem:  # the others wait for this rank, and cannot be asked
             self.close()
             wire.stop(problem)
+        wire.together(self._check_greetings, (ConnectionError,))
 
     def _connect(self, identity: bytes):
         """Meet the other ranks, and send each one message: what would be connected at first use is so by now."""
@@ -55,14 +54,14 @@ class Nccl:
         self.start([(rank, self.greeting) for rank in others],
                    [(rank, self.greetings[rank:rank + 1]) for rank in others], "the first messages").wait()
 
-    def _misled(self) -> str | None:
-        """Return what is wrong with the first messages, None if every rank's came from itself."""
+    def _check_greetings(self):
+        """Raise ConnectionError if a rank's first message is not what it sent."""
         came = self.greetings.get().tolist()
         wrong = [rank for rank in range(self.wire.size) if came[rank] != rank]
         if wrong:
-            return (f"NCCL's first message of rank {wrong[0]} says {came[wrong[0]]}: it moves data wrongly here. Say "
-                    "NCCL_DEBUG=INFO to see how ranks are connected, or --transport staged")
-        return None
+            self.close()
+            raise ConnectionError(f"NCCL's first message of rank {wrong[0]} says {came[wrong[0]]}: it moves data wrongly "
+                                  "here. Say NCCL_DEBUG=INFO to see how ranks are connected, or --transport staged")
 
     def start(self, sends, receives, what: str) -> "NcclPending":
         """Begin to move contiguous, non-empty device arrays. sends, receives: lists of (peer, array).

@@ -1,9 +1,5 @@
 """Device arrays on the wire: they arrive as they are, and are counted as NumPy arrays are; by every transport."""
 
-import importlib
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -13,14 +9,6 @@ from refimpl.collectives.machines import in_blocks
 
 pytestmark = pytest.mark.mpi
 DTYPES = ("float16", "float32", "float64", "int64", "uint8")
-
-
-@pytest.fixture
-def cupy():
-    standin = str(Path(__file__).parents[1] / "device" / "standin")
-    if standin not in sys.path:
-        sys.path.insert(0, standin)
-    return importlib.import_module("cupy")
 
 
 @pytest.fixture(params=["staged", "nccl"])

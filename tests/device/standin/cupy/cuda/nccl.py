@@ -6,7 +6,8 @@ What it is strict about, as NCCL is:
   sent must not be written (both are checked; on a GPU they would be races).
 - Sends and receives of two ranks meet in their order; a message's length must be the one expected.
 - A sum has an order of its own, which is not the microbatch tree's.
-- A rank that is gone is an error of ``check_async_error``, if somebody says so: ``fail(status)``.
+- A rank that is gone is an error of ``check_async_error``, if somebody says so: ``fail(status)``. What is aborted no
+  longer moves. ``give_up`` ends what waits for ranks that do not come: a test's last word.
 
 The calls are in ``cupy.standin.calls``: ("nccl.send", bytes, peer, stream) ...  REFIMPL_STANDIN_NCCL says which version it
 is (default 23203; 0: there is none).
@@ -38,7 +39,7 @@ _RUBBISH = 0xAB
 _version = int(os.environ.get("REFIMPL_STANDIN_NCCL", "23203"))
 available = _version > 0
 _thread = threading.local()
-_failure = [0]
+_failure, _given_up = [0], threading.Event()
 
 
 class NcclError(RuntimeError):
@@ -51,6 +52,12 @@ class NcclError(RuntimeError):
 def fail(status: int):
     """Let every communicator of this process have met an error from now on; 0: none. Not a part of CuPy."""
     _failure[0] = status
+    _given_up.clear()
+
+
+def give_up():
+    """End all waiting in this process until ``fail(0)``. Not a part of CuPy."""
+    _given_up.set()
 
 
 def get_version():
@@ -95,6 +102,7 @@ class NcclCommunicator:
         if ndev != self.mpi.size or rank != self.mpi.rank:
             raise NotImplementedError("the stand-in connects all ranks of the job, in their order")
         self.tag = 1000 + int.from_bytes(commId[:4], "little") % 30000
+        self.works = []
         standin.called("nccl.init", ndev, rank)
         word = np.zeros(1, np.uint8)
         for peer in range(ndev):
@@ -106,13 +114,13 @@ class NcclCommunicator:
         self._checked(peer)
         nbytes = count * np.dtype(_DTYPES[datatype]).itemsize
         standin.called("nccl.send", nbytes, peer, stream)
-        _grouped(lambda: queues.add(stream, _Send(self, _memory(sendbuf, nbytes), peer)))
+        _grouped(lambda: self._add(stream, _Send(self, _memory(sendbuf, nbytes), peer)))
 
     def recv(self, recvbuf, count, datatype, peer, stream):
         self._checked(peer)
         nbytes = count * np.dtype(_DTYPES[datatype]).itemsize
         standin.called("nccl.recv", nbytes, peer, stream)
-        _grouped(lambda: queues.add(stream, _Receive(self, _memory(recvbuf, nbytes), peer)))
+        _grouped(lambda: self._add(stream, _Receive(self, _memory(recvbuf, nbytes), peer)))
 
     def allReduce(self, sendbuf, recvbuf, count, datatype, op, stream):
         self._checked(None)
@@ -121,7 +129,11 @@ class NcclCommunicator:
             raise NotImplementedError("the stand-in knows sums only")
         standin.called("nccl.allReduce", count, dtype.name, stream)
         nbytes = count * dtype.itemsize
-        queues.add(stream, _AllReduce(self, _memory(sendbuf, nbytes), _memory(recvbuf, nbytes), dtype))
+        self._add(stream, _AllReduce(self, _memory(sendbuf, nbytes), _memory(recvbuf, nbytes), dtype))
+
+    def _add(self, stream, work):
+        self.works = [one for one in self.works if not one.over] + [work]
+        queues.add(stream, work)
 
     def check_async_error(self):
         if _failure[0]:
@@ -130,6 +142,9 @@ class NcclCommunicator:
     def abort(self):
         standin.called("nccl.abort")
         self.ranks = 0
+        for work in self.works:
+            work.over = True
+        queues.finish(self.works)
 
     def destroy(self):
         standin.called("nccl.destroy")
@@ -242,4 +257,6 @@ def _until(request, status=None):
     import time
 
     while not request.Test(status):
+        if _given_up.is_set():
+            raise NcclError(2)
         time.sleep(20e-6)
