@@ -75,7 +75,7 @@ class _Execution:
     def __init__(self, schedule: Schedule):
         self.schedule = schedule
         nodes = [node for nodes in schedule.inputs for node in nodes]
-        self.known = Expressions(["the data"] if schedule.moves else nodes)
+        self.known = Expressions(["the data"] if schedule.moves else map(_named, nodes))
         self.memory: list[dict] = [{} for _ in schedule.inputs]
         number = iter(range(len(nodes)))
         for rank, own in enumerate(schedule.inputs):
@@ -130,6 +130,20 @@ class _Execution:
                     self._fail(f"rank {s.rank} adds slot {s.other} to slot {s.into} in chunk {chunk}, "
                                f"and counts more than once: {twice}")
                 self.memory[s.rank][s.into, chunk] = self.known.plus(left, right)
+
+
+def _named(node) -> str:
+    """Return a tree node in a complaint's words."""
+    return f"microbatch {node.index}" if node.level == 0 else str(node)
+
+
+def complaint(schedule: Schedule) -> str:
+    """Return what is wrong with a schedule, as ``prove`` says it; "" where it is proved. Local."""
+    try:
+        prove(schedule)
+    except ScheduleError as problem:
+        return str(problem)
+    return ""
 
 
 def prove(schedule: Schedule) -> Proof:

@@ -5,8 +5,8 @@ from pathlib import Path
 import nbformat
 
 from refimpl.notebook.execute import execute
+from refimpl.notebook.results import STORE
 from refimpl.notebook.stored import differences, missing_pictures, normalised, write
-from refimpl.notebook.training import STORE
 
 
 def store(path: Path) -> tuple[list[str], float]:

@@ -20,6 +20,8 @@ class RankMagics(Magics):
     @argument("ranks", type=int, help="how many ranks")
     @argument("--take", nargs="+", default=[], metavar="NAME", help="values of the notebook that the ranks get")
     @argument("--timeout", type=float, default=SECONDS, help="seconds after which the ranks are ended")
+    @argument("--rate", default="", help="each rank on an emulated machine of its own, with a card of this rate: 200mbit")
+    @argument("--stored", default="", metavar="NAME", help="the stored result for where no machines can be emulated")
     @cell_magic
     def ranks(self, line, cell):
         """Run the cell on ranks of real MPI: each has comm, rank and size; give(name=value) on rank 0 comes back."""
@@ -27,7 +29,8 @@ class RankMagics(Magics):
         if unknown := [name for name in asked.take if name not in self.shell.user_ns]:
             raise NameError(f"the notebook has no {', '.join(unknown)} that the ranks could take")
         values = {name: self.shell.user_ns[name] for name in asked.take}
-        done = run_on_ranks(asked.ranks, cell, "\n".join(self.everywhere_cells.values()), values, asked.timeout)
+        done = run_on_ranks(asked.ranks, cell, "\n".join(self.everywhere_cells.values()), values, asked.timeout,
+                            asked.rate, asked.stored)
         print(done, end="")
         self.shell.user_ns.update(done.given)
 

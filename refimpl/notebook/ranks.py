@@ -1,12 +1,18 @@
-"""Run a cell's code on several ranks of real MPI, and bring back what they printed and gave."""
+"""Run a cell's code on several ranks of real MPI, and bring back what they printed and gave.
+
+With a rate each rank has an emulated machine of its own. What that measured can be stored, and stands in where a
+cluster cannot be emulated.
+"""
 
 import subprocess
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from refimpl.experiments.cluster import ClusterError, run_on_cluster
 from refimpl.experiments.launch import launch
 from refimpl.notebook.exchange import read_values, write_values
+from refimpl.notebook.results import load_result, store_result
 
 SECONDS = 60.0
 
@@ -32,13 +38,15 @@ class CellRun:
                        for line in text.splitlines())
 
 
-def run_on_ranks(ranks: int, code: str, before: str = "", values: dict | None = None,
-                 timeout: float = SECONDS) -> CellRun:
+def run_on_ranks(ranks: int, code: str, before: str = "", values: dict | None = None, timeout: float = SECONDS,
+                 rate: str = "", stored: str = "") -> CellRun:
     """Run Python ``code`` on ``ranks`` ranks of a job of its own and return what came of it. Local.
 
     The code finds ``comm``, ``rank``, ``size``, ``give`` and the given ``values``; ``before`` runs ahead of it.
+    rate: "200mbit": each rank on an emulated machine of its own, with a card of that rate.
+    stored: name of the stored result that is shown where this machine cannot emulate them (plain data only).
     Raises RanksFailed where a rank fails, or is not done after ``timeout`` seconds (all ranks are ended then);
-    LaunchError without an MPI.
+    LaunchError without an MPI; ClusterError without a cluster and a stored result.
     """
     with tempfile.TemporaryDirectory(prefix="refimpl-cell-") as name:
         folder = Path(name)
@@ -46,14 +54,27 @@ def run_on_ranks(ranks: int, code: str, before: str = "", values: dict | None = 
         (folder / "cell.py").write_text(code, encoding="utf-8")
         write_values(folder, values or {})
         try:
-            job = launch(ranks, ["-m", "refimpl.notebook.cell_on_rank", name], timeout, capture=True)
+            job = _start(ranks, rate, ["-m", "refimpl.notebook.cell_on_rank", name], timeout)
         except subprocess.TimeoutExpired:
             raise RanksFailed(f"not done after {timeout:g} s: does a rank wait for a message that nobody sends?"
                               f"\n{_printed(folder, ranks)}".rstrip()) from None
+        except ClusterError as problem:
+            kept = load_result(stored, problem)
+            return CellRun(tuple(kept["printed"]), kept["given"])
         printed = _printed(folder, ranks)
         if job.returncode:
             raise RanksFailed(f"{_errors(folder, ranks) or job.stderr.strip()}\n{printed}".rstrip())
-        return CellRun(printed.printed, read_values(folder / "given"))
+        done = CellRun(printed.printed, read_values(folder / "given"))
+    if stored:
+        store_result(stored, f"{ranks} emulated machines of 1 rank, {rate}", printed=done.printed, given=done.given)
+    return done
+
+
+def _start(ranks, rate, arguments, timeout):
+    """Run the job, here or on emulated machines; return it as subprocess does."""
+    if rate:
+        return run_on_cluster(ranks, 1, rate, arguments, timeout, capture=True)
+    return launch(ranks, arguments, timeout, capture=True)
 
 
 def _printed(folder: Path, ranks: int) -> CellRun:

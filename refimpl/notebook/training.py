@@ -1,22 +1,16 @@
 """A training started from a notebook: a job of its own on real MPI, on this machine or on the emulated cluster."""
 
 import json
-import os
 import tempfile
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from refimpl.experiments.cluster import ClusterError, run_on_cluster
 from refimpl.experiments.launch import launch
 from refimpl.experiments.timeline_picture import read_trace, typical_step
-from refimpl.training.files import write_json
+from refimpl.notebook.results import load_result, measured_on, store_result
 from refimpl.training.run_directory import read_metrics
 
-STORE = "REFIMPL_STORE_RESULTS"
-"""Set in the environment by ``python -m refimpl.notebook store``: what the cluster measured is stored."""
-RESULTS = Path("results")
-"""Where stored results lie, beside the notebooks."""
 SECONDS = 120.0
 
 
@@ -67,14 +61,15 @@ def train_on_ranks(model: str, ranks: int | None = None, *, machines: int = 0, r
     try:
         job = run_on_cluster(machines, ranks_per_machine, rate, arguments, timeout, capture=True)
     except ClusterError as problem:
-        return _from_store(stored, problem)
-    done = _finished(job, directory, folder, f"{machines} emulated machines of {ranks_per_machine} ranks, {rate}")
-    if stored and os.environ.get(STORE):
-        RESULTS.mkdir(exist_ok=True)
-        write_json(RESULTS / f"{stored}.json", {
-            "measured": done.measured, "command": f"train {model} {' '.join(command_line(options))}".strip(),
-            "result": done.result, "metrics": done.metrics, "machine_bytes": done.machine_bytes,
-            "account": done.account, "step_events": done.step_events})
+        kept = load_result(stored, problem)
+        return Training(kept["result"], kept["metrics"], None, kept["machine_bytes"], kept["account"],
+                        kept["measured"], True, kept.get("step_events", []))
+    where = f"{machines} emulated machines of {ranks_per_machine} ranks, {rate}"
+    done = _finished(job, directory, folder, where)
+    if stored:
+        store_result(stored, where, command=f"train {model} {' '.join(command_line(options))}".strip(),
+                     result=done.result, metrics=done.metrics, machine_bytes=done.machine_bytes, account=done.account,
+                     step_events=done.step_events)
     return done
 
 
@@ -102,23 +97,12 @@ def _finished(job, directory, folder, where) -> Training:
     result = json.loads((directory / "result.json").read_text())
     result["run_directory"] = None  # a place on one machine: no part of what is shown or stored
     result["plan"] = json.loads((directory / "plan.json").read_text())
-    measured = f"{time.strftime('%Y-%m-%d')}, {where} on {os.cpu_count()} cores"
     traced = typical_step(read_trace(directory)) if (directory / "trace.json").exists() else []
     return Training(result, read_metrics(directory), directory, [list(pair) for pair in
-                    getattr(job, "machine_bytes", ())], list(getattr(job, "training", ())), measured, False,
+                    getattr(job, "machine_bytes", ())], list(getattr(job, "training", ())), measured_on(where), False,
                     [_rounded(event) for event in traced], folder)
 
 
 def _rounded(event: dict) -> dict:
     """Return an event of a trace in whole microseconds: a stored step is short to read."""
     return {**event, "ts": round(event["ts"]), "dur": round(event["dur"])}
-
-
-def _from_store(name: str, problem) -> Training:
-    path = RESULTS / f"{name}.json"
-    if not name or not path.exists():
-        raise problem
-    kept = json.loads(path.read_text())
-    print(f"This machine has no emulated cluster ({problem}). Shown is a stored result: {kept['measured']}.")
-    return Training(kept["result"], kept["metrics"], None, kept["machine_bytes"], kept["account"], kept["measured"],
-                    True, kept.get("step_events", []))

@@ -3,9 +3,13 @@
 import numpy as np
 import pytest
 
+from refimpl.experiments.cluster import ClusterError
+from refimpl.experiments.launch import launch
+from refimpl.notebook import ranks as on_ranks
 from refimpl.notebook.cell_on_rank import told
 from refimpl.notebook.exchange import read_values, write_values
 from refimpl.notebook.ranks import RanksFailed, run_on_ranks
+from refimpl.notebook.results import STORE
 
 
 def test_printed_in_rank_order_and_values_both_ways():
@@ -54,3 +58,19 @@ def test_values_come_back_as_they_were(tmp_path):
     write_values(tmp_path, {**values, "array": np.eye(2, dtype="float32")})
     back = read_values(tmp_path)
     assert back.pop("array").dtype == np.float32 and back == values
+
+
+def test_what_emulated_machines_measured_is_stored_and_stands_in_for_them(tmp_path, monkeypatch, capsys):
+    def refuse(*_, **__):
+        raise ClusterError("no namespaces here")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(STORE, "1")
+    monkeypatch.setattr(on_ranks, "run_on_cluster", lambda ranks, each, rate, *rest, **more: launch(ranks, *rest, **more))
+    code = "print('hello')\ngive(seconds=[0.5, 1.5])"
+    first = run_on_ranks(2, code, rate="200mbit", stored="kept")
+    monkeypatch.setattr(on_ranks, "run_on_cluster", refuse)
+    assert run_on_ranks(2, code, rate="200mbit", stored="kept") == first
+    assert "no namespaces here" in (said := capsys.readouterr().out) and "2 emulated machines of 1 rank, 200mbit" in said
+    with pytest.raises(ClusterError, match="no namespaces here"):
+        run_on_ranks(2, code, rate="200mbit", stored="another")

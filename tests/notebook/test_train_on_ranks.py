@@ -6,7 +6,8 @@ import pytest
 
 from refimpl.experiments.cluster import ClusterError
 from refimpl.notebook import train_on_ranks, training
-from refimpl.notebook.training import STORE, command_line
+from refimpl.notebook.results import STORE
+from refimpl.notebook.training import command_line
 
 TINY = {"preset": "tiny", "data": "synthetic:64", "microbatches": 2, "microbatch_size": 2, "window": 3, "steps": 2}
 
@@ -16,13 +17,6 @@ def test_options_as_a_command_line():
              "partitions": None}
     assert command_line(given) == ["--architecture", "ps", "--steps", "3", "--trace", "--no-overlap", "--set", "hidden=8",
                                    "--set", "layers=1"]
-
-
-def test_a_training_on_two_ranks():
-    run = train_on_ranks("lm", 2, architecture="allreduce", **TINY)
-    assert run.result["ranks"] == 2 and run.result["architecture"] == "allreduce"
-    assert [record["step"] for record in run.metrics] == [1, 2] and not run.stored
-    assert run.plan() == json.loads((run.directory / "plan.json").read_text())
 
 
 def test_what_the_training_refuses_is_told():
@@ -55,7 +49,7 @@ def test_a_stored_result_stands_in_for_the_cluster(tmp_path, monkeypatch, capsys
     assert "no namespaces here" in said and "one day, on 2 cores" in said
 
 
-def test_a_result_is_stored_only_when_notebooks_are(tmp_path, monkeypatch):
+def test_a_training_on_two_ranks_is_stored_when_notebooks_are(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def done(machines, each, rate, arguments, *_, **__):
@@ -63,7 +57,10 @@ def test_a_result_is_stored_only_when_notebooks_are(tmp_path, monkeypatch):
 
     monkeypatch.setattr(training, "run_on_cluster", done)
     monkeypatch.setenv(STORE, "1")
-    run = train_on_ranks("lm", machines=2, rate="1gbit", stored="kept", **TINY)
+    run = train_on_ranks("lm", machines=2, rate="1gbit", stored="kept", architecture="allreduce", **TINY)
+    assert run.result["ranks"] == 2 and run.result["architecture"] == "allreduce" and not run.stored
+    assert [record["step"] for record in run.metrics] == [1, 2]
+    assert run.plan() == json.loads((run.directory / "plan.json").read_text())
     monkeypatch.setattr(training, "run_on_cluster", refuse)
     again = train_on_ranks("lm", machines=2, rate="1gbit", stored="kept", **TINY)
     assert again.stored and again.result == run.result and again.metrics == run.metrics
