@@ -24,13 +24,17 @@ class Line:
 
 
 def plot_lines(lines: Sequence[Line], x: str, y: str, alt: str, *, title: str = "", log: str = "",
-               size: tuple[float, float] = SIZE) -> Picture:
+               ticks: Sequence[float] = (), size: tuple[float, float] = SIZE) -> Picture:
     """Return the picture of some lines over one pair of axes. Local.
 
     x, y: what the axes show, with units.  log: "", "x", "y" or "xy": the axes that are logarithmic.
+    ticks: where the x axis has numbers; none: wherever they fit.
     """
     with figure_in_style(*size) as (figure, axes):
         draw_lines(axes, lines, x, y, title, log)
+        if len(ticks):
+            axes.set_xticks(ticks, [f"{tick:,g}" for tick in ticks])
+            axes.xaxis.minorticks_off()
         if any(line.label for line in lines):
             axes.legend()
         return picture_of(figure, alt, numbers_of(lines, x))
@@ -67,7 +71,7 @@ def numbers_of(lines: Sequence[Line], x: str) -> str:
     """Return the values as a table, a column a line; lines that are too long only where some points lie."""
     listed = [line for line in lines if line.label and len(line.x) <= LISTED] or [_thinned(line) for line in lines]
     places = sorted({place for line in listed for place in line.x})
-    values = [dict(zip(line.x, line.y)) for line in listed]
+    values = [dict(zip(line.x, map(float, line.y))) for line in listed]
     return table([x, *(line.label for line in listed)],
                  [[place, *(each.get(place, "") for each in values)] for place in places])
 

@@ -128,7 +128,7 @@ def draw_traffic(matrices: dict[str, np.ndarray], what: str = "bytes") -> Pictur
             ranks = len(matrix)
             axes.imshow(matrix, cmap="Blues", vmin=0, vmax=1.15 * largest)
             for (i, j), count in np.ndenumerate(matrix):
-                text = "own" if i == j and not count else f"{int(count):,}" if count else "0"
+                text = "–" if i == j and not count else f"{int(count):,}" if count else "0"
                 axes.text(j, i, text, ha="center", va="center", fontsize=8,
                           color="white" if count > 0.6 * largest else GREY if not count else "black")
             axes.set(title=title, xlabel="to rank", ylabel="from rank" if axes is grid[0][0] else "")
@@ -186,8 +186,9 @@ def plot_popularity(counts, words, parts: Partitioning, named=(1, 4, 40, 400, 40
             axes.axvspan(max(1, rows.start + 1), rows.stop + 1, color=GREY, alpha=0.16 if partition % 2 else 0.05, lw=0)
             left, right = max(1, rows.start + 1), rows.stop + 1
             wide = right / left > 4
-            axes.text((left * right) ** 0.5, 2.2 * counts.max(), ("partition 0: " if wide else "") + f"{shares[partition]:.1%}",
-                      ha="center", va="top", fontsize=9, rotation=0 if wide else 90)
+            said = f"partition {partition}: {shares[partition]:.1%}" if wide else f"{shares[partition]:.1%}"
+            axes.text((left * right) ** 0.5, 2.2 * counts.max(), said, ha="center", va="top", fontsize=9,
+                      rotation=0 if wide else 90)
         seen = counts > 0
         axes.plot(place[seen], counts[seen], color=BLUE, label="occurrences in the text")
         harmonic = counts.sum() / (1 / place).sum()

@@ -18,6 +18,7 @@ from models import Batch, Variable
 from refimpl.collectives.machines import Machines, in_blocks
 from refimpl.collectives.network import Network
 from refimpl.collectives.wire import Wire
+from refimpl.plan.bytes_between import bytes_between
 from refimpl.plan.formulas import (
     Bytes, Setting, Sparse, dense_allreduce, dense_server_at_owner, dense_server_spread, sparse_allgather,
     sparse_as_dense, sparse_server_at_owner, sparse_server_spread,
@@ -60,8 +61,8 @@ class Case:
         if self.partitions > 1 and not (self.sparse and self.way == "server"):
             raise ValueError(f"{self.partitions} partitions: only a sparse variable on the server has any")
         if not 0 <= self.alpha <= 1 or self.alpha * self.rows % self.partitions or self.rows % self.partitions:
-            raise ValueError(f"α = {self.alpha} of {self.rows} rows: give a part that is as many whole rows in each of "
-                             f"{self.partitions} partitions")
+            raise ValueError(f"α = {self.alpha} of {self.rows} rows: give a part that is as many whole rows "
+                             f"in each of {self.partitions} partitions")
 
     @property
     def title(self) -> str:
@@ -114,6 +115,15 @@ def count_bytes(case: Case, comm=None) -> list[Bytes]:
             if variable in names:
                 mine[int(kind == "indices")] += count
     return [Bytes(int(values), int(indices)) for values, indices in wire.share(mine, "report")]
+
+
+def who_sends_whom(case: Case, ranks: int) -> np.ndarray:
+    """Return the bytes of a case's step from rank to rank, as the plan accounts for them: (N, N) int64. Local."""
+    model = Touching(case)
+    sample = take_sample(model, Slices(case, ranks), 0, (0,))
+    pulled, pushed = (sample.pulled(0, ranks), sample.pushed(0, ranks)) if case.sparse else ({}, {})
+    found = bytes_between(plan_of_case(case, in_blocks(ranks, 1)), model.variables, pulled, pushed)
+    return sum((matrix for (_, name, _), matrix in found.items() if name), np.zeros((ranks, ranks), np.int64))
 
 
 def foretell_seconds(case: Case, network: Network) -> float:

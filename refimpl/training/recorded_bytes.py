@@ -16,6 +16,6 @@ def bytes_by_rank(metrics: list[dict], *, phase: str | None = None, variable: st
             for of_phase, by_variable in record[direction].items():
                 for of_variable, by_kind in by_variable.items():
                     if phase in (None, of_phase) and variable in (None, of_variable):
-                        for kind in set(kinds) & set(by_kind):
-                            total = [have + more for have, more in zip(total or [0] * len(by_kind[kind]), by_kind[kind])]
+                        for counts in (by_kind[kind] for kind in set(kinds) & set(by_kind)):
+                            total = [have + more for have, more in zip(total or [0] * len(counts), counts)]
     return [count / len(metrics) for count in total]

@@ -6,7 +6,7 @@ import pytest
 
 from refimpl.collectives.machines import in_blocks
 from refimpl.collectives.network import Network
-from refimpl.experiments.ways import Case, Touching, closed_formula, count_bytes, foretell_seconds
+from refimpl.experiments.ways import Case, Touching, closed_formula, count_bytes, foretell_seconds, who_sends_whom
 from refimpl.plan.formulas import Bytes
 
 ALPHAS = [Fraction(0), Fraction(1, 20), Fraction(3, 10), Fraction(1)]
@@ -32,11 +32,20 @@ def test_by_hand():
     """4 ranks, 240 rows of 64 bytes, a half of them touched: w = 15,360."""
     half = Fraction(1, 2)
     assert closed_formula(Case(True, "server", alpha=half), 4) == Bytes(2 * 7680 * 3, 2 * 960 * 3)
-    assert closed_formula(Case(True, "server", alpha=half, partitions=4), 4) == Bytes(4 * 7680 * 3 // 4, 4 * 960 * 3 // 4)
+    spread = Case(True, "server", alpha=half, partitions=4)
+    assert closed_formula(spread, 4) == Bytes(4 * 7680 * 3 // 4, 4 * 960 * 3 // 4)
     assert closed_formula(Case(True, "allgather", alpha=half), 4) == Bytes(2 * 7680 * 3, 2 * 960 * 3)
     assert closed_formula(Case(True, "as-dense", alpha=half), 4) == Bytes(4 * (15360 + 4 * 240) * 3 // 4, 0)
     assert closed_formula(Case(False, "server"), 4) == Bytes(2 * 15360 * 3, 0)
     assert closed_formula(Case(False, "allreduce"), 4) == Bytes(4 * 15360 * 3 // 4, 0)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 5])
+def test_who_sends_whom_adds_up_to_the_formula(ranks):
+    for case in CASES:
+        if case.variables * case.partitions == 1 or case.variables * case.partitions % ranks == 0:
+            matrix = who_sends_whom(case, ranks)
+            assert (matrix.sum(axis=0) + matrix.sum(axis=1)).max() == sum(closed_formula(case, ranks))
 
 
 def test_one_rank_sends_nothing():
@@ -45,7 +54,8 @@ def test_one_rank_sends_nothing():
 
 def test_foretold_seconds_are_bytes_over_bandwidth_where_nothing_else_costs():
     network = Network(in_blocks(4, 1), 0.0, 1e6, 1e6, reduction=float("inf"))
-    for case in (Case(True, "server", alpha=Fraction(1, 3), partitions=4), Case(True, "allgather", alpha=Fraction(1, 3))):
+    for case in (Case(True, "server", alpha=Fraction(1, 3), partitions=4),
+                 Case(True, "allgather", alpha=Fraction(1, 3))):
         control = 8 * 3 * (2 if case.way == "server" else 1) * 2  # how many rows follow, in and out
         through_card = sum(closed_formula(case, 4)) + control
         assert foretell_seconds(case, network) == pytest.approx(through_card / 2 / 1e6, rel=1e-12)
