@@ -1,10 +1,12 @@
 """The server's roads by themselves: what is pulled is what lies there, what is pushed arrives once, from everyone."""
 
+import importlib
+
 import numpy as np
 import pytest
 from mpi4py import MPI
 
-from kernels import RowGradient
+from kernels import RowGradient, array_module, to_numpy
 from models import Uniform, Variable
 from refimpl.collectives import Wire
 from refimpl.collectives.machines import in_blocks
@@ -23,36 +25,48 @@ DENSE = [Variable("a", (3, 4), initial=Uniform(1.0), dtype="float64"), Variable(
 
 GROUPS = {"alone": lambda n: in_blocks(n, 1), "pairs": lambda n: in_blocks(n, 2), "threes": lambda n: in_blocks(n, 3),
           "odd and even": lambda n: tuple(m for m in (tuple(range(0, n, 2)), tuple(range(1, n, 2))) if m)}
-grouped = pytest.mark.parametrize("groups", GROUPS)
+grouped = pytest.mark.parametrize("groups, on", [*((groups, "host") for groups in GROUPS), ("pairs", "staged"),
+                                                 ("odd and even", "nccl")])
+"""on: where arrays lie, and how they travel: on the host, or on the stand-in's device, staged or by NCCL."""
 
 
-def served_rows(comm, partitions=3, scheme="contiguous", leaves=7, groups="alone"):
+def wire_of(comm, machines, on):
+    """Return (wire, array module)."""
+    wire = Wire(comm, machines)
+    if on == "host":
+        return wire, np
+    wire.add_device(0, on if comm.size > 1 else "auto")
+    return wire, importlib.import_module("cupy")
+
+
+def served_rows(comm, partitions=3, scheme="contiguous", leaves=7, groups="alone", on="host"):
     parts = {v.name: Partitioning.round_robin(v.shape[0], partitions, comm.size, scheme) for v in TABLES}
     machines = GROUPS[groups](comm.size)
-    return ServedRows(TABLES, parts, Wire(comm, machines), leaves, seed=1, groups=Groups.of_machines(machines)), parts
+    wire, xp = wire_of(comm, machines, on)
+    return ServedRows(TABLES, parts, wire, leaves, seed=1, xp=xp, groups=Groups.of_machines(machines)), parts
 
 
 @grouped
 @pytest.mark.parametrize("scheme", ["contiguous", "interleaved"])
 @pytest.mark.parametrize("partitions", [1, 2, 7, 40])
-def test_pulled_rows_are_the_variables_rows(comm, partitions, scheme, groups):
-    road, _ = served_rows(comm, partitions, scheme, groups=groups)
+def test_pulled_rows_are_the_variables_rows(comm, cupy, partitions, scheme, groups, on):
+    road, _ = served_rows(comm, partitions, scheme, groups=groups, on=on)
     rng = np.random.default_rng(comm.rank)
     for count in (0, 1, 11, ROWS):
         needs = {v.name: np.sort(rng.choice(v.shape[0], min(count, v.shape[0]), replace=False)) for v in TABLES}
         rows = road.pull(needs)
         some = road.pull({"thin": needs["thin"][1::2]})
         for v in TABLES:
-            assert np.array_equal(rows[v.name], v.initial_value(1)[needs[v.name]])
-        assert list(some) == ["thin"] and np.array_equal(some["thin"], rows["thin"][1::2])
+            assert np.array_equal(to_numpy(rows[v.name]), v.initial_value(1)[needs[v.name]])
+        assert list(some) == ["thin"] and np.array_equal(to_numpy(some["thin"]), to_numpy(rows["thin"])[1::2])
 
 
 @pytest.mark.parametrize("scheme", ["contiguous", "interleaved"])
 @pytest.mark.parametrize("leaves", [1, 2, 7, 8])
 @grouped
-def test_every_microbatch_is_counted_once_in_every_row(comm, leaves, scheme, groups):
+def test_every_microbatch_is_counted_once_in_every_row(comm, cupy, leaves, scheme, groups, on):
     """Leaf v adds 4**v: the base-4 digits of a row's sum say which leaves had it. Which do is drawn at random."""
-    road, parts = served_rows(comm, 9, scheme, leaves, groups)
+    road, parts = served_rows(comm, 9, scheme, leaves, groups, on)
     has = {v.name: np.random.default_rng(5).random((leaves, v.shape[0])) < 0.4 for v in TABLES}  # the same on all ranks
     has["wide"][0] = False  # an empty gradient
     for leaf in leaves_of(comm.rank, comm.size, leaves):
@@ -62,7 +76,7 @@ def test_every_microbatch_is_counted_once_in_every_row(comm, leaves, scheme, gro
         gradients = {}
         for v in TABLES:
             ids = np.flatnonzero(has[v.name][leaf])
-            gradients[v.name] = RowGradient(ids, np.full((len(ids), v.shape[1]), 4.0**leaf))
+            gradients[v.name] = RowGradient(ids, array_module(road.holdings[v.name].values).full((len(ids), v.shape[1]), 4.0**leaf))
         road.add(leaf, gradients)
     for name in has:
         has[name][5:6] = False
@@ -76,20 +90,22 @@ def test_every_microbatch_is_counted_once_in_every_row(comm, leaves, scheme, gro
         touched = [local for local, row in enumerate(own) if has[v.name][:, row].any()]
         assert [row for piece in summed for row in piece.ids] == touched
         for piece in summed:
-            assert piece.counts and (piece.gradient == expected[own[piece.ids]][:, None]).all()
+            assert piece.counts and (to_numpy(piece.gradient) == expected[own[piece.ids]][:, None]).all()
 
 
 @pytest.mark.mpi(min_size=8)
 @grouped
-def test_roads_of_five_to_eight_ranks(comm, groups):
+def test_roads_of_five_to_eight_ranks(comm, cupy, groups, on):
+    if on == "nccl":
+        pytest.skip("the stand-in of NCCL connects all ranks of a job")
     for ranks in (5, 6, 7, 8):
         small = comm.Split(0 if comm.rank < ranks else MPI.UNDEFINED)
         if small != MPI.COMM_NULL:
             for partitions, scheme in ((1, "contiguous"), (11, "interleaved")):
-                test_pulled_rows_are_the_variables_rows(small, partitions, scheme, groups)
+                test_pulled_rows_are_the_variables_rows(small, cupy, partitions, scheme, groups, on)
             for leaves in (3, 11):
-                test_every_microbatch_is_counted_once_in_every_row(small, leaves, "contiguous", groups)
-                test_dense_variables_are_summed_by_their_owners(small, leaves, groups)
+                test_every_microbatch_is_counted_once_in_every_row(small, cupy, leaves, "contiguous", groups, on)
+                test_dense_variables_are_summed_by_their_owners(small, cupy, leaves, groups, on)
             small.Free()
 
 
@@ -106,29 +122,30 @@ def test_tables_are_placed_and_collected(comm, scheme, everyone):
 
 @grouped
 @pytest.mark.parametrize("leaves", [1, 5, 8])
-def test_dense_variables_are_summed_by_their_owners(comm, leaves, groups):
-    owners = {"a": comm.size - 1, "empty": 0, "b": 0}
-    road = ServedDense(DENSE, owners, Wire(comm), leaves, seed=1, groups=Groups.of_machines(GROUPS[groups](comm.size)))
+def test_dense_variables_are_summed_by_their_owners(comm, cupy, leaves, groups, on):
+    owners, machines = {"a": comm.size - 1, "empty": 0, "b": 0}, GROUPS[groups](comm.size)
+    wire, xp = wire_of(comm, machines, on)
+    road = ServedDense(DENSE, owners, wire, leaves, seed=1, xp=xp, groups=Groups.of_machines(machines))
     for step in range(2):
         road.pull({})
         for v in DENSE:
-            assert np.array_equal(road.dense()[v.name], v.initial_value(1) + step)
+            assert np.array_equal(to_numpy(road.dense()[v.name]), v.initial_value(1) + step)
         for leaf in leaves_of(comm.rank, comm.size, leaves):
-            road.add(leaf, {v.name: np.full(v.shape, 4.0**leaf) for v in DENSE} if leaf != 3 else None)
+            road.add(leaf, {v.name: xp.full(v.shape, 4.0**leaf) for v in DENSE} if leaf != 3 else None)
         expected = sum(4.0**leaf for leaf in range(leaves) if leaf != 3)
         heard = []
         summed = road.push(heard.append)
         assert heard == summed
         assert {s.holding.variable.name for s in summed} == {n for n, owner in owners.items() if owner == comm.rank}
         for piece in summed:
-            assert (piece.gradient == expected).all() and piece.gradient.shape == piece.holding.variable.shape
+            assert (to_numpy(piece.gradient) == expected).all() and piece.gradient.shape == piece.holding.variable.shape
             piece.holding.values += 1  # an update: the next pull must show it everywhere
     for v in DENSE:
         whole = road.collect(v.name, None, True, "collect")
-        assert np.array_equal(whole, v.initial_value(1) + 2)
-        road.place(v.name, None, lambda rows, v=v: np.full(v.shape, 5.0))
+        assert np.array_equal(to_numpy(whole), v.initial_value(1) + 2)
+        road.place(v.name, None, lambda rows, v=v: xp.full(v.shape, 5.0))
         whole = road.collect(v.name, None, False, "collect")
-        assert (whole == 5).all() if comm.rank == 0 else whole is None
+        assert (to_numpy(whole) == 5).all() if comm.rank == 0 else whole is None
 
 
 def test_pairs_of_ranks_that_exchange_nothing():
