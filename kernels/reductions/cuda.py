@@ -1,5 +1,7 @@
 """Reductions behind clipping and the check for NaN on a GPU: one pass. Same bits as ``definition``."""
 
+import math
+
 import numpy as np
 
 from kernels.arrays import array_module
@@ -42,5 +44,5 @@ def squares(row, lane, lanes, width, x, sums):
 @each_element
 def note_infinite(row, place, x, bad):
     """Write 1 if an element is infinite or NaN: whoever writes, writes the same."""
-    if x[place] - x[place] != 0:  # inf - inf and NaN - NaN are NaN
+    if not math.isfinite(x[place]):
         bad[0] = 1

@@ -15,11 +15,14 @@ CASES = {
     "the ends": [HUGE, HUGE, -HUGE, TINY, HUGE],
     "cancelling": [1e300, 1.0, -1e300, 2.0**-60, -1.0],
     "every place": [(-1) ** e * 1.7 * 2.0**e for e in range(-1074, 1023, 7)],
+    "some": np.random.default_rng(3).normal(size=9).tolist(),
     "many": (np.random.default_rng(1).normal(size=700) * 10.0 ** np.random.default_rng(2).integers(-200, 200, 700)),
 }
 
+SMALL = ("denormals", "the ends")
 
-@pytest.mark.parametrize("name", CASES)
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.big] * (name not in SMALL)) for name in CASES])
 def test_digits_are_the_sum(gpu, name):
     values = np.array(CASES[name], np.float64)
     expected = digits_of(values)
@@ -29,13 +32,14 @@ def test_digits_are_the_sum(gpu, name):
     assert isinstance(digits, np.ndarray) and digits.dtype == np.int64 and np.array_equal(digits, expected)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("bad", [np.nan, *(pytest.param(bad, marks=pytest.mark.big) for bad in (np.inf, -np.inf))])
 def test_what_is_not_finite_is_refused(gpu, bad):
     for place in (np.asarray, gpu.asarray):
         with pytest.raises(ValueError, match="finite"):
             digits_of(place(np.array([1.0, bad, 2.0])))
 
 
+@pytest.mark.big
 def test_the_host_waits_once(gpu):
     standin = gpu.__dict__.get("standin") or pytest.skip("only the stand-in counts transfers")
     values = gpu.ones(300)

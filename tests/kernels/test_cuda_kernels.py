@@ -1,6 +1,7 @@
 """Kernels for a GPU without one: in Numba's CUDA simulator they pass the same tests, and NVIDIA's compiler takes them."""
 
 import importlib
+import json
 import os
 import re
 import subprocess
@@ -11,35 +12,30 @@ import numpy as np
 import pytest
 
 from kernels.cuda import each_element, each_row, ptx
-from kernels.cuda.kernel import Kernel
 
 HERE = Path(__file__).parent
 MODULES = sorted(path.parent.name for path in (HERE.parents[1] / "kernels").glob("*/cuda.py"))
 SIMULATED = os.environ.get("REFIMPL_STANDIN_KERNELS") == "simulator"
-SELECTED = "not largest"
-"""What the simulator runs: a thread of Python for every thread of a GPU takes its time."""
 
 
-def all_kernels():
-    """Return (module, name, kernel) of every kernel of the project."""
-    found = []
-    for module in MODULES:
-        names = vars(importlib.import_module(f"kernels.{module}.cuda"))
-        found += [(module, name, kernel) for name, kernel in names.items() if isinstance(kernel, Kernel)]
-    return found
-
-
-@pytest.mark.skipif(SIMULATED, reason="this is that run")
-def test_all_kernels_pass_their_tests_in_the_simulator():
-    environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "REFIMPL_STANDIN_KERNELS": "simulator"}
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory):
+    """Run all kernels' tests in the simulator; return "module:kernel" -> the kinds of arguments it was run with."""
+    if SIMULATED:
+        pytest.skip("this is that run")
+    told = tmp_path_factory.mktemp("kinds") / "kinds.json"
+    environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "REFIMPL_STANDIN_KERNELS": "simulator",
+                                "REFIMPL_KINDS_FILE": str(told)}
     files = [str(path) for path in sorted(HERE.glob("test_cuda_*.py"))]
-    run = subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-k", SELECTED, *files],
+    run = subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *files],
                          env=environment, capture_output=True, text=True, timeout=250)
     assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-1000:]
+    return json.loads(told.read_text())
 
 
-def test_every_kernel_is_tested(gpu):
-    assert {"rows"} <= set(MODULES)
+def test_all_kernels_pass_their_tests_in_the_simulator(kinds):
+    assert {name.split(".")[1] for name in kinds} == set(MODULES)
+    assert all(kinds.values()), "a kernel without a test"
     assert all((HERE / f"test_cuda_{module}.py").exists() for module in MODULES)
 
 
@@ -70,7 +66,7 @@ def test_every_element_is_met_once(gpu, rows, columns):
     assert np.array_equal(out.get(), 1000.0 * np.arange(rows)[:, None] + np.arange(columns))
 
 
-@pytest.mark.parametrize("lanes", [1, 2, 16, 256])
+@pytest.mark.parametrize("lanes", [1, 2, 16, pytest.param(256, marks=pytest.mark.big)])
 def test_a_row_is_folded_in_halves(gpu, lanes):
     x = np.random.default_rng(lanes).normal(size=(3, 40)) * 2.0 ** np.arange(40)
     out = gpu.empty(3)
@@ -97,11 +93,6 @@ def test_the_standin_refuses_what_a_gpu_would_misread(gpu):
             add_column_to_row(5, 6, 6, out)
 
 
-def kinds_of(kernel, real):
-    """Return kinds with which a kernel may be compiled: those of the tests before, for float32 or float64."""
-    return {kinds for kinds in kernel.loaded if any(kind[0] == real for kind in kinds)} or set(kernel.loaded)
-
-
 @pytest.fixture(scope="module")
 def compiler():
     if SIMULATED:
@@ -126,6 +117,18 @@ def test_ptx_rounds_every_operation(compiler):
 def multiply_and_add(row, column, factor, x, out):
     """out += factor * x: what an assembler would make one operation of."""
     out[column] += factor * x[column]
+
+
+def test_all_kernels_are_taken_by_nvidias_compiler(compiler, kinds):
+    for name, all_kinds in kinds.items():
+        module, kernel = name.split(":")
+        singles = [one for one in all_kinds if "d" not in "".join(one)] or all_kinds  # float32 where there is both
+        for one in singles[:1]:
+            text = ptx.compiled_text(getattr(importlib.import_module(module), kernel), one, (9, 0))
+            assert ptx.entry_of(text) and not re.search(r"\b(add|sub|mul)\.f(32|64)", text), name
+            given = ["f64" if kind == "d" else "f32" if kind == "f" else "u64" for kind in one]
+            assert re.findall(r"\.param \.(\w+)", text.split("{")[0]) == ["u64", "u64", *given], name
+            assert not re.search(r"\b(atom|red)\.", text), f"{name}: several threads add to one number"
 
 
 def test_ptx_is_kept_and_found_again(compiler, monkeypatch, tmp_path):
