@@ -67,6 +67,8 @@ class Background:
 
     def _run(self):
         try:
+            if self.wire.transport is not None:
+                self.wire.transport.device.use()  # each thread has a GPU of its own
             for job in self.jobs:
                 if job.awaited:
                     job.released.wait()

@@ -17,6 +17,7 @@ def evaluate(trainer: Trainer, heldout, steps: int | None = None) -> dict:
     """
     exchange, wire = trainer.exchange, trainer.wire
     values = {v.name: exchange.collect(v.name, None, True, "evaluate") for v in exchange.variables}
+    wire.settle()
     dense = {v.name: values[v.name] for v in exchange.variables if not v.sparse}
     tables = {v.name: values[v.name] for v in exchange.variables if v.sparse}
     sums: dict[str, list[float]] = {"loss": [], "count": [], "correct": []}

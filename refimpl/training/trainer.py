@@ -153,6 +153,7 @@ class Trainer:
             summed += pieces
             with self.timeline.phase("norm"):
                 try:
+                    self.wire.settle()
                     squared.digits += squares(pieces).digits
                 except ValueError as problem:
                     error = problem if error is None else error

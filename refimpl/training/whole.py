@@ -31,6 +31,7 @@ def gather_arrays(exchange: Exchange, optimizer_state) -> dict:
     for name, slot in slots_of(exchange, optimizer_state):
         array = exchange.collect(name, slot, everyone=False, phase="checkpoint")
         if array is not None:
+            exchange.wire.settle()
             arrays[key_of_array(name, slot)] = _in_one_piece(array)
     return arrays
 

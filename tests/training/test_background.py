@@ -15,6 +15,8 @@ from refimpl.training.timeline import Timeline
 class OneRank:
     """A wire of one rank, which notes what was agreed on."""
 
+    transport = None
+
     def __init__(self):
         self.agreed = []
 

@@ -39,7 +39,7 @@ _RUBBISH = 0xAB
 _version = int(os.environ.get("REFIMPL_STANDIN_NCCL", "23203"))
 available = _version > 0
 _thread = threading.local()
-_failure, _given_up = [0], threading.Event()
+_failure, _given_up, _testing = [0], threading.Event(), threading.RLock()
 
 
 class NcclError(RuntimeError):
@@ -108,7 +108,7 @@ class NcclCommunicator:
         for peer in range(ndev):
             if peer != rank:
                 self.mpi.Isend(word, peer, self.tag)
-                _until(self.mpi.Irecv(word.copy(), peer, self.tag))
+                _until(self.mpi.Irecv(word.copy(), peer, self.tag).Test)
 
     def send(self, sendbuf, count, datatype, peer, stream):
         self._checked(peer)
@@ -163,21 +163,24 @@ class NcclCommunicator:
             raise AssertionError(f"rank {self.rank} exchanges a message with rank {peer} of {self.ranks}")
 
 
-class _Send:
+class _Work:
+    """What a stream still has to do. Several threads may ask whether it is done."""
+
+    def finish(self):
+        _until(self.test)
+
+
+class _Send(_Work):
     def __init__(self, comm, memory, peer):
         self.memory, self.before = memory, zlib.crc32(memory)
         self.request = comm.mpi.Isend(memory.copy(), peer, comm.tag)
         self.over = False
 
     def test(self):
-        if not self.over and self.request.Test():
-            self._check()
-        return self.over
-
-    def finish(self):
-        if not self.over:
-            _until(self.request)
-            self._check()
+        with _testing:
+            if not self.over and self.request.Test():
+                self._check()
+            return self.over
 
     def _check(self):
         self.over = True
@@ -185,7 +188,7 @@ class _Send:
             raise AssertionError("memory was written while it was sent")
 
 
-class _Receive:
+class _Receive(_Work):
     def __init__(self, comm, memory, peer):
         self.memory, self.came = memory, np.empty(memory.size + 1, np.uint8)
         memory[:] = _RUBBISH
@@ -195,17 +198,10 @@ class _Receive:
         from mpi4py import MPI
 
         status = MPI.Status()
-        if not self.over and self.request.Test(status):
-            self._arrive(status)
-        return self.over
-
-    def finish(self):
-        from mpi4py import MPI
-
-        if not self.over:
-            status = MPI.Status()
-            _until(self.request, status)
-            self._arrive(status)
+        with _testing:
+            if not self.over and self.request.Test(status):
+                self._arrive(status)
+            return self.over
 
     def _arrive(self, status):
         self.over = True
@@ -216,7 +212,7 @@ class _Receive:
         self.memory[:] = self.came[:-1]
 
 
-class _AllReduce:
+class _AllReduce(_Work):
     """Everyone's array to everyone, added up from the rank after this job's middle on."""
 
     def __init__(self, comm, memory, result, dtype):
@@ -229,15 +225,10 @@ class _AllReduce:
         self.over = False
 
     def test(self):
-        if not self.over and all([request.Test() for request in self.requests]):
-            self._add()
-        return self.over
-
-    def finish(self):
-        if not self.over:
-            for request in self.requests:
-                _until(request)
-            self._add()
+        with _testing:
+            if not self.over and all([request.Test() for request in self.requests]):
+                self._add()
+            return self.over
 
     def _add(self):
         self.over = True
@@ -252,11 +243,11 @@ def _memory(address, nbytes):
     return np.frombuffer((ctypes.c_char * nbytes).from_address(address), np.uint8)
 
 
-def _until(request, status=None):
+def _until(test):
     """Wait, and leave the core to others."""
     import time
 
-    while not request.Test(status):
+    while not test():
         if _given_up.is_set():
             raise NcclError(2)
         time.sleep(20e-6)

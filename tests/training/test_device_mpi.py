@@ -1,0 +1,99 @@
+"""Trainings on a device: the same bits on any number of ranks by any road, and nothing but numbers leaves the device.
+
+On CuPy's stand-in, or on a GPU where there is one. (`make test-gpu` runs all tests of trainings there.)
+"""
+
+import numpy as np
+import pytest
+from mpi4py import MPI
+from toys import WORKS, answer, make_options, make_trainer
+
+from refimpl.collectives.machines import in_blocks
+from refimpl.collectives.wire import Wire
+from refimpl.training.checkpoint import steps_saved
+from refimpl.training.session import train
+
+ROADS = {
+    "allreduce": dict(architecture="allreduce"),
+    "as-dense": dict(architecture="allreduce", sparse_as_dense=True),
+    "ps": dict(architecture="ps", partitions=5),
+    "hybrid": dict(architecture="hybrid"),
+    "overlapped": dict(architecture="hybrid", overlap=True),
+    "hot rows": dict(architecture="hybrid", hot_rows=5),
+    "staged": dict(architecture="hybrid", transport="staged"),
+}
+CASES = [("toy", "adam"), ("lm", "adagrad"), ("cnn", "momentum")]
+
+pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("cupy")]
+
+
+@pytest.fixture(scope="module")
+def one_rank(cupy):
+    """(work, optimizer) -> the answer of one rank on the device. Each rank of the job computes some of them."""
+    world = MPI.COMM_WORLD
+    mine = {case: answer(*case, MPI.COMM_SELF, device="cuda") for case in CASES[world.rank::world.size]}
+    return {case: found for part in world.allgather(mine) for case, found in part.items()}
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_every_road_gives_the_answer_of_one_rank(comm, one_rank, road):
+    for case in CASES if road != "hot rows" else CASES[:2]:
+        assert answer(*case, comm, device="cuda", **ROADS[road]) == one_rank[case], case
+
+
+def test_machines_that_aggregate_give_the_answer_of_one_rank(comm, one_rank):
+    for case in CASES[:2]:
+        assert answer(*case, Wire(comm, machines=in_blocks(comm.size, 2)), device="cuda") == one_rank[case], case
+
+
+def test_the_bits_are_the_devices_own(one_rank):
+    """The comparison above would see another rounding: the CPU's activations differ from the device's."""
+    assert answer("lm", "adagrad", MPI.COMM_SELF, device="cpu") != one_rank["lm", "adagrad"]
+
+
+def crossings(cupy, comm, work, optimizer, **road):
+    """Return what crosses the bus on this rank in a training step, and how many microbatches the rank has."""
+    trainer = make_trainer(work, optimizer, comm, device="cuda", **road)
+    trainer.train_step()
+    with cupy.standin.counting() as count:
+        trainer.train_step()
+    return count, trainer
+
+
+@pytest.mark.parametrize("road", ["allreduce", "ps", "hybrid", "overlapped", "hot rows"])
+@pytest.mark.parametrize("work, optimizer", CASES[:2])
+def test_in_a_step_only_row_numbers_and_scalars_cross_the_bus(comm, cupy, work, optimizer, road):
+    if not hasattr(cupy, "standin"):
+        pytest.skip("only the stand-in counts transfers")
+    count, trainer = crossings(cupy, comm, work, optimizer, **ROADS[road])
+    for one in count.of("to_host"):
+        assert one.nbytes <= 68 * 8, str(one)  # the norm's digits, finite or not
+    losses = [one for one in count.of("number") if "float" in one.what]
+    assert len(losses) <= len(trainer.microbatches)
+    for one in count.of("to_device"):
+        assert "int64" in one.what or "bool" in one.what or one.nbytes <= 512, str(one)  # a number for each target
+
+
+def test_staged_values_do_cross_and_are_seen(comm, cupy):
+    if not hasattr(cupy, "standin") or comm.size == 1:
+        pytest.skip("only the stand-in counts transfers, and one rank sends none")
+    count, _ = crossings(cupy, comm, "toy", "adam", **ROADS["staged"])
+    assert any("float32" in one.what for one in count.of("to_host"))
+
+
+@pytest.mark.parametrize("work, optimizer", CASES[:2])
+def test_a_checkpoint_goes_on_elsewhere(comm, one_rank, cupy, tmp_path, work, optimizer):
+    """From a device to a device, to the bit, on another number of ranks; and from the device to the CPU."""
+    path, (model, data, _) = comm.bcast(tmp_path), WORKS[work]
+    train(model(), data(), options=make_options(work, optimizer, steps=2, device="cuda"), comm=comm, output=path / "run")
+    comm.Barrier()
+    if comm.rank == 0:
+        assert steps_saved(path / "run") == [2]
+        options = make_options(work, optimizer, steps=3, device="cuda", architecture="ps")
+        resumed = train(model(), data(), data(), options=options, comm=MPI.COMM_SELF, resume=path / "run")
+        assert (resumed.parameters_sha256, resumed.state_sha256) == one_rank[work, optimizer][2:]
+        on_cpu = train(model(), data(), data(), options=make_options(work, optimizer, steps=3, device="cpu"),
+                       comm=MPI.COMM_SELF, resume=path / "run")
+        assert np.isclose(on_cpu.loss, resumed.loss, rtol=1e-4)
+        assert np.isclose(on_cpu.evaluation["loss"], resumed.evaluation["loss"], rtol=1e-4)
+    comm.Barrier()
