@@ -8,6 +8,8 @@ begin their groups in the same order. (NCCL User Guide: Point-to-point communica
 """
 
 import threading
+import weakref
+from collections import deque
 
 import cupy
 from cupy.cuda import nccl
@@ -32,7 +34,7 @@ class Nccl:
         self.wire, self.device, self.reason = wire, cupy.cuda.Device(device), reason
         self.device.use()
         self.stream = cupy.cuda.Stream(non_blocking=True)
-        self.last: tuple | None = None  # (event, what, peers) of the last group
+        self.under_way: deque = deque(maxlen=1)  # (event, what, peers) of the last group
         self.comm = None
         identity = bytes.fromhex(wire.once(lambda: nccl.get_unique_id().hex()))
         try:
@@ -42,6 +44,7 @@ class Nccl:
             self.close()
             wire.stop(problem)
         wire.together(self._check_greetings, (ConnectionError,))
+        weakref.finalize(self, _leave, self.comm, self.under_way)
 
     def _connect(self, identity: bytes):
         """Meet the other ranks, and send each one message: what would be connected at first use is so by now."""
@@ -101,7 +104,7 @@ class Nccl:
         with told(what):
             ask()
         done = self.stream.record()
-        self.last = done, what, peers
+        self.under_way.append((done, what, peers))
         return NcclPending(done, arrays)
 
     def settle(self):
@@ -110,10 +113,10 @@ class Nccl:
         Raises SilentPeer after the wire's patience, ConnectionError for what NCCL met, Stopped after a notice; then
         nothing more can be moved.
         """
-        if self.last is None:
+        if not self.under_way:
             return
-        done, what, peers = self.last
-        wait = Wait(self.wire.patience, lambda: peers, self.wire.rank, what, self.last, self.wire.notices.heed)
+        done, what, peers = last = self.under_way[0]
+        wait = Wait(self.wire.patience, lambda: peers, self.wire.rank, what, last, self.wire.notices.heed)
         try:
             while not done.done:
                 with told(what):
@@ -122,13 +125,21 @@ class Nccl:
         except (CollectiveError, ConnectionError):
             self.close()
             raise
-        self.last = None
+        if self.under_way and self.under_way[0] is last:  # another thread may have begun more
+            self.under_way.clear()
 
     def close(self):
         """Give up what moves, and let go of the others. Local; nothing can be moved after it."""
-        comm, self.comm, self.last = self.comm, None, None
+        comm, self.comm = self.comm, None
+        self.under_way.clear()
         if comm is not None:
             comm.abort()  # destroy would wait for what may never come
+
+
+def _leave(comm, under_way):
+    """At the end of a transport, or of the program: give up what still moves; NCCL would wait for it."""
+    if under_way and not under_way[0][0].done:
+        comm.abort()
 
 
 class NcclPending:

@@ -33,7 +33,8 @@ class Notices:
         if self.said is not None:
             raise Stopped(self.said)
         status = MPI.Status()
-        if self.comm.Iprobe(MPI.ANY_SOURCE, TAG, status):
+        notice = self.comm.Improbe(MPI.ANY_SOURCE, TAG, status)  # it is this thread's: another may look, too
+        if notice is not None:
             words = np.empty(status.Get_count(MPI.BYTE), np.uint8)
-            self.comm.Recv(words, status.Get_source(), TAG)
+            notice.Recv(words)
             raise Stopped(words.tobytes().decode())

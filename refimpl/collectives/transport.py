@@ -26,7 +26,7 @@ class Seat(NamedTuple):
 
 @dataclass(frozen=True)
 class TransportChoice:
-    """name: "nccl" or "staged".  reason: a sentence for people.  environment: what must be set before NCCL begins."""
+    """name: "nccl" or "staged".  reason: a sentence for people, "" for one rank.  environment: what must be set before NCCL begins."""
 
     name: str
     reason: str
@@ -40,6 +40,8 @@ def choose_transport(seats: list[Seat], wanted: str = "auto") -> TransportChoice
     """
     if wanted not in TRANSPORTS:
         raise ValueError(f"no transport {wanted!r}; there are {', '.join(TRANSPORTS)}")
+    if len(seats) == 1:
+        return TransportChoice("staged", "")  # nothing travels
     if wanted == "staged":
         return TransportChoice("staged", "device arrays travel through host memory and MPI, as asked for")
     crowded = {gpu: count for gpu, count in Counter(seat.gpu for seat in seats).items() if count > 1}
@@ -61,8 +63,6 @@ def _why_not_nccl(seats, crowded) -> str:
     """Return why NCCL cannot serve, with the remedy; "" if it can."""
     versions = [seat.nccl for seat in seats]
     without = [str(rank) for rank, version in enumerate(versions) if version < NCCL_NEEDED]
-    if len(seats) == 1:
-        return "one rank has nobody to send to"
     if without:
         return (f"CuPy finds no NCCL on rank{'s' * (len(without) > 1)} {', '.join(without)}: install the extra cuda12 or "
                 "cuda13 (pip install nvidia-nccl-cu12, nvidia-nccl-cu13)")

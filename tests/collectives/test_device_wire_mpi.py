@@ -14,7 +14,7 @@ DTYPES = ("float16", "float32", "float64", "int64", "uint8")
 @pytest.fixture(params=["staged", "nccl"])
 def wire(comm, cupy, request):
     wire = Wire(comm, machines=in_blocks(comm.size, 2))
-    wire.add_device(0, request.param if comm.size > 1 else "auto")
+    wire.add_device(0, request.param)
     yield wire
     wire.transport.close()
 

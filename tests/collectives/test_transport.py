@@ -33,7 +33,6 @@ def test_ranks_that_share_a_gpu_need_a_new_nccl_and_are_told(version, name):
     (_with(OWN, nccl=0), ["no NCCL on ranks 0, 1, 2", "pip install nvidia-nccl-cu12"]),
     ([OWN[0], OWN[1]._replace(nccl=23007)], ["2.32.3 on rank 0, 2.30.7 on rank 1", "install the same"]),
     (_with(OWN[:1] * 2, nccl=22907), ["2 ranks share the GPU 0000:01:00.0 of a", "NCCL 2.29.7 cannot", "2.30"]),
-    (OWN[:1], ["one rank"]),
 ])
 def test_where_nccl_cannot_serve_it_is_staged_with_the_reason_and_refused_if_wanted(seats, words):
     choice = choose_transport(seats)
@@ -42,6 +41,12 @@ def test_where_nccl_cannot_serve_it_is_staged_with_the_reason_and_refused_if_wan
         choose_transport(seats, "nccl")
     for word in words:
         assert word in choice.reason and word in str(refused.value)
+
+
+@pytest.mark.parametrize("wanted", ["auto", "nccl", "staged"])
+def test_of_one_rank_there_is_nothing_to_say(wanted):
+    assert choose_transport(_with(OWN[:1], nccl=0), wanted) == choose_transport(OWN[:1])
+    assert choose_transport(OWN[:1]).reason == ""
 
 
 def test_staged_can_be_asked_for():

@@ -35,7 +35,7 @@ def wire_of(comm, machines, on):
     wire = Wire(comm, machines)
     if on == "host":
         return wire, np
-    wire.add_device(0, on if comm.size > 1 else "auto")
+    wire.add_device(0, on)
     return wire, importlib.import_module("cupy")
 
 
