@@ -71,13 +71,16 @@ def _apart(alone, states):
 
 def draw_drift(trainings: dict[str, list[Drift]]) -> Picture:
     """Draw the part of the parameters that have other bits than on 1 rank, step by step: title -> trainings. Local."""
+    curves: dict[tuple, list[str]] = {}  # equal ones are drawn once, under all their names
+    for title, drifts in trainings.items():
+        for drift in drifts:
+            curves.setdefault(tuple(drift.changed), []).append(f"{title}, {drift.ranks} ranks")
     with figure_in_style(7.6, 4.0) as (figure, axes):
-        lines = [Line(f"{title}, {drift.ranks} ranks", range(1, len(drift.changed) + 1),
-                      [100 * part for part in drift.changed], number)
-                 for number, (title, drift) in enumerate((t, d) for t, line in trainings.items() for d in line)]
-        draw_lines(axes, lines, "step", "parameters with other bits than on 1 rank, %")
+        draw_lines(axes, [Line("; ".join(names), range(1, len(changed) + 1), [100 * part for part in changed], number)
+                          for number, (changed, names) in enumerate(curves.items())],
+                   "step", "parameters with other bits, %")
         axes.set_ylim(bottom=-0.03 * max(1, *axes.get_ylim()))
-        figure.legend(loc="outside lower center", ncols=3)
+        figure.legend(loc="outside lower center")
         last = [(f"{title} on {d.ranks} ranks", d) for title, line in trainings.items() for d in line]
         steps = len(last[0][1].changed)
         alt = f"After {steps} steps, parameters with other bits than on 1 rank: " + "; ".join(

@@ -166,7 +166,7 @@ def draw_sum_trees(schedules: dict[str, list[Schedule]], leaves: int, chunk: int
     trees = {title: [sorted_tree(sum_trees(s)[min(chunk, s.chunks - 1)]) for s in line]
              for title, line in schedules.items()}
     heights = {title: max(map(_height, line)) for title, line in trees.items()}
-    with figure_in_style(2.75 * columns, 0.75 * len(heights) + 0.27 * sum(heights.values()), nrows=len(schedules),
+    with figure_in_style(2.35 * columns, 0.75 * len(heights) + 0.27 * sum(heights.values()), nrows=len(schedules),
                          ncols=columns, squeeze=False, height_ratios=[h + 1 for h in heights.values()]) as (figure, grid):
         for row, (title, line) in zip(grid, schedules.items()):
             for axes, schedule, tree in zip(row, line, trees[title]):
@@ -205,8 +205,8 @@ def _draw_tree(axes, tree, owner, height):
         if not isinstance(part, tuple):
             node = _Node(next(places), 0, frozenset([owner[part]]))
             axes.plot([node.x], [0], "s", color="white", markeredgecolor=RANKS[owner[part] % len(RANKS)],
-                      markeredgewidth=2.4, markersize=13, zorder=2)
-            axes.text(node.x, -0.03, owner[part], ha="center", va="center", fontsize=9)
+                      markeredgewidth=2.2, markersize=11.5, zorder=2)
+            axes.text(node.x, -0.03, owner[part], ha="center", va="center", fontsize=8.5)
             return node
         below = [place(child) for child in part]
         node = _Node(sum(b.x for b in below) / 2, 1 + max(b.y for b in below), below[0].ranks | below[1].ranks)

@@ -1,0 +1,56 @@
+"""Exercises of notebook 7: bytes of the dense part, the normaliser, the gradient of a simpler model."""
+
+import numpy as np
+
+from models import Batch
+from models.gradient_check import GradientError, check_gradients
+from refimpl.notebook.exercises import answered, exercise, right, wrong
+
+ELEMENTS, ITEM, RANKS = 16 * 3 + 3, 4, 4
+MICROBATCHES = 8
+
+
+@exercise
+def check_dense_bytes(count):
+    """Check how many bytes a rank of 4 sends in a step for the dense variables, weights (16, 3) and bias (3,)."""
+    whole = ELEMENTS * ITEM
+    hints = {whole: "that is one copy: an allreduce sends nearly two",
+             2 * whole: "nearly: a rank need not send itself its own part; 2 (N - 1) / N, not 2",
+             ELEMENTS * 2 * (RANKS - 1) // RANKS: "these are elements; a float32 has 4 bytes",
+             2 * (RANKS - 1) * whole // RANKS: ""}
+    if int(count) == 2 * (RANKS - 1) * whole // RANKS == count:
+        return right(f"2 · 3/4 · {ELEMENTS} · {ITEM}: beside the rows it is nothing.")
+    return wrong(hints.get(int(count), "how many elements, how many bytes each, and 2 (N - 1) / N of them"))
+
+
+@exercise
+def check_times(times):
+    """Check how many times too large a gradient is that each of 8 microbatches divides by its own size."""
+    if times == MICROBATCHES:
+        return right("one for each microbatch, on any number of ranks: the trainer cannot know that you did not mean it.")
+    if times == RANKS:
+        return wrong("would it be another number on 2 ranks? What is it that is divided, each by itself?")
+    return wrong("the sum of 8 means, beside the mean of everything")
+
+
+@exercise
+def check_votes(model):
+    """Check the class Votes: its gradients against differences of its loss, in float64."""
+    random = np.random.default_rng(7)
+    batch = Batch(random.integers(0, 12, (6, 5)), random.integers(0, 3, 6), normaliser=24.0)
+    votes = model(12, dtype="float64")
+    ids = votes.rows_needed(batch)["votes"]
+    _, gradients = votes.loss_and_gradients({"bias": np.zeros(3)}, {"votes": np.ones((len(ids), 3))}, batch)
+    for value in answered(gradients).values():
+        answered(value)
+    try:
+        check_gradients(votes, batch)
+    except GradientError as problem:
+        return wrong(f"{problem}. {_hint(gradients)}")
+    return right("each word of a passage gets its share of the slope, a word that comes twice gets two.")
+
+
+def _hint(gradients) -> str:
+    if not hasattr(gradients.get("votes"), "ids"):
+        return "aggregate_rows(numbers of the words, one row for each) makes a RowGradient"
+    return "Every word of a passage has the same row: the passage's slope over the number of its words"
