@@ -14,6 +14,9 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 from docs.website.code import highlight
 from docs.website.links import Links
 
+_EMPTY_HEAD = re.compile(r"<thead>\s*<tr>\s*(?:<th></th>\s*)+</tr>\s*</thead>\s*")
+"""Of a table that has no heads: Markdown cannot leave them out."""
+
 
 @dataclass(frozen=True)
 class Heading:
@@ -53,7 +56,8 @@ def render(text: str, source: str, links: Links, math: bool = False, taken: set 
         if token.type in ("html_block", "html_inline"):
             token.content = resolve_raw(token.content, source, links)
     env = {"module_link": lambda name: links.module(source, name)}
-    return Prose(markdown.renderer.render(tokens, markdown.options, env), headings)
+    html = markdown.renderer.render(tokens, markdown.options, env)
+    return Prose(_EMPTY_HEAD.sub("", html), headings)
 
 
 def slug(text: str) -> str:

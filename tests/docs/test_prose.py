@@ -46,3 +46,8 @@ def test_tables_and_code_scroll_by_themselves(links):
     assert '<div class="wide" tabindex="0"><table>' in html
     assert '<pre class="code" tabindex="0">' in html and '<span class="c1"># why</span>' in html and "a &lt; b" in html
     assert '<pre class="code boxes"' in html
+
+
+def test_a_table_without_heads(links):
+    html = render("| | |\n|---|---|\n| 1 | 2 |\n", "README.md", links).html
+    assert "<th" not in html and html.count("<td>") == 2
