@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Sequence
 
-from refimpl.experiments.picture import SIZE, Picture, figure_in_style, line_style, mark_style, picture_of, table
+from refimpl.experiments.picture import GREY, SIZE, Picture, figure_in_style, line_style, mark_style, picture_of, table
 
 LISTED = 12
 """Values of a line that its text alternative lists at most."""
@@ -13,7 +13,7 @@ LISTED = 12
 class Line:
     """One curve of a plot. style: which colour, dash and mark; a line and its points share it.
 
-    points: drawn as marks, not joined: what was counted or measured.
+    points: drawn as marks, not joined: what was counted or measured. Points of several lines may share a label.
     """
 
     label: str
@@ -35,19 +35,18 @@ def plot_lines(lines: Sequence[Line], x: str, y: str, alt: str, *, title: str = 
         if len(ticks):
             axes.set_xticks(ticks, [f"{tick:,g}" for tick in ticks])
             axes.xaxis.minorticks_off()
-        if any(line.label for line in lines):
-            axes.legend()
+        axes.legend(*_legend(lines, axes))
         return picture_of(figure, alt, numbers_of(lines, x))
 
 
 def plot_panels(panels: dict[str, Sequence[Line]], x: Sequence[str], y: str, alt: str, *, log: str = "",
-                size: tuple[float, float] = (9.6, 3.6)) -> Picture:
+                size: tuple[float, float] = (9.6, 4.0)) -> Picture:
     """Return panels side by side, title -> lines, with one y axis and one legend. x: what each panel's axis shows."""
     with figure_in_style(*size, ncols=len(panels), sharey=True, squeeze=False) as (figure, grid):
         for axes, (title, lines), name in zip(grid[0], panels.items(), x):
             draw_lines(axes, lines, name, y if axes is grid[0][0] else "", title, log)
-        handles = {label: handle for axes in grid[0] for handle, label in zip(*axes.get_legend_handles_labels())}
-        figure.legend(handles.values(), handles, loc="outside lower center", ncols=len(handles))
+        handles, labels = _legend([line for lines in panels.values() for line in lines], *grid[0])
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
         told = [f"{title}\n{numbers_of(lines, name)}" for (title, lines), name in zip(panels.items(), x)]
         return picture_of(figure, alt, "\n".join(told))
 
@@ -67,13 +66,27 @@ def draw_lines(axes, lines, x, y, title="", log=""):
     axes.set_title(title)
 
 
+def _legend(lines, *axes):
+    """Return (handles, labels), each label once; marks that several lines share are grey rings in it."""
+    from matplotlib.lines import Line2D
+
+    found = {label: handle for one in axes for handle, label in zip(*one.get_legend_handles_labels())}
+    for label in found:
+        if len({line.style for line in lines if line.points and line.label == label}) > 1:
+            found[label] = Line2D([], [], linestyle="", marker="o", color=GREY, markerfacecolor="white",
+                                  markeredgewidth=1.8, markersize=7)
+    return list(found.values()), list(found)
+
+
 def numbers_of(lines: Sequence[Line], x: str) -> str:
     """Return the values as a table, a column a line; lines that are too long only where some points lie."""
-    listed = [line for line in lines if line.label and len(line.x) <= LISTED] or [_thinned(line) for line in lines]
+    listed = [line for line in lines if len(line.x) <= LISTED] or [_thinned(line) for line in lines]
     places = sorted({place for line in listed for place in line.x})
     values = [dict(zip(line.x, map(float, line.y))) for line in listed]
-    return table([x, *(line.label for line in listed)],
-                 [[place, *(each.get(place, "") for each in values)] for place in places])
+    of_style = {line.style: line.label for line in lines if not line.points}
+    heads = [f"{line.label}: {of_style[line.style]}" if line.points and line.style in of_style else line.label
+             for line in listed]
+    return table([x, *heads], [[place, *(each.get(place, "") for each in values)] for place in places])
 
 
 def _thinned(line: Line) -> Line:

@@ -46,7 +46,13 @@ def test_popularity_tells_what_each_partition_holds():
 def test_lines_list_their_points():
     curve = Line("2 n", range(100), [2 * n for n in range(100)])
     counted = Line("counted", [1, 2], [2, 4], points=True)
-    assert numbers_of([curve, counted], "n").splitlines()[1:] == ["1        2", "2        4"]
+    assert numbers_of([curve, counted], "n").splitlines() == ["n  counted: 2 n", "1             2", "2             4"]
     assert len(numbers_of([curve], "n").splitlines()) <= 13
-    assert plot_lines([curve, counted], "n", "bytes", "Twice n.", log="y").alt == "Twice n."
+    assert plot_lines([curve, counted], "n", "bytes", "Twice n.", log="y", ticks=[10, 50]).alt == "Twice n."
     assert plot_panels({"left": [curve], "right": [counted]}, ["n", "m"], "bytes", "Two.").numbers.startswith("left\n")
+
+
+def test_measured_points_are_once_in_the_legend():
+    lines = [Line(f"way {i}", [1, 2], [i, i], i) for i in range(2)] + [Line("measured", [1], [i], i, True) for i in range(2)]
+    picture = plot_lines(lines, "n", "bytes", "Two ways.")
+    assert picture.svg.count(">measured<") == 1 and "measured: way 1" in picture.numbers

@@ -7,6 +7,7 @@ import pytest
 from refimpl.collectives.machines import in_blocks
 from refimpl.collectives.network import Network
 from refimpl.experiments.ways import Case, Touching, closed_formula, count_bytes, foretell_seconds, who_sends_whom
+from refimpl.experiments.ways_pictures import lines_of_ways
 from refimpl.plan.formulas import Bytes
 
 ALPHAS = [Fraction(0), Fraction(1, 20), Fraction(3, 10), Fraction(1)]
@@ -81,3 +82,12 @@ def test_an_uneven_deal_has_no_closed_formula():
 def test_titles_and_sizes():
     assert Case(True, "as-dense").title == "sparse, sent whole" and Case(False, "allreduce").nbytes == 240 * 16 * 4
     assert [v.name for v in Touching(Case(False, "server", 2)).variables] == ["variable 0", "variable 1"]
+
+
+def test_lines_carry_formula_and_measured_points():
+    def case_of(way, ranks):
+        return Case(True, way, alpha=Fraction(1, 2)), ranks
+
+    line, points = lines_of_ways(case_of, [1, 2, 4], [2], {"allgather": [16_320]})
+    assert line.label == "sparse, allgather" and list(line.y) == [0, 17.28, 51.84]
+    assert points.points and list(points.y) == [16.32] and points.style == line.style

@@ -1,0 +1,60 @@
+"""Checks of notebook 3: expected rows, a cost formula of one's own, and where two ways cost the same."""
+
+from fractions import Fraction
+
+from refimpl.experiments.ways import Case, closed_formula
+from refimpl.notebook.exercises import answered, exercise, right, wrong
+
+
+@exercise
+def check_expected(rows):
+    """How many of two equally frequent words three independent draws are expected to bring."""
+    if abs(rows - 1.75) < 1e-9:
+        return right("each word is missed by all three draws with probability 1/8: 2 (1 - 1/8) = 1.75.")
+    if abs(rows - 2 * 0.5**3) < 1e-9:
+        return wrong("that is how many words are missed; how many are not?")
+    if rows in (2, 3):
+        return wrong("both words come often, not always: three draws can all bring the same one")
+    return wrong("with which probability do three draws all miss the first word?")
+
+
+MISTAKES = {
+    "that is one direction; count what a rank sends and what it receives":
+        lambda alpha, w, n: 2 * alpha * w * Fraction(n - 1, n),
+    "that is the owner of all of it; here each rank owns a part": lambda alpha, w, n: 2 * alpha * w * (n - 1),
+    "what a rank owns itself never leaves it: a part 1/N of the rows": lambda alpha, w, n: 4 * alpha * w,
+    "only touched rows travel": lambda alpha, w, n: 4 * w * Fraction(n - 1, n),
+    "a rank serves too: what it does as a worker is half of it": lambda alpha, w, n: 2 * alpha * w,
+}
+"""Hint -> the formula of one who needs it."""
+
+
+@exercise
+def check_server_bytes(server_bytes):
+    """A function server_bytes(alpha, w, ranks): values in and out of each rank, for a table spread over all ranks."""
+    asked = [(Fraction(1, 8), 4), (Fraction(1, 2), 2), (Fraction(1), 8), (Fraction(0), 4), (Fraction(1, 4), 3)]
+    cases = [Case(True, "server", rows=192, alpha=alpha, partitions=ranks) for alpha, ranks in asked]
+    wanted = [closed_formula(case, ranks).values for case, (_, ranks) in zip(cases, asked)]
+    inputs = [(alpha, case.nbytes, ranks) for case, (alpha, ranks) in zip(cases, asked)]
+    found = [answered(server_bytes(*each)) for each in inputs]
+    if all(abs(value - want) <= 1e-9 * abs(want) for value, want in zip(found, wanted)):
+        return right("4 α w (N - 1) / N: asked and pushed as a worker, answered and taken in as an owner.")
+    for hint, formula in MISTAKES.items():
+        if all(abs(value - formula(*each)) <= 1e-9 * value for value, each in zip(found, inputs)):
+            return wrong(hint)
+    first = next(i for i, (value, want) in enumerate(zip(found, wanted)) if abs(value - want) > 1e-9 * abs(want))
+    alpha, w, ranks = inputs[first]
+    return wrong(f"server_bytes({alpha}, {w}, {ranks}) returned {float(found[first]):g}, and a step's ledger shows "
+                 f"{float(wanted[first]):g}")
+
+
+@exercise
+def check_crossing(alpha):
+    """From which α on, with 16 ranks, sending a table whole takes fewer bytes than gathering its rows."""
+    if abs(alpha - 2 / 16) <= 0.02 / 16:
+        return right("2 / N. With ever more ranks the allgather loses ever earlier; the server never does.")
+    if abs(alpha - 1 / 16) <= 0.01 / 16:
+        return wrong("the allreduce has 4 in front, the allgather 2")
+    if abs(alpha - 2) < 0.1 or alpha > 1:
+        return wrong("α is a part of the rows: between 0 and 1. What became of N?")
+    return wrong("set 2 α w (N - 1) = 4 w (N - 1) / N, and solve for α")
