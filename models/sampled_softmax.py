@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernels import array_module, take_rows
+from kernels.softmax import exponentials
 
 
 @dataclass
@@ -32,22 +33,18 @@ def sampled_softmax(hidden, target_weights, target_biases, candidate_weights, ca
     """
     xp = array_module(hidden)
     logits = hidden @ candidate_weights.T
-    logits += candidate_biases
     logits[hits] = -xp.inf
     own = xp.einsum("nd,nd->n", hidden, target_weights) + target_biases
-    highest = xp.maximum(logits.max(axis=1), own)
-    exponentials = xp.exp(xp.subtract(logits, highest[:, None], out=logits), out=logits)
-    own -= highest
+    total = exponentials(logits, candidate_biases, own)  # which is what logits hold from here on
     own_exp = xp.exp(own)
-    total = exponentials.sum(axis=1) + own_exp
     loss = ((xp.log(total) - own) * scale).sum(dtype=xp.float64)
     share = scale / total  # probability * scale = share * exponential: applied to (n, d), not to (n, s)
     down = own_exp * share - scale
-    dhidden = exponentials @ candidate_weights
+    dhidden = logits @ candidate_weights
     dhidden *= share[:, None]
     dhidden += down[:, None] * target_weights
     return loss, SampledGradients(dhidden, down[:, None] * hidden, down,
-                                  exponentials.T @ (share[:, None] * hidden), share @ exponentials)
+                                  logits.T @ (share[:, None] * hidden), share @ logits)
 
 
 def softmax_losses(hidden, weight, bias, targets, block: int = 2**21):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernels.arrays import array_module
-from kernels.lstm.cell import cell_backward, cell_forward, transpose
+from kernels.lstm.cell import cell_backward, cell_forward, left_factor, transpose, transposed_product
 
 
 class Workspace:
@@ -69,8 +69,7 @@ def lstm_forward(x, kernel, bias, projection, c0, h0, workspace=None):
                 work.array("c", (time + 1, hidden, streams), x), width, work)
     h = tape.xh[:, :, inputs:]
     tape.xh[:-1, :, :inputs], tape.c[0], h[0] = x, c0.T, h0
-    weights = work.array("weights", kernel.shape[::-1], x)  # BLAS reads it twice as fast as a transposed view
-    transpose(kernel, weights)
+    weights = left_factor(kernel, lambda: work.array("weights", kernel.shape[::-1], x))
     for t in range(time):
         gates, m = tape.activations[t], tape.m[t]
         xp.matmul(weights, tape.xh[t].T, out=gates)
@@ -93,12 +92,10 @@ def lstm_backward(dh, tape, kernel, projection, initial=False):
     (time, streams, width), hidden = dh.shape, tape.c.shape[1]
     inputs = len(kernel) - width
     total, dgates, dc0, dh0 = steps_backward(dh, tape, kernel[inputs:], projection, initial)
-    # BLAS is faster with both factors as they lie in memory; turning the result over costs less than it gains
     dkernel, dx = xp.empty_like(kernel), xp.empty((time * streams, inputs), dh.dtype)
-    by_gate = work.array("dkernel", kernel.shape[::-1], dh)
-    transpose(xp.matmul(dgates, tape.xh[:-1].reshape(-1, inputs + width), out=by_gate), dkernel)
-    by_input = work.array("dx", (inputs, time * streams), dh)
-    transpose(xp.matmul(kernel[:inputs], dgates, out=by_input), dx)
+    transposed_product(dgates, tape.xh[:-1].reshape(-1, inputs + width),
+                       lambda: work.array("dkernel", kernel.shape[::-1], dh), dkernel)
+    transposed_product(kernel[:inputs], dgates, lambda: work.array("dx", (inputs, time * streams), dh), dx)
     dprojection = None
     if projection is not None:
         m = work.array("m_by_row", (hidden, time, streams), dh)

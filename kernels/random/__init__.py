@@ -2,18 +2,18 @@
 
 import numpy as np
 
-from kernels.random import definition, fast
+from kernels.random import cuda, definition, fast
 from kernels.random.definition import key_of
 
 
 def random_bits(key, count, start=0, xp=np):
     """Return elements ``start`` to ``start + count`` of sequence ``key`` (see ``definition.random_bits``). Local."""
-    return fast.random_bits(key, count, start) if xp is np else definition.random_bits(key, count, start, xp)
+    return fast.random_bits(key, count, start) if xp is np else cuda.random_bits(key, count, start, xp)
 
 
 def uniform(key, count, start=0, xp=np):
     """Return ``count`` numbers in [0, 1) (see ``definition.uniform``). Local."""
-    return fast.uniform(key, count, start) if xp is np else definition.uniform(key, count, start, xp)
+    return fast.uniform(key, count, start) if xp is np else cuda.uniform(key, count, start, xp)
 
 
 def dropout_scale(key, shape, keep, dtype, xp=np):
@@ -23,8 +23,8 @@ def dropout_scale(key, shape, keep, dtype, xp=np):
     """
     if not 0 < keep <= 1:
         raise ValueError(f"keep is {keep}: give a probability above 0 and up to 1")
-    if xp is np and np.dtype(dtype).name in ("float32", "float64"):
-        return fast.dropout_scale(key, shape, keep, dtype)
+    if np.dtype(dtype).name in ("float32", "float64"):
+        return fast.dropout_scale(key, shape, keep, dtype) if xp is np else cuda.dropout_scale(key, shape, keep, dtype, xp)
     return definition.dropout_scale(key, shape, keep, dtype, xp)
 
 

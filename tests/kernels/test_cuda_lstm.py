@@ -1,0 +1,59 @@
+"""The LSTM cell on a GPU: activations within the derived bound, everything else bit for bit; then the whole sequence."""
+
+import numpy as np
+import pytest
+
+from kernels.lstm import Workspace, cuda, definition, lstm_backward, lstm_forward
+
+# sigmoid: exp within 2 ULPs, negation, 1 + e and a division, each rounded once; tanh: 2 ULPs (CUDA's guide, table of ULPs)
+SIGMOID_ULPS, TANH_ULPS = 6, 4
+
+
+def draw(seed, *shapes, dtype=np.float32):
+    random = np.random.default_rng(seed)
+    return [(2 * random.normal(size=shape)).astype(dtype) for shape in shapes]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("hidden, streams", [(1, 1), (5, 3), (3, 17)])
+def test_cell_against_the_definition(gpu, hidden, streams, dtype):
+    state = (hidden, streams)
+    gates, bias, c, dm, dc = draw(hidden, (4 * hidden, streams), (4 * hidden,), state, state, state, dtype=dtype)
+    before = gates + bias[:, None]
+    there = [gpu.asarray(a) for a in (gates, bias, c, *(np.empty_like(c) for _ in range(3)))]
+    cuda.cell_forward(*there)
+    gates, c_next, tanh_c, m = (there[k].get() for k in (0, 3, 4, 5))
+    i, j, f, o = np.split(gates, 4)
+    bi, bj, bf, bo = np.split(before, 4)
+    ulp = np.finfo(dtype).eps
+    for found, x in ((i, bi), (f, bf + dtype(1)), (o, bo)):
+        exact = definition.sigmoid(x.astype(np.float64))
+        assert np.all(np.abs(found - exact) <= SIGMOID_ULPS * ulp * exact)
+    for found, x in ((j, bj), (tanh_c, c_next)):
+        exact = np.tanh(x.astype(np.float64))
+        assert np.all(np.abs(found - exact) <= TANH_ULPS * ulp * np.abs(exact))
+    assert np.array_equal(c_next, f * c + i * j) and np.array_equal(m, o * tanh_c)
+
+    expected, dc_plain = np.empty_like(gates), dc.copy()
+    definition.cell_backward(dm, dc_plain, gates, c, tanh_c, expected)
+    dgates, dc = gpu.empty(gates.shape, dtype), gpu.asarray(dc)
+    cuda.cell_backward(gpu.asarray(dm), dc, there[0], gpu.asarray(c), there[4], dgates)
+    assert np.array_equal(dgates.get(), expected) and np.array_equal(dc.get(), dc_plain)
+
+
+@pytest.mark.parametrize("projected", [False, True])
+def test_sequence_on_a_gpu_is_the_sequence(gpu, projected):
+    time, streams, inputs, hidden, width = 4, 3, 5, 7, 6 if projected else 7
+    shapes = [(time, streams, inputs), (inputs + width, 4 * hidden), (4 * hidden,), (hidden, width), (streams, hidden),
+              (streams, width), (time, streams, width)]
+    x, kernel, bias, projection, c0, h0, dh = draw(9, *shapes, dtype=np.float64)
+    projection = projection if projected else None
+
+    def run(place):
+        arrays = [None if a is None else place(a) for a in (x, kernel, bias, projection, c0, h0)]
+        h, tape = lstm_forward(*arrays, Workspace())
+        return [h, *tape.last_state(), *lstm_backward(place(dh), tape, arrays[1], arrays[3], initial=True)]
+
+    for ours, expected in zip(run(gpu.asarray), run(np.asarray)):
+        if expected is not None:
+            np.testing.assert_allclose(ours.get(), expected, rtol=1e-12, atol=1e-12)

@@ -1,0 +1,23 @@
+"""Random numbers on a GPU are the numbers of the definition, whatever part of a sequence is asked for."""
+
+import numpy as np
+import pytest
+
+from kernels.random import definition, dropout_scale, key_of, random_bits, uniform
+
+pytestmark = pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")  # of unsigned integers, in the simulator
+
+
+@pytest.mark.parametrize("key", [0, 2**64 - 1, key_of("a key")])
+@pytest.mark.parametrize("count, start", [(0, 0), (1, 0), (37, 5), (20, 2**40)])
+def test_bits_and_numbers_hold_the_definition(gpu, key, count, start):
+    assert np.array_equal(random_bits(key, count, start, gpu).get(), definition.random_bits(key, count, start))
+    numbers = uniform(key, count, start, gpu)
+    assert numbers.dtype == np.float64 and np.array_equal(numbers.get(), definition.uniform(key, count, start))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape, keep", [((3, 7), 0.9), ((0, 2), 0.5), ((40,), 2.0**-3), ((2, 3, 4), 1)])
+def test_dropout_holds_the_definition(gpu, shape, keep, dtype):
+    ours, expected = (dropout_scale(5, shape, keep, dtype, xp) for xp in (gpu, np))
+    assert ours.shape == shape and ours.dtype == dtype and ours.get().tobytes() == expected.tobytes()

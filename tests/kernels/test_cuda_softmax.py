@@ -1,0 +1,43 @@
+"""Exponentials of sampled softmax: on a GPU as close to the exact ones as rounding lets them be."""
+
+import numpy as np
+import pytest
+
+from kernels.softmax import definition, exponentials
+
+
+def draw(examples, candidates, dtype):
+    random = np.random.default_rng(candidates)
+    logits, biases, own = (random.normal(size=shape) * 5 for shape in ((examples, candidates), candidates, examples))
+    logits[0, : candidates - 1] = -np.inf  # candidates that do not count
+    own[-1] = 30.0  # the target's is the highest
+    return [array.astype(dtype) for array in (logits, biases, own)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("examples, candidates", [pytest.param(1, 1, marks=pytest.mark.big),
+                                                 pytest.param(5, 300, marks=pytest.mark.big), (2, 7)])
+def test_gpu_against_the_definition(gpu, monkeypatch, examples, candidates, dtype):
+    monkeypatch.setattr("kernels.softmax.cuda.LANES", 8)
+    logits, biases, own = draw(examples, candidates, dtype)
+    there = [gpu.asarray(array) for array in (logits, biases, own)]
+    total = exponentials(*there)
+    expected = definition.exponentials(logits, biases, own)
+    bound = 8 * np.finfo(dtype).eps
+    assert there[2].get().tobytes() == own.tobytes()
+    np.testing.assert_allclose(there[0].get(), logits, rtol=bound)
+    np.testing.assert_allclose(total.get(), expected, rtol=(8 + np.sqrt(candidates)) * np.finfo(dtype).eps)
+    assert np.array_equal(there[1].get(), biases)
+
+
+def test_nan_is_not_swallowed(gpu, monkeypatch):
+    monkeypatch.setattr("kernels.softmax.cuda.LANES", 4)
+    logits, biases, own = draw(3, 5, "float32")
+    logits[1, 2] = np.nan
+    total = exponentials(*(gpu.asarray(array) for array in (logits, biases, own)))
+    assert np.isnan(total.get()).tolist() == [False, True, False]
+
+
+def test_shapes_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="own"):
+        exponentials(np.zeros((3, 4)), np.zeros(4), np.zeros(4))
