@@ -35,29 +35,10 @@ def plot_partition_search(found: dict, path: Path) -> Path:
 
     found: see ``PartitionTrials.to_json``.  x: P, logarithmic; y: milliseconds of a step.
     """
-    import matplotlib
+    from refimpl.experiments.picture import figure_in_style
+    from refimpl.experiments.search_picture import draw_search_on
 
-    matplotlib.use("Agg")
-    import numpy as np
-    from matplotlib import pyplot
-
-    counts = np.array([sample["partitions"] for sample in found["samples"]], float)
-    figure, axes = pyplot.subplots(figsize=(7, 4.2), layout="constrained")
-    seconds = np.array([sample["seconds"] for sample in found["samples"]])
-    axes.plot(counts, 1e3 * seconds, "o", color=STYLES[2][0], label="measured")
-    if found["theta"] is not None:
-        constant, shared, each = (1e3 * theta for theta in found["theta"])
-        curve = np.geomspace(counts.min(), counts.max(), 200)
-        axes.plot(curve, constant + shared / curve + each * curve, color=STYLES[0][0],
-                  label=f"{constant:.4g} + {shared:.4g} / P + {each:.4g} P")
-    axes.axvline(found["chosen"], linestyle="--", color=STYLES[1][0], label=f"chosen: {found['chosen']}")
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.set_xlabel("partitions P of a sparse variable")
-    axes.set_ylabel("milliseconds of a step")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(alpha=0.25)
-    axes.legend(frameon=False)
-    figure.savefig(path, dpi=150)
-    pyplot.close(figure)
+    with figure_in_style() as (figure, axes):
+        draw_search_on(axes, found)
+        figure.savefig(path, dpi=150)
     return path

@@ -3,6 +3,7 @@
 import numpy as np
 
 from refimpl.experiments.picture import BLUE, GREY, ORANGE, SKY, Picture, figure_in_style, picture_of, table
+from refimpl.training.recorded_bytes import bytes_by_rank
 
 KINDS = {"dense": ("dense values", BLUE, ""), "rows": ("values of rows", ORANGE, "////"),
          "indices": ("row numbers", SKY, "xxxx"), "control": ("control", GREY, "")}
@@ -11,26 +12,18 @@ KINDS = {"dense": ("dense values", BLUE, ""), "rows": ("values of rows", ORANGE,
 SEEN = 0.005  # of the highest bar: what is lower has no place in the legend
 
 
-def bytes_by_rank(record: dict) -> dict[str, np.ndarray]:
-    """Return kind -> (N,) bytes that each rank sent and received in a step. Local.
+def bytes_by_kind(metrics: list[dict]) -> dict[str, np.ndarray]:
+    """Return kind -> (N,) bytes that each rank sent and received in a step, the mean over the records. Local."""
+    found = {kind: np.array(bytes_by_rank(metrics, kinds=[kind])) for kind in KINDS}
+    return {kind: by_rank for kind, by_rank in found.items() if len(by_rank)}
 
-    record: one step of metrics.jsonl.
+
+def plot_bytes(runs: dict[str, list[dict]]) -> Picture:
+    """Draw the bytes of a step on each rank, sent and received, stacked by kind: title -> metrics of a run. Local.
+
+    Each title has a panel; all panels have one scale.
     """
-    found: dict[str, np.ndarray] = {}
-    for direction in ("bytes_sent", "bytes_received"):
-        for variables in record[direction].values():
-            for kinds in variables.values():
-                for kind, by_rank in kinds.items():
-                    found[kind] = found.get(kind, 0) + np.asarray(by_rank)
-    return {kind: found[kind] for kind in KINDS if kind in found}
-
-
-def plot_bytes(runs: dict[str, dict]) -> Picture:
-    """Draw the bytes of a step on each rank, sent and received, stacked by kind: title -> record of a step. Local.
-
-    record: of metrics.jsonl. Each title has a panel; all panels have one scale.
-    """
-    counts = {title: bytes_by_rank(record) for title, record in runs.items()}
+    counts = {title: bytes_by_kind(metrics) for title, metrics in runs.items()}
     with figure_in_style(8.6, 3.7, ncols=len(runs), sharey=True, squeeze=False) as (figure, grid):
         for axes, (title, kinds) in zip(grid[0], counts.items()):
             _draw_stacks(axes, title, kinds)
@@ -42,7 +35,7 @@ def plot_bytes(runs: dict[str, dict]) -> Picture:
         alt = "Bytes that ranks send and receive in a step: " + "; ".join(
             f"{title}, the busiest rank {total.max() / 1e6:.3g} MB, all {total.sum() / 1e6:.3g} MB"
             for title, total in totals.items())
-        rows = [[title, rank, *(int(kinds[kind][rank]) if kind in kinds else 0 for kind in KINDS), int(total[rank])]
+        rows = [[title, rank, *(round(kinds[kind][rank]) if kind in kinds else 0 for kind in KINDS), round(total[rank])]
                 for (title, kinds), total in zip(counts.items(), totals.values()) for rank in range(len(total))]
         return picture_of(figure, alt, table(["bytes", "rank", *KINDS, "all"], rows))
 

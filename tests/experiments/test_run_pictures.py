@@ -8,7 +8,7 @@ import pytest
 from refimpl.collectives.machines import in_blocks
 from refimpl.collectives.network import Network
 from refimpl.experiments.plan_picture import draw_plan
-from refimpl.experiments.run_pictures import bytes_by_rank, plot_bytes, plot_throughput
+from refimpl.experiments.run_pictures import bytes_by_kind, plot_bytes, plot_throughput
 from refimpl.experiments.timeline_picture import (
     Span, draw_timeline, own_milliseconds, read_trace, spans_of, typical_step,
 )
@@ -21,20 +21,20 @@ RECORD = {"bytes_sent": {"pull": {"words": {"indices": [8, 16], "rows": [100, 20
 
 
 def test_bytes_add_up_both_ways_by_kind():
-    found = bytes_by_rank(RECORD)
+    found = bytes_by_kind([RECORD, RECORD])
     assert list(found) == ["dense", "rows", "indices", "control"]
     assert {kind: counts.tolist() for kind, counts in found.items()} == {
         "dense": [1000, 1001], "rows": [300, 300], "indices": [24, 24], "control": [1, 1]}
 
 
 def test_bytes_are_drawn_with_their_numbers():
-    picture = plot_bytes({"hybrid": RECORD, "ps": {**RECORD, "bytes_sent": {}}})
+    picture = plot_bytes({"hybrid": [RECORD], "ps": [{**RECORD, "bytes_sent": {}}]})
     assert "hybrid, the busiest rank 0.00133 MB, all 0.00265 MB" in picture.alt
     rows = [line.split() for line in picture.numbers.splitlines()]
     assert ["hybrid", "1", "1,001", "300", "24", "1", "1,326"] in rows
     assert ["ps", "0", "1,000", "200", "16", "0", "1,216"] in rows
     assert "row numbers" in picture.svg and "control" not in picture.svg  # too little to be seen: not in the legend
-    assert picture.svg == plot_bytes({"hybrid": RECORD, "ps": {**RECORD, "bytes_sent": {}}}).svg
+    assert picture.svg == plot_bytes({"hybrid": [RECORD], "ps": [{**RECORD, "bytes_sent": {}}]}).svg
 
 
 def test_throughput_says_how_many_times_the_slowest():
