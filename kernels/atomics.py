@@ -1,9 +1,12 @@
 """Words that several processes read and write in shared memory: atomic loads and stores, and waiting, for Numba code.
 
-A flag is an int64 that only grows, alone in its cache line, written by one process. What a process wrote before
-``store_release`` of a flag is seen by whoever ``load_acquire``s that value of it (C11 memory model).
+A flag is an int64 that only grows, written by one process. What a process wrote before ``raise_flag`` is seen by
+whoever ``load_acquire``s that value of the flag (C11 memory model). It is alone in its cache line but for the number of
+processes that sleep until it grows (Linux: futex), so that a flag nobody sleeps for is raised without a system call.
 """
 
+import platform
+import sys
 import time
 
 import numpy as np
@@ -14,10 +17,19 @@ from numba.extending import intrinsic
 from kernels.compiled import compiled
 
 LINE = 64  # bytes of a cache line: two flags in one line would travel together between the cores
+YIELDS = 4
+"""How often a waiting process offers its core before it sleeps. A few are the quickest way to another rank on the same
+core; but what Linux 6.18 takes from a process that yields is milliseconds, which any third process then gets."""
+_SLEEPERS = 8  # bytes from a flag to the number of its sleepers; one that dies in its sleep costs system calls, no more
+_FUTEX = {"x86_64": 202, "aarch64": 98}.get(platform.machine(), 0) if sys.platform == "linux" else 0
+_WAIT, _WAKE, _EVERYONE = 0, 1, (1 << 31) - 1
+_NAP = 50_000  # nanoseconds of sleep where there is no futex
 _WORD = ir.IntType(64)
 _CLOCK = time.CLOCK_MONOTONIC if hasattr(time, "CLOCK_MONOTONIC") else 0
 
 _sched_yield = types.ExternalFunction("sched_yield", types.int32())
+_nanosleep = types.ExternalFunction("nanosleep", types.int32(types.uintp, types.uintp))
+_syscall = types.ExternalFunction("syscall", types.int64(*[types.int64] * 7))
 _clock_gettime = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.uintp))
 
 
@@ -41,6 +53,50 @@ def store_release(typingctx, address, value):
     return types.void(address, value), generate
 
 
+@intrinsic
+def _add_to(typingctx, address, value):
+    """Add to the int64 at ``address``: what precedes is done before, what follows after."""
+    def generate(context, builder, signature, arguments):
+        place = builder.inttoptr(arguments[0], _WORD.as_pointer())
+        builder.atomic_rmw("add", place, context.cast(builder, arguments[1], signature.args[1], types.int64), "seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(address, value), generate
+
+
+@intrinsic
+def _fence(typingctx):
+    """Nothing that follows is done before all that precedes."""
+    def generate(context, builder, signature, arguments):
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+@compiled
+def raise_flag(flag, value):
+    """Write the flag at address ``flag``, as ``store_release`` does, and wake the processes that sleep for it. Local."""
+    store_release(flag, value)
+    _fence()  # a sleeper counts itself, then looks at the flag: one of the two sees the other
+    if load_acquire(flag + _SLEEPERS) > 0:
+        _syscall(_FUTEX, flag, _WAKE, _EVERYONE, 0, 0, 0)
+
+
+@compiled
+def _sleep(flag, seen, nanoseconds):
+    """Leave the core to others until the flag is no more ``seen``, or for about so long."""
+    length = np.zeros(2, np.int64)
+    length[0], length[1] = nanoseconds // 1_000_000_000, nanoseconds % 1_000_000_000
+    if _FUTEX:
+        _add_to(flag + _SLEEPERS, 1)
+        _syscall(_FUTEX, flag, _WAIT, seen & 0xFFFFFFFF, length.ctypes.data, 0, 0)
+        _add_to(flag + _SLEEPERS, -1)
+    else:
+        length[0], length[1] = 0, _NAP
+        _nanosleep(length.ctypes.data, 0)
+
+
 @compiled
 def _now():
     """Return a steady clock in nanoseconds."""
@@ -56,15 +112,20 @@ def wait_for_all(flags, count, value, spins, nanoseconds):
     flags: address of the first; one every ``LINE`` bytes.  spins: how often to look before the core is offered to
     other processes: few where there are more ranks than cores.
     """
+    deadline = np.int64(0)
     for index in range(count):
-        looks, deadline = 0, np.int64(0)
-        while load_acquire(flags + index * LINE) < value:
+        flag, looks = flags + index * LINE, 0
+        seen = load_acquire(flag)
+        while seen < value:
             looks += 1
-            if looks > spins:
+            if looks > spins + YIELDS:
+                now = _now()
+                if deadline == 0:
+                    deadline = now + nanoseconds
+                if now >= deadline:
+                    return False
+                _sleep(flag, seen, deadline - now)
+            elif looks > spins:
                 _sched_yield()
-                if looks % 16 == 0:
-                    if deadline == 0:
-                        deadline = _now() + nanoseconds
-                    elif _now() > deadline:
-                        return False
+            seen = load_acquire(flag)
     return True

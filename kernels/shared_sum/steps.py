@@ -7,7 +7,7 @@ with it; at the end they return ``DONE``.
 
 import numpy as np
 
-from kernels.atomics import LINE, store_release, wait_for_all
+from kernels.atomics import LINE, raise_flag, wait_for_all
 from kernels.compiled import compiled
 from kernels.shared_sum.fast import copy_bytes, sum_blocks
 
@@ -23,13 +23,13 @@ def in_place(step, flags, me, count, flag, spins, patience, inputs, sums, output
     flags, count, spins, patience: see ``wait_for_all``.  me: this rank's flag.  The others: see ``sum_blocks``.
     """
     if step == 0:
-        store_release(flags + me * LINE, flag + 1)
+        raise_flag(flags + me * LINE, flag + 1)
         step = 1
     if step == 1:
         if not wait_for_all(flags, count, flag + 1, spins, patience):
             return 1
         sum_blocks(inputs, sums, outputs, 0, start, stop, scratch)
-        store_release(flags + me * LINE, flag + 2)
+        raise_flag(flags + me * LINE, flag + 2)
     return DONE if wait_for_all(flags, count, flag + 2, spins, patience) else 2
 
 
@@ -71,9 +71,9 @@ def pipelined(step, flags, me, count, flag, spins, patience, inputs, sums, outpu
             else:
                 copy_bytes(private[0] + k * segment * size, outputs[0, 1] + shift, length * size)
                 free[buffer] = flag + step + 1
-            store_release(flags + me * LINE, flag + step + 1)
+            raise_flag(flags + me * LINE, flag + step + 1)
         step += 1
-    store_release(flags + me * LINE, flag + step)
+    raise_flag(flags + me * LINE, flag + step)
     return DONE
 
 
@@ -92,7 +92,7 @@ def all_at_once(step, flags, me, count, flag, spins, patience, inputs, sums, out
             return 0
         for slot in range(len(own)):
             copy_bytes(own[slot] + shift, given[slot], elements * size)
-        store_release(flags + me * LINE, flag + 1)
+        raise_flag(flags + me * LINE, flag + 1)
     if not wait_for_all(flags, count, flag + 1, spins, patience):
         return 1
     result = np.empty((1, 2), np.int64)
@@ -106,5 +106,5 @@ def all_at_once(step, flags, me, count, flag, spins, patience, inputs, sums, out
 def reach(step, flags, me, count, flag, spins, patience, waits):
     """Raise this rank's flag to ``flag``; where it ``waits``, until all have. With all waiting, a barrier."""
     if step == 0:
-        store_release(flags + me * LINE, flag)
+        raise_flag(flags + me * LINE, flag)
     return DONE if not waits or wait_for_all(flags, count, flag, spins, patience) else 1

@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from kernels.atomics import LINE, load_acquire, store_release, wait_for_all
+from kernels.atomics import LINE, load_acquire, raise_flag, store_release, wait_for_all
 from kernels.shared_sum import definition, fast, sum_in_order
 
 SIZES = [0, 1, 5, 15, 16, 17, fast.BLOCK - 1, fast.BLOCK, fast.BLOCK + 1, 3 * fast.BLOCK + 7]
@@ -111,6 +111,27 @@ def test_a_wait_ends_when_all_are_there_or_time_is_up():
     begin = time.monotonic()
     assert not wait_for_all(address, 3, 8, 10, 20_000_000)
     assert 0.015 < time.monotonic() - begin < 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="another process is needed that shares memory")
+@pytest.mark.parametrize("value", [1, 2**32])  # a futex compares 32 bits
+def test_a_sleeping_process_is_counted_and_woken(value):
+    import mmap
+
+    shared = mmap.mmap(-1, mmap.PAGESIZE)
+    memory = np.frombuffer(shared, np.int64)
+    flag, memory[0] = memory.ctypes.data, value - 1
+    assert wait_for_all(flag, 1, value - 1, 1, 10**9)  # compile before the fork
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if wait_for_all(flag, 1, value, 1, 20 * 10**9) else 1)
+    deadline = time.monotonic() + 10
+    while memory[1] != 1 and time.monotonic() < deadline:
+        time.sleep(0.001)
+    begin = time.monotonic()
+    raise_flag(flag, value)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert time.monotonic() - begin < 10 and memory[:2].tolist() == [value, 0]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="another process is needed that shares memory")
