@@ -1,0 +1,61 @@
+"""Checks of notebook 1, Adding up on many machines."""
+
+from refimpl.collectives import Round, ScheduleError, Sum, Transfer, complaint, make_schedule, prove, schedule_of
+from refimpl.notebook.exercises import NotAnswered, Verdict, exercise, right, wrong
+
+RANKS = 4
+
+
+@exercise
+def check_bytes(mebibytes) -> Verdict:
+    """MiB that a rank sends in a ring allreduce of 64 MiB over 8 ranks: 2 * 7/8 * 64."""
+    proof = prove(make_schedule("ring", 8, 8))
+    exact = proof.chunks_sent[0] / proof.chunks * 64
+    if mebibytes == exact:
+        return right("14 messages of 8 MiB. However many ranks there are, it stays below 128 MiB.")
+    if mebibytes == exact / 2:
+        return wrong("that is the first half alone: the finished chunks must go round, too")
+    if mebibytes == 128:
+        return wrong("close, and what it comes to with very many ranks; a rank need not be sent what it has")
+    return wrong("how many rounds are there, and how large is the one chunk that a rank sends in each?")
+
+
+@exercise
+def check_counted_twice(rounds) -> Verdict:
+    """Rounds, made of a ring's over 4 ranks, of which the proof says that something is counted more than once."""
+    said = complaint(schedule_of(rounds, RANKS, RANKS))
+    if "counts more than once" in said:
+        return right(f"the proof says: {said}")
+    if not said:
+        return wrong("the proof has nothing against these rounds: they add up everything exactly once")
+    return wrong(f"they are broken, but in another way: {said}")
+
+
+def to_the_right(chunks, add: bool = False) -> Round:
+    """Return the round in which rank r sends chunk chunks[r] to rank r + 1, which adds it to its own, or keeps it.
+
+    Local. Raises NotAnswered while the chunks are ``...``.
+    """
+    if chunks is ... or any(chunk is ... for chunk in chunks):
+        raise NotAnswered
+    ranks = len(chunks)
+    right_of = [(rank + 1) % ranks for rank in range(ranks)]
+    slot = 1 if add else 0
+    return Round(
+        tuple(Transfer(rank, right_of[rank], chunk, chunk + 1, 0, slot) for rank, chunk in enumerate(chunks)),
+        tuple(Sum(right_of[rank], 0, 1, chunk, chunk + 1) for rank, chunk in enumerate(chunks)) if add else ())
+
+
+@exercise
+def check_my_ring(my_ring) -> Verdict:
+    """A generator of the rounds of a ring allreduce, for any number of ranks: proved, and at the lower bound."""
+    for ranks in range(1, 9):
+        schedule = schedule_of(my_ring(ranks), ranks, ranks, f"my ring over {ranks} ranks")
+        try:
+            proof = prove(schedule)
+        except ScheduleError as problem:
+            return wrong(f"the proof says: {problem}")
+        if max(proof.chunks_sent) > proof.bound:
+            return wrong(f"over {ranks} ranks all is added up, but a rank sends {max(proof.chunks_sent)} chunks, and "
+                         f"{proof.bound:g} are enough: is the number of steps right?")
+    return right("proved for 1 to 8 ranks, and no rank sends more than the lower bound")
