@@ -23,8 +23,8 @@ def choose_allreduce(variables, options, wire, microbatches: int, network_file=N
     if options.allreduce != "auto" or not summed:
         return None
     layout = wire.together(lambda: Layout.of(summed), (ValueError,))
-    if wire.transport is not None and len(wire.machines) == 1:
-        return between_gpus(wire.size, microbatches)
+    if wire.transport is not None and (len(wire.machines) == 1 or wire.transport.name == "nccl"):
+        return between_gpus(wire.machines, microbatches)
     network = network_of(wire, network_file, write_network) if len(wire.machines) > 1 else None
     itemsize = np.dtype(layout.dtype).itemsize
 
@@ -35,10 +35,17 @@ def choose_allreduce(variables, options, wire, microbatches: int, network_file=N
     return tuple(json.loads(wire.once(choose)))
 
 
-def between_gpus(ranks: int, microbatches: int) -> tuple[str, str]:
-    """Return (algorithm, why) for GPUs of one machine, which have no memory in common: the fewest bytes sent. Local."""
-    name = make_schedule("auto", ranks, microbatches).name
-    return name, f"allreduce auto: {name}, canonical; between the GPUs of one machine nothing is measured"
+def between_gpus(machines, microbatches: int) -> tuple[str, str]:
+    """Return (algorithm, why) for GPUs, which have no memory in common: the fewest bytes between machines. Local.
+
+    What MPI's network could be measured at says nothing of NCCL's.
+    """
+    ranks = sum(map(len, machines))
+    if 1 < len(machines) < ranks:
+        name = "hierarchical"
+    else:
+        name = make_schedule("auto", ranks, microbatches).name
+    return name, f"allreduce auto: {name}, canonical; between GPUs nothing is measured"
 
 
 def write_network(path, value):

@@ -1,15 +1,15 @@
 """What is asked of NCCL, call by call; and what a rank says when NCCL, or another rank, fails it."""
 
-import json
 import threading
 
 import numpy as np
 import pytest
 
+from kernels import RowGradient
+from models import Uniform, Variable
 from refimpl.collectives import Wire, check_programs, make_schedule
 from refimpl.collectives.machines import in_blocks
 from refimpl.collectives.run import Runner
-from refimpl.collectives.schedule import Round, Transfer
 from refimpl.collectives.waiting import CollectiveError, SilentPeer
 from refimpl.gradients import leaves_of
 from refimpl.server import Groups, Partitioning, ServedRows
@@ -42,6 +42,7 @@ def nccl(cupy):
 def _wire(comm, **options):
     wire = Wire(comm, **options)
     wire.add_device(0, "nccl")
+    comm.Barrier()  # what one rank does next is no part of how another connects
     return wire
 
 
@@ -82,24 +83,10 @@ def test_the_calls_of_a_schedule_are_these_and_no_others(comm, cupy, calls, algo
     assert (vector.get() == n).all()
 
 
-def _groups(wire, calls):
-    """Return each rank's groups as programs of rounds, whose chunks are bytes. Collective."""
-    mine = []
-    for name, *rest in calls:
-        if name == "nccl.groupStart":
-            mine.append([])
-        elif name in ("nccl.send", "nccl.recv"):
-            ends = (wire.rank, rest[1]) if name == "nccl.send" else (rest[1], wire.rank)
-            mine[-1].append([*ends, 0, rest[0]])
-    everyone = [json.loads(text) for text in wire.share_text(json.dumps(mine))]
-    return [tuple(Round(tuple(Transfer(*one) for one in group)) for group in groups) for groups in everyone]
-
-
 @pytest.mark.parametrize("each", [1, 2])
 def test_the_server_asks_in_an_order_in_which_nobody_waits_in_a_circle(comm, cupy, calls, each):
     """Every rank's groups, one after the other, meet those of the others, byte for byte: see ``check_programs``."""
-    from kernels import RowGradient
-    from models import Uniform, Variable
+    from nccl_order import programs_of  # beside the stand-in
 
     machines = in_blocks(comm.size, each)
     wire = _wire(comm, machines=machines)
@@ -114,7 +101,7 @@ def test_the_server_asks_in_an_order_in_which_nobody_waits_in_a_circle(comm, cup
     for leaf in leaves_of(comm.rank, comm.size, comm.size):
         road.add(leaf, {"table": RowGradient(ids, rows)})
     road.push()
-    programs = _groups(wire, calls)
+    programs = programs_of(comm, cupy.standin.groups())
     assert sum(len(groups) for groups in programs) > comm.size
     check_programs(programs, "the server's groups")
 

@@ -77,6 +77,17 @@ def _where() -> str:
     return ""
 
 
+def groups() -> list[list[tuple[str, int, int]]]:
+    """Return what NCCL was asked for in ``calls``, group by group: (send or recv, bytes, peer)."""
+    found: list[list] = []
+    for name, *rest in calls:
+        if name == "nccl.groupStart":
+            found.append([])
+        elif name in ("nccl.send", "nccl.recv"):
+            found[-1].append((name.removeprefix("nccl."), *rest[:2]))
+    return found
+
+
 def called(*call):
     """Remember a call of a stream or event."""
     if len(calls) > 100_000:

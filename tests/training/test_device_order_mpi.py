@@ -1,0 +1,33 @@
+"""What a training asks of NCCL: all ranks' groups meet in their order, so nobody waits in a circle on a GPU's stream."""
+
+import pytest
+from toys import make_trainer
+
+from refimpl.collectives import check_programs
+from refimpl.collectives.machines import in_blocks
+from refimpl.collectives.wire import Wire
+
+pytestmark = pytest.mark.mpi(min_size=2)
+ROADS = {
+    "allreduce": dict(architecture="allreduce", partitions=3),
+    "ps": dict(architecture="ps", partitions=5),
+    "overlapped": dict(architecture="hybrid", overlap=True),
+    "hot rows": dict(architecture="hybrid", hot_rows=5),
+    "ring": dict(architecture="hybrid", allreduce="ring"),
+}
+
+
+@pytest.mark.parametrize("each", [1, 2])
+@pytest.mark.parametrize("road", ROADS)
+def test_the_groups_of_a_step_meet(comm, cupy, road, each):
+    from nccl_order import programs_of  # beside the stand-in
+
+    if not hasattr(cupy, "standin"):
+        pytest.skip("only the stand-in remembers what it was asked for")
+    trainer = make_trainer("toy", "adam", Wire(comm, machines=in_blocks(comm.size, each)), device="cuda", **ROADS[road])
+    assert trainer.wire.transport.name == "nccl"
+    cupy.standin.calls.clear()
+    trainer.train_step()
+    programs = programs_of(comm, cupy.standin.groups())
+    assert all(programs)
+    check_programs(programs, f"a step by {road}")
