@@ -1,7 +1,7 @@
 """Convolution of images, layout (n, height, width, channels), and its two gradients."""
 
-from kernels.arrays import is_numpy
-from kernels.conv import definition, fast
+from kernels.arrays import is_float_cuda, is_numpy
+from kernels.conv import cuda, definition, fast
 from kernels.conv.shapes import check_convolution
 
 
@@ -13,7 +13,7 @@ def convolve(x, weight, stride=1, padding=None):
     """
     padding = weight.shape[0] // 2 if padding is None else padding
     check_convolution(x, weight, stride, padding)
-    return (fast if is_numpy(x, weight) else definition).convolve(x, weight, stride, padding)
+    return _version(x, weight).convolve(x, weight, stride, padding)
 
 
 def convolve_backward(grad, x, weight, stride=1, padding=None, input_gradient=True):
@@ -23,8 +23,11 @@ def convolve_backward(grad, x, weight, stride=1, padding=None, input_gradient=Tr
     """
     padding = weight.shape[0] // 2 if padding is None else padding
     check_convolution(x, weight, stride, padding, grad)
-    backward = (fast if is_numpy(grad, x, weight) else definition).convolve_backward
-    return backward(grad, x, weight, stride, padding, input_gradient)
+    return _version(grad, x, weight).convolve_backward(grad, x, weight, stride, padding, input_gradient)
+
+
+def _version(*arrays):
+    return fast if is_numpy(*arrays) else cuda if is_float_cuda(*arrays) else definition
 
 
 __all__ = ["convolve", "convolve_backward"]

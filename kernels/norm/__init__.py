@@ -1,25 +1,28 @@
 """Batch normalisation of images, layout (n, height, width, channels), with an optional ReLU behind it."""
 
-from kernels.arrays import is_numpy
-from kernels.norm import definition, fast
+from kernels.arrays import is_float_cuda, is_numpy
+from kernels.norm import cuda, definition, fast
 
 
 def channel_statistics(x):
     """Return the mean and variance of every channel (see ``definition.channel_statistics``). Local."""
     if x.size == 0:
         raise ValueError(f"images of shape {x.shape} have no mean: leave an empty microbatch out")
-    return (fast if is_numpy(x) else definition).channel_statistics(x)
+    return _version(x).channel_statistics(x)
 
 
 def normalize(x, mean, variance, scale, offset, epsilon, relu=False):
     """Return the images with every channel normalised (see ``definition.normalize``). Local."""
-    return (fast if is_numpy(x) else definition).normalize(x, mean, variance, scale, offset, epsilon, relu)
+    return _version(x).normalize(x, mean, variance, scale, offset, epsilon, relu)
 
 
 def normalize_backward(grad, x, y, mean, variance, scale, epsilon, relu=False):
     """Return the gradients of x, scale and offset (see ``definition.normalize_backward``). Local."""
-    backward = (fast if is_numpy(grad, x) else definition).normalize_backward
-    return backward(grad, x, y, mean, variance, scale, epsilon, relu)
+    return _version(grad, x).normalize_backward(grad, x, y, mean, variance, scale, epsilon, relu)
+
+
+def _version(*arrays):
+    return fast if is_numpy(*arrays) else cuda if is_float_cuda(*arrays) else definition
 
 
 __all__ = ["channel_statistics", "normalize", "normalize_backward"]

@@ -1,0 +1,35 @@
+"""Convolution on a GPU: the definition's numbers with zero tolerance, where sums are exact."""
+
+import numpy as np
+import pytest
+
+from kernels.conv import convolve, convolve_backward, definition
+
+CASES = [  # n, height, width, inputs, outputs, kernel, stride, padding
+    (1, 2, 3, 2, 3, 3, 1, 1),
+    (2, 3, 2, 1, 2, 3, 2, 1),
+    (1, 1, 2, 1, 1, 3, 2, 1),
+    (0, 5, 5, 3, 4, 3, 2, 1),
+    (1, 3, 2, 2, 1, 1, 2, 0),
+    *(pytest.param(case, marks=pytest.mark.big) for case in [
+        (3, 7, 5, 3, 4, 3, 2, 1), (2, 8, 5, 3, 4, 1, 2, 0), (2, 5, 6, 3, 4, 3, 1, 0), (2, 2, 3, 3, 4, 3, 1, 2),
+        (2, 1, 1, 2, 3, 3, 1, 4), (2, 5, 7, 3, 4, 5, 3, 2), (3, 7, 5, 17, 19, 3, 1, 1)]),
+]
+
+
+def integers(shape, dtype, seed):
+    return np.random.default_rng(seed).integers(-4, 5, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_gpu_equals_the_definition_where_sums_are_exact(gpu, case, dtype):
+    n, height, width, inputs, outputs, kernel, stride, padding = case
+    x, weight = integers((n, height, width, inputs), dtype, 1), integers((kernel, kernel, inputs, outputs), dtype, 2)
+    y = definition.convolve(x, weight, stride, padding)
+    grad = integers(y.shape, dtype, 3)
+    expected = y, *definition.convolve_backward(grad, x, weight, stride, padding)
+    x, weight, grad = map(gpu.asarray, (x, weight, grad))
+    result = convolve(x, weight, stride, padding), *convolve_backward(grad, x, weight, stride, padding)
+    assert all(np.array_equal(a.get(), b) and a.dtype == b.dtype == dtype for a, b in zip(result, expected, strict=True))
+    assert convolve_backward(grad, x, weight, stride, padding, input_gradient=False)[0] is None
