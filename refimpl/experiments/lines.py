@@ -67,7 +67,7 @@ def draw_lines(axes, lines, x, y, title="", log=""):
 
 
 def _legend(lines, *axes):
-    """Return (handles, labels), each label once; marks that several lines share are grey rings in it."""
+    """Return (handles, labels), each label once, lines first; marks that several lines share are grey rings in it."""
     from matplotlib.lines import Line2D
 
     found = {label: handle for one in axes for handle, label in zip(*one.get_legend_handles_labels())}
@@ -75,7 +75,8 @@ def _legend(lines, *axes):
         if len({line.style for line in lines if line.points and line.label == label}) > 1:
             found[label] = Line2D([], [], linestyle="", marker="o", color=GREY, markerfacecolor="white",
                                   markeredgewidth=1.8, markersize=7)
-    return list(found.values()), list(found)
+    order = sorted(found, key=lambda label: any(line.points for line in lines if line.label == label))
+    return [found[label] for label in order], order
 
 
 def numbers_of(lines: Sequence[Line], x: str) -> str:
