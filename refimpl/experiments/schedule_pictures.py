@@ -34,8 +34,11 @@ def bytes_and_rounds(schedules) -> str:
     return table(("algorithm", "ranks", "rounds", "busiest rank", "bound", "tree order"), rows)
 
 
-def flat_network(ranks: int, bandwidth: float = 1.25e9, latency: float = 50e-6) -> Network:
-    """Return a network of machines of one rank each, alike. bandwidth: bytes/s of a card; latency: seconds. Local."""
+def flat_network(ranks: int, bandwidth=1.25e9, latency: float = 50e-6) -> Network:
+    """Return a network of machines of one rank each, alike. latency: seconds. Local.
+
+    bandwidth: bytes/s of a card, in and out; or a tuple with one for each machine.
+    """
     return Network(in_blocks(ranks, 1), latency, bandwidth, bandwidth)
 
 
@@ -74,7 +77,7 @@ def plot_times(times: dict) -> Picture:
             axes.tick_params(which="minor", bottom=False, left=False)
         grid[0][0].set_ylabel("time of an allreduce")
         figure.legend(*grid[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=len(algorithms))
-        rows = [(f"{name}, {_bytes(size)}", *(f"{1e3 * found[n]:.4g}" if n in found else "-" for n in counts))
+        rows = [(f"{name}, {_bytes(size)}", *(_milliseconds(found[n]) if n in found else "-" for n in counts))
                 for (name, size), found in times.items()]
         return picture_of(figure, "Simulated milliseconds of an allreduce over the number of ranks, "
                           f"for vectors of {' and '.join(map(_bytes, sizes))}", table(("ranks", *counts), rows))
@@ -101,6 +104,10 @@ def plot_sent(schedules_of: dict, ranks) -> Picture:
         axes.legend()
         return picture_of(figure, "Bytes that the busiest rank sends or is sent, over the number of ranks, beside the "
                           "lower bound", table(("ranks", *ranks), rows))
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:,.0f}" if seconds >= 1 else f"{1e3 * seconds:.4g}"
 
 
 def _bytes(size: int) -> str:
