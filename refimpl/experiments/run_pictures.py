@@ -9,6 +9,9 @@ KINDS = {"dense": ("dense values", BLUE, ""), "rows": ("values of rows", ORANGE,
          "indices": ("row numbers", SKY, "xxxx"), "control": ("control", GREY, "")}
 """Kind of payload in the ledger -> what plots call it, colour and hatch."""
 
+CARD = (("card", "steps"), ("payload", "steps"), ("formula_payload", "formula_steps"), ("formula", "formula_steps"))
+"""What an account counts, and over how many steps."""
+
 SEEN = 0.005  # of the highest bar: what is lower has no place in the legend
 
 
@@ -92,3 +95,37 @@ def plot_throughput(speeds: dict[str, float], unit: str = "words", limits: dict[
         rows = [[title, f"{speed:,.0f}", *([f"{limits[title]:,.0f}" if title in limits else ""] if limits else [])]
                 for title, speed in speeds.items()]
         return picture_of(figure, alt, table(heads, rows))
+
+
+def plot_cards(accounts: dict[str, list[dict]]) -> Picture:
+    """Draw what passed each machine's card in a step, in and out: payload, framing, and the formula's payload. Local.
+
+    accounts: title -> account of each machine, see ``refimpl.experiments.cluster.account``. Each title has a panel.
+    """
+    rows = [[title, machine, *(sum(account[what]) / account[steps] for what, steps in CARD)]
+            for title, machines in accounts.items() for machine, account in enumerate(machines)]
+    with figure_in_style(7.6, 3.6, ncols=len(accounts), sharey=True, squeeze=False) as (figure, grid):
+        for axes, title in zip(grid[0], accounts):
+            _draw_cards(axes, title, [row[2:] for row in rows if row[0] == title])
+        grid[0, 0].set_ylabel("MB through the card in a step")
+        handles, labels = grid[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        alt = "What passes each machine's card in a step, in and out: " + "; ".join(
+            f"{title}, {max(row[2] for row in rows if row[0] == title) / 1e6:.3g} MB" for title in accounts)
+        return picture_of(figure, alt, table(["bytes", "machine", "card", "payload", "payload, first steps", "formula"],
+                                             [[*row[:2], *map(round, row[2:])] for row in rows]))
+
+
+def _draw_cards(axes, title, counts):
+    card, payload, _, formula = np.array(counts).T / 1e6
+    axes.bar(range(len(card)), payload, 0.6, color=BLUE, label="payload")
+    axes.bar(range(len(card)), card - payload, 0.6, bottom=payload, color=GREY, label="headers, acknowledgements")
+    axes.plot(range(len(card)), formula, linestyle="", marker="_", markersize=46, markeredgewidth=2, color=ORANGE,
+              label="formula, first steps")
+    for machine, height in enumerate(card):
+        axes.text(machine, height, f"{height:.2f}", ha="center", va="bottom", fontsize=9)
+    axes.set_title(title)
+    axes.set_axisbelow(True)
+    axes.set_xticks(range(len(card)), [f"machine {m}" for m in range(len(card))], fontsize=9)
+    axes.tick_params(axis="x", length=0)
+    axes.grid(axis="x", visible=False)

@@ -8,7 +8,7 @@ import pytest
 from refimpl.collectives.machines import in_blocks
 from refimpl.collectives.network import Network
 from refimpl.experiments.plan_picture import draw_plan
-from refimpl.experiments.run_pictures import bytes_by_kind, plot_bytes, plot_throughput
+from refimpl.experiments.run_pictures import bytes_by_kind, plot_bytes, plot_cards, plot_throughput
 from refimpl.experiments.timeline_picture import (
     Span, draw_timeline, own_milliseconds, read_trace, spans_of, typical_step,
 )
@@ -42,6 +42,15 @@ def test_throughput_says_how_many_times_the_slowest():
     assert picture.alt == "Measured words a second: hybrid 300, 1.50 times the slowest; ps 200, 1.00 times the slowest"
     assert [line.split() for line in picture.numbers.splitlines()][2] == ["ps", "200", "250"]
     assert "predicted" not in plot_throughput({"hybrid": 300.0}).svg
+
+
+def test_cards_carry_payload_framing_and_what_the_formula_says():
+    account = {"steps": 2, "card": [2200, 2000], "payload": [2000, 1900], "formula_steps": 1,
+               "formula_payload": [1000, 950], "formula": [1000, 950]}
+    picture = plot_cards({"on": [account], "off": [account, {**account, "card": [4400, 4000]}]})
+    assert picture.alt.endswith("on, 0.0021 MB; off, 0.0042 MB")
+    rows = [line.split() for line in picture.numbers.splitlines()]
+    assert rows[1] == ["on", "0", "2,100", "1,950", "1,950", "1,950"] and rows[3][:3] == ["off", "1", "4,200"]
 
 
 def event(rank, lane, name, begin, end, step=0):
