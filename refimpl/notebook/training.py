@@ -64,7 +64,7 @@ def train_on_ranks(model: str, ranks: int | None = None, *, machines: int = 0, r
         kept = load_result(stored, problem)
         return Training(kept["result"], kept["metrics"], None, kept["machine_bytes"], kept["account"],
                         kept["measured"], True, kept.get("step_events", []))
-    where = f"{machines} emulated machines of {ranks_per_machine} ranks, {rate}"
+    where = f"{machines} emulated machines of {ranks_per_machine} rank{'s' * (ranks_per_machine > 1)}, {rate}"
     done = _finished(job, directory, folder, where)
     if stored:
         store_result(stored, where, command=f"train {model} {' '.join(command_line(options))}".strip(),
