@@ -76,7 +76,7 @@ notebooks: $(venv)/.notebooks ## open JupyterLab on the teaching notebooks
 	$(python) -m jupyterlab --notebook-dir=notebooks
 
 test-notebooks: $(venv)/.notebooks ## execute every notebook from a clean kernel; what is stored must be what comes out
-	$(python) -m pytest -q tests/notebook
+	$(python) -m pytest -q tests/notebook/test_magic.py tests/notebook/test_stored.py tests/notebook/test_execute.py
 	$(python) -m refimpl.notebook check
 
 $(venv)/.docs: $(venv)/.installed
