@@ -3,15 +3,20 @@
 import numpy as np
 
 from kernels.update import initial_state
+from refimpl.collectives.units import size_name
 from refimpl.collectives.wire import Wire
 from refimpl.plan import Plan
 from refimpl.plan.buckets import buckets_of
 from refimpl.server import ServedDense, ServedRows
+from refimpl.training.device import memory_for
 from refimpl.training.hot_rows import HotRows
 from refimpl.training.overlapped import OverlappedStep
 from refimpl.training.replicated_dense import ReplicatedDense
 from refimpl.training.replicated_rows import ReplicatedRows, RowsAsDense
 from refimpl.training.step_in_turn import StepInTurn
+
+REMEDY = ("Reduce the sizes (--preset, --set), take an optimizer with less state (sgd keeps none), or let more ranks "
+          "share the rows (--architecture hybrid or ps)")
 
 
 def open_roads(variables, plan: Plan, wire: Wire, seed: int, xp=np, shared: bool = True) -> list:
@@ -20,22 +25,32 @@ def open_roads(variables, plan: Plan, wire: Wire, seed: int, xp=np, shared: bool
     leaves, schedule, groups = plan.microbatches, plan.schedule(), plan.groups()
     owners = {p.variable: p.owners[0] for p in plan.placements if p.way == "server" and not p.sparse}
     hot = {p.variable for p in plan.placements if p.hot}
+
+    def open_road(way, sparse, some):
+        if hot.intersection(v.name for v in some):
+            return HotRows(some, plan, schedule, wire, seed, xp, shared)
+        if way == "server" and sparse:
+            return ServedRows(some, {v.name: plan.partitioning(v) for v in some}, wire, leaves, seed, xp, groups)
+        if way == "allgather":
+            return ReplicatedRows(some, wire, leaves, seed, xp)
+        if way == "as-dense":
+            return RowsAsDense(some, schedule, wire, leaves, seed, xp, shared)
+        if way == "server":
+            return ServedDense(some, owners, wire, leaves, seed, xp, groups)
+        return ReplicatedDense(some, schedule, wire, seed, xp, shared)
+
     roads: list = []
     for way, sparse, names in buckets_of(plan):
         some = [by_name[name] for name in names]
-        if hot.intersection(names):
-            roads.append(HotRows(some, plan, schedule, wire, seed, xp, shared))
-        elif way == "server" and sparse:
-            roads.append(ServedRows(some, {v.name: plan.partitioning(v) for v in some}, wire, leaves, seed, xp, groups))
-        elif way == "allgather":
-            roads.append(ReplicatedRows(some, wire, leaves, seed, xp))
-        elif way == "as-dense":
-            roads.append(RowsAsDense(some, schedule, wire, leaves, seed, xp, shared))
-        elif way == "server":
-            roads.append(ServedDense(some, owners, wire, leaves, seed, xp, groups))
-        else:
-            roads.append(ReplicatedDense(some, schedule, wire, seed, xp, shared))
+        with memory_for(_told(some), REMEDY):
+            roads.append(open_road(way, sparse, some))
     return roads
+
+
+def _told(variables) -> str:
+    largest = max(variables, key=lambda v: v.nbytes)
+    others = f", the largest of {len(variables)} variables that travel together" if len(variables) > 1 else ""
+    return f"variable {largest.name!r} ({size_name(largest.nbytes)}{others})"
 
 
 class Exchange:
@@ -52,7 +67,8 @@ class Exchange:
         for road in self.roads:
             for holding in road.holdings.values():
                 if not holding.variable.statistic:
-                    holding.state = initial_state(optimizer, holding.values)
+                    with memory_for(f"{optimizer}'s state of {_told([holding.variable])}", REMEDY):
+                        holding.state = initial_state(optimizer, holding.values)
 
     def open(self):
         """Make what ranks can only make together, after every rank has made its exchange. Collective, once."""

@@ -16,7 +16,7 @@ from refimpl.plan.buckets import with_buckets
 from refimpl.training.agreement import agree_on, describe_variable
 from refimpl.training.alpha import alpha_of
 from refimpl.training.check import check_needs
-from refimpl.training.device import open_device
+from refimpl.training.device import memory_for, open_device
 from refimpl.training.exchange import Exchange
 from refimpl.training.hot_choice import add_hot_rows
 from refimpl.training.norm import clip_scale, norm_of, squares
@@ -26,6 +26,8 @@ from refimpl.training.partition_trials import within_memory
 from refimpl.training.planning import plan_of
 from refimpl.training.rates import rate_of
 from refimpl.training.timeline import Timeline
+
+LESS = "Reduce --microbatch-size, with more --microbatches"
 
 
 class Trainer:
@@ -80,7 +82,8 @@ class Trainer:
         batches, needs = self._together("data", self._read_batches)
         self.alpha = alpha_of(self.model.variables, needs)
         try:
-            record = self._exchange_and_update(batches, needs)
+            with memory_for("the exchange and update of a step", LESS):
+                record = self._exchange_and_update(batches, needs)
         except Exception as problem:
             self.wire.stop(problem)
         self.step += 1
@@ -133,7 +136,8 @@ class Trainer:
                     gradients = None
                     if batch is not None:
                         batch.ready = partial(step.ready, v)
-                        loss, gradients = self.model.loss_and_gradients(step.dense, step.rows(v), batch)
+                        with memory_for(f"microbatch {v}", LESS):
+                            loss, gradients = self.model.loss_and_gradients(step.dense, step.rows(v), batch)
                         losses.append((v, loss))
                     step.add(v, gradients)
                 self.wire.settle()

@@ -85,7 +85,8 @@ def test_staged_values_do_cross_and_are_seen(comm, cupy):
 def test_a_checkpoint_goes_on_elsewhere(comm, one_rank, cupy, tmp_path, work, optimizer):
     """From a device to a device, to the bit, on another number of ranks; and from the device to the CPU."""
     path, (model, data, _) = comm.bcast(tmp_path), WORKS[work]
-    train(model(), data(), options=make_options(work, optimizer, steps=2, device="cuda"), comm=comm, output=path / "run")
+    options = make_options(work, optimizer, steps=2, device="cuda")
+    train(model(), data(), options=options, comm=comm, output=path / "run")
     comm.Barrier()
     if comm.rank == 0:
         assert steps_saved(path / "run") == [2]

@@ -9,6 +9,7 @@ from toys import Script, Scripted, Toy, last, lm_data, make_options, refusal, to
 from kernels import RowGradient
 from models import Variable
 from models.lm import PRESETS, LanguageModel
+from refimpl.gradients import leaves_of
 from refimpl.training.data import TokenStreams
 from refimpl.training.evaluate import evaluate
 from refimpl.training.options import Options
@@ -59,9 +60,17 @@ def spoilt(comm, where, fault):
 
 @pytest.mark.parametrize("where", ["rows_needed", "loss_and_gradients", "evaluate"])
 @pytest.mark.parametrize("error, words", [(ValueError("the cat is on the keys"), "the cat is on the keys"),
-                                          (KeyError("cat"), "KeyError: 'cat'"), (MemoryError(), "MemoryError")])
+                                          (KeyError("cat"), "KeyError: 'cat'"),
+                                          (ArithmeticError(), "ArithmeticError: ")])
 def test_an_exception_on_one_rank(comm, where, error, words):
-    assert spoilt(comm, where, raising(error)) == named(comm) + words + (": " if words == "MemoryError" else "")
+    assert spoilt(comm, where, raising(error)) == named(comm) + words
+
+
+def test_memory_that_ends_in_a_microbatch(comm):
+    said = spoilt(comm, "loss_and_gradients", raising(MemoryError("no room for 8 bytes.")))
+    mine = leaves_of(comm.size - 1, comm.size, 8)[0]
+    assert said == (named(comm) + f"out of memory for microbatch {mine}: no room for 8 bytes. Reduce --microbatch-size, "
+                    "with more --microbatches")
 
 
 def test_an_exception_in_data_on_one_rank(comm):

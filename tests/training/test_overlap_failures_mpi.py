@@ -124,7 +124,7 @@ def test_the_update_that_fails(comm, monkeypatch):
         for _ in range(2):
             trainer.train_step()
 
-    fails(comm, steps, "MemoryError: no room")
+    fails(comm, steps, "out of memory for the exchange and update of a step: no room Reduce --microbatch-size")
 
 
 def test_two_ranks_that_fail_are_both_named(comm):

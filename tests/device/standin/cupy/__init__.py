@@ -26,7 +26,7 @@ from cupy._array import ndarray
 from cupy._functions import CONSTANTS, DTYPES, function, ufunc_names, array_names
 from cupy._kernels import ElementwiseKernel, RawKernel, RawModule, ReductionKernel, fuse
 from cupy._moves import array, asarray, ascontiguousarray, asnumpy, from_dlpack
-from cupy.cuda import get_default_memory_pool, get_default_pinned_memory_pool
+from cupy.cuda.memory import get_default_memory_pool, get_default_pinned_memory_pool
 
 __version__ = "14.0.0"  # the stand-in speaks for this one
 

@@ -75,16 +75,18 @@ def on_host(arguments, kinds):
 
 def loops(kernel, kinds):
     """Return function(grid, block, arguments) that runs the body in loops."""
-    from kernels.compiled import SOURCES
+    import numba
+    from kernels.compiled import digest
 
     folder = Path(tempfile.gettempdir()) / f"refimpl-standin-{os.getuid()}"
     folder.mkdir(exist_ok=True)
-    path = folder / f"{kernel.body.__module__}.{kernel.name}-{SOURCES}.py".replace(".", "_", 2)
+    text = HEAD.format(module=kernel.body.__module__, name=kernel.name)
+    text += kernel.filled(ELEMENT if kernel.finish is None else ROW)
+    sources = Path(sys.modules[kernel.body.__module__].__file__).read_text()
+    path = folder / f"{kernel.name}_{digest(numba.__version__, text, sources)}.py"
     if not path.exists():
-        template = ELEMENT if kernel.finish is None else ROW
         mine = path.with_suffix(f".{os.getpid()}")
-        mine.write_text(HEAD.format(module=kernel.body.__module__, name=kernel.name)
-                        + kernel.filled(template))
+        mine.write_text(text)
         mine.rename(path)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)

@@ -13,7 +13,7 @@ UFUNCS = ("absolute add arctan arctan2 bitwise_and bitwise_or bitwise_xor ceil c
           "exp exp2 expm1 fabs floor floor_divide fmax fmin fmod frexp gcd greater greater_equal hypot invert isfinite "
           "isinf isnan ldexp left_shift less less_equal log log10 log1p log2 logaddexp logical_and logical_not "
           "logical_or logical_xor maximum minimum mod modf multiply negative nextafter not_equal positive power "
-          "reciprocal remainder right_shift rint sign signbit sin sinh spacing sqrt square subtract tan tanh "
+          "reciprocal remainder right_shift rint sign signbit sin sinh sqrt square subtract tan tanh "
           "true_divide trunc").split()
 ARRAYS = ("all allclose amax amin any arange argmax argmin argsort argwhere asfortranarray array_equal array_split atleast_1d "
           "atleast_2d average bincount broadcast_arrays broadcast_to clip column_stack compress concatenate copy "

@@ -5,8 +5,7 @@ import time
 
 from cupy import standin
 from cupy.cuda import memory, queues, runtime
-from cupy.cuda.memory import (MemoryPointer, OutOfMemoryError, alloc, alloc_pinned_memory, get_default_memory_pool,
-                              get_default_pinned_memory_pool)
+from cupy.cuda.memory import MemoryPointer, alloc, alloc_pinned_memory
 
 _thread = threading.local()
 
@@ -139,6 +138,5 @@ def get_cublas_handle():
     return 1
 
 
-__all__ = ["Device", "Event", "ExternalStream", "MemoryPointer", "OutOfMemoryError", "Stream", "alloc",
-           "alloc_pinned_memory", "get_current_stream", "get_default_memory_pool", "get_default_pinned_memory_pool",
-           "get_elapsed_time", "is_available", "memory", "runtime"]
+__all__ = ["Device", "Event", "ExternalStream", "MemoryPointer", "Stream", "alloc", "alloc_pinned_memory",
+           "get_current_stream", "get_elapsed_time", "is_available", "memory", "runtime"]

@@ -7,7 +7,6 @@ import threading
 from cupy import standin
 
 memcpyHostToHost, memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice, memcpyDefault = range(5)
-cudaErrorMemoryAllocation = 2
 is_hip = False
 _current = threading.local()
 
