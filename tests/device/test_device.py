@@ -1,0 +1,103 @@
+"""--device: what is missing is said, with the remedy, on all ranks; and where memory ends, for what."""
+
+import gc
+import json
+import sys
+
+import numpy as np
+import pytest
+from mpi4py import MPI
+
+from refimpl.cli import main
+from refimpl.collectives.wire import CollectiveError, Wire
+from refimpl.training.device import find_gpu, memory_for, open_device
+from refimpl.training.options import Options
+
+TINY = ("--preset tiny --data synthetic:60 --microbatches 2 --microbatch-size 2 --window 3 --heldout 40 --steps 2"
+        ).split()
+
+
+@pytest.fixture
+def wire():
+    return Wire(MPI.COMM_SELF)
+
+
+@pytest.fixture
+def no_cupy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+
+
+def test_without_cupy_the_extras_are_named(no_cupy, wire):
+    with pytest.raises(CollectiveError, match=r"refimpl\[cuda12\].*refimpl\[cuda13\].*--device cpu"):
+        open_device("cuda", wire)
+
+
+def test_auto_without_cupy_is_the_cpu_and_says_so(no_cupy, wire):
+    device = open_device("auto", wire)
+    assert device.kind == "cpu" and device.xp is np
+    assert "not every rank finds a GPU" in device.told("auto")
+    assert open_device("cpu", wire).told("cpu") is None
+
+
+def test_without_a_gpu_the_driver_is_named(cupy, monkeypatch):
+    def no_driver():
+        raise cupy.cuda.runtime.CUDARuntimeError(35)
+
+    monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", no_driver)
+    with pytest.raises(ValueError, match="finds no GPU.*nvidia-smi"):
+        find_gpu(0)
+    monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", lambda: 0)
+    with pytest.raises(ValueError, match="CUDA_VISIBLE_DEVICES"):
+        find_gpu(0)
+
+
+def test_a_machines_ranks_take_its_gpus_in_turn(cupy, monkeypatch):
+    monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", lambda: 3)
+    monkeypatch.setattr(cupy.cuda.runtime, "setDevice", lambda index: None)
+    monkeypatch.setattr(cupy.cuda.runtime, "getDeviceProperties", lambda index: {"name": b"a GPU"})
+    assert [find_gpu(place).index for place in range(5)] == [0, 1, 2, 0, 1]
+
+
+def test_a_device_says_what_its_bits_depend_on(cupy, wire):
+    device = open_device("cuda", wire)
+    assert device.xp is cupy and device.index == 0
+    assert {"device", "gpu", "compute_capability", "cupy", "cuda"} == set(json.loads(json.dumps(device.to_json())))
+    assert str(device) == device.told("auto").removeprefix("device: ")
+
+
+def test_an_unknown_device_is_refused():
+    with pytest.raises(ValueError, match="no device 'tpu'; there are cpu, cuda, auto"):
+        Options(device="tpu")
+
+
+def test_what_memory_was_wanted_for_is_said():
+    with pytest.raises(ValueError, match="out of memory for the moon: 8 bytes. Take less"):
+        with memory_for("the moon", "Take less"):
+            raise MemoryError("8 bytes.")
+
+
+@pytest.mark.parametrize("limit, what", [(1_000, "variable 'embedding' (1.875 KiB, the largest of 3 "),
+                                         (6_000, "variable 'lstm0/kernel' (2.625 KiB, the largest of 3 "),
+                                         (10_000, "adagrad's state of variable 'softmax_weight' (1.406 KiB)"),
+                                         (17_000, "the exchange and update of a step"), (22_000, "microbatch 0: ")])
+def test_a_gpu_that_is_too_small_names_the_variable_and_what_to_reduce(cupy, capsys, limit, what):
+    if not hasattr(cupy, "standin"):
+        pytest.skip("a limit of CuPy's pool leaves out what it holds already")
+    pool = cupy.get_default_memory_pool()
+    gc.collect()  # what trainings before this one held
+    pool.set_limit(pool.used_bytes() + limit)
+    try:
+        assert main(["train", "lm", "--device", "cuda", "--no-output", *TINY]) == 1
+    finally:
+        pool.set_limit(0)
+    said = capsys.readouterr().err
+    assert f"out of memory for {what}" in said and "limit set to" in said and "Reduce " in said
+
+
+def test_a_run_on_a_device_says_where_it_was(cupy, tmp_path, capsys):
+    assert main(["train", "lm", "--device", "cuda", "--output", str(tmp_path / "run"), *TINY]) == 0
+    assert "device: cuda (" in capsys.readouterr().out
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["device"]["device"] == config["options"]["device"] == "cuda"
+    assert main(["train", "lm", "--device", "cpu", "--resume", str(tmp_path / "run"), "--steps", "3"]) == 0
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["device"] == {"device": "cpu"}
