@@ -110,8 +110,9 @@ def _run_jobs(name, ranks, launcher, cases, folder, timeout) -> Outcome:
     verdicts = []
     for number, case in enumerate(cases):
         answers = [read(folder, number, r) for r in range(ranks)]
-        raised = any(a is not None and a.error for a in answers)
-        silent = NEVER if raised or not said.get(number) else f"{NEVER}: {said[number]}"
+        how = said.get(number, "")
+        told = any(a is not None and a.error and a.error in how for a in answers)  # by the rank that ended the job
+        silent = NEVER if told or not how else f"{NEVER}: {how}"
         verdicts.append(verdict_of(case, semantics, [a if a is not None else Answer(error=silent) for a in answers]))
     return Outcome(name, ranks, semantics, verdicts)
 

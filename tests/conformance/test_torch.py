@@ -1,11 +1,12 @@
 """PyTorch under the suite: DistributedDataParallel on 1 to 4 ranks, one process, and whole trainings as traces."""
 
+import warnings
 from pathlib import Path
 
 import pytest
 
 from refimpl.conformance.report import read_expected, unexpected
-from refimpl.conformance.runner import run_target
+from refimpl.conformance.runner import NEVER, run_target
 from refimpl.conformance.traces.check import first_difference, judge_trace
 from refimpl.conformance.traces.golden import golden
 
@@ -19,8 +20,14 @@ EXPECTED = read_expected(Path(__file__).with_name("torch_ddp_expected.json"))
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_distributed_data_parallel(ranks):
-    outcome = run_target(f"{ADAPTERS}.torch_ddp", ranks)
-    assert [(v.case, v.why) for v in unexpected(outcome, EXPECTED)] == []
+    target = f"{ADAPTERS}.torch_ddp"
+    outcome = run_target(target, ranks)
+    wrong = unexpected(outcome, EXPECTED)
+    for verdict in wrong:  # a busy machine can lose one of gloo's processes; a rank that is lost again is a failure
+        if NEVER in verdict.why:
+            warnings.warn(f"{target} once: {verdict.case}: {verdict.why}")
+    wrong = [v for v in wrong if NEVER not in v.why or unexpected(run_target(target, ranks, only=v.case), EXPECTED)]
+    assert [(v.case, v.why) for v in wrong] == []
     assert EXPECTED.fixed(outcome.verdicts) == []
     assert not [(v.case, v.why) for v in outcome.verdicts if v.status == "skipped"]
 
