@@ -86,9 +86,9 @@ def add_road_options(road):
     road.add_argument("--overlap", action=argparse.BooleanOptionalAction,
                       help="exchange while the forward and backward passes go on (default: where there are several "
                            "machines)")
-    road.add_argument("--no-local-aggregation", dest="local_aggregation", action="store_false",
-                      help="every rank pulls from the server and pushes to it for itself, not one for its whole "
-                           "machine")
+    road.add_argument("--local-aggregation", action=argparse.BooleanOptionalAction,
+                      help="a machine's ranks pull from the server and push to it together (default), or every rank "
+                           "for itself")
     road.add_argument("--no-shared-memory", dest="shared_memory", action="store_false",
                       help="send dense gradients as messages even between ranks of one machine")
 
