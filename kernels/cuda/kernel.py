@@ -49,7 +49,8 @@ def {name}(rows_, lanes_, {names}):
 """
 
 
-FOLDS = {"+": "partial_[lane_] + partial_[lane_ + half_]", "max": "max(partial_[lane_], partial_[lane_ + half_])"}
+ONE, OTHER = "partial_[lane_]", "partial_[lane_ + half_]"
+FOLDS = {"+": f"{ONE} + {OTHER}", "max": f"{ONE} if {ONE} > {OTHER} else {OTHER}"}
 """How the partial sums of two lanes become one."""
 
 

@@ -24,7 +24,7 @@ def exponentials(logits, biases, own):
 
 def note_highest(row, largest, candidates, logits, biases, own, highest):
     """Write the highest of the candidates' logits and the target's own."""
-    highest[row] = max(largest, np.float64(own[row]))
+    highest[row] = largest if largest > own[row] else own[row]
 
 
 @each_row(note_highest, fold="max")
@@ -32,7 +32,8 @@ def highest_of_row(row, lane, lanes, candidates, logits, biases, own, highest):
     """Return the highest logit of a lane."""
     largest = -np.inf
     for candidate in range(lane, candidates, lanes):
-        largest = max(largest, np.float64(logits[row * candidates + candidate] + biases[candidate]))
+        logit = np.float64(logits[row * candidates + candidate] + biases[candidate])
+        largest = logit if logit > largest else largest
     return largest
 
 

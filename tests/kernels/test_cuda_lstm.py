@@ -41,6 +41,7 @@ def test_cell_against_the_definition(gpu, hidden, streams, dtype):
     assert np.array_equal(dgates.get(), expected) and np.array_equal(dc.get(), dc_plain)
 
 
+@pytest.mark.big
 @pytest.mark.parametrize("projected", [False, True])
 def test_sequence_on_a_gpu_is_the_sequence(gpu, projected):
     time, streams, inputs, hidden, width = 4, 3, 5, 7, 6 if projected else 7
