@@ -11,8 +11,8 @@ from refimpl.collectives.units import BYTES, parse
 
 HELP = "race our kernels, training and allreduce against NumPy, PyTorch and MPI, one thread each"
 REFUSALS = (ValueError,)
-BENCHES = ("rows", "lstm", "conv", "step", "allreduce", "training")
-REACH = {"aggregate-rows": 2.5, "aggregate-rows-vs-numpy": 30.0, "lstm": 1.0, "conv": 0.8, "lm-step": 1.0,
+BENCHES = ("rows", "lstm", "conv", "step", "allreduce", "training", "gpu")
+REACH = {"gpu-lm-step": 1.0, "gpu-cnn-step": 0.7, "gpu-aggregate-rows": 2.0, "aggregate-rows": 2.5, "aggregate-rows-vs-numpy": 30.0, "lstm": 1.0, "conv": 0.8, "lm-step": 1.0,
          "microbatches": 0.9, "training-cluster": 2.5, "machine 64 MiB": 8.0,
          "machine-private 64 MiB": 2.0, "machine 1 MiB": 4.0,
          **{f"machine {n} KiB": 1.0 for n in (1, 4, 16, 64)}}
@@ -27,7 +27,11 @@ def add(parser):
     parser.add_argument("--rounds", type=_rounds, metavar="N", help="interleaved rounds, of which the median counts")
     parser.add_argument("--cluster", action="store_true",
                         help="allreduce, training: on an emulated cluster at 200 Mbit/s")
+    parser.add_argument("--device", choices=["cpu", "cuda"],
+                        help="allreduce: on GPUs, our schedules over NCCL's send and receive beside NCCL's own sum")
     parser.add_argument("--sizes", nargs="+", type=_bytes, metavar="SIZE", help="allreduce: e.g. 64KiB 16MiB")
+    parser.add_argument("--output", metavar="DIR", help="gpu: where the report goes, as JSON and text "
+                        "(default runs/bench-gpu)")
     parser.add_argument("--plot", metavar="FILE", help="allreduce: draw bandwidths into FILE (.png, .svg or .pdf)")
     parser.add_argument("--json", action="store_true", help="print only the result, as one JSON object")
 
@@ -35,12 +39,15 @@ def add(parser):
 def run(given: dict) -> int:
     if given["bench"] == "allreduce":
         return _run_allreduce(given)
-    allowed = ("cluster",) if given["bench"] == "training" else ()
-    for option in ("cluster", "sizes", "plot"):
+    allowed = {"training": ("cluster",), "gpu": ("output",)}.get(given["bench"], ())
+    for option in ("cluster", "device", "sizes", "plot", "output"):
         if option in given and option not in allowed:
-            raise ValueError(f"--{option} goes with bench allreduce, not with bench {given['bench']}")
+            whose = "gpu" if option == "output" else "allreduce"
+            raise ValueError(f"--{option} goes with bench {whose}, not with bench {given['bench']}")
     if given["bench"] == "training":
         return _run_training(given)
+    if given["bench"] == "gpu":
+        return _run_gpu(given)
     from threadpoolctl import threadpool_limits
 
     from refimpl.experiments.bench.timing import report
@@ -58,16 +65,21 @@ def run(given: dict) -> int:
 
 def _run_allreduce(given: dict) -> int:
     """Race in jobs of several ranks, which are started here: run it without mpirun."""
-    from refimpl.experiments.bench import allreduce
+    from refimpl.experiments.bench import allreduce, allreduce_gpu
 
-    options = {name: given[name] for name in ("seconds", "rounds", "cluster", "sizes") if name in given}
-    result = allreduce.run(**options)
+    on_gpus = given.get("device") == "cuda"
+    if on_gpus and given.get("cluster"):
+        raise ValueError("bench allreduce --device cuda runs on this machine's GPUs: leave --cluster out")
+    wanted = ("seconds", "rounds", "sizes") + (() if on_gpus else ("cluster",))
+    result = (allreduce_gpu if on_gpus else allreduce).run(**{name: given[name] for name in wanted if name in given})
     if "plot" in given:
         allreduce.plot(result, given["plot"])
     if given.get("json"):
         print(json.dumps(result))
     else:
         _print_table("allreduce", result)
+        if on_gpus:
+            print(f"{result['ranks']} ranks on {result['gpu']}; {result['transport']}")
         for what, share in result.get("line_rate", {}).items():
             print(f"{what}: {share:.3f} of line rate{_line_rate_verdict(what, share)}")
     return 0
@@ -83,6 +95,20 @@ def _run_training(given: dict) -> int:
     else:
         _print_table("training", result)
         print("\n".join(training.describe(result)))
+    return 0
+
+
+def _run_gpu(given: dict) -> int:
+    """Race on one GPU, and between two ranks on it; write the report."""
+    from refimpl.experiments.bench import gpu, gpu_report
+
+    result = gpu.run(**{name: given[name] for name in ("seconds", "rounds") if name in given})
+    if given.get("json"):
+        print(json.dumps(result))
+    else:
+        _print_table("gpu", result)
+        print("\n".join(gpu_report.describe(result)))
+    gpu_report.write(result, table_rows(result), given.get("output", "runs/bench-gpu"))
     return 0
 
 

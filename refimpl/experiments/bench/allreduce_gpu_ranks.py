@@ -1,0 +1,64 @@
+"""What each rank of ``bench allreduce --device cuda`` does: check on exact sums, then race; rank 0 prints JSON.
+
+    mpirun -n 2 python -m mpi4py -m refimpl.experiments.bench.allreduce_gpu_ranks '{"sizes": [65536], ...}'
+"""
+
+import json
+import sys
+from dataclasses import asdict
+
+import numpy as np
+from mpi4py import MPI
+
+from refimpl.collectives import CollectiveError, Wire, make_schedule
+from refimpl.collectives.allreduce import open_allreduce
+from refimpl.collectives.units import size_name
+from refimpl.experiments.bench.together import race_together
+from refimpl.training.device import open_device
+
+ALGORITHMS = ("ring", "direct", "halving-doubling")
+
+
+def main(wanted: dict) -> None:
+    """Race over all sizes; rank 0 prints JSON. wanted: sizes (bytes), seconds, rounds. Collective."""
+    wire = Wire()
+    device = open_device("cuda", wire)
+    wire.add_device(device.index, "nccl")
+    rows = []
+    for nbytes in wanted["sizes"]:
+        ours = {f"refimpl {name} over NCCL": _ready(wire, device, name, nbytes // 4) for name in ALGORITHMS
+                if name != "halving-doubling" or wire.size & (wire.size - 1) == 0}
+        peers = {"NCCL allreduce": _ready(wire, device, "nccl", nbytes // 4)}
+        rows += [{**asdict(row), "bytes": nbytes} for row in
+                 race_together(wire.comm, "gpu", size_name(nbytes), ours, peers, wanted["seconds"], wanted["rounds"])]
+    if wire.rank == 0:
+        print(json.dumps({"rows": rows, "ranks": wire.size, "gpu": str(device), "transport": wire.transport.reason}),
+              flush=True)
+
+
+def _ready(wire, device, algorithm, elements):
+    """Return a function that sums a vector over all ranks and waits for it, after a check on exact sums. Collective."""
+    xp = device.xp
+    allreduce = open_allreduce(make_schedule(algorithm, wire.size, wire.size), wire, elements, xp.empty(0, np.float32),
+                               "bench", lambda start, stop: {"vector": stop - start})
+    place = xp.arange(elements, dtype=np.float32) % 97
+    allreduce.slots[0][...] = place * (wire.rank + 1)
+    total = allreduce()
+    wire.settle()
+    right = bool((total == place * (wire.size * (wire.size + 1) // 2)).all())
+    wire.agree(None if right else ValueError(f"{algorithm} gives a wrong sum of {elements} elements"))
+    allreduce.slots[0][...] = 0
+    stream = xp.cuda.get_current_stream()
+
+    def summed():
+        allreduce()
+        stream.synchronize()
+
+    return summed
+
+
+if __name__ == "__main__":
+    try:
+        main(json.loads(sys.argv[1]))
+    except CollectiveError as problem:  # all ranks have met it
+        sys.exit(str(problem) if MPI.COMM_WORLD.rank == 0 else 1)
