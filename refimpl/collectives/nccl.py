@@ -99,11 +99,11 @@ class Nccl:
         self.device.use()
         if self.comm is None:
             raise ConnectionError(f"{what}: NCCL was closed on this rank, after an error or by close()")
-        ready = cupy.cuda.get_current_stream().record()
+        ready = _record(cupy.cuda.get_current_stream())
         self.stream.wait_event(ready)
         with told(what):
             ask()
-        done = self.stream.record()
+        done = _record(self.stream)
         self.under_way.append((done, what, peers))
         return NcclPending(done, arrays)
 
@@ -134,6 +134,13 @@ class Nccl:
         self.under_way.clear()
         if comm is not None:
             comm.abort()  # destroy would wait for what may never come
+
+
+def _record(stream):
+    """Return an event that is done when the stream has done what it was asked for so far."""
+    event = cupy.cuda.Event(disable_timing=True)  # others take longer
+    event.record(stream)
+    return event
 
 
 def _leave(comm, under_way):

@@ -6,6 +6,7 @@ import pytest
 from refimpl.collectives import ALGORITHMS, CollectiveError, Wire, make_schedule, run, run_local
 from refimpl.collectives.allreduce import open_allreduce
 from refimpl.collectives.machines import in_blocks
+from refimpl.collectives.waiting import SilentPeer
 
 pytestmark = pytest.mark.mpi
 DTYPES = ("float16", "float32", "float64", "int64", "uint8")
@@ -56,6 +57,16 @@ def test_a_schedule_gives_the_same_bits_and_bytes_on_the_device(wire, cupy, algo
         expected = run_local(schedule, inputs)[wire.rank]
         assert mine[0].get().tobytes() == expected.tobytes()
         assert wire.ledger.total("sent") == schedule.elements_sent(elements)[wire.rank] * 4
+
+
+@pytest.mark.mpi(min_size=2)
+def test_a_rank_that_does_not_come_is_named_where_arrays_are_staged(comm, cupy):
+    wire, last = Wire(comm, patience=0.3), comm.size - 1
+    wire.add_device(0, "staged")
+    if comm.rank < last:
+        with pytest.raises(SilentPeer, match=rf"rank {comm.rank} has waited 0.3 s for rank {last} in push \(rows\)"):
+            wire.exchange([], [(last, cupy.zeros(4), {"v": 4})], "push", "rows")
+    comm.Barrier()
 
 
 @pytest.mark.parametrize("each", [1, 3])

@@ -21,7 +21,8 @@ def run(seconds: float = 2.0, rounds: int = 7, sizes=SIZES, ranks: int = 2) -> d
     the ranks' own words if they cannot run.
     """
     wanted = {"sizes": list(sizes), "seconds": seconds, "rounds": rounds}
-    job = launch(ranks, ["-m", "refimpl.experiments.bench.allreduce_gpu_ranks", json.dumps(wanted)], timeout=TIMEOUT, capture=True)
+    arguments = ["-m", "refimpl.experiments.bench.allreduce_gpu_ranks", json.dumps(wanted)]
+    job = launch(ranks, arguments, timeout=TIMEOUT, capture=True)
     if job.returncode:
         raise ValueError(f"the ranks of bench allreduce --device cuda ended with status {job.returncode}:\n"
                          f"{job.stderr[-4000:]}")
