@@ -64,12 +64,14 @@ def test_without_a_peer_the_table_has_our_times_alone():
 
 
 def test_every_aim_names_a_work_that_some_bench_measures(monkeypatch):
-    assert bench.BENCHES == ("rows", "lstm", "conv", "step", "allreduce", "training")
+    assert bench.BENCHES == ("rows", "lstm", "conv", "step", "allreduce", "training", "gpu")
     pytest.importorskip("torch")
     monkeypatch.setattr(rows, "race", lambda work, size, *_, **length: [Row(work, size, "refimpl", False, 1.0)])
     of_rows = {row.work for row in rows.run()}
     of_allreduce = {f"{work} {size_name(size)}" for work, setting in WORKS.items() for size in setting["sizes"]}
-    assert set(bench.REACH) <= of_rows | {"lstm", "conv", "lm-step", "microbatches", CLUSTER["work"]} | of_allreduce
+    of_gpu = {"gpu-lm-step", "gpu-cnn-step", "gpu-aggregate-rows"}  # measured in test_bench_gpu.py
+    others = {"lstm", "conv", "lm-step", "microbatches", CLUSTER["work"]}
+    assert set(bench.REACH) <= of_rows | others | of_gpu | of_allreduce
     assert set(bench.LINE_RATE) == set(CLUSTER_WORKS)
 
 

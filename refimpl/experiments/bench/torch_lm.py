@@ -4,11 +4,13 @@ Eager mode; nn.LSTM with projection; embedding, softmax weight and softmax bias 
 coalesced once, before clipping. The same model as ``models.lm``: its variables can be loaded, and give the same losses.
 """
 
+import math
+
 import numpy as np
 import torch
 from torch import nn
 
-from models.candidates import Candidates, log_expected_count
+from models.candidates import Candidates
 from models.lm import LanguageModel
 
 FORGET_BIAS = 1.0  # TensorFlow adds it in the cell; here it is part of the bias, which has a gradient all the same
@@ -52,15 +54,21 @@ class TorchLanguageModel(nn.Module):
         """
         h, state = self.lstm(self.dropout(self.embedding(inputs)), state)
         h, targets = self.dropout(h).flatten(0, 1), targets.flatten()
-        sampled = torch.tensor(candidates.ids)
+        sampled = torch.tensor(candidates.ids, device=inputs.device)
         ids = torch.cat([targets, sampled])
-        expected = log_expected_count(ids.numpy(), candidates.tries, self.vocabulary)
+        expected = log_expected_count(ids, candidates.tries, self.vocabulary)
         parts = len(targets), len(sampled)  # one look-up of both, so that there is one sparse gradient
         own_weight, weight = self.softmax_weight(ids).split(parts)
-        own_bias, bias = (self.softmax_bias(ids).squeeze(1) - torch.from_numpy(expected).to(h.dtype)).split(parts)
+        own_bias, bias = (self.softmax_bias(ids).squeeze(1) - expected.to(h.dtype)).split(parts)
         own = (h * own_weight).sum(1) + own_bias
         others = torch.addmm(bias, h, weight.T).masked_fill(targets[:, None] == sampled, -torch.inf)
         return (torch.logaddexp(own, others.logsumexp(1)) - own).mean(), state
+
+
+def log_expected_count(classes, tries: int, vocabulary: int):
+    """Return what ``models.candidates.log_expected_count`` does, of a tensor, on its device: float64."""
+    p = torch.log1p(1.0 / (classes.double() + 1.0)) / math.log(vocabulary + 1.0)
+    return torch.log(-torch.expm1(tries * torch.log1p(-p)))
 
 
 def distributed(model: LanguageModel, values: dict) -> nn.parallel.DistributedDataParallel:
@@ -81,11 +89,13 @@ class TorchTrainer:
     def __init__(self, model: nn.Module, learning_rate: float, clip_norm: float):
         self.model, self.clip_norm, self.state = model, clip_norm, None
         self.parameters = [p for p in model.parameters() if p.requires_grad]
+        self.device = self.parameters[0].device
         self.optimizer = torch.optim.Adagrad(self.parameters, lr=learning_rate, initial_accumulator_value=1.0, eps=0.0)
 
     def step(self, inputs, targets, candidates: Candidates) -> float:
         """Do one training step on (time, streams) int64 NumPy arrays; return the loss."""
-        loss, (h, c) = self.model(torch.from_numpy(inputs), torch.from_numpy(targets), self.state, candidates)
+        inputs, targets = (torch.from_numpy(array).to(self.device) for array in (inputs, targets))
+        loss, (h, c) = self.model(inputs, targets, self.state, candidates)
         self.state = h.detach(), c.detach()
         self.optimizer.zero_grad()
         loss.backward()

@@ -1,0 +1,172 @@
+"""Bench on a GPU: training steps and the row merge beside PyTorch eager on the same GPU, in one run.
+
+float32 on both sides, TF32 off. Each side gets its batches from the host, as in a training. A step ends when its loss
+is on the host; what is left of it counts at the end of a round (``race``, settle).
+
+gpu-lm-step, gpu-cnn-step: a step through the trainer, on one rank.
+gpu-aggregate-rows:        the row gradients of a window summed by row, all on the GPU.
+And the allreduce between two ranks (``allreduce_gpu``).
+"""
+
+import itertools
+from dataclasses import dataclass, replace
+
+import numpy as np
+from mpi4py import MPI
+
+from kernels import aggregate_rows
+from kernels.random import key_of, uniform
+from models.cnn import ConvNet
+from models.lm import LanguageModel
+from refimpl.experiments.bench import allreduce_gpu
+from refimpl.experiments.bench.peers import import_torch
+from refimpl.experiments.bench.timing import Row, race, report
+from refimpl.training.data import Examples, TokenStreams
+from refimpl.training.data.synthetic import load_synthetic
+from refimpl.training.device import find_gpu
+from refimpl.training.options import Options
+from refimpl.training.trainer import Trainer
+
+STEPS = 8  # of different batches; then the same come again
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What is measured. words: a batch of the language model is (time, streams).  rows: of the row merge, and width."""
+
+    lm: dict
+    words: tuple[int, int]
+    images: tuple[int, int, int, int]
+    network: dict
+    rows: tuple[int, int]
+    vocabulary: int
+    copied: int  # bytes, for the GPU's copy bandwidth
+
+
+FULL = Sizes(dict(vocabulary=100_000, embedding=512, hidden=2048, projection=512, layers=1, samples=8192, keep=0.9),
+             (20, 128), (128, 32, 32, 3), dict(width=16, blocks=(1, 1, 1)), (2560 * 20, 512), 100_000, 1 << 28)
+
+
+def run(seconds: float = 10.0, rounds: int = 7, sizes: Sizes = FULL, between_ranks: bool = True) -> dict:
+    """Measure all works, ``seconds`` each; return the report: rows, ratios, device and versions. Local.
+
+    Raises ValueError, saying what is missing, where there is no GPU.
+    """
+    device = find_gpu(0)
+    torch, length = _torch(), {"seconds": seconds, "rounds": rounds, "settle": _settle(device, import_torch())}
+    rows = [*race_lm(sizes, torch, length), *race_cnn(sizes, torch, length)]
+    merge = race_rows(device.xp, sizes, torch, length)
+    copy = copy_bandwidth(device.xp, sizes.copied, length)
+    result = report(rows + merge)
+    result |= {"device": device.to_json(), "copy_bandwidth": copy, "merge_bandwidth": _moved(sizes) / merge[0].seconds}
+    if between_ranks:
+        try:
+            result["allreduce"] = allreduce_gpu.run(min(2.0, seconds), rounds)
+        except ValueError as problem:  # NCCL may not be there: the rest is worth a report
+            result["allreduce"] = {"rows": [], "error": str(problem)}
+    return result
+
+
+def _torch():
+    """Return torch where it has a GPU, else None; TF32 is off."""
+    torch = import_torch()
+    if torch is None or not torch.cuda.is_available():
+        return None
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    return torch
+
+
+def _settle(device, torch):
+    def settle():
+        device.synchronize()
+        if torch is not None and torch.cuda.is_available():
+            torch.cuda.synchronize()
+    return settle
+
+
+def race_lm(sizes: Sizes, torch, length, on: str = "cuda") -> list[Row]:
+    """Race a step of the language model against PyTorch's. torch: None to leave it out.  on: torch's device."""
+    model, (time, streams) = LanguageModel(**sizes.lm), sizes.words
+    corpus = load_synthetic(str(model.vocabulary), tokens=time * streams * STEPS + 1, heldout_tokens=0)
+    data = TokenStreams(corpus.train, 1, streams, time)
+    options = Options(architecture="hybrid", optimizer="adagrad", learning_rate=0.2, clip_norm=10.0, device="cuda")
+    ours, peers = {"refimpl": Trainer(model, data, options, MPI.COMM_SELF).train_step}, {}
+    if torch is not None:
+        from refimpl.experiments.bench.torch_lm import LogUniformSampler, TorchLanguageModel, TorchTrainer
+
+        peer = TorchLanguageModel(model, {v.name: v.initial_value(0) for v in model.variables}).to(on)
+        trainer, sampler = TorchTrainer(peer, 0.2, 10.0), LogUniformSampler(model.samples, model.vocabulary)
+        batches = itertools.cycle([data.microbatch(step, 0) for step in range(STEPS)])
+
+        def step():
+            batch = next(batches)
+            trainer.step(batch.inputs, batch.targets, sampler.draw())
+
+        peers = {"torch eager": step}
+    size = (f"{streams} streams x {time} words, embedding {sizes.lm['embedding']}, LSTM {model.hidden} projected to "
+            f"{model.width}, {model.samples} candidates of {model.vocabulary}")
+    return race("gpu-lm-step", size, ours, peers, **length)
+
+
+def race_cnn(sizes: Sizes, torch, length, on: str = "cuda") -> list[Row]:
+    """Race a step of the residual network against PyTorch's; no augmentation on either side."""
+    count, *shape = sizes.images
+    model, rng = ConvNet(shape, 10, **sizes.network, augment=False), np.random.default_rng(0)
+    images = rng.integers(0, 256, (count * STEPS, *shape)).astype(np.uint8)
+    data = Examples(images, rng.integers(0, 10, count * STEPS), 1, count)
+    options = Options(architecture="hybrid", optimizer="momentum", learning_rate=0.1, device="cuda")
+    ours, peers = {"refimpl": Trainer(model, data, options, MPI.COMM_SELF).train_step}, {}
+    if torch is not None:
+        from refimpl.experiments.bench.torch_cnn import TorchConvNet, TorchImageTrainer
+
+        trainer = TorchImageTrainer(TorchConvNet(model).to(on), 0.1)
+        batches = itertools.cycle([data.microbatch(step, 0) for step in range(STEPS)])
+
+        def step():
+            batch = next(batches)
+            trainer.step(batch.inputs, batch.targets)
+
+        peers = {"torch eager": step}
+    size = f"{count} images {shape[0]} x {shape[1]}, width {sizes.network['width']}, blocks {sizes.network['blocks']}"
+    return race("gpu-cnn-step", size, ours, peers, **length)
+
+
+def race_rows(xp, sizes: Sizes, torch, length, on: str = "cuda") -> list[Row]:
+    """Race the sum of rows that share an id against torch's coalesce: ids by Zipf's law, on the GPU as the rows are."""
+    count, width = sizes.rows
+    ids = np.exp(uniform(key_of("bench", "ids"), count) * np.log(sizes.vocabulary + 1)).astype(np.int64) - 1
+    values = (uniform(key_of("bench", "values"), count * width) - 0.5).reshape(count, width).astype(np.float32)
+    there = xp.asarray(ids), xp.asarray(values)
+    ours, peers = {"refimpl": lambda: aggregate_rows(*there)}, {}
+    if torch is not None:
+        sparse = torch.from_numpy(ids)[None].to(on), torch.from_numpy(values).to(on)
+        shape = (sizes.vocabulary, width)
+        peers = {"torch coalesce": lambda: torch.sparse_coo_tensor(*sparse, shape).coalesce()}
+    return race("gpu-aggregate-rows", f"{count} x {width} of {sizes.vocabulary}, Zipf", ours, peers, **length)
+
+
+def _moved(sizes: Sizes) -> int:
+    """Return the bytes that the row merge must read and write: every row once, every sum once."""
+    count, width = sizes.rows
+    ids = np.exp(uniform(key_of("bench", "ids"), count) * np.log(sizes.vocabulary + 1)).astype(np.int64) - 1
+    return (count + len(np.unique(ids))) * width * 4
+
+
+def copy_bandwidth(xp, nbytes: int, length) -> float:
+    """Return how many bytes a second the GPU reads and writes when it copies its own memory."""
+    source, target = xp.ones(nbytes // 4, xp.float32), xp.empty(nbytes // 4, xp.float32)
+
+    def copy():
+        target[...] = source
+
+    row, = race("copy", "", {"copy": copy}, {}, **{**length, "seconds": min(1.0, length["seconds"])})
+    return 2 * nbytes / row.seconds
+
+
+def small(sizes: Sizes = FULL) -> Sizes:
+    """Return sizes that a test can wait for."""
+    return replace(sizes, lm={**sizes.lm, "vocabulary": 60, "embedding": 4, "hidden": 6, "projection": 4, "samples": 8},
+                   words=(3, 2), images=(4, 8, 8, 1), network=dict(width=2, blocks=(1, 1)), rows=(50, 3), vocabulary=20,
+                   copied=1 << 12)
+
+

@@ -1,0 +1,60 @@
+"""The bench of a GPU, on CuPy's stand-in: every work runs, and the report says on what, with what and how fast."""
+
+import json
+
+import numpy as np
+import pytest
+
+from models.cnn import ConvNet
+from refimpl.cli.bench import table_rows
+from refimpl.experiments.bench import gpu, gpu_report
+
+SHORT = {"seconds": 1e-3, "rounds": 1}
+
+
+def test_every_work_is_measured_and_reported(cupy, tmp_path):
+    if not hasattr(cupy, "standin"):
+        pytest.skip("sizes of a test are nothing for a GPU")
+    result = gpu.run(**SHORT, sizes=gpu.small(), between_ranks=False)
+    assert {row["work"] for row in result["rows"]} == {"gpu-lm-step", "gpu-cnn-step", "gpu-aggregate-rows"}
+    assert all(row["seconds"] > 0 for row in result["rows"])
+    assert result["copy_bandwidth"] > 0 and result["merge_bandwidth"] > 0
+    gpu_report.write(result, table_rows(result), tmp_path / "report")
+    written = json.loads((tmp_path / "report" / "bench-gpu.json").read_text())
+    assert written["device"]["gpu"] == "stand-in" and {"python", "numpy"} <= set(written["versions"])
+    text = (tmp_path / "report" / "bench-gpu.txt").read_text()
+    assert "gpu-lm-step" in text and "of the GPU's copy bandwidth" in text and written["command"] in text
+
+
+@pytest.mark.parametrize("race", [gpu.race_lm, gpu.race_cnn])
+def test_a_step_is_raced_against_pytorchs(cupy, race):
+    torch = pytest.importorskip("torch")
+    rows = race(gpu.small(), torch, {**SHORT, "settle": lambda: None}, on="cpu")
+    assert [(row.name, row.peer) for row in rows] == [("refimpl", False), ("torch eager", True)]
+
+
+def test_rows_are_raced_against_coalesce(cupy):
+    torch = pytest.importorskip("torch")
+    rows = gpu.race_rows(cupy, gpu.small(), torch, {**SHORT, "settle": lambda: None}, on="cpu")
+    assert [row.name for row in rows] == ["refimpl", "torch coalesce"]
+
+
+def test_what_failed_between_ranks_is_in_the_report():
+    result = {"device": {"device": "cuda"}, "merge_bandwidth": 1e12, "copy_bandwidth": 1.6e12,
+              "allreduce": {"error": "no NCCL"}}
+    lines = gpu_report.describe(result)
+    assert "62% of the GPU's copy bandwidth" in lines[1] and lines[2].endswith("no NCCL")
+
+
+def test_the_peer_has_the_networks_weights():
+    pytest.importorskip("torch")
+    from refimpl.experiments.bench.torch_cnn import TorchConvNet, TorchImageTrainer
+
+    model = ConvNet((8, 8, 3), 10, width=4, blocks=(1, 2), augment=False)
+    peer = TorchConvNet(model)
+    trained = sum(v.size for v in model.variables if not v.statistic)
+    assert sum(p.numel() for p in peer.parameters()) == trained
+    images = np.random.default_rng(0).integers(0, 256, (6, 8, 8, 3)).astype(np.uint8)
+    trainer, targets = TorchImageTrainer(peer, 0.1), np.arange(6)
+    losses = [trainer.step(images, targets) for _ in range(30)]
+    assert losses[-1] < losses[0] / 2
