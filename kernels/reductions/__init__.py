@@ -1,7 +1,11 @@
 """Reductions over gradients whose bits do not depend on how the gradients are stored: norms, finiteness."""
 
-from kernels.arrays import is_float_cuda, is_float_numpy
+import numpy as np
+
+from kernels.arrays import array_module, is_float_cuda, is_float_numpy, to_numpy
 from kernels.reductions import cuda, definition, fast
+
+SLOTS = 256  # flags that a watch gets at a time
 
 
 def sum_of_squares_per_row(x):
@@ -35,4 +39,26 @@ def finite_each(arrays) -> list[bool]:
     return [answers[i] if i in answers else all_finite(x) for i, x in enumerate(arrays)]
 
 
-__all__ = ["all_finite", "finite_each", "sum_of_squares", "sum_of_squares_per_row"]
+class FiniteWatch:
+    """Whether arrays on a GPU are finite: each is looked at as it comes, and all are waited for once. Local."""
+
+    def __init__(self):
+        self.names, self.blocks = [], []
+
+    def look(self, name, array):
+        """Look at a float array on a GPU, as it is now.  name: what ``first_bad`` returns."""
+        place = len(self.names) % SLOTS
+        if place == 0:
+            self.blocks.append(array_module(array).zeros(SLOTS, np.int64))
+        cuda.note_infinite(1, array.size, array_module(array).ascontiguousarray(array), self.blocks[-1][place:])
+        self.names.append(name)
+
+    def first_bad(self):
+        """Return the name of the first array that was not finite, None if all were; then begin anew."""
+        flags = [flag for block in self.blocks for flag in to_numpy(block).tolist()]
+        bad = [name for name, flag in zip(self.names, flags) if flag]
+        self.names, self.blocks = [], []
+        return bad[0] if bad else None
+
+
+__all__ = ["FiniteWatch", "all_finite", "finite_each", "sum_of_squares", "sum_of_squares_per_row"]

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from kernels import RowGradient, is_numpy
-from kernels.reductions import all_finite
+from kernels import RowGradient
+from kernels.arrays import is_float_cuda
+from kernels.reductions import FiniteWatch, all_finite
 
 
 def check_needs(variables, needs):
@@ -30,12 +31,15 @@ def _check_ids(what, ids, variable):
                              f"(0 to {rows - 1})")
 
 
-def check_gradients(variables, gradients, microbatch: int):
-    """Raise ValueError unless every variable has a finite gradient of its kind and shape. Local."""
+def check_gradients(variables, gradients, microbatch: int, watch: FiniteWatch | None = None):
+    """Raise ValueError unless every variable has a finite gradient of its kind and shape. Local.
+
+    watch: see ``check_gradient``.
+    """
     by_name = {v.name: v for v in variables}
     check_names(by_name, gradients)
     for name, gradient in gradients.items():
-        check_gradient(by_name[name], gradient, microbatch)
+        check_gradient(by_name[name], gradient, microbatch, watch)
 
 
 def check_names(names, gradients):
@@ -45,8 +49,11 @@ def check_names(names, gradients):
                          f"too few; the variables are {sorted(names)}")
 
 
-def check_gradient(variable, gradient, microbatch: int):
-    """Raise ValueError unless a variable's gradient is finite and of its kind and shape. Local."""
+def check_gradient(variable, gradient, microbatch: int, watch: FiniteWatch | None = None):
+    """Raise ValueError unless a variable's gradient is finite and of its kind and shape. Local.
+
+    watch: takes gradients on a GPU, where each answer is a wait: whether they are finite is for ``check_watched``.
+    """
     name = variable.name
     if variable.sparse != isinstance(gradient, RowGradient):
         kind = "a RowGradient" if variable.sparse else "an array"
@@ -57,6 +64,18 @@ def check_gradient(variable, gradient, microbatch: int):
     shape = (len(gradient), *variable.shape[1:]) if variable.sparse else variable.shape
     if values.shape != shape or str(values.dtype) != variable.dtype:
         raise ValueError(f"the gradient of {name!r} is {values.dtype} {values.shape}, not {variable.dtype} {shape}")
-    if is_numpy(values) and not all_finite(values):  # on a device each look is a wait: there ``norm`` looks, at the sum
-        raise ValueError(f"the gradient of {name!r} in microbatch {microbatch} is not finite (NaN or infinity); "
-                         f"lower the learning rate, clip the norm, or look at that microbatch's data")
+    if watch is not None and is_float_cuda(values):
+        watch.look((name, microbatch), values)
+    elif not all_finite(values):
+        raise _not_finite(name, microbatch)
+
+
+def check_watched(watch: FiniteWatch):
+    """Raise ValueError if a gradient that ``watch`` has taken was not finite. Waits for the device. Local."""
+    if bad := watch.first_bad():
+        raise _not_finite(*bad)
+
+
+def _not_finite(name, microbatch) -> ValueError:
+    return ValueError(f"the gradient of {name!r} in microbatch {microbatch} is not finite (NaN or infinity); lower the "
+                      "learning rate, clip the norm, or look at that microbatch's data")

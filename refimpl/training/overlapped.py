@@ -7,9 +7,10 @@ plan's order, while the backward pass goes on. What is summed is the same, and s
 
 from functools import partial
 
+from kernels.reductions import FiniteWatch
 from refimpl.training.arriving import Arriving
 from refimpl.training.background import Background, Job
-from refimpl.training.check import check_gradient, check_names
+from refimpl.training.check import check_gradient, check_names, check_watched
 from refimpl.training.step_in_turn import ComingRows
 
 
@@ -23,7 +24,7 @@ class OverlappedStep:
     def __init__(self, exchange, needs, timeline):
         self.roads, self.road_of, self.timeline = exchange.roads, exchange.road_of, timeline
         self.variables = {v.name: v for v in exchange.variables}
-        self.last = max(needs, default=None)
+        self.last, self.wire, self.watch = max(needs, default=None), exchange.wire, FiniteWatch()
         self.taken: dict = {}  # the gradients of the microbatch at hand that were ready
         self.coming = ComingRows(exchange, needs)
         self.pulls = {(number, road): Job(partial(self._pull, road, number))
@@ -63,10 +64,12 @@ class OverlappedStep:
         """
         new = [name for name in gradients if name not in self.taken and name in self.variables]
         for name in new:
-            check_gradient(self.variables[name], gradients[name], leaf)
+            check_gradient(self.variables[name], gradients[name], leaf, self.watch)
             self.taken[name] = gradients[name]
         full = [road for road in dict.fromkeys(self.road_of[name] for name in new)
                 if all(v.name in self.taken for v in road.variables)]
+        if leaf == self.last and len(self.taken) == len(self.variables):
+            self._check_watched()  # before the last leaves: so that all hear of it
         for road in full:
             road.add(leaf, {v.name: self.taken[v.name] for v in road.variables})
         if leaf == self.last:
@@ -81,6 +84,7 @@ class OverlappedStep:
             for road in self.roads:
                 road.add(leaf, None)
             if leaf == self.last:
+                self._check_watched()
                 self._release(self.roads)
             return
         check_names(self.variables, gradients)
@@ -102,6 +106,10 @@ class OverlappedStep:
         for job in self.pushes.values():
             yield self.background.wait(job)
         self.background.finish()
+
+    def _check_watched(self):
+        self.wire.settle()
+        check_watched(self.watch)
 
     def _release(self, roads):
         for road in roads:

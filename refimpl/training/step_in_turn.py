@@ -1,7 +1,8 @@
 """The exchanges of a step, one after the other: everything is pulled, then computed, then pushed."""
 
+from kernels.reductions import FiniteWatch
 from refimpl.training.arriving import Fetched, wanted_rows
-from refimpl.training.check import check_gradients
+from refimpl.training.check import check_gradients, check_watched
 
 
 class StepInTurn:
@@ -12,6 +13,7 @@ class StepInTurn:
 
     def __init__(self, exchange, needs, timeline):
         self.exchange, self.timeline, self.coming = exchange, timeline, ComingRows(exchange, needs)
+        self.last, self.watch = max(needs, default=None), FiniteWatch()
         with timeline.phase("pull"):
             for number in range(exchange.plan.pull_rounds):
                 for road in exchange.roads:
@@ -32,9 +34,12 @@ class StepInTurn:
         Raises ValueError for gradients that are not what the variables are.
         """
         if gradients is not None:
-            check_gradients(self.exchange.variables, gradients, leaf)
+            check_gradients(self.exchange.variables, gradients, leaf, self.watch)
         for road in self.exchange.roads:
             road.add(leaf, gradients)
+        if leaf == self.last:
+            self.exchange.wire.settle()
+            check_watched(self.watch)
 
     def sums(self, error: Exception | None):
         """Yield lists of what this rank holds of the sums (``Summed``). error: what the computation met. Collective."""
