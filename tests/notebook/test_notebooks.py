@@ -1,0 +1,59 @@
+"""What can be said of the stored notebooks without executing them: they are text, whole, and of no one machine."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+OF_A_MACHINE = re.compile(r"(?<![\w.])/(?:tmp|home|root|work|usr)/|0x[0-9a-f]{8,}")
+
+
+def problems(notebook: dict, folder: Path) -> list[str]:
+    """Return one line for each thing that a stored notebook must not have, or lacks."""
+    found = []
+    for number, cell in enumerate(notebook["cells"]):
+        where, tags = f"cell {number} ({cell.get('id')})", cell["metadata"].get("tags", [])
+        rest = [c for c in notebook["cells"][number + 1:] if c["cell_type"] == "markdown"]
+        if set(cell["metadata"]) - {"tags"} or cell.get("execution_count") is not None:
+            found.append(f"{where}: not stored by python -m refimpl.notebook store")
+        if "exercise" in tags and not any("<details>" in "".join(c["source"]) for c in rest):
+            found.append(f"{where}: an exercise without a solution")
+        for output in cell.get("outputs", ()):
+            said = json.dumps(output)
+            if output.get("name") == "stderr":
+                found.append(f"{where}: a warning is part of the lesson")
+            if OF_A_MACHINE.search(said) or "image/png" in said:
+                found.append(f"{where}: a path or address of one machine, or a picture that is no text")
+            for source, alt in re.findall(r'<img src="([^"]+)" alt="([^"]*)"', "".join(
+                    output.get("data", {}).get("text/html", ""))):
+                if not (folder / source).exists() or not alt.strip():
+                    found.append(f"{where}: {source} is missing, or without words in its place")
+    return found
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_stored_notebook_is_whole(path):
+    assert problems(json.loads(path.read_text()), FOLDER) == []
+
+
+def test_every_picture_is_some_notebooks():
+    shown = {name for path in NOTEBOOKS for name in re.findall(r"pictures/([\w-]+\.svg)", path.read_text())}
+    assert {path.name for path in (FOLDER / "pictures").iterdir()} == shown
+
+
+@pytest.mark.parametrize(("change", "said"), [
+    ({"execution_count": 4}, "not stored by"),
+    ({"metadata": {"tags": ["exercise"]}}, "without a solution"),
+    ({"outputs": [{"name": "stderr", "text": ["Warning"]}]}, "a warning"),
+    ({"outputs": [{"name": "stdout", "text": ["see /tmp/x"]}]}, "of one machine"),
+    ({"outputs": [{"data": {"image/png": "aGk="}}]}, "no text"),
+    ({"outputs": [{"data": {"text/html": ['<img src="pictures/none.svg" alt="a" />']}}]}, "none.svg is missing"),
+])
+def test_what_is_wrong_is_seen(change, said, tmp_path):
+    cell = {"cell_type": "code", "id": "a", "metadata": {}, "execution_count": None, "outputs": [], "source": "x"}
+    assert problems({"cells": [cell]}, tmp_path) == []
+    (problem,) = problems({"cells": [{**cell, **change}]}, tmp_path)
+    assert problem.startswith("cell 0 (a): ") and said in problem
