@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from refimpl.collectives import ALGORITHMS, CollectiveError, Wire, make_schedule, run, run_local
+from refimpl.collectives.all_to_all import ALL_TO_ALLS, all_to_all
+from refimpl.collectives.allgatherv import ALLGATHERVS, allgatherv
 from refimpl.collectives.allreduce import open_allreduce
 from refimpl.collectives.machines import in_blocks
 from refimpl.collectives.waiting import SilentPeer
@@ -57,6 +59,25 @@ def test_a_schedule_gives_the_same_bits_and_bytes_on_the_device(wire, cupy, algo
         expected = run_local(schedule, inputs)[wire.rank]
         assert mine[0].get().tobytes() == expected.tobytes()
         assert wire.ledger.total("sent") == schedule.elements_sent(elements)[wire.rank] * 4
+
+
+@pytest.mark.parametrize("kind, algorithm", [*(("allgatherv", name) for name in ALLGATHERVS),
+                                             *(("all-to-all", name) for name in ALL_TO_ALLS)])
+def test_chunks_of_unlike_length_are_moved_on_the_device(wire, cupy, kind, algorithm):
+    """Element i of the vector is i where it has arrived; some chunks are empty."""
+    counts = np.arange(wire.size**2).reshape(wire.size, wire.size) * 5 % 7
+    schedule = allgatherv(counts[0], algorithm) if kind == "allgatherv" else all_to_all(counts, algorithm)
+    bounds = schedule.bounds(sum(schedule.sizes))
+    vector = np.full(bounds[-1], -1, np.int64)
+    wanted = vector.copy()
+    for chunk, (start, stop) in enumerate(zip(bounds, bounds[1:])):
+        if schedule.owners[chunk] == wire.rank:
+            vector[start:stop] = np.arange(start, stop)
+        if schedule.owners[chunk] == wire.rank or schedule.ends_with(wire.rank, chunk):
+            wanted[start:stop] = np.arange(start, stop)
+    moved = run(schedule, wire, [cupy.asarray(vector)])
+    assert np.array_equal(moved.get(), wanted)
+    assert wire.ledger.total("sent") == schedule.elements_sent(bounds[-1])[wire.rank] * 8
 
 
 @pytest.mark.mpi(min_size=2)
