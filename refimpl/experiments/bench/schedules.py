@@ -10,7 +10,7 @@ from refimpl.experiments.bench.together import race_together
 def time_schedules(comm, schedules, elements: int, seconds: float = 2.0, rounds: int = 3) -> dict[str, float]:
     """Return name -> seconds of an allreduce of ``elements`` float32 by each schedule, rounds interleaved.
 
-    Raises ValueError, on every rank, for a schedule that gives a wrong sum. Collective over ``comm``.
+    Raises CollectiveError, on every rank, for a schedule that gives a wrong sum. Collective over ``comm``.
     """
     wire, work = Wire(comm), {}
     for schedule in schedules:
