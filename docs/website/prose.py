@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from functools import cache
 from html import escape
 
-from latex2mathml.converter import convert
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from docs.website.code import highlight
+from docs.website.formula import mathml
 from docs.website.links import Links
 
 _EMPTY_HEAD = re.compile(r"<thead>\s*<tr>\s*(?:<th></th>\s*)+</tr>\s*</thead>\s*")
@@ -75,14 +75,8 @@ def _markdown(math: bool) -> MarkdownIt:
     rules["table_open"] = lambda tokens, at, options, env: '<div class="wide" tabindex="0"><table>\n'
     rules["table_close"] = lambda tokens, at, options, env: "</table></div>\n"
     if math:
-        dollarmath_plugin(markdown, allow_space=False, allow_digits=False, double_inline=True, renderer=_mathml)
+        dollarmath_plugin(markdown, allow_space=False, allow_digits=False, double_inline=True, renderer=mathml)
     return markdown
-
-
-def _mathml(content: str, options: dict) -> str:
-    """Return a formula in MathML, which browsers show without any script, with its source as the label."""
-    formula = convert(content, display="block" if options["display_mode"] else "inline")
-    return formula.replace("<math ", f'<math alttext="{escape(content.strip())}" ', 1)
 
 
 def _all(tokens: list[Token]) -> Iterator[Token]:
