@@ -184,7 +184,8 @@ def _strip(schedule, states, top):
                 parts.append(_cell(grid, rank, chunk, state[rank, chunk], schedule.ranks, size, edge,
                                    1.6 if changed else 0.6))
     bottom = top + 12 + (len(states) + FRAMES - 1) // FRAMES * tall
-    parts.append(f'<text x="{MARGIN}" y="{bottom + 14:.1f}" font-size="11" fill="{INK}">{_legend(schedule.ranks)}</text>')
+    parts.append(f'<text x="{MARGIN}" y="{bottom + 14:.1f}" font-size="11" '
+                 f'fill="{INK}">{_legend(schedule.ranks)}</text>')
     return parts, bottom + 24
 
 
@@ -217,5 +218,6 @@ def _shown(name, begin, end, total) -> str:
     """Return the rule that shows what has a class from ``begin`` to ``end``, seconds of a turn."""
     before = "" if begin == 0 else "0%{opacity:0}"
     after = "" if end == total else f"{100 * end / total:.3f}%{{opacity:0}}"
-    return (f"@keyframes {name}{{{before}{100 * begin / total:.3f}%{{opacity:1}}{after}100%{{opacity:{int(not after)}}}}}"
+    last = f"100%{{opacity:{int(not after)}}}"
+    return (f"@keyframes {name}{{{before}{100 * begin / total:.3f}%{{opacity:1}}{after}{last}}}"
             f".{name}{{animation:{name} {total:.1f}s step-end infinite}}")

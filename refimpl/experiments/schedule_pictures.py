@@ -29,8 +29,8 @@ def bytes_and_rounds(schedules) -> str:
     for schedule in schedules:
         proof = prove(schedule)
         sent = max(max(proof.chunks_sent), max(proof.chunks_received)) / proof.chunks
-        rows.append((schedule.name, schedule.ranks, proof.rounds, f"{sent:.4g} n", f"{proof.bound / proof.chunks:.4g} n",
-                     "yes" if proof.canonical else "no"))
+        rows.append((schedule.name, schedule.ranks, proof.rounds, f"{sent:.4g} n",
+                     f"{proof.bound / proof.chunks:.4g} n", "yes" if proof.canonical else "no"))
     return table(("algorithm", "ranks", "rounds", "busiest rank", "bound", "tree order"), rows)
 
 
@@ -60,7 +60,7 @@ def times_over_ranks(algorithms, ranks, sizes, network=flat_network) -> dict:
 
 
 def plot_times(times: dict) -> Picture:
-    """Return the picture of what ``times_over_ranks`` gives: a panel for each size, a line for each algorithm. Local."""
+    """Return the picture of what ``times_over_ranks`` gave: a panel for each size, a line for each algorithm. Local."""
     from matplotlib.ticker import EngFormatter
 
     sizes = list(dict.fromkeys(size for _, size in times))

@@ -48,9 +48,11 @@ def chosen(names: list[str], folder: Path) -> list[Path]:
         return sorted(folder.glob("*.ipynb"))
     paths = []
     for name in names:
-        found = [Path(name)] if name.endswith(".ipynb") and Path(name).exists() else sorted(folder.glob(f"{name}*.ipynb"))
+        given = name.endswith(".ipynb") and Path(name).exists()
+        found = [Path(name)] if given else sorted(folder.glob(f"{name}*.ipynb"))
         if not found:
-            raise ValueError(f"no notebook {name!r}; there are {', '.join(p.stem for p in sorted(folder.glob('*.ipynb')))}")
+            there = ", ".join(path.stem for path in sorted(folder.glob("*.ipynb")))
+            raise ValueError(f"no notebook {name!r}; there are {there}")
         paths += found
     return list(dict.fromkeys(paths))
 

@@ -30,7 +30,7 @@ class Executed:
 
 
 def execute(path: Path, environment: dict | None = None) -> Executed:
-    """Execute a notebook in a new kernel whose folder is the notebook's; then its solutions, which must be right. Local.
+    """Execute a notebook in a new kernel, in the notebook's folder; then its solutions, which must be right. Local.
 
     An error ends it and is a problem, unless the cell is tagged raises-exception (then none is one).
     environment: added to this process's, for the kernel.

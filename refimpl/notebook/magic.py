@@ -20,7 +20,7 @@ class RankMagics(Magics):
     @argument("ranks", type=int, help="how many ranks")
     @argument("--take", nargs="+", default=[], metavar="NAME", help="values of the notebook that the ranks get")
     @argument("--timeout", type=float, default=SECONDS, help="seconds after which the ranks are ended")
-    @argument("--rate", default="", help="each rank on an emulated machine of its own, with a card of this rate: 200mbit")
+    @argument("--rate", default="", help="each rank on an emulated machine, with a card of this rate: 200mbit")
     @argument("--stored", default="", metavar="NAME", help="the stored result for where no machines can be emulated")
     @cell_magic
     def ranks(self, line, cell):

@@ -52,8 +52,8 @@ def test_too_many_ranks_to_be_seen():
 
 
 def test_bytes_and_rounds_are_the_proofs():
-    lines = bytes_and_rounds([star(4), make_schedule("ring", 4, 4), make_schedule("halving-doubling", 4, 4)]).splitlines()
-    assert [line.split() for line in lines[1:]] == [
+    schedules = [star(4), make_schedule("ring", 4, 4), make_schedule("halving-doubling", 4, 4)]
+    assert [line.split() for line in bytes_and_rounds(schedules).splitlines()[1:]] == [
         ["star", "4", "2", "3", "n", "1.5", "n", "no"], ["ring", "4", "6", "1.5", "n", "1.5", "n", "no"],
         ["halving-doubling", "4", "4", "1.5", "n", "1.5", "n", "yes"]]
 

@@ -36,12 +36,14 @@ def test_stored_then_checked_then_stale(tmp_path):
     stored = path.read_text()
     path.write_text(stored.replace('"2\\n"', '"3\\n"').replace("raise KeyError('asked')", "raise KeyError('other')"))
     assert check(path)[0] == ["cell 3 (c3): stale output\n    stored:   3\n    executed: 2",
-                              "cell 4 (c4): stale output\n    stored:   KeyError: 'asked'\n    executed: KeyError: 'other'"]
+                              "cell 4 (c4): stale output\n    stored:   KeyError: 'asked'\n"
+                              "    executed: KeyError: 'other'"]
 
 
 def test_wrong_solutions_and_checks_that_say_too_much_are_found(tmp_path):
     path = notebook(tmp_path / "1_x.ipynb", (DEFINE,), ("check_six(5)", "exercise"), (SOLUTION.format(7),),
-                    ("answer = ...\ncheck_six(answer)", "exercise"), (SOLUTION.format("1 / 0"),), ("x", "raises-exception"))
+                    ("answer = ...\ncheck_six(answer)", "exercise"), (SOLUTION.format("1 / 0"),),
+                    ("x", "raises-exception"))
     before = path.read_text()
     assert store(path)[0] == ["cell 5 (c5): is tagged raises-exception, and raises none"]
     path.write_text(path.read_text().replace("raises-exception", "fine"))

@@ -24,7 +24,8 @@ def test_bytes(answer, said):
 
 def test_counted_twice():
     twice = check_counted_twice([RING[0], *RING])
-    assert twice.right and "rank 1 adds slot 1 to slot 0 in chunk 0, and counts more than once: microbatch 0" in twice.why
+    assert twice.right
+    assert "rank 1 adds slot 1 to slot 0 in chunk 0, and counts more than once: microbatch 0" in twice.why
     assert check_counted_twice(...).right is None
     assert "nothing against" in check_counted_twice(RING).why and check_counted_twice(RING).right is False
     lost = check_counted_twice(RING[:-1])

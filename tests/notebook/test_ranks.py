@@ -66,11 +66,13 @@ def test_what_emulated_machines_measured_is_stored_and_stands_in_for_them(tmp_pa
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(STORE, "1")
-    monkeypatch.setattr(on_ranks, "run_on_cluster", lambda ranks, each, rate, *rest, **more: launch(ranks, *rest, **more))
+    monkeypatch.setattr(on_ranks, "run_on_cluster",
+                        lambda ranks, each, rate, *rest, **more: launch(ranks, *rest, **more))
     code = "print('hello')\ngive(seconds=[0.5, 1.5])"
     first = run_on_ranks(2, code, rate="200mbit", stored="kept")
     monkeypatch.setattr(on_ranks, "run_on_cluster", refuse)
     assert run_on_ranks(2, code, rate="200mbit", stored="kept") == first
-    assert "no namespaces here" in (said := capsys.readouterr().out) and "2 emulated machines of 1 rank, 200mbit" in said
+    said = capsys.readouterr().out
+    assert "no namespaces here" in said and "2 emulated machines of 1 rank, 200mbit" in said
     with pytest.raises(ClusterError, match="no namespaces here"):
         run_on_ranks(2, code, rate="200mbit", stored="another")

@@ -26,7 +26,8 @@ def shown(picture):
 
 
 def notebook(*cells):
-    return new.new_notebook(cells=list(cells), metadata={"widgets": {}, "kernelspec": {"name": "mine", "display_name": "Mine"}})
+    mine = {"widgets": {}, "kernelspec": {"name": "mine", "display_name": "Mine"}}
+    return new.new_notebook(cells=list(cells), metadata=mine)
 
 
 def test_what_is_of_one_run_or_machine_is_left_out():
@@ -52,7 +53,8 @@ def test_pictures_are_written_and_those_of_before_removed(tmp_path):
     (tmp_path / "pictures").mkdir()
     (tmp_path / "pictures" / "3_x-old.svg").write_text("old")
     (tmp_path / "pictures" / "4_y-other.svg").write_text("other")
-    write(*normalised(notebook(cell(name="new", outputs=[shown(Picture("<svg/>", "new"))])), "3_x"), tmp_path / "3_x.ipynb")
+    made = notebook(cell(name="new", outputs=[shown(Picture("<svg/>", "new"))]))
+    write(*normalised(made, "3_x"), tmp_path / "3_x.ipynb")
     assert sorted(file.name for file in (tmp_path / "pictures").iterdir()) == ["3_x-new.svg", "4_y-other.svg"]
     stored = nbformat.read(tmp_path / "3_x.ipynb", 4)
     assert missing_pictures(stored, tmp_path / "3_x.ipynb") == []

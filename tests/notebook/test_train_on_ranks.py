@@ -15,8 +15,8 @@ TINY = {"preset": "tiny", "data": "synthetic:64", "microbatches": 2, "microbatch
 def test_options_as_a_command_line():
     given = {"architecture": "ps", "steps": 3, "trace": True, "overlap": False, "set": {"hidden": 8, "layers": 1},
              "partitions": None}
-    assert command_line(given) == ["--architecture", "ps", "--steps", "3", "--trace", "--no-overlap", "--set", "hidden=8",
-                                   "--set", "layers=1"]
+    assert command_line(given) == ["--architecture", "ps", "--steps", "3", "--trace", "--no-overlap",
+                                   "--set", "hidden=8", "--set", "layers=1"]
 
 
 def test_what_the_training_refuses_is_told():
