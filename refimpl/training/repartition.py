@@ -85,6 +85,6 @@ def _move(wire: Wire, moves: Moves, old, new, name):
         receives = [(r, xp.empty((len(arriving[r]), old.shape[1]), old.dtype)) for r in others]
         wire.exchange([(r, rows, {name: rows.size}) for r, rows in sends],
                       [(r, rows, {name: rows.size}) for r, rows in receives], "repartition", "rows")
-        new[arriving[wire.rank]] = take_rows(old, leaving[wire.rank])
+        new[xp.asarray(arriving[wire.rank])] = take_rows(old, leaving[wire.rank])
         for r, rows in receives:
-            new[arriving[r]] = rows
+            new[xp.asarray(arriving[r])] = rows

@@ -44,9 +44,9 @@ class Metered:
     def __getattr__(self, name):
         return getattr(self.comm, name)
 
-    def Isend(self, array, peer):
+    def Isend(self, array, peer, *tag):
         self.weigh("sent", array.nbytes, peer)
-        return self.comm.Isend(array, peer)
+        return self.comm.Isend(array, peer, *tag)
 
     def Irecv(self, array, peer, tag):
         self.weigh("received", array.nbytes, peer)
@@ -57,6 +57,21 @@ class Metered:
 
     def Recv_init(self, array, peer, tag):
         return Weighed(self.comm.Recv_init(array, peer, tag)).of(self, "received", array.nbytes, peer)
+
+
+def weigh_nccl(meter, transport):
+    """Let a meter weigh what goes from device to device without MPI, too."""
+    if transport is None or transport.name != "nccl":
+        return
+    start = transport.start
+
+    def weighed(sends, receives, what):
+        for direction, messages in (("sent", sends), ("received", receives)):
+            for peer, array in messages:
+                meter.weigh(direction, array.nbytes, peer)
+        return start(sends, receives, what)
+
+    transport.start = weighed
 
 
 class Weighed(MPI.Prequest):
@@ -110,6 +125,7 @@ def check(comm, work, microbatches, road, machines=None):
     wire = Wire(meter, machines)
     meter.machine = wire.machine
     trainer = Trainer(recording, data, make_options(work, "sgd", shared_memory=False, **road), wire)
+    weigh_nccl(meter, wire.transport)
     for step in range(3):
         meter.clear()
         trainer.train_step()

@@ -6,6 +6,7 @@ On CuPy's stand-in, or on a GPU where there is one. (`make test-gpu` runs all te
 import numpy as np
 import pytest
 from mpi4py import MPI
+from test_bytes_mpi import check
 from toys import WORKS, answer, make_options, make_trainer
 
 from refimpl.collectives.machines import in_blocks
@@ -44,6 +45,13 @@ def test_every_road_gives_the_answer_of_one_rank(comm, one_rank, road):
 def test_machines_that_aggregate_give_the_answer_of_one_rank(comm, one_rank):
     for case in CASES[:2]:
         assert answer(*case, Wire(comm, machines=in_blocks(comm.size, 2)), device="cuda") == one_rank[case], case
+
+
+@pytest.mark.parametrize("transport", ["auto", "staged"])
+def test_every_byte_is_accounted_for(comm, transport):
+    for work, architecture in (("toy", "ps"), ("lm", "hybrid")):
+        check(comm, work, 7, dict(device="cuda", architecture=architecture, transport=transport))
+    check(comm, "toy", 8, dict(device="cuda", architecture="ps", transport=transport), in_blocks(comm.size, 2))
 
 
 def test_the_bits_are_the_devices_own(one_rank):
