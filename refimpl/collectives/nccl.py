@@ -113,20 +113,19 @@ class Nccl:
         Raises SilentPeer after the wire's patience, ConnectionError for what NCCL met, Stopped after a notice; then
         nothing more can be moved.
         """
-        if not self.under_way:
+        comm, last = self.comm, list(self.under_way)  # another thread may begin more meanwhile
+        if comm is None or not last:
             return
-        done, what, peers = last = self.under_way[0]
+        done, what, peers = last[0]
         wait = Wait(self.wire.patience, lambda: peers, self.wire.rank, what, last, self.wire.notices.heed)
         try:
             while not done.done:
                 with told(what):
-                    self.comm.check_async_error()
+                    comm.check_async_error()
                 wait.pause()
         except (CollectiveError, ConnectionError):
             self.close()
             raise
-        if self.under_way and self.under_way[0] is last:  # another thread may have begun more
-            self.under_way.clear()
 
     def close(self):
         """Give up what moves, and let go of the others. Local; nothing can be moved after it."""

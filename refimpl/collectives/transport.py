@@ -47,7 +47,7 @@ def choose_transport(seats: list[Seat], wanted: str = "auto") -> TransportChoice
     crowded = {gpu: count for gpu, count in Counter(seat.gpu for seat in seats).items() if count > 1}
     problem = _why_not_nccl(seats, crowded)
     if problem and wanted == "nccl":
-        raise ValueError(f"transport nccl: {problem}")
+        raise ValueError(f"--transport nccl: {problem}")
     if problem:
         return TransportChoice("staged", f"device arrays travel through host memory and MPI: {problem}")
     version = version_name(seats[0].nccl)
