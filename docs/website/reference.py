@@ -22,14 +22,15 @@ INDEX = ("Reference", "reference/index.html")
 def reference_pages(modules: dict[str, Module]) -> list[Page]:
     """Return the index and a page for each module."""
     names = Names(modules)
-    return [_index(modules, names), *(_Writer(module, modules, names).page() for module in modules.values())]
+    return [_index(modules), *(_Writer(module, modules, names).page() for module in modules.values())]
 
 
-def _index(modules: dict[str, Module], names: Names) -> Page:
+def _index(modules: dict[str, Module]) -> Page:
+    """Return the page that leads to all modules."""
     url, parts, headings = INDEX[1], [], []
     for package in PACKAGES:
         headings.append(Heading(2, package, package))
-        rows = _table([module for module in modules.values() if module.parent == package], modules, names, url)
+        rows = _table([module for module in modules.values() if module.parent == package], url)
         where = relative(address(modules[package]), url)
         parts.append(f'<h2 id="{package}"><a href="{where}"><code>{package}</code></a></h2>'
                      f"<p>{ABOUT[package]}</p>{rows}")
@@ -45,7 +46,8 @@ def address(module: Module) -> str:
     return page_url(module.name.replace(".", "/"), is_directory=True)
 
 
-def _table(members: list[Module], modules: dict[str, Module], names: Names, url: str) -> str:
+def _table(members: list[Module], url: str) -> str:
+    """Return modules, linked from the page at ``url``, with what each is for."""
     rows = "".join(
         f'<dt><a href="{relative(address(module), url)}"><code>{module.name.rpartition(".")[2]}</code></a></dt>'
         f"<dd>{docstring.one_line(module.summary)}</dd>" for module in members)
@@ -99,8 +101,7 @@ class _Writer:
         if not members:
             return ""
         self.headings.append(Heading(2, "modules", "Modules"))
-        return f'<h2 id="modules">Modules {self_link("modules")}</h2>' + _table(
-            members, self.modules, self.names, self.url)
+        return f'<h2 id="modules">Modules {self_link("modules")}</h2>{_table(members, self.url)}'
 
     def _handed_on(self) -> str:
         homes = {name: self.names.home(home) for name, home in self.module.handed_on.items()}

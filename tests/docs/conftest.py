@@ -66,7 +66,14 @@ def repository(tmp_path):
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory):
+def modules():
+    """The Python files of this repository, listed before its site is built: others may come while tests run."""
+    return [path.relative_to(ROOT).with_suffix("") for top in ("refimpl", "models", "kernels")
+            for path in (ROOT / top).rglob("*.py")]
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory, modules):
     """The folder with the site of this repository."""
     pytest.importorskip("latex2mathml", reason="the extra docs is not installed: make test-docs")
     from docs.website.build import build
