@@ -34,7 +34,7 @@ def test_counted_twice():
 
 def test_my_ring():
     assert check_my_ring(ring).right
-    assert check_my_ring(lambda ranks: [to_the_right(... if ranks > 1 else [])]).right is None
+    assert check_my_ring(lambda ranks: [to_the_right([...] * ranks)]).right is None
     assert check_my_ring(...).right is None
     wrong_chunk = check_my_ring(lambda ranks: ring(ranks, first=0))
     assert wrong_chunk.right is False and "my ring over 2 ranks: rank 0 ends with a wrong chunk" in wrong_chunk.why

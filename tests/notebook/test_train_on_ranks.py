@@ -64,4 +64,4 @@ def test_a_training_on_two_ranks_is_stored_when_notebooks_are(tmp_path, monkeypa
     monkeypatch.setattr(training, "run_on_cluster", refuse)
     again = train_on_ranks("lm", machines=2, rate="1gbit", stored="kept", **TINY)
     assert again.stored and again.result == run.result and again.metrics == run.metrics
-    assert again.measured == run.measured and "2 emulated machines of 1 ranks, 1gbit" in run.measured
+    assert again.measured == run.measured and "2 emulated machines of 1 rank, 1gbit" in run.measured
