@@ -55,7 +55,8 @@ class FiniteWatch:
 
     def first_bad(self):
         """Return the name of the first array that was not finite, None if all were; then begin anew."""
-        flags = [flag for block in self.blocks for flag in to_numpy(block).tolist()]
+        used = [min(SLOTS, len(self.names) - first) for first in range(0, len(self.names), SLOTS)]
+        flags = [flag for block, count in zip(self.blocks, used) for flag in to_numpy(block[:count]).tolist()]
         bad = [name for name, flag in zip(self.names, flags) if flag]
         self.names, self.blocks = [], []
         return bad[0] if bad else None
