@@ -76,19 +76,19 @@ def draw_pull_push(parts: Partitioning, needs) -> Picture:
     needs[r]: the sorted unique rows that rank r reads.
     """
     messages = pull_and_push(parts, needs)
-    with figure_in_style(9.0, 0.9 + 0.95 * parts.ranks) as (figure, axes):
+    with figure_in_style(8.0, 0.9 + 0.9 * parts.ranks) as (figure, axes):
         axes.hlines(range(parts.ranks), 0, 3.75, color=GREY, linewidth=1)
         for number, phase in enumerate(PHASES):
             _draw_phase(axes, number + 0.35 * (number == 2), [m for m in messages if m[0] == phase])
         for rank, ids in enumerate(needs):
-            axes.text(2.17, rank, f"computes on\n{_listed(ids) or 'none'}", ha="center", va="center", fontsize=8,
+            axes.text(2.17, rank, f"computes on\n{_listed(ids) or 'none'}", ha="center", va="center", fontsize=9,
                       bbox={"facecolor": "white", "edgecolor": GREY, "boxstyle": "round,pad=0.25"})
-            axes.text(3.40, rank, "adds,\nupdates", ha="left", va="center", fontsize=8,
+            axes.text(3.40, rank, "adds,\nupdates", ha="left", va="center", fontsize=9,
                       bbox={"facecolor": "white", "edgecolor": GREY, "boxstyle": "round,pad=0.25"})
         for place, phase in zip((0.46, 1.46, 2.86), PHASES):
             axes.text(place, -0.62, phase.replace(": ", ":\n", 1).replace(" and ", "\nand "), ha="center", va="bottom",
-                      fontsize=9)
-        axes.set(xlim=(0, 3.8), ylim=(parts.ranks - 0.6, -0.55))
+                      fontsize=10)
+        axes.set(xlim=(0, 3.85), ylim=(parts.ranks - 0.6, -0.55))
         axes.set_yticks(range(parts.ranks), [f"rank {r}\nowns {_span(parts, r)}" for r in range(parts.ranks)])
         axes.set_xticks([])
         axes.grid(False)
@@ -116,7 +116,7 @@ def _draw_phase(axes, left, messages):
                                                                  "shrinkB": 2, "linewidth": 1.6,
                                                                  "linestyle": "--" if phase == PHASES[1] else "-"})
         part = 0.32 if abs(to - source) == 1 else 0.15  # near its sender: there arrows hardly cross
-        axes.text(begin + part * (end - begin), source + part * (to - source), _listed(ids), fontsize=8, ha="center",
+        axes.text(begin + part * (end - begin), source + part * (to - source), _listed(ids), fontsize=9, ha="center",
                   va="center", bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8}, zorder=4)
 
 
