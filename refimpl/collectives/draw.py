@@ -122,5 +122,5 @@ def _arrows(axes, schedule, rounds):
     at_once = max(Counter((number, t.source) for number, t in transfers).values(), default=0)
     if len(transfers) <= LABELS[0] and at_once <= LABELS[1]:
         for number, t in transfers:
-            axes.text(number + 0.08 + 0.8 * 0.2, t.source + 0.2 * (t.destination - t.source), _span(t), fontsize=7,
+            axes.text(number + 0.08 + 0.8 * 0.2, t.source + 0.2 * (t.destination - t.source), _span(t), fontsize=8,
                       ha="center", va="center", bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6})
