@@ -102,7 +102,8 @@ def draw_orders(values, marked: dict[str, Tree]) -> Picture:
         for height, (place, labels) in enumerate(sorted(at.items())):
             axes.bar([place], [counts[place]], width=0.8 * step, color=ORANGE, hatch="//", edgecolor=BLACK, linewidth=0.6)
             y = top * 2.5 ** (1 + height)
-            axes.annotate(", ".join(labels), (place, counts[place]), (place, y), ha="center", fontsize=9, zorder=4,
+            axes.annotate(", ".join(labels), (place, counts[place]), (place, y), fontsize=9, zorder=4,
+                          ha="right" if place < 0 else "left",
                           arrowprops={"arrowstyle": "-", "color": BLACK, "linewidth": 0.8},
                           bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0})
         axes.set_ylim(0.7, top * 2.5 ** (1.8 + len(at)))
