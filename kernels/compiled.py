@@ -30,10 +30,16 @@ def digest(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
+def _texts(for_gpu: bool) -> list[str]:
+    """Return the names and texts of the sources of the GPU's kernels, or of all others."""
+    return [text for path in sorted(HERE.rglob("*.py")) if ("cuda" in (path.stem, path.parent.name)) == for_gpu
+            for text in (str(path.relative_to(HERE)), path.read_text())]
+
+
 # Read before any kernel is imported: an edit made since can only cost a compilation, not keep an old one.
-SOURCES = digest(numba.__version__, llvmlite.__version__,
-                  *(text for path in sorted(HERE.rglob("*.py"))
-                    for text in (str(path.relative_to(HERE)), path.read_text())))
+SOURCES = digest(numba.__version__, llvmlite.__version__, *_texts(for_gpu=False))
+CUDA_SOURCES = digest(SOURCES, *_texts(for_gpu=True))
+"""The GPU's kernels are told apart from these and from their own; no other kernel calls one of them."""
 
 
 class _NamedFiles(IndexDataCacheFile):
@@ -90,7 +96,7 @@ def _named(kernel) -> bool:
 
 def _remove_files_of_other_sources():
     for path in (*HERE.rglob("__pycache__/*.nb[ci]"), *HERE.rglob("__pycache__/*.ptx")):
-        if SOURCES not in path.name:
+        if (CUDA_SOURCES if path.suffix == ".ptx" else SOURCES) not in path.name:
             try:
                 path.unlink(missing_ok=True)
             except OSError:  # an installation for reading only

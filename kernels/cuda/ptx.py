@@ -19,12 +19,16 @@ from numba import cuda, types
 from numba.cuda.cudadrv import nvvm
 from numba.cuda.cudadrv.error import CudaSupportError
 
-from kernels.compiled import SOURCES, compiled, digest
+from kernels.compiled import CUDA_SOURCES, compiled, digest
+from kernels.cuda.kernel import THREADS
 
 CAPABILITY = (7, 5)
 """Of the PTX, which any later GPU's driver takes too."""
 
 HERE = Path(__file__).parent / "__pycache__"
+BOUNDS = f".maxntid {THREADS}, 1, 1\n.minnctapersm 4\n"
+"""How large a block is, and how many share a processor: with up to 64 registers a thread, loads run ahead of sums."""
+
 ROUNDED = re.compile(r"\b(add|sub|mul)\.(f32|f64)\b")
 ENTRY = re.compile(r"\.visible \.entry (\w+)")
 MISSING = ("kernels for a GPU are compiled by NVIDIA's libNVVM, which is not found ({problem}): "
@@ -47,7 +51,7 @@ def entry_of(text: str) -> str:
 def kept(kernel, kinds):
     """Return (PTX, its file): compiled now, or by an earlier process from these very sources. Local."""
     for folder in (HERE, Path(tempfile.gettempdir()) / f"refimpl-{os.getuid()}"):
-        path = folder / f"{kernel.body.__module__}.{kernel.name}-{SOURCES}-{digest(*kinds)}.ptx"
+        path = folder / f"{kernel.body.__module__}.{kernel.name}-{CUDA_SOURCES}-{digest(*kinds)}.ptx"
         if path.exists():
             return path.read_text(), path
         try:
@@ -76,7 +80,8 @@ def compiled_text(kernel, kinds, capability=CAPABILITY) -> str:
             text, _ = cuda.compile_ptx(scope[kernel.name], signature, device=False, cc=capability)
     except (OSError, ImportError, CudaSupportError) as problem:
         raise RuntimeError(MISSING.format(problem=str(problem).strip())) from problem
-    return ROUNDED.sub(r"\1.rn.\2", text)
+    head, body = ROUNDED.sub(r"\1.rn.\2", text).split("\n{", 1)
+    return f"{head}\n{BOUNDS}{{{body}"
 
 
 @contextlib.contextmanager
