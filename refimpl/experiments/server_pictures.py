@@ -200,10 +200,12 @@ def plot_popularity(counts, words, parts: Partitioning, named=(1, 4, 40, 400, 40
                           xytext=(6, 4) if number == 1 else (-5, -5), ha="left" if number == 1 else "right",
                           va="bottom" if number == 1 else "top")
         axes.set(xscale="log", yscale="log", xlabel="number of the word, the most frequent first",
-                 ylabel="occurrences", xlim=(0.9, len(counts) * 1.02), ylim=(0.7, 3 * counts.max()), title="equal partitions of the table, and the part of the text in each")
+                 ylabel="occurrences", xlim=(0.9, len(counts) * 1.02), ylim=(0.7, 3 * counts.max()),
+                 title="equal partitions of the table, and the part of the text in each")
         axes.legend(loc="lower left")
-        told = [[p, f"{r.start:,} to {r.stop - 1:,}", f"{share:.1%}"]
-                for p, (r, share) in enumerate(zip(map(parts.rows_of_partition, range(parts.partitions)), shares))]
+        stretches = map(parts.rows_of_partition, range(parts.partitions))
+        told = [[p, f"{rows.start:,} to {rows.stop - 1:,}", f"{share:.1%}"]
+                for p, (rows, share) in enumerate(zip(stretches, shares))]
         alt = (f"Occurrences of a word fall nearly as one over its number; the first of {parts.partitions} equal "
                f"partitions, the words 0 to {parts.rows_of_partition(0).stop - 1:,}, holds {shares[0]:.1%} of the text.")
         return picture_of(figure, alt, table(["partition", "rows", "part of the text"], told))

@@ -53,6 +53,7 @@ def test_lines_list_their_points():
 
 
 def test_measured_points_are_once_in_the_legend():
-    lines = [Line(f"way {i}", [1, 2], [i, i], i) for i in range(2)] + [Line("measured", [1], [i], i, True) for i in range(2)]
+    lines = [Line(f"way {i}", [1, 2], [i, i], i) for i in range(2)]
+    lines += [Line("measured", [1], [i], i, points=True) for i in range(2)]
     picture = plot_lines(lines, "n", "bytes", "Two ways.")
     assert picture.svg.count(">measured<") == 1 and "measured: way 1" in picture.numbers
