@@ -104,7 +104,7 @@ def plot_cards(accounts: dict[str, list[dict]]) -> Picture:
     """
     rows = [[title, machine, *(sum(account[what]) / account[steps] for what, steps in CARD)]
             for title, machines in accounts.items() for machine, account in enumerate(machines)]
-    with figure_in_style(7.6, 3.6, ncols=len(accounts), sharey=True, squeeze=False) as (figure, grid):
+    with figure_in_style(8.6, 3.7, ncols=len(accounts), sharey=True, squeeze=False) as (figure, grid):
         for axes, title in zip(grid[0], accounts):
             _draw_cards(axes, title, [row[2:] for row in rows if row[0] == title])
         grid[0, 0].set_ylabel("MB through the card in a step")
@@ -126,6 +126,7 @@ def _draw_cards(axes, title, counts):
         axes.text(machine, height, f"{height:.2f}", ha="center", va="bottom", fontsize=9)
     axes.set_title(title)
     axes.set_axisbelow(True)
-    axes.set_xticks(range(len(card)), [f"machine {m}" for m in range(len(card))], fontsize=9)
+    axes.set_xticks(places)
+    axes.set_xlabel("machine")
     axes.tick_params(axis="x", length=0)
     axes.grid(axis="x", visible=False)

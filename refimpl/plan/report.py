@@ -1,5 +1,6 @@
 """What was chosen and why, in words: for those who read along, and as plain data."""
 
+import textwrap
 from dataclasses import asdict
 
 from refimpl.plan.choose import Chosen
@@ -15,8 +16,8 @@ OPERATIONS = (
 """Where what follows aggregation runs (PAPER.md, Mechanisms: placement of operations)."""
 
 
-def describe(chosen: Chosen) -> str:
-    """Return the plan, its rule and numbers, as lines of text. Local."""
+def describe(chosen: Chosen, width: int | None = None) -> str:
+    """Return the plan, its rule and numbers, as lines of text, at most ``width`` wide if that is given. Local."""
     lines = [f"plan {chosen.plan.architecture}: {headline(chosen)}"]
     if chosen.plan.architecture == "auto":
         lines.append("  rule: each variable goes the way that makes the predicted step clearly shorter, the others as they go")
@@ -30,7 +31,7 @@ def describe(chosen: Chosen) -> str:
                  + ", ".join(f"{name} {seconds * 1e3:.4g}" for name, seconds in chosen.totals.items()))
     lines.append(f"  the busiest owner serves {chosen.busiest:.2f} x the mean")
     lines.append("  clipping norm and update: at the owner (server), the same on every rank otherwise")
-    return "\n".join(lines)
+    return "\n".join(lines if width is None else (textwrap.fill(text, width, subsequent_indent=6 * " ") for text in lines))
 
 
 def headline(chosen: Chosen) -> str:
