@@ -20,7 +20,8 @@ def describe(chosen: Chosen, width: int | None = None) -> str:
     """Return the plan, its rule and numbers, as lines of text, at most ``width`` wide if that is given. Local."""
     lines = [f"plan {chosen.plan.architecture}: {headline(chosen)}"]
     if chosen.plan.architecture == "auto":
-        lines.append("  rule: each variable goes the way that makes the predicted step clearly shorter, the others as they go")
+        lines.append("  rule: each variable goes the way that makes the predicted step clearly shorter, the others as "
+                     "they go")
     for f in chosen.forecasts:
         if f.sparse:
             lines.append(f"  {f.variable} (sparse, α {f.alpha:.3g}, {f.nbytes / 1e6:.3g} MB): {f.way}; {f.reason}")
@@ -31,7 +32,9 @@ def describe(chosen: Chosen, width: int | None = None) -> str:
                  + ", ".join(f"{name} {seconds * 1e3:.4g}" for name, seconds in chosen.totals.items()))
     lines.append(f"  the busiest owner serves {chosen.busiest:.2f} x the mean")
     lines.append("  clipping norm and update: at the owner (server), the same on every rank otherwise")
-    return "\n".join(lines if width is None else (textwrap.fill(text, width, subsequent_indent=6 * " ") for text in lines))
+    if width is not None:
+        lines = [textwrap.fill(line, width, subsequent_indent=6 * " ") for line in lines]
+    return "\n".join(lines)
 
 
 def headline(chosen: Chosen) -> str:
