@@ -48,7 +48,8 @@ def draw_triangle(shares, labels, corners, named=12) -> Picture:
     """
     shares = np.asarray(shares, float)
     places, nearest = shares @ CORNERS, shares.argmax(axis=1)
-    chosen = {k: [int(i) for i in np.argsort(-shares[:, k], kind="stable")[:named] if nearest[i] == k] for k in range(3)}
+    falling = np.argsort(-shares, axis=0, kind="stable")[:named]
+    chosen = {k: [int(i) for i in falling[:, k] if nearest[i] == k] for k in range(3)}
     with figure_in_style(8.0, 5.0) as (figure, axes):
         axes.plot(*CORNERS[[0, 1, 2, 0]].T, color=GREY, linewidth=1)
         axes.plot(*places.T, ".", color=GREY, markersize=2, alpha=0.5)

@@ -100,7 +100,8 @@ def draw_orders(values, marked: dict[str, Tree]) -> Picture:
         axes.set_yscale("log")
         top = max(counts.values())
         for height, (place, labels) in enumerate(sorted(at.items())):
-            axes.bar([place], [counts[place]], width=0.8 * step, color=ORANGE, hatch="//", edgecolor=BLACK, linewidth=0.6)
+            axes.bar([place], [counts[place]], width=0.8 * step, color=ORANGE, hatch="//", edgecolor=BLACK,
+                     linewidth=0.6)
             y = top * 2.5 ** (1 + height)
             axes.annotate(", ".join(labels), (place, counts[place]), (place, y), fontsize=9, zorder=4,
                           ha="right" if place < 0 else "left",
@@ -167,8 +168,9 @@ def draw_sum_trees(schedules: dict[str, list[Schedule]], leaves: int, chunk: int
     trees = {title: [sorted_tree(sum_trees(s)[min(chunk, s.chunks - 1)]) for s in line]
              for title, line in schedules.items()}
     heights = {title: max(map(_height, line)) for title, line in trees.items()}
-    with figure_in_style(2.35 * columns, 0.75 * len(heights) + 0.27 * sum(heights.values()), nrows=len(schedules),
-                         ncols=columns, squeeze=False, height_ratios=[h + 1 for h in heights.values()]) as (figure, grid):
+    shape = {"nrows": len(schedules), "ncols": columns, "height_ratios": [h + 1 for h in heights.values()]}
+    height = 0.75 * len(heights) + 0.27 * sum(heights.values())
+    with figure_in_style(2.35 * columns, height, squeeze=False, **shape) as (figure, grid):
         for row, (title, line) in zip(grid, schedules.items()):
             for axes, schedule, tree in zip(row, line, trees[title]):
                 owner = [r for r in range(schedule.ranks) for _ in leaves_of(r, schedule.ranks, leaves)]

@@ -1,4 +1,4 @@
-"""The exercises of notebooks 6 and 7 refuse wrong answers with a hint; their solutions are executed with the notebooks."""
+"""The exercises of notebooks 6 and 7 refuse wrong answers with a hint; solutions are executed with the notebooks."""
 
 import numpy as np
 import pytest
@@ -58,7 +58,8 @@ class Votes:
     """The exercise's class; ``gradients_of`` is the reader's part."""
 
     def __init__(self, vocabulary, dtype="float32"):
-        self.variables = [Variable("votes", (vocabulary, 3), sparse=True, dtype=dtype), Variable("bias", (3,), dtype=dtype)]
+        votes, bias = (vocabulary, 3), (3,)
+        self.variables = [Variable("votes", votes, sparse=True, dtype=dtype), Variable("bias", bias, dtype=dtype)]
 
     def rows_needed(self, batch):
         return {"votes": unique_ids(batch.inputs.ravel())}

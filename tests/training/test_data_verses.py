@@ -13,8 +13,8 @@ def verses():
 
 
 def test_only_what_is_spoken_counts():
-    text = "# Play\n\n## ACT I\n\n_Enter KING and\nQUEEN_\n\n**KING**  \nSo shaken, as _[Aside]_ we are.\n\n*Exit QUEEN*\n\n" \
-           "a lone _ stays a\n\nlone _ and night's a word\n"
+    text = "# Play\n\n## ACT I\n\n_Enter KING and\nQUEEN_\n\n**KING**  \nSo shaken, as _[Aside]_ we are.\n\n" \
+           "*Exit QUEEN*\n\na lone _ stays a\n\nlone _ and night's a word\n"
     assert spoken_words(text) == ["so", "shaken", "as", "we", "are", "a", "lone", "stays", "a", "lone", "and",
                                   "night's", "a", "word"]
 

@@ -27,7 +27,7 @@ def check_dense_bytes(count):
 def check_times(times):
     """Check how many times too large a gradient is that each of 8 microbatches divides by its own size."""
     if times == MICROBATCHES:
-        return right("one for each microbatch, on any number of ranks: the trainer cannot know that you did not mean it.")
+        return right("one for each microbatch, on any number of ranks. The trainer cannot know what you meant.")
     if times == RANKS:
         return wrong("would it be another number on 2 ranks? What is it that is divided, each by itself?")
     return wrong("the sum of 8 means, beside the mean of everything")
