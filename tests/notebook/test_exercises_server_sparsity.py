@@ -27,7 +27,8 @@ def test_right_answers(check, answers):
 
 @pytest.mark.parametrize("check, answers", [
     (check_rank_2, (..., ...)), (check_rank_2, (68, ...)), (check_factor, (...,)),
-    (check_deal, (lambda loads, ranks: ...,)), (check_expected, (...,)), (check_server_bytes, (lambda *all_of_them: ...,)), (check_crossing, (...,))])
+    (check_deal, (lambda loads, ranks: ...,)), (check_expected, (...,)),
+    (check_server_bytes, (lambda *all_of_them: ...,)), (check_crossing, (...,))])
 def test_no_answer_yet(check, answers):
     assert check(*answers).right is None
 
