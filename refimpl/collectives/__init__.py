@@ -1,4 +1,4 @@
-"""Allreduce algorithms as data: made by short generators, proved before they run, run over MPI, NCCL or in one process."""
+"""Allreduce algorithms as data: made by short generators, proved, then run over MPI, NCCL or in one process."""
 
 from refimpl.collectives.all_to_all import all_to_all
 from refimpl.collectives.allgatherv import allgatherv

@@ -63,8 +63,8 @@ class Nccl:
         wrong = [rank for rank in range(self.wire.size) if came[rank] != rank]
         if wrong:
             self.close()
-            raise ConnectionError(f"NCCL's first message of rank {wrong[0]} says {came[wrong[0]]}: it moves data wrongly "
-                                  "here. Say NCCL_DEBUG=INFO to see how ranks are connected, or --transport staged")
+            raise ConnectionError(f"NCCL's first message of rank {wrong[0]} says {came[wrong[0]]}: it moves data "
+                                  "wrongly here. Say NCCL_DEBUG=INFO to see how ranks are connected, or --transport staged")
 
     def start(self, sends, receives, what: str) -> "NcclPending":
         """Begin to move contiguous, non-empty device arrays. sends, receives: lists of (peer, array).
@@ -91,8 +91,11 @@ class Nccl:
     def allreduce(self, array, what: str) -> "NcclPending":
         """Begin to sum a contiguous device array over all ranks, in place, in NCCL's order. Collective."""
         kind, at, peers = KINDS[array.dtype.char], array.data.ptr, set(range(self.wire.size)) - {self.wire.rank}
-        return self._after_current(lambda: self.comm.allReduce(at, at, array.size, kind, nccl.NCCL_SUM, self.stream.ptr),
-                                   [array], peers, what)
+
+        def sum_up():
+            self.comm.allReduce(at, at, array.size, kind, nccl.NCCL_SUM, self.stream.ptr)
+
+        return self._after_current(sum_up, [array], peers, what)
 
     def _after_current(self, ask, arrays, peers, what):
         """Ask for something on NCCL's stream, after what the current stream has been asked for."""

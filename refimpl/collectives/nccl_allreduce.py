@@ -37,7 +37,7 @@ def _check(wire, like):
         return
     if getattr(wire.transport, "name", None) != "nccl":
         why = "arrays are on the CPU" if wire.transport is None else wire.transport.reason
-        raise ValueError(f"--allreduce nccl needs --device cuda and NCCL between the ranks ({why}); say --allreduce ring, "
-                         "which is as many bytes, or direct, which is canonical")
+        raise ValueError(f"--allreduce nccl needs --device cuda and NCCL between the ranks ({why}); say --allreduce "
+                         "ring, which is as many bytes, or direct, which is canonical")
     if not wire.transport.adds(like.dtype):
         raise ValueError(f"--allreduce nccl: NCCL has no sum of {like.dtype}; say --allreduce direct")

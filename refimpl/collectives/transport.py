@@ -26,7 +26,10 @@ class Seat(NamedTuple):
 
 @dataclass(frozen=True)
 class TransportChoice:
-    """name: "nccl" or "staged".  reason: a sentence for people, "" for one rank.  environment: what must be set before NCCL begins."""
+    """name: "nccl" or "staged".  reason: a sentence for people, "" for one rank.
+
+    environment: what must be set before NCCL begins.
+    """
 
     name: str
     reason: str
@@ -55,8 +58,8 @@ def choose_transport(seats: list[Seat], wanted: str = "auto") -> TransportChoice
         return TransportChoice("nccl", f"device arrays travel by NCCL {version}, each rank with a GPU of its own")
     most = max(crowded.values())
     told = " ".join(f"{name}={value}" for name, value in SHARING.items())
-    return TransportChoice("nccl", f"device arrays travel by NCCL {version}, up to {most} ranks sharing a GPU ({told}): "
-                                   "good for trying out, not for speed", dict(SHARING))
+    return TransportChoice("nccl", f"device arrays travel by NCCL {version}, up to {most} ranks sharing a GPU ({told}), "
+                                   "which is good for trying out, not for speed", dict(SHARING))
 
 
 def _why_not_nccl(seats, crowded) -> str:
@@ -64,8 +67,8 @@ def _why_not_nccl(seats, crowded) -> str:
     versions = [seat.nccl for seat in seats]
     without = [str(rank) for rank, version in enumerate(versions) if version < NCCL_NEEDED]
     if without:
-        return (f"CuPy finds no NCCL on rank{'s' * (len(without) > 1)} {', '.join(without)}: install the extra cuda12 or "
-                "cuda13 (pip install nvidia-nccl-cu12, nvidia-nccl-cu13)")
+        return (f"CuPy finds no NCCL on rank{'s' * (len(without) > 1)} {', '.join(without)}: install the extra cuda12 "
+                "or cuda13 (pip install nvidia-nccl-cu12, nvidia-nccl-cu13)")
     if len(set(versions)) > 1:
         said = ", ".join(f"{version_name(version)} on rank {rank}" for rank, version in enumerate(versions))
         return f"the ranks have different versions of NCCL ({said}): install the same everywhere"

@@ -76,7 +76,8 @@ def test_every_microbatch_is_counted_once_in_every_row(comm, cupy, leaves, schem
         gradients = {}
         for v in TABLES:
             ids = np.flatnonzero(has[v.name][leaf])
-            gradients[v.name] = RowGradient(ids, array_module(road.holdings[v.name].values).full((len(ids), v.shape[1]), 4.0**leaf))
+            xp = array_module(road.holdings[v.name].values)
+            gradients[v.name] = RowGradient(ids, xp.full((len(ids), v.shape[1]), 4.0**leaf))
         road.add(leaf, gradients)
     for name in has:
         has[name][5:6] = False

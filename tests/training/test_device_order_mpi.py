@@ -1,4 +1,4 @@
-"""What a training asks of NCCL: all ranks' groups meet in their order, so nobody waits in a circle on a GPU's stream."""
+"""What a training asks of NCCL: all ranks' groups meet in their order, so nobody waits in a circle on a stream."""
 
 import pytest
 from toys import make_trainer

@@ -2,15 +2,15 @@
 
 What it is strict about, as NCCL is:
 
-- Nothing has moved before somebody waits: memory that shall be received into holds rubbish until then, and memory that is
-  sent must not be written (both are checked; on a GPU they would be races).
+- Nothing has moved before somebody waits: memory that shall be received into holds rubbish until then, and memory that
+  is sent must not be written (both are checked; on a GPU they would be races).
 - Sends and receives of two ranks meet in their order; a message's length must be the one expected.
 - A sum has an order of its own, which is not the microbatch tree's.
 - A rank that is gone is an error of ``check_async_error``, if somebody says so: ``fail(status)``. What is aborted no
   longer moves. ``give_up`` ends what waits for ranks that do not come: a test's last word.
 
-The calls are in ``cupy.standin.calls``: ("nccl.send", bytes, peer, stream) ...  REFIMPL_STANDIN_NCCL says which version it
-is (default 23203; 0: there is none).
+The calls are in ``cupy.standin.calls``: ("nccl.send", bytes, peer, stream) ...  REFIMPL_STANDIN_NCCL says which version
+it is (default 23203; 0: there is none).
 """
 
 import ctypes
