@@ -44,7 +44,7 @@ def to_device(array):
     """Return a host array as a C-contiguous one on the GPU; one that is there already, as it is. Local."""
     import cupy
 
-    return cupy.ascontiguousarray(array)
+    return cupy.ascontiguousarray(cupy.asarray(array))  # which by itself takes no host array
 
 
 def to_numpy(array):

@@ -22,8 +22,9 @@ from numba.cuda.cudadrv.error import CudaSupportError
 from kernels.compiled import CUDA_SOURCES, compiled, digest
 from kernels.cuda.kernel import THREADS
 
-CAPABILITY = (7, 5)
-"""Of the PTX, which any later GPU's driver takes too."""
+CAPABILITY, VERSION = (7, 5), "7.0"
+"""Of the PTX, which any later GPU's driver takes too. A compiler names its own, newer version, though these kernels use
+nothing that is new in it; older drivers would refuse them."""
 
 HERE = Path(__file__).parent / "__pycache__"
 BOUNDS = f".maxntid {THREADS}, 1, 1\n.minnctapersm 4\n"
@@ -80,6 +81,8 @@ def compiled_text(kernel, kinds, capability=CAPABILITY) -> str:
             text, _ = cuda.compile_ptx(scope[kernel.name], signature, device=False, cc=capability)
     except (OSError, ImportError, CudaSupportError) as problem:
         raise RuntimeError(MISSING.format(problem=str(problem).strip())) from problem
+    if capability == CAPABILITY:
+        text = re.sub(r"\.version \d+\.\d+", f".version {VERSION}", text)
     head, body = ROUNDED.sub(r"\1.rn.\2", text).split("\n{", 1)
     return f"{head}\n{BOUNDS}{{{body}"
 

@@ -30,10 +30,10 @@ def asarray(a, dtype=None, order=None, *, blocking=False, copy=None):
 
 
 def ascontiguousarray(a, dtype=None):
-    """Return a C-contiguous device array."""
-    if isinstance(a, ndarray):
-        return wrap(np.ascontiguousarray(a._host, dtype), a) if a.ndim else asarray(a, dtype)
-    return array(a, dtype, order="C")
+    """Return a C-contiguous device array of a device array: CuPy takes nothing else."""
+    if not isinstance(a, ndarray):
+        raise TypeError(f"Argument 'a' has incorrect type (expected cupy.ndarray, got {type(a)})")
+    return wrap(np.ascontiguousarray(a._host, dtype), a) if a.ndim else asarray(a, dtype)
 
 
 def asnumpy(a, stream=None, order="C", out=None, *, blocking=True):
