@@ -66,8 +66,8 @@ train: $(installed) ## train the language model on RANKS ranks under hybrid, all
 
 test: test-serial test-mpi ## install and run every test, the MPI tests on 1, 2, 3, 4 and 8 ranks
 
-test-serial: $(installed) ## run the tests that need no mpirun
-	$(python) -m pytest -q -m "not mpi" --session-timeout=1500
+test-serial: $(installed) ## run the tests that need no mpirun, as many at a time as there are cores
+	$(python) -m pytest -q -m "not mpi" --session-timeout=1500 -n auto --dist worksteal
 
 test-mpi: $(installed) ## run the MPI tests on 1, 2, 3 and 4 ranks, and those that need more on 8
 	@for ranks in 1 2 3 4 8; do \
@@ -84,7 +84,7 @@ notebooks: $(venv)/.notebooks ## open JupyterLab on the teaching notebooks
 
 test-notebooks: $(venv)/.notebooks ## execute every notebook from a clean kernel; what is stored must be what comes out
 	$(python) -m pytest -q tests/notebook/test_magic.py tests/notebook/test_stored.py tests/notebook/test_execute.py
-	$(python) -m refimpl.notebook check
+	$(python) -m refimpl.notebook check --jobs 2
 
 $(venv)/.docs: $(venv)/.installed
 	$(pip) -e '.[docs]'
