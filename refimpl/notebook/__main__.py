@@ -6,6 +6,8 @@ check  executes each and fails on an error, on an exercise whose solution is not
 
 import argparse
 import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
@@ -18,6 +20,8 @@ def main(arguments=None) -> int:
     parser.add_argument("action", choices=["store", "check"])
     parser.add_argument("names", nargs="*", metavar="NAME",
                         help="a notebook's file, or how its name begins: 3 or 3_sparsity (default: all)")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N",
+                        help="notebooks at once (default 1, as times should be measured)")
     asked = parser.parse_args(arguments)
     try:
         from refimpl.notebook.keep import check, store
@@ -29,14 +33,18 @@ def main(arguments=None) -> int:
     except ValueError as problem:
         print(f"refimpl.notebook: error: {problem}", file=sys.stderr)
         return 1
-    failed = 0
-    for path in paths:
-        problems, seconds = (store if asked.action == "store" else check)(path)
-        failed += bool(problems)
-        print(f"{'FAILED' if problems else 'ok':6} {path.name} {seconds:6.1f} s", flush=True)
-        for problem in problems:
-            print(f"  {problem}", flush=True)
+    with ProcessPoolExecutor(max(1, asked.jobs), get_context("spawn")) as pool:
+        found = pool.map(store if asked.action == "store" else check, paths)
+        failed = sum([_told(path, *outcome) for path, outcome in zip(paths, found)])
     return min(failed, 1)
+
+
+def _told(path, problems, seconds) -> bool:
+    """Print what came of a notebook; return whether it failed."""
+    print(f"{'FAILED' if problems else 'ok':6} {path.name} {seconds:6.1f} s", flush=True)
+    for problem in problems:
+        print(f"  {problem}", flush=True)
+    return bool(problems)
 
 
 def chosen(names: list[str], folder: Path) -> list[Path]:

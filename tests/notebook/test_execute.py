@@ -5,6 +5,7 @@ import pytest
 nbformat = pytest.importorskip("nbformat", reason="the extra notebooks is not installed")
 pytest.importorskip("nbclient", reason="the extra notebooks is not installed")
 
+from refimpl.notebook.__main__ import main  # noqa: E402
 from refimpl.notebook.execute import solutions  # noqa: E402
 from refimpl.notebook.keep import check, store  # noqa: E402
 
@@ -56,6 +57,14 @@ def test_wrong_solutions_and_checks_that_say_too_much_are_found(tmp_path):
 def test_an_error_ends_it_and_names_the_cell(tmp_path):
     path = notebook(tmp_path / "1_x.ipynb", ("x = 1",), ("x + missing",), ("x",))
     assert store(path)[0] == ["cell 1 (c1): NameError: name 'missing' is not defined"]
+
+
+def test_several_at_once_are_told_in_order(tmp_path, capsys):
+    paths = [notebook(tmp_path / f"{n}_x.ipynb", (source,)) for n, source in ((1, "x = 1"), (2, "missing"))]
+    assert main(["store", *map(str, paths), "--jobs", "2"]) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith("ok     1_x.ipynb") and said[1].startswith("FAILED 2_x.ipynb")
+    assert said[2] == "  cell 0 (c0): NameError: name 'missing' is not defined"
 
 
 def test_every_exercise_needs_a_solution():
