@@ -22,7 +22,7 @@ def main(arguments=None) -> int:
                         help="a notebook's file, or how its name begins: 3 or 3_sparsity (default: all)")
     parser.add_argument("--jobs", type=int, default=1, metavar="N",
                         help="notebooks at once (default 1, as times should be measured)")
-    asked = parser.parse_args(arguments)
+    asked = parser.parse_intermixed_args(arguments)  # --jobs may stand between names
     try:
         from refimpl.notebook.keep import check, store
     except ImportError as problem:
