@@ -1,5 +1,6 @@
 """The trainer: one step of hybrid data-parallel training, as the data sees it (DESIGN, One step)."""
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -61,6 +62,7 @@ class Trainer:
         self.exchange.open()  # not before: a rank that could not make its own would leave the others waiting
         self.microbatches = leaves_of(self.wire.rank, self.wire.size, data.microbatches)
         self.carried: dict[int, dict] = {v: {} for v in self.microbatches}
+        self.ahead: dict[int, tuple] = {}  # step -> what was read for it while the device computed the one before
         self.failure: Exception | None = None  # of rank 0's bookkeeping, raised on all ranks at the next step
 
     def _finished(self, plan):
@@ -114,18 +116,32 @@ class Trainer:
         """Return microbatch -> its batch, and microbatch -> the rows it needs (None for one without examples)."""
         if self.failure is not None:
             raise self.failure
-        batches, needs = {}, {}
         if self.data.starts_epoch(self.step):
             self.carried = {v: {} for v in self.microbatches}
-        for v in self.microbatches:
-            batch, wanted = self.data.microbatch(self.step, v), None
+        batches, needs = self.ahead.pop(self.step, None) or self._read(self.step, self.carried)
+        for v, batch in batches.items():
             if batch is not None:
-                key = key_of(self.options.seed, "microbatch", self.step, v)
-                batch = replace(batch, key=key, state=self.carried[v])
+                batch.state = self.carried[v]
+        return batches, needs
+
+    def _read(self, step, carried):
+        batches, needs = {}, {}
+        for v in self.microbatches:
+            batch, wanted = self.data.microbatch(step, v), None
+            if batch is not None:
+                key = key_of(self.options.seed, "microbatch", step, v)
+                batch = replace(batch, key=key, state=carried[v])
                 wanted = self.model.rows_needed(batch)
                 check_needs(self.model.variables, wanted)
             batches[v], needs[v] = batch, wanted
         return batches, needs
+
+    def _look_ahead(self):
+        """Read the next step's batches while the device computes; what goes wrong with them is met in that step."""
+        step, self.ahead = self.step + 1, {}
+        if step < self.options.steps:
+            with suppress(Exception):
+                self.ahead[step] = self._read(step, {v: {} for v in self.microbatches})
 
     def _compute(self, step, batches):
         """Run the model on this rank's microbatches, adding up gradients; return their losses, and what went wrong."""
@@ -140,6 +156,8 @@ class Trainer:
                             loss, gradients = self.model.loss_and_gradients(step.dense, step.rows(v), batch)
                         losses.append((v, loss))
                     step.add(v, gradients)
+                if self.device.index is not None:
+                    self._look_ahead()
                 self.wire.settle()
                 return [self._checked_loss(v, float(loss)) for v, loss in losses], None  # here a device is waited for
             except Exception as problem:

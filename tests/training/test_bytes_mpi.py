@@ -94,12 +94,12 @@ def rows_of_step(comm, recording, data, step):
     """Return (pulled, pushed) as predict_step wants them, from what each rank's model was asked and answered."""
     leaves = [v for v in leaves_of(comm.rank, comm.size, data.microbatches) if data.microbatch(step, v) is not None]
     needed, touched = dict(zip(leaves, recording.needed)), dict(zip(leaves, recording.touched))
-    assert len(recording.needed) == len(recording.touched) == len(leaves)
+    assert len(recording.needed) >= len(recording.touched) == len(leaves)  # a device reads its next batches, too
     names = [v.name for v in recording.variables if v.sparse]
     pulled = {name: union(ids[name] for ids in needed.values()) for name in names}
     pushed = {name: [union(touched[v][name] for v in leaves if v >> node.level == node.index)
                      for node in cover(leaves_of(comm.rank, comm.size, data.microbatches))] for name in names}
-    recording.needed, recording.touched = [], []
+    recording.needed, recording.touched = recording.needed[len(leaves):], []
     everyone = comm.allgather((pulled, pushed))
     return tuple({name: [part[i][name] for part in everyone] for name in names} for i in (0, 1))
 
