@@ -1,7 +1,8 @@
 """Array functions that know one device: a plain NumPy definition (the oracle) beside every fast version.
 
 Each kernel is a small package: ``definition.py`` says what it means in plain array code and is never
-optimised; ``fast.py`` is the Numba version; the package's ``__init__`` picks one by the type of its arguments.
+optimised; ``fast.py`` is the Numba version, ``cuda.py`` the one for a GPU (see ``kernels.cuda``); the package's
+``__init__`` picks one by the type of its arguments.
 No MPI and no models here (DESIGN, Rooms).
 """
 

@@ -30,7 +30,7 @@ def is_float_numpy(*arrays):
 
 
 def is_float_cuda(*arrays):
-    """Return True if every argument is a float32 or float64 array on a GPU: what our CUDA kernels are made for. Local."""
+    """Return True if every argument is a float32 or float64 array on a GPU: what our kernels there are for. Local."""
     cupy = sys.modules.get("cupy")
     if cupy is None:
         return False

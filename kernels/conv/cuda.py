@@ -63,7 +63,7 @@ def take_patches(row, column, height, width, inputs, k, stride, padding, down, a
 
 @each_element
 def add_patches(row, channel, height, width, inputs, k, stride, padding, down, along, zero, patches, x):
-    """Write the sum of what an element of the image was in all patches: row = (image * height + line) * width + column."""
+    """Write the sum of what an element of the image was in all patches: row = (image height + line) width + column."""
     above, column = divided(row, width)
     image, line = divided(above, height)
     total = zero

@@ -89,8 +89,13 @@ class Kernel:
         function(*self.shape(rows, columns), (rows, columns, *arguments))
 
     def shape(self, rows, columns):
-        """Return (grid, block) for CUDA: how many blocks along each axis, and how many threads each has."""
+        """Return (grid, block) for CUDA: how many blocks along each axis, and how many threads each has.
+
+        Raises ValueError for lanes that cannot be folded in halves.
+        """
         if self.finish is not None:
+            if columns > MOST_LANES or columns & (columns - 1):
+                raise ValueError(f"{self.name} with {columns} lanes: give it a power of two up to {MOST_LANES}")
             return (rows,), (columns,)
         along = min(THREADS, 1 << (columns - 1).bit_length())
         down = THREADS // along

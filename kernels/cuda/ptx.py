@@ -37,7 +37,7 @@ MISSING = ("kernels for a GPU are compiled by NVIDIA's libNVVM, which is not fou
 
 
 def load(kernel, kinds):
-    """Return CuPy's kernel for arguments of these kinds. Raises RuntimeError where CUDA's compiler is missing. Local."""
+    """Return CuPy's kernel for arguments of these kinds. Raises RuntimeError without CUDA's compiler. Local."""
     import cupy
 
     text, path = kept(kernel, kinds)
@@ -89,7 +89,7 @@ def compiled_text(kernel, kinds, capability=CAPABILITY) -> str:
 
 @contextlib.contextmanager
 def rounding_each():
-    """Let libNVVM join no multiplication with an addition: Numba has no option for it (tried with 0.68 and numba-cuda)."""
+    """Let libNVVM join no multiplication with an addition: Numba 0.68 and numba-cuda have no option for it."""
     given = nvvm.compile_ir
     nvvm.compile_ir = functools.partial(given, fma=False)
     try:

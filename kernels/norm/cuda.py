@@ -48,8 +48,8 @@ def normalize_backward(grad, x, y, mean, variance, scale, epsilon, relu=False):
     for number in range(2):
         mean_of(channels, LANES, parts, 1, channels, sums[number], total[number])
     grad_x, grad_scale = xp.empty(x.shape, x.dtype), xp.empty(channels, x.dtype)
-    gradient_of_places(places, channels, channels, int(relu), one, one - one, scalar(x, epsilon), scalar(x, places), grad,
-                       x, y, mean, variance, scale, total, grad_x, grad_scale)
+    gradient_of_places(places, channels, channels, int(relu), one, one - one, scalar(x, epsilon), scalar(x, places),
+                       grad, x, y, mean, variance, scale, total, grad_x, grad_scale)
     return grad_x, grad_scale, total[0]
 
 
@@ -96,7 +96,7 @@ def normalized(place, channel, channels, relu, one, zero, epsilon, x, mean, vari
 
 @each_element
 def add_gradients(part, channel, parts, places, channels, relu, zero, grad, x, y, mean, offset_sums, scale_sums):
-    """Write sum g and sum g (x - mean) of a channel over places part, part + parts, ...; g is 0 where y is, with relu."""
+    """Write sum g and sum g (x - mean) of a channel over places part, part + parts, ...; g: see ``definition``."""
     offset_sum, scale_sum = np.float64(0), np.float64(0)
     for place in range(part, places, parts):
         at = place * channels + channel

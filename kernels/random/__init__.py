@@ -24,7 +24,9 @@ def dropout_scale(key, shape, keep, dtype, xp=np):
     if not 0 < keep <= 1:
         raise ValueError(f"keep is {keep}: give a probability above 0 and up to 1")
     if np.dtype(dtype).name in ("float32", "float64"):
-        return fast.dropout_scale(key, shape, keep, dtype) if xp is np else cuda.dropout_scale(key, shape, keep, dtype, xp)
+        if xp is np:
+            return fast.dropout_scale(key, shape, keep, dtype)
+        return cuda.dropout_scale(key, shape, keep, dtype, xp)
     return definition.dropout_scale(key, shape, keep, dtype, xp)
 
 

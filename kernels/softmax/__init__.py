@@ -10,7 +10,8 @@ def exponentials(logits, biases, own):
     Raises ValueError if the shapes do not fit.
     """
     if logits.ndim != 2 or logits.shape != (len(own), len(biases)):
-        raise ValueError(f"logits {logits.shape}, biases {biases.shape}, own {own.shape}: give them (n, s), (s,) and (n,)")
+        raise ValueError(f"logits {logits.shape}, biases {biases.shape}, own {own.shape}: "
+                         "give them (n, s), (s,) and (n,)")
     quick = is_float_cuda(logits, biases, own) and all(a.flags.c_contiguous for a in (logits, biases, own))
     return (cuda if quick else definition).exponentials(logits, biases, own)
 

@@ -1,11 +1,11 @@
-"""The LSTM cell on a GPU: activations within the derived bound, everything else bit for bit; then the whole sequence."""
+"""The LSTM cell on a GPU: activations within the derived bound, the rest bit for bit; then the whole sequence."""
 
 import numpy as np
 import pytest
 
 from kernels.lstm import Workspace, cuda, definition, lstm_backward, lstm_forward
 
-# sigmoid: exp within 2 ULPs, negation, 1 + e and a division, each rounded once; tanh: 2 ULPs (CUDA's guide, table of ULPs)
+# exp and tanh within 2 ULPs (CUDA's guide, table of ULPs); sigmoid: exp, then 1 + e and a division, each rounded once
 SIGMOID_ULPS, TANH_ULPS = 6, 4
 
 
