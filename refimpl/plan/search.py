@@ -5,8 +5,11 @@
 theta1 / P is what more partitions share or overlap, theta2 P what each one costs. Start at the number of machines;
 double P while it gets faster, then halve from the smallest tried until it gets slower:
 
-    start 8, optimum 11:    8  16  32 (slower)  4 (slower)        then the curve says 11
+    start 8, optimum 11:    8  16  32 (slower)  4 (slower)        then the curve says 11, which is tried last
 
+The paper takes what the curve says. But owners hold whole partitions, so the true t(P) is a saw: the busiest of N owners
+has ceil(P / N) / P of the rows, and a P between two multiples of N can be slower than both, which no curve of three
+parameters knows. So what it says is measured, too, and the fastest P that was measured is taken.
 Nothing here measures or moves anything: the search is told, and every rank that is told the same proposes the same.
 """
 
@@ -61,13 +64,14 @@ class PartitionSearch:
 
     start: the first P, the number of machines.  largest: no P above it makes sense (rows of the largest variable).
     samples: P -> mean seconds of a step, in the order in which they were told.
-    least: the lower limit; a P that takes too much memory raises it.
+    least: the lower limit; a P that takes too much memory raises it.  said: the P that the curve proposed.
     """
 
     start: int
     largest: int
     samples: dict[int, float] = field(default_factory=dict)
     least: int = 1
+    said: int | None = None
     too_large: list[int] = field(default_factory=list)
 
     def __post_init__(self):
@@ -82,13 +86,21 @@ class PartitionSearch:
                              f"--memory-limit or use more ranks")
         if not self.samples:
             return min(2 * max(self.too_large), self.largest) if self.too_large else self.start
-        first, tried = next(iter(self.samples)), sorted(self.samples)
+        first, tried = next(iter(self.samples)), sorted(p for p in self.samples if p != self.said)
         double, half = 2 * tried[-1], tried[0] // 2
         if self._may(double) and (tried[-1] == first or self._faster(tried[-1], tried[-2])):
             return double
         if self._may(half) and (tried[0] == first or self._faster(tried[0], tried[1])):
             return half
-        return self._one_more(tried) if len(tried) < FEWEST else None
+        return self._one_more(tried) if len(tried) < FEWEST else self._said_by_curve()
+
+    def _said_by_curve(self) -> int | None:
+        """Return the integer P with the smallest fitted time within the sampled range; None if that was measured."""
+        if self.said in self.samples:
+            return None  # one more sample moves the curve a little: it is asked once
+        counts = [p for p in range(min(self.samples), max(self.samples) + 1) if self._may(p)]
+        self.said = self.fit().best(counts) if counts else None
+        return None if self.said in self.samples else self.said
 
     def _may(self, partitions: int) -> bool:
         return self.least <= partitions <= self.largest and partitions not in self.too_large
@@ -119,18 +131,16 @@ class PartitionSearch:
         return fit_curve(self.samples) if len(self.samples) >= FEWEST else None
 
     def best(self) -> int:
-        """Return the integer P with the smallest fitted time within the sampled range, none that was too large. Local.
+        """Return the P with the fewest measured seconds, none that was too large; of equals the smallest. Local.
 
-        With too few samples for a curve: the fastest sample. Raises ValueError if there is none.
+        Raises ValueError if there is none.
         """
         if not self.samples:
             raise ValueError("no P was measured: the training has fewer steps than one sample of the search")
-        fit = self.fit()
-        tried = self.samples if fit is None else range(min(self.samples), max(self.samples) + 1)
-        counts = [p for p in tried if p not in self.too_large]
+        counts = [p for p in self.samples if p not in self.too_large]
         if not counts:
             raise ValueError("no P that was measured fits in memory any more; raise --memory-limit or use more ranks")
-        return fit.best(counts) if fit is not None else min(counts, key=lambda p: (self.samples[p], p))
+        return min(counts, key=lambda p: (self.samples[p], p))
 
     def to_json(self) -> dict:
         """Return samples, thetas and choice as plain data. Local."""

@@ -60,11 +60,11 @@ def test_the_walk_is_the_papers():
     """Double while it gets faster, then halve from the smallest tried until it gets slower."""
     best_at_11 = Fit(1.0, 121.0, 1.0).seconds
     search = PartitionSearch(8, 1000)
-    assert walk(search, best_at_11) == [8, 16, 4] and search.best() == 11
+    assert walk(search, best_at_11) == [8, 16, 4, 11] and search.best() == 11
     search = PartitionSearch(2, 1000)
-    assert walk(search, best_at_11) == [2, 4, 8, 16, 1] and search.best() == 11
+    assert walk(search, best_at_11) == [2, 4, 8, 16, 1, 11] and search.best() == 11
     search = PartitionSearch(64, 1000)
-    assert walk(search, best_at_11) == [64, 128, 32, 16, 8, 4] and search.best() == 11
+    assert walk(search, best_at_11) == [64, 128, 32, 16, 8, 4, 11] and search.best() == 11
     search = PartitionSearch(5, 1000)  # halves of odd numbers
     assert walk(search, Fit(1.0, 0.01, 1.0).seconds) == [5, 10, 2, 1] and search.best() == 1
 
@@ -103,9 +103,21 @@ def test_a_larger_one_that_does_not_fit_leaves_the_smaller_ones():
     walk(search, curve.seconds)
     assert search.best() == 9
     search.exceeded(9)
-    assert search.best() == 10
-    search.exceeded(10)
     assert search.least == 1 and search.best() == 8
+    search = PartitionSearch(8, 100)
+    assert walk(search, curve.seconds, lambda p: p not in (9, 10)) == [8, 16, 4, 9, 10]
+    assert search.best() == 8 and search.too_large == [9, 10]
+
+
+def test_what_the_curve_says_is_measured_before_it_is_believed():
+    """The busiest of 8 owners holds ceil(P / 8) / P of the rows: between 8 and 16 every P is slower than both."""
+    def saw(partitions):
+        return 1 + 8 * np.ceil(partitions / 8) / partitions + 0.05 * partitions
+
+    search = PartitionSearch(8, 100)
+    tried = walk(search, saw)
+    assert 8 < tried[-1] < 16 and search.said == tried[-1]  # as the curve has it
+    assert search.best() == 8 == min(range(1, 101), key=saw)
 
 
 def test_nothing_that_fits_is_refused():
