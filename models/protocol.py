@@ -49,9 +49,10 @@ class Model(Protocol):
 
         dense: name -> whole value.  rows: name -> (k, d), the rows named by ``rows_needed``, in that order.
         Arrays are NumPy's or CuPy's, by ``--device``. Both are mappings whose values may still be on their way: looking
-        one up waits for it, so look it up where it is used. Gradients that are ``batch.ready`` before the others leave before them.
-        loss: a number (on the device: to read it there would be to wait), sum over the microbatch's targets /
-        batch.normaliser.
+        one up waits for it, so look it up where it is used. Gradients that are ``batch.ready`` before the others leave
+        before them.
+        loss: sum over the microbatch's targets / batch.normaliser, a number, or a 0-d array on the device: to make a
+        number of it there would be to wait.
         gradients: name -> array of the variable's shape (dense), or RowGradient (sparse).
         The values may be the live ones: do not write to them. A RowGradient is kept until the step's exchange: give it
         arrays of its own. Dense gradients are added up at once, and may be buffers that the model uses again.

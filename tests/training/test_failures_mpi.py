@@ -69,8 +69,8 @@ def test_an_exception_on_one_rank(comm, where, error, words):
 def test_memory_that_ends_in_a_microbatch(comm):
     said = spoilt(comm, "loss_and_gradients", raising(MemoryError("no room for 8 bytes.")))
     mine = leaves_of(comm.size - 1, comm.size, 8)[0]
-    assert said == (named(comm) + f"out of memory for microbatch {mine}: no room for 8 bytes. Reduce --microbatch-size, "
-                    "with more --microbatches")
+    assert said == named(comm) + (f"out of memory for microbatch {mine}: no room for 8 bytes. "
+                                  "Reduce --microbatch-size, with more --microbatches")
 
 
 def test_an_exception_in_data_on_one_rank(comm):

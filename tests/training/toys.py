@@ -156,8 +156,8 @@ RATES = {"sgd": 0.5, "momentum": 0.1, "adagrad": 0.2, "adam": 0.01}
 
 def make_options(work, optimizer, **changes):
     """Return the options under which a work is trained here: clipping and, where it applies, weight decay are on."""
-    return Options(**{"device": DEVICE, "optimizer": optimizer, "learning_rate": RATES[optimizer], "warmup": 2, "steps": 3,
-                      "rate": "cosine", "rate_steps": 20, **WORKS[work][2], **changes})
+    return Options(**{"device": DEVICE, "optimizer": optimizer, "learning_rate": RATES[optimizer], "warmup": 2,
+                      "steps": 3, "rate": "cosine", "rate_steps": 20, **WORKS[work][2], **changes})
 
 
 def make_trainer(work, optimizer, comm, microbatches=8, **changes):

@@ -6,12 +6,12 @@ it holds a program to:
 - A device array and a NumPy array never meet in one operation, nor is one written into the other: TypeError, as CuPy
   says it. ``np.asarray(device array)`` is a TypeError too. ``numpy.f(device array)`` is cupy's f, as with CuPy.
 - Every transfer is counted in ``cupy.standin.transfers``: to the device (``asarray(host)``, ``.set``), to the host
-  (``.get``, ``asnumpy``), and what makes the host wait for a number (``float(x)``, ``bool(x)``, ``x.item()``, ``unique``,
-  ``flatnonzero``, a boolean index, ...). ``with cupy.standin.counting() as count`` counts what happens inside.
+  (``.get``, ``asnumpy``), and what makes the host wait for a number (``float(x)``, ``bool(x)``, ``x.item()``,
+  ``unique``, ``flatnonzero``, a boolean index, ...). ``with cupy.standin.counting() as count`` counts what happens inside.
 - Only names are there that CuPy has (tests/device/test_standin.py holds them to the real one where it is installed);
   one that is missing: add it to ``_functions``.
-- What CuPy does by floating-point atomics, in no fixed order (``add.at`` of repeated floats, ``bincount`` with weights),
-  is refused: it could not be the same bits twice.
+- What CuPy does by floating-point atomics, in no fixed order (``add.at`` of repeated floats, ``bincount`` with
+  weights), is refused: it could not be the same bits twice.
 - ``get_default_memory_pool().set_limit`` limits it: beyond is ``cupy.cuda.memory.OutOfMemoryError``.
 
 What it does not pretend: work happens at once, whatever the stream (streams and events remember their calls in

@@ -9,7 +9,7 @@ SCALARS = (bool, int, float, complex, np.generic)
 
 
 class ndarray:
-    """An array "on the device". Made by ``cupy.empty`` and the like, or ndarray(shape, dtype, memptr, strides, order)."""
+    """An array "on the device": made by ``cupy.empty`` and the like, or by ndarray(shape, dtype, memptr, ...)."""
 
     __slots__ = ("_host", "_block", "__weakref__")
     __array_priority__ = 100
@@ -66,7 +66,7 @@ class ndarray:
         if not isinstance(out, np.ndarray):
             raise TypeError(f"Only numpy.ndarray can be obtained from cupy.ndarray: {type(out)}")
         if out.dtype != self.dtype or out.shape != self.shape:
-            raise ValueError(f"Shape or dtype mismatch. Expected {self.dtype} {self.shape}, got {out.dtype} {out.shape}")
+            raise ValueError(f"Shape or dtype mismatch: {self.dtype} {self.shape} into {out.dtype} {out.shape}")
         out[...] = self._host
         return out
 
@@ -287,8 +287,8 @@ for _name in ("lt", "le", "eq", "ne", "gt", "ge"):
     setattr(ndarray, f"__{_name}__", _binary(f"__{_name}__"))
 for _name in ("neg", "pos", "abs", "invert"):
     setattr(ndarray, f"__{_name}__", _unary(f"__{_name}__"))
-for _name in ("all any argmax argmin argpartition argsort astype choose clip conj conjugate copy cumprod cumsum diagonal "
-              "dot fill flatten max mean min nonzero partition prod ptp put ravel repeat reshape round sort squeeze std "
-              "sum swapaxes take trace transpose var view compress searchsorted").split():
+for _name in ("all any argmax argmin argpartition argsort astype choose clip conj conjugate copy cumprod cumsum "
+              "diagonal dot fill flatten max mean min nonzero partition prod ptp put ravel repeat reshape round sort "
+              "squeeze std sum swapaxes take trace transpose var view compress searchsorted").split():
     if _name not in ("searchsorted", "ptp"):  # not methods of CuPy's, or of NumPy's no more
         setattr(ndarray, _name, _method(_name))

@@ -15,8 +15,8 @@ UFUNCS = ("absolute add arctan arctan2 bitwise_and bitwise_or bitwise_xor ceil c
           "logical_or logical_xor maximum minimum mod modf multiply negative nextafter not_equal positive power "
           "reciprocal remainder right_shift rint sign signbit sin sinh sqrt square subtract tan tanh "
           "true_divide trunc").split()
-ARRAYS = ("all allclose amax amin any arange argmax argmin argsort argwhere asfortranarray array_equal array_split atleast_1d "
-          "atleast_2d average bincount broadcast_arrays broadcast_to clip column_stack compress concatenate copy "
+ARRAYS = ("all allclose amax amin any arange argmax argmin argsort argwhere asfortranarray array_equal array_split "
+          "atleast_1d atleast_2d average bincount broadcast_arrays broadcast_to clip column_stack compress concatenate copy "
           "copyto count_nonzero cumprod cumsum diag diff digitize dot dstack einsum empty empty_like expand_dims eye "
           "flatnonzero flip full full_like hstack identity indices inner isclose isin kron lexsort linspace matmul "
           "max mean median meshgrid min moveaxis nanmax nanmin nansum ndim nonzero ones ones_like outer packbits pad "
