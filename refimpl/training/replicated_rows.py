@@ -109,6 +109,8 @@ class RowsAsDense(ReplicatedRows):
         self.allreduce = open_allreduce(self.schedule, self.wire, self.layout.size, like, "allreduce", self._whose,
                                         self.shared)
         self.arenas = [Arena(self.layout, flat=slot) for slot in self.allreduce.slots]
+        # what adds nothing: x + -0.0 is x, while -0.0 + 0.0 is 0.0, no longer x. An array, as CuPy writes 0.0 for -0.0
+        self.nothing = self.xp.asarray(np.array(-0.0, self.layout.dtype))
 
     def _whose(self, start, stop):
         """Whose elements a message holds; the touched marks count as their variable's."""
@@ -121,7 +123,7 @@ class RowsAsDense(ReplicatedRows):
     def push(self):
         parts = self.gradients.take()
         for arena in self.arenas:
-            arena.flat[...] = -0.0  # what adds nothing: x + -0.0 is x, while -0.0 + 0.0 is 0.0 and no longer x
+            arena.flat[...] = self.nothing
         for name, nodes in parts.items():
             for arena, (_, gradient) in zip(self.arenas, nodes):
                 ids = self.xp.asarray(gradient.ids)

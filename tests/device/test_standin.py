@@ -48,6 +48,15 @@ def test_host_and_device_never_meet(xp, name):
         refused(xp)[name]()
 
 
+def test_zero_clears_memory_whatever_its_sign(xp):
+    """As in CuPy, where x[...] = -0.0 is 0.0; an array keeps it."""
+    x = xp.ones(2)
+    x[...] = -0.0
+    assert not np.signbit(x.get()).any()
+    x[...] = xp.asarray(np.array(-0.0))
+    assert np.signbit(x.get()).all()
+
+
 @pytest.mark.parametrize("work, crossing", [
     (lambda xp: xp.asarray(np.ones(3)), ("to_device", 24)),
     (lambda xp: xp.ones(3).set(np.ones(3)), ("to_device", 24)),

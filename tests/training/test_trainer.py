@@ -74,8 +74,17 @@ ROADS = [dict(architecture="allreduce"), dict(architecture="allreduce", sparse_a
 @pytest.mark.parametrize("road", ROADS, ids=str)
 def test_negative_zeros_survive_every_road(road):
     """x - rate * -0.0 tells -0.0 from 0.0 where x is -0.0: an absent row must add nothing at all."""
+    check_negative_zeros(device=DEVICE, **road)
+
+
+@pytest.mark.usefixtures("cupy")
+def test_negative_zeros_survive_on_a_device():
+    check_negative_zeros(device="cuda", **ROADS[1])
+
+
+def check_negative_zeros(**road):
     data = Script([[{1: [-0.0, 0.0]}, {2: [-0.0, -0.0]}, {2: [0.0, -0.0]}, None, {}]])
-    options = Options(optimizer="sgd", learning_rate=1.0, device=DEVICE, **road)
+    options = Options(optimizer="sgd", learning_rate=1.0, **road)
     trainer = Trainer(Scripted(initial=-0.0), data, options, MPI.COMM_SELF)
     trainer.train_step()
     signs = np.signbit(whole_state(trainer, "sgd")["rows", None])

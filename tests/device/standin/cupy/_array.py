@@ -136,6 +136,8 @@ class ndarray:
     def __setitem__(self, index, value):
         if type(index) is ndarray and index.dtype != bool and len(np.unique(index._host)) < index.size:
             raise AssertionError("an assignment to repeated indices has no order on a device: not the same bits twice")
+        if isinstance(value, SCALARS) and value == 0:
+            value = 0  # CuPy clears memory then, and -0.0 is lost
         with np.errstate(all="ignore"):
             self._host[_index(index, self.shape, writes=True)] = unwrap(value)
 
