@@ -9,6 +9,9 @@ import contextvars
 import threading
 from typing import Any, Callable
 
+from refimpl.collectives.notice import Stopped
+from refimpl.collectives.waiting import SilentPeer
+
 
 class Job:
     """Something that the thread does. work() -> result.
@@ -30,6 +33,9 @@ class Background:
     """Does jobs, one after the other, in a thread of its own. Collective: all ranks bring the same jobs.
 
     Between ``start`` and ``finish`` the thread calls MPI, and no other thread of the rank may use the wire.
+
+    While the rank waits for its GPU, it may wait for what peers send there, and knows no patience: so the thread has an
+    eye on them (``Wire.settle``) whenever it has nothing else to do, and lets go of them if they do not come.
     """
 
     def __init__(self, wire, jobs: list[Job], timeline):
@@ -71,13 +77,18 @@ class Background:
                 self.wire.transport.device.use()  # each thread has a GPU of its own
             for job in self.jobs:
                 if job.awaited:
+                    if not job.released.is_set():
+                        self.wire.settle()
                     job.released.wait()
                     with self.timeline.phase("agree"):
                         self.wire.agree(self.error)
                 job.result = self._do(job)
                 job.done.set()
+            self.wire.settle()
         except BaseException as problem:
             self.failure = problem
+            if isinstance(problem, (SilentPeer, Stopped)) and self.wire.transport is not None:
+                self.wire.transport.close()
         finally:
             for job in self.jobs:
                 job.done.set()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from refimpl.collectives import CollectiveError
+from refimpl.collectives.waiting import SilentPeer
 from refimpl.training.background import Background, Job
 from refimpl.training.overlapped import overlaps
 from refimpl.training.timeline import Timeline
@@ -15,10 +16,8 @@ from refimpl.training.timeline import Timeline
 class OneRank:
     """A wire of one rank, which notes what was agreed on."""
 
-    transport = None
-
-    def __init__(self):
-        self.agreed = []
+    def __init__(self, transport=None):
+        self.agreed, self.transport = [], transport
 
     def agree(self, error):
         self.agreed.append(error)
@@ -28,9 +27,33 @@ class OneRank:
     def stop(self, error):
         raise CollectiveError(f"stopped: {error}")
 
+    def settle(self):
+        if self.transport is not None:
+            self.transport.settle()
 
-def started(*jobs):
-    background = Background(OneRank(), list(jobs), Timeline())
+
+class Device:
+    """A transport whose peers do not come while it is silent."""
+
+    device = property(lambda self: self)
+
+    def __init__(self):
+        self.settled, self.silent, self.closed = 0, False, False
+
+    def use(self):
+        pass
+
+    def settle(self):
+        self.settled += 1
+        if self.silent:
+            raise SilentPeer("rank 1 does not come")
+
+    def close(self):
+        self.closed = True
+
+
+def started(*jobs, transport=None):
+    background = Background(OneRank(transport), list(jobs), Timeline())
     background.start()
     return background
 
@@ -67,6 +90,26 @@ def test_a_failing_job_stops_the_rest_and_is_told():
     with pytest.raises(CollectiveError, match="stopped: division by zero"):
         background.wait(jobs[1])
     assert jobs[1].result is None
+
+
+def test_an_idle_thread_has_an_eye_on_what_moves_on_the_device():
+    jobs, transport = [Job(lambda: "pulled"), Job(lambda: "pushed", awaited=True)], Device()
+    background = started(*jobs, transport=transport)
+    while not transport.settled:
+        time.sleep(0.001)
+    jobs[1].release()
+    background.finish()
+    assert transport.settled == 2 and not transport.closed  # before it waited for the computation, and at the end
+
+
+def test_peers_that_do_not_come_on_the_device_end_the_step():
+    """The rank may be waiting for its GPU, which waits for them: that is let go."""
+    transport = Device()
+    transport.silent = True
+    background = started(Job(lambda: "pulled"), Job(lambda: "never", awaited=True), transport=transport)
+    with pytest.raises(SilentPeer, match="rank 1 does not come"):
+        background.finish()
+    assert transport.closed and background.wire.agreed == []
 
 
 def test_numpys_error_state_holds_in_the_thread():
