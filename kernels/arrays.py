@@ -4,6 +4,8 @@ import sys
 
 import numpy as np
 
+ALIGNMENT = 256  # bytes: no library asks for more, and CuPy's allocations begin at multiples of 512
+
 
 def array_module(*arrays):
     """Return ``cupy`` if any argument lives on a GPU, else ``numpy``. Local."""
@@ -45,6 +47,17 @@ def to_device(array):
     import cupy
 
     return cupy.ascontiguousarray(cupy.asarray(array))  # which by itself takes no host array
+
+
+def aligned(array):
+    """Return a device array that lies at a multiple of ALIGNMENT: itself, or a copy; a NumPy array as it is. Local.
+
+    cuBLAS may choose how it multiplies by where its operands lie, and another way is other bits: so what lies in an
+    arena, at a place that depends on the road it travels, is brought to a place like any other's.
+    """
+    if is_numpy(array) or (array.data.ptr - array.data.mem.ptr) % ALIGNMENT == 0:
+        return array
+    return array.copy()
 
 
 def to_numpy(array):

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from kernels.arrays import aligned
 from refimpl.gradients import ExactSum, leaves_of
 from refimpl.training.trainer import Trainer
 
@@ -18,7 +19,7 @@ def evaluate(trainer: Trainer, heldout, steps: int | None = None) -> dict:
     exchange, wire = trainer.exchange, trainer.wire
     values = {v.name: exchange.collect(v.name, None, True, "evaluate") for v in exchange.variables}
     wire.settle()
-    dense = {v.name: values[v.name] for v in exchange.variables if not v.sparse}
+    dense = {v.name: aligned(values[v.name]) for v in exchange.variables if not v.sparse}
     tables = {v.name: values[v.name] for v in exchange.variables if v.sparse}
     sums: dict[str, list[float]] = {"loss": [], "count": [], "correct": []}
 

@@ -7,6 +7,7 @@ plan's order, while the backward pass goes on. What is summed is the same, and s
 
 from functools import partial
 
+from kernels.arrays import aligned
 from kernels.reductions import FiniteWatch
 from refimpl.training.arriving import Arriving
 from refimpl.training.background import Background, Job
@@ -43,9 +44,9 @@ class OverlappedStep:
         def look_up(name):
             if name in coming:
                 self.background.wait(self.pulls[0, self.road_of[name]])
-            return values[name]
+            return aligned(values[name])
 
-        return Arriving(values, look_up) if coming else values
+        return Arriving(values, look_up)
 
     def rows(self, leaf: int) -> Arriving:
         """Return name -> rows of each sparse variable that a microbatch needs, waited for where looked up. Local."""

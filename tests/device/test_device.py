@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from mpi4py import MPI
 
+from kernels.arrays import aligned
 from refimpl.cli import main
 from refimpl.collectives.wire import CollectiveError, Wire
 from refimpl.training.device import find_gpu, memory_for, open_device
@@ -63,6 +64,16 @@ def test_a_device_says_what_its_bits_depend_on(cupy, wire):
     assert device.xp is cupy and device.index == 0
     assert {"device", "gpu", "compute_capability", "cupy", "cuda"} == set(json.loads(json.dumps(device.to_json())))
     assert str(device) == device.told("auto").removeprefix("device: ")
+
+
+def test_products_find_their_operands_where_any_array_could_lie(cupy):
+    """An arena's third array may lie anywhere: cuBLAS could take another algorithm for it on another road."""
+    arena, host = cupy.arange(200, dtype=np.float32), np.arange(200, dtype=np.float32)
+    for first, is_copied in ((0, False), (1, True), (64, False), (100, True)):
+        view = arena[first:first + 9].reshape(3, 3)
+        found = aligned(view)
+        assert (found is not view) == is_copied and found.get().tolist() == view.get().tolist()
+    assert aligned(host[1:]).base is host
 
 
 def test_an_unknown_device_is_refused():

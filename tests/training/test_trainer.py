@@ -7,6 +7,7 @@ from plain_training import PlainTraining
 from toys import DEVICE, RATES, WORKS, Script, Scripted, Toy, make_options, toy_data, whole_state
 
 from kernels import array_module
+from kernels.arrays import aligned
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
 
@@ -91,6 +92,25 @@ def check_negative_zeros(**road):
     assert signs[1].tolist() == [False, True] and signs[2].tolist() == [True, False]
     assert signs[0].all() and signs[3:].all()
     train_both(Scripted(initial=-0.0), data, options, steps=3)
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+@pytest.mark.parametrize("architecture", ["hybrid", "ps"])
+@pytest.mark.usefixtures("cupy")
+def test_dense_values_lie_where_products_may_find_any_array(architecture, overlap):
+    """A GPU's products could be other bits where a road lays its arena out otherwise."""
+
+    class Watching(Toy):
+        def loss_and_gradients(self, dense, rows, batch):
+            assert all(aligned(dense[name]) is dense[name] for name in dense)
+            seen.update(dense)
+            return super().loss_and_gradients(dense, rows, batch)
+
+    seen: dict = {}
+    options = make_options("toy", "adam", device="cuda", architecture=architecture, overlap=overlap)
+    trainer = Trainer(Watching(), toy_data(), options, MPI.COMM_SELF)
+    trainer.train_step()
+    assert set(seen) == {v.name for v in trainer.model.variables if not v.sparse}
 
 
 def test_a_models_views_and_buffers_are_taken_as_they_are():
