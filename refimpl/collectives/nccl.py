@@ -7,6 +7,7 @@ Messages of one ``start`` are one group: they move together, and a group moves a
 begin their groups in the same order. (NCCL User Guide: Point-to-point communication; Group calls.)
 """
 
+import atexit
 import threading
 import weakref
 from collections import deque
@@ -36,20 +37,28 @@ class Nccl:
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.under_way: deque = deque(maxlen=1)  # (event, what, peers) of the last group
         self.comm = None
-        identity = bytes.fromhex(wire.once(lambda: nccl.get_unique_id().hex()))
+        self.key = f"{wire.size}-{wire.once(lambda: nccl.get_unique_id().hex())}"
+        unused = _unused(wire)
         try:
-            in_time(lambda: self._connect(identity), wire, "the connection of all ranks by NCCL")
+            in_time(lambda: self._connect(unused), wire, "the connection of all ranks by NCCL")
+            _communicators[self.key] = self.comm, self.under_way
             self.settle()
         except Exception as problem:  # the others wait for this rank, and cannot be asked
             self.close()
             wire.stop(problem)
         wire.together(self._check_greetings, (ConnectionError,))
-        weakref.finalize(self, _leave, self.comm, self.under_way)
+        weakref.finalize(self, _retire, self.key).atexit = False
 
-    def _connect(self, identity: bytes):
-        """Meet the other ranks, and send each one message: what would be connected at first use is so by now."""
+    def _connect(self, unused):
+        """Meet the other ranks, and send each one message: what would be connected at first use is so by now.
+
+        unused: communicators that these ranks let go of before.
+        """
         self.device.use()  # each thread has a device of its own
+        for comm in unused:
+            comm.destroy()
         with told("the connection of all ranks"):
+            identity = bytes.fromhex(self.key.split("-")[1])
             self.comm = nccl.NcclCommunicator(self.wire.size, identity, self.wire.rank)
         others = [rank for rank in range(self.wire.size) if rank != self.wire.rank]
         self.greeting = cupy.full(1, self.wire.rank, cupy.int64)
@@ -133,6 +142,7 @@ class Nccl:
     def close(self):
         """Give up what moves, and let go of the others. Local; nothing can be moved after it."""
         comm, self.comm = self.comm, None
+        _communicators.pop(self.key, None)
         self.under_way.clear()
         if comm is not None:
             comm.abort()  # destroy would wait for what may never come
@@ -145,10 +155,38 @@ def _record(stream):
     return event
 
 
-def _leave(comm, under_way):
-    """At the end of a transport, or of the program: give up what still moves; NCCL would wait for it."""
+_communicators: dict[str, tuple] = {}  # key -> (communicator, what is under way), of all that were not closed
+_retired: set[str] = set()  # keys of those whose transport is gone
+"""CuPy destroys a communicator with its last reference, whenever that is; but to destroy one is a call that all ranks of
+a machine must make, and waits for them. So it is kept until these ranks meet again, or the program ends."""
+
+
+def _retire(key: str):
+    """Note that a transport is gone; give up what still moves."""
+    if key not in _communicators:
+        return
+    comm, under_way = _communicators[key]
     if under_way and not under_way[0][0].done:
+        del _communicators[key]
         comm.abort()
+    else:
+        _retired.add(key)
+
+
+def _unused(wire) -> list:
+    """Return the communicators of these very ranks that none of them uses any more, to be destroyed. Collective."""
+    mine = [key for key in list(_retired) if key.startswith(f"{wire.size}-")]
+    everyone = [set(text.split()) for text in wire.share_text(" ".join(mine))]
+    unused = sorted(set.intersection(*everyone))
+    _retired.difference_update(unused)
+    return [_communicators.pop(key)[0] for key in unused]
+
+
+@atexit.register
+def _end():
+    """At the end of the program wait for nobody."""
+    while _communicators:
+        _communicators.popitem()[1][0].abort()
 
 
 class NcclPending:

@@ -1,5 +1,6 @@
 """What is asked of NCCL, call by call; and what a rank says when NCCL, or another rank, fails it."""
 
+import gc
 import threading
 
 import numpy as np
@@ -105,6 +106,30 @@ def test_the_server_asks_in_an_order_in_which_nobody_waits_in_a_circle(comm, cup
     programs = programs_of(comm, cupy.standin.groups())
     assert sum(len(groups) for groups in programs) > comm.size
     check_programs(programs, "the server's groups")
+
+
+def test_what_is_no_longer_used_is_destroyed_by_all_ranks_together(comm, cupy, calls):
+    """To destroy a communicator is to wait for the machine's other ranks: not when this rank happens to collect it."""
+    def destroyed():
+        return sum(call == ("nccl.destroy",) for call in calls)
+
+    gc.collect()  # what tests before this one let go of
+    comm.Barrier()
+    first, second = _wire(comm), _wire(comm)
+    calls.clear()
+    del first
+    if comm.rank:
+        gc.collect()
+    comm.Barrier()
+    third = _wire(comm)
+    assert destroyed() == 0  # rank 0 has it yet
+    gc.collect()
+    comm.Barrier()
+    assert destroyed() == 0
+    fourth = _wire(comm)
+    assert destroyed() == 1
+    for wire in (second, third, fourth):
+        assert wire.transport.comm is not None
 
 
 def test_a_rank_that_does_not_come_is_named(comm, cupy, nccl):
