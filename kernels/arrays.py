@@ -49,6 +49,13 @@ def to_device(array):
     return cupy.ascontiguousarray(cupy.asarray(array))  # which by itself takes no host array
 
 
+def as_array(xp, array):
+    """Return ``xp.asarray(array)``, and every bit of it: CuPy makes 0.0 of -0.0 in an array without axes. Local."""
+    if np.ndim(array) or array_module(array) is xp:
+        return xp.asarray(array)
+    return xp.asarray(np.reshape(array, 1)).reshape(())
+
+
 def aligned(array):
     """Return a device array that lies at a multiple of ALIGNMENT: itself, or a copy; a NumPy array as it is. Local.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernels import array_module
+from kernels.arrays import as_array
 
 TOUCHED = "\0touched"
 """What follows a variable's name in the name of its marks: no variable's own name has a NUL."""
@@ -86,7 +87,7 @@ class Arena:
         """Copy arrays (name -> array) in; a name that is absent becomes zero."""
         xp = array_module(self.flat)
         for name, view in self.views.items():
-            view[...] = xp.asarray(arrays[name]) if name in arrays else 0  # initial values come from the host
+            view[...] = as_array(xp, arrays[name]) if name in arrays else 0  # initial values come from the host
         return self
 
     def add(self, arrays):

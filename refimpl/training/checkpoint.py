@@ -12,12 +12,13 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from kernels.arrays import as_array
+from kernels.update import OPTIMIZERS
 from refimpl.training.agreement import agree_on
 from refimpl.training.files import appears_whole, file_sha256, write_json
 from refimpl.training.options import MATHEMATICS, Options
 from refimpl.training.trainer import Trainer
 from refimpl.training.whole import gather_arrays, gather_carried, key_of_array, slots_of
-from kernels.update import OPTIMIZERS
 
 FORMAT = 1
 MANIFEST = {"format", "step", "arrays", "sha256", "describe", "options", "microbatches", "data", "variables"}
@@ -154,7 +155,7 @@ def _place(trainer, file):
 
         def read(rows, key=key, whole=whole):
             if rows is None or rows.step > 1:
-                return trainer.xp.asarray(whole() if rows is None else whole()[rows.start:rows.stop:rows.step])
+                return as_array(trainer.xp, whole() if rows is None else whole()[rows.start:rows.stop:rows.step])
             return trainer.xp.asarray(file.get_slice(key)[rows.start:rows.stop] if len(rows) else whole()[:0])
 
         trainer.exchange.place(name, slot, read)

@@ -109,8 +109,9 @@ class RowsAsDense(ReplicatedRows):
         self.allreduce = open_allreduce(self.schedule, self.wire, self.layout.size, like, "allreduce", self._whose,
                                         self.shared)
         self.arenas = [Arena(self.layout, flat=slot) for slot in self.allreduce.slots]
-        # what adds nothing: x + -0.0 is x, while -0.0 + 0.0 is 0.0, no longer x. An array, as CuPy writes 0.0 for -0.0
-        self.nothing = self.xp.asarray(np.array(-0.0, self.layout.dtype))
+        # what adds nothing: x + -0.0 is x, while -0.0 + 0.0 is 0.0, no longer x. CuPy makes 0.0 of the number -0.0, and
+        # of an array without axes
+        self.nothing = self.xp.asarray(np.full(1, -0.0, self.layout.dtype))
 
     def _whose(self, start, stop):
         """Whose elements a message holds; the touched marks count as their variable's."""

@@ -49,12 +49,11 @@ def test_host_and_device_never_meet(xp, name):
 
 
 def test_zero_clears_memory_whatever_its_sign(xp):
-    """As in CuPy, where x[...] = -0.0 is 0.0; an array keeps it."""
+    """As in CuPy, where x[...] = -0.0 is 0.0, and asarray of an array without axes is such a fill."""
     x = xp.ones(2)
-    x[...] = -0.0
-    assert not np.signbit(x.get()).any()
-    x[...] = xp.asarray(np.array(-0.0))
-    assert np.signbit(x.get()).all()
+    for zero, is_negative in ((-0.0, False), (xp.asarray(np.array(-0.0)), False), (xp.asarray(np.full(1, -0.0)), True)):
+        x[...] = zero
+        assert (np.signbit(x.get()) == is_negative).all()
 
 
 @pytest.mark.parametrize("work, crossing", [

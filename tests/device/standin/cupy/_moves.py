@@ -19,6 +19,8 @@ def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, blocking=
     if isinstance(obj, (list, tuple)) and any(isinstance(one, ndarray) for one in obj):
         return wrap(np.array(unwrap(obj), dtype=dtype))  # CuPy stacks them on the device
     sent = _sent(obj, dtype, "C" if order == "K" and not isinstance(obj, np.ndarray) else order)
+    if not sent.ndim and sent._host == 0:
+        sent._host[...] = 0  # CuPy fills it, and so -0.0 is lost
     return sent if ndmin <= sent.ndim else sent.reshape((1,) * (ndmin - sent.ndim) + sent.shape)
 
 
