@@ -21,6 +21,8 @@ REPEATABLE = {
 }
 """What libraries read when they are loaded: without these the same product may be other bits, or of fewer digits."""
 
+A_STREAM_A_THREAD = "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM"
+
 
 @dataclass(frozen=True)
 class Device:
@@ -89,6 +91,9 @@ def find_gpu(place: int) -> Device:
     """
     for name, value in REPEATABLE.items():
         os.environ.setdefault(name, value)
+    if os.environ.get(A_STREAM_A_THREAD, "0") != "0":
+        raise ValueError(f"--device cuda: {A_STREAM_A_THREAD} is set, which lets the thread that exchanges read what "
+                         "the one that computes has not written yet; unset it, or say --device cpu")
     cupy = _cupy()
     try:
         count = cupy.cuda.runtime.getDeviceCount()
@@ -98,9 +103,12 @@ def find_gpu(place: int) -> Device:
     if not count:
         raise ValueError("--device cuda: this machine shows no GPU (is CUDA_VISIBLE_DEVICES empty?); say --device cpu")
     index = place % count
-    device = Device("cuda", cupy, index, _facts(cupy, index))
-    device.use()
-    return device
+    try:
+        cupy.cuda.Device(index).use()
+        return Device("cuda", cupy, index, _facts(cupy, index))
+    except Exception as problem:  # another program has it for itself, or it has failed
+        raise ValueError(f"--device cuda: GPU {index} of this machine cannot be used ({problem}); see what nvidia-smi "
+                         "says of it, choose others with CUDA_VISIBLE_DEVICES, or say --device cpu") from problem
 
 
 def _cupy():

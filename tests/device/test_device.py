@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from mpi4py import MPI
 
-from kernels.arrays import aligned
+from kernels.arrays import aligned, as_array
 from refimpl.cli import main
 from refimpl.collectives.wire import CollectiveError, Wire
 from refimpl.training.device import find_gpu, memory_for, open_device
@@ -50,6 +50,29 @@ def test_without_a_gpu_the_driver_is_named(cupy, monkeypatch):
     monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", lambda: 0)
     with pytest.raises(ValueError, match="CUDA_VISIBLE_DEVICES"):
         find_gpu(0)
+
+
+def test_a_gpu_that_cannot_be_used_is_named(cupy, wire, monkeypatch):
+    def refuse(index):
+        raise cupy.cuda.runtime.CUDARuntimeError(46)
+
+    monkeypatch.setattr(cupy.cuda.runtime, "setDevice", refuse)
+    with pytest.raises(ValueError, match="GPU 0 of this machine cannot be used .*46.*nvidia-smi"):
+        find_gpu(0)
+    assert open_device("auto", wire).kind == "cpu"
+
+
+def test_a_stream_for_each_thread_is_refused(cupy, monkeypatch):
+    monkeypatch.setenv("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "1")
+    with pytest.raises(ValueError, match="CUPY_CUDA_PER_THREAD_DEFAULT_STREAM is set.*unset it"):
+        find_gpu(0)
+
+
+def test_negative_zero_comes_to_a_device_as_it_is(cupy):
+    for host in (np.array(-0.0), np.full(2, -0.0), np.float32(-0.0)):
+        there = as_array(cupy, host)
+        assert there.shape == np.shape(host) and np.signbit(there.get()).all()
+    assert as_array(np, 1.5).shape == () and as_array(cupy, there) is there
 
 
 def test_a_machines_ranks_take_its_gpus_in_turn(cupy, monkeypatch):
