@@ -1,6 +1,6 @@
 """Plots of lines and points in the one style: formulas are lines, what was measured are points on them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Sequence
 
 from refimpl.experiments.picture import GREY, SIZE, Picture, figure_in_style, line_style, mark_style, picture_of, table
@@ -80,8 +80,12 @@ def _legend(lines, *axes):
 
 
 def numbers_of(lines: Sequence[Line], x: str) -> str:
-    """Return the values as a table, a column a line; lines that are too long only where some points lie."""
-    listed = [line for line in lines if len(line.x) <= LISTED] or [_thinned(line) for line in lines]
+    """Return the values as a table, a column a line. Local.
+
+    A line of more than LISTED values is listed where points lie; without points every second, third, ... value is.
+    """
+    measured = {place for line in lines if line.points for place in line.x}
+    listed = [line if len(line.x) <= LISTED else _shortened(line, measured) for line in lines]
     places = sorted({place for line in listed for place in line.x})
     values = [dict(zip(line.x, map(float, line.y))) for line in listed]
     of_style = {line.style: line.label for line in lines if not line.points}
@@ -90,6 +94,7 @@ def numbers_of(lines: Sequence[Line], x: str) -> str:
     return table([x, *heads], [[place, *(each.get(place, "") for each in values)] for place in places])
 
 
-def _thinned(line: Line) -> Line:
+def _shortened(line: Line, measured: set) -> Line:
     every = -(-len(line.x) // LISTED)
-    return Line(line.label, line.x[::every], line.y[::every], line.style)
+    kept = [(x, y) for i, (x, y) in enumerate(zip(line.x, line.y)) if (x in measured if measured else i % every == 0)]
+    return replace(line, x=[x for x, _ in kept], y=[y for _, y in kept])

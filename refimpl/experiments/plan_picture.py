@@ -1,14 +1,14 @@
 """A plan as a picture: for each variable what each way would put on the busiest card, and the way that was chosen."""
 
 from refimpl.experiments.picture import (
-    BLUE, GREEN, GREY, ORANGE, VERMILION, Picture, figure_in_style, picture_of, table,
+    BLACK, BLUE, GREEN, GREY, ORANGE, Picture, figure_in_style, picture_of, table,
 )
 from refimpl.plan.choose import Chosen
 
 LOOKS = {"allreduce": ("allreduce", GREEN, "D"), "server": ("server", BLUE, "o"),
-         "allgather": ("rows to all (allgather)", VERMILION, "s"),
-         "as-dense": ("whole, as if dense (allreduce)", ORANGE, "^")}
-"""Way -> what plots call it, colour and mark."""
+         "allgather": ("rows to all (allgather)", ORANGE, "s"),
+         "as-dense": ("whole, as if dense (allreduce)", BLACK, "^")}
+"""Way -> what plots call it, colour and mark: those of its curve over α, see ``lines_of_ways``."""
 
 
 def draw_plan(chosen: Chosen) -> Picture:

@@ -16,7 +16,7 @@ def draw_search(found: dict) -> Picture:
     with figure_in_style() as (figure, axes):
         draw_search_on(axes, found)
         walk = ", ".join(f"{p} ({t:.0f} ms)" for p, t in zip(counts, milliseconds))
-        alt = f"Milliseconds of a step over the partitions P, tried in this order: {walk}; chosen: {found['chosen']}."
+        alt = f"Milliseconds of a step over the partitions P, tried in this order: {walk}; {outcome(found)}."
         fit = fit_of(found)
         rows = [[i + 1, p, f"{t:.1f}", "" if fit is None else f"{1e3 * fit.seconds(p):.1f}"]
                 for i, (p, t) in enumerate(zip(counts, milliseconds))]
@@ -30,9 +30,16 @@ def draw_search_on(axes, found: dict):
     if (fit := fit_of(found)) is not None:
         curve = np.geomspace(min(counts), max(counts), 200)
         axes.plot(curve, 1e3 * fit.seconds(curve), color=BLUE, label=_formula(fit), zorder=2)
-    axes.axvline(found["chosen"], linestyle="--", color=ORANGE, label=f"chosen: P = {found['chosen']}", zorder=1)
+    axes.axvline(found["chosen"], linestyle="--", color=ORANGE, label=outcome(found), zorder=1)
     axes.set(xlabel="partitions P of each table", ylabel="milliseconds of a step")
     axes.legend(loc="best")
+
+
+def outcome(found: dict) -> str:
+    """Return in words which P a search ended with, and whether it came to its end. Local."""
+    if found.get("finished", True):
+        return f"chosen: P = {found['chosen']}"
+    return f"P = {found['chosen']} when the training ended, before the search"
 
 
 def fit_of(found: dict) -> Fit | None:

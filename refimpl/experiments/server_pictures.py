@@ -207,5 +207,6 @@ def plot_popularity(counts, words, parts: Partitioning, named=(1, 4, 40, 400, 40
         told = [[p, f"{rows.start:,} to {rows.stop - 1:,}", f"{share:.1%}"]
                 for p, (rows, share) in enumerate(zip(stretches, shares))]
         alt = (f"Occurrences of a word fall nearly as one over its number; the first of {parts.partitions} equal "
-               f"partitions, the words 0 to {parts.rows_of_partition(0).stop - 1:,}, holds {shares[0]:.1%} of the text.")
+               f"partitions, the words 0 to {parts.rows_of_partition(0).stop - 1:,}, holds {shares[0]:.1%} of the "
+               "text.")
         return picture_of(figure, alt, table(["partition", "rows", "part of the text"], told))

@@ -17,9 +17,11 @@ def searched():
 def test_samples_curve_and_choice_are_told(tmp_path):
     found = searched()
     picture = draw_search(found)
-    assert "order: 4 (240 ms), 8 (230 ms), 16 (285 ms), 2 (320 ms); chosen: 6." in picture.alt
+    assert "order: 4 (240 ms), 8 (230 ms), 16 (285 ms), 2 (320 ms), 6 (227 ms); chosen: P = 6." in picture.alt
     assert picture.numbers.splitlines()[1].split() == ["1", "4", "240.0", "240.0"]
     assert abs(fit_of(found).theta1 - 0.4) < 1e-9 and "chosen: P = 6" in picture.svg
+    cut_short = draw_search({**found, "finished": False})
+    assert "P = 6 when the training ended, before the search" in cut_short.alt and "chosen" not in cut_short.text
     assert plot_partition_search(found, tmp_path / "search.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -46,8 +46,11 @@ def test_popularity_tells_what_each_partition_holds():
 def test_lines_list_their_points():
     curve = Line("2 n", range(100), [2 * n for n in range(100)])
     counted = Line("counted", [1, 2], [2, 4], points=True)
-    assert numbers_of([curve, counted], "n").splitlines() == ["n  counted: 2 n", "1             2", "2             4"]
+    both = ["n  2 n  counted: 2 n", "1    2             2", "2    4             4"]
+    assert numbers_of([curve, counted], "n").splitlines() == both
     assert len(numbers_of([curve], "n").splitlines()) <= 13
+    with_a_short_one = numbers_of([curve, Line("most", [0, 99], [198, 198])], "n").splitlines()
+    assert with_a_short_one[1].split() == ["0", "0", "198"] and len(with_a_short_one) <= 14
     assert plot_lines([curve, counted], "n", "bytes", "Twice n.", log="y", ticks=[10, 50]).alt == "Twice n."
     assert plot_panels({"left": [curve], "right": [counted]}, ["n", "m"], "bytes", "Two.").numbers.startswith("left\n")
 
