@@ -8,6 +8,7 @@ import pytest
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+PROSE_WIDTH = 120
 OF_A_MACHINE = re.compile(r"(?<![\w.])/(?:tmp|home|root|work|usr)/|0x[0-9a-f]{8,}")
 
 
@@ -34,9 +35,42 @@ def problems(notebook: dict, folder: Path) -> list[str]:
     return found
 
 
+def other_form(notebook: dict, number: int, following: str) -> list[str]:
+    """Return one line for each thing in which a notebook does not look like the others; following: the next file."""
+    sources = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "markdown"]
+    prose = "\n".join(sources)
+    exercises = sum("exercise" in cell["metadata"].get("tags", []) for cell in notebook["cells"])
+    found = [f"a line of {len(line)} characters: {line[:40]}" for line in prose.splitlines() if len(line) > PROSE_WIDTH]
+    wanted = {f"the title # {number}. Its name, and below it a question in italics": rf"\A# {number}\. \S.*\n\n\*\S",
+              "what one can do afterwards": r"(?m)^After (this notebook|it) you can( say)?$",
+              "a **Predict:** before a result": r"(?m)^\*\*Predict:\*\* ",
+              "## What to take along": r"(?m)^## What to take along$",
+              "the code behind it": r"(?m)^\*Code behind this notebook\*: ",
+              f"a link to {following}": re.escape(f"]({following})")}
+    found += [f"lacks {what}" for what, pattern in wanted.items() if not re.search(pattern, prose)]
+    numbers = [int(given) for given in re.findall(r"(?m)^### Exercise (\d+)\b", prose)]
+    if numbers != list(range(1, exercises + 1)):
+        found.append(f"{exercises} exercises, with the numbers {numbers}")
+    return found
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_stored_notebook_is_whole(path):
     assert problems(json.loads(path.read_text()), FOLDER) == []
+
+
+@pytest.mark.parametrize("number", range(1, len(NOTEBOOKS) + 1))
+def test_notebooks_have_one_form(number):
+    following = [path.name for path in NOTEBOOKS] + ["../README.md"]
+    assert other_form(json.loads(NOTEBOOKS[number - 1].read_text()), number, following[number]) == []
+
+
+def test_another_form_is_seen():
+    cells = [{"cell_type": "markdown", "metadata": {}, "source": "# 2 - Rings\n\n" + 121 * "x"},
+             {"cell_type": "code", "metadata": {"tags": ["exercise"]}, "source": "check(...)"}]
+    found = other_form({"cells": cells}, 2, "3_more.ipynb")
+    assert found[0].startswith("a line of 121 characters") and found[-1] == "1 exercises, with the numbers []"
+    assert len(found) == 8 and all(line.startswith("lacks ") for line in found[1:-1])
 
 
 def test_every_picture_is_some_notebooks():

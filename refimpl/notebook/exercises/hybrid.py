@@ -13,7 +13,7 @@ KERNEL_BYTES = 128 * 1024 * 4
 
 @exercise
 def check_kernel(answer):
-    """Check (bytes at each machine by allreduce, bytes at the owner by the server) of the LSTM's kernel on 4 machines."""
+    """Check (bytes at each machine by allreduce, bytes at the owner by the server) of the kernel on 4 machines."""
     allreduce, owner = answer
     if allreduce != dense_allreduce(KERNEL_BYTES, Setting(4)):
         return wrong("by allreduce a machine sends the vector once less its own quarter while summing, once more while "

@@ -1,4 +1,4 @@
-"""Checks of notebook 5: a curve through three points, the busiest owner of P partitions, what a machine asks for once."""
+"""Checks of notebook 5: a curve through three points, the busiest owner of P partitions, what leaves a machine once."""
 
 import numpy as np
 
@@ -18,8 +18,8 @@ def check_curve(thetas, best):
         for partitions, seconds in SAMPLES.items():
             said = thetas[0] + thetas[1] / partitions + thetas[2] * partitions
             if abs(said - seconds) > 1e-6:
-                return wrong(f"at P = {partitions} your curve says {said:.4g} s, the sample {seconds:g} s; subtract the "
-                             "equations of P = 1 and 2, and of 2 and 4, so that θ0 falls out")
+                return wrong(f"at P = {partitions} your curve says {said:.4g} s, the sample {seconds:g} s; subtract "
+                             "the equations of P = 1 and 2, and of 2 and 4, so that θ0 falls out")
         return wrong("give three numbers, θ0, θ1, θ2")
     if best != fit.best(range(1, 5)):
         return wrong(f"the curve is lowest at √(θ1 / θ2) = {(fit.theta1 / fit.theta2) ** 0.5:.3f}, and P is a whole "
