@@ -1,9 +1,11 @@
 """Kernels for a GPU without one: they pass their tests in Numba's simulator too, and NVIDIA's compiler takes them."""
 
 import importlib
+import importlib.util
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -110,6 +112,24 @@ def compiler():
         pytest.skip(str(problem))
 
 
+def assemble(text, folder):
+    """Let NVIDIA's assembler take PTX for sm_90, as a driver would; where it is installed, as with the compiler."""
+    package = importlib.util.find_spec("nvidia")
+    places = package.submodule_search_locations if package else ()
+    found = [str(path) for place in places for path in Path(place).glob("*/bin/ptxas")]
+    if program := found[0] if found else shutil.which("ptxas"):
+        path = folder / "kernel.ptx"
+        path.write_text(text)
+        run = subprocess.run([program, "-arch=sm_90", str(path), "-o", str(path.with_suffix(".cubin"))],
+                             capture_output=True, text=True)
+        assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_ptx_is_taken_by_the_assembler(compiler, tmp_path):
+    assemble(ptx.compiled_text(add_column_to_row, ("q", "f*")), tmp_path)
+    assemble(ptx.compiled_text(sum_of_row, ("q", "f*", "d*")), tmp_path)
+
+
 def test_ptx_rounds_every_operation(compiler):
     text = ptx.compiled_text(add_column_to_row, ("q", "f*"), (9, 0))
     assert ".target sm_90" in text and ptx.entry_of(text).startswith("_Z")
@@ -126,7 +146,7 @@ def multiply_and_add(row, column, factor, x, out):
     out[column] += factor * x[column]
 
 
-def test_all_kernels_are_taken_by_nvidias_compiler(compiler, kinds):
+def test_all_kernels_are_taken_by_nvidias_compiler(compiler, kinds, tmp_path):
     for name, all_kinds in kinds.items():
         module, kernel = name.split(":")
         singles = [one for one in all_kinds if "d" not in "".join(one)] or all_kinds  # float32 where there is both
@@ -136,6 +156,7 @@ def test_all_kernels_are_taken_by_nvidias_compiler(compiler, kinds):
             given = ["f64" if kind == "d" else "f32" if kind == "f" else "u64" for kind in one]
             assert re.findall(r"\.param \.(\w+)", text.split("{")[0]) == ["u64", "u64", *given], name
             assert not re.search(r"\b(atom|red)\.", text), f"{name}: several threads add to one number"
+            assemble(ptx.compiled_text(getattr(importlib.import_module(module), kernel), one), tmp_path)
 
 
 def test_ptx_is_kept_and_found_again(compiler, monkeypatch, tmp_path):
