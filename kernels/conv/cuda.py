@@ -37,6 +37,9 @@ def patches_of(x, k, stride, padding, shape):
     """Return what the kernel sees at each place, zeros beyond the image: (n height' width', k k inputs)."""
     xp, (n, height, width, inputs) = array_module(x), x.shape
     down, along = shape[1:3]
+    if max(n * down * along * k, n * height * width) >= 2**32:
+        raise ValueError(f"{n} images of {height} x {width} at once: their places are numbered with 32 bits "
+                         "on a GPU; give fewer at a time (--microbatch-size)")
     patches = xp.empty((n * down * along, k * k * inputs), x.dtype)
     take_patches(n * down * along * k, k * inputs, height, width, inputs, k, stride, padding, down, along,
                  x.dtype.type(0), xp.ascontiguousarray(x), patches)

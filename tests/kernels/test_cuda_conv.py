@@ -34,3 +34,9 @@ def test_gpu_equals_the_definition_where_sums_are_exact(gpu, case, dtype):
     for ours, theirs in zip(result, expected, strict=True):
         assert np.array_equal(ours.get(), theirs) and ours.dtype == theirs.dtype == dtype
     assert convolve_backward(grad, x, weight, stride, padding, input_gradient=False)[0] is None
+
+
+def test_more_places_than_32_bits_number_are_refused(gpu):
+    """None of these images has an element: it is their number alone."""
+    with pytest.raises(ValueError, match="2147483648 images of 2 x 1 at once.*--microbatch-size"):
+        convolve(gpu.empty((2**31, 2, 1, 0), np.float32), gpu.empty((1, 1, 0, 3), np.float32))
