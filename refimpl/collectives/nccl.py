@@ -72,8 +72,9 @@ class Nccl:
         wrong = [rank for rank in range(self.wire.size) if came[rank] != rank]
         if wrong:
             self.close()
-            raise ConnectionError(f"NCCL's first message of rank {wrong[0]} says {came[wrong[0]]}: it moves data "
-                                  "wrongly here. Say NCCL_DEBUG=INFO to see how ranks are connected, or --transport staged")
+            raise ConnectionError(f"NCCL's first message of rank {wrong[0]} says {came[wrong[0]]}: it moves "
+                                  "data wrongly here. Say NCCL_DEBUG=INFO to see how ranks are connected, or "
+                                  "--transport staged")
 
     def start(self, sends, receives, what: str) -> "NcclPending":
         """Begin to move contiguous, non-empty device arrays. sends, receives: lists of (peer, array).
@@ -157,8 +158,8 @@ def _record(stream):
 
 _communicators: dict[str, tuple] = {}  # key -> (communicator, what is under way), of all that were not closed
 _retired: set[str] = set()  # keys of those whose transport is gone
-"""CuPy destroys a communicator with its last reference, whenever that is; but to destroy one is a call that all ranks of
-a machine must make, and waits for them. So it is kept until these ranks meet again, or the program ends."""
+"""CuPy destroys a communicator with its last reference, whenever that is; but to destroy one is a call that all ranks
+of a machine must make, and waits for them. So it is kept until these ranks meet again, or the program ends."""
 
 
 def _retire(key: str):
