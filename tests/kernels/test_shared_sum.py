@@ -145,14 +145,14 @@ def test_stores_are_seen_by_another_process_in_order():
         for value in range(1, rounds + 1):
             wait_for_all(address, 1, value - 1, 100, 10**9)  # flag 0: the consumer's
             store_release(address + 2 * LINE, 3 * value)
-            store_release(address + LINE, value)
+            raise_flag(address + LINE, value)
 
     @njit
     def consume(address, rounds):
         for value in range(1, rounds + 1):
             if not wait_for_all(address + LINE, 1, value, 100, 10**10) or load_acquire(address + 2 * LINE) != 3 * value:
                 return value
-            store_release(address, value)
+            raise_flag(address, value)
         return 0
 
     shared = mmap.mmap(-1, mmap.PAGESIZE)
