@@ -116,8 +116,8 @@ def _cupy():
     try:
         return importlib.import_module("cupy")
     except ModuleNotFoundError as problem:
-        raise ValueError("--device cuda needs CuPy, which is not installed: pip install 'refimpl[cuda12]' for CUDA 12, "
-                         "'refimpl[cuda13]' for CUDA 13 (see docs/gpu.md), or say --device cpu") from problem
+        raise ValueError("--device cuda needs CuPy, which is not installed: pip install -e '.[cuda12]' for CUDA 12, "
+                         "'.[cuda13]' for CUDA 13 (see docs/gpu.md), or say --device cpu") from problem
     except Exception as problem:
         raise ValueError(f"--device cuda: CuPy is installed and cannot be loaded ({problem}); install one of the "
                          f"extras cuda12 and cuda13, not both, or say --device cpu") from problem
