@@ -26,7 +26,10 @@ def browser():
         program = next(filter(None, map(shutil.which, NAMES)), playwright.chromium.executable_path)
         if not Path(program).exists():
             pytest.skip("no Chromium on this machine: install its package (Debian: chromium), or playwright's own")
-        chromium = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        try:
+            chromium = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        except sync_api.Error as problem:
+            pytest.skip(f"{program} does not start here: {str(problem).splitlines()[0]}")
         yield chromium
         chromium.close()
 
