@@ -1,4 +1,7 @@
-"""``gpu``: CuPy's names, for tests of what kernels do on a GPU. In the simulator, only tests of few threads."""
+"""``gpu``: CuPy's names, for tests of what kernels do on a GPU. In the simulator, only tests of few threads.
+
+The helper of several of these tests, ``exact_images``, is a module beside them.
+"""
 
 import json
 import os
@@ -8,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))
 SIMULATED = os.environ.get("REFIMPL_STANDIN_KERNELS") == "simulator"
 
 

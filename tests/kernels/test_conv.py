@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from exact_images import convolution_of, integers
 
 from kernels.conv import convolve, convolve_backward, definition, fast, patches, winograd
 
@@ -26,22 +27,10 @@ CASES = [  # n, height, width, inputs, outputs, kernel, stride, padding
 ]
 
 
-def integers(shape, dtype, seed):
-    """Small integers: every sum of products, and every quarter that Winograd's transforms make, is exact."""
-    return np.random.default_rng(seed).integers(-4, 5, shape).astype(dtype)
-
-
-def case_arrays(case, dtype):
-    n, height, width, inputs, outputs, kernel, stride, padding = case
-    x, weight = integers((n, height, width, inputs), dtype, 1), integers((kernel, kernel, inputs, outputs), dtype, 2)
-    y = definition.convolve(x, weight, stride, padding)
-    return x, weight, integers(y.shape, dtype, 3), y, stride, padding
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_fast_paths_equal_the_definition_where_sums_are_exact(case, dtype):
-    x, weight, grad, y, stride, padding = case_arrays(case, dtype)
+    x, weight, grad, y, stride, padding = convolution_of(case, dtype)
     expected = y, *definition.convolve_backward(grad, x, weight, stride, padding)
     for path in (fast, patches, winograd):
         if path is not winograd:
@@ -65,7 +54,7 @@ def test_winograds_algorithm_takes_what_it_is_faster_at():
 
 @pytest.mark.parametrize("case", [CASES[1], CASES[6]], ids=str)
 def test_blocks_do_not_change_an_exact_result(case, monkeypatch):
-    x, weight, grad, y, stride, padding = case_arrays(case, "float32")
+    x, weight, grad, y, stride, padding = convolution_of(case, "float32")
     expected = definition.convolve_backward(grad, x, weight, stride, padding)
     monkeypatch.setattr(winograd, "BLOCK_BYTES", 1)
     monkeypatch.setattr(patches, "BLOCK_BYTES", 1)
@@ -77,7 +66,7 @@ def test_blocks_do_not_change_an_exact_result(case, monkeypatch):
 @pytest.mark.parametrize(
     "case", [(2, 3, 4, 2, 3, 3, 2, 1), (1, 4, 3, 2, 2, 3, 1, 1), (1, 3, 3, 2, 2, 1, 2, 0)], ids=str)
 def test_definition_is_its_formula(case):
-    x, weight, _, y, stride, padding = case_arrays(case, "float64")
+    x, weight, _, y, stride, padding = convolution_of(case, "float64")
     n, height, width, outputs = y.shape
     padded = np.pad(x, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
     for image, i, j, o in itertools.product(range(n), range(height), range(width), range(outputs)):
@@ -90,7 +79,7 @@ def test_definition_is_its_formula(case):
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_gradients_are_the_transposes_of_the_convolution(case):
     """conv is linear in x and in weight, so <grad, conv(x, w)> = <x', x> = <w', w>, for other x and w as well."""
-    x, weight, grad, y, stride, padding = case_arrays(case, "float64")
+    x, weight, grad, y, stride, padding = convolution_of(case, "float64")
     grad_x, grad_weight = definition.convolve_backward(grad, x, weight, stride, padding)
     other_x, other_weight = integers(x.shape, "float64", 4), integers(weight.shape, "float64", 5)
     assert np.vdot(grad, definition.convolve(other_x, weight, stride, padding)) == np.vdot(grad_x, other_x)
@@ -99,7 +88,7 @@ def test_gradients_are_the_transposes_of_the_convolution(case):
 
 def test_the_first_layer_can_leave_its_input_gradient_out():
     for case in (CASES[1], CASES[6]):
-        x, weight, grad, _, stride, padding = case_arrays(case, "float32")
+        x, weight, grad, _, stride, padding = convolution_of(case, "float32")
         grad_x, grad_weight = convolve_backward(grad, x, weight, stride, padding, input_gradient=False)
         assert grad_x is None
         assert np.array_equal(grad_weight, convolve_backward(grad, x, weight, stride, padding)[1])

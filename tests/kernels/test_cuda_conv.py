@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from exact_images import convolution_of
 
 from kernels.conv import convolve, convolve_backward, definition
 
@@ -17,17 +18,10 @@ CASES = [  # n, height, width, inputs, outputs, kernel, stride, padding
 ]
 
 
-def integers(shape, dtype, seed):
-    return np.random.default_rng(seed).integers(-4, 5, shape).astype(dtype)
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_gpu_equals_the_definition_where_sums_are_exact(gpu, case, dtype):
-    n, height, width, inputs, outputs, kernel, stride, padding = case
-    x, weight = integers((n, height, width, inputs), dtype, 1), integers((kernel, kernel, inputs, outputs), dtype, 2)
-    y = definition.convolve(x, weight, stride, padding)
-    grad = integers(y.shape, dtype, 3)
+    x, weight, grad, y, stride, padding = convolution_of(case, dtype)
     expected = y, *definition.convolve_backward(grad, x, weight, stride, padding)
     x, weight, grad = map(gpu.asarray, (x, weight, grad))
     result = convolve(x, weight, stride, padding), *convolve_backward(grad, x, weight, stride, padding)

@@ -4,20 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from exact_images import integers
 
 from kernels.norm import channel_statistics, definition, normalize, normalize_backward
 
 SHAPES = [(2, 2, 2, 3), (1, 4, 4, 5), (1, 8, 1, 1), (1, 1, 1, 5), (3, 5, 1, 3)]
-
-
-def integers(shape, dtype, seed, even=False):
-    values = np.random.default_rng(seed).integers(-4, 5, shape)
-    if even:  # every channel sums to 0, so the deviations are integers too
-        flat = values.reshape(-1, shape[3])
-        half = len(flat) // 2
-        flat[half : 2 * half] = -flat[:half]
-        flat[2 * half :] = 0
-    return values.astype(dtype)
 
 
 @pytest.fixture(autouse=True)

@@ -4,21 +4,12 @@ import math
 
 import numpy as np
 import pytest
+from exact_images import integers
 
 from kernels.norm import channel_statistics, definition, fast, normalize, normalize_backward
 
 SHAPES = [(4, 2, 2, 3), (2, 4, 4, 17), (1, 8, 1, 1), (1, 1, 1, 5)]  # places: powers of two, so that means are exact
 ODD_SHAPES = [(3, 5, 7, 3), (1, 1, 3, 16), (5, 3, 1, 1)]
-
-
-def integers(shape, dtype, seed, even=False):
-    values = np.random.default_rng(seed).integers(-4, 5, shape)
-    if even:  # every channel sums to 0, so the deviations are integers too
-        flat = values.reshape(-1, shape[3])
-        half = len(flat) // 2
-        flat[half : 2 * half] = -flat[:half]
-        flat[2 * half :] = 0
-    return values.astype(dtype)
 
 
 def parameters(channels, dtype):
