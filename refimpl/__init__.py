@@ -4,7 +4,7 @@ Public names are handed on from the rooms that define them, each loaded when it 
 ``refimpl.conformance`` works where ``models`` or ``mpi4py`` are something else or missing.
 """
 
-import importlib
+from refimpl.handed_on import handed_on
 
 __version__ = "0.1.0"
 
@@ -29,13 +29,4 @@ _HOME = {
 }
 
 __all__ = sorted(_HOME)
-
-
-def __getattr__(name):
-    if name not in _HOME:
-        raise AttributeError(f"module 'refimpl' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME[name]), name)
-
-
-def __dir__():
-    return [*globals(), *__all__]
+__getattr__, __dir__ = handed_on(__name__, _HOME)

@@ -3,7 +3,7 @@
     %load_ext refimpl.notebook
 """
 
-import importlib
+from refimpl.handed_on import handed_on
 
 _HOME = {
     "Training": "refimpl.notebook.training",
@@ -18,12 +18,7 @@ _HOME = {
 }
 
 __all__ = sorted(_HOME)
-
-
-def __getattr__(name):
-    if name not in _HOME:
-        raise AttributeError(f"module 'refimpl.notebook' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME[name]), name)
+__getattr__, __dir__ = handed_on(__name__, _HOME)
 
 
 def load_ipython_extension(shell):
