@@ -12,7 +12,11 @@ from refimpl.collectives.units import BYTES, parse
 HELP = "race our kernels, training and allreduce against NumPy, PyTorch and MPI, one thread each"
 REFUSALS = (ValueError,)
 BENCHES = ("rows", "lstm", "conv", "step", "allreduce", "training", "gpu")
-REACH = {"gpu-lm-step": 1.0, "gpu-cnn-step": 0.7, "gpu-aggregate-rows": 2.0, "aggregate-rows": 2.5, "aggregate-rows-vs-numpy": 30.0, "lstm": 1.0, "conv": 0.8, "lm-step": 1.0,
+OF_BENCH = {"cluster": ("allreduce", "training"), "device": ("allreduce",), "sizes": ("allreduce",),
+            "plot": ("allreduce",), "output": ("gpu",)}
+"""Option -> the benches that it goes with."""
+REACH = {"gpu-lm-step": 1.0, "gpu-cnn-step": 0.7, "gpu-aggregate-rows": 2.0, "aggregate-rows": 2.5,
+         "aggregate-rows-vs-numpy": 30.0, "lstm": 1.0, "conv": 0.8, "lm-step": 1.0,
          "microbatches": 0.9, "training-cluster": 2.5, "machine 64 MiB": 8.0,
          "machine-private 64 MiB": 2.0, "machine 1 MiB": 4.0,
          **{f"machine {n} KiB": 1.0 for n in (1, 4, 16, 64)}}
@@ -37,13 +41,11 @@ def add(parser):
 
 
 def run(given: dict) -> int:
+    for option, benches in OF_BENCH.items():
+        if option in given and given["bench"] not in benches:
+            raise ValueError(f"--{option} goes with bench {benches[0]}, not with bench {given['bench']}")
     if given["bench"] == "allreduce":
         return _run_allreduce(given)
-    allowed = {"training": ("cluster",), "gpu": ("output",)}.get(given["bench"], ())
-    for option in ("cluster", "device", "sizes", "plot", "output"):
-        if option in given and option not in allowed:
-            whose = "gpu" if option == "output" else "allreduce"
-            raise ValueError(f"--{option} goes with bench {whose}, not with bench {given['bench']}")
     if given["bench"] == "training":
         return _run_training(given)
     if given["bench"] == "gpu":
