@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cupy import standin
+from cupy import _launches, standin
 from cupy.cuda import memory
 
 SCALARS = (bool, int, float, complex, np.generic)
@@ -131,13 +131,17 @@ class ndarray:
 
     # -- indexing ------------------------------------------------------------------------------------------------------
     def __getitem__(self, index):
-        return wrap(self._host[_index(index, self.shape)], self)
+        found = self._host[_index(index, self.shape)]
+        if isinstance(found, np.ndarray) and found.size and not np.may_share_memory(found, self._host):
+            standin.launched("index", "getitem")
+        return wrap(found, self)
 
     def __setitem__(self, index, value):
         if type(index) is ndarray and index.dtype != bool and len(np.unique(index._host)) < index.size:
             raise AssertionError("an assignment to repeated indices has no order on a device: not the same bits twice")
         if isinstance(value, SCALARS) and value == 0:
             value = 0  # CuPy clears memory then, and -0.0 is lost
+        standin.launched(*_writes(index, value))
         with np.errstate(all="ignore"):
             self._host[_index(index, self.shape, writes=True)] = unwrap(value)
 
@@ -240,6 +244,13 @@ def _index(index, shape, writes=False):
     return tuple(unwrap(one) for one in parts) if isinstance(index, tuple) else unwrap(index)
 
 
+def _writes(index, value):
+    """Return what kind of launch an assignment is."""
+    if any(type(one) is ndarray for one in (index if isinstance(index, tuple) else (index,))):
+        return "index", "setitem"
+    return ("copy" if type(value) is ndarray else "fill"), "setitem"
+
+
 def _binary(name):
     def operator(self, other):
         if not (type(other) is ndarray or isinstance(other, SCALARS)):
@@ -247,7 +258,9 @@ def _binary(name):
                 raise TypeError(f"Unsupported type {type(other)}")
             return NotImplemented
         with np.errstate(all="ignore"):
-            return wrap(getattr(self._host, name)(unwrap(other)), self)
+            result = getattr(self._host, name)(unwrap(other))
+        _launches.note(name, () if name.startswith("__i") else (self._host, unwrap(other)), result)
+        return wrap(result, self)
 
     operator.__name__ = name
     return operator
@@ -256,7 +269,9 @@ def _binary(name):
 def _unary(name):
     def operator(self):
         with np.errstate(all="ignore"):
-            return wrap(getattr(self._host, name)(), self)
+            result = getattr(self._host, name)()
+        _launches.note(name, (), result)
+        return wrap(result, self)
 
     operator.__name__ = name
     return operator
@@ -273,6 +288,7 @@ def _method(name):
         named = {key: unwrap(one) for key, one in kwargs.items()}
         with np.errstate(all="ignore"):
             result = getattr(self._host, name)(*given, **named)
+        _launches.note(name, (self._host, *given, *named.values()), result)
         return wrap(result, self, *args, *kwargs.values())
 
     method.__name__ = name

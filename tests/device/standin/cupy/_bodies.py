@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from cupy import standin
 from cupy._array import SCALARS
 
 ELEMENT = """
@@ -93,7 +94,12 @@ def loops(kernel, kinds):
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # where Numba looks when it loads what it kept
     spec.loader.exec_module(module)
-    return lambda grid, block, arguments: module.loops(*arguments[:2], *on_host(arguments[2:], kinds))
+
+    def launch(grid, block, arguments):
+        standin.launched("kernel", kernel.name)
+        module.loops(*arguments[:2], *on_host(arguments[2:], kinds))
+
+    return launch
 
 
 def simulator(kernel, kinds):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cupy import standin
+from cupy import _launches, standin
 from cupy._array import ndarray, unwrap, wrap
 
 DTYPES = ("bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128 intp "
@@ -65,6 +65,7 @@ def _call(name, numpy_function, args, kwargs):
         result = numpy_function(*given, **named)
     if name in HOST:
         return result
+    _launches.note(name, [unwrap(one) for one in (*args, *kwargs.values())], result)
     sources = [one for group in (args, kwargs.values()) for one in group]
     for one in list(sources):
         if isinstance(one, (list, tuple)):

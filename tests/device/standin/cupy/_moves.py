@@ -35,6 +35,8 @@ def ascontiguousarray(a, dtype=None):
     """Return a C-contiguous device array of a device array: CuPy takes nothing else."""
     if not isinstance(a, ndarray):
         raise TypeError(f"Argument 'a' has incorrect type (expected cupy.ndarray, got {type(a)})")
+    if not a.flags.c_contiguous:
+        standin.launched("copy", "ascontiguousarray")
     return wrap(np.ascontiguousarray(a._host, dtype), a) if a.ndim else asarray(a, dtype)
 
 

@@ -1,8 +1,9 @@
-"""What the stand-in remembers: transfers, and the calls of streams and events. Not a part of CuPy."""
+"""What the stand-in remembers: transfers, launches, and the calls of streams and events. Not a part of CuPy."""
 
 import contextlib
 import sys
 import threading
+from collections import Counter
 from dataclasses import dataclass, field
 
 
@@ -37,10 +38,54 @@ class Count:
         self.all.clear()
 
 
+@dataclass(frozen=True)
+class Launch:
+    """One thing that the host asks a GPU to do. kind: "product" (cuBLAS), "kernel" (the project's own), "elementwise",
+    "reduction", "copy", "fill", "index", "sort", "to_device" or "to_host".
+    """
+
+    kind: str
+    name: str
+    where: str = ""
+
+
+@dataclass
+class Launches:
+    """What a GPU was asked for in a while."""
+
+    all: list[Launch] = field(default_factory=list)
+
+    def by_kind(self) -> dict[str, int]:
+        """Return kind -> how many."""
+        return dict(sorted(Counter(one.kind for one in self.all).items()))
+
+
 transfers = Count()
 calls: list[tuple] = []
 _open: list[Count] = []
+_watching: list[Launches] = []
 _lock = threading.Lock()
+
+
+@contextlib.contextmanager
+def launching():
+    """Yield the Launches of what happens inside the block."""
+    launches = Launches()
+    with _lock:
+        _watching.append(launches)
+    try:
+        yield launches
+    finally:
+        with _lock:
+            _watching.remove(launches)
+
+
+def launched(kind: str, name: str):
+    """Remember a launch, if anybody watches. Called by the stand-in."""
+    if _watching:
+        one = Launch(kind, name, _where())
+        for launches in _watching:
+            launches.all.append(one)
 
 
 @contextlib.contextmanager
@@ -60,6 +105,8 @@ def crossed(kind: str, nbytes: int, what: str):
     """Remember a transfer. Called by the stand-in."""
     if len(transfers.all) > 100_000 and not _open:
         transfers.clear()
+    if kind != "number":
+        launched(kind, what)
     one = Transfer(kind, int(nbytes), what, _where())
     transfers.all.append(one)
     for count in _open:
