@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from cupy import _launches, standin
-from cupy.cuda import memory
+from cupy import _launches, _races, _touched, standin
+from cupy.cuda import memory, queues
 
 SCALARS = (bool, int, float, complex, np.generic)
 
@@ -61,13 +61,21 @@ class ndarray:
     def get(self, stream=None, order="C", out=None, blocking=True):
         """Return a copy on the host."""
         standin.crossed("to_host", self.nbytes, f"get {self.dtype} {self.shape}")
+        stream = _races.current() if stream is None else stream.ptr
+        _races.reads(self, stream)
+        if blocking:
+            queues.finish(queues.of(stream))
+            _races.host_knows(stream=stream)
         if out is None:
             return np.array(self._host, order=order, copy=True)
         if not isinstance(out, np.ndarray):
             raise TypeError(f"Only numpy.ndarray can be obtained from cupy.ndarray: {type(out)}")
         if out.dtype != self.dtype or out.shape != self.shape:
             raise ValueError(f"Shape or dtype mismatch: {self.dtype} {self.shape} into {out.dtype} {out.shape}")
-        out[...] = self._host
+        if blocking:
+            out[...] = self._host
+        else:
+            queues.add(stream, queues.CopyToHost(out, self._host.copy()))
         return out
 
     def set(self, arr, stream=None):
@@ -79,10 +87,19 @@ class ndarray:
         if self.shape != arr.shape:
             raise ValueError(f"Shape mismatch. Old shape: {self.shape}, new shape: {arr.shape}")
         standin.crossed("to_device", arr.nbytes, f"set {arr.dtype} {arr.shape}")
+        _races.writes(self, None if stream is None else stream.ptr)
         self._host[...] = arr
 
     def _number(self, what):
         standin.crossed("number", self.itemsize, what)
+        return self._awaited()
+
+    def _awaited(self):
+        """What the host sees when it has waited for the current stream."""
+        stream = _races.current()
+        _races.reads(self, stream)
+        queues.finish(queues.of(stream))
+        _races.host_knows(stream=stream)
         return self._host
 
     def __array__(self, dtype=None, copy=None):
@@ -109,11 +126,11 @@ class ndarray:
 
     def tolist(self):
         standin.crossed("number" if self.size <= 4 else "to_host", self.nbytes, "tolist()")
-        return self._host.tolist()
+        return self._awaited().tolist()
 
     def tobytes(self, order="C"):
         standin.crossed("to_host", self.nbytes, "tobytes()")
-        return self._host.tobytes(order)
+        return self._awaited().tobytes(order)
 
     def __iter__(self):
         if not self._host.ndim:
@@ -134,6 +151,7 @@ class ndarray:
         found = self._host[_index(index, self.shape)]
         if isinstance(found, np.ndarray) and found.size and not np.may_share_memory(found, self._host):
             standin.launched("index", "getitem")
+        _touched.note(found, (self, index))
         return wrap(found, self)
 
     def __setitem__(self, index, value):
@@ -142,8 +160,10 @@ class ndarray:
         if isinstance(value, SCALARS) and value == 0:
             value = 0  # CuPy clears memory then, and -0.0 is lost
         standin.launched(*_writes(index, value))
+        place = _index(index, self.shape, writes=True)
+        _touched.note_items(self, index, place, value)
         with np.errstate(all="ignore"):
-            self._host[_index(index, self.shape, writes=True)] = unwrap(value)
+            self._host[place] = unwrap(value)
 
     # -- NumPy's own functions on device arrays are CuPy's -------------------------------------------------------------
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
@@ -260,6 +280,7 @@ def _binary(name):
         with np.errstate(all="ignore"):
             result = getattr(self._host, name)(unwrap(other))
         _launches.note(name, () if name.startswith("__i") else (self._host, unwrap(other)), result)
+        _touched.note(result, (self, other), [self] if result is self._host else ())
         return wrap(result, self)
 
     operator.__name__ = name
@@ -271,6 +292,7 @@ def _unary(name):
         with np.errstate(all="ignore"):
             result = getattr(self._host, name)()
         _launches.note(name, (), result)
+        _touched.note(result, (self,))
         return wrap(result, self)
 
     operator.__name__ = name
@@ -278,6 +300,12 @@ def _unary(name):
 
 
 WAITS = {"nonzero", "argwhere", "compress"}
+IN_PLACE = {"fill", "partition", "put", "sort"}
+
+
+def outputs(kwargs) -> list:
+    out = kwargs.get("out")
+    return [one for one in (out if isinstance(out, tuple) else (out,)) if type(one) is ndarray]
 
 
 def _method(name):
@@ -289,6 +317,7 @@ def _method(name):
         with np.errstate(all="ignore"):
             result = getattr(self._host, name)(*given, **named)
         _launches.note(name, (self._host, *given, *named.values()), result)
+        _touched.note(result, (self, *args, *kwargs.values()), [self] if name in IN_PLACE else outputs(kwargs))
         return wrap(result, self, *args, *kwargs.values())
 
     method.__name__ = name

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cupy import standin
+from cupy import _touched, standin
 from cupy._array import SCALARS
 
 ELEMENT = """
@@ -97,7 +97,9 @@ def loops(kernel, kinds):
 
     def launch(grid, block, arguments):
         standin.launched("kernel", kernel.name)
-        module.loops(*arguments[:2], *on_host(arguments[2:], kinds))
+        given = on_host(arguments[2:], kinds)
+        _touched.note_kernel(kernel, arguments[2:])
+        module.loops(*arguments[:2], *given)
 
     return launch
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from cupy import _launches, standin
-from cupy._array import ndarray, unwrap, wrap
+from cupy import _launches, _races, _touched, standin
+from cupy._array import ndarray, outputs, unwrap, wrap
 
 DTYPES = ("bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128 intp "
           "uintp dtype generic floating integer number").split()
@@ -26,6 +26,7 @@ ARRAYS = ("all allclose amax amin any arange argmax argmin argsort argwhere asfo
           "isscalar iinfo finfo logspace promote_types ix_ issubdtype unpackbits").split()
 WAITS = {"unique", "nonzero", "flatnonzero", "argwhere", "bincount", "compress", "place", "digitize"}
 HOST = {"ndim", "shape", "size", "result_type", "can_cast", "isscalar", "iinfo", "finfo", "promote_types", "issubdtype"}
+IN_PLACE = {"copyto", "place", "put", "putmask"}
 FLOATING = "fdegc"
 
 
@@ -70,6 +71,7 @@ def _call(name, numpy_function, args, kwargs):
     for one in list(sources):
         if isinstance(one, (list, tuple)):
             sources.extend(one)
+    _touched.note(result, sources, [args[0]] if name in IN_PLACE else outputs(kwargs))
     return wrap(result, *sources)
 
 
@@ -93,6 +95,10 @@ class ufunc:
         flat = np.atleast_1d(host if not isinstance(host, tuple) else np.ravel_multi_index(host, a.shape[:len(host)]))
         if self.__name__ in ("add", "subtract") and a.dtype.char in FLOATING and len(np.unique(flat)) < flat.size:
             raise AssertionError(f"{self.__name__}.at adds repeated floats by atomics: not the same bits twice")
+        _races.writes(a)
+        for one in (*(indices if isinstance(indices, tuple) else (indices,)), b):
+            if type(one) is ndarray:
+                _races.reads(one)
         with np.errstate(all="ignore"):
             self._numpy.at(unwrap(a), host, unwrap(b))
 

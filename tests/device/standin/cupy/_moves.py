@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cupy import standin
+from cupy import _touched, standin
 from cupy._array import SCALARS, ndarray, unwrap, wrap
 
 
@@ -15,9 +15,13 @@ def _sent(a, dtype, order):
 def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, blocking=False):
     """Return a new device array of a host array, a device array, or numbers."""
     if isinstance(obj, ndarray):
-        return wrap(np.array(obj._host, dtype=dtype, copy=True if copy else None, order=order, ndmin=ndmin), obj)
+        copied = np.array(obj._host, dtype=dtype, copy=True if copy else None, order=order, ndmin=ndmin)
+        _touched.note(copied, (obj,))
+        return wrap(copied, obj)
     if isinstance(obj, (list, tuple)) and any(isinstance(one, ndarray) for one in obj):
-        return wrap(np.array(unwrap(obj), dtype=dtype))  # CuPy stacks them on the device
+        stacked = np.array(unwrap(obj), dtype=dtype)  # CuPy stacks them on the device
+        _touched.note(stacked, obj)
+        return wrap(stacked)
     sent = _sent(obj, dtype, "C" if order == "K" and not isinstance(obj, np.ndarray) else order)
     if not sent.ndim and sent._host == 0:
         sent._host[...] = 0  # CuPy fills it, and so -0.0 is lost
@@ -37,7 +41,11 @@ def ascontiguousarray(a, dtype=None):
         raise TypeError(f"Argument 'a' has incorrect type (expected cupy.ndarray, got {type(a)})")
     if not a.flags.c_contiguous:
         standin.launched("copy", "ascontiguousarray")
-    return wrap(np.ascontiguousarray(a._host, dtype), a) if a.ndim else asarray(a, dtype)
+    if not a.ndim:
+        return asarray(a, dtype)
+    found = np.ascontiguousarray(a._host, dtype)
+    _touched.note(found, (a,))
+    return wrap(found, a)
 
 
 def asnumpy(a, stream=None, order="C", out=None, *, blocking=True):

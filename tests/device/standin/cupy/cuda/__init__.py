@@ -3,7 +3,7 @@
 import threading
 import time
 
-from cupy import standin
+from cupy import _races, standin
 from cupy.cuda import memory, queues, runtime
 from cupy.cuda.memory import MemoryPointer, alloc, alloc_pinned_memory
 
@@ -26,6 +26,7 @@ class Device:
     def synchronize(self):
         standin.called("Device.synchronize", self.id)
         queues.finish(queues.of())
+        _races.host_knows()
 
     compute_capability = "90"
     pci_bus_id = property(lambda self: runtime.deviceGetPCIBusId(self.id))
@@ -62,10 +63,15 @@ class Stream:
         self.ptr = 0 if null else next(self._ids)
         self.non_blocking, self.priority = non_blocking, priority
         self.is_null = null
+        if not null:
+            _races.opened(self.ptr, non_blocking)
 
     @property
     def done(self):
-        return queues.done(queues.of(self.ptr))
+        done = queues.done(queues.of(self.ptr))
+        if done:
+            _races.host_knows(stream=self.ptr)
+        return done
 
     def use(self):
         _thread.stream = self
@@ -82,6 +88,7 @@ class Stream:
     def synchronize(self):
         standin.called("Stream.synchronize", self.ptr)
         queues.finish(queues.of(self.ptr))
+        _races.host_knows(stream=self.ptr)
 
     def record(self, event=None):
         event = Event() if event is None else event
@@ -92,7 +99,8 @@ class Stream:
         if not isinstance(event, Event):
             raise TypeError("wait_event takes an Event")
         standin.called("Stream.wait_event", self.ptr, event.ptr)
-        queues.finish(event.works)
+        queues.wait(self.ptr, event.works)
+        _races.waits(self.ptr, event.clock)
 
     def begin_capture(self, mode=None):
         raise NotImplementedError("the stand-in captures no graphs")
@@ -116,17 +124,24 @@ class Event:
 
     def __init__(self, block=False, disable_timing=False, interprocess=False):
         self.ptr, self.time, self.timed, self.works = next(self._ids), None, not disable_timing, []
+        self.clock: dict[int, int] = {}
 
-    done = property(lambda self: queues.done(self.works))
+    @property
+    def done(self):
+        done = queues.done(self.works)
+        if done:
+            _races.host_knows(self.clock)
+        return done
 
     def record(self, stream=None):
         stream = stream or get_current_stream()
-        self.time, self.works = time.perf_counter(), queues.of(stream.ptr)
+        self.time, self.works, self.clock = time.perf_counter(), queues.of(stream.ptr), _races.recorded(stream.ptr)
         standin.called("Event.record", self.ptr, stream.ptr)
 
     def synchronize(self):
         standin.called("Event.synchronize", self.ptr)
         queues.finish(self.works)
+        _races.host_knows(self.clock)
 
 
 def get_elapsed_time(start, end):

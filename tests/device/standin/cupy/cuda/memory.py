@@ -3,6 +3,9 @@
 import threading
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
+
+from cupy import _races
 
 
 class OutOfMemoryError(MemoryError):
@@ -76,9 +79,12 @@ class Block:
 
     def __init__(self, size, owner=None):
         self.size = 0
+        _races.raise_found()
         _pool.take(size)
         self.size = size
         self.owner = np.empty(size, np.uint8) if owner is None else owner
+        what = "" if owner is None else f"an array {self.owner.dtype} {self.owner.shape}"
+        self.memory = _races.Memory(byte_bounds(self.owner)[0] if size else 0, size, what)
 
     @property
     def buffer(self):
@@ -90,6 +96,8 @@ class Block:
     def __del__(self):
         if self.size and _pool is not None:  # as it is when Python ends
             _pool.give(self.size)
+            if hasattr(self, "memory"):
+                self.memory.give_back()
 
 
 class MemoryPointer:

@@ -20,7 +20,7 @@ import zlib
 
 import numpy as np
 
-from cupy import standin
+from cupy import _races, standin
 from cupy.cuda import queues
 
 NCCL_INT8 = NCCL_CHAR = 0
@@ -102,7 +102,7 @@ class NcclCommunicator:
         if ndev > self.mpi.size or rank != self.mpi.rank:
             raise NotImplementedError("the stand-in connects the first ranks of the job, in their order")
         self.tag = 1000 + int.from_bytes(commId[:4], "little") % 30000
-        self.works = []
+        self.works, self.streams = [], set()
         standin.called("nccl.init", ndev, rank)
         word = np.zeros(1, np.uint8)
         for peer in range(ndev):
@@ -114,13 +114,13 @@ class NcclCommunicator:
         self._checked(peer)
         nbytes = count * np.dtype(_DTYPES[datatype]).itemsize
         standin.called("nccl.send", nbytes, peer, stream)
-        _grouped(lambda: self._add(stream, _Send(self, _memory(sendbuf, nbytes), peer)))
+        _grouped(lambda: self._add(stream, _Send(self, _memory(sendbuf, nbytes, stream, False), peer)))
 
     def recv(self, recvbuf, count, datatype, peer, stream):
         self._checked(peer)
         nbytes = count * np.dtype(_DTYPES[datatype]).itemsize
         standin.called("nccl.recv", nbytes, peer, stream)
-        _grouped(lambda: self._add(stream, _Receive(self, _memory(recvbuf, nbytes), peer)))
+        _grouped(lambda: self._add(stream, _Receive(self, _memory(recvbuf, nbytes, stream, True), peer)))
 
     def allReduce(self, sendbuf, recvbuf, count, datatype, op, stream):
         self._checked(None)
@@ -129,9 +129,11 @@ class NcclCommunicator:
             raise NotImplementedError("the stand-in knows sums only")
         standin.called("nccl.allReduce", count, dtype.name, stream)
         nbytes = count * dtype.itemsize
-        self._add(stream, _AllReduce(self, _memory(sendbuf, nbytes), _memory(recvbuf, nbytes), dtype))
+        given, result = _memory(sendbuf, nbytes, stream, False), _memory(recvbuf, nbytes, stream, True)
+        self._add(stream, _AllReduce(self, given, result, dtype))
 
     def _add(self, stream, work):
+        self.streams.add(stream)
         self.works = [one for one in self.works if not one.over] + [work]
         queues.add(stream, work)
 
@@ -145,6 +147,8 @@ class NcclCommunicator:
         for work in self.works:
             work.over = True
         queues.finish(self.works)
+        for stream in self.streams:
+            _races.ended(stream)
 
     def destroy(self):
         standin.called("nccl.destroy")
@@ -239,7 +243,9 @@ class _AllReduce(_Work):
         self.result[:] = total.view(np.uint8)
 
 
-def _memory(address, nbytes):
+def _memory(address, nbytes, stream, is_written):
+    """Return the bytes at an address, as a stream touches them."""
+    _races.touch(address, address + nbytes, is_written, stream)
     return np.frombuffer((ctypes.c_char * nbytes).from_address(address), np.uint8)
 
 

@@ -1,18 +1,45 @@
 """What streams of the stand-in still have to do: messages on their way. Everything else happens at once.
 
-A stream's work is done when somebody waits for it: a stream that waits for an event, or the host.
+A stream's work is done when somebody waits for it: the host, or a stream that waits for an event. Then the host waits,
+too, as what comes after it on that stream happens at once. With ``runs_ahead`` it does not, as it does not on a GPU:
+what would come later computes with rubbish, and is done when the messages are. That is for exchanges that fail.
 """
 
 import threading
 
 _queues: dict[int, list] = {}
 _lock = threading.RLock()
+runs_ahead = False
+
+
+class CopyToHost:
+    """A copy under way: until the stream is waited for, rubbish lies there."""
+
+    def __init__(self, out, host):
+        self.out, self.host, self.over = out, host, False
+        out.reshape(-1).view("u1")[:] = 0xAB
+
+    def test(self):
+        if not self.over:
+            self.over, self.out[...] = True, self.host
+        return True
+
+    finish = test
 
 
 def add(stream: int, work):
     """Queue work, which has test() -> bool and finish(), on a stream."""
     with _lock:
         _queues.setdefault(stream, []).append(work)
+
+
+def wait(stream: int, works):
+    """Let a stream wait for work: its own later work comes after it."""
+    if not runs_ahead:
+        finish(works)
+        return
+    with _lock:
+        _queues.setdefault(stream, []).extend(work for work in works if work not in _queues.get(stream, ()))
 
 
 def of(stream: int | None = None) -> list:
@@ -40,5 +67,5 @@ def done(works) -> bool:
 def _forget(work):
     with _lock:
         for queue in _queues.values():
-            if work in queue:
+            while work in queue:
                 queue.remove(work)

@@ -4,7 +4,7 @@ import ctypes
 import os
 import threading
 
-from cupy import standin
+from cupy import _races, standin
 
 memcpyHostToHost, memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice, memcpyDefault = range(5)
 is_hip = False
@@ -61,6 +61,7 @@ def deviceSynchronize():
 
     standin.called("deviceSynchronize")
     queues.finish(queues.of())
+    _races.host_knows()
 
 
 def streamSynchronize(stream):
@@ -68,6 +69,7 @@ def streamSynchronize(stream):
 
     standin.called("Stream.synchronize", stream)
     queues.finish(queues.of(stream))
+    _races.host_knows(stream=stream)
 
 
 def memcpy(dst, src, size, kind):
