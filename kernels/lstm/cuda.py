@@ -1,23 +1,40 @@
 """The LSTM cell on a GPU: one launch forward, one backward, a thread for each element of the state.
 
+Rows are streams here: gates are (streams, 4 * hidden), as products make and read them without a transpose.
+
 exp and tanh are CUDA's (libdevice: 1 and 2 ULPs at most), so activations are not NumPy's bits; everything else is.
 """
 
 import math
 
+from kernels.arrays import array_module
 from kernels.cuda import each_element, helper, scalar
 from kernels.lstm.definition import FORGET_BIAS
 
+PARTS = 32  # sums of rows at once
+
 
 def cell_forward(gates, bias, c, c_next, tanh_c, m):
-    """See ``definition.cell_forward``; every argument is C-contiguous."""
+    """See ``definition.cell_forward``, with rows for its columns; every argument is C-contiguous.
+
+    gates: (streams, 4 * hidden).  c, c_next, tanh_c, m: (streams, hidden).
+    """
     one, forget_bias = scalar(c, 1), scalar(c, FORGET_BIAS)
-    cell_of(*c.shape, *c.shape, one, forget_bias, bias, gates, c, c_next, tanh_c, m)
+    cell_of(*c.shape, c.shape[1], one, forget_bias, bias, gates, c, c_next, tanh_c, m)
 
 
 def cell_backward(dm, dc, activations, c, tanh_c, dgates):
-    """See ``definition.cell_backward``; every argument is C-contiguous."""
-    gradient_of_cell(*c.shape, *c.shape, scalar(c, 1), dm, dc, activations, c, tanh_c, dgates)
+    """See ``definition.cell_backward``, with rows for its columns; every argument is C-contiguous."""
+    gradient_of_cell(*c.shape, c.shape[1], scalar(c, 1), dm, dc, activations, c, tanh_c, dgates)
+
+
+def sum_of_rows(rows):
+    """Return the sum of the rows of a matrix, PARTS of them at once, in a fixed order: (n, d) -> (d,)."""
+    xp, (count, width) = array_module(rows), rows.shape
+    partial, total = xp.empty((PARTS, width), rows.dtype), xp.empty(width, rows.dtype)
+    add_every(PARTS, width, PARTS, count, width, scalar(rows, 0), rows, partial)
+    add_every(1, width, 1, PARTS, width, scalar(rows, 0), partial, total)
+    return total
 
 
 @helper
@@ -28,17 +45,17 @@ def sigmoid(x, one):
 
 
 @each_element
-def cell_of(row, stream, hidden, streams, one, forget_bias, bias, gates, c, c_next, tanh_c, m):
+def cell_of(stream, unit, hidden, one, forget_bias, bias, gates, c, c_next, tanh_c, m):
     """Replace the four gates of one element of the state by their activations; write the state after it, and m."""
-    at, size = row * streams + stream, hidden * streams
-    i = sigmoid(gates[at] + bias[row], one)
-    j = math.tanh(gates[size + at] + bias[hidden + row])
-    f = sigmoid((gates[2 * size + at] + bias[2 * hidden + row]) + forget_bias, one)
-    o = sigmoid(gates[3 * size + at] + bias[3 * hidden + row], one)
-    gates[at] = i
-    gates[size + at] = j
-    gates[2 * size + at] = f
-    gates[3 * size + at] = o
+    at, first = stream * hidden + unit, 4 * stream * hidden + unit
+    i = sigmoid(gates[first] + bias[unit], one)
+    j = math.tanh(gates[first + hidden] + bias[hidden + unit])
+    f = sigmoid((gates[first + 2 * hidden] + bias[2 * hidden + unit]) + forget_bias, one)
+    o = sigmoid(gates[first + 3 * hidden] + bias[3 * hidden + unit], one)
+    gates[first] = i
+    gates[first + hidden] = j
+    gates[first + 2 * hidden] = f
+    gates[first + 3 * hidden] = o
     state = f * c[at] + i * j
     c_next[at] = state
     output = math.tanh(state)
@@ -47,14 +64,30 @@ def cell_of(row, stream, hidden, streams, one, forget_bias, bias, gates, c, c_ne
 
 
 @each_element
-def gradient_of_cell(row, stream, hidden, streams, one, dm, dc, activations, c, tanh_c, dgates):
+def gradient_of_cell(stream, unit, hidden, one, dm, dc, activations, c, tanh_c, dgates):
     """Write the gradients of the four gates of one element of the state, and replace dc by that before the step."""
-    at, size = row * streams + stream, hidden * streams
-    i, j, f, o = activations[at], activations[size + at], activations[2 * size + at], activations[3 * size + at]
-    output = tanh_c[at]
-    total = dc[at] + dm[at] * o * (one - output * output)
-    dgates[at] = total * j * (i * (one - i))
-    dgates[size + at] = total * i * (one - j * j)
-    dgates[2 * size + at] = total * c[at] * (f * (one - f))
-    dgates[3 * size + at] = dm[at] * output * (o * (one - o))
+    at, first = stream * hidden + unit, 4 * stream * hidden + unit
+    i, j = activations[first], activations[first + hidden]
+    f, o = activations[first + 2 * hidden], activations[first + 3 * hidden]
+    output, before, incoming = tanh_c[at], c[at], dm[at]
+    total = dc[at] + incoming * o * (one - output * output)
+    dgates[first] = total * j * (i * (one - i))
+    dgates[first + hidden] = total * i * (one - j * j)
+    dgates[first + 2 * hidden] = total * before * (f * (one - f))
+    dgates[first + 3 * hidden] = incoming * output * (o * (one - o))
     dc[at] = total * f
+
+
+@each_element
+def add_every(part, column, parts, count, width, zero, rows, total):
+    """Write the sum of a column over rows part, part + parts, ...: four fetched at once, added one after the other."""
+    value, row = zero, part
+    while row + 3 * parts < count:
+        at, step = row * width + column, parts * width
+        one, two, three, four = rows[at], rows[at + step], rows[at + 2 * step], rows[at + 3 * step]
+        value = (((value + one) + two) + three) + four
+        row += 4 * parts
+    while row < count:
+        value += rows[row * width + column]
+        row += parts
+    total[part * width + column] = value

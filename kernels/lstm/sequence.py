@@ -2,12 +2,14 @@
 
 Inside, columns are streams: a step's gates are (4 * hidden, streams). Its products then have the weights on the left,
 which BLAS packs about twice as fast for few streams, and the cell's loops are long whatever the number of streams.
+On a GPU neither holds: see ``cuda_sequence``.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
-from kernels.arrays import array_module
+from kernels.arrays import array_module, is_float_cuda
+from kernels.lstm import cuda_sequence
 from kernels.lstm.cell import cell_backward, cell_forward, left_factor, transpose, transposed_product
 
 
@@ -60,8 +62,10 @@ def lstm_forward(x, kernel, bias, projection, c0, h0, workspace=None):
     Source: definition.lstm_forward.
     """
     check_shapes(x, kernel, bias, projection, c0, h0)
-    xp = array_module(x, kernel)
     work = workspace or Workspace()
+    if is_float_cuda(x, kernel):
+        return cuda_sequence.lstm_forward(x, kernel, bias, projection, c0, h0, work)
+    xp = array_module(x, kernel)
     (time, streams, inputs), hidden, width = x.shape, c0.shape[1], h0.shape[1]
     tape = Tape(work.array("xh", (time + 1, streams, inputs + width), x),
                 work.array("activations", (time, 4 * hidden, streams), x),
@@ -88,6 +92,8 @@ def lstm_backward(dh, tape, kernel, projection, initial=False):
     initial: whether the state before the first step is wanted; else dc0 and dh0 are None, and a product is saved.
     Every result is a new array; dprojection is None where projection is.
     """
+    if is_float_cuda(dh, kernel):
+        return cuda_sequence.lstm_backward(dh, tape, kernel, projection, initial)
     xp, work = array_module(dh, kernel), tape.workspace
     (time, streams, width), hidden = dh.shape, tape.c.shape[1]
     inputs = len(kernel) - width

@@ -14,15 +14,20 @@ def draw(seed, *shapes, dtype=np.float32):
     return [(2 * random.normal(size=shape)).astype(dtype) for shape in shapes]
 
 
+def turned(array):
+    """On a GPU rows are streams."""
+    return np.ascontiguousarray(array.T)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("hidden, streams", [(1, 1), (5, 3), (3, 17)])
 def test_cell_against_the_definition(gpu, hidden, streams, dtype):
     state = (hidden, streams)
     gates, bias, c, dm, dc = draw(hidden, (4 * hidden, streams), (4 * hidden,), state, state, state, dtype=dtype)
     before = gates + bias[:, None]
-    there = [gpu.asarray(a) for a in (gates, bias, c, *(np.empty_like(c) for _ in range(3)))]
+    there = [gpu.asarray(turned(a)) for a in (gates, bias, c, *(np.empty_like(c) for _ in range(3)))]
     cuda.cell_forward(*there)
-    gates, c_next, tanh_c, m = (there[k].get() for k in (0, 3, 4, 5))
+    gates, c_next, tanh_c, m = (there[k].get().T for k in (0, 3, 4, 5))
     i, j, f, o = np.split(gates, 4)
     bi, bj, bf, bo = np.split(before, 4)
     ulp = np.finfo(dtype).eps
@@ -36,15 +41,27 @@ def test_cell_against_the_definition(gpu, hidden, streams, dtype):
 
     expected, dc_plain = np.empty_like(gates), dc.copy()
     definition.cell_backward(dm, dc_plain, gates, c, tanh_c, expected)
-    dgates, dc = gpu.empty(gates.shape, dtype), gpu.asarray(dc)
-    cuda.cell_backward(gpu.asarray(dm), dc, there[0], gpu.asarray(c), there[4], dgates)
-    assert np.array_equal(dgates.get(), expected) and np.array_equal(dc.get(), dc_plain)
+    dgates, dc = gpu.empty(gates.T.shape, dtype), gpu.asarray(turned(dc))
+    cuda.cell_backward(gpu.asarray(turned(dm)), dc, there[0], there[2], there[4], dgates)
+    assert np.array_equal(dgates.get().T, expected) and np.array_equal(dc.get().T, dc_plain)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("count", [1, 5, 8, 21])
+def test_sum_of_rows(gpu, monkeypatch, count, dtype):
+    """Two at once: rows 0, 2, 4, ... and rows 1, 3, 5, ..., and then both."""
+    monkeypatch.setattr(cuda, "PARTS", 2)
+    rows, = draw(count, (count, 3), dtype=dtype)
+    halves = [np.zeros(3, dtype), np.zeros(3, dtype)]
+    for number, row in enumerate(rows):
+        halves[number % 2] += row
+    assert np.array_equal(cuda.sum_of_rows(gpu.asarray(rows)).get(), halves[0] + halves[1])
 
 
 @pytest.mark.big
-@pytest.mark.parametrize("projected", [False, True])
-def test_sequence_on_a_gpu_is_the_sequence(gpu, projected):
-    time, streams, inputs, hidden, width = 4, 3, 5, 7, 6 if projected else 7
+@pytest.mark.parametrize("time, projected", [(4, False), (4, True), (0, True)])
+def test_sequence_on_a_gpu_is_the_sequence(gpu, time, projected):
+    streams, inputs, hidden, width = 3, 5, 7, 6 if projected else 7
     shapes = [(time, streams, inputs), (inputs + width, 4 * hidden), (4 * hidden,), (hidden, width), (streams, hidden),
               (streams, width), (time, streams, width)]
     x, kernel, bias, projection, c0, h0, dh = draw(9, *shapes, dtype=np.float64)

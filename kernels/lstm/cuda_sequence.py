@@ -1,0 +1,91 @@
+"""An LSTM over a sequence on a GPU: of each step only what needs the one before it, and everything else at once.
+
+Rows are streams: no array is transposed, as cuBLAS takes a transpose by a flag. A step forward is a product added to
+the inputs' part, the cell, and the projection; a step backward likewise: three launches each.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from kernels.arrays import array_module
+from kernels.lstm.cuda import cell_backward, cell_forward, sum_of_rows
+
+
+@dataclass
+class Tape:
+    """What the backward pass reads: a slice a step; valid until the workspace is used again.
+
+    x: (time, streams, inputs).  h: (time + 1, streams, width) and c: (time + 1, streams, hidden), beginning with the
+    state before the first step.  activations: (time, streams, 4 * hidden).  tanh_c, m: (time, streams, hidden).
+    """
+
+    x: Any
+    h: Any
+    c: Any
+    activations: Any
+    tanh_c: Any
+    m: Any
+    workspace: Any
+
+    def last_state(self):
+        """Return new arrays c: (streams, hidden) and h: (streams, width), the state after the last step."""
+        return self.c[-1].copy(), self.h[-1].copy()
+
+
+def lstm_forward(x, kernel, bias, projection, c0, h0, work):
+    """See ``sequence.lstm_forward``."""
+    xp, (time, streams, inputs), hidden, width = array_module(x), x.shape, c0.shape[1], h0.shape[1]
+    h, c = work.array("h", (time + 1, streams, width), x), work.array("c", (time + 1, streams, hidden), x)
+    m = h[1:] if projection is None else work.array("m", (time, streams, hidden), x)
+    gates, tanh_c = work.array("gates", (time, streams, 4 * hidden), x), work.array("tanh_c", m.shape, x)
+    tape = Tape(xp.ascontiguousarray(x), h, c, gates, tanh_c, m, work)
+    h[0], c[0] = h0, c0
+    xp.matmul(tape.x.reshape(-1, inputs), kernel[:inputs], out=gates.reshape(-1, 4 * hidden))
+    recurrent = kernel[inputs:]
+    for t in range(time):
+        add_product(h[t], recurrent, gates[t])
+        cell_forward(gates[t], bias, c[t], c[t + 1], tanh_c[t], m[t])
+        if projection is not None:
+            xp.matmul(m[t], projection, out=h[t + 1])
+    return h[1:], tape
+
+
+def lstm_backward(dh, tape, kernel, projection, initial):
+    """See ``sequence.lstm_backward``."""
+    xp, work, (time, streams, width) = array_module(dh), tape.workspace, dh.shape
+    hidden, inputs = tape.c.shape[2], tape.x.shape[2]
+    total, dgates, dc, dh0 = steps_backward(dh, tape, kernel[inputs:], projection, initial)
+    rows, dkernel = dgates.reshape(-1, 4 * hidden), xp.empty_like(kernel)
+    xp.matmul(tape.x.reshape(-1, inputs).T, rows, out=dkernel[:inputs])
+    xp.matmul(tape.h[:-1].reshape(-1, width).T, rows, out=dkernel[inputs:])
+    dprojection = None
+    if projection is not None:
+        dprojection = xp.matmul(tape.m.reshape(-1, hidden).T, total.reshape(-1, width))
+    dx = xp.matmul(rows, kernel[:inputs].T).reshape(time, streams, inputs)
+    return dx, dkernel, sum_of_rows(rows), dprojection, dc if initial else None, dh0
+
+
+def steps_backward(dh, tape, recurrent, projection, initial):
+    """Walk back in time: return the gradients with respect to each h, to the gates, and to c0 and h0 (or None).
+
+    recurrent: (width, 4 * hidden), the kernel's part for h.  Result: as dh; as the activations; as c0 and h0.
+    """
+    xp, work, time = array_module(dh), tape.workspace, len(dh)
+    total, dgates = work.array("dh", dh.shape, dh), work.array("dgates", tape.activations.shape, dh)
+    dm, dc = work.array("dm", tape.c.shape[1:], dh), xp.zeros(tape.c.shape[1:], dh.dtype)
+    total[...] = dh
+    dh0 = xp.zeros(dh.shape[1:], dh.dtype) if initial else None
+    for t in range(time - 1, -1, -1):
+        step = total[t] if projection is None else xp.matmul(total[t], projection.T, out=dm)
+        cell_backward(step, dc, tape.activations[t], tape.c[t], tape.tanh_c[t], dgates[t])
+        if t or initial:
+            add_product(dgates[t], recurrent.T, total[t - 1] if t else dh0)
+    return total, dgates, dc, dh0
+
+
+def add_product(left, right, out):
+    """Add ``left @ right`` to ``out``: one launch. Local."""
+    import cupy.cublas
+
+    if left.size and right.size:  # cuBLAS refuses matrices without elements
+        cupy.cublas.gemm("N", "N", left, right, out=out, beta=1.0)
