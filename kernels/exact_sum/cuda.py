@@ -18,14 +18,19 @@ INFINITE = 0x7FF
 
 def digits_of(values):
     """See ``definition.digits_of``: the result is on the host, which waits for it."""
-    xp = array_module(values)
-    digits = xp.empty(DIGITS + 1, np.int64)  # the last counts what is not finite
-    bits = xp.ascontiguousarray(values).view(np.int64)
-    add_digit(DIGITS + 1, LANES, len(bits), bits, digits)
-    *digits, infinite = digits.get()
+    *digits, infinite = digits_there(values).get()
     if infinite:
         raise ValueError(NOT_FINITE)
     return np.array(digits)
+
+
+def digits_there(values):
+    """Return the digits on the GPU, and how many values are not finite: (68,) int64. Nobody waits."""
+    xp = array_module(values)
+    digits = xp.empty(DIGITS + 1, np.int64)
+    bits = xp.ascontiguousarray(values).view(np.int64)
+    add_digit(DIGITS + 1, LANES, len(bits), bits, digits)
+    return digits
 
 
 def note_digit(digit, total, count, values, digits):

@@ -1,11 +1,7 @@
 """Reductions over gradients whose bits do not depend on how the gradients are stored: norms, finiteness."""
 
-import numpy as np
-
-from kernels.arrays import array_module, is_float_cuda, is_float_numpy, to_numpy
+from kernels.arrays import is_float_cuda, is_float_numpy
 from kernels.reductions import cuda, definition, fast
-
-SLOTS = 256  # flags that a watch gets at a time
 
 
 def sum_of_squares_per_row(x):
@@ -39,27 +35,9 @@ def finite_each(arrays) -> list[bool]:
     return [answers[i] if i in answers else all_finite(x) for i, x in enumerate(arrays)]
 
 
-class FiniteWatch:
-    """Whether arrays on a GPU are finite: each is looked at as it comes, and all are waited for once. Local."""
-
-    def __init__(self):
-        self.names, self.blocks = [], []
-
-    def look(self, name, array):
-        """Look at a float array on a GPU, as it is now.  name: what ``first_bad`` returns."""
-        place = len(self.names) % SLOTS
-        if place == 0:
-            self.blocks.append(array_module(array).zeros(SLOTS, np.int64))
-        cuda.note_infinite(1, array.size, array_module(array).ascontiguousarray(array), self.blocks[-1][place:])
-        self.names.append(name)
-
-    def first_bad(self):
-        """Return the name of the first array that was not finite, None if all were; then begin anew."""
-        used = [min(SLOTS, len(self.names) - first) for first in range(0, len(self.names), SLOTS)]
-        flags = [flag for block, count in zip(self.blocks, used) for flag in to_numpy(block[:count]).tolist()]
-        bad = [name for name, flag in zip(self.names, flags) if flag]
-        self.names, self.blocks = [], []
-        return bad[0] if bad else None
+def infinite_each(arrays):
+    """Return a flag of each array on a GPU, 1 if it is not finite: (n,) int64, there too, and nobody waits. Local."""
+    return cuda.infinite_each(arrays)
 
 
-__all__ = ["FiniteWatch", "all_finite", "finite_each", "sum_of_squares", "sum_of_squares_per_row"]
+__all__ = ["all_finite", "finite_each", "infinite_each", "sum_of_squares", "sum_of_squares_per_row"]

@@ -17,13 +17,21 @@ def sum_of_squares_per_row(x):
     return sums
 
 
-def finite_each(arrays) -> list[bool]:
-    """Return of each array whether it is finite. The host waits once, for all of them."""
+def infinite_each(arrays):
+    """Return a flag of each array, 1 if it is not finite: (n,) int64, on the GPU. Nobody waits."""
     xp = array_module(*arrays)
     bad = xp.zeros(len(arrays), np.int64)
     for number, array in enumerate(arrays):
-        note_infinite(1, array.size, xp.ascontiguousarray(array), bad[number:])
-    return [flag == 0 for flag in bad.get().tolist()]
+        if array.dtype.char in "fd":
+            note_infinite(1, array.size, xp.ascontiguousarray(array), bad[number:])
+        else:
+            bad[number] = ~xp.isfinite(array).all()
+    return bad
+
+
+def finite_each(arrays) -> list[bool]:
+    """Return of each array whether it is finite. The host waits once, for all of them."""
+    return [flag == 0 for flag in infinite_each(arrays).get().tolist()]
 
 
 def note_sum(row, total, width, x, sums):

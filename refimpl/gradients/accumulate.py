@@ -45,6 +45,10 @@ class DenseTree:
         """Return an arena to write to; its content is whatever was in it."""
         return self.free.pop() if self.free else Arena(self.layout, self.xp)
 
+    def held(self) -> list:
+        """Return nothing: arenas are kept, and used again."""
+        return []
+
     def take(self) -> list[tuple[Node, Arena]]:
         """Return the nodes that cover the leaves pushed, and start anew. ``give_back`` their arenas when done."""
         parts, self.tree.parts = self.tree.parts, []
@@ -70,6 +74,10 @@ class RowTree:
             # a model may return views; what is sent must be in one piece
             whole = (array_module(array).ascontiguousarray(array) for array in (ids, rows))
             tree.push(Node(0, leaf), RowGradient(*whole))
+
+    def held(self) -> list:
+        """Return the row gradients that ``take`` would return now."""
+        return [gradient for tree in self.trees.values() for _, gradient in tree.parts]
 
     def take(self) -> dict[str, list[tuple[Node, RowGradient]]]:
         """Return name -> the nodes that cover the leaves pushed, and start anew."""

@@ -70,6 +70,9 @@ class Road(Protocol):
     def add(self, leaf: int, gradients: dict[str, Any] | None):
         """Add a microbatch's gradients; None if it had no examples. Leaves come in order. Local."""
 
+    def held(self) -> list:
+        """Return the arrays of what was added which ``push`` lets go of, to be kept by whom it reads for. Local."""
+
     def push(self) -> list[Summed]:
         """Exchange and sum what was added; return what this rank holds of the sums. Collective.
 

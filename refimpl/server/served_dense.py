@@ -77,6 +77,9 @@ class ServedDense:
     def add(self, leaf, gradients):
         self.gradients.push(leaf, gradients)
 
+    def held(self):
+        return self.gradients.held()
+
     def push(self, arrived: Callable[[Summed], None] | None = None):
         parts = self.gradients.take()
         merged = self._aggregate(parts)

@@ -59,6 +59,9 @@ class ServedRows:
     def add(self, leaf, gradients):
         self.gradients.push(leaf, gradients)
 
+    def held(self):
+        return self.gradients.held()
+
     def push(self, arrived: Callable[[Summed], None] | None = None):
         summed = []
         for piece in Push(self.shards, self.holdings, self.gradients.take(), self.leaves).run():

@@ -14,22 +14,26 @@ class Wanted:
 
     needs: list of (k,) int64 sorted unique row numbers, microbatch by microbatch; the i-th needs its rows in round
     min(i, rounds - 1).  fresh[r]: (k,) int64 sorted rows to fetch in round r: those that no round before has fetched.
+    Rows lie in a table in the order in which they come: those of round r at ends[r]:ends[r + 1], and microbatch i's at
+    places[i], None if they are the whole table as it is.
     """
 
     def __init__(self, needs, rounds: int = 1):
         self.ids = union(needs)
-        self.places = [None if len(ids) == len(self.ids) else np.searchsorted(self.ids, ids) for ids in needs]
+        places = [None if len(ids) == len(self.ids) else np.searchsorted(self.ids, ids) for ids in needs]
         self.round_of = [min(i, rounds - 1) for i in range(len(needs))]
         if rounds == 1:
-            self.fresh, self.fresh_places = [self.ids], [None]
+            self.fresh, self.ends, self.places = [self.ids], [0, len(self.ids)], places
             return
         first = np.full(len(self.ids), rounds - 1)
-        for place, number in reversed(list(zip(self.places, self.round_of))):
+        for place, number in reversed(list(zip(places, self.round_of))):
             first[slice(None) if place is None else place] = number
         order = np.argsort(first, kind="stable")
-        ends = np.searchsorted(first[order], np.arange(1, rounds))
-        self.fresh_places = np.split(order, ends)
-        self.fresh = [self.ids[place] for place in self.fresh_places]
+        self.ends = np.searchsorted(first[order], np.arange(rounds + 1)).tolist()
+        self.fresh = [self.ids[order[begin:end]] for begin, end in zip(self.ends, self.ends[1:])]
+        lies_at = np.empty(len(order), np.int64)
+        lies_at[order] = np.arange(len(order))
+        self.places = [lies_at if place is None else lies_at[place] for place in places]
 
 
 class Fetched:
@@ -40,19 +44,19 @@ class Fetched:
 
     def put(self, number: int, rows):
         """Take the rows of a round: (k, d), of the row numbers wanted.fresh[number]."""
-        place = self.wanted.fresh_places[number]
-        if place is None:
+        if len(self.wanted.fresh) == 1:
             self.table = rows
             return
-        xp = array_module(rows)
         if self.table is None:
-            self.table = xp.empty((len(self.wanted.ids), rows.shape[1]), rows.dtype)
-        self.table[xp.asarray(place)] = rows
+            self.table = array_module(rows).empty((len(self.wanted.ids), rows.shape[1]), rows.dtype)
+        self.table[self.wanted.ends[number]:self.wanted.ends[number + 1]] = rows
 
     def take(self, index: int):
         """Return the rows that the rank's microbatch number ``index`` needs, its round having come."""
-        place = self.wanted.places[index]
-        return self.table if place is None else take_rows(self.table, place)
+        place, ends = self.wanted.places[index], self.wanted.ends
+        if place is None:
+            return self.table
+        return take_rows(self.table[:ends[self.wanted.round_of[index] + 1]], place)  # later rounds may be on their way
 
 
 def wanted_rows(needs, names, rounds: int) -> dict[str, Wanted]:

@@ -11,22 +11,28 @@ from typing import Any, Callable
 
 from refimpl.collectives.notice import Stopped
 from refimpl.collectives.waiting import SilentPeer
+from refimpl.training.streams import OneLine
 
 
 class Job:
     """Something that the thread does. work() -> result.
 
     awaited: whether it must not begin before ``release``; then all ranks agree first that none has failed.
+    ready, ended: events on the GPU (see ``streams``), after which its work comes, and which come after its work.
     """
 
     def __init__(self, work: Callable[[], Any], awaited: bool = False):
         self.work, self.awaited = work, awaited
         self.released, self.done = threading.Event(), threading.Event()
         self.result: Any = None
+        self.ready: Any = None
+        self.ended: Any = None
 
-    def release(self):
+    def release(self, ready=None):
         """Let it begin, as soon as the jobs before it are done."""
-        self.released.set()
+        if not self.released.is_set():
+            self.ready = ready
+            self.released.set()
 
 
 class Background:
@@ -34,12 +40,13 @@ class Background:
 
     Between ``start`` and ``finish`` the thread calls MPI, and no other thread of the rank may use the wire.
 
-    While the rank waits for its GPU, it may wait for what peers send there, and knows no patience: so the thread has an
-    eye on them (``Wire.settle``) whenever it has nothing else to do, and lets go of them if they do not come.
+    On a GPU the thread asks for its work on the stream of exchanges. While a rank waits for its GPU, it may wait for
+    what peers send there, and knows no patience: so the thread has an eye on them (``Wire.settle``) whenever it has
+    nothing else to do, and lets go of them if they do not come.
     """
 
-    def __init__(self, wire, jobs: list[Job], timeline):
-        self.wire, self.jobs, self.timeline = wire, jobs, timeline
+    def __init__(self, wire, jobs: list[Job], timeline, streams: OneLine = OneLine()):
+        self.wire, self.jobs, self.timeline, self.streams = wire, jobs, timeline, streams
         self.error: Exception | None = None  # what the computation met: to be agreed on
         self.failure: BaseException | None = None  # what ended the thread
         context = contextvars.copy_context()  # np.errstate holds here too
@@ -47,15 +54,20 @@ class Background:
 
     def start(self):
         """Begin with the first job."""
+        self.streams.join()
         self.thread.start()
 
     def wait(self, job: Job):
-        """Return the job's result when it is done; raise what ended the thread, if something has."""
+        """Return the job's result when it is done; raise what ended the thread, if something has.
+
+        On a GPU it is done when all of it has been asked for: the current stream waits for the rest.
+        """
         if not job.done.is_set():
             with self.timeline.phase("waiting for exchange"):
                 job.done.wait()
         if self.failure is not None:
             raise self.failure
+        self.streams.after(job.ended)
         return job.result
 
     def fail(self, error: Exception):
@@ -75,16 +87,13 @@ class Background:
         try:
             if self.wire.transport is not None:
                 self.wire.transport.device.use()  # each thread has a GPU of its own
-            for job in self.jobs:
-                if job.awaited:
-                    if not job.released.is_set():
-                        self.wire.settle()
-                    job.released.wait()
-                    with self.timeline.phase("agree"):
-                        self.wire.agree(self.error)
-                job.result = self._do(job)
-                job.done.set()
-            self.wire.settle()
+            with self.streams.beside():
+                for job in self.jobs:
+                    if job.awaited:
+                        self._await(job)
+                    job.result = self._do(job)
+                    job.ended = self.streams.mark()
+                    job.done.set()
         except BaseException as problem:
             self.failure = problem
             if isinstance(problem, (SilentPeer, Stopped)) and self.wire.transport is not None:
@@ -93,8 +102,18 @@ class Background:
             for job in self.jobs:
                 job.done.set()
 
+    def _await(self, job):
+        if not job.released.is_set():
+            self.wire.settle()
+        job.released.wait()
+        with self.timeline.phase("agree"):
+            self.wire.agree(self.error)
+        self.streams.after(job.ready)
+
     def _do(self, job):
         try:
             return job.work()
         except Exception as problem:
             self.wire.stop(problem)
+        finally:
+            del job.work  # it may hold who holds the job

@@ -3,8 +3,8 @@
 import numpy as np
 
 from kernels import RowGradient
-from kernels.arrays import is_float_cuda
-from kernels.reductions import FiniteWatch, all_finite
+from kernels.reductions import all_finite
+from refimpl.training.scalars import Scalars, lies_there, not_finite
 
 
 def check_needs(variables, needs):
@@ -31,15 +31,14 @@ def _check_ids(what, ids, variable):
                              f"(0 to {rows - 1})")
 
 
-def check_gradients(variables, gradients, microbatch: int, watch: FiniteWatch | None = None):
-    """Raise ValueError unless every variable has a finite gradient of its kind and shape. Local.
+def check_gradients(variables, gradients, microbatch: int, scalars: Scalars):
+    """Raise ValueError unless there is a gradient of every variable, of its kind, and finite. Local.
 
-    watch: see ``check_gradient``.
+    scalars: see ``check_some``.
     """
     by_name = {v.name: v for v in variables}
     check_names(by_name, gradients)
-    for name, gradient in gradients.items():
-        check_gradient(by_name[name], gradient, microbatch, watch)
+    check_some(by_name, gradients, microbatch, scalars)
 
 
 def check_names(names, gradients):
@@ -49,11 +48,24 @@ def check_names(names, gradients):
                          f"too few; the variables are {sorted(names)}")
 
 
-def check_gradient(variable, gradient, microbatch: int, watch: FiniteWatch | None = None):
-    """Raise ValueError unless a variable's gradient is finite and of its kind and shape. Local.
+def check_some(variables, gradients, microbatch: int, scalars: Scalars):
+    """Raise ValueError unless gradients are of their variables' kinds and shapes, and finite. Local.
 
-    watch: takes gradients on a GPU, where each answer is a wait: whether they are finite is for ``check_watched``.
+    variables, gradients: by name.  scalars: told of gradients on a GPU, where to know at once would be to wait.
     """
+    there = {}
+    for name, gradient in gradients.items():
+        values = _checked_values(variables[name], gradient)
+        if lies_there(values):
+            there[name, microbatch] = values
+        elif not all_finite(values):
+            raise not_finite(name, microbatch)
+    if there:
+        scalars.watch(list(there), list(there.values()))
+
+
+def _checked_values(variable, gradient):
+    """Return the values of a variable's gradient. Raises ValueError unless it is of its kind and shape."""
     name = variable.name
     if variable.sparse != isinstance(gradient, RowGradient):
         kind = "a RowGradient" if variable.sparse else "an array"
@@ -64,18 +76,4 @@ def check_gradient(variable, gradient, microbatch: int, watch: FiniteWatch | Non
     shape = (len(gradient), *variable.shape[1:]) if variable.sparse else variable.shape
     if values.shape != shape or str(values.dtype) != variable.dtype:
         raise ValueError(f"the gradient of {name!r} is {values.dtype} {values.shape}, not {variable.dtype} {shape}")
-    if watch is not None and is_float_cuda(values):
-        watch.look((name, microbatch), values)
-    elif not all_finite(values):
-        raise _not_finite(name, microbatch)
-
-
-def check_watched(watch: FiniteWatch):
-    """Raise ValueError if a gradient that ``watch`` has taken was not finite. Waits for the device. Local."""
-    if bad := watch.first_bad():
-        raise _not_finite(*bad)
-
-
-def _not_finite(name, microbatch) -> ValueError:
-    return ValueError(f"the gradient of {name!r} in microbatch {microbatch} is not finite (NaN or infinity); lower the "
-                      "learning rate, clip the norm, or look at that microbatch's data")
+    return values

@@ -14,6 +14,7 @@ from refimpl.training.overlapped import OverlappedStep
 from refimpl.training.replicated_dense import ReplicatedDense
 from refimpl.training.replicated_rows import ReplicatedRows, RowsAsDense
 from refimpl.training.step_in_turn import StepInTurn
+from refimpl.training.streams import open_streams
 
 REMEDY = ("Reduce the sizes (--preset, --set), take an optimizer with less state (sgd keeps none), or let more ranks "
           "share the rows (--architecture hybrid or ps)")
@@ -61,7 +62,7 @@ class Exchange:
 
     def __init__(self, variables, plan: Plan, wire: Wire, seed: int, optimizer: str, xp=np,
                  shared: bool = True):
-        self.plan, self.wire, self.variables = plan, wire, list(variables)
+        self.plan, self.wire, self.variables, self.streams = plan, wire, list(variables), open_streams(xp)
         self.roads = open_roads(self.variables, plan, wire, seed, xp, shared)
         self.road_of = {variable.name: road for road in self.roads for variable in road.variables}
         for road in self.roads:

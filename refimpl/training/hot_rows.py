@@ -69,6 +69,9 @@ class HotRows:
         part = rows_between(gradient, hot, variable.shape[0])
         return RowGradient(part.ids - hot, part.rows)
 
+    def held(self):
+        return [gradient for road in (self.cold, *self.replicas) for gradient in road.held()]
+
     def push(self, arrived=None):
         summed = self.cold.push(arrived)
         for road in self.replicas:

@@ -8,10 +8,10 @@ plan's order, while the backward pass goes on. What is summed is the same, and s
 from functools import partial
 
 from kernels.arrays import aligned
-from kernels.reductions import FiniteWatch
 from refimpl.training.arriving import Arriving
 from refimpl.training.background import Background, Job
-from refimpl.training.check import check_gradient, check_names, check_watched
+from refimpl.training.check import check_names, check_some
+from refimpl.training.scalars import Scalars
 from refimpl.training.step_in_turn import ComingRows
 
 
@@ -20,20 +20,23 @@ class OverlappedStep:
 
     Meanwhile nobody else on this rank may use the wire. needs: see ``Exchange.begin``.
     dense: name -> value of every dense variable; what is pulled is waited for where it is looked up.
+    scalars: of this step.
     """
 
     def __init__(self, exchange, needs, timeline):
         self.roads, self.road_of, self.timeline = exchange.roads, exchange.road_of, timeline
         self.variables = {v.name: v for v in exchange.variables}
-        self.last, self.wire, self.watch = max(needs, default=None), exchange.wire, FiniteWatch()
+        self.last, self.scalars, self.streams = max(needs, default=None), Scalars(), exchange.streams
         self.taken: dict = {}  # the gradients of the microbatch at hand that were ready
         self.coming = ComingRows(exchange, needs)
         self.pulls = {(number, road): Job(partial(self._pull, road, number))
                       for number in range(exchange.plan.pull_rounds) for road in reversed(self.roads) if not road.local}
         self.pushes = {road: Job(partial(self._push, road), awaited=True) for road in self.roads}
+        self.kept: list = []
         if not needs:
             self._release(self.roads)
-        self.background = Background(exchange.wire, [*self.pulls.values(), *self.pushes.values()], timeline)
+        jobs = [*self.pulls.values(), *self.pushes.values()]
+        self.background = Background(exchange.wire, jobs, timeline, self.streams)
         self.dense = self._dense()
         self.background.start()
 
@@ -63,14 +66,11 @@ class OverlappedStep:
 
         Raises ValueError for one that is not what its variable is.
         """
-        new = [name for name in gradients if name not in self.taken and name in self.variables]
-        for name in new:
-            check_gradient(self.variables[name], gradients[name], leaf, self.watch)
-            self.taken[name] = gradients[name]
+        new = {name: gradients[name] for name in gradients if name not in self.taken and name in self.variables}
+        check_some(self.variables, new, leaf, self.scalars)
+        self.taken |= new
         full = [road for road in dict.fromkeys(self.road_of[name] for name in new)
                 if all(v.name in self.taken for v in road.variables)]
-        if leaf == self.last and len(self.taken) == len(self.variables):
-            self._check_watched()  # before the last leaves: so that all hear of it
         for road in full:
             road.add(leaf, {v.name: self.taken[v.name] for v in road.variables})
         if leaf == self.last:
@@ -85,7 +85,6 @@ class OverlappedStep:
             for road in self.roads:
                 road.add(leaf, None)
             if leaf == self.last:
-                self._check_watched()
                 self._release(self.roads)
             return
         check_names(self.variables, gradients)
@@ -108,13 +107,18 @@ class OverlappedStep:
             yield self.background.wait(job)
         self.background.finish()
 
-    def _check_watched(self):
-        self.wire.settle()
-        check_watched(self.watch)
+    def end(self):
+        """Let go of what the step has used, all that uses it having been asked for. Local.
+
+        Not before: exchanges wait for it here, and memory of theirs is not used again until then.
+        """
+        self.streams.join()
+        self.kept, self.pulls, self.pushes, self.dense = [], {}, {}, {}  # which hold each other
 
     def _release(self, roads):
         for road in roads:
-            self.pushes[road].release()
+            self.kept += road.held()  # computed here, and read there
+            self.pushes[road].release(self.streams.mark())
 
     def _pull(self, road, number):
         with self.timeline.phase("pull"):

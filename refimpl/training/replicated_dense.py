@@ -39,6 +39,9 @@ class ReplicatedDense:
     def add(self, leaf, gradients):
         self.gradients.push(leaf, gradients)
 
+    def held(self):
+        return self.gradients.held()
+
     def push(self):
         self.gradients.take()
         total, counts = Arena(self.values.layout, flat=self.allreduce()), self.wire.rank == 0

@@ -39,6 +39,9 @@ class ReplicatedRows:
     def add(self, leaf, gradients):
         self.gradients.push(leaf, gradients)
 
+    def held(self):
+        return self.gradients.held()
+
     def push(self):
         parts = self.gradients.take()
         most = max(len(nodes) for nodes in self.nodes)

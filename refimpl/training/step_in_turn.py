@@ -1,20 +1,20 @@
 """The exchanges of a step, one after the other: everything is pulled, then computed, then pushed."""
 
 from kernels.arrays import aligned
-from kernels.reductions import FiniteWatch
 from refimpl.training.arriving import Fetched, wanted_rows
-from refimpl.training.check import check_gradients, check_watched
+from refimpl.training.check import check_gradients
+from refimpl.training.scalars import Scalars
 
 
 class StepInTurn:
     """One step's exchanges through the roads of an ``Exchange``. Collective to make, and to take ``sums`` from.
 
-    needs: see ``Exchange.begin``.  dense: name -> value of every dense variable.
+    needs: see ``Exchange.begin``.  dense: name -> value of every dense variable.  scalars: of this step.
     """
 
     def __init__(self, exchange, needs, timeline):
         self.exchange, self.timeline, self.coming = exchange, timeline, ComingRows(exchange, needs)
-        self.last, self.watch = max(needs, default=None), FiniteWatch()
+        self.scalars = Scalars()
         with timeline.phase("pull"):
             for number in range(exchange.plan.pull_rounds):
                 for road in exchange.roads:
@@ -35,12 +35,9 @@ class StepInTurn:
         Raises ValueError for gradients that are not what the variables are.
         """
         if gradients is not None:
-            check_gradients(self.exchange.variables, gradients, leaf, self.watch)
+            check_gradients(self.exchange.variables, gradients, leaf, self.scalars)
         for road in self.exchange.roads:
             road.add(leaf, gradients)
-        if leaf == self.last:
-            self.exchange.wire.settle()
-            check_watched(self.watch)
 
     def sums(self, error: Exception | None):
         """Yield lists of what this rank holds of the sums (``Summed``). error: what the computation met. Collective."""
@@ -51,6 +48,9 @@ class StepInTurn:
             with self.timeline.phase(road.phase):
                 summed += road.push()
         yield summed
+
+    def end(self):
+        """Let go of what the step has used, all that uses it having been asked for. Local."""
 
 
 class ComingRows:

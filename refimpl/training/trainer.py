@@ -20,13 +20,17 @@ from refimpl.training.check import check_needs
 from refimpl.training.device import memory_for, open_device
 from refimpl.training.exchange import Exchange
 from refimpl.training.hot_choice import add_hot_rows
-from refimpl.training.norm import clip_scale, norm_of, squares
+from refimpl.training.norm import clip_scale, norm_of
 from refimpl.training.options import Options
 from refimpl.training.overlapped import overlaps
 from refimpl.training.partition_trials import within_memory
 from refimpl.training.planning import plan_of
 from refimpl.training.rates import rate_of
+from refimpl.training.scalars import check_losses
 from refimpl.training.timeline import Timeline
+
+KNOWN = 1 << 32
+"""More than there are ranks: what a rank adds to the count of problems if it knows the reason of its own."""
 
 LESS = "Reduce --microbatch-size, with more --microbatches"
 
@@ -98,6 +102,7 @@ class Trainer:
         summed, loss, norm = self._sum_up(step, losses, error)
         with self.timeline.phase("update"):
             rate = self._update(summed, clip_scale(norm, self.options.clip_norm))
+        step.end()
         return {"loss": loss, "gradient_norm": norm, "learning_rate": rate}
 
     def _together(self, phase, work):
@@ -156,41 +161,38 @@ class Trainer:
                             loss, gradients = self.model.loss_and_gradients(step.dense, step.rows(v), batch)
                         losses.append((v, loss))
                     step.add(v, gradients)
-                if self.device.index is not None:
-                    self._look_ahead()
-                self.wire.settle()
-                return [self._checked_loss(v, float(loss)) for v, loss in losses], None  # here a device is waited for
+                check_losses(losses)
+                return losses, None
             except Exception as problem:
                 return [], problem
 
-    def _checked_loss(self, v, loss: float) -> float:
-        if not np.isfinite(loss):
-            raise ValueError(f"the loss of microbatch {v} is {loss}; lower the learning rate or clip the norm")
-        return loss
-
     def _sum_up(self, step, losses, error):
         """Return this rank's part of the summed gradients, the global loss and norm; the wire is free again."""
-        summed, squared = [], ExactSum()
+        summed = []
         for pieces in step.sums(error):
             summed += pieces
             with self.timeline.phase("norm"):
-                try:
-                    self.wire.settle()
-                    squared.digits += squares(pieces).digits
-                except ValueError as problem:
-                    error = problem if error is None else error
+                step.scalars.add(pieces)
+        if self.device.index is not None:
+            with self.timeline.phase("data"):
+                self._look_ahead()
+        with self.timeline.phase("norm" if self.device.index is None else "waiting for device"):
+            self.wire.settle()
+            found = step.scalars.read(losses)
         with self.timeline.phase("norm"):
-            return summed, *self._loss_and_norm(losses, squared, error)
+            return summed, *self._loss_and_norm(found, error or found.error)
 
-    def _loss_and_norm(self, losses, squared, error):
+    def _loss_and_norm(self, found, error):
         """Return the global loss and gradient norm: exact sums over all ranks, rounded once, the same everywhere.
 
-        error: what this rank met and has not told yet; it ends all ranks here.
+        error: what this rank met and has not told yet; it ends all ranks here, as does a sum that overflows. But of a
+        sum only where no rank knows what overflowed it.
         """
-        words = [ExactSum().add(losses).digits, squared.digits, [error is not None]]
-        total = self.wire.total(np.concatenate(words), "norm")
+        losses = ExactSum() if error else ExactSum().add(found.losses)
+        problems = KNOWN * (error is not None) + (found.overflow is not None)
+        total = self.wire.total(np.concatenate([losses.digits, found.squares.digits, [problems]]), "norm")
         if total[-1]:
-            self.wire.agree(error)
+            self.wire.agree(error if total[-1] >= KNOWN else found.overflow)
         loss, sum_of_squares = total[:-1].reshape(2, -1)
         return ExactSum(loss).value(), norm_of(ExactSum(sum_of_squares))
 

@@ -12,8 +12,9 @@ from models import Variable
 from refimpl.gradients import leaves_of
 from refimpl.server import Holding, Summed
 from refimpl.training.evaluate import evaluate
-from refimpl.training.norm import clip_scale, norm_of, squares
+from refimpl.training.norm import clip_scale, norm_of
 from refimpl.training.options import Options
+from refimpl.training.scalars import Scalars
 from refimpl.training.trainer import Trainer
 
 ROADS = [dict(architecture="allreduce"), dict(architecture="allreduce", sparse_as_dense=True), dict(architecture="ps"),
@@ -24,6 +25,16 @@ def summed(variable, gradient, ids=None, counts=True):
     return Summed(Holding(variable, None), ids, gradient, counts)
 
 
+def norm(pieces):
+    scalars = Scalars()
+    scalars.add(pieces)
+    found = scalars.read([])
+    assert found.error is None
+    if found.overflow:
+        raise found.overflow
+    return norm_of(found.squares)
+
+
 def test_the_norm_is_the_root_of_the_exact_sum_of_rows():
     rng = np.random.default_rng(0)
     dense, rows = rng.standard_normal((33, 70)).astype("f"), (rng.standard_normal((50, 9)) * 1e-18).astype("f")
@@ -32,7 +43,7 @@ def test_the_norm_is_the_root_of_the_exact_sum_of_rows():
               summed(Variable("c", ()), np.asarray(scalar)), summed(Variable("b", (11,)), vector)]
     each = [*definition.sum_of_squares_per_row(dense), *definition.sum_of_squares_per_row(rows), float(scalar) ** 2,
             *(vector.astype(float) ** 2)]
-    assert norm_of(squares(pieces)) == math.sqrt(math.fsum(each))
+    assert norm(pieces) == math.sqrt(math.fsum(each))
 
 
 def test_what_does_not_count():
@@ -41,14 +52,14 @@ def test_what_does_not_count():
     pieces = [summed(Variable("a", (2, 2)), one), summed(Variable("b", (2, 2)), one, counts=False),
               summed(Variable("c", (2, 2), statistic=True), one), summed(Variable("d", (2, 2), clipped=False), one),
               summed(Variable("e", (0, 2)), one[:0]), summed(Variable("s", (9, 2), sparse=True), one[:0], np.arange(0))]
-    assert norm_of(squares(pieces)) == 2.0
-    assert norm_of(squares([])) == 0.0
+    assert norm(pieces) == 2.0
+    assert norm([]) == 0.0
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_a_norm_of_what_is_not_finite_is_refused(bad):
     with pytest.raises(ValueError, match="finite"):
-        squares([summed(Variable("a", (2,)), np.array([1, bad], np.float32))])
+        norm([summed(Variable("a", (2,)), np.array([1, bad], np.float32))])
 
 
 def test_clip_scale():

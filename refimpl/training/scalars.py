@@ -1,0 +1,129 @@
+"""What the host must know of a step before it updates: losses, whether all is finite, and the norm.
+
+What lies on a GPU stays there until everything of the step has been asked for; then the host waits once, for all of it:
+
+    microbatches' gradients, as they come ──▶ not finite? a flag each ──┐
+    sums, as they come ──▶ a flag each; squares of rows ──▶ 68 digits ──┼──▶ one transfer of 8-byte numbers
+    losses ─────────────────────────────────────────────────────────────┘
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from kernels import array_module
+from kernels.exact_sum import NOT_FINITE, digits_there
+from kernels.reductions import all_finite, infinite_each, sum_of_squares_per_row
+from refimpl.gradients import ExactSum
+from refimpl.server import Summed
+
+
+class Found(NamedTuple):
+    """losses: of this rank's microbatches.  squares: the exact sum over what this rank must count.
+
+    error: the first of its own numbers that is not finite, or None.  overflow: the first sum that is not, or None:
+    another rank may know better why.
+    """
+
+    losses: list[float]
+    squares: ExactSum
+    error: Exception | None
+    overflow: Exception | None
+
+
+class Scalars:
+    """The numbers of one step, of this rank. Local."""
+
+    def __init__(self):
+        self.squares = ExactSum()
+        self.overflow: Exception | None = None
+        self.gradients: list[tuple[str, int]] = []  # (variable, microbatch), and their flags
+        self.flags: list = []
+        self.sums: list[str] = []  # variables, and their flags
+        self.sums_flags: list = []
+        self.digits: list = []
+
+    def watch(self, names, gradients):
+        """Look at gradients on a GPU, as they are now. names: of each (variable, microbatch)."""
+        self.gradients += names
+        self.flags.append(infinite_each(gradients))
+
+    def add(self, summed: list[Summed]):
+        """Look at sums of gradients, and add up the squares of those that this rank must count.
+
+        Each row is summed in float64, all rows exactly. A row's sum is formed whole, in one order, on whichever rank
+        has it; rows are added without rounding: so the bits are the same wherever gradients lie (BUGS 26).
+        """
+        counted = [piece.gradient for piece in summed if _is_in_norm(piece)]
+        if not any(lies_there(piece.gradient) for piece in summed):
+            self._note([(piece.holding.variable.name, not all_finite(piece.gradient)) for piece in summed])
+            if self.overflow is None and counted:
+                self.squares.add(np.concatenate(list(map(_squares_of_rows, counted))))
+            return
+        self.sums += [piece.holding.variable.name for piece in summed]
+        self.sums_flags.append(infinite_each([piece.gradient for piece in summed]))
+        if counted:
+            self.digits.append(digits_there(array_module(*counted).concatenate(list(map(_squares_of_rows, counted)))))
+
+    def read(self, losses: list) -> Found:
+        """Return what was found; losses: (microbatch, number or 0-d array). Waits for the GPU, where there is one."""
+        flags, sums_flags, digits, told = bring(self.flags, self.sums_flags, self.digits, _losses_there(losses))
+        self._note(zip(self.sums, sums_flags))
+        for row in digits.reshape(-1, len(self.squares.digits) + 1):
+            self.squares.digits += row[:-1]
+            if row[-1] and self.overflow is None:
+                self.overflow = ValueError(NOT_FINITE)
+        bad = [name for name, flag in zip(self.gradients, flags) if flag]
+        error, told = not_finite(*bad[0]) if bad else None, iter(told.view(np.float64).tolist())
+        values = [(v, next(told) if lies_there(loss) else float(loss)) for v, loss in losses]
+        try:
+            check_losses(values)
+        except ValueError as problem:
+            error = error or problem
+        return Found([value for _, value in values], self.squares, error, self.overflow)
+
+    def _note(self, flags):
+        for name, flag in flags:
+            if flag and self.overflow is None:
+                self.overflow = ValueError(f"the sum of the microbatches' gradients of {name!r} overflows: it is not "
+                                           "finite; lower the learning rate or clip the norm")
+
+
+def _is_in_norm(piece: Summed) -> bool:
+    variable = piece.holding.variable
+    return piece.counts and variable.clipped and not variable.statistic and piece.gradient.size > 0
+
+
+def _squares_of_rows(gradient):
+    return sum_of_squares_per_row(gradient.reshape(len(gradient) if gradient.ndim else 1, -1))
+
+
+def _losses_there(losses) -> list:
+    return [loss.astype(np.float64).reshape(1).view(np.int64) for _, loss in losses if lies_there(loss)]
+
+
+def check_losses(losses):
+    """Raise ValueError for a loss that is not finite; losses: (microbatch, number). Those on a GPU come later. Local."""
+    for microbatch, loss in losses:
+        if not lies_there(loss) and not np.isfinite(float(loss)):
+            raise ValueError(f"the loss of microbatch {microbatch} is {float(loss)}; lower the learning rate or clip "
+                             "the norm")
+
+
+def bring(*groups) -> list:
+    """Return each group of (n,) int64 arrays on a GPU as one NumPy array; all of them come in one transfer. Local."""
+    arrays = [array for group in groups for array in group]
+    everything = array_module(*arrays).concatenate(arrays).get() if arrays else np.zeros(0, np.int64)
+    ends = np.cumsum([sum(array.size for array in group) for group in groups])
+    return np.split(everything, ends[:-1])
+
+
+def lies_there(array) -> bool:
+    """Return whether an array is on a GPU. Local."""
+    return array_module(array).__name__ == "cupy"
+
+
+def not_finite(name, microbatch) -> ValueError:
+    """Return what is said of a microbatch's gradient that is not finite."""
+    return ValueError(f"the gradient of {name!r} in microbatch {microbatch} is not finite (NaN or infinity); lower the "
+                      "learning rate, clip the norm, or look at that microbatch's data")

@@ -1,0 +1,56 @@
+"""A rank's GPU does two things at a time: it computes on one stream, and exchanges on another. Events order them.
+
+    computing   ──forward, backward──┬────────────────┬──update──┬──
+                                ready ▼          ended ▲     over ▼
+    exchanging  ──────────────────────merge, send, add─┴─────────────next pull──
+
+The host only says what comes after what, and goes on. CuPy's pool hands memory that is given back to whoever asks next
+on the stream it was allocated on, without waiting for another: so what one of them made and the other uses is kept until
+the first waits for the second. (CUDA C++ Programming Guide: Streams; Events. CuPy: Memory Management, stream-ordered.)
+"""
+
+from contextlib import nullcontext
+
+
+class OneLine:
+    """On a CPU work happens when it is asked for: nobody waits. Local."""
+
+    def beside(self):
+        """Return the context in which a thread asks for the work of exchanges."""
+        return nullcontext()
+
+    def mark(self):
+        """Return an event: that all is done which the calling thread's stream was asked for so far."""
+
+    def after(self, event):
+        """Let the calling thread's stream wait for an event, if it is one."""
+
+    def join(self):
+        """Let exchanges wait for what the calling thread's stream was asked for so far."""
+
+
+class Streams(OneLine):
+    """On a GPU: the stream of exchanges beside the one that a rank computes on. Local to make, used by two threads."""
+
+    def __init__(self, cupy):
+        self.cupy, self.exchanging = cupy, cupy.cuda.Stream(non_blocking=True)
+
+    def beside(self):
+        return self.exchanging
+
+    def mark(self):
+        event = self.cupy.cuda.Event(disable_timing=True)  # others take longer
+        event.record(self.cupy.cuda.get_current_stream())
+        return event
+
+    def after(self, event):
+        if event is not None:
+            self.cupy.cuda.get_current_stream().wait_event(event)
+
+    def join(self):
+        self.exchanging.wait_event(self.mark())
+
+
+def open_streams(xp) -> OneLine:
+    """Return the streams of arrays of ``xp``. Local."""
+    return OneLine() if xp.__name__ != "cupy" else Streams(xp)
