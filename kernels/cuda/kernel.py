@@ -134,6 +134,11 @@ def kind_of(argument) -> str:
     return argument.dtype.char if isinstance(argument, np.generic) else argument.dtype.char + "*"
 
 
+def dtypes_of(kernel, kinds, convert=np.dtype) -> dict:
+    """Return NAME_dtype -> the element type of each array argument, for templates that make arrays like it."""
+    return {f"{name}_dtype": convert(np.dtype(kind[0])) for name, kind in zip(kernel.names, kinds) if kind[1:]}
+
+
 def load(kernel, kinds):
     """Return what launches a kernel for arguments of these kinds: function(grid, block, arguments). Local.
 

@@ -20,7 +20,7 @@ from numba.cuda.cudadrv import nvvm
 from numba.cuda.cudadrv.error import CudaSupportError
 
 from kernels.compiled import CUDA_SOURCES, compiled, digest
-from kernels.cuda.kernel import THREADS
+from kernels.cuda.kernel import THREADS, dtypes_of
 
 CAPABILITY, VERSION = (7, 5), "7.0"
 """Of the PTX, which any later GPU's driver takes too. A compiler names its own, newer version, though these kernels use
@@ -71,13 +71,13 @@ def kept(kernel, kinds):
 def compiled_text(kernel, kinds, capability=CAPABILITY) -> str:
     """Return a kernel's PTX for arguments of these kinds. Raises RuntimeError without libNVVM. Local."""
     scope = {"cuda": cuda, "float64": types.float64, "int64": types.int64,
-             "body": compiled(inline="always")(kernel.body)}
+             "body": compiled(inline="always")(kernel.body), **dtypes_of(kernel, kinds, numba.from_dtype)}
     if kernel.finish is not None:
         scope["finish"] = compiled(inline="always")(kernel.finish)
     exec(compile(kernel.source(), f"<{kernel.name}>", "exec"), scope)
     signature = types.void(types.int64, types.int64, *map(numba_type, kinds))
     try:
-        with rounding_each():
+        with rounding_each(), row_stack():
             text, _ = cuda.compile_ptx(scope[kernel.name], signature, device=False, cc=capability)
     except (OSError, ImportError, CudaSupportError) as problem:
         raise RuntimeError(MISSING.format(problem=str(problem).strip())) from problem
@@ -96,6 +96,19 @@ def rounding_each():
         yield
     finally:
         nvvm.compile_ir = given
+
+
+@contextlib.contextmanager
+def row_stack():
+    """Lend NumPy a name that numba-cuda 0.30 reads when it first compiles, and that NumPy 2.5 has no more."""
+    missing = not hasattr(np, "row_stack")
+    if missing:
+        np.row_stack = np.vstack
+    try:
+        yield
+    finally:
+        if missing:
+            del np.row_stack
 
 
 def numba_type(kind: str):

@@ -1,4 +1,4 @@
-"""Row gradients on a GPU: one thread adds one column of one row, in order of occurrence. Same bits as ``definition``.
+"""Row gradients on a GPU: rows are added in order of occurrence (``cuda_segments``). Same bits as ``definition``.
 
 Row numbers mostly are on the host, where they are routed: what belongs where is then found there (``fast``) and sent,
 and nothing waits for the GPU. Numbers that are on the GPU stay there; the host waits once, for how many rows there are.
@@ -8,21 +8,70 @@ import numpy as np
 
 from kernels.arrays import array_module, is_numpy, to_device
 from kernels.cuda import each_element
-from kernels.rows import fast
+from kernels.rows import cuda_segments, fast
+from kernels.rows.cuda_segments import add_segments
 from kernels.rows.gradient import RowGradient
 
-AHEAD = 8  # rows fetched at once: they come in any order, and are added in theirs
+LOW = 2**32 - 1
+ONE_LONG = 2**32  # counts a long segment, where 1 counts any
 
 
 def aggregate_rows(ids, rows) -> RowGradient:
     """See ``definition.aggregate_rows``. ids: on the host or on the GPU, and so are the result's."""
-    unique, starts, order = segments(ids)
-    return RowGradient(unique, add_up(starts, order, rows))
+    xp, width = array_module(rows), rows.shape[1]
+    if not is_numpy(ids):
+        return aggregate_there(ids, rows)
+    unique, starts, order = fast.segments(ids)
+    long = np.flatnonzero(np.diff(starts) > cuda_segments.LONG)
+    parts = [np.array([len(unique), len(long)]), starts, order, long]
+    there = to_device(np.concatenate(parts))  # one transfer
+    counts, starts, order, long = cut(there, [len(part) for part in parts])
+    total = xp.empty((len(unique), width), rows.dtype)
+    add_segments(*total.shape, width, counts, starts, order, long, xp.ascontiguousarray(rows), total)
+    return RowGradient(unique, total)
 
 
 def unique_ids(ids):
     """See ``definition.unique_ids``. ids: on the GPU."""
-    return segments(ids)[0]
+    return aggregate_there(ids, array_module(ids).empty((len(ids), 0), np.float32)).ids
+
+
+def aggregate_there(ids, rows, wide=False):
+    """Aggregate rows whose ids are on the GPU: all is asked for before the host waits for how many rows there are.
+
+    So the result lies in memory for as many rows as came. wide: ids may have more than 32 bits, and are sorted by all.
+    """
+    xp, count, width = array_module(rows), len(ids), rows.shape[1]
+    if not count:
+        return RowGradient(ids, xp.empty(rows.shape, rows.dtype))
+    counts = xp.zeros(3, np.int64)
+    keys = ids
+    if not wide:
+        keys = xp.empty(count, np.uint32)  # sorted in half the passes
+        note_low(1, count, ids, keys, counts)
+    order = xp.argsort(keys, kind="stable")  # repeats keep their order
+    marks = xp.empty(count, np.int64)
+    mark_places(1, count, cuda_segments.LONG, ids, order, marks)
+    number = xp.cumsum(marks)
+    unique, starts, long = (xp.empty(n, np.int64) for n in (count, count + 1, count))
+    note_starts(1, count, count, ids, order, marks, number, unique, starts, long, counts)
+    told, event = xp.cuda.alloc_pinned_memory(counts.nbytes), xp.cuda.Event(block=False, disable_timing=True)
+    told = np.frombuffer(told, np.int64, len(counts))
+    counts.get(out=told, blocking=False)
+    event.record()
+    total = xp.empty((count, width), rows.dtype)
+    add_segments(*total.shape, width, counts, starts, order, long, xp.ascontiguousarray(rows), total)
+    event.synchronize()
+    segments, _, is_wide = told.tolist()
+    if is_wide and not wide:
+        return aggregate_there(ids, rows, wide=True)
+    return RowGradient(unique[:segments], total[:segments])
+
+
+def cut(array, lengths):
+    """Return consecutive parts of an array, as views."""
+    ends = np.cumsum(lengths).tolist()
+    return [array[end - length:end] for end, length in zip(ends, lengths)]
 
 
 def merge_rows(left: RowGradient, right: RowGradient) -> RowGradient:
@@ -36,7 +85,8 @@ def merge_rows(left: RowGradient, right: RowGradient) -> RowGradient:
     xp = array_module(left.rows)
     count, width = len(ids), left.rows.shape[1]
     total = xp.empty((count, width), left.rows.dtype)
-    add_pairs(count, width, width, places[:count], places[count:], xp.ascontiguousarray(left.rows),
+    quarter = -(-width // 4)
+    add_pairs(count, quarter, width, quarter, places[:count], places[count:], xp.ascontiguousarray(left.rows),
               xp.ascontiguousarray(right.rows), total)
     return RowGradient(ids, total)
 
@@ -45,37 +95,9 @@ def take_rows(table, ids):
     """See ``definition.take_rows``. ids: on the host or on the GPU."""
     xp, width = array_module(table), table.shape[1]
     taken = xp.empty((len(ids), width), table.dtype)
-    copy_rows(len(ids), width, width, to_device(ids), xp.ascontiguousarray(table), taken)
+    quarter = -(-width // 4)
+    copy_rows(len(ids), quarter, width, quarter, to_device(ids), xp.ascontiguousarray(table), taken)
     return taken
-
-
-def segments(ids):
-    """Return (unique, starts, order): rows order[starts[j]], ..., order[starts[j + 1] - 1] belong to unique[j].
-
-    unique: where ids are.  starts: (k + 1,), order: (n,), both int64 on the GPU.
-    """
-    if is_numpy(ids):
-        unique, starts, order = fast.segments(ids)
-        both = to_device(np.concatenate([starts, order]))  # one transfer
-        return unique, both[:len(starts)], both[len(starts):]
-    xp, n = array_module(ids), len(ids)
-    order = xp.argsort(ids, kind="stable")  # repeats keep their order
-    ids = ids[order]
-    first = xp.empty(n, xp.int64)
-    mark_first(1, n, ids, first)
-    number = xp.cumsum(first)
-    count = int(number[-1]) if n else 0
-    unique, starts = xp.empty(count, xp.int64), xp.full(count + 1, n, xp.int64)
-    note_starts(1, n, ids, first, number, unique, starts)
-    return unique, starts, order
-
-
-def add_up(starts, order, rows):
-    """Return the sum of each segment's rows, from the first to the last: (k, d)."""
-    xp, count, width = array_module(rows), len(starts) - 1, rows.shape[1]
-    total = xp.empty((count, width), rows.dtype)
-    add_segments(count, width, width, starts, order, xp.ascontiguousarray(rows), total)
-    return total
 
 
 def merge_on_gpu(left, right):
@@ -88,48 +110,81 @@ def merge_on_gpu(left, right):
 
 
 @each_element
-def add_segments(segment, column, width, starts, order, rows, total):
-    """Write the sum of rows order[starts[segment]], order[starts[segment] + 1], ... to total[segment]."""
-    place, stop = starts[segment], starts[segment + 1]
-    value = rows[order[place] * width + column]
-    place += 1
-    while place + AHEAD <= stop:
-        for ahead in range(AHEAD):
-            value += rows[order[place + ahead] * width + column]
-        place += AHEAD
-    while place < stop:
-        value += rows[order[place] * width + column]
-        place += 1
-    total[segment * width + column] = value
+def add_pairs(row, column, width, quarter, left_row, right_row, left, right, total):
+    """Write left[left_row] + right[right_row], or the one of which the other, being -1, says that it is alone.
 
-
-@each_element
-def add_pairs(row, column, width, left_row, right_row, left, right, total):
-    """Write left[left_row] + right[right_row], or the one of which the other, being -1, says that it is alone."""
-    i, j, at = left_row[row], right_row[row], row * width + column
-    if j < 0:
-        total[at] = left[i * width + column]
-    elif i < 0:
-        total[at] = right[j * width + column]
+    Here and in ``copy_rows`` a thread has up to four columns, a quarter of the width apart, and fetches them together:
+    with one for each thread, too little is on its way at once to keep the memory busy.
+    """
+    i, j, at = left_row[row] * width + column, right_row[row] * width + column, row * width + column
+    no_left, no_right = left_row[row] < 0, right_row[row] < 0
+    if column + 3 * quarter < width:
+        i2, i3, i4 = i + quarter, i + 2 * quarter, i + 3 * quarter
+        j2, j3, j4 = j + quarter, j + 2 * quarter, j + 3 * quarter
+        if no_right:
+            one, two, three, four = left[i], left[i2], left[i3], left[i4]
+        elif no_left:
+            one, two, three, four = right[j], right[j2], right[j3], right[j4]
+        else:
+            one, two = left[i] + right[j], left[i2] + right[j2]
+            three, four = left[i3] + right[j3], left[i4] + right[j4]
+        total[at] = one
+        total[at + quarter] = two
+        total[at + 2 * quarter] = three
+        total[at + 3 * quarter] = four
     else:
-        total[at] = left[i * width + column] + right[j * width + column]
+        for part in range(4):
+            if column + part * quarter < width:
+                ii, jj = i + part * quarter, j + part * quarter
+                total[at + part * quarter] = left[ii] if no_right else right[jj] if no_left else left[ii] + right[jj]
 
 
 @each_element
-def copy_rows(row, column, width, ids, table, taken):
-    """Copy row ids[row] of the table."""
-    taken[row * width + column] = table[ids[row] * width + column]
+def copy_rows(row, column, width, quarter, ids, table, taken):
+    """Copy up to four columns of row ids[row] of the table."""
+    source, target = ids[row] * width + column, row * width + column
+    if column + 3 * quarter < width:
+        one, two = table[source], table[source + quarter]
+        three, four = table[source + 2 * quarter], table[source + 3 * quarter]
+        taken[target] = one
+        taken[target + quarter] = two
+        taken[target + 2 * quarter] = three
+        taken[target + 3 * quarter] = four
+    else:
+        for part in range(4):
+            if column + part * quarter < width:
+                taken[target + part * quarter] = table[source + part * quarter]
 
 
 @each_element
-def mark_first(row, place, ids, first):
-    """Write 1 where a sorted id differs from the one before, else 0."""
-    first[place] = 1 if place == 0 or ids[place] != ids[place - 1] else 0
+def note_low(row, place, ids, keys, counts):
+    """Write the low 32 bits of an id; note in counts[2] if it has more: whoever writes, writes the same."""
+    keys[place] = np.uint32(ids[place] & LOW)
+    if ids[place] >> 32 != 0:
+        counts[2] = 1
 
 
 @each_element
-def note_starts(row, place, ids, first, number, unique, starts):
-    """Write each id once, and where its rows begin; number: how many ids have begun up to here."""
-    if first[place] != 0:
-        unique[number[place] - 1] = ids[place]
-        starts[number[place] - 1] = place
+def mark_places(row, place, long, ids, order, marks):
+    """Write 1 where a sorted id differs from the one before, and ONE_LONG where it has come ``long`` times before."""
+    own = ids[order[place]]
+    mark = 1 if place == 0 or own != ids[order[place - 1]] else 0
+    if place >= long and own == ids[order[place - long]]:
+        if place == long or own != ids[order[place - long - 1]]:
+            mark += ONE_LONG
+    marks[place] = mark
+
+
+@each_element
+def note_starts(row, place, count, ids, order, marks, number, unique, starts, long, counts):
+    """Write each id once, where its rows begin, and which segments are long; number: the sum of marks up to here."""
+    segments, longs = number[place] & LOW, number[place] >> 32
+    if marks[place] & 1:
+        unique[segments - 1] = ids[order[place]]
+        starts[segments - 1] = place
+    if marks[place] >= ONE_LONG:
+        long[longs - 1] = segments - 1
+    if place == count - 1:
+        starts[segments] = count
+        counts[0] = segments
+        counts[1] = longs

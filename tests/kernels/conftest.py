@@ -26,6 +26,7 @@ def gpu(cupy, request, monkeypatch):
         return cupy
     from kernels.cuda import kernel
     from kernels.exact_sum import cuda as exact_sum
+    from kernels.rows import cuda_segments
 
     dtype = request.node.callspec.params.get("dtype", "float32") if hasattr(request.node, "callspec") else "float32"
     if request.node.get_closest_marker("big") or np.dtype(dtype) == np.float64:
@@ -34,6 +35,8 @@ def gpu(cupy, request, monkeypatch):
     monkeypatch.setattr(kernel, "THREADS", 16)
     monkeypatch.setattr(kernel, "MOST_BLOCKS", 2)
     monkeypatch.setattr(exact_sum, "LANES", 4)
+    for name, few in {"LANES": 2, "WARPS": 2, "READS": 2, "LONG": 3, "WORKERS": 2}.items():
+        monkeypatch.setattr(cuda_segments, name, few)
     return cupy
 
 

@@ -39,6 +39,18 @@ def test_aggregate_holds_the_definition(gpu, count, width, vocabulary, dtype, on
 
 
 @pytest.mark.parametrize("on_gpu", [False, True])
+@pytest.mark.parametrize("width", [1, 5, 9])
+@pytest.mark.parametrize("lengths", [(4,), (3, 5, 4, 1), (1, 23, 2, 13)], ids=str)
+def test_long_segments_hold_the_definition(gpu, monkeypatch, lengths, width, on_gpu):
+    """Of more than 3 rows: fetched tile by tile, on a GPU and in the simulator."""
+    monkeypatch.setattr("kernels.rows.cuda_segments.LONG", 3)
+    _, rows = draw("long", sum(lengths), width, 1)
+    ids = np.random.default_rng(1).permutation(np.repeat(7 * np.arange(len(lengths)), lengths))
+    result = aggregate_rows(gpu.asarray(ids) if on_gpu else ids, gpu.asarray(rows))
+    assert_same(result, definition.aggregate_rows(ids, rows))
+
+
+@pytest.mark.parametrize("on_gpu", [False, True])
 @pytest.mark.parametrize("top", [2**31 + 11, 2**53 + 1, 2**63 - 1])
 def test_ids_of_any_size_stay_apart(gpu, top, on_gpu):
     ids = np.array([top, 0, top - 1, top, 2, top - 2**10, 0, -1], np.int64)
@@ -58,6 +70,14 @@ def test_merge_holds_the_definition(gpu, left, right, vocabulary, on_gpu):
     ours = [placed(gpu, one, on_gpu) for one in (a, b)]
     assert_same(merge_rows(*ours), definition.merge_rows(a, b))
     assert_same(merge_rows(*ours[::-1]), definition.merge_rows(a, b))  # addition commutes to the bit
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 6, 8, 11])
+def test_rows_of_any_width(gpu, width):
+    a, b = (definition.aggregate_rows(*draw(n, 20, width, 25)) for n in "ab")
+    ours = [placed(gpu, one, False) for one in (a, b)]
+    assert_same(merge_rows(*ours), definition.merge_rows(a, b))
+    assert take_rows(ours[0].rows, np.array([3, 0, 3])).get().tobytes() == a.rows[[3, 0, 3]].tobytes()
 
 
 @pytest.mark.parametrize("on_gpu", [False, True])

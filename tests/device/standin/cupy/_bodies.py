@@ -109,7 +109,10 @@ def simulator(kernel, kinds):
     import numpy as np
     from numba import cuda
 
-    scope = {"cuda": cuda, "float64": np.float64, "int64": np.int64, "body": kernel.body, "finish": kernel.finish}
+    from kernels.cuda.kernel import dtypes_of
+
+    scope = {"cuda": cuda, "float64": np.float64, "int64": np.int64, "body": kernel.body, "finish": kernel.finish,
+             **dtypes_of(kernel, kinds)}
     exec(kernel.source(), scope)
     simulated = cuda.jit(scope[kernel.name])
     return lambda grid, block, arguments: simulated[grid, block](*arguments[:2], *on_host(arguments[2:], kinds))
