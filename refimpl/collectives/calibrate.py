@@ -86,7 +86,7 @@ def _times(wire, rings, hop: int, size: int, messages: int = 1, repeats: int = 1
             one = {"": 1}
             wire.exchange([(following, out[:1], one)], [(preceding, into[0, :1], one)], PHASE, "control")  # ready
             begin = time.perf_counter()
-            wire.exchange(sends, receives, PHASE, "control")
+            wire.exchange(sends, receives, PHASE, "control", packed=False)
             mine[repeat] = time.perf_counter() - begin
     return wire.share(mine, PHASE)
 

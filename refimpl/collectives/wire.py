@@ -12,6 +12,7 @@ from kernels import is_numpy
 from refimpl.collectives.ledger import Ledger
 from refimpl.collectives.machines import Machines, find_machines, machine_of
 from refimpl.collectives.notice import Notices, Stopped
+from refimpl.collectives.packed import pack, rooms, unpack
 from refimpl.collectives.transport import open_transport
 from refimpl.collectives.waiting import PATIENCE_SECONDS, CollectiveError, SilentPeer, wait_all
 
@@ -58,17 +59,18 @@ class Wire:
         """The communicator of this rank's machine, in order of rank. Collective over the machine's ranks, once."""
         return self.comm.Create_group(self.comm.Get_group().Incl(self.machine))
 
-    def exchange(self, sends, receives, phase: str, kind: str):
+    def exchange(self, sends, receives, phase: str, kind: str, packed: bool = True):
         """Move arrays between ranks, all at once. Collective over the ranks concerned.
 
         sends, receives: lists of (peer, array, {variable: elements}); messages of one pair keep their order. Empty
         arrays are not sent. Arrays are contiguous; what is sent must not be written before the call returns. Of device
         arrays, that holds for the current stream: its later work finds all moved, the host need not (see ``settle``).
+        packed: whether small NumPy arrays of a pair travel in one message (see ``packed``); all ranks say the same.
         Raises SilentPeer if a peer does not come within the wire's patience.
         """
-        self.start(sends, receives, phase, kind).wait()
+        self.start(sends, receives, phase, kind, packed).wait()
 
-    def start(self, sends, receives, phase: str, kind: str) -> "Pending":
+    def start(self, sends, receives, phase: str, kind: str, packed: bool = True) -> "Pending":
         """Begin an ``exchange`` and return it. Collective over the ranks concerned, as is ``Pending.wait``.
 
         Until it is waited for, what is sent must not be written and what is received not read.
@@ -76,10 +78,21 @@ class Wire:
         what = f"{phase} ({kind})"
         receives, to_device = self._counted("received", receives, phase, kind)
         sends, from_device = self._counted("sent", sends, phase, kind)
+        pending = self.post(sends, receives, what, packed)
+        pending.on_device = self.move(from_device, to_device, what) if from_device or to_device else None
+        return pending
+
+    def post(self, sends, receives, what: str, packed: bool = False) -> "Pending":
+        """Begin to move NumPy arrays, lists of (peer, array), uncounted; what comes may be shorter than its room.
+
+        Collective over the ranks concerned. ``what`` names it in errors.
+        """
+        rest = []
+        if packed:
+            sends, (receives, rest) = pack(sends), rooms(receives)
         requests = [self.comm.Irecv(array, peer, 0) for peer, array in receives]  # no tag at all would take notices too
         requests += [self.comm.Isend(array, peer) for peer, array in sends]
-        moving = self.move(from_device, to_device, what) if from_device or to_device else None
-        return Pending(self, requests, [peer for peer, _ in receives + sends], what, moving)
+        return Pending(self, requests, [peer for peer, _ in receives + sends], what, rest)
 
     def _counted(self, direction, messages, phase, kind):
         """Count messages; return those of NumPy arrays, and those of device arrays: lists of (peer, array)."""
@@ -236,13 +249,15 @@ class Wire:
 class Pending:
     """Messages under way, begun by ``Wire.start``. The arrays that move must be kept until ``wait`` returns."""
 
-    def __init__(self, wire: Wire, requests, peers, what: str, on_device=None):
-        self.wire, self.requests, self.peers, self.what, self.on_device = wire, requests, peers, what, on_device
+    def __init__(self, wire: Wire, requests, peers, what: str, packed=()):
+        self.wire, self.requests, self.peers, self.what, self.packed = wire, requests, peers, what, packed
+        self.on_device = None
 
     def wait(self):
         """Return when all has come and gone. Raises SilentPeer if a peer does not come within the wire's patience."""
         if self.requests:
             self.wire.wait_for(self.requests, self.peers, self.what)
+            unpack(self.packed)
         if self.on_device is not None:
             self.on_device.wait()
 

@@ -47,3 +47,22 @@ def test_messages_under_way_arrive_in_order(comm):
     strangers = [r for r in others if r // 2 != comm.rank // 2]
     for crossed in (wire.ledger.crossed_sent, wire.ledger.crossed_received):
         assert crossed["p", "v", "rows"] == 24 * len(strangers)
+
+
+def test_small_arrays_of_a_pair_are_one_message(comm):
+    """Of several kinds and sizes, and a large one between them: as many messages as must be, and all arrive."""
+    wire = Wire(comm)
+    others = [r for r in range(comm.size) if r != comm.rank]
+
+    def arrays(source, target):
+        return [np.full(n, source * 10 + target, dtype) for n, dtype in
+                ((3, "f4"), (0, "f8"), (5, "i8"), (1 << 13, "f4"), (1, "u1"), (2, "f8"))]
+
+    sends = [(r, a, {"v": a.size}) for i in range(6) for r in others for a in arrays(comm.rank, r)[i:i + 1]]
+    came = {r: [np.empty_like(a) for a in arrays(r, comm.rank)] for r in others}
+    pending = wire.start(sends, [(r, a, {"v": a.size}) for r in others for a in came[r]], "p", "rows")
+    assert len(pending.requests) == 2 * 3 * len(others)  # [3 f4, 5 i8], [2^13 f4], [1 u1, 2 f8]; there and back
+    pending.wait()
+    for r, found in came.items():
+        assert all((a == b).all() for a, b in zip(found, arrays(r, comm.rank)))
+    assert wire.ledger.total("sent") == wire.ledger.total("received") == len(others) * (12 + 40 + (1 << 15) + 1 + 16)
