@@ -8,9 +8,11 @@ begin their groups in the same order. (NCCL User Guide: Point-to-point communica
 """
 
 import atexit
+import gc
 import threading
 import weakref
 from collections import deque
+from typing import Any, NamedTuple
 
 import cupy
 from cupy.cuda import nccl
@@ -36,12 +38,13 @@ class Nccl:
         self.device.use()
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.under_way: deque = deque(maxlen=1)  # (event, what, peers) of the last group
-        self.comm = None
-        self.key = f"{wire.size}-{wire.once(lambda: nccl.get_unique_id().hex())}"
-        unused = _unused(wire)
+        self.place = wire.rank, wire.size, device
+        self.key, self.comm = _again(wire, self.place)
+        if self.comm is None:
+            self.key = wire.once(lambda: nccl.get_unique_id().hex())
         try:
-            in_time(lambda: self._connect(unused), wire, "the connection of all ranks by NCCL")
-            _communicators[self.key] = self.comm, self.under_way
+            in_time(self._connect, wire, "the connection of all ranks by NCCL")
+            _communicators[self.key] = Kept(self.comm, self.under_way, self.place)
             self.settle()
         except Exception as problem:  # the others wait for this rank, and cannot be asked
             self.close()
@@ -49,17 +52,12 @@ class Nccl:
         wire.together(self._check_greetings, (ConnectionError,))
         weakref.finalize(self, _retire, self.key).atexit = False
 
-    def _connect(self, unused):
-        """Meet the other ranks, and send each one message: what would be connected at first use is so by now.
-
-        unused: communicators that these ranks let go of before.
-        """
+    def _connect(self):
+        """Meet the other ranks, and send each one message: what would be connected at first use is so by now."""
         self.device.use()  # each thread has a device of its own
-        for comm in unused:
-            comm.destroy()
-        with told("the connection of all ranks"):
-            identity = bytes.fromhex(self.key.split("-")[1])
-            self.comm = nccl.NcclCommunicator(self.wire.size, identity, self.wire.rank)
+        if self.comm is None:
+            with told("the connection of all ranks"):
+                self.comm = nccl.NcclCommunicator(self.wire.size, bytes.fromhex(self.key), self.wire.rank)
         others = [rank for rank in range(self.wire.size) if rank != self.wire.rank]
         self.greeting = cupy.full(1, self.wire.rank, cupy.int64)
         self.greetings = cupy.full(self.wire.size, self.wire.rank, cupy.int64)
@@ -156,38 +154,50 @@ def _record(stream):
     return event
 
 
-_communicators: dict[str, tuple] = {}  # key -> (communicator, what is under way), of all that were not closed
-_retired: set[str] = set()  # keys of those whose transport is gone
+class Kept(NamedTuple):
+    """A communicator that was not closed. place: (rank, ranks, number of the GPU) that it was made for."""
+
+    comm: Any
+    under_way: deque
+    place: tuple[int, int, int]
+
+
+_communicators: dict[str, Kept] = {}  # unique id -> all that were not closed
+_retired: set[str] = set()  # ids of those whose transport is gone
 """CuPy destroys a communicator with its last reference, whenever that is; but to destroy one is a call that all ranks
-of a machine must make, and waits for them. So it is kept until these ranks meet again, or the program ends."""
+of a machine must make, and waits for them; and to make one takes a second. So it is kept until these ranks meet again,
+who take it again, or the program ends."""
 
 
 def _retire(key: str):
     """Note that a transport is gone; give up what still moves."""
     if key not in _communicators:
         return
-    comm, under_way = _communicators[key]
-    if under_way and not under_way[0][0].done:
+    kept = _communicators[key]
+    if kept.under_way and not kept.under_way[0][0].done:
         del _communicators[key]
-        comm.abort()
+        kept.comm.abort()
     else:
         _retired.add(key)
 
 
-def _unused(wire) -> list:
-    """Return the communicators of these very ranks that none of them uses any more, to be destroyed. Collective."""
-    mine = [key for key in list(_retired) if key.startswith(f"{wire.size}-")]
-    everyone = [set(text.split()) for text in wire.share_text(" ".join(mine))]
-    unused = sorted(set.intersection(*everyone))
-    _retired.difference_update(unused)
-    return [_communicators.pop(key)[0] for key in unused]
+def _again(wire, place):
+    """Return (key, communicator) of these very ranks, that none of them uses any more; ("", None) if there is none.
+
+    Collective.
+    """
+    gc.collect()  # what let go of a transport may not have been found yet
+    mine = [key for key in list(_retired) if _communicators[key].place == place]
+    key = min(set.intersection(*(set(text.split()) for text in wire.share_text(" ".join(mine)))), default="")
+    _retired.discard(key)
+    return key, _communicators[key].comm if key else None
 
 
 @atexit.register
 def _end():
     """At the end of the program wait for nobody."""
     while _communicators:
-        _communicators.popitem()[1][0].abort()
+        _communicators.popitem()[1].comm.abort()
 
 
 class NcclPending:
@@ -212,10 +222,14 @@ class told:
         return self
 
     def __exit__(self, kind, problem, trace):
-        if isinstance(problem, nccl.NcclError):
+        if isinstance(problem, (nccl.NcclError, KeyError)):  # CuPy knows the statuses up to 6, and looks others up
             raise ConnectionError(
-                f"{self.what} by NCCL: {problem}. If another rank has ended, its message says why; else run with "
+                f"{self.what} by NCCL: {_words(problem)}. If another rank has ended, its message says why; else run with "
                 "NCCL_DEBUG=INFO to see what NCCL misses, or with --transport staged, which needs no NCCL") from problem
+
+
+def _words(problem) -> str:
+    return str(problem) if isinstance(problem, nccl.NcclError) else f"NCCL's status {problem}, see ncclResult_t"
 
 
 def in_time(work, wire, what: str):

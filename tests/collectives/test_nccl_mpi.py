@@ -1,6 +1,5 @@
 """What is asked of NCCL, call by call; and what a rank says when NCCL, or another rank, fails it."""
 
-import gc
 import threading
 
 import numpy as np
@@ -108,39 +107,48 @@ def test_the_server_asks_in_an_order_in_which_nobody_waits_in_a_circle(comm, cup
     check_programs(programs, "the server's groups")
 
 
-def test_what_is_no_longer_used_is_destroyed_by_all_ranks_together(comm, cupy, calls):
-    """To destroy a communicator is to wait for the machine's other ranks: not when this rank happens to collect it."""
-    def destroyed():
-        return sum(call == ("nccl.destroy",) for call in calls)
+def test_a_communicator_that_nobody_uses_any_more_is_taken_again(comm, cupy, calls):
+    """To make one takes a second, to destroy one waits for the other ranks: they take it again, when all let go of it."""
+    def made():
+        return sum(call[0] == "nccl.init" for call in calls)
 
-    gc.collect()  # what tests before this one let go of
-    comm.Barrier()
-    first, second = _wire(comm), _wire(comm)
-    calls.clear()
-    del first
+    held = []
+    while not made():
+        held.append(_wire(comm))  # those that tests before this one let go of
+    first = _wire(comm)
+    kept = first.transport.comm
+    assert made() == 2
     if comm.rank:
-        gc.collect()
-    comm.Barrier()
+        del first
+    second = _wire(comm)
+    assert made() == 3 and second.transport.comm is not kept  # rank 0 has the first one yet
+    first = None
+    assert nccl_module()._again(second, (comm.rank, comm.size, 1)) == ("", None)  # it was made for another GPU
     third = _wire(comm)
-    assert destroyed() == 0  # rank 0 has it yet
-    gc.collect()
-    comm.Barrier()
-    assert destroyed() == 0
-    fourth = _wire(comm)
-    assert destroyed() == 1
-    for wire in (second, third, fourth):
-        assert wire.transport.comm is not None
+    assert made() == 3 and third.transport.comm is kept
+    vector = cupy.full(5, comm.rank + 1.0)
+    third.transport.allreduce(vector, "test").wait()
+    third.settle()
+    assert (vector.get() == comm.size * (comm.size + 1) / 2).all()
+    assert not any(call[0] in ("nccl.destroy", "nccl.abort") for call in calls)
+
+
+def nccl_module():
+    from refimpl.collectives import nccl  # asks for CuPy
+
+    return nccl
 
 
 def test_a_rank_that_does_not_come_is_named(comm, cupy, nccl):
     wire = _wire(comm, patience=0.3)
     last = comm.size - 1
     if comm.rank < last:
-        wire.start([], [(last, cupy.zeros(4), {"v": 4})], "push", "rows")
+        pending = wire.start([], [(last, cupy.zeros(4), {"v": 4})], "push", "rows")
         with pytest.raises(SilentPeer, match=rf"rank {comm.rank} has waited 0.3 s for rank {last} in push \(rows\)"):
             wire.settle()
         with pytest.raises(ConnectionError, match="NCCL was closed on this rank"):
             wire.start([], [(last, cupy.zeros(4), {"v": 4})], "push", "rows")
+        del pending
     comm.Barrier()
 
 
@@ -148,23 +156,31 @@ def test_what_nccl_meets_is_told_with_the_remedy_and_ends_all_ranks(comm, cupy, 
     wire = _wire(comm, patience=20.0)
     if comm.rank == 0:
         nccl.fail(6)
-        wire.start([], [(1, cupy.zeros(4), {"v": 4})], "push", "rows")
+        pending = wire.start([], [(1, cupy.zeros(4), {"v": 4})], "push", "rows")
         words = r"push \(rows\) by NCCL.*remote process exited.*NCCL_DEBUG=INFO"
         with pytest.raises(ConnectionError, match=words) as met:
             wire.settle()
         with pytest.raises(CollectiveError):
             wire.stop(met.value)
     else:
-        wire.start([], [(0, cupy.zeros(4), {"v": 4})], "push", "rows")
+        pending = wire.start([], [(0, cupy.zeros(4), {"v": 4})], "push", "rows")
         with pytest.raises(CollectiveError, match=r"rank 0: push \(rows\) by NCCL"):
             wire.settle()
+    del pending
     comm.Barrier()
+
+
+def test_a_status_that_cupy_has_no_words_for_is_told_all_the_same(comm, cupy, nccl):
+    with pytest.raises(ConnectionError, match="the moon by NCCL: NCCL's status 8, see ncclResult_t.*NCCL_DEBUG=INFO"):
+        with nccl_module().told("the moon"):
+            raise nccl.NcclError(8)
 
 
 def test_a_rank_that_cannot_be_connected_is_named_on_all(comm, cupy, nccl, monkeypatch):
     def refuse(*_):
         raise nccl.NcclError(1)
 
+    monkeypatch.setattr(nccl_module(), "_again", lambda *_: ("", None))
     if comm.rank == 1:
         monkeypatch.setattr(nccl, "NcclCommunicator", refuse)
     wire = Wire(comm, patience=20.0)
@@ -175,6 +191,7 @@ def test_a_rank_that_cannot_be_connected_is_named_on_all(comm, cupy, nccl, monke
 
 def test_a_rank_that_never_connects_is_an_error_and_no_hang(comm, cupy, nccl, monkeypatch):
     held = threading.Event()
+    monkeypatch.setattr(nccl_module(), "_again", lambda *_: ("", None))
     if comm.rank == 0:
         monkeypatch.setattr(nccl, "NcclCommunicator", lambda *_: held.wait())
     with pytest.raises(SilentPeer, match="has waited 0.3 s for .* in the connection of all ranks by NCCL"):

@@ -42,11 +42,15 @@ _thread = threading.local()
 _failure, _given_up, _testing = [0], threading.Event(), threading.RLock()
 
 
+_ERRORS = dict(enumerate("NCCL_ERROR_SUCCESS NCCL_ERROR_UNHANDLED_CUDA_ERROR NCCL_ERROR_SYSTEM_ERROR "
+                         "NCCL_ERROR_INTERNAL_ERROR NCCL_ERROR_INVALID_ARGUMENT NCCL_ERROR_INVALID_USAGE "
+                         "NCCL_ERROR_REMOTE_ERROR".split()))  # CuPy 14 has no words for those since: KeyError
+
+
 class NcclError(RuntimeError):
     def __init__(self, status):
         self.status = status
-        super().__init__({6: "NCCL_ERROR_REMOTE_ERROR: remote process exited or there was a network error"}.get(
-            status, f"NCCL_ERROR: status {status}"))
+        super().__init__(f"{_ERRORS[status]}: {'remote process exited or there was a network error' * (status == 6)}")
 
 
 def fail(status: int):
@@ -188,7 +192,7 @@ class _Send(_Work):
 
     def _check(self):
         self.over = True
-        if zlib.crc32(self.memory) != self.before:
+        if zlib.crc32(self.memory) != self.before and not queues.runs_ahead:
             raise AssertionError("memory was written while it was sent")
 
 
@@ -211,7 +215,7 @@ class _Receive(_Work):
         self.over = True
         if status.count != self.memory.size:
             raise AssertionError(f"a message of {status.count} bytes came where {self.memory.size} were expected")
-        if not (self.memory == _RUBBISH).all():
+        if not (self.memory == _RUBBISH).all() and not queues.runs_ahead:
             raise AssertionError("memory was written while something was received into it")
         self.memory[:] = self.came[:-1]
 
