@@ -34,7 +34,7 @@ def in_place(step, flags, me, count, flag, spins, patience, inputs, sums, output
 
 
 @compiled
-def _share(me, count, elements, size):
+def share_of(me, count, elements, size):
     """Return [start, stop) of what rank ``me`` of ``count`` adds up: no two write one cache line."""
     line = LINE // size
     lines = -(-elements // line)
@@ -66,7 +66,7 @@ def pipelined(step, flags, me, count, flag, spins, patience, inputs, sums, outpu
                 for slot in range(len(own)):
                     copy_bytes(own[slot] + shift, private[slot] + k * segment * size, length * size)
             elif event == 1:
-                start, stop = _share(me, count, length, size)
+                start, stop = share_of(me, count, length, size)
                 sum_blocks(inputs, sums, outputs, shift, start, stop, scratch)
             else:
                 copy_bytes(private[0] + k * segment * size, outputs[0, 1] + shift, length * size)

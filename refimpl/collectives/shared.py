@@ -3,8 +3,9 @@
     slots of ranks 0 1 2 3, in one window          each rank adds up its share of all slots, in tree order,
     |a0 b0 c0 d0| ... |a3 b3 c3 d3|     ->         into slot 0 of the machine's lowest rank: |A B C D|, read by all
 
-In place the bus carries N n in and n out, and nothing is copied. Several machines: the lanes of ``hierarchical`` send
-each other messages from that one copy, and receive into it.
+In place the bus carries N n in and n out, and nothing is copied. Private arrays are read and written where they lie
+(``peer_memory``) or, short or where the host forbids that, copied in and out, segment by segment. Several machines: the
+lanes of ``hierarchical`` send each other messages from that one copy, and receive into it.
 """
 
 from operator import is_
@@ -14,6 +15,8 @@ import numpy as np
 from kernels import is_numpy
 from kernels.shared_sum.fast import DTYPES, computable, fused, scratch_for, table
 from kernels.shared_sum.steps import BUFFERS, EVENTS, all_at_once, in_place, pipelined
+from refimpl.collectives import peer_memory
+from refimpl.collectives.peer_memory import PeerMemory
 from refimpl.collectives.run import Runner
 from refimpl.collectives.schedule import Schedule
 from refimpl.collectives.shared_plan import plan_of
@@ -73,7 +76,7 @@ class SharedRunner:
 
     def close(self):
         """Free the shared memory; no array of it may be used any more. Collective over the machine."""
-        self.slots = self.result = self._extra = self._known = self._short = None
+        self.slots = self.result = self._extra = self._known = self._short = self._peers = None
         self.window.close()
 
     def _checked(self, schedule, like, kinds):
@@ -94,7 +97,8 @@ class SharedRunner:
         self._segment = SEGMENT // size
         each = aligned(self.elements * size)
         ring = min(SEGMENT, each)
-        nbytes = total * each + BUFFERS * total * ring
+        self._table = total * each + BUFFERS * total * ring  # where private arrays' addresses are told
+        nbytes = self._table + total * np.dtype(np.int64).itemsize
         self.window = SharedWindow(self.wire.machine_comm, self.members, nbytes, patience)
         self.window.heed = self.wire.notices.heed
         first = dict(zip(self.members, np.cumsum([0, *self._given]).tolist()))
@@ -127,6 +131,11 @@ class SharedRunner:
         ring_result = table([(share.outputs[0][0], base + self._ring_place[leader])] if share.outputs else [])
         own = [base + self._ring_place[self.wire.rank, slot] for slot in range(len(self.slots))]
         self._ring = ring, sums, ring_result, scratch, np.array(own, np.int64)
+        self._peers, long = None, self.elements * self.dtype.itemsize >= peer_memory.LONG
+        if long and not plan.across and peer_memory.ranks_reach_each_other(self.wire.machine_comm):
+            numbers = {key: number for number, key in enumerate(self._place)}
+            self._peers = PeerMemory(self.window, self._table, numbers, share, sums, share.outputs[0][0], scratch,
+                                     self.elements)
         short = not plan.across and self.elements * self.dtype.itemsize <= SHORT
         self._short = np.empty(self.elements, self.dtype) if short else None  # this rank's own sum
         self._short_address = self._short.ctypes.data if short else 0
@@ -152,13 +161,16 @@ class SharedRunner:
             self.release()
         elif self._short is not None:
             self._all_at_once(addresses, int(addresses[0]))
-        else:
-            self.window.do(pipelined, *self._ring, addresses, self.elements, self._segment, self._segments,
-                           self._stride, self._free)
-            segments = -(-self.elements // self._segment)
-            self.window.flag += EVENTS * (segments + 1)
-            self._segments += segments
+        elif not (self._peers and self._peers.add_up(slots, addresses)):
+            self._pipeline(addresses)
         return slots[0]
+
+    def _pipeline(self, addresses):
+        self.window.do(pipelined, *self._ring, addresses, self.elements, self._segment, self._segments, self._stride,
+                       self._free)
+        segments = -(-self.elements // self._segment)
+        self.window.flag += EVENTS * (segments + 1)
+        self._segments += segments
 
     def _all_at_once(self, addresses, target):
         self.window.do(all_at_once, *self._ring, addresses, target, self.elements, self._segments, self._stride,

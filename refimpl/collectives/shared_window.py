@@ -9,7 +9,7 @@ import numpy as np
 from mpi4py import MPI
 
 from kernels.atomics import LINE
-from kernels.shared_sum.steps import DONE, reach
+from kernels.shared_sum.steps import reach
 from refimpl.collectives.waiting import PATIENCE_SECONDS, CollectiveError
 
 LOOK_AFTER = 50_000_000  # nanoseconds of waiting after which Python sees to signals and to the others' health
@@ -59,10 +59,12 @@ class SharedWindow:
         return memory.array(0, elements, dtype)
 
     def do(self, steps, *arguments):
-        """Run a function of ``kernels.shared_sum.steps`` to its end. Collective; CollectiveError rather than a hang."""
+        """Run a function of ``kernels.shared_sum`` to its end; return DONE, or another end's negative number.
+
+        Collective; raises CollectiveError rather than hang.
+        """
         step = steps(0, self.flags, self.me, self.count, self.flag, self.spins, LOOK_AFTER, *arguments)
-        if step != DONE:
-            self._persist(steps, step, arguments)
+        return step if step < 0 else self._persist(steps, step, arguments)
 
     def reach(self, waits: bool):
         """Tell the others that this rank is here; where it ``waits``, until all are. Collective over the machine."""
@@ -78,11 +80,20 @@ class SharedWindow:
 
     def _persist(self, steps, step, arguments):
         before, deadline = step, time.monotonic() + self.patience
-        while step != DONE:
+        while step >= 0:
             self._look_after(deadline)
             step = steps(step, self.flags, self.me, self.count, self.flag, self.spins, LOOK_AFTER, *arguments)
             if step != before:
                 before, deadline = step, time.monotonic() + self.patience
+        return step
+
+    def mourn(self, what: str):
+        """Raise CollectiveError: of a rank that has died, or, where all live on for a second, with the words given."""
+        deadline = time.monotonic() + 1  # a process that ends gives its memory back before it is known to have ended
+        while time.monotonic() < deadline:
+            self._look_after(deadline + self.patience)
+            time.sleep(0.01)
+        raise CollectiveError(what)
 
     def _look_after(self, deadline):
         self.heed()

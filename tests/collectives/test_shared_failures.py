@@ -7,17 +7,34 @@ from pathlib import Path
 import pytest
 
 from refimpl.collectives.shared_window import SharedWindow, _alive, _check_space
+from refimpl.collectives.waiting import CollectiveError
 from refimpl.experiments.launch import launch
 
 JOB = Path(__file__).with_name("silent_peer.py")
 
 
-@pytest.mark.parametrize("how, said", [("kill", None), ("sleep", "rank 2 did not come within 1 s")])
+@pytest.mark.parametrize("how, said", [("kill", None), ("kill-private", None),
+                                       ("sleep", "rank 2 did not come within 1 s")])
 def test_a_peer_that_dies_or_sleeps_ends_the_job(how, said):
     begin = time.monotonic()
     job = launch(3, [str(JOB), how], timeout=50, capture=True, environment={"PYTHONPATH": str(JOB.parents[2])})
     assert job.returncode != 0 and time.monotonic() - begin < 45
     assert said is None or said in job.stderr + job.stdout
+
+
+def test_memory_that_is_lost_is_told_from_a_rank_that_died():
+    from mpi4py import MPI
+
+    window = SharedWindow(MPI.COMM_SELF, (7,), 64)
+    with pytest.raises(CollectiveError, match="lost sight"):
+        window.mourn("lost sight")
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    window.pids[0] = child
+    with pytest.raises(CollectiveError, match="rank 7 died"):
+        window.mourn("lost sight")
+    os.waitpid(child, 0)
 
 
 def test_an_ended_process_is_known_before_it_is_buried():

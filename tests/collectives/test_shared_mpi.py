@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from mpi4py import MPI
 
-from refimpl.collectives import CollectiveError, Wire, make_schedule, shared_window
+from refimpl.collectives import CollectiveError, Wire, make_schedule, peer_memory, shared_window
 from refimpl.collectives.machines import in_blocks
 from refimpl.collectives.shared import SharedRunner
 from refimpl.gradients import fold
@@ -65,6 +65,24 @@ def test_the_trees_bits_and_the_schedules_bytes(comm, dtype, elements):
     check(Wire(comm), make_schedule("direct", comm.size, comm.size), elements, dtype)
 
 
+@pytest.fixture(params=["pipelined", "where they lie", "one rank's cannot be reached"])
+def road(request, monkeypatch, comm):
+    """Private arrays of any length go this road."""
+    monkeypatch.setattr(peer_memory, "LONG", 1 << 60 if request.param == "pipelined" else 0)
+    monkeypatch.setattr(peer_memory, "COPIES", 1)
+    monkeypatch.setattr(peer_memory, "SMALLEST_SEGMENT", 4096)
+    if request.param != "pipelined" and not peer_memory.ranks_reach_each_other(comm):
+        pytest.skip("this host lets no process reach another's memory")
+    if request.param.startswith("one") and comm.rank == comm.size - 1:
+        monkeypatch.setattr(peer_memory, "attachable", lambda array: False)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_road_of_private_arrays_has_the_trees_bits(comm, road, dtype):
+    for leaves in (comm.size, 2 * comm.size + 1):
+        check(Wire(comm), make_schedule("direct", comm.size, leaves), 40001, dtype)
+
+
 @pytest.mark.parametrize("leaves", [1, 2, 3, 7, 8, 13])
 def test_several_nodes_a_rank_and_ranks_without_input(comm, leaves):
     for elements in (5, 40001):
@@ -87,7 +105,7 @@ def test_provenance(comm, elements):
 
 
 @pytest.mark.parametrize("elements", [3, 40001, 300001])
-def test_calls_in_any_order_never_mix(comm, elements):
+def test_calls_in_any_order_never_mix(comm, road, elements):
     wire = Wire(comm)
     runner = runner_for(wire, make_schedule("direct", wire.size, wire.size), elements, np.int64)
     private = np.empty(elements, np.int64)

@@ -1,0 +1,39 @@
+"""Memory of another process, read and written by one system call (Linux: cross memory attach), for Numba code.
+
+Whether a process may do so is the host's to say (same user, no sandbox between them; Yama's ptrace_scope 0): try it.
+"""
+
+import os
+import platform
+import sys
+
+import numpy as np
+from numba import types
+
+from kernels.compiled import compiled
+
+_NUMBERS = {"x86_64": (310, 311), "aarch64": (270, 271)}  # of process_vm_readv and process_vm_writev
+READ, WRITE = _NUMBERS.get(platform.machine(), (0, 0)) if sys.platform == "linux" else (0, 0)
+_syscall = types.ExternalFunction("syscall", types.int64(*[types.int64] * 7))
+
+
+@compiled
+def transfer(call, pid, here, there, nbytes, words):
+    """Copy ``nbytes`` from (call: READ) or to (WRITE) address ``there`` of process ``pid``; return if all came. Local.
+
+    here: address in this process.  words: (4,) int64, to work in.
+    """
+    words[0], words[1], words[2], words[3] = here, nbytes, there, nbytes
+    return _syscall(call, pid, words.ctypes.data, 1, words.ctypes.data + 16, 1, 0) == nbytes
+
+
+def reaches(call: int, pid: int, array, there: int) -> bool:
+    """Return whether ``array`` could be read from (READ) or written to (WRITE) an address of process ``pid``. Local."""
+    words = np.empty(4, np.int64)
+    return call > 0 and bool(transfer(call, pid, array.ctypes.data, there, array.nbytes, words))
+
+
+def attachable(array) -> bool:
+    """Return whether an array's memory is of the kind that can be read from outside (a device's is not). Local."""
+    byte, pages = np.empty(1, np.uint8), (0, array.nbytes - 1) if array.nbytes else ()
+    return all(reaches(READ, os.getpid(), byte, array.ctypes.data + place) for place in pages)
