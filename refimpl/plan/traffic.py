@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from refimpl.plan.balance import row_bytes
 from refimpl.plan.bytes_between import bytes_between
 from refimpl.plan.placement import Placement, Plan
 from refimpl.plan.sample import Sample
+from refimpl.server.rounds import partitions_a_round
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +63,16 @@ def traffic_of(variable, placement: Placement, plan: Plan, sample: Sample) -> Tr
             if phase != "norm":
                 share = matrix / (steps if placement.sparse else 1)
                 rounds[phase, kind] = rounds.get((phase, kind), 0) + share
-    owners = placement.owners
-    pieces = max((owners.count(o) for o in set(owners)), default=1)  # exchanged one by one
     work = _merged(rounds, plan.ranks) + _updated(variable, placement, alone, sample)
-    return _add_up(rounds, plan.on_machines, plan.ranks, work, pieces)
+    return _add_up(rounds, plan.on_machines, plan.ranks, work, _row_rounds(variable, placement, plan))
+
+
+def _row_rounds(variable, placement, plan) -> int:
+    """In how many rounds the rows of an owner's partitions travel."""
+    if not (placement.sparse and placement.owners):
+        return 1
+    most = max(placement.owners.count(owner) for owner in set(placement.owners))
+    return -(-most // partitions_a_round(plan.partitioning(variable), row_bytes(variable)))
 
 
 def _merged(rounds, ranks):
@@ -88,7 +96,7 @@ def _updated(variable, placement, plan, sample):
     return work
 
 
-def _add_up(rounds, machines, ranks, work, pieces) -> Traffic:
+def _add_up(rounds, machines, ranks, work, row_rounds) -> Traffic:
     """Return the traffic of matrices of bytes from rank to rank."""
     machine = np.empty(ranks, np.int64)
     for index, members in enumerate(machines):
@@ -100,6 +108,6 @@ def _add_up(rounds, machines, ranks, work, pieces) -> Traffic:
         sent[name] = np.bincount(machine, over.sum(axis=1), count)
         received[name] = np.bincount(machine, over.sum(axis=0), count)
         within[name] = np.bincount(machine, inside.sum(axis=1), count)
-        times = pieces if name[1] == "rows" else 1
+        times = row_rounds if name[1] == "rows" else 1
         messages[name] = times * ((matrix > 0).sum(axis=0) + (matrix > 0).sum(axis=1))
     return Traffic(sent, received, within, messages, work)

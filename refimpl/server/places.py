@@ -11,24 +11,26 @@ from refimpl.server.partition import Partitioning, Route
 
 @dataclass(frozen=True)
 class Places:
-    """The partitions of a variable in the order (handler, round, partition); place i holds partition order[i].
+    """The partitions of a variable in the order (handler, round, owner, partition); place i holds partition order[i].
 
-    An owner's partitions are exchanged one by one: its k-th in *round* k. A *key* counts a variable's rows through
-    the partitions in that order, so the rows that go to one handler in one round are one slice of the sorted keys. The
-    ranks of a group have the same places, and send each other keys. (Local.)
+    An owner's partitions are exchanged one by one, or ``each`` together: its k-th in *round* k // each. A *key* counts
+    a variable's rows through the partitions in that order, so the rows that go to one handler in one round are one
+    slice of the sorted keys, and those of one owner among them, too. The ranks of a group have the same places, and
+    send each other keys. (Local.)
     """
 
     parts: Partitioning
     groups: Groups
     group: int
+    each: int = 1
 
     @cached_property
     def _rounds(self) -> list[int]:
-        """The round of each partition: how many its owner has before it."""
+        """The round of each partition: how many rounds of partitions its owner has before it."""
         seen = [0] * self.parts.ranks
         rounds = []
         for owner in self.parts.owners:
-            rounds.append(seen[owner])
+            rounds.append(seen[owner] // self.each)
             seen[owner] += 1
         return rounds
 
@@ -39,9 +41,14 @@ class Places:
 
     @cached_property
     def order(self) -> list[int]:
-        """The partition at each place. Handlers come by their first partition: so most often the order is 0, 1, 2..."""
-        handlers = [self.groups.handler(self.group, owner) for owner in self.parts.owners]
-        return sorted(range(self.parts.partitions), key=lambda p: (handlers.index(handlers[p]), self._rounds[p], p))
+        """The partition at each place.
+
+        Handlers and owners come by their first partition: so the order is 0, 1, 2... if each rank has one.
+        """
+        owners = self.parts.owners
+        handlers = [self.groups.handler(self.group, owner) for owner in owners]
+        return sorted(range(self.parts.partitions),
+                      key=lambda p: (handlers.index(handlers[p]), self._rounds[p], owners.index(owners[p]), p))
 
     @cached_property
     def starts(self):
@@ -87,5 +94,5 @@ class Places:
         return np.searchsorted(keys, self.starts)
 
     def local(self, keys, place: int):
-        """Return the rows of the owner's table of keys of one place."""
+        """Return the rows of the owner's table of keys of its partitions in a round, the first of them at ``place``."""
         return keys + self.shift[place]

@@ -56,9 +56,10 @@ class Pull:
         """Begin a round."""
         sends, receives = [], []
         for j, (name, table) in enumerate((name, self.tables[name]) for name in self.routes):
-            if number < self.shards.pieces[name]:
+            first, end = self.shards.served(name, number)
+            if first < end:
                 for handler, lists in self.requests.items():
-                    rows = take_rows(table, lists[j].numbers[lists[j].piece(number)])
+                    rows = take_rows(table, lists[j].numbers[lists[j].piece(first, end)])
                     sends.append((handler, rows, {name: rows.size}))
             for owner in self.shards.owners:
                 rows = self.came[name][self.united[name].piece(*self.shards.mine(name, number, owner))]

@@ -31,12 +31,13 @@ class Push:
         self.sorted = {name: [route.sort(rows) for route, rows in pairs] for name, pairs in self.routes.items()}
 
     def run(self):
-        """Yield a Summed for each partition that this rank owns, as soon as it is there. Collective."""
+        """Yield a Summed of each round's partitions that this rank owns, as soon as it is there. Collective."""
         self._exchange_numbers()
         for number, (merged, arrived, pending) in enumerate(ahead(self._to_owners())):
             pending.wait()
             for name in self.parts:
-                if number < self.shards.pieces[name]:
+                first, end = self.shards.served(name, number)
+                if first < end:
                     yield self._summed(name, number, merged[name], arrived[name])
 
     def _exchange_numbers(self):
@@ -110,11 +111,12 @@ class Push:
                     piece = keys.piece(*shards.mine(name, number, owner))
                     rows = gradient.rows[piece.start - first:piece.stop - first]
                     sends.append((owner, rows, {name: rows.size}))
-            if number < shards.pieces[name]:
+            low, high = shards.served(name, number)
+            if low < high:
                 for handler, lists in self.announced.items():
                     joined = self._nodes_through(handler)
                     for (node, _), keys in zip(joined, lists[j * len(joined):(j + 1) * len(joined)]):
-                        ids = keys.numbers[keys.piece(number)]
+                        ids = keys.numbers[keys.piece(low, high)]
                         rows = self._empty(name, len(ids))
                         receives.append((handler, rows, {name: rows.size}))
                         arrived[name].append((node, RowGradient(ids, rows)))

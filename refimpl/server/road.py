@@ -76,7 +76,7 @@ class Road(Protocol):
     def push(self) -> list[Summed]:
         """Exchange and sum what was added; return what this rank holds of the sums. Collective.
 
-        On the server a sparse variable comes as one Summed for each of this rank's partitions, and ``push(arrived)``
+        On the server a sparse variable comes as one Summed a round of this rank's partitions, and ``push(arrived)``
         calls arrived(summed) as soon as each is there: an update that needs no global norm can happen at once.
         """
 

@@ -31,7 +31,8 @@ class ServedRows:
                  groups: Groups | None = None):
         self.wire, self.partitionings, self.leaves = wire, partitionings, leaves
         self.variables = list(variables)
-        self.shards = Shards(partitionings, wire, groups or Groups.alone(wire.size))
+        self.row_bytes = {v.name: v.shape[1] * np.dtype(v.dtype).itemsize for v in variables}
+        self.shards = Shards(partitionings, self.row_bytes, wire, groups or Groups.alone(wire.size))
         self.gradients = RowTree(variables, xp)
         self.holdings = {v.name: Holding(v, self._initial(v, seed, xp)) for v in variables}
         self.others = [r for r in range(wire.size) if r != wire.rank]
@@ -44,7 +45,8 @@ class ServedRows:
 
     def follow(self, partitionings):
         """Serve by other partitions from now on; the holdings' arrays are the new tables already. Local."""
-        self.partitionings, self.shards = partitionings, Shards(partitionings, self.wire, self.shards.groups)
+        self.partitionings = partitionings
+        self.shards = Shards(partitionings, self.row_bytes, self.wire, self.shards.groups)
 
     def dense(self):
         return {}

@@ -1,5 +1,7 @@
 """What pull and push have in common: who owns what, who speaks to whom, and how many rounds an exchange has."""
 
+from functools import lru_cache
+
 import numpy as np
 
 from kernels import unique_ids
@@ -8,28 +10,37 @@ from refimpl.server.groups import Groups
 from refimpl.server.lists import RowList
 from refimpl.server.partition import Partitioning
 from refimpl.server.places import Places
+from refimpl.server.rounds import partitions_a_round
 
 
 class Shards:
     """Partitioned variables as one rank sees them. Local.
 
-    places: variable -> the places of its partitions in this rank's group.
+    row_bytes: variable -> bytes of a row.  places: variable -> the places of its partitions in this rank's group.
+    pieces: variable -> how many partitions this rank owns.
     mates: the group's other ranks.  owners: owners outside that this rank speaks to.  handlers: who speaks to it.
     """
 
-    def __init__(self, partitionings: dict[str, Partitioning], wire: Wire, groups: Groups):
+    def __init__(self, partitionings: dict[str, Partitioning], row_bytes: dict[str, int], wire: Wire, groups: Groups):
         self.wire, self.groups, self.me = wire, groups, wire.rank
         self.group = groups.group_of(wire.rank)
-        self.places = {name: Places(parts, groups, self.group) for name, parts in partitionings.items()}
+        self.places = {name: Places(parts, groups, self.group, partitions_a_round(parts, row_bytes[name]))
+                       for name, parts in partitionings.items()}
         self.pieces = {name: len(parts.partitions_of(wire.rank)) for name, parts in partitionings.items()}
         self.mates, self.owners = groups.mates(wire.rank), groups.handled(wire.rank)
         self.handlers = groups.handlers(wire.rank)
+        self.mine = lru_cache(maxsize=None)(self._mine)
 
     def rounds(self, names) -> range:
         """Return the rounds of an exchange of some variables: as many as the most partitions of an owner."""
         return range(max((self.places[name].rounds for name in names), default=0))
 
-    def mine(self, name: str, *where: int) -> tuple[int, int]:
+    def served(self, name: str, number: int) -> tuple[int, int]:
+        """Return the first of this rank's own partitions that are exchanged in a round, and the end."""
+        each, pieces = self.places[name].each, self.pieces[name]
+        return min(number * each, pieces), min((number + 1) * each, pieces)
+
+    def _mine(self, name: str, *where: int) -> tuple[int, int]:
         """Return the first piece and the end, of a list that passes through this rank, of a round [and an owner]."""
         first, _ = self.places[name].span(self.me)
         low, high = self.places[name].span(self.me, *where)
@@ -54,12 +65,12 @@ class Shards:
         return RowList(name, keys, np.searchsorted(keys, self.places[name].starts[low:high + 1]))
 
     def part_of_owner(self, owner: int, keys: RowList) -> RowList:
-        """Return what concerns an owner of a list that passes through this rank: rows of its table, by round."""
-        places, numbers = self.places[keys.variable], []
+        """Return what concerns an owner of a list that passes through this rank: rows of its table, by partition."""
+        places, numbers, lengths = self.places[keys.variable], [np.empty(0, np.int64)], [np.zeros(1, np.int64)]
         for number in range(places.rounds):
-            place, end = places.span(self.me, number, owner)
+            first, end = self.mine(keys.variable, number, owner)
             if end:
-                piece = keys.piece(*self.mine(keys.variable, number, owner))
-                numbers.append(places.local(keys.numbers[piece], place))
-        bounds = np.cumsum([0] + [len(some) for some in numbers], dtype=np.int64)
-        return RowList(keys.variable, np.concatenate([np.empty(0, np.int64), *numbers]), bounds)
+                place, _ = places.span(self.me, number, owner)
+                numbers.append(places.local(keys.numbers[keys.piece(first, end)], place))
+                lengths.append(np.diff(keys.bounds[first:end + 1]))
+        return RowList(keys.variable, np.concatenate(numbers), np.cumsum(np.concatenate(lengths)))

@@ -11,7 +11,7 @@ from models import Uniform, Variable
 from refimpl.collectives import Wire
 from refimpl.collectives.machines import in_blocks
 from refimpl.gradients import leaves_of
-from refimpl.server import Groups, Partitioning, ServedDense, ServedRows
+from refimpl.server import Groups, Partitioning, ServedDense, ServedRows, rounds
 
 pytestmark = pytest.mark.mpi
 
@@ -28,6 +28,18 @@ GROUPS = {"alone": lambda n: in_blocks(n, 1), "pairs": lambda n: in_blocks(n, 2)
 grouped = pytest.mark.parametrize("groups, on", [*((groups, "host") for groups in GROUPS), ("pairs", "staged"),
                                                  ("odd and even", "nccl")])
 """on: where arrays lie, and how they travel: on the host, or on the stand-in's device, staged or by NCCL."""
+
+
+ROUND = {"contiguous": 0, "interleaved": 450}
+"""scheme -> rows of so many bytes make a round: each partition by itself; or several, more of one variable's than of
+another's. Where neither is asked for, all of these small tables' partitions are one round."""
+
+
+@pytest.fixture(autouse=True)
+def _rounds(request, monkeypatch):
+    scheme = getattr(request.node, "callspec", None) and request.node.callspec.params.get("scheme")
+    if scheme:
+        monkeypatch.setattr(rounds, "ROUND", ROUND[scheme])
 
 
 def wire_of(comm, machines, on):
@@ -83,9 +95,11 @@ def test_every_microbatch_is_counted_once_in_every_row(comm, cupy, leaves, schem
         has[name][5:6] = False
     heard = []
     pieces = road.push(heard.append)
-    assert heard == pieces and len(pieces) == sum(len(parts[v.name].partitions_of(comm.rank)) for v in TABLES)
+    served = {v.name: [road.shards.served(v.name, number) for number in range(9)] for v in TABLES}
+    assert heard == pieces and len(pieces) == sum(first < end for spans in served.values() for first, end in spans)
+    assert all(spans[-1][1] == len(parts[name].partitions_of(comm.rank)) for name, spans in served.items())
     for v in TABLES:
-        summed = [piece for piece in pieces if piece.holding is road.holdings[v.name]]  # one for each partition
+        summed = [piece for piece in pieces if piece.holding is road.holdings[v.name]]  # one a round
         own = parts[v.name].global_rows(comm.rank)
         expected = (has[v.name] * 4.0 ** np.arange(leaves)[:, None]).sum(axis=0)
         touched = [local for local, row in enumerate(own) if has[v.name][:, row].any()]
