@@ -8,11 +8,25 @@ ALIGNMENT = 256  # bytes: no library asks for more, and CuPy's allocations begin
 
 
 def array_module(*arrays):
-    """Return ``cupy`` if any argument lives on a GPU, else ``numpy``. Local."""
+    """Return ``cupy`` if any argument lives on a GPU, the module that another kind of array has, else ``numpy``. Local.
+
+    Another kind gives it as in the Python array API standard: ``array.__array_namespace__()``.
+    """
     cupy = sys.modules.get("cupy")  # an array of CuPy can only exist once CuPy is imported
     if cupy is not None and any(isinstance(a, cupy.ndarray) for a in arrays):
         return cupy
+    for a in arrays:
+        if not isinstance(a, np.ndarray) and hasattr(a, "__array_namespace__"):
+            return a.__array_namespace__()
     return np
+
+
+def definition_for(kernel, definition, *arrays):
+    """Return the plain version of a kernel: its definition, or what the arrays' module has for it. Local.
+
+    module.kernels, where there is one: name of the kernel's package -> a module with the same functions.
+    """
+    return getattr(array_module(*arrays), "kernels", {}).get(kernel, definition)
 
 
 def is_numpy(*arrays):

@@ -1,6 +1,6 @@
 """Convolution of images, layout (n, height, width, channels), and its two gradients."""
 
-from kernels.arrays import is_float_cuda, is_numpy
+from kernels.arrays import definition_for, is_float_cuda, is_numpy
 from kernels.conv import cuda, definition, fast
 from kernels.conv.shapes import check_convolution
 
@@ -27,7 +27,9 @@ def convolve_backward(grad, x, weight, stride=1, padding=None, input_gradient=Tr
 
 
 def _version(*arrays):
-    return fast if is_numpy(*arrays) else cuda if is_float_cuda(*arrays) else definition
+    if is_numpy(*arrays):
+        return fast
+    return cuda if is_float_cuda(*arrays) else definition_for("conv", definition, *arrays)
 
 
 __all__ = ["convolve", "convolve_backward"]

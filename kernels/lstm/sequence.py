@@ -8,7 +8,7 @@ On a GPU neither holds: see ``cuda_sequence``.
 from dataclasses import dataclass
 from typing import Any
 
-from kernels.arrays import array_module, is_float_cuda
+from kernels.arrays import array_module, definition_for, is_float_cuda
 from kernels.lstm import cuda_sequence
 from kernels.lstm.cell import cell_backward, cell_forward, left_factor, transpose, transposed_product
 
@@ -65,6 +65,8 @@ def lstm_forward(x, kernel, bias, projection, c0, h0, workspace=None):
     work = workspace or Workspace()
     if is_float_cuda(x, kernel):
         return cuda_sequence.lstm_forward(x, kernel, bias, projection, c0, h0, work)
+    if own := definition_for("lstm", None, x, kernel):
+        return own.lstm_forward(x, kernel, bias, projection, c0, h0, work)
     xp = array_module(x, kernel)
     (time, streams, inputs), hidden, width = x.shape, c0.shape[1], h0.shape[1]
     tape = Tape(work.array("xh", (time + 1, streams, inputs + width), x),
@@ -94,6 +96,8 @@ def lstm_backward(dh, tape, kernel, projection, initial=False):
     """
     if is_float_cuda(dh, kernel):
         return cuda_sequence.lstm_backward(dh, tape, kernel, projection, initial)
+    if own := definition_for("lstm", None, dh, kernel):
+        return own.lstm_backward(dh, tape, kernel, projection, initial)
     xp, work = array_module(dh, kernel), tape.workspace
     (time, streams, width), hidden = dh.shape, tape.c.shape[1]
     inputs = len(kernel) - width

@@ -26,7 +26,8 @@ def dropout_scale(key, shape, keep, dtype, xp=np):
     if np.dtype(dtype).name in ("float32", "float64"):
         if xp is np:
             return fast.dropout_scale(key, shape, keep, dtype)
-        return cuda.dropout_scale(key, shape, keep, dtype, xp)
+        if xp.__name__ == "cupy":
+            return cuda.dropout_scale(key, shape, keep, dtype, xp)
     return definition.dropout_scale(key, shape, keep, dtype, xp)
 
 

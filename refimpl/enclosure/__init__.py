@@ -1,0 +1,12 @@
+"""Enclosures: where the numbers of every correct training must lie, whatever device, order and library computed them.
+
+A training runs once on arrays of balls (``enclosed_steps``); the parameters of any other one are then held against them
+(``within``). So two devices differ by at most two radii: proved by computation, for this very training.
+"""
+
+from refimpl.enclosure.compare import Distance, OutsideError, distances, within
+from refimpl.enclosure.enclosure import Enclosure
+from refimpl.enclosure.training import State, enclosed_step, enclosed_steps, initial_state, state_at
+
+__all__ = ["Distance", "Enclosure", "OutsideError", "State", "distances", "enclosed_step", "enclosed_steps",
+           "initial_state", "state_at", "within"]
