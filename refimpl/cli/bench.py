@@ -82,6 +82,8 @@ def _run_allreduce(given: dict) -> int:
         _print_table("allreduce", result)
         if on_gpus:
             print(f"{result['ranks']} ranks on {result['gpu']}; {result['transport']}")
+        for work, road in result.get("roads", {}).items():
+            print(f"{work}: {road}")
         for what, share in result.get("line_rate", {}).items():
             print(f"{what}: {share:.3f} of line rate{_line_rate_verdict(what, share)}")
     return 0
@@ -124,17 +126,19 @@ def _line_rate_verdict(what, share) -> str:
 def table_rows(result: dict) -> list[tuple[str, ...]]:
     """Return (work, size, who, time, ratio, reach) as text for each timing; reach stands at a work's best peer. Local.
 
-    ratio: the peer's seconds / our best seconds.
+    ratio: the peer's seconds / our best seconds; that of each round, where rows know it.
     """
     lines, rows = [], result["rows"]
     for row in rows:
         alike = [r for r in rows if (r["work"], r["size"]) == (row["work"], row["size"])]
         ours = min((r["seconds"] for r in alike if not r["peer"]), default=math.nan)
-        best = min((r["seconds"] for r in alike if r["peer"]), default=math.nan)
-        ratio = f"{row['seconds'] / ours:.2f} x" if row["peer"] else ""
-        is_best = row["peer"] and row["seconds"] == best
-        lines.append((row["work"], row["size"], row["name"], _time(row["seconds"]), ratio,
-                      _verdict(row["work"], row["size"], best / ours) if is_best else ""))
+        ratio = {r["name"]: r.get("ratio") or r["seconds"] / ours for r in alike if r["peer"]}
+        shown = verdict = ""
+        if row["peer"]:
+            mine = ratio[row["name"]]
+            shown = f"{mine:.2f} x"
+            verdict = _verdict(row["work"], row["size"], mine) if mine == min(ratio.values()) else ""
+        lines.append((row["work"], row["size"], row["name"], _time(row["seconds"]), shown, verdict))
     return lines
 
 

@@ -1,22 +1,30 @@
 """bench allreduce: every algorithm is checked on exact sums before it is timed; bandwidths and ratios by hand."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 
 from refimpl.cli import main
+from refimpl.cli.bench import table_rows
 from refimpl.collectives.units import size_name
 from refimpl.experiments.bench import allreduce
+from refimpl.experiments.bench.together import paired
 
-NAMES = (("refimpl direct", False), ("MPICH Allreduce", True), ("gloo (torch)", True))
-MADE_UP = [{"work": "w", "size": size, "name": name, "peer": peer, "seconds": seconds, "bytes": nbytes,
-            "bus_bandwidth": nbytes / seconds}
-           for size, nbytes, times in (("1 KiB", 1024, (2.0, 3.0, 4.0)), ("1 MiB", 1 << 20, (1.0, 8.0, 9.0)))
-           for (name, peer), seconds in zip(NAMES, times)]
+TIMES = {"1 KiB": {"refimpl direct": [2.0], "MPICH Allreduce": [3.0], "gloo (torch)": [4.0]},
+         "1 MiB": {"refimpl direct": [1.0, 3.0, 1.0], "MPICH Allreduce": [8.0, 24.0, 9.0],
+                   "gloo (torch)": [9.0, 27.0, 30.0]}}
+MADE_UP = [{**asdict(row), "bytes": nbytes, "bus_bandwidth": nbytes / row.seconds}
+           for (size, times), nbytes in zip(TIMES.items(), (1024, 1 << 20))
+           for row in paired("w", size, times, ["refimpl direct"])]
 
 
-def test_a_ratio_is_taken_size_by_size_and_the_largest_stands_for_the_work():
+def test_a_ratio_is_the_median_of_each_rounds_and_the_largest_size_stands_for_the_work():
+    assert [(row["name"], row["peer"], row["seconds"], row["ratio"]) for row in MADE_UP[3:]] == [
+        ("refimpl direct", False, 1.0, None), ("MPICH Allreduce", True, 9.0, 8.0), ("gloo (torch)", True, 27.0, 9.0)]
     assert allreduce.ratios(MADE_UP) == {"w 1 KiB": 1.5, "w 1 MiB": 8.0, "w": 8.0}
+    shown = table_rows({"rows": MADE_UP})
+    assert [line[4] for line in shown] == ["", "1.50 x", "2.00 x", "", "8.00 x", "9.00 x"]
 
 
 def test_sizes_have_names():
@@ -37,6 +45,7 @@ def test_one_machine(capsys):
         assert row["algorithm_bandwidth"] == pytest.approx(row["bytes"] / row["seconds"])
         assert row["bus_bandwidth"] == pytest.approx(1.5 * row["algorithm_bandwidth"])  # 2 (N - 1) / N of 4 ranks
     assert {"machine", "machine-private", "machine 1 KiB"} < set(result["ratios"])
+    assert set(result["roads"]) == {"machine-private"}
 
 
 def test_a_failing_rank_is_an_error_with_its_words(monkeypatch):

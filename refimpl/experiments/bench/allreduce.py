@@ -27,13 +27,13 @@ CLUSTER_WORKS = {
 
 
 def run(seconds: float = 3.0, rounds: int = 7, cluster: bool = False, sizes=None) -> dict:
-    """Race every work over its sizes and return {"rows", "ratios", "line_rate"}. Local; launches the ranks.
+    """Race every work over its sizes and return {"rows", "ratios", "line_rate", "roads"}. Local; launches the ranks.
 
     seconds: for each race of one size.  sizes: bytes, in place of each work's own.
-    ratios: work and "work size" -> best peer's seconds / ours; a work's own is that of its largest size.
-    line_rate: "work size" -> seconds at line rate / ours.
+    ratios: work and "work size" -> best peer's seconds / ours, median of the rounds' own ratios; a work's own is that
+    of its largest size.  line_rate: "work size" -> seconds at line rate / ours.  roads: work -> how our data went.
     """
-    rows, line_rate = [], {}
+    rows, line_rate, roads = [], {}, {}
     for work, setting in (CLUSTER_WORKS if cluster else WORKS).items():
         wanted = {"work": work, "sizes": list(sizes or setting["sizes"]), "algorithms": setting["algorithms"],
                   "seconds": seconds, "rounds": rounds}
@@ -43,10 +43,12 @@ def run(seconds: float = 3.0, rounds: int = 7, cluster: bool = False, sizes=None
             row["algorithm_bandwidth"] = row["bytes"] / row["seconds"]
             row["bus_bandwidth"] = row["algorithm_bandwidth"] * 2 * (parties - 1) / parties
         rows += found["rows"]
+        if found.get("road"):
+            roads[work] = found["road"]
         if cluster:
             line_rate |= {f"{work} {size}": max(r["bus_bandwidth"] for r in alike if not r["peer"]) / RATE
                           for size, alike in _by_size(found["rows"]).items()}
-    return {"rows": rows, "ratios": ratios(rows), **({"line_rate": line_rate} if cluster else {})}
+    return {"rows": rows, "ratios": ratios(rows), "roads": roads, **({"line_rate": line_rate} if cluster else {})}
 
 
 def _measure(setting, wanted) -> dict:
@@ -69,12 +71,12 @@ def _by_size(rows) -> dict:
 
 
 def ratios(rows) -> dict:
-    """Return work and "work size" -> best peer's seconds / our best seconds. Local."""
+    """Return work and "work size" -> the best peer's seconds / ours, by its row's ``ratio``. Local."""
     found = {}
     for work in dict.fromkeys(r["work"] for r in rows):
         for size, alike in _by_size([r for r in rows if r["work"] == work]).items():
-            best = [min(r["seconds"] for r in alike if r["peer"] == peer) for peer in (True, False)]
-            found[work] = found[f"{work} {size}"] = best[0] / best[1]  # sizes rise: the last stands for the work
+            best = min(r["ratio"] for r in alike if r["peer"])
+            found[work] = found[f"{work} {size}"] = best  # sizes rise: the last stands for the work
     return found
 
 

@@ -10,7 +10,7 @@ from dataclasses import asdict
 import numpy as np
 from mpi4py import MPI
 
-from refimpl.collectives import Wire, make_schedule
+from refimpl.collectives import Wire, make_schedule, peer_memory
 from refimpl.collectives.allreduce import open_allreduce
 from refimpl.collectives.run import Runner
 from refimpl.collectives.units import size_name
@@ -34,8 +34,9 @@ def main(wanted: dict) -> None:
         measured = race_together(wire.comm, wanted["work"], size_name(nbytes), {n: f for n, (_, f) in ours.items()},
                                  {n: f for n, (_, f) in peers.items()}, wanted["seconds"], wanted["rounds"])
         rows += [{**asdict(row), "bytes": nbytes} for row in measured]
+    road = _road(wire) if wanted["work"] == "machine-private" else ""
     if wire.rank == 0:
-        print(json.dumps({"rows": rows, "machines": len(wire.machines), "ranks": wire.size}), flush=True)
+        print(json.dumps({"rows": rows, "machines": len(wire.machines), "ranks": wire.size, "road": road}), flush=True)
 
 
 def _ours(wire, work, algorithm, elements):
@@ -53,6 +54,13 @@ def _ours(wire, work, algorithm, elements):
         return {f"{name}, in place": (runner.slots[0], runner)}
     private = np.zeros(elements, np.float32)
     return {f"{name}, private": (private, lambda: runner([private]))}
+
+
+def _road(wire):
+    """Say how private arrays meet on this host. Collective over each machine."""
+    if peer_memory.ranks_reach_each_other(wire.machine_comm):
+        return f"from {size_name(peer_memory.LONG)} on, each rank reads its share of the others' arrays where they lie"
+    return "copied in and out of shared memory: this host lets no rank reach another's memory (ptrace_scope, seccomp)"
 
 
 def _nobody(start, stop):

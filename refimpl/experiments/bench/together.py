@@ -1,31 +1,57 @@
-"""Time what all ranks do together beside its peers: rounds are interleaved, the slowest rank's time counts."""
+"""Time what all ranks do together beside its peers, turn by turn, so that a slow moment of the machine falls on all."""
 
 import statistics
 import time
+from dataclasses import dataclass
 
 import numpy as np
 from mpi4py import MPI
 
 from refimpl.experiments.bench.timing import Row
 
+TURN_SECONDS = 5e-3  # of calls, at least one: long beside what a turn itself costs, short beside a slow moment
 
-def race_together(comm, work: str, size: str, ours: dict, peers: dict, seconds: float, rounds: int) -> list[Row]:
-    """Time every function (name -> collective callable) in interleaved rounds; return a Row each. Collective.
 
-    A round calls one function as often as fills its share of ``seconds``; the row keeps the median of the rounds.
+@dataclass(frozen=True)
+class PairedRow(Row):
+    """A timing; ratio, of a peer: its seconds / our quickest's in the same round, median of the rounds."""
+
+    ratio: float | None = None
+
+
+def race_together(comm, work: str, size: str, ours: dict, peers: dict, seconds: float, rounds: int) -> list[PairedRow]:
+    """Time every function (name -> collective callable) in interleaved rounds; return a row each. Collective.
+
+    A round gives each function one turn; there are as many as fill ``seconds``, at least ``rounds``. The rows keep
+    medians over rounds, of the slowest rank's time.
     """
     runners = {**ours, **peers}
-    calls, times = {}, {name: [] for name in runners}
+    calls, whole = {}, 0.0
     for name, function in runners.items():
         function()  # connections, memory
         once = time_together(comm, function, 1)
         if once < 1e-3:  # one call is too short to be measured
             once = time_together(comm, function, 20)
-        calls[name] = max(1, int(seconds / rounds / len(runners) / max(once, 1e-7)))
-    for _ in range(rounds):
+        calls[name] = max(1, int(min(TURN_SECONDS, seconds / rounds / len(runners)) / max(once, 1e-7)))
+        whole += calls[name] * once
+    times = {name: [] for name in runners}
+    for _ in range(max(rounds, int(seconds / whole))):
         for name, function in runners.items():
             times[name].append(time_together(comm, function, calls[name]))
-    return [Row(work, size, name, name in peers, statistics.median(t)) for name, t in times.items()]
+    return paired(work, size, times, ours)
+
+
+def paired(work: str, size: str, times: dict, ours) -> list[PairedRow]:
+    """Return a row for each of times: name -> seconds of each round. ours: the names that are no peers. Local."""
+    quickest = min(ours, key=lambda name: statistics.median(times[name]), default=None)
+    rows = []
+    for name, took in times.items():
+        peer = name not in ours
+        ratio = None
+        if peer and quickest:
+            ratio = statistics.median(theirs / mine for theirs, mine in zip(took, times[quickest]))
+        rows.append(PairedRow(work, size, name, peer, statistics.median(took), ratio))
+    return rows
 
 
 def time_together(comm, function, calls) -> float:
