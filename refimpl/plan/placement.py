@@ -138,7 +138,7 @@ def make_plan(variables, architecture: str, ranks: int, microbatches: int, *, al
     """
     _check_variables(variables)
     ways = _ways(variables, architecture, sparse_as_dense) if ways is None else ways
-    load, placements, count = [0] * ranks, [], ranks if partitions is None else partitions
+    load, placements, count = [0] * ranks, [], _count(variables, ways, ranks, partitions)
     for variable in variables:
         owners: tuple[int, ...] = ()
         if variable.sparse and ways[variable.name] == "server":
@@ -154,6 +154,15 @@ def make_plan(variables, architecture: str, ranks: int, microbatches: int, *, al
         placements = by_popularity(variables, placements, popularity, ranks)
     return Plan(architecture, ranks, microbatches, allreduce, tuple(placements), machines or (tuple(range(ranks)),),
                 local_aggregation)
+
+
+def _count(variables, ways, ranks, partitions) -> int:
+    """Return P. Raises ValueError for more than the largest served variable has rows: the rest would be empty."""
+    most = max((v.shape[0] for v in variables if v.sparse and ways[v.name] == "server"), default=0)
+    if partitions is not None and partitions > most > 0:
+        raise ValueError(f"{partitions} partitions: the largest sparse variable on the server has {most} rows, "
+                         f"give at most {most}")
+    return ranks if partitions is None else partitions
 
 
 def _ways(variables, architecture, sparse_as_dense) -> dict[str, str]:

@@ -4,21 +4,31 @@ Each refusal names what is wrong and what would be right. All Local.
 """
 
 import json
+from dataclasses import fields
 from pathlib import Path
 
 from refimpl.collectives.machines import Machines
-from refimpl.plan.placement import ARCHITECTURES, PLAN_FORMAT, WAYS, Plan
+from refimpl.plan.placement import ARCHITECTURES, PLAN_FORMAT, WAYS, Placement, Plan
 from refimpl.server.partition import SCHEMES
 
 FIELDS = {"architecture": str, "ranks": int, "microbatches": int, "allreduce": str, "placements": list,
           "machines": (list, tuple), "local_aggregation": bool}
 """What a plan's JSON must have, and of which type; the rest has defaults."""
 
+OF_PLACEMENT = {"variable": str, "sparse": bool, "way": str, "owners": (list, tuple)}
+"""What each of its placements must have."""
+
+LISTS = "machines", "buckets"
+"""Lists of lists."""
+
 
 def read_plan(path) -> dict:
     """Return the JSON of a plan file. Raises ValueError if it holds none, OSError if it cannot be read."""
     try:
         data = json.loads(Path(path).read_text())
+    except OSError as problem:
+        raise OSError(f"cannot read the plan {path}: {problem.strerror}; make one with python -m refimpl plan MODEL "
+                      f"--ranks N --output FILE") from problem
     except ValueError as problem:
         raise ValueError(f"{path} is not JSON: {problem}") from problem
     if not isinstance(data, dict) or "placements" not in data:
@@ -29,13 +39,31 @@ def read_plan(path) -> dict:
 def plan_from(data: dict) -> Plan:
     """Return the plan of its JSON. Raises ValueError naming what is missing, unknown or of another type."""
     if data.get("format") == PLAN_FORMAT:
-        for name, kind in FIELDS.items():
-            if not isinstance(data.get(name), kind) or kind is int and isinstance(data[name], bool):
-                raise ValueError(f"plan: {name} is {_said(data.get(name, 'missing'))}; see a plan.json of this version")
+        _check_fields("plan", data, Plan, FIELDS)
+        for name in LISTS:
+            if not all(isinstance(ranks, (list, tuple)) for ranks in data.get(name, ())):
+                raise ValueError(f"plan: {name} is {_said(data[name])}; it must be a list of lists")
+        for number, placement in enumerate(data["placements"]):
+            if not isinstance(placement, dict):
+                raise ValueError(f"plan: placement {number} is {_said(placement)}; see a plan.json of this version")
+            _check_fields(f"plan, {placement.get('variable', f'placement {number}')}", placement, Placement,
+                          OF_PLACEMENT)
     try:
         return Plan.from_json(data)
     except (TypeError, KeyError, AttributeError) as problem:
         raise ValueError(f"plan: {problem}; see a plan.json of this version for what it must hold") from problem
+
+
+def _check_fields(what, data, kind, required):
+    """Raise ValueError unless ``data`` has fields of the dataclass ``kind`` only, and the required ones of their type."""
+    known = [field.name for field in fields(kind)]
+    if unknown := [name for name in data if name not in known and name != "format"]:
+        raise ValueError(f"{what}: there is no {', '.join(map(_said, unknown))}; there are {', '.join(known)}")
+    numbers = {"hot": (int, float)} if "hot" in data else {}  # else it could not even be compared with its limits
+    for name, wanted in {**required, **numbers}.items():
+        value = data.get(name, "missing")
+        if not isinstance(value, wanted) or wanted is int and isinstance(value, bool):
+            raise ValueError(f"{what}: {name} is {_said(value)}; see a plan.json of this version")
 
 
 def check_plan(plan: Plan, variables, ranks: int, microbatches: int, machines: Machines) -> Plan:
@@ -117,8 +145,9 @@ def _check_buckets(plan):
 
 
 def _check_pull_rounds(plan):
-    if type(plan.pull_rounds) is not int or plan.pull_rounds < 1:
-        raise ValueError(f"plan: pull_rounds is {_said(plan.pull_rounds)}; rows are pulled in 1 round or more")
+    if type(plan.pull_rounds) is not int or not 1 <= plan.pull_rounds <= plan.microbatches:
+        raise ValueError(f"plan: pull_rounds is {_said(plan.pull_rounds)}; rows are pulled in 1 to {plan.microbatches} "
+                         "rounds, one for each microbatch at most")
     if plan.pull_rounds > 1 and len(plan.groups().members) < plan.ranks:  # else a row could cross in two rounds
         raise ValueError(f"plan: pull_rounds is {plan.pull_rounds}, but the ranks of a machine unite their pulls in "
                          "one round; give 1, or local_aggregation false")

@@ -79,6 +79,7 @@ def test_a_plan_survives_json():
     (dict(architecture="telepathy"), "no architecture 'telepathy'; there are allreduce, ps, hybrid"),
     (dict(architecture="hybrid", sparse_as_dense=True), "goes with --architecture allreduce, not hybrid"),
     (dict(architecture="ps", partitions=0), "0 partitions: give at least 1"),
+    (dict(architecture="ps", partitions=10**9), "the largest sparse variable on the server has 50 rows, give at most"),
     (dict(architecture="hybrid", scheme="random"), "no partition scheme 'random'"),
 ])
 def test_refusals(arguments, words):

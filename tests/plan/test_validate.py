@@ -66,16 +66,22 @@ def test_a_plan_is_followed_as_it_is():
     (dict(buckets=[["rows"], ["dense", "bias", "bias"]]), "look at bias"),
     (dict(rows__hot=2.5), "plan, rows: 2.5 hot rows; give a whole number from 0 to 12"),
     (dict(rows__hot=13), "plan, rows: 13 hot rows; give a whole number from 0 to 12"),
-    (dict(pull_rounds=0), "plan: pull_rounds is 0; rows are pulled in 1 round or more"),
+    (dict(pull_rounds=0), "plan: pull_rounds is 0; rows are pulled in 1 to 8 rounds"),
+    (dict(local_aggregation=False, pull_rounds=9), "plan: pull_rounds is 9; rows are pulled in 1 to 8 rounds"),
     (dict(pull_rounds="2"), "plan: pull_rounds is 2; rows"),
     (dict(pull_rounds=2), "pull_rounds is 2, but the ranks of a machine unite their pulls in one round; give 1, or"),
     (dict(format=1), "plan of format 1: this version reads format"),
     (dict(ranks="4"), "plan: ranks is 4; see"),
     (dict(local_aggregation="no"), "plan: local_aggregation is no"),
     (dict(placements={}), "plan: placements is {}"),
-    (dict(placements=[{"variable": "rows"}]), "plan: "),
-    (dict(machines=[1]), "plan: "),
-    (dict(colour="red"), "colour"),
+    (dict(placements=[{"variable": "rows"}]), "plan, rows: sparse is missing; see"),
+    (dict(placements=[3]), "plan: placement 0 is 3; see"),
+    (dict(rows__owners=None), "plan, rows: owners is null; see"),
+    (dict(rows__hot="all"), "plan, rows: hot is all; see"),
+    (dict(machines=[1]), "plan: machines is [1]; it must be a list of lists"),
+    (dict(buckets=["rows"]), 'plan: buckets is ["rows"]; it must be a list of lists'),
+    (dict(colour="red"), "plan: there is no colour; there are architecture, ranks"),
+    (dict(rows__colour="red"), "plan, rows: there is no colour; there are variable, sparse"),
 ])
 def test_what_would_not_work_is_refused(changes, words):
     with pytest.raises(ValueError) as caught:
@@ -101,7 +107,7 @@ def test_files_that_hold_no_plan(tmp_path):
     path.write_text('{"model": "lm"}')
     with pytest.raises(ValueError, match="is no plan: make one with python -m refimpl plan"):
         read_plan(path)
-    with pytest.raises(OSError):
+    with pytest.raises(OSError, match="cannot read the plan .*none.json: No such file or directory; make one with"):
         read_plan(tmp_path / "none.json")
     path.write_text(json.dumps(GOOD))
     assert read_plan(path) == GOOD
