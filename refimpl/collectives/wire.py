@@ -227,12 +227,17 @@ class Wire:
     def stop(self, error: Exception):
         """Raise ``error``, met here in the middle of an exchange, on all ranks: on the others where they wait. Local.
 
-        What all ranks know of (CollectiveError) is raised as it is.
+        What all ranks know of (CollectiveError) is raised as it is. What moves on a device is given up, unless all
+        ranks have agreed to stop: somebody would wait for it for ever.
         """
-        if isinstance(error, CollectiveError):
+        agreed = isinstance(error, CollectiveError)
+        text = "" if agreed else _words(error) if self.size == 1 else f"rank {self.rank}: {_words(error)}"
+        if not agreed:
+            self.notices.tell(text)
+        if self.transport is not None and (not agreed or isinstance(error, (SilentPeer, Stopped))):
+            self.transport.close()
+        if agreed:
             raise error
-        text = _words(error) if self.size == 1 else f"rank {self.rank}: {_words(error)}"
-        self.notices.tell(text)
         raise Stopped(text) from error
 
     def _message(self, error):

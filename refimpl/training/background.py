@@ -54,7 +54,7 @@ class Background:
 
     def start(self):
         """Begin with the first job."""
-        self.streams.join()
+        self.streams.meet()
         self.thread.start()
 
     def wait(self, job: Job):

@@ -108,11 +108,11 @@ class OverlappedStep:
         self.background.finish()
 
     def end(self):
-        """Let go of what the step has used, all that uses it having been asked for. Local.
+        """Let go of what the step has used, all that uses it having been asked for, or the step having failed. Local.
 
-        Not before: exchanges wait for it here, and memory of theirs is not used again until then.
+        Not before: here each stream waits for the other, and only then uses what was the other's again.
         """
-        self.streams.join()
+        self.streams.meet()
         self.kept, self.pulls, self.pushes, self.dense = [], {}, {}, {}  # which hold each other
 
     def _release(self, roads):

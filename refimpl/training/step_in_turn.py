@@ -50,7 +50,7 @@ class StepInTurn:
         yield summed
 
     def end(self):
-        """Let go of what the step has used, all that uses it having been asked for. Local."""
+        """Let go of what the step has used: it does one thing after the other, so nobody waits. Local."""
 
 
 class ComingRows:

@@ -25,8 +25,8 @@ class OneLine:
     def after(self, event):
         """Let the calling thread's stream wait for an event, if it is one."""
 
-    def join(self):
-        """Let exchanges wait for what the calling thread's stream was asked for so far."""
+    def meet(self):
+        """Let the calling thread's stream and that of exchanges each wait for what the other was asked for so far."""
 
 
 class Streams(OneLine):
@@ -47,8 +47,12 @@ class Streams(OneLine):
         if event is not None:
             self.cupy.cuda.get_current_stream().wait_event(event)
 
-    def join(self):
-        self.exchanging.wait_event(self.mark())
+    def meet(self):
+        ours = self.mark()
+        with self.exchanging:
+            theirs = self.mark()
+            self.after(ours)
+        self.after(theirs)
 
 
 def open_streams(xp) -> OneLine:

@@ -98,11 +98,13 @@ class Trainer:
 
     def _exchange_and_update(self, batches, needs) -> dict:
         step = self.exchange.begin(needs, self.timeline, self.overlap)
-        losses, error = self._compute(step, batches)
-        summed, loss, norm = self._sum_up(step, losses, error)
-        with self.timeline.phase("update"):
-            rate = self._update(summed, clip_scale(norm, self.options.clip_norm))
-        step.end()
+        try:
+            losses, error = self._compute(step, batches)
+            summed, loss, norm = self._sum_up(step, losses, error)
+            with self.timeline.phase("update"):
+                rate = self._update(summed, clip_scale(norm, self.options.clip_norm))
+        finally:
+            step.end()
         return {"loss": loss, "gradient_norm": norm, "learning_rate": rate}
 
     def _together(self, phase, work):

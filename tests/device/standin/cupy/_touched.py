@@ -1,6 +1,7 @@
 """Which device arrays an operation reads and writes, told to ``_races``."""
 
 import ast
+import functools
 import inspect
 import textwrap
 
@@ -88,13 +89,28 @@ def _rows(table, ids):
 def written_by(kernel) -> set[str]:
     """Return the arguments that a kernel's body, or its finish, assigns to."""
     if not hasattr(kernel, "_written"):
-        kernel._written = {name for function in (kernel.body, kernel.finish) if function is not None
-                           for name in _assigned(function)}
+        functions = [function for function in (kernel.body, kernel.finish) if function is not None]
+        kernel._written = set().union(*map(assigned, functions))
     return kernel._written
 
 
-def _assigned(function):
-    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    for node in ast.walk(tree):
+@functools.cache
+def assigned(function) -> frozenset[str]:
+    """Return the parameters to whose items a function assigns, itself or by a helper that it calls."""
+    function = getattr(function, "py_func", function)
+    try:
+        source = inspect.getsource(function)
+    except OSError:  # a body made of another one, for several arrays: x of array 3 is called x3_
+        inner = assigned(function.__globals__["body"])
+        return inner.union(f"{name}{number}_" for name in inner for number in range(64))
+    found = set()
+    for node in ast.walk(ast.parse(textwrap.dedent(source))):
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name):
-            yield node.value.id
+            found.add(node.value.id)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            helper = function.__globals__.get(node.func.id)
+            helper = getattr(helper, "py_func", helper)
+            if inspect.isfunction(helper):
+                names = zip(node.args, inspect.signature(helper).parameters)
+                found.update(one.id for one, name in names if isinstance(one, ast.Name) and name in assigned(helper))
+    return frozenset(found)
