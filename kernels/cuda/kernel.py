@@ -16,8 +16,6 @@ import inspect
 import numba
 import numpy as np
 
-from kernels.compiled import compiled
-
 MOST_LANES = 256
 THREADS = 256  # of a block: a power of two
 MOST_BLOCKS = 65_535  # along the grid's second axis, as CUDA has it; what is more goes along the third
@@ -57,7 +55,12 @@ FOLDS = {"+": f"{ONE} + {OTHER}", "max": f"{ONE} if {ONE} > {OTHER} else {OTHER}
 
 def helper(function):
     """Return a function that bodies may call: it becomes a part of them. A decorator."""
-    return function if numba.config.ENABLE_CUDASIM else compiled(inline="always")(function)
+    return function if numba.config.ENABLE_CUDASIM else inlined(function)
+
+
+def inlined(function):
+    """Return a function that becomes a part of what calls it: nothing of it is kept on disk."""
+    return numba.njit(inline="always", nogil=True, error_model="numpy")(function)
 
 
 def scalar(array, value):
@@ -73,6 +76,7 @@ class Kernel:
 
     def __init__(self, body, template, finish=None, fold="+", partial="float64"):
         self.body, self.finish, self.template, self.partial = body, finish, template, partial
+        self.inner = body  # what the template calls
         self.fold = FOLDS[fold]
         self.name = body.__name__
         skipped = 2 if finish is None else 3  # row, column, or row, lane, lanes

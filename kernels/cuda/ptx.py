@@ -19,8 +19,8 @@ from numba import cuda, types
 from numba.cuda.cudadrv import nvvm
 from numba.cuda.cudadrv.error import CudaSupportError
 
-from kernels.compiled import CUDA_SOURCES, compiled, digest
-from kernels.cuda.kernel import THREADS, dtypes_of
+from kernels.compiled import CUDA_SOURCES, digest
+from kernels.cuda.kernel import THREADS, dtypes_of, inlined
 
 CAPABILITY, VERSION = (7, 5), "7.0"
 """Of the PTX, which any later GPU's driver takes too. A compiler names its own, newer version, though these kernels use
@@ -71,9 +71,9 @@ def kept(kernel, kinds):
 def compiled_text(kernel, kinds, capability=CAPABILITY) -> str:
     """Return a kernel's PTX for arguments of these kinds. Raises RuntimeError without libNVVM. Local."""
     scope = {"cuda": cuda, "float64": types.float64, "int64": types.int64,
-             "body": compiled(inline="always")(kernel.body), **dtypes_of(kernel, kinds, numba.from_dtype)}
+             "body": inlined(kernel.inner), **dtypes_of(kernel, kinds, numba.from_dtype)}
     if kernel.finish is not None:
-        scope["finish"] = compiled(inline="always")(kernel.finish)
+        scope["finish"] = inlined(kernel.finish)
     exec(compile(kernel.source(), f"<{kernel.name}>", "exec"), scope)
     signature = types.void(types.int64, types.int64, *map(numba_type, kinds))
     try:

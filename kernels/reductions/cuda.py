@@ -5,7 +5,8 @@ import math
 import numpy as np
 
 from kernels.arrays import array_module
-from kernels.cuda import each_element, each_row
+from kernels.cuda import each_of_many, each_row, helper
+from kernels.cuda.many import MANY
 from kernels.reductions.definition import lanes_of
 
 
@@ -17,14 +18,30 @@ def sum_of_squares_per_row(x):
     return sums
 
 
+def sum_of_squares_per_row_each(arrays):
+    """Return the sums of all rows of several matrices of one dtype, one after the other: MANY matrices in a launch."""
+    xp, first = array_module(*arrays), 0
+    sums = xp.zeros(sum(map(len, arrays)), np.float64)
+    arrays = [xp.ascontiguousarray(x) for x in arrays]
+    for number in range(0, len(arrays), MANY):
+        some = arrays[number:number + MANY]
+        rows, some = [len(x) for x in some], some + [some[0][:0]] * (MANY - len(some))
+        ends = np.cumsum(rows + [0] * (MANY - len(rows))).tolist()
+        lanes = max(lanes_of(x.shape[1]) for x in some)  # zeros of lanes beyond a row's end change no bit
+        squares_of_many(ends[-1], lanes, *ends, *(x.shape[1] for x in some), *some, first, sums)
+        first += ends[-1]
+    return sums
+
+
 def infinite_each(arrays):
     """Return a flag of each array, 1 if it is not finite: (n,) int64, on the GPU. Nobody waits."""
     xp = array_module(*arrays)
     bad = xp.zeros(len(arrays), np.int64)
+    quick = [(array.size, xp.ascontiguousarray(array), number) for number, array in enumerate(arrays)
+             if array.dtype.char in "fd"]
+    note_infinite(sorted(quick, key=lambda item: (item[1].dtype.char, -item[0])), bad)
     for number, array in enumerate(arrays):
-        if array.dtype.char in "fd":
-            note_infinite(1, array.size, xp.ascontiguousarray(array), bad[number:])
-        else:
+        if array.dtype.char not in "fd":
             bad[number] = ~xp.isfinite(array).all()
     return bad
 
@@ -39,8 +56,8 @@ def note_sum(row, total, width, x, sums):
     sums[row] = total
 
 
-@each_row(note_sum)
-def squares(row, lane, lanes, width, x, sums):
+@helper
+def part_of_row(row, lane, lanes, width, x):
     """Return the sum of the squares of elements lane, lane + lanes, lane + 2 lanes, ... of a row, in float64."""
     total = np.float64(0)
     for column in range(lane, width, lanes):
@@ -49,8 +66,41 @@ def squares(row, lane, lanes, width, x, sums):
     return total
 
 
-@each_element
-def note_infinite(row, place, x, bad):
+@each_row(note_sum)
+def squares(row, lane, lanes, width, x, sums):
+    """Return a lane's part of a row's sum of squares."""
+    return part_of_row(row, lane, lanes, width, x)
+
+
+def note_sum_of_many(row, total, e0, e1, e2, e3, e4, e5, e6, e7, w0, w1, w2, w3, w4, w5, w6, w7, x0, x1, x2, x3, x4, x5,
+                     x6, x7, first, sums):
+    """Write a row's sum."""
+    sums[first + row] = total
+
+
+@each_row(note_sum_of_many)
+def squares_of_many(row, lane, lanes, e0, e1, e2, e3, e4, e5, e6, e7, w0, w1, w2, w3, w4, w5, w6, w7, x0, x1, x2, x3, x4,
+                    x5, x6, x7, first, sums):
+    """Return a lane's part of a row's sum of squares; of the k-th matrix are the rows before number ek, wk wide."""
+    if row < e0:
+        return part_of_row(row, lane, lanes, w0, x0)
+    if row < e1:
+        return part_of_row(row - e0, lane, lanes, w1, x1)
+    if row < e2:
+        return part_of_row(row - e1, lane, lanes, w2, x2)
+    if row < e3:
+        return part_of_row(row - e2, lane, lanes, w3, x3)
+    if row < e4:
+        return part_of_row(row - e3, lane, lanes, w4, x4)
+    if row < e5:
+        return part_of_row(row - e4, lane, lanes, w5, x5)
+    if row < e6:
+        return part_of_row(row - e5, lane, lanes, w6, x6)
+    return part_of_row(row - e6, lane, lanes, w7, x7)
+
+
+@each_of_many(own=2)
+def note_infinite(number, place, x, which, bad):
     """Write 1 if an element is infinite or NaN: whoever writes, writes the same."""
     if not math.isfinite(x[place]):
-        bad[0] = 1
+        bad[which] = 1

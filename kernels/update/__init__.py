@@ -72,6 +72,38 @@ def update_dense(name, parameter, state, gradient, rate, *, step, scale=1.0, dec
         optimizer.define(parameter, *slots, gradient, rate, **options)
 
 
+def update_dense_each(name, items, rate, *, step, **options):
+    """Do ``update_dense`` for several variables, on a GPU in few launches. Local.
+
+    items: for each variable (parameter, state, gradient, scale, decay).
+    """
+    quick = []
+    for parameter, state, gradient, scale, decay in items:
+        arrays = (parameter, *_slots(name, parameter, state), gradient)
+        if is_float_cuda(*arrays) and all(a.flags.c_contiguous for a in arrays):
+            _check_alike(parameter, gradient, "gradient", parameter.shape)
+            quick.append((parameter, arrays[1:-1], gradient, scale, decay))
+        else:
+            update_dense(name, parameter, state, gradient, rate, step=step, scale=scale, decay=decay, **options)
+    for dtype in {item[0].dtype: None for item in quick}:
+        cuda.EACH[name]([item for item in quick if item[0].dtype == dtype], rate, **_options(name, step, options))
+
+
+def move_each(pairs, rate):
+    """Move statistics towards their estimates, values += rate * (estimate - values): pairs of arrays. Local.
+
+    On a GPU in few launches.
+    """
+    pairs = list(pairs)
+    for dtype in {values.dtype: None for values, _ in pairs}:
+        some = [pair for pair in pairs if pair[0].dtype == dtype]
+        if all(is_float_cuda(*pair) and all(a.flags.c_contiguous for a in pair) for pair in some):
+            cuda.move_each(some, rate)
+        else:
+            for values, estimate in some:
+                values += dtype.type(rate) * (estimate - values)
+
+
 def update_rows(name, table, state, ids, rows, rate, *, step, scale=1.0, decay=0.0, **options):
     """Apply one step of optimizer ``name`` to rows ``ids`` of ``table`` and ``state`` in place, and to no other. Local.
 
@@ -138,4 +170,4 @@ def _check_ids(ids, count):
         raise ValueError("ids repeat: sum the rows that share an id first, with aggregate_rows")
 
 
-__all__ = ["OPTIMIZERS", "Optimizer", "initial_state", "update_dense", "update_rows"]
+__all__ = ["OPTIMIZERS", "Optimizer", "initial_state", "move_each", "update_dense", "update_dense_each", "update_rows"]

@@ -33,8 +33,9 @@ class DenseTree:
 
     def _add_leaf(self, left: Arena, gradients) -> Arena:
         for name, view in left.views.items():
-            view += gradients.get(name, 0)
-        return left
+            if name not in gradients:
+                view += 0
+        return left.add({name: gradients[name] for name in left.views if name in gradients})
 
     def _join(self, left: Arena, right: Arena) -> Arena:
         left.add(right)

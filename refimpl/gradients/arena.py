@@ -8,6 +8,7 @@ import numpy as np
 
 from kernels import array_module
 from kernels.arrays import as_array
+from kernels.each import add_each, copy_each
 
 TOUCHED = "\0touched"
 """What follows a variable's name in the name of its marks: no variable's own name has a NUL."""
@@ -86,8 +87,11 @@ class Arena:
     def fill(self, arrays):
         """Copy arrays (name -> array) in; a name that is absent becomes zero."""
         xp = array_module(self.flat)
+        there = [name for name in self.views if name in arrays]
+        copy_each([self.views[name] for name in there], [as_array(xp, arrays[name]) for name in there])
         for name, view in self.views.items():
-            view[...] = as_array(xp, arrays[name]) if name in arrays else 0  # initial values come from the host
+            if name not in arrays:
+                view[...] = 0
         return self
 
     def add(self, arrays):
@@ -95,6 +99,5 @@ class Arena:
         if isinstance(arrays, Arena):
             self.flat += arrays.flat
         else:
-            for name, array in arrays.items():
-                self.views[name] += array
+            add_each([self.views[name] for name in arrays], list(arrays.values()))
         return self

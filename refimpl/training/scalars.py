@@ -13,7 +13,7 @@ import numpy as np
 
 from kernels import array_module
 from kernels.exact_sum import NOT_FINITE, digits_there
-from kernels.reductions import all_finite, infinite_each, sum_of_squares_per_row
+from kernels.reductions import all_finite, infinite_each, sum_of_squares_per_row_each
 from refimpl.gradients import ExactSum
 from refimpl.server import Summed
 
@@ -58,12 +58,12 @@ class Scalars:
         if not any(lies_there(piece.gradient) for piece in summed):
             self._note([(piece.holding.variable.name, not all_finite(piece.gradient)) for piece in summed])
             if self.overflow is None and counted:
-                self.squares.add(np.concatenate(list(map(_squares_of_rows, counted))))
+                self.squares.add(_squares_of_rows(counted))
             return
         self.sums += [piece.holding.variable.name for piece in summed]
         self.sums_flags.append(infinite_each([piece.gradient for piece in summed]))
         if counted:
-            self.digits.append(digits_there(array_module(*counted).concatenate(list(map(_squares_of_rows, counted)))))
+            self.digits.append(digits_there(_squares_of_rows(counted)))
 
     def read(self, losses: list) -> Found:
         """Return what was found; losses: (microbatch, number or 0-d array). Waits for the GPU, where there is one."""
@@ -94,8 +94,8 @@ def _is_in_norm(piece: Summed) -> bool:
     return piece.counts and variable.clipped and not variable.statistic and piece.gradient.size > 0
 
 
-def _squares_of_rows(gradient):
-    return sum_of_squares_per_row(gradient.reshape(len(gradient) if gradient.ndim else 1, -1))
+def _squares_of_rows(gradients):
+    return sum_of_squares_per_row_each([g.reshape(len(g) if g.ndim else 1, -1) for g in gradients])
 
 
 def _losses_there(losses) -> list:

@@ -1,6 +1,6 @@
 """The exchanges of a step, one after the other: everything is pulled, then computed, then pushed."""
 
-from kernels.arrays import aligned
+from kernels.each import aligned_each
 from refimpl.training.arriving import Fetched, wanted_rows
 from refimpl.training.check import check_gradients
 from refimpl.training.scalars import Scalars
@@ -20,7 +20,7 @@ class StepInTurn:
                 for road in exchange.roads:
                     if not road.local:
                         self.coming.fetch(road, number)
-        self.dense = {name: aligned(value) for road in exchange.roads for name, value in road.dense().items()}
+        self.dense = aligned_each({name: value for road in exchange.roads for name, value in road.dense().items()})
 
     def rows(self, leaf: int) -> dict:
         """Return name -> rows of each sparse variable that a microbatch needs. Local."""

@@ -9,7 +9,7 @@ from typing import Callable
 import numpy as np
 
 from kernels.random import key_of
-from kernels.update import update_dense, update_rows
+from kernels.update import move_each, update_dense_each, update_rows
 from models.variable import STATISTIC_RATE
 from refimpl.collectives.wire import Wire
 from refimpl.gradients import ExactSum, leaves_of
@@ -202,18 +202,21 @@ class Trainer:
         options = self.options
         rate = rate_of(self.step, base=options.learning_rate, rate=options.rate, warmup=options.warmup,
                        steps=options.rate_steps)
+        dense, statistics = [], []
         for piece in summed:
             holding, variable, gradient = piece.holding, piece.holding.variable, piece.gradient
             if variable.statistic:
-                holding.values += np.dtype(variable.dtype).type(STATISTIC_RATE) * (gradient - holding.values)
+                statistics.append((holding.values, gradient))
                 continue
             factor = scale if variable.clipped else 1.0
             if variable.sparse and not options.average_sparse:
                 factor *= self.plan.microbatches
-            settings = {"step": self.step + 1, "scale": factor,
-                        "decay": options.weight_decay if variable.decays else 0.0, **options.optimizer_options}
+            decay = options.weight_decay if variable.decays else 0.0
             if piece.ids is None:
-                update_dense(options.optimizer, holding.values, holding.state, gradient, rate, **settings)
+                dense.append((holding.values, holding.state, gradient, factor, decay))
             else:
-                update_rows(options.optimizer, holding.values, holding.state, piece.ids, gradient, rate, **settings)
+                update_rows(options.optimizer, holding.values, holding.state, piece.ids, gradient, rate,
+                            step=self.step + 1, scale=factor, decay=decay, **options.optimizer_options)
+        update_dense_each(options.optimizer, dense, rate, step=self.step + 1, **options.optimizer_options)
+        move_each(statistics, STATISTIC_RATE)
         return rate

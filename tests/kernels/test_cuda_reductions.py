@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from kernels.reductions import all_finite, definition, finite_each, sum_of_squares, sum_of_squares_per_row
+from kernels.reductions import (
+    all_finite,
+    definition,
+    finite_each,
+    sum_of_squares,
+    sum_of_squares_per_row,
+    sum_of_squares_per_row_each,
+)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -17,6 +24,15 @@ def test_sums_of_squares_hold_the_definition(gpu, shape, dtype):
     assert not isinstance(ours, np.ndarray)
     assert ours.get().tobytes() == definition.sum_of_squares_per_row(x).tobytes()
     assert sum_of_squares(gpu.asarray(x)) == sum_of_squares(x)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_several_matrices_sums_are_each_the_definitions(gpu, dtype):
+    shapes = [(2, 3), (1, 1), (0, 4), (3, 17), (4, 0), (1, 5), (2, 2), (1, 7), (5, 1), (1, 12)]
+    arrays = [np.random.default_rng(n).normal(size=shape).astype(dtype) for n, shape in enumerate(shapes)]
+    expected = np.concatenate([definition.sum_of_squares_per_row(x) for x in arrays])
+    assert sum_of_squares_per_row_each([gpu.asarray(x) for x in arrays]).get().tobytes() == expected.tobytes()
+    assert sum_of_squares_per_row_each(arrays).tobytes() == expected.tobytes()
 
 
 def test_infinity_and_nan_are_found_where_they_are(gpu):

@@ -6,7 +6,8 @@ import pytest
 from kernels.random import key_of, uniform
 from kernels.rows import RowGradient, aggregate_rows, definition, merge_rows, rows_between, take_rows, unique_ids
 
-SHAPES = [(0, 3, 5), (1, 1, 1), (7, 3, 1), (50, 7, 4), (60, 17, 1000), (41, 33, 7), (5, 0, 3)]
+SHAPES = [(0, 3, 5), (1, 1, 1), (7, 3, 1), (50, 7, 4), (60, 17, 1000),
+          pytest.param(41, 33, 7, marks=pytest.mark.big), (5, 0, 3)]
 
 
 def draw(name, count, width, vocabulary, dtype="float32"):

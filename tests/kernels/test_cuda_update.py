@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernels.random import key_of, uniform
-from kernels.update import OPTIMIZERS, cuda, initial_state, update_dense, update_rows
+from kernels.update import OPTIMIZERS, cuda, initial_state, move_each, update_dense, update_dense_each, update_rows
 
 CASES = [(name, scale, decay, dtype) for name in OPTIMIZERS for scale, decay in ((1.0, 0.0), (0.37, 1e-3))
          for dtype in ("float32", "float64")]
@@ -52,6 +52,35 @@ def test_row_update_holds_the_definition(gpu, name, scale, decay, dtype, on_gpu)
     assert_same(ours, table)
     for slot in state:
         assert_same(slots[slot], state[slot])
+
+
+@pytest.mark.parametrize("name, scale, decay, dtype", CASES)
+def test_several_dense_updates_are_each_the_definitions(gpu, name, scale, decay, dtype):
+    shapes = [(3, 4), (5,), (1, 1), (20,), (0, 3), (7,), (2, 2), (9,), (6, 2), (8,)]
+    parameters = [draw(f"p{n}", *shape, dtype=dtype) for n, shape in enumerate(shapes)]
+    gradients = [draw(f"g{n}", *shape, dtype=dtype) for n, shape in enumerate(shapes)]
+    states = [started(name, parameter) for parameter in parameters]
+    factors = [(scale, decay), (1.0, 0.0)] * 5  # of every other one
+    ours = [(gpu.asarray(p), {slot: gpu.asarray(a) for slot, a in state.items()}, gpu.asarray(g), *factor)
+            for p, state, g, factor in zip(parameters, states, gradients, factors)]
+    update_dense_each(name, ours, 0.2, step=3)
+    for (there, slots, *_), p, state, g, (s, d) in zip(ours, parameters, states, gradients, factors):
+        update_dense(name, p, state, g, 0.2, step=3, scale=s, decay=d)
+        assert_same(there, p)
+        for slot in state:
+            assert_same(slots[slot], state[slot])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_statistics_move_towards_their_estimates(gpu, dtype):
+    values, estimates = ([draw(f"{kind}{n}", n, dtype=dtype) for n in (3, 1, 16)] for kind in "ve")
+    there = [gpu.asarray(value) for value in values]
+    move_each(zip(there, map(gpu.asarray, estimates)), 0.1)
+    move_each(zip(values, estimates), 0.1)
+    for ours, value, n in zip(there, values, (3, 1, 16)):
+        before = draw(f"v{n}", n, dtype=dtype)
+        assert_same(ours, value)
+        assert np.array_equal(value, before + value.dtype.type(0.1) * (draw(f"e{n}", n, dtype=dtype) - before))
 
 
 def test_nothing_else_is_touched_and_no_rows_are_no_update(gpu):

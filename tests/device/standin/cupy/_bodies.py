@@ -111,7 +111,7 @@ def simulator(kernel, kinds):
 
     from kernels.cuda.kernel import dtypes_of
 
-    scope = {"cuda": cuda, "float64": np.float64, "int64": np.int64, "body": kernel.body, "finish": kernel.finish,
+    scope = {"cuda": cuda, "float64": np.float64, "int64": np.int64, "body": kernel.inner, "finish": kernel.finish,
              **dtypes_of(kernel, kinds)}
     exec(kernel.source(), scope)
     simulated = cuda.jit(scope[kernel.name])

@@ -1,0 +1,81 @@
+"""Several small arrays in one launch: to ask for a launch takes the host longer than a GPU takes for a small array.
+
+``@each_of_many(own)`` body(number, place, *own arguments, *shared arguments) runs for every element ``place`` of every
+array ``number``; the first ``own`` of its arguments are the array's own (arrays or scalars), the others all have alike.
+"""
+
+import inspect
+
+import numba
+import numpy as np
+
+from kernels.cuda.kernel import Kernel
+
+MANY = 8  # arrays of a launch
+MOST_IDLE = 2**20  # threads of a launch beyond the ends of its arrays
+
+ALL = """
+def {name}(number_, place_, {names}):
+{branches}
+"""
+GPU = """
+def {name}(rows_, columns_, {names}):
+    place_ = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
+    number_ = (cuda.blockIdx.z * cuda.gridDim.y + cuda.blockIdx.y) * cuda.blockDim.y + cuda.threadIdx.y
+{branches}
+"""
+BRANCH = """    if number_ == {k} and place_ < size{k}_:
+        body(first_ + {k}, place_, {arguments})"""
+# On a GPU the branches are the kernel itself: Numba makes no call of more than 30 arguments a part of its caller.
+
+
+class ManyKernel(Kernel):
+    """A kernel over several arrays. ``kernel(items, *shared)``: items: for each array (its size, *own arguments)."""
+
+    def __init__(self, body, own):
+        names = list(inspect.signature(body).parameters)[2:]
+        mine, shared = names[:own], names[own:]
+        each = [[f"{name}{k}_" for name in mine] for k in range(MANY)]
+        sizes = [f"size{k}_" for k in range(MANY)]
+        self.branches = "\n".join(BRANCH.format(k=k, arguments=", ".join(each[k] + shared)) for k in range(MANY))
+        everything = ", ".join([*sizes, *(name for one in each for name in one), "first_", *shared])
+        called = body if numba.config.ENABLE_CUDASIM else numba.njit(boundscheck=True, error_model="numpy")(body)
+        scope = {"body": called, "__name__": body.__module__}
+        text = ALL.format(name=body.__name__, names=everything, branches=self.branches)
+        exec(compile(text, f"<{body.__name__} of many>", "exec"), scope)
+        super().__init__(scope[body.__name__], GPU)
+        self.inner, self.__doc__ = body, body.__doc__
+
+    def source(self):
+        return GPU.format(name=self.name, names=", ".join(self.names), branches=self.branches)
+
+    def __call__(self, items, *shared):
+        for first, group in groups(items):
+            nothing = (0, *(one if isinstance(one, (int, np.generic)) else one.reshape(-1)[:0] for one in group[0][1:]))
+            padded = group + [nothing] * (MANY - len(group))
+            sizes, own = [item[0] for item in padded], [one for item in padded for one in item[1:]]
+            super().__call__(len(group), max(sizes), *sizes, *own, first, *shared)
+
+
+def each_of_many(own):
+    """Return a kernel of ``body(number, place, *own, *shared)``, over several arrays in one launch. A decorator."""
+    return lambda body: ManyKernel(body, own)
+
+
+def groups(items):
+    """Yield (number of the first, consecutive items for one launch): of like kinds, and of sizes not too unlike."""
+    first, group = 0, []
+    for number, item in enumerate(items):
+        if group and not fits(group, item):
+            yield first, group
+            first, group = number, []
+        group = [*group, item]
+    if group:
+        yield first, group
+
+
+def fits(group, item) -> bool:
+    """Return whether an item can be launched with a group."""
+    sizes = [one[0] for one in (*group, item)]
+    like = all(getattr(a, "dtype", int) == getattr(b, "dtype", int) for a, b in zip(group[0][1:], item[1:]))
+    return like and len(sizes) <= MANY and max(sizes) * len(sizes) - sum(sizes) <= MOST_IDLE

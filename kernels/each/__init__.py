@@ -1,0 +1,50 @@
+"""What is done with each of several arrays, on a GPU in few launches: copied, added, brought to where products find it."""
+
+import numpy as np
+
+from kernels.arrays import ALIGNMENT, array_module, is_float_cuda
+from kernels.each import cuda
+
+
+def copy_each(targets, sources):
+    """Write each source to its target: lists of arrays of like shapes. Local."""
+    _each(targets, sources, cuda.copy_elements, lambda target, source: target.__setitem__(..., source))
+
+
+def add_each(targets, sources):
+    """Add each source to its target: lists of arrays of like shapes. Local."""
+    _each(targets, sources, cuda.add_elements, lambda target, source: target.__iadd__(source))
+
+
+def aligned_each(arrays: dict) -> dict:
+    """Return the arrays, those on a GPU at multiples of ALIGNMENT: themselves, or copies in one piece. Local.
+
+    cuBLAS may choose how it multiplies by where its operands lie, and another way is other bits: so what lies in an
+    arena, at a place that depends on the road it travels, is brought to a place like any other's.
+    """
+    moved = {name: array for name, array in arrays.items()
+             if not isinstance(array, np.ndarray) and (array.data.ptr - array.data.mem.ptr) % ALIGNMENT}
+    if not moved:
+        return dict(arrays)
+    sizes = [-(-array.nbytes // ALIGNMENT) * ALIGNMENT for array in moved.values()]
+    space, copies, first = array_module(*moved.values()).empty(sum(sizes), np.uint8), {}, 0
+    for (name, array), size in zip(moved.items(), sizes):
+        copies[name] = space[first:first + array.nbytes].view(array.dtype).reshape(array.shape)
+        first += size
+    copy_each(list(copies.values()), list(moved.values()))
+    return arrays | copies
+
+
+def _each(targets, sources, kernel, do):
+    quick = []
+    for target, source in zip(targets, sources, strict=True):
+        if is_float_cuda(target, source) and target.flags.c_contiguous and source.flags.c_contiguous and \
+                target.dtype == source.dtype and target.shape == source.shape:
+            quick.append((target.size, source, target))
+        else:
+            do(target, source)
+    if quick:
+        kernel(sorted(quick, key=lambda item: -item[0]))
+
+
+__all__ = ["add_each", "aligned_each", "copy_each"]

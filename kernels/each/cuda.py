@@ -1,0 +1,15 @@
+"""Arrays copied and added on a GPU, several in a launch."""
+
+from kernels.cuda import each_of_many
+
+
+@each_of_many(own=2)
+def copy_elements(number, place, source, target):
+    """Copy an element."""
+    target[place] = source[place]
+
+
+@each_of_many(own=2)
+def add_elements(number, place, source, target):
+    """Add an element."""
+    target[place] += source[place]
