@@ -154,3 +154,46 @@ def has_cupy():
 def test_every_name_is_one_of_cupys(tmp_path):
     ours = {name for name in names_of(STANDIN) if name.rpartition(".")[2] not in PYTHONS_OWN}
     assert not ours - names_of(tmp_path)
+
+
+KEYWORDS = STANDIN / "cupy" / "keywords.json"
+LOOK_AT_KEYWORDS = """
+import inspect, json, sys, warnings
+warnings.simplefilter("ignore")
+import cupy
+
+def keywords(function):
+    if isinstance(function, cupy.ufunc):
+        return {"casting", "dtype", "out"}
+    try:
+        return {one.name for one in inspect.signature(function).parameters.values()}
+    except ValueError:  # compiled: the first line of its text that has them
+        line = next(line for line in function.__doc__.splitlines() if "(" in line)
+        return {one.split("=")[0].split()[-1] for one in line.split("(", 1)[1].rsplit(")", 1)[0].split(",") if one.strip()}
+
+for kind, table in json.load(open(sys.argv[1])).items():
+    for name, words in table.items():
+        missing = set(words.split()) - keywords(getattr(cupy if kind == "functions" else cupy.ndarray, name))
+        if missing:
+            print(kind, name, *missing)
+"""
+
+
+@pytest.mark.parametrize("work", [
+    lambda xp: xp.max(xp.ones(3), initial=0), lambda xp: xp.ones(3).sum(where=xp.ones(3) > 0),
+    lambda xp: np.exp(xp.ones(3), where=True), lambda xp: xp.ones(3).max(initial=0.0),
+    lambda xp: xp.empty(3, like=xp.ones(3)), lambda xp: xp.sort(xp.ones(3), order=None)])
+def test_what_only_numpy_takes_is_refused(xp, work):
+    with pytest.raises(TypeError, match="CuPy's .* takes no (initial|where|like|order); it takes"):
+        work(xp)
+
+
+def test_what_cupy_takes_is_taken(xp):
+    assert xp.max(xp.ones((2, 3)), axis=1, keepdims=True).shape == (2, 1)
+    assert xp.ones(3).astype(np.float64, copy=False).sum(dtype=np.float32).dtype == np.float32
+
+
+@pytest.mark.skipif(not has_cupy(), reason="CuPy is not installed")
+def test_these_keywords_are_cupys(tmp_path):
+    look = subprocess.run([sys.executable, "-c", LOOK_AT_KEYWORDS, str(KEYWORDS)], cwd=tmp_path, capture_output=True, text=True)
+    assert (look.returncode, look.stdout) == (0, ""), look.stderr

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cupy import _launches, _races, _touched, standin
+from cupy import _keywords, _launches, _races, _touched, standin
 from cupy.cuda import memory, queues
 
 SCALARS = (bool, int, float, complex, np.generic)
@@ -310,6 +310,7 @@ def outputs(kwargs) -> list:
 
 def _method(name):
     def method(self, *args, **kwargs):
+        _keywords.check("methods", name, kwargs)
         if name in WAITS:
             standin.crossed("number", 8, f"how many {name} finds")
         given = [unwrap(one) for one in args]

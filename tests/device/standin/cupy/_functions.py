@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cupy import _launches, _races, _touched, standin
+from cupy import _keywords, _launches, _races, _touched, standin
 from cupy._array import ndarray, outputs, unwrap, wrap
 
 DTYPES = ("bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128 intp "
@@ -57,6 +57,7 @@ def _refuse(name, args, kwargs):
 
 
 def _call(name, numpy_function, args, kwargs):
+    _keywords.check("functions", name, kwargs)
     _refuse(name, args, kwargs)
     if name not in HOST and _waits(name, args, kwargs):
         standin.crossed("number", 8, f"how many {name} finds")
