@@ -25,7 +25,8 @@ def add(parser):
     show.add_argument("--kind", choices=KINDS, help="the whole (default), or one of its halves alone")
     show.add_argument("--machines", type=int, nargs="+", metavar="SIZE",
                       help="with hierarchical: how many ranks each machine has, in order of rank")
-    show.add_argument("--png", metavar="FILE", help="draw the picture into FILE (.png, .svg or .pdf)")
+    show.add_argument("--png", "--output", dest="png", metavar="FILE",
+                      help="draw the picture into FILE (.png, .svg or .pdf)")
     show.add_argument("--json", action="store_true", help="print only the properties, as one JSON object")
 
 
@@ -35,7 +36,7 @@ def run(given: dict) -> int:
 
 def run_show(given: dict) -> int:
     from refimpl.collectives import make_schedule
-    from refimpl.collectives.draw import draw, draw_text
+    from refimpl.collectives.draw import draw_text
     from refimpl.collectives.machines import of_sizes
 
     ranks = given["ranks"]
@@ -47,7 +48,7 @@ def run_show(given: dict) -> int:
     schedule = make_schedule(given["algorithm"], ranks, microbatches, given.get("kind", "allreduce"), machines)
     found = properties(schedule, microbatches)
     if "png" in given:
-        found["picture"] = str(draw(schedule, given["png"], _title(found)))
+        found["picture"] = _drawn(schedule, given["png"], _title(found))
     if given.get("json"):
         print(json.dumps(found))
         return 0
@@ -55,6 +56,16 @@ def run_show(given: dict) -> int:
     if found["rounds"]:
         print(f"\n{draw_text(schedule)}\n\n2-3>r1: sends chunks 2 and 3 to rank 1.  +2: adds a chunk 2 to its own.")
     return 0
+
+
+def _drawn(schedule, path, title) -> str:
+    """Draw the picture; return its path. Raises ValueError naming the file where it cannot be."""
+    from refimpl.collectives.draw import draw
+
+    try:
+        return str(draw(schedule, path, title))
+    except (ValueError, OSError) as problem:
+        raise ValueError(f"cannot draw into {path}: {getattr(problem, 'strerror', None) or problem}") from problem
 
 
 def _title(found) -> str:
@@ -79,6 +90,12 @@ def properties(schedule, microbatches: int) -> dict:
     }
 
 
+def _many(found, what: str) -> str:
+    """Return "6 ranks", "1 microbatch"."""
+    one = what.removesuffix("es") if what.endswith("ches") else what.removesuffix("s")
+    return f"{found[what]} {one if found[what] == 1 else what}"
+
+
 def describe(found: dict) -> str:
     """Return the properties as lines of text for people. Local."""
     link = found["busiest_link"]
@@ -86,8 +103,8 @@ def describe(found: dict) -> str:
             "allgather": "every rank is told"}[found["kind"]]
     what = "each chunk once" if found["kind"] == "allgather" else "every contribution exactly once"
     lines = [
-        f"{found['algorithm']}: {found['kind']} over {found['ranks']} ranks, {found['microbatches']} microbatches, the "
-        f"vector of n bytes in {found['chunks']} chunk{'s' * (found['chunks'] > 1)}",
+        f"{found['algorithm']}: {found['kind']} over {_many(found, 'ranks')}, {_many(found, 'microbatches')}, the "
+        f"vector of n bytes in {_many(found, 'chunks')}",
         f"  proved      {ends} {what}",
         "  canonical   " + ("yes: every sum is a node of the microbatch tree" if found["canonical"] else
                             "no: deterministic, but the sums are not those of the microbatch tree"),

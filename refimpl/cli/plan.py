@@ -30,12 +30,11 @@ def add(parser):
 
 def run(given: dict) -> int:
     from refimpl.plan.report import as_data
-    from refimpl.training.files import write_json
 
     network = _network(given)
     chosen = _choose(given, network)
     if path := given.get("output"):
-        write_json(Path(path), chosen.plan.to_json())
+        _write(path, chosen.plan)
     if given.get("json"):
         print(json.dumps(as_data(chosen)))
         return 0
@@ -44,6 +43,15 @@ def run(given: dict) -> int:
         print(f"The plan: {path}. Follow it, edited or not: train {given['model']} --microbatches "
               f"{chosen.plan.microbatches} --plan {path}, on {chosen.plan.ranks} ranks")
     return 0
+
+
+def _write(path, plan):
+    from refimpl.training.files import write_json
+
+    try:
+        write_json(Path(path), plan.to_json())
+    except OSError as problem:
+        raise OSError(f"cannot write the plan to {path}: {problem.strerror}; give another --output") from problem
 
 
 def _network(given):
@@ -57,7 +65,11 @@ def _network(given):
         raise ValueError(f"--sampled-steps {given['sampled_steps']}: look at 1 step at least")
     on = tuple(tuple(range(m * ranks // machines, (m + 1) * ranks // machines)) for m in range(machines))
     if "network" in given:
-        return load_network(Path(given["network"]), on)
+        try:
+            return load_network(Path(given["network"]), on)
+        except OSError as problem:
+            raise OSError(f"cannot read --network {given['network']}: {problem.strerror}; it is the network.json of a "
+                          f"run on several machines, or leave it out and say --rate") from problem
     return network_from({**given, "ranks_per_machine": ranks}).on(on)
 
 
@@ -82,9 +94,10 @@ def print_table(model: str, chosen):
     if not console.is_terminal:
         console.width = 160
     console.print(_variables(model, chosen), _architectures(chosen))
+    carried = ("go through the card that has most of them, in and out" if len(chosen.network.machines) > 1
+               else "go from rank to rank, all of them together")
     console.print(f"{headline(chosen)}. A time is what the exchanges of a whole step would take with the variable on "
-                  "that way and the others as chosen; MB go through the card that has most of them, in and out.",
-                  highlight=False)
+                  f"that way and the others as chosen; MB {carried}.", highlight=False)
     console.print(f"The busiest owner serves {chosen.busiest:.2f} x as many bytes as the mean.", highlight=False)
     for line in OPERATIONS:
         console.print(f"- {line}", highlight=False)

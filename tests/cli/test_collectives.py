@@ -36,6 +36,7 @@ def test_every_algorithm_is_shown(capsys, algorithm):
 
 def test_one_rank_has_nothing_to_send(capsys):
     out = shown(capsys, "direct", "--ranks", "1")
+    assert "over 1 rank, 1 microbatch, the vector of n bytes in 1 chunk\n" in out
     assert "rounds      0" in out and "busiest: rank" not in out and ">r" not in out
 
 
@@ -56,7 +57,8 @@ def test_halves_machines_and_picture(capsys, tmp_path):
     (["hierarchical", "--ranks", "2"], "hierarchical must be told which ranks share a machine"),
     (["hierarchical", "--ranks", "2", "--machines", "2", "1"], "machines must share out ranks 0 to 1"),
     (["recursive-doubling", "--ranks", "2", "--kind", "allgather"], "has no allgather half"),
-    (["ring", "--ranks", "2", "--png", "picture.xyz"], "xyz"),
+    (["ring", "--ranks", "2", "--png", "picture.xyz"], "cannot draw into picture.xyz: Format 'xyz' is not supported"),
+    (["ring", "--ranks", "2", "--output", "none/picture.svg"], "into none/picture.svg: No such file or directory"),
 ])
 def test_refusals(capsys, arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

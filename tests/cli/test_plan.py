@@ -22,6 +22,14 @@ def test_a_plan_is_printed_and_written(tmp_path, capsys):
     assert main(TINY) == 0
     said = capsys.readouterr().out
     assert "softmax_weight" in said and "at the owner" in said and "exchanges of a step" in said
+    assert "MB go through the card" in said
+
+
+def test_files_that_cannot_be_read_or_written_are_named(capsys, tmp_path):
+    assert main([*TINY, "--output", str(tmp_path / "none" / "plan.json")]) == 1
+    assert "none/plan.json: No such file or directory; give another --output" in capsys.readouterr().err
+    assert main([*TINY, "--network", str(tmp_path / "none.json")]) == 1
+    assert "none.json: No such file or directory; it is the network.json of a run" in capsys.readouterr().err
 
 
 def test_refusals(capsys):
