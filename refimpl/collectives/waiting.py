@@ -1,7 +1,8 @@
 """How a rank waits for its messages: awake while they are near, asleep while they are far, and not for ever.
 
 Polled, not blocked, so that a peer that never comes is an error and no hang. Ranks may outnumber cores: a rank that
-waits must leave the core to one that works, first by giving way at each poll, then by sleeping between polls.
+waits must leave the core to one that works, first by giving way at each poll, then by sleeping between polls; where
+many share a core (see ``host``), by sleeping at once.
 """
 
 import os
@@ -9,6 +10,8 @@ import threading
 import time
 
 from mpi4py import MPI
+
+from refimpl.host import crowded
 
 AWAKE_SECONDS = 1e-3  # without progress: longer than any message within a machine takes
 SLEEP_SECONDS = 50e-6  # the kernel adds about as much: still short beside a segment on a network
@@ -44,7 +47,8 @@ class Wait:
         self.patience, self.late, self.rank, self.what, self.messages = patience, late, rank, what, messages
         self.heed = heed
         beside = threading.current_thread() is not threading.main_thread()
-        self.awake = 0.0 if beside else AWAKE_SECONDS  # another thread computes: leave it the core and Python's lock
+        # another thread computes: leave it the core and Python's lock
+        self.awake = 0.0 if beside or crowded() else AWAKE_SECONDS
         self.since = None
 
     def progress(self):

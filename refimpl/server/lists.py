@@ -45,14 +45,15 @@ def exchange_lists(wire: Wire, outgoing: dict[int, list[RowList]], incoming: dic
               what).wait()
     result = {peer: _cut(lists, came[peer]) for peer, lists in incoming.items()}
     for direction, everyone in ("sent", outgoing), ("received", result):
-        for peer, lists in everyone.items():
-            _count(wire, direction, peer, lists, phase)
+        for crosses in (False, True):
+            some = [one for peer, lists in everyone.items() if (peer not in wire.machine) == crosses for one in lists]
+            _count(wire.ledger, direction, crosses, some, phase)
     return result
 
 
 def _message(lists):
     """Return what travels: the lengths of all pieces, then all row numbers."""
-    return np.concatenate([np.empty(0, np.int64), *(np.diff(one.bounds) for one in lists),
+    return np.concatenate([np.empty(0, np.int64), *(one.bounds[1:] - one.bounds[:-1] for one in lists),
                            *(one.numbers for one in lists)])
 
 
@@ -66,22 +67,22 @@ def _whole(head, lengths: int):
 
 def _cut(lists, message) -> list[RowList]:
     """Return the lists of a message. lists: (variable, number of pieces) of each."""
-    found, taken = [], 0
-    first = sum(pieces for _, pieces in lists)
+    found, taken, lengths = [], 0, sum(pieces for _, pieces in lists)
+    ends = np.empty(lengths + 1, np.int64)  # where each piece begins in the message, and the end
+    ends[0] = lengths
+    np.cumsum(message[:lengths], out=ends[1:])
+    ends[1:] += lengths
     for variable, pieces in lists:
-        bounds = np.concatenate([[0], np.cumsum(message[taken:taken + pieces])])
-        end = first + int(bounds[-1])
-        found.append(RowList(variable, message[first:end], bounds))
-        taken, first = taken + pieces, end
+        first, end = ends[taken], ends[taken + pieces]
+        found.append(RowList(variable, message[first:end], ends[taken:taken + pieces + 1] - first))
+        taken += pieces
     return found
 
 
-def _count(wire, direction, peer, lists, phase):
+def _count(ledger, direction, crosses, lists, phase):
     owners: dict[str, int] = {}
     for one in lists:
         owners[one.variable] = owners.get(one.variable, 0) + len(one.numbers)
-    pieces, crosses = sum(len(one.bounds) - 1 for one in lists), peer not in wire.machine
-    if pieces:
-        wire.ledger.count(direction, crosses, phase, {"": pieces}, "control", 8)
-    if any(owners.values()):
-        wire.ledger.count(direction, crosses, phase, owners, "indices", 8)
+    if lists:
+        ledger.count(direction, crosses, phase, {"": sum(len(one.bounds) - 1 for one in lists)}, "control", 8)
+        ledger.count(direction, crosses, phase, owners, "indices", 8)

@@ -32,7 +32,7 @@ class Pull:
         shards, names = self.shards, list(self.routes)
         self._unite()
         self.requests = exchange_lists(
-            self.wire, {o: [shards.part_of_owner(o, self.united[name]) for name in names] for o in shards.owners},
+            self.wire, shards.parts_of_owners([self.united[name] for name in names]),
             {h: [(name, shards.pieces[name]) for name in names] for h in shards.handlers}, self.phase)
         for pending in ahead(self._spread() if shards.mates else self._fetched()):
             pending.wait()

@@ -55,8 +55,7 @@ class Push:
         self.united = {name: [shards.union(name, [held[i] for i in members]) for _, members in joined]
                        for name, held in self.held.items()}
         self.announced = exchange_lists(
-            self.wire, {o: [shards.part_of_owner(o, keys) for name in names for keys in self.united[name]]
-                        for o in shards.owners},
+            self.wire, shards.parts_of_owners([keys for name in names for keys in self.united[name]]),
             {h: [(name, shards.pieces[name]) for name in names for _ in self._nodes_through(h)]
              for h in shards.handlers}, "push")
 

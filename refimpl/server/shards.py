@@ -64,13 +64,24 @@ class Shards:
         low, high = self.places[name].span(self.me)
         return RowList(name, keys, np.searchsorted(keys, self.places[name].starts[low:high + 1]))
 
-    def part_of_owner(self, owner: int, keys: RowList) -> RowList:
-        """Return what concerns an owner of a list that passes through this rank: rows of its table, by partition."""
-        places, numbers, lengths = self.places[keys.variable], [np.empty(0, np.int64)], [np.zeros(1, np.int64)]
-        for number in range(places.rounds):
-            first, end = self.mine(keys.variable, number, owner)
-            if end:
-                place, _ = places.span(self.me, number, owner)
-                numbers.append(places.local(keys.numbers[keys.piece(first, end)], place))
-                lengths.append(np.diff(keys.bounds[first:end + 1]))
-        return RowList(keys.variable, np.concatenate(numbers), np.cumsum(np.concatenate(lengths)))
+    def parts_of_owners(self, lists: list[RowList]) -> dict[int, list[RowList]]:
+        """Return what concerns each owner of lists that pass through this rank: rows of its table, by partition."""
+        found: dict[int, list[RowList]] = {owner: [] for owner in self.owners}
+        for keys in lists:
+            places, (low, high) = self.places[keys.variable], self.places[keys.variable].span(self.me)
+            lengths = keys.bounds[1:] - keys.bounds[:-1]
+            local = RowList(keys.variable, keys.numbers + np.repeat(places.shift[low:high], lengths), keys.bounds)
+            for owner, some in found.items():
+                some.append(self._in_rounds(local, owner, places.rounds))
+        return found
+
+    def _in_rounds(self, local: RowList, owner: int, rounds: int) -> RowList:
+        """Return the part of an owner, whose partitions of a round lie side by side."""
+        spans = [span for number in range(rounds) if (span := self.mine(local.variable, number, owner))[1]]
+        if len(spans) == 1:
+            (first, end), = spans
+            return RowList(local.variable, local.numbers[local.piece(first, end)],
+                           local.bounds[first:end + 1] - local.bounds[first])
+        numbers = [np.empty(0, np.int64), *(local.numbers[local.piece(*span)] for span in spans)]
+        lengths = [np.zeros(1, np.int64), *(np.diff(local.bounds[first:end + 1]) for first, end in spans)]
+        return RowList(local.variable, np.concatenate(numbers), np.cumsum(np.concatenate(lengths)))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from refimpl.experiments.cluster.description import CARD, Cluster, Event, rates_of
 from refimpl.experiments.cluster.namespaces import ClusterError
 from refimpl.experiments.launch import LaunchError, mpirun_command, run_job, runtime, terminal_variables
+from refimpl.host import TOLD
 
 HUB = "refimpl.experiments.cluster.hub"
 ACROSS_MACHINES = {  # MPI talks TCP over the card between machines; inside one, MPICH has its own shared memory
@@ -71,7 +72,7 @@ def run_on_cluster(
     cluster = Cluster(rates_of(machines, rate), ranks_per_machine, tuple(events))
     command, variables = mpirun_command(cluster.ranks, arguments)
     _refuse_other_mpi()
-    env = {**TUNING, **variables, **ACROSS_MACHINES, **terminal_variables(capture), **(environment or {})}
+    env = {**TUNING, **variables, **ACROSS_MACHINES, TOLD: str(cluster.ranks), **terminal_variables(capture), **(environment or {})}
     report = os.memfd_create("cluster report")
     try:
         argv = [sys.executable, "-m", HUB, str(os.getpid()), str(report), cluster.to_json(), *command]

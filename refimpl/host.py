@@ -1,0 +1,27 @@
+"""How many ranks share the cores of this host: whoever starts ranks knows, and tells them by the environment."""
+
+import os
+from functools import cache
+
+TOLD = "REFIMPL_RANKS_ON_HOST"
+"""Set where machines are emulated: their ranks share the cores of one host, and MPI cannot know it."""
+
+LAUNCHERS = (TOLD, "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")
+"""What launchers (ours, MPICH's, Open MPI's) set."""
+
+
+def cores() -> int:
+    """Return how many cores this process may run on. Local."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def ranks_on_host(otherwise: int = 1) -> int:
+    """Return how many ranks this host runs; ``otherwise`` where no launcher says. Local."""
+    said = next((os.environ[name] for name in LAUNCHERS if name in os.environ), "")
+    return int(said) if said.isdecimal() and int(said) else otherwise
+
+
+@cache
+def crowded() -> bool:
+    """Return whether so many ranks share a core that one which is awake and waits keeps others from working. Local."""
+    return ranks_on_host() >= 4 * cores()
