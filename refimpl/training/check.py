@@ -7,6 +7,20 @@ from kernels.reductions import all_finite
 from refimpl.training.scalars import Scalars, lies_there, not_finite
 
 
+DTYPES = ("float32", "float64")
+
+
+def check_variables(variables):
+    """Raise ValueError unless all variables are of a dtype that trainings are made for. Local.
+
+    Sums of gradients in float16 would overflow where their mean does not, and kernels are made for DTYPES.
+    """
+    for variable in variables:
+        if variable.dtype not in DTYPES:
+            raise ValueError(f"variable {variable.name!r} is {variable.dtype}: trainings are of {' or '.join(DTYPES)}; "
+                             "give the model one of these as its dtype")
+
+
 def check_needs(variables, needs):
     """Raise ValueError unless ``needs`` holds, for each sparse variable, sorted unique row numbers within it. Local."""
     sparse = {v.name: v for v in variables if v.sparse}

@@ -21,7 +21,21 @@ REPEATABLE = {
 }
 """What libraries read when they are loaded: without these the same product may be other bits, or of fewer digits."""
 
-A_STREAM_A_THREAD = "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM"
+FEWER_DIGITS = "by which products of float32 are computed from numbers of fewer digits"
+REFUSED = {
+    "NVIDIA_TF32_OVERRIDE": FEWER_DIGITS,
+    "CUPY_TF32": FEWER_DIGITS,
+    "CUBLAS_EMULATE_SINGLE_PRECISION": FEWER_DIGITS,
+    "CUBLAS_EMULATE_DOUBLE_PRECISION": "by which products of float64 are computed from numbers of fewer digits",
+    "CUPY_ENABLE_UMP": "by which the host may read what the GPU has not written yet",
+    "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM": "which lets the thread that exchanges read what the one that computes has "
+                                           "not written yet",
+}
+"""Switches that may only be off, and why: with them on a run would be another, without a word."""
+
+RECORDED = ("CUPY_ACCELERATORS", "CUBLAS_WORKSPACE_CONFIG", "CUBLAS_EMULATION_STRATEGY", "NCCL_ALGO", "NCCL_PROTO")
+"""Settings that choose among ways to compute, each in an order of its own: a run says which it had, and ranks that have
+not the same are refused. (CuPy: Environment variables; cuBLAS: Results reproducibility; NCCL: Environment variables.)"""
 
 
 @dataclass(frozen=True)
@@ -90,10 +104,10 @@ def find_gpu(place: int) -> Device:
     Raises ValueError naming what is missing, and what to do.
     """
     for name, value in REPEATABLE.items():
-        os.environ.setdefault(name, value)
-    if os.environ.get(A_STREAM_A_THREAD, "0") != "0":
-        raise ValueError(f"--device cuda: {A_STREAM_A_THREAD} is set, which lets the thread that exchanges read what "
-                         "the one that computes has not written yet; unset it, or say --device cpu")
+        os.environ[name] = os.environ.get(name) or value
+    for name, reason in REFUSED.items():
+        if os.environ.get(name, "0") not in ("", "0"):
+            raise ValueError(f"--device cuda: {name} is set, {reason}; unset it, or say --device cpu")
     cupy = _cupy()
     try:
         count = cupy.cuda.runtime.getDeviceCount()
@@ -128,7 +142,8 @@ def _facts(cupy, index) -> dict:
     name = runtime.getDeviceProperties(index)["name"]
     return {"gpu": name.decode() if isinstance(name, bytes) else str(name),
             "compute_capability": str(cupy.cuda.Device(index).compute_capability), "cupy": cupy.__version__,
-            "cuda": runtime.runtimeGetVersion()}
+            "cuda": runtime.runtimeGetVersion(),
+            "settings": {name: os.environ[name] for name in RECORDED if name in os.environ}}
 
 
 @contextmanager

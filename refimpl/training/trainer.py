@@ -16,7 +16,7 @@ from refimpl.gradients import ExactSum, leaves_of
 from refimpl.plan.buckets import with_buckets
 from refimpl.training.agreement import agree_on, describe_variable
 from refimpl.training.alpha import alpha_of
-from refimpl.training.check import check_needs
+from refimpl.training.check import check_needs, check_variables
 from refimpl.training.device import memory_for, open_device
 from refimpl.training.exchange import Exchange
 from refimpl.training.hot_choice import add_hot_rows
@@ -57,6 +57,7 @@ class Trainer:
         self.step = 0
         self.timeline = Timeline(trace)
         self.overlap = self._together("plan", lambda: overlaps(options.overlap, self.wire))
+        self._together("plan", lambda: check_variables(model.variables))
         agree_on(self.wire, self._together("plan", lambda: self._facts() | facts()))
         planned = plan_of(model, data, options, self.wire, network_file)
         plan, self.reason = add_hot_rows(*planned, model, data, options, self.wire, network_file)

@@ -9,10 +9,12 @@ import pytest
 from mpi4py import MPI
 
 from kernels.arrays import aligned, as_array
+from models.lm import PRESETS, LanguageModel
 from refimpl.cli import main
 from refimpl.collectives.wire import CollectiveError, Wire
 from refimpl.training.device import find_gpu, memory_for, open_device
 from refimpl.training.options import Options
+from refimpl.training.trainer import Trainer
 
 TINY = ("--preset tiny --data synthetic:60 --microbatches 2 --microbatch-size 2 --window 3 --heldout 40 --steps 2"
         ).split()
@@ -62,10 +64,31 @@ def test_a_gpu_that_cannot_be_used_is_named(cupy, wire, monkeypatch):
     assert open_device("auto", wire).kind == "cpu"
 
 
-def test_a_stream_for_each_thread_is_refused(cupy, monkeypatch):
-    monkeypatch.setenv("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "1")
-    with pytest.raises(ValueError, match="CUPY_CUDA_PER_THREAD_DEFAULT_STREAM is set.*unset it"):
-        find_gpu(0)
+@pytest.mark.parametrize("name, why", [
+    ("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "read what the one that computes has not written"), ("CUPY_TF32", "digits"),
+    ("NVIDIA_TF32_OVERRIDE", "fewer digits"), ("CUPY_ENABLE_UMP", "the host may read what the GPU has not written"),
+    ("CUBLAS_EMULATE_SINGLE_PRECISION", "float32"), ("CUBLAS_EMULATE_DOUBLE_PRECISION", "products of float64")])
+def test_a_switch_that_changes_what_is_computed_is_refused(cupy, wire, monkeypatch, name, why):
+    for off in ("0", ""):
+        monkeypatch.setenv(name, off)
+        assert find_gpu(0).index == 0
+    monkeypatch.setenv(name, "1")
+    with pytest.raises(CollectiveError, match=f"--device cuda: {name} is set, .*{why}.*unset it, or say --device cpu"):
+        open_device("cuda", wire)
+
+
+def test_a_setting_that_chooses_among_orders_is_recorded(cupy, monkeypatch):
+    monkeypatch.delenv("CUPY_ACCELERATORS", raising=False)
+    assert set(find_gpu(0).facts["settings"]) == {"CUBLAS_WORKSPACE_CONFIG"}
+    monkeypatch.setenv("CUPY_ACCELERATORS", "cub,cutensor")
+    assert find_gpu(0).facts["settings"]["CUPY_ACCELERATORS"] == "cub,cutensor"
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_halves_are_refused(cupy, wire, device):
+    model = LanguageModel(**PRESETS["tiny"], dtype="float16")
+    with pytest.raises(CollectiveError, match="variable 'embedding' is float16: trainings are of float32 or float64"):
+        Trainer(model, None, Options(device=device), wire)
 
 
 def test_negative_zero_comes_to_a_device_as_it_is(cupy):
@@ -85,7 +108,7 @@ def test_a_machines_ranks_take_its_gpus_in_turn(cupy, monkeypatch):
 def test_a_device_says_what_its_bits_depend_on(cupy, wire):
     device = open_device("cuda", wire)
     assert device.xp is cupy and device.index == 0
-    assert {"device", "gpu", "compute_capability", "cupy", "cuda"} == set(json.loads(json.dumps(device.to_json())))
+    assert {"device", "gpu", "compute_capability", "cupy", "cuda", "settings"} == set(json.loads(json.dumps(device.to_json())))
     assert str(device) == device.told("auto").removeprefix("device: ")
 
 
