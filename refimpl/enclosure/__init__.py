@@ -6,7 +6,7 @@ A training runs once on arrays of balls (``enclosed_steps``); the parameters of 
 
 from refimpl.enclosure.compare import Distance, OutsideError, distances, within
 from refimpl.enclosure.enclosure import Enclosure
-from refimpl.enclosure.training import State, enclosed_step, enclosed_steps, initial_state, state_at
+from refimpl.enclosure.training import State, enclosed_step, enclosed_steps, initial_state, read_state, state_at
 
 __all__ = ["Distance", "Enclosure", "OutsideError", "State", "distances", "enclosed_step", "enclosed_steps",
-           "initial_state", "state_at", "within"]
+           "initial_state", "read_state", "state_at", "within"]

@@ -6,8 +6,10 @@ no order of it is left out; clipping and updates are the optimizers' definitions
 
 import math
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
+from safetensors.numpy import load_file
 
 from kernels import RowGradient
 from kernels.random import key_of
@@ -18,6 +20,7 @@ from refimpl.enclosure import namespace as xp
 from refimpl.enclosure.elementwise import between, grown
 from refimpl.enclosure.enclosure import Enclosure
 from refimpl.enclosure.sums import of_terms
+from refimpl.training.checkpoint import read_manifest
 from refimpl.training.rates import rate_of
 from refimpl.training.whole import key_of_array
 
@@ -48,6 +51,22 @@ def state_at(step: int, arrays, carried) -> State:
     """Return the single points that a training has reached: NumPy arrays by key and by microbatch and name. Local."""
     return State(step, {key: Enclosure.exact(a) for key, a in arrays.items()},
                  {v: {name: Enclosure.exact(a) for name, a in some.items()} for v, some in carried.items()})
+
+
+def read_state(directory) -> State:
+    """Return the single points of the newest checkpoint in a run directory. Local.
+
+    Raises ValueError or OSError as ``refimpl.training.checkpoint.read_manifest`` does.
+    """
+    manifest = read_manifest(directory)
+    found, arrays, carried = load_file(Path(directory) / manifest["arrays"]), {}, {}
+    for key, array in found.items():
+        if key.startswith("carry/"):
+            _, v, name = key.split("/", 2)
+            carried.setdefault(int(v), {})[name] = array
+        else:
+            arrays[key] = array
+    return state_at(manifest["step"], arrays, carried)
 
 
 def enclosed_steps(model, data, options, steps: int):

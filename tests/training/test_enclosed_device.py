@@ -26,6 +26,7 @@ MODELS = {
     ("toy", "float32"): WORKS["toy"][0],
     ("lm", "float32"): WORKS["lm"][0],
     ("lm", "float64"): lambda: LanguageModel(**PRESETS["tiny"], dtype="float64"),
+    ("cnn", "float32"): lambda: ConvNet((8, 8, 1), 5, width=4, blocks=()),
     ("cnn", "float64"): lambda: ConvNet((8, 8, 1), 5, width=4, blocks=(1,), dtype="float64"),
 }
 
@@ -64,7 +65,7 @@ CASES = [Case("toy", "float32", "sgd", 5, 1e-4), Case("toy", "float32", "momentu
          Case("toy", "float32", "adagrad", 5, 1e-4), Case("toy", "float32", "adam", 5, 2e-3),
          Case("lm", "float32", "adagrad", 2, 0.1), Case("lm", "float32", "momentum", 3, 0.1),
          Case("lm", "float64", "adagrad", 5, 1e-7), Case("lm", "float64", "adam", 4, 1e-3),
-         Case("cnn", "float64", "momentum", 2, 1e-2)]
+         Case("cnn", "float64", "momentum", 2, 1e-2), Case("cnn", "float32", "momentum", 4, 0.03)]
 
 
 def way(state, start):
