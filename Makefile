@@ -27,7 +27,7 @@ extras := test$(if $(filter-out system,$(MPI)),$(comma)$(MPI))
 installed := $(venv)/.installed $(if $(TORCH),$(venv)/.torch)
 gpu_installed := $(if $(ENVIRONMENT),,$(installed) $(venv)/.$(GPU))
 gpu_tests := tests/kernels tests/device tests/training tests/collectives/test_device_wire_mpi.py \
-             tests/server/test_roads_mpi.py
+             tests/collectives/test_nccl_names.py tests/server/test_roads_mpi.py
 on_gpu := REFIMPL_TEST_DEVICE=cuda
 mpi_pytest := -m pytest -q --color=no -p no:cacheprovider --with-mpi -m mpi
 

@@ -1,12 +1,17 @@
 """The stand-in of NCCL has no name that CuPy's has not, and the same numbers and arguments; where CuPy is installed."""
 
+import importlib.util
 import json
+import mmap
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from refimpl.collectives.transport import SHARING
 
 STANDIN = str(Path(__file__).parents[1] / "device" / "standin")
 LOOK = """
@@ -48,3 +53,30 @@ def test_the_stand_in_speaks_as_cupy_does():
     assert ours["identity"] == theirs["identity"] == 128
     for name, arguments in theirs["arguments"].items():
         assert ours["arguments"][name] == arguments, name
+
+
+@pytest.fixture
+def nccls_folder():
+    """Where NCCL's wheel lies, of one that takes several ranks a GPU."""
+    package = importlib.util.find_spec("nvidia")
+    found = [folder for place in (package.submodule_search_locations if package else ())
+             for folder in Path(place).glob("nccl") if (folder / "include" / "nccl.h").exists()]
+    if not found:
+        pytest.skip("NCCL's wheel is not installed")
+    return found[0]
+
+
+def test_nccls_own_header_says_the_same_numbers(nccls_folder):
+    """CuPy was built with an older NCCL than it finds: the numbers of types, sums and errors are still those."""
+    header = (nccls_folder / "include" / "nccl.h").read_text()
+    theirs = {name.lower(): int(value) for name, value in re.findall(r"\bnccl(\w+)\s*=\s*(\d+)\b", header)}
+    ours = {name.removeprefix("NCCL_").lower(): value for name, value in _look(STANDIN)["numbers"].items()}
+    assert len(ours) > 12 and {name: theirs.get(name) for name in ours} == ours
+    assert (theirs["remoteerror"], theirs["inprogress"]) == (6, 7)
+    assert "#define NCCL_UNIQUE_ID_BYTES 128" in header
+
+
+def test_nccl_reads_what_it_is_told_where_ranks_share_a_gpu(nccls_folder):
+    with open(nccls_folder / "lib" / "libnccl.so.2", "rb") as file:
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as library:
+            assert [name for name in SHARING if library.find(name.encode() + b"\0") < 0] == []
