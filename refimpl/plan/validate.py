@@ -55,7 +55,7 @@ def plan_from(data: dict) -> Plan:
 
 
 def _check_fields(what, data, kind, required):
-    """Raise ValueError unless ``data`` has fields of the dataclass ``kind`` only, and the required ones of their type."""
+    """Raise ValueError unless ``data`` has only fields of the dataclass ``kind``, the required ones of their type."""
     known = [field.name for field in fields(kind)]
     if unknown := [name for name in data if name not in known and name != "format"]:
         raise ValueError(f"{what}: there is no {', '.join(map(_said, unknown))}; there are {', '.join(known)}")

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from models import Variable
+from refimpl.cli import main
 from refimpl.cli.options import with_plan
 from refimpl.cli.train import _introduce
 from refimpl.plan import make_plan
@@ -35,6 +36,13 @@ def test_what_a_plan_decides_is_refused_beside_it(path, name, value, said):
     with pytest.raises(ValueError, match=f"leave out {said}, or edit the plan"):
         with_plan({"plan": path, name: value})
     assert with_plan({name: value}) == {name: value, "plan": None}
+
+
+@pytest.mark.parametrize("text", ["0", "-3", "nan", "long"])
+def test_a_patience_that_is_none_is_refused(text, capsys):
+    with pytest.raises(SystemExit) as left:
+        main(["train", "lm", f"--patience={text}"])
+    assert left.value.code == 2 and "argument --patience" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("algorithm, told", [("ring", True), ("direct", False)])
