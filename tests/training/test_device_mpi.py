@@ -11,7 +11,6 @@ from toys import WORKS, answer, make_options, make_trainer
 from refimpl.collectives.machines import in_blocks
 from refimpl.collectives.wire import CollectiveError, Wire
 from refimpl.enclosure import enclosed_step, read_state, within
-from refimpl.enclosure import enclosed_step, read_state, within
 from refimpl.training.checkpoint import steps_saved
 from refimpl.training.session import train
 
