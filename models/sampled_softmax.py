@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernels import array_module, take_rows
-from kernels.softmax import exponentials
+from kernels.softmax import exponentials, gradients_of_rows, own_logits, shares
 
 
 @dataclass
@@ -23,28 +23,21 @@ class SampledGradients:
     candidate_biases: Any
 
 
-def sampled_softmax(hidden, target_weights, target_biases, candidate_weights, candidate_biases, hits, scale):
+def sampled_softmax(hidden, target_weights, target_biases, candidate_weights, candidate_biases, hit, scale):
     """Return (loss, SampledGradients): scaled sum of the examples' losses. Local.
 
     hidden, target_weights: (n, d), the row of each example's target.  candidate_weights: (s, d).
     target_biases: (n,), candidate_biases: (s,), less the log of the expected count.
-    hits: (examples, candidates), two index arrays: candidate is the example's own target.
+    hit: (n,) int64, the candidate that is the example's own target, or -1.
     scale: (n,), weight of each example's loss.  loss: a number where ``hidden`` is, summed in float64.
     """
-    xp = array_module(hidden)
     logits = hidden @ candidate_weights.T
-    logits[hits] = -xp.inf
-    own = xp.einsum("nd,nd->n", hidden, target_weights) + target_biases
-    total = exponentials(logits, candidate_biases, own)  # which is what logits hold from here on
-    own_exp = xp.exp(own)
-    loss = ((xp.log(total) - own) * scale).sum(dtype=xp.float64)
-    share = scale / total  # probability * scale = share * exponential: applied to (n, d), not to (n, s)
-    down = own_exp * share - scale
+    own = own_logits(hidden, target_weights, target_biases)
+    total = exponentials(logits, candidate_biases, own, hit)  # which is what logits hold from here on
+    loss, share, down = shares(total, own, scale)
     dhidden = logits @ candidate_weights
-    dhidden *= share[:, None]
-    dhidden += down[:, None] * target_weights
-    return loss, SampledGradients(dhidden, down[:, None] * hidden, down,
-                                  logits.T @ (share[:, None] * hidden), share @ logits)
+    dtargets, shared = gradients_of_rows(dhidden, hidden, target_weights, share, down)
+    return loss, SampledGradients(dhidden, dtargets, down, logits.T @ shared, share @ logits)
 
 
 def softmax_losses(hidden, weight, bias, targets, block: int = 2**21):

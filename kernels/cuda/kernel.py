@@ -33,7 +33,7 @@ def {name}(rows_, columns_, {names}):
 
 ROW = """
 def {name}(rows_, lanes_, {names}):
-    partial_ = cuda.shared.array({most}, {partial})
+    partial_ = cuda.shared.array({most}, {partial}_dtype)
     row_, lane_ = cuda.blockIdx.x, cuda.threadIdx.x
     partial_[lane_] = body(row_, lane_, lanes_, {names})
     cuda.syncthreads()
@@ -126,7 +126,7 @@ def each_element(body):
 def each_row(finish, fold="+", partial="float64"):
     """Return a kernel of a lane's partial sum, whose total goes to ``finish(row, total, *arguments)``. A decorator.
 
-    fold: "+" or "max".  partial: the partial sums' dtype, "float64" or "int64".
+    fold: "+" or "max".  partial: the partial sums' dtype: "float64", "int64", or that of the array argument so named.
     """
     return lambda body: Kernel(body, ROW, finish, fold, partial)
 
@@ -139,8 +139,9 @@ def kind_of(argument) -> str:
 
 
 def dtypes_of(kernel, kinds, convert=np.dtype) -> dict:
-    """Return NAME_dtype -> the element type of each array argument, for templates that make arrays like it."""
-    return {f"{name}_dtype": convert(np.dtype(kind[0])) for name, kind in zip(kernel.names, kinds) if kind[1:]}
+    """Return NAME_dtype -> the element type of each array argument, and of two more, for templates that make arrays."""
+    found = {name: kind[0] for name, kind in zip(kernel.names, kinds) if kind[1:]} | {"float64": "d", "int64": "q"}
+    return {f"{name}_dtype": convert(np.dtype(char)) for name, char in found.items()}
 
 
 def load(kernel, kinds):

@@ -70,8 +70,7 @@ def kept(kernel, kinds):
 
 def compiled_text(kernel, kinds, capability=CAPABILITY) -> str:
     """Return a kernel's PTX for arguments of these kinds. Raises RuntimeError without libNVVM. Local."""
-    scope = {"cuda": cuda, "float64": types.float64, "int64": types.int64,
-             "body": inlined(kernel.inner), **dtypes_of(kernel, kinds, numba.from_dtype)}
+    scope = {"cuda": cuda, "body": inlined(kernel.inner), **dtypes_of(kernel, kinds, numba.from_dtype)}
     if kernel.finish is not None:
         scope["finish"] = inlined(kernel.finish)
     exec(compile(kernel.source(), f"<{kernel.name}>", "exec"), scope)

@@ -43,10 +43,9 @@ def normalize_backward(grad, x, y, mean, variance, scale, epsilon, relu=False):
     grad, x = xp.ascontiguousarray(grad), xp.ascontiguousarray(x)
     y = xp.ascontiguousarray(y) if relu else x
     places, parts, one = x.size // channels, min(PARTS, x.size // channels), scalar(x, 1)
-    sums, total = xp.empty((2, parts, channels)), xp.empty((2, channels), x.dtype)
-    add_gradients(parts, channels, parts, places, channels, int(relu), one - one, grad, x, y, mean, sums[0], sums[1])
-    for number in range(2):
-        mean_of(channels, LANES, parts, 1, channels, sums[number], total[number])
+    sums, total = xp.empty((parts, 2, channels)), xp.empty((2, channels), x.dtype)
+    add_gradients(parts, channels, parts, places, channels, int(relu), one - one, grad, x, y, mean, sums)
+    mean_of(2 * channels, LANES, parts, 1, 2 * channels, sums, total)
     grad_x, grad_scale = xp.empty(x.shape, x.dtype), xp.empty(channels, x.dtype)
     gradient_of_places(places, channels, channels, int(relu), one, one - one, scalar(x, epsilon), scalar(x, places),
                        grad, x, y, mean, variance, scale, total, grad_x, grad_scale)
@@ -95,7 +94,7 @@ def normalized(place, channel, channels, relu, one, zero, epsilon, x, mean, vari
 
 
 @each_element
-def add_gradients(part, channel, parts, places, channels, relu, zero, grad, x, y, mean, offset_sums, scale_sums):
+def add_gradients(part, channel, parts, places, channels, relu, zero, grad, x, y, mean, sums):
     """Write sum g and sum g (x - mean) of a channel over places part, part + parts, ...; g: see ``definition``."""
     offset_sum, scale_sum = np.float64(0), np.float64(0)
     for place in range(part, places, parts):
@@ -103,8 +102,8 @@ def add_gradients(part, channel, parts, places, channels, relu, zero, grad, x, y
         g = grad[at] if relu == 0 or y[at] > zero else zero
         offset_sum += np.float64(g)
         scale_sum += np.float64(g * (x[at] - mean[channel]))
-    offset_sums[part * channels + channel] = offset_sum
-    scale_sums[part * channels + channel] = scale_sum
+    sums[2 * part * channels + channel] = offset_sum
+    sums[(2 * part + 1) * channels + channel] = scale_sum
 
 
 @each_element

@@ -1,19 +1,47 @@
-"""The large array of sampled softmax, (examples, candidates): from logits to exponentials, in place."""
+"""The elementwise parts of sampled softmax: from logits to exponentials, in place, and what gradients need of them."""
 
 from kernels.arrays import is_float_cuda
 from kernels.softmax import cuda, definition
 
 
-def exponentials(logits, biases, own):
+def own_logits(hidden, weights, biases):
+    """Return each example's logit of its own target (see ``definition.own_logits``). Local."""
+    return _version(hidden, weights, biases).own_logits(hidden, weights, biases)
+
+
+def exponentials(logits, biases, own, hit=None):
     """Replace logits and own by what softmax needs of them; return the totals (see ``definition.exponentials``). Local.
 
+    hit: (n,) int64, with the logits: the candidate that is the example's own target and does not count, or -1.
     Raises ValueError if the shapes do not fit.
     """
     if logits.ndim != 2 or logits.shape != (len(own), len(biases)):
         raise ValueError(f"logits {logits.shape}, biases {biases.shape}, own {own.shape}: "
                          "give them (n, s), (s,) and (n,)")
-    quick = is_float_cuda(logits, biases, own) and all(a.flags.c_contiguous for a in (logits, biases, own))
-    return (cuda if quick else definition).exponentials(logits, biases, own)
+    if _version(logits, biases, own) is cuda:
+        return cuda.exponentials(logits, biases, own, hit)
+    if hit is not None:
+        definition.remove_hits(logits, hit)
+    return definition.exponentials(logits, biases, own)
 
 
-__all__ = ["exponentials"]
+def shares(total, own, scale):
+    """Return (loss, share, down) of the examples (see ``definition.shares``). Local."""
+    return _version(total, own, scale).shares(total, own, scale)
+
+
+def gradients_of_rows(dhidden, hidden, weights, share, down):
+    """Finish dhidden; return the gradients of targets' rows, and what candidates' are made of. Local.
+
+    See ``definition.gradients_of_rows``.
+    """
+    arrays = dhidden, hidden, weights, share, down
+    return _version(*arrays).gradients_of_rows(*arrays)
+
+
+def _version(*arrays):
+    quick = is_float_cuda(*arrays) and all(a.flags.c_contiguous for a in arrays)
+    return cuda if quick else definition
+
+
+__all__ = ["exponentials", "gradients_of_rows", "own_logits", "shares"]

@@ -3,6 +3,35 @@
 from kernels.arrays import array_module
 
 
+def own_logits(hidden, weights, biases):
+    """Return each example's logit of its own target, h . w + b: (n, d), (n, d), (n,) -> (n,)."""
+    return array_module(hidden).einsum("nd,nd->n", hidden, weights) + biases
+
+
+def remove_hits(logits, hit):
+    """Write -inf for the candidate hit_n of each example that is its own target; -1: there is none. (n, s), (n,)."""
+    examples = array_module(hit).flatnonzero(hit >= 0)
+    logits[examples, hit[examples]] = -array_module(logits).inf
+
+
+def shares(total, own, scale):
+    """Return (loss, share, down), each example's scaled: share = scale / total, exp(own) share = scale + down.
+
+    loss = sum_n (log total_n - own_n) scale_n, in float64.  total, own: see ``exponentials``; all (n,).
+    """
+    xp = array_module(total)
+    loss = ((xp.log(total) - own) * scale).sum(dtype=xp.float64)
+    share = scale / total  # probability * scale = share * exponential: applied to (n, d), not to (n, s)
+    return loss, share, xp.exp(own) * share - scale
+
+
+def gradients_of_rows(dhidden, hidden, weights, share, down):
+    """Return (down hidden, share hidden), and make dhidden = share dhidden + down weights: all (n, d)."""
+    dhidden *= share[:, None]
+    dhidden += down[:, None] * weights
+    return down[:, None] * hidden, share[:, None] * hidden
+
+
 def exponentials(logits, biases, own):
     """Make, in place, each example's numbers relative to its highest logit h_n; return the sum of all exponentials.
 

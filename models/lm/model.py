@@ -112,7 +112,7 @@ class LanguageModel:
         corrected = bias - xp.asarray(correction)[:, None]
         loss, g = sampled_softmax(tokens.counted(h), take_rows(weight, own), take_rows(corrected, own)[:, 0],
                                   take_rows(weight, sampled), take_rows(corrected, sampled)[:, 0],
-                                  tuple(map(xp.asarray, hits(targets, drawn.ids))), xp.asarray(tokens.scale(h.dtype)))
+                                  xp.asarray(hit_of(targets, drawn.ids)), xp.asarray(tokens.scale(h.dtype)))
         tokens.put(dh, g.hidden)
         weights = xp.concatenate([g.target_weights, g.candidate_weights])
         biases = xp.concatenate([g.target_biases, g.candidate_biases])[:, None]
@@ -131,8 +131,7 @@ class LanguageModel:
         return {"loss": float(counted.sum()), "count": int(len(tokens.targets))}
 
 
-def hits(targets, candidates):
-    """Return (examples, places): target examples[k] is candidate places[k]. candidates: sorted. Both on the host."""
+def hit_of(targets, candidates):
+    """Return for each target which candidate it is, or -1: (n,) int64. candidates: sorted. All on the host."""
     place = np.minimum(np.searchsorted(candidates, targets), len(candidates) - 1)
-    examples = np.flatnonzero(candidates[place] == targets)
-    return examples, place[examples]
+    return np.where(candidates[place] == targets, place, -1)

@@ -84,6 +84,8 @@ def loops(kernel, kinds):
     folder.mkdir(exist_ok=True)
     text = HEAD.format(module=kernel.body.__module__, name=kernel.name)
     text += kernel.filled(ELEMENT if kernel.finish is None else ROW)
+    if kernel.partial in kernel.names:
+        text = text.replace(f"np.{kernel.partial}", f"{kernel.partial}.dtype")
     sources = Path(sys.modules[kernel.body.__module__].__file__).read_text()
     path = folder / f"{kernel.name}_{digest(numba.__version__, text, sources)}.py"
     if not path.exists():
@@ -111,8 +113,7 @@ def simulator(kernel, kinds):
 
     from kernels.cuda.kernel import dtypes_of
 
-    scope = {"cuda": cuda, "float64": np.float64, "int64": np.int64, "body": kernel.inner, "finish": kernel.finish,
-             **dtypes_of(kernel, kinds)}
+    scope = {"cuda": cuda, "body": kernel.inner, "finish": kernel.finish, **dtypes_of(kernel, kinds)}
     exec(kernel.source(), scope)
     simulated = cuda.jit(scope[kernel.name])
     return lambda grid, block, arguments: simulated[grid, block](*arguments[:2], *on_host(arguments[2:], kinds))
