@@ -84,8 +84,8 @@ def add_road_options(road):
     road.add_argument("--transport", choices=TRANSPORTS,
                       help="between GPUs: nccl; staged, through host memory; or auto (default): nccl where it can serve")
     road.add_argument("--overlap", action=argparse.BooleanOptionalAction,
-                      help="exchange while the forward and backward passes go on (default: where there are several "
-                           "machines)")
+                      help="exchange while the forward and backward passes go on (default: on several machines "
+                           "whose ranks have a core each, or GPUs)")
     road.add_argument("--local-aggregation", action=argparse.BooleanOptionalAction,
                       help="a machine's ranks pull from the server and push to it together (default), or every rank "
                            "for itself")

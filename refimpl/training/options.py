@@ -30,7 +30,7 @@ class Options:
     hot_rows: so many first rows of each sparse variable on the server are replicated and summed by allreduce; "auto":
     as many as are predicted to pay. For rows that are numbered by falling popularity.
     local_aggregation: merge the row gradients of a machine's ranks, and unite their pulls, before they leave it.
-    overlap: exchange while the backward pass goes on; None: where there are several machines.
+    overlap: exchange while the backward pass goes on; None: where that is likely to pay, see ``choose_overlap``.
     device: where the ranks compute, "cpu", "cuda" (a GPU for each rank, or shared) or "auto"; see ``open_device``.
     transport: how device arrays travel, "nccl", "staged" or "auto"; see ``refimpl.collectives.transport``.
     shared_memory: False sends dense gradients as messages even between ranks of one machine.

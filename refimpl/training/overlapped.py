@@ -127,15 +127,3 @@ class OverlappedStep:
     def _push(self, road):
         with self.timeline.phase(road.phase):
             return road.push()
-
-
-def overlaps(wanted: bool | None, wire) -> bool:
-    """Return whether exchanges overlap with computation: as wanted; None: where there are several machines. Local.
-
-    Raises ValueError where it is wanted, but MPI must not be called from any thread (what one thread drops is freed by
-    whichever finds it, so that it is not enough if they never call at the same time).
-    """
-    if wanted and not wire.threads:
-        raise ValueError("--overlap needs an MPI that any thread may call (MPI_THREAD_MULTIPLE), this one gives less: "
-                         "leave mpi4py.rc.thread_level at 'multiple', install an MPI built for it, or say --no-overlap")
-    return wire.threads and (len(wire.machines) > 1 if wanted is None else wanted)

@@ -34,6 +34,7 @@ class Result:
     alpha: sparse variable -> part of its rows that a rank touched in a step, mean over ranks and steps.
     loss: of the last step.  examples_per_second: over this session's steps, evaluation and checkpoints left out, and
     the steps of a partition search.  partition_search: its samples, thetas and P, see ``PartitionTrials.to_json``.
+    overlap: whether exchanges went on beside the computation.
     """
 
     architecture: str
@@ -49,6 +50,7 @@ class Result:
     alpha: dict = field(default_factory=dict)
     evaluation: dict = field(default_factory=dict)
     partition_search: dict | None = None
+    overlap: bool = False
     run_directory: str | None = None
     rank: int = 0
 
@@ -83,7 +85,8 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
                         checkpoint_every=checkpoint_every, output=output is not None, resume=resume is not None)
         trainer = Trainer(model, data, options, wire, facts=facts, trace=trace, network_file=network_file)
         tell = partial(_tell, trainer, announce)
-        for said in (trainer.device.told(options.device), getattr(wire.transport, "reason", None), trainer.reason):
+        for said in (trainer.device.told(options.device), getattr(wire.transport, "reason", None),
+                     trainer.overlap_choice.reason, trainer.reason):
             if said:
                 tell(said)
         if resume is not None:
@@ -169,7 +172,7 @@ def _finish(trainer, directory, totals, evaluation, heldout, output, search) -> 
         _write_trace(trainer, directory)
     options = trainer.options
     result = Result(trainer.plan.architecture, trainer.wire.size, trainer.step, evaluation=evaluation or {},
-                    partition_search=search,
+                    partition_search=search, overlap=trainer.overlap,
                     run_directory=None if output is None else str(output), rank=trainer.wire.rank,
                     **totals.result(), **hashes(trainer.exchange, OPTIMIZERS[options.optimizer].state))
     trainer.wire.agree(_attempt(lambda: directory and directory.finish(result.to_json())))
@@ -183,7 +186,8 @@ def _open_directory(trainer, output, describe, resume):
         if output is None or trainer.wire.rank:
             return None
         config = {"describe": describe, "options": trainer.options.to_json(), "ranks": trainer.wire.size,
-                  "microbatches": trainer.data.microbatches, "device": trainer.device.to_json()}
+                  "microbatches": trainer.data.microbatches, "device": trainer.device.to_json(),
+                  "overlap": trainer.overlap_choice.to_json()}
         step = trainer.step if _continues(output, resume) else None
         return RunDirectory(output, config, trainer.plan.to_json(), step)
 

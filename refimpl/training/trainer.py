@@ -22,7 +22,7 @@ from refimpl.training.exchange import Exchange
 from refimpl.training.hot_choice import add_hot_rows
 from refimpl.training.norm import clip_scale, norm_of
 from refimpl.training.options import Options
-from refimpl.training.overlapped import overlaps
+from refimpl.training.overlap_choice import overlap_of
 from refimpl.training.partition_trials import within_memory
 from refimpl.training.planning import plan_of
 from refimpl.training.rates import rate_of
@@ -41,7 +41,7 @@ class Trainer:
     model: see ``models.Model``.  data: see ``refimpl.training.data.Data``.  step: how many steps are done.
     facts: returns what else all ranks must have alike, name -> JSON value.
     network_file: where the calibrated network is kept for what is chosen automatically, None: nowhere.
-    device: where this rank computes.  reason: why the plan is as it is, or None.
+    device: where this rank computes.  reason: why the plan is as it is, or None.  overlap_choice: whether, and why.
     alpha: name -> part of the rows that this rank touched in a step.
     Every error that one rank meets becomes a CollectiveError with one message on all of them.
     """
@@ -56,7 +56,8 @@ class Trainer:
             self.wire.add_device(self.device.index, options.transport)
         self.step = 0
         self.timeline = Timeline(trace)
-        self.overlap = self._together("plan", lambda: overlaps(options.overlap, self.wire))
+        self.overlap_choice = overlap_of(options.overlap, self.wire, self.device.index is not None)
+        self.overlap = self.overlap_choice.on
         self._together("plan", lambda: check_variables(model.variables))
         agree_on(self.wire, self._together("plan", lambda: self._facts() | facts()))
         planned = plan_of(model, data, options, self.wire, network_file)

@@ -9,7 +9,6 @@ import pytest
 from refimpl.collectives import CollectiveError
 from refimpl.collectives.waiting import SilentPeer
 from refimpl.training.background import Background, Job
-from refimpl.training.overlapped import overlaps
 from refimpl.training.timeline import Timeline
 
 
@@ -126,18 +125,3 @@ def test_the_thread_is_named_and_does_not_hold_up_the_end():
     background = started(Job(lambda: threading.current_thread().name))
     background.finish()
     assert background.jobs[0].result == "exchange" and background.thread.daemon
-
-
-class Named:
-    def __init__(self, threads, machines):
-        self.threads, self.machines = threads, machines
-
-
-def test_overlap_needs_threads_and_is_the_default_between_machines():
-    one, two = ((0, 1),), ((0,), (1,))
-    assert overlaps(None, Named(True, two)) and overlaps(True, Named(True, one))
-    for wanted, threads, machines in ((None, True, one), (None, False, two), (False, True, two), (False, False, two)):
-        assert not overlaps(wanted, Named(threads, machines))
-    for machines in (one, two):
-        with pytest.raises(ValueError, match="MPI_THREAD_MULTIPLE.*--no-overlap"):
-            overlaps(True, Named(False, machines))

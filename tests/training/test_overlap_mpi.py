@@ -14,6 +14,7 @@ from models import Batch, Constant, Variable
 from refimpl.collectives.machines import in_blocks
 from refimpl.collectives.wire import Wire
 from refimpl.plan import predict_step
+from refimpl.training import overlap_choice
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
 
@@ -180,10 +181,21 @@ def test_the_plan_says_what_travels_together(comm):
     assert trainer.plan.buckets[0] == ("softmax_weight", "softmax_bias") and trainer.plan.buckets[-1] == ("embedding",)
     assert trainer.plan.pull_rounds == -(-8 // comm.size)
     assert [tuple(v.name for v in road.variables) for road in trainer.exchange.roads] == list(trainer.plan.buckets)
-    assert make_trainer("lm", "sgd", comm, overlap=None).overlap == (len(Wire(comm).machines) > 1)
-    assert make_trainer("lm", "sgd", wire, overlap=None).overlap == (comm.size > 1)
     united = make_trainer("lm", "sgd", Wire(comm, in_blocks(comm.size, comm.size)), overlap=True).plan
     assert united.pull_rounds == (1 if comm.size > 1 else 8)
+
+
+def test_by_itself_it_overlaps_where_each_rank_has_a_core(comm, monkeypatch):
+    """The last rank's host is the crowded one: all ranks come to one choice."""
+    machines = in_blocks(comm.size, 1)
+    for last, on in ((8, True), (1, comm.size == 1), (comm.size - 1, False)):
+        monkeypatch.setattr(overlap_choice, "cores", lambda last=last: last if comm.rank == comm.size - 1 else 8)
+        for wire in (Wire(comm, machines), Wire(comm, in_blocks(comm.size, comm.size))):
+            trainer = make_trainer("lm", "sgd", wire, overlap=None)
+            several = len(wire.machines) > 1
+            assert trainer.overlap == (on and several) and bool(trainer.overlap_choice.reason) == several
+            assert bool(trainer.plan.buckets) == trainer.overlap
+    assert make_trainer("lm", "sgd", Wire(comm, machines), overlap=True).overlap
 
 
 def test_overlap_is_refused_where_mpi_does_not_allow_it(comm, monkeypatch):

@@ -1,0 +1,56 @@
+"""Whether exchanges overlap with computation, and why: as told, or where that is likely to pay."""
+
+import json
+from dataclasses import asdict, dataclass
+
+from refimpl.collectives.wire import Wire
+from refimpl.host import cores, ranks_on_host
+
+NEEDS_THREADS = ("--overlap needs an MPI that any thread may call (MPI_THREAD_MULTIPLE), this one gives less: leave "
+                 "mpi4py.rc.thread_level at 'multiple', install an MPI built for it, or say --no-overlap")
+
+
+@dataclass(frozen=True)
+class OverlapChoice:
+    """on: whether exchanges overlap.  reason: a sentence for people; "" where there was nothing to choose."""
+
+    on: bool
+    reason: str = ""
+
+    def to_json(self) -> dict:
+        return asdict(self)
+
+
+def choose_overlap(wanted: bool | None, threads: bool, machines: int, hosts, on_gpu: bool = False) -> OverlapChoice:
+    """Return what to do. wanted: None leaves the choice to this function. Local.
+
+    threads: whether any thread may call MPI (not enough if two never do at the same time: what one thread drops is
+    freed by whichever finds it).  hosts: (ranks, cores) of each rank's host.  on_gpu: computation leaves cores alone.
+
+    It pays where ranks wait for a network meanwhile, and have the time: where several share a core, what a step costs
+    more (a thread, more and smaller messages, an agreement for each bucket) takes it from others' computation.
+    Raises ValueError where it is wanted and MPI cannot.
+    """
+    if wanted and not threads:
+        raise ValueError(NEEDS_THREADS)
+    if wanted is not None:
+        return OverlapChoice(wanted)
+    if machines == 1:
+        return OverlapChoice(False)
+    if not threads:
+        return OverlapChoice(False, "exchanges do not overlap with computation: this MPI may not be called from any "
+                                    "thread (MPI_THREAD_MULTIPLE)")
+    ranks, available = max(hosts, key=lambda host: host[0] / host[1])
+    if ranks > available and not on_gpu:
+        return OverlapChoice(False, f"exchanges do not overlap with computation: {ranks} ranks of a host share "
+                                    f"{available} core{'s' * (available > 1)} (--overlap: they do)")
+    return OverlapChoice(True, "exchanges overlap with computation, as there are several machines "
+                               + ("and GPUs compute" if on_gpu else "and a core for each rank")
+                               + " (--no-overlap: they do not)")
+
+
+def overlap_of(wanted: bool | None, wire: Wire, on_gpu: bool = False) -> OverlapChoice:
+    """Return the choice, the same on every rank that wants the same. Collective."""
+    mine = json.dumps([ranks_on_host(len(wire.machine)), cores()])
+    hosts = [tuple(json.loads(text)) for text in wire.share_text(mine)]
+    return wire.together(lambda: choose_overlap(wanted, wire.threads, len(wire.machines), hosts, on_gpu), (ValueError,))

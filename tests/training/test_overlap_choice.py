@@ -1,0 +1,33 @@
+"""Whether exchanges overlap with computation: as told, or where each rank has a core, and why."""
+
+import pytest
+
+from refimpl.training.overlap_choice import OverlapChoice, choose_overlap
+
+
+@pytest.mark.parametrize("machines", [1, 4])
+@pytest.mark.parametrize("hosts", [[(1, 8)], [(64, 1)]])
+def test_what_is_asked_for_is_done(machines, hosts):
+    for wanted in (True, False):
+        assert choose_overlap(wanted, True, machines, hosts) == OverlapChoice(wanted)
+    assert choose_overlap(False, False, machines, hosts) == OverlapChoice(False)
+    with pytest.raises(ValueError, match="MPI_THREAD_MULTIPLE.*--no-overlap"):
+        choose_overlap(True, False, machines, hosts)
+
+
+@pytest.mark.parametrize("hosts, on_gpu, on, words", [
+    ([(2, 2), (2, 4)], False, True, "a core for each rank (--no-overlap"),
+    ([(2, 4), (3, 2), (2, 8)], False, False, "3 ranks of a host share 2 cores (--overlap"),
+    ([(16, 1)], False, False, "16 ranks of a host share 1 core (--overlap"),
+    ([(16, 1)], True, True, "GPUs compute (--no-overlap"),
+])
+def test_without_a_word_it_overlaps_where_each_rank_has_a_core(hosts, on_gpu, on, words):
+    choice = choose_overlap(None, True, 2, hosts, on_gpu)
+    assert choice.on == on and words in choice.reason
+    assert choice.to_json() == {"on": on, "reason": choice.reason}
+
+
+def test_one_machine_and_an_mpi_of_one_thread_do_not_overlap():
+    assert choose_overlap(None, True, 1, [(1, 8)]) == OverlapChoice(False)
+    choice = choose_overlap(None, False, 2, [(1, 8)])
+    assert not choice.on and "MPI_THREAD_MULTIPLE" in choice.reason
