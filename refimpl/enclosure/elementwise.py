@@ -63,7 +63,7 @@ def multiply(a, b, dtype):
 
 
 def square(a, dtype):
-    """Return a * a, which is not negative."""
+    """Return a * a, which is not negative (but for the rounding of a ball that reaches 0)."""
     product = multiply(a, a, dtype)
     below = product.lowest < 0
     if not below.any():
