@@ -3,10 +3,12 @@
 A peer that is not installed is named on stderr and left out.
 """
 
+import argparse
 import importlib
 import json
 import math
 
+from refimpl.cli.options import positive
 from refimpl.collectives.units import BYTES, parse
 
 HELP = "race our kernels, training and allreduce against NumPy, PyTorch and MPI, one thread each"
@@ -43,7 +45,7 @@ def add(parser):
 def run(given: dict) -> int:
     for option, benches in OF_BENCH.items():
         if option in given and given["bench"] not in benches:
-            raise ValueError(f"--{option} goes with bench {benches[0]}, not with bench {given['bench']}")
+            raise ValueError(f"--{option} goes with bench {' or '.join(benches)}, not with bench {given['bench']}")
     if given["bench"] == "allreduce":
         return _run_allreduce(given)
     if given["bench"] == "training":
@@ -176,18 +178,15 @@ def _print_table(name, result):
 
 
 def _seconds(text: str) -> float:
-    number = float(text)
-    if not 0 < number < math.inf:
-        raise ValueError(text)
-    return number
+    return positive(text, float, "seconds")
 
 
 def _rounds(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
+    return positive(text, int, "rounds, whole ones")
 
 
 def _bytes(text: str) -> int:
-    return int(parse(text, BYTES, "--sizes"))
+    try:
+        return int(parse(text, BYTES, "size"))
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from problem

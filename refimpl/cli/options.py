@@ -1,6 +1,7 @@
 """The options of a training, shared by ``train`` and ``compare``. Absent options are absent: defaults come later."""
 
 import argparse
+import math
 
 from refimpl.collectives.choose import ALGORITHMS
 from refimpl.collectives.schedule import NCCL
@@ -130,6 +131,17 @@ def _assignment(text: str):
     except ValueError:
         parts = value.split(",")
         return name, tuple(map(int, parts)) if len(parts) > 1 and all(p.isdigit() for p in parts) else value
+
+
+def positive(text: str, kind, what: str):
+    """Return the number of ``kind`` (float, int) in a text. ArgumentTypeError unless it is above 0 and finite."""
+    try:
+        number = kind(text)
+    except ValueError:
+        number = 0
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of {what}, above 0")
+    return number
 
 
 def _rows(text: str):

@@ -3,11 +3,10 @@
 Every option has one value on all ranks; what a rank finds wrong stops all of them with one message.
 """
 
-import argparse
 import json
 from pathlib import Path
 
-from refimpl.cli.options import add_training_options, split, with_plan
+from refimpl.cli.options import add_training_options, positive, split, with_plan
 from refimpl.cli.progress import StepProgress
 from refimpl.collectives.wire import CollectiveError
 
@@ -29,16 +28,13 @@ def add(parser):
     run.add_argument("--evaluate-every", type=int, metavar="N",
                      help="steps between evaluations (always one at the end)")
     run.add_argument("--trace", action="store_true", help="write trace.json of all ranks, for Perfetto")
-    run.add_argument("--patience", type=_patience, metavar="SECONDS", help="how long a rank waits for another that does "
-                     "not come before it ends the run (default 300)")
+    run.add_argument("--patience", type=_patience, metavar="SECONDS",
+                     help="how long a rank waits for another that does not come before it ends the run (default 300)")
     run.add_argument("--json", action="store_true", help="print only the result, as one JSON object")
 
 
 def _patience(text: str) -> float:
-    seconds = float(text)
-    if not seconds > 0:  # NaN neither
-        raise argparse.ArgumentTypeError(f"{text}: a rank must wait for some time, such as 300 seconds")
-    return seconds
+    return positive(text, float, "seconds")
 
 
 def run(given: dict) -> int:

@@ -80,13 +80,21 @@ def test_wrong_lengths_are_refused(wrong, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["bench", "conv", *wrong])
     assert stopped.value.code == 2
-    assert wrong[0] in capsys.readouterr().err
+    assert f"argument {wrong[0]}: '{wrong[1]}' is no number of {wrong[0][2:]}" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("option", [["--cluster"], ["--sizes", "1KiB"], ["--plot", "x.png"]])
+def test_a_wrong_size_is_refused_with_the_units_there_are(capsys):
+    with pytest.raises(SystemExit):
+        main(["bench", "allreduce", "--sizes", "1KiB", "large"])
+    assert "argument --sizes: size 'large': needed is a number and one of b, kib" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [["--sizes", "1KiB"], ["--plot", "x.png"]])
 def test_options_of_allreduce_are_refused_elsewhere(option, capsys):
     assert main(["bench", "conv", *option]) == 1
     assert f"{option[0]} goes with bench allreduce, not with bench conv" in capsys.readouterr().err
+    assert main(["bench", "conv", "--cluster"]) == 1
+    assert "--cluster goes with bench allreduce or training, not with bench conv" in capsys.readouterr().err
 
 
 def test_sizes_are_read_as_people_write_them():

@@ -42,7 +42,7 @@ def test_what_a_plan_decides_is_refused_beside_it(path, name, value, said):
 def test_a_patience_that_is_none_is_refused(text, capsys):
     with pytest.raises(SystemExit) as left:
         main(["train", "lm", f"--patience={text}"])
-    assert left.value.code == 2 and "argument --patience" in capsys.readouterr().err
+    assert left.value.code == 2 and "argument --patience: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("algorithm, told", [("ring", True), ("direct", False)])
