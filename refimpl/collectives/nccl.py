@@ -118,8 +118,8 @@ class Nccl:
         self.under_way.append((done, what, peers))
         return NcclPending(done, arrays)
 
-    def settle(self):
-        """Return when all that was begun has moved: the host waits, but not for ever. Local.
+    def settle(self, unless=lambda: False):
+        """Return when all that was begun has moved, or unless() is true: the host waits, but not for ever. Local.
 
         Raises SilentPeer after the wire's patience, ConnectionError for what NCCL met, Stopped after a notice; then
         nothing more can be moved.
@@ -130,7 +130,7 @@ class Nccl:
         done, what, peers = last[0]
         wait = Wait(self.wire.patience, lambda: peers, self.wire.rank, what, last, self.wire.notices.heed)
         try:
-            while not done.done:
+            while not done.done and not unless():
                 with told(what):
                     comm.check_async_error()
                 wait.pause()

@@ -41,7 +41,7 @@ class Staged:
         requests += [comm.Isend(host, peer, TAG) for (peer, _), host in zip(sends, leaving)]
         return StagedPending(self, requests, [peer for peer, _ in receives + sends], arriving, what)
 
-    def settle(self):
+    def settle(self, unless=lambda: False):
         """Return when no peer is waited for any more: at once, as waits are the host's. Local."""
 
     def close(self):

@@ -113,13 +113,14 @@ class Wire:
             raise ValueError(f"this wire moves NumPy arrays, not those of {kind}: make it with Wire(comm, device=...)")
         return self.transport.start(sends, receives, what)
 
-    def settle(self):
+    def settle(self, unless=lambda: False):
         """Return when no peer is waited for on the device: to be called before the host reads what lies there. Local.
 
         To read first would be to wait for peers without an end. Raises SilentPeer, and what a transport met.
+        unless() is true: return at once, for other work.
         """
         if self.transport is not None:
-            self.transport.settle()
+            self.transport.settle(unless)
 
     def wait_for(self, requests, peers, what: str):
         """Return when MPI's requests are complete, see ``wait_all``. Local."""

@@ -104,7 +104,7 @@ class Background:
 
     def _await(self, job):
         if not job.released.is_set():
-            self.wire.settle()
+            self.wire.settle(job.released.is_set)
         job.released.wait()
         with self.timeline.phase("agree"):
             self.wire.agree(self.error)

@@ -26,9 +26,9 @@ class OneRank:
     def stop(self, error):
         raise CollectiveError(f"stopped: {error}")
 
-    def settle(self):
+    def settle(self, unless=lambda: False):
         if self.transport is not None:
-            self.transport.settle()
+            self.transport.settle(unless)
 
 
 class Device:
@@ -42,10 +42,13 @@ class Device:
     def use(self):
         pass
 
-    def settle(self):
+    def settle(self, unless):
+        """Nobody comes: wait until there is something else to do, or patience ends."""
         self.settled += 1
         if self.silent:
             raise SilentPeer("rank 1 does not come")
+        while not unless():
+            time.sleep(0.001)
 
     def close(self):
         self.closed = True
