@@ -7,7 +7,8 @@ import pytest
 
 from models.cnn import ConvNet
 from refimpl.cli.bench import table_rows
-from refimpl.experiments.bench import gpu, gpu_report
+from refimpl.enclosure import enclosed_steps
+from refimpl.experiments.bench import gpu, gpu_bounds, gpu_report
 
 SHORT = {"seconds": 1e-3, "rounds": 1}
 
@@ -15,7 +16,7 @@ SHORT = {"seconds": 1e-3, "rounds": 1}
 def test_every_work_is_measured_and_reported(cupy, tmp_path):
     if not hasattr(cupy, "standin"):
         pytest.skip("sizes of a test are nothing for a GPU")
-    result = gpu.run(**SHORT, sizes=gpu.small(), between_ranks=False)
+    result = gpu.run(**SHORT, sizes=gpu.small(), between_ranks=False, trainings=gpu_bounds.TRAININGS[:1])
     assert {row["work"] for row in result["rows"]} == {"gpu-lm-step", "gpu-cnn-step", "gpu-aggregate-rows"}
     assert all(row["seconds"] > 0 for row in result["rows"])
     assert result["copy_bandwidth"] > 0 and result["merge_bandwidth"] > 0
@@ -23,7 +24,25 @@ def test_every_work_is_measured_and_reported(cupy, tmp_path):
     written = json.loads((tmp_path / "report" / "bench-gpu.json").read_text())
     assert written["device"]["gpu"] == "stand-in" and {"python", "numpy"} <= set(written["versions"])
     text = (tmp_path / "report" / "bench-gpu.txt").read_text()
+    assert "LM float32 adagrad, step 2: CPU and GPU " in text and "OUTSIDE" not in text
     assert "gpu-lm-step" in text and "of the GPU's copy bandwidth" in text and written["command"] in text
+
+
+@pytest.mark.parametrize("training", gpu_bounds.TRAININGS[1:], ids=lambda training: training.name)
+def test_cpu_and_gpu_are_compared_with_what_is_possible(cupy, training):
+    rows = list(gpu_bounds.compare(training))
+    assert [row.step for row in rows] == list(range(1, training.steps + 1))
+    assert all(row.error is None and row.apart <= row.bound and row.share <= 1 and row.way < 0.1 for row in rows)
+
+
+def test_what_is_not_possible_is_said():
+    training = gpu_bounds.TRAININGS[0]
+    (state, _), points = next(enclosed_steps(*training.make(), training.options("cpu"), 1)), {}
+    for key, enclosure in state.arrays.items():
+        points[key] = enclosure.middle.copy()
+    wrong = {**points, "parameter/lstm0/bias": points["parameter/lstm0/bias"] + 1e-3}
+    row = gpu_bounds.row_of("LM", state, {key: 0 for key in points}, points, wrong)
+    assert row.share > 1 and "OUTSIDE: GPU: after step 1 element [" in str(row) and "'parameter/lstm0/bias'" in str(row)
 
 
 @pytest.mark.parametrize("race", [gpu.race_lm, gpu.race_cnn])

@@ -18,7 +18,7 @@ from kernels import aggregate_rows
 from kernels.random import key_of, uniform
 from models.cnn import ConvNet
 from models.lm import LanguageModel
-from refimpl.experiments.bench import allreduce_gpu
+from refimpl.experiments.bench import allreduce_gpu, gpu_bounds
 from refimpl.experiments.bench.peers import import_torch
 from refimpl.experiments.bench.timing import Row, race, report
 from refimpl.training.data import Examples, TokenStreams
@@ -47,9 +47,11 @@ FULL = Sizes(dict(vocabulary=100_000, embedding=512, hidden=2048, projection=512
              (20, 128), (128, 32, 32, 3), dict(width=16, blocks=(1, 1, 1)), (2560 * 20, 512), 100_000, 1 << 28)
 
 
-def run(seconds: float = 10.0, rounds: int = 7, sizes: Sizes = FULL, between_ranks: bool = True) -> dict:
+def run(seconds: float = 10.0, rounds: int = 7, sizes: Sizes = FULL, between_ranks: bool = True,
+        trainings=gpu_bounds.TRAININGS) -> dict:
     """Measure all works, ``seconds`` each; return the report: rows, ratios, device and versions. Local.
 
+    trainings: those whose results are compared with the CPU's.
     Raises ValueError, saying what is missing, where there is no GPU.
     """
     device = find_gpu(0)
@@ -59,6 +61,7 @@ def run(seconds: float = 10.0, rounds: int = 7, sizes: Sizes = FULL, between_ran
     copy = copy_bandwidth(device.xp, sizes.copied, length)
     result = report(rows + merge)
     result |= {"device": device.to_json(), "copy_bandwidth": copy, "merge_bandwidth": _moved(sizes) / merge[0].seconds}
+    result["bounds"] = gpu_bounds.run(trainings)
     if between_ranks:
         try:
             result["allreduce"] = allreduce_gpu.run(min(2.0, seconds), rounds)

@@ -7,6 +7,7 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
+from refimpl.experiments.bench.gpu_bounds import Row
 from refimpl.training.files import write_json
 
 PACKAGES = ("refimpl", "numpy", "numba", "cupy-cuda12x", "cupy-cuda13x", "nvidia-nccl-cu12", "nvidia-nccl-cu13",
@@ -30,6 +31,7 @@ def describe(result: dict) -> list[str]:
     merged, copied = result["merge_bandwidth"], result["copy_bandwidth"]
     lines.append(f"row merge: {merged / 1e9:,.0f} GB/s, {merged / copied:.0%} of the GPU's copy bandwidth, "
                  f"{copied / 1e9:,.0f} GB/s (reach 50%)")
+    lines += [str(Row(**row)) for row in result.get("bounds", ())]
     between = result.get("allreduce", {})
     if "error" in between:
         lines.append(f"allreduce between two ranks failed: {between['error']}")

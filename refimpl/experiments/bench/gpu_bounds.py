@@ -1,0 +1,120 @@
+"""CPU against GPU, in the report of ``bench gpu``: how far two trainings are apart, and how far they could be.
+
+Each training runs on the CPU, on the GPU, and on enclosures (``refimpl.enclosure``), step by step, as long as those say
+something: small models, of every kind of layer, in float32, and with more layers and steps in float64.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Callable
+
+import numpy as np
+from mpi4py import MPI
+
+from kernels.random import key_of, random_bits
+from kernels.update import OPTIMIZERS
+from models.cnn import ConvNet
+from models.lm import PRESETS, LanguageModel
+from refimpl.enclosure import enclosed_steps
+from refimpl.enclosure.compare import check, distances
+from refimpl.training.data import Examples, TokenStreams
+from refimpl.training.data.synthetic import load_synthetic
+from refimpl.training.options import Options
+from refimpl.training.trainer import Trainer
+from refimpl.training.whole import gather_arrays
+
+
+@dataclass(frozen=True)
+class Training:
+    """What is trained on both. make: returns model and data."""
+
+    name: str
+    make: Callable[[], tuple[Any, Any]]
+    optimizer: str
+    learning_rate: float
+    steps: int
+
+    def options(self, device: str) -> Options:
+        return Options(device=device, optimizer=self.optimizer, learning_rate=self.learning_rate, steps=self.steps,
+                       clip_norm=0.1, weight_decay=5e-4)
+
+    def trainer(self, device: str) -> Trainer:
+        return Trainer(*self.make(), self.options(device), MPI.COMM_SELF)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One step of a training, over all its arrays. apart: largest difference of an element between CPU and GPU.
+
+    bound: largest difference that is possible.  share: largest difference as a part of that element's bound.
+    way: the bound as a part of the longest way that a parameter has gone: from 1 on nothing is said any more.
+    error: what lies outside its enclosure, None: nothing does.
+    """
+
+    name: str
+    step: int
+    apart: float
+    bound: float
+    share: float
+    way: float
+    error: str | None
+
+    def __str__(self):
+        said = f"{self.name}, step {self.step}: CPU and GPU {self.apart:.2g} apart, {self.bound:.2g} possible"
+        return f"{said}; OUTSIDE: {self.error}" if self.error else f"{said} ({self.share:.1%} of an element's own)"
+
+
+def language_model(dtype):
+    return (LanguageModel(**PRESETS["tiny"], dtype=dtype),
+            TokenStreams(load_synthetic("50", tokens=400, heldout_tokens=0).train, 4, 2, 4))
+
+
+def network(dtype, blocks):
+    images = (random_bits(key_of("images"), 64 * 64) >> np.uint64(56)).astype(np.uint8).reshape(64, 8, 8, 1)
+    targets = (random_bits(key_of("targets"), 64) % np.uint64(5)).astype(np.int64)
+    return ConvNet((8, 8, 1), 5, width=4, blocks=blocks, dtype=dtype), Examples(images, targets, 4, 4, 1)
+
+
+TRAININGS = (
+    Training("LM float32 adagrad", lambda: language_model("float32"), "adagrad", 0.2, 2),
+    Training("LM float64 adam", lambda: language_model("float64"), "adam", 0.01, 4),
+    Training("CNN float32 momentum, one layer", lambda: network("float32", ()), "momentum", 0.05, 4),
+    Training("CNN float64 momentum, a block", lambda: network("float64", (1,)), "momentum", 0.05, 2),
+)
+
+
+def run(trainings=TRAININGS) -> list[dict]:
+    """Return a row for each step of each training, as plain data. Local."""
+    return [asdict(row) for training in trainings for row in compare(training)]
+
+
+def compare(training: Training):
+    """Yield the rows of a training. Local."""
+    trainers = [training.trainer(device) for device in ("cpu", "cuda")]
+    slots = OPTIMIZERS[training.optimizer].state
+
+    def arrays_of(trainer):
+        return {key: np.array(array, np.float64) for key, array in gather_arrays(trainer.exchange, slots).items()}
+
+    start = arrays_of(trainers[0])
+    for state, _ in enclosed_steps(*training.make(), training.options("cpu"), training.steps):
+        for trainer in trainers:
+            trainer.train_step()
+        found = [arrays_of(trainer) for trainer in trainers]
+        yield row_of(training.name, state, start, *found)
+
+
+def row_of(name, state, start, cpu, gpu) -> Row:
+    """Return what is to be said of one step. start, cpu, gpu: key -> array. Local."""
+    apart = {key: np.abs(cpu[key] - gpu[key]) for key in cpu}
+    bound = {key: 2 * enclosure.radius for key, enclosure in state.arrays.items()}
+    share = max(float(np.max(apart[key][bound[key] > 0] / bound[key][bound[key] > 0], initial=0)) for key in bound)
+    way = max(float(bound[key].max(initial=0) / max(np.abs(cpu[key] - start[key]).max(initial=0), 1e-300))
+              for key in bound if key.startswith("parameter/"))
+    errors = []
+    for device, found in (("CPU", cpu), ("GPU", gpu)):
+        try:
+            check(state.step, distances(state, found))
+        except AssertionError as problem:
+            errors.append(f"{device}: {problem}")
+    return Row(name, state.step, max(float(a.max(initial=0)) for a in apart.values()),
+               max(float(b.max(initial=0)) for b in bound.values()), share, way, "; ".join(errors) or None)
