@@ -36,15 +36,15 @@ class Nccl:
     def __init__(self, wire, device: int, reason: str = ""):
         self.wire, self.device, self.reason = wire, cupy.cuda.Device(device), reason
         self.device.use()
-        self.stream = cupy.cuda.Stream(non_blocking=True)
         self.under_way: deque = deque(maxlen=1)  # (event, what, peers) of the last group
         self.place = wire.rank, wire.size, device
-        self.key, self.comm = _again(wire, self.place)
+        self.key, self.comm, self.stream = _again(wire, self.place)
         if self.comm is None:
             self.key = wire.once(lambda: nccl.get_unique_id().hex())
+            self.stream = cupy.cuda.Stream(non_blocking=True)
         try:
             in_time(self._connect, wire, "the connection of all ranks by NCCL")
-            _communicators[self.key] = Kept(self.comm, self.under_way, self.place)
+            _communicators[self.key] = Kept(self.comm, self.stream, self.under_way, self.place)
             self.settle()
         except Exception as problem:  # the others wait for this rank, and cannot be asked
             self.close()
@@ -158,6 +158,7 @@ class Kept(NamedTuple):
     """A communicator that was not closed. place: (rank, ranks, number of the GPU) that it was made for."""
 
     comm: Any
+    stream: Any
     under_way: deque
     place: tuple[int, int, int]
 
@@ -182,15 +183,15 @@ def _retire(key: str):
 
 
 def _again(wire, place):
-    """Return (key, communicator) of these very ranks, that none of them uses any more; ("", None) if there is none.
+    """Return (key, communicator, its stream) of these very ranks, that none of them uses any more. Collective.
 
-    Collective.
+    ("", None, None) if there is none.
     """
     gc.collect()  # what let go of a transport may not have been found yet
     mine = [key for key in list(_retired) if _communicators[key].place == place]
     key = min(set.intersection(*(set(text.split()) for text in wire.share_text(" ".join(mine)))), default="")
     _retired.discard(key)
-    return key, _communicators[key].comm if key else None
+    return (key, _communicators[key].comm, _communicators[key].stream) if key else ("", None, None)
 
 
 @atexit.register

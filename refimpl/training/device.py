@@ -113,7 +113,8 @@ def find_gpu(place: int) -> Device:
         count = cupy.cuda.runtime.getDeviceCount()
     except Exception as problem:  # no driver, or one that is too old for the runtime
         raise ValueError(f"--device cuda: CuPy {cupy.__version__} finds no GPU ({problem}); install NVIDIA's driver, "
-                         f"see that nvidia-smi lists a GPU, or say --device cpu") from problem
+                         "one for this CUDA or later, see that nvidia-smi lists a GPU and CUDA_VISIBLE_DEVICES hides "
+                         "none, or say --device cpu") from problem
     if not count:
         raise ValueError("--device cuda: this machine shows no GPU (is CUDA_VISIBLE_DEVICES empty?); say --device cpu")
     index = place % count

@@ -123,7 +123,7 @@ def test_a_communicator_that_nobody_uses_any_more_is_taken_again(comm, cupy, cal
     second = _wire(comm)
     assert made() == 3 and second.transport.comm is not kept  # rank 0 has the first one yet
     first = None
-    assert nccl_module()._again(second, (comm.rank, comm.size, 1)) == ("", None)  # it was made for another GPU
+    assert nccl_module()._again(second, (comm.rank, comm.size, 1)) == ("", None, None)  # it was made for another GPU
     third = _wire(comm)
     assert made() == 3 and third.transport.comm is kept
     vector = cupy.full(5, comm.rank + 1.0)
@@ -180,7 +180,7 @@ def test_a_rank_that_cannot_be_connected_is_named_on_all(comm, cupy, nccl, monke
     def refuse(*_):
         raise nccl.NcclError(1)
 
-    monkeypatch.setattr(nccl_module(), "_again", lambda *_: ("", None))
+    monkeypatch.setattr(nccl_module(), "_again", lambda *_: ("", None, None))
     if comm.rank == 1:
         monkeypatch.setattr(nccl, "NcclCommunicator", refuse)
     wire = Wire(comm, patience=20.0)
@@ -191,7 +191,7 @@ def test_a_rank_that_cannot_be_connected_is_named_on_all(comm, cupy, nccl, monke
 
 def test_a_rank_that_never_connects_is_an_error_and_no_hang(comm, cupy, nccl, monkeypatch):
     held = threading.Event()
-    monkeypatch.setattr(nccl_module(), "_again", lambda *_: ("", None))
+    monkeypatch.setattr(nccl_module(), "_again", lambda *_: ("", None, None))
     if comm.rank == 0:
         monkeypatch.setattr(nccl, "NcclCommunicator", lambda *_: held.wait())
     with pytest.raises(SilentPeer, match="has waited 0.3 s for .* in the connection of all ranks by NCCL"):
