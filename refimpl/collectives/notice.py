@@ -1,11 +1,16 @@
-"""A notice to all ranks: one that fails in the middle of an exchange, where nobody can agree on anything, says why."""
+"""What ranks tell each other where nobody can agree on anything: why one stops, and, in a roll call, who still waits."""
+
+import time
 
 import numpy as np
 from mpi4py import MPI
 
 from refimpl.collectives.waiting import CollectiveError
 
-TAG = 32767  # the largest that every MPI must have; no other message bears it
+TAG = 32767  # the largest that every MPI must have; no other message bears it or those of a roll call:
+CALL, HERE = 32766, 32765
+ROLL_CALL_SECONDS = 1.0  # far longer than a rank that waits sleeps between two looks
+_NOTHING = np.empty(0, np.uint8)
 
 
 class Stopped(CollectiveError):
@@ -29,7 +34,12 @@ class Notices:
         self.under_way.append((words, [self.comm.Isend(words, rank, TAG) for rank in others]))
 
     def heed(self):
-        """Raise Stopped, with its words, if a notice has come from another rank, or left from this one."""
+        """Answer a roll call; raise Stopped, with its words, if a notice has come from another rank, or left from this.
+
+        To be called now and then by who waits.
+        """
+        for caller in self._empty(CALL):
+            self.under_way.append((_NOTHING, [self.comm.Isend(_NOTHING, caller, HERE)]))
         if self.said is not None:
             raise Stopped(self.said)
         status = MPI.Status()
@@ -38,3 +48,21 @@ class Notices:
             words = np.empty(status.Get_count(MPI.BYTE), np.uint8)
             notice.Recv(words)
             raise Stopped(words.tobytes().decode())
+
+    def absent(self) -> list[int]:
+        """Return the ranks that do not answer this one's roll call: those who wait for a message, whosever, do. Local."""
+        silent = set(range(self.comm.Get_size())) - {self.comm.Get_rank()}
+        self.under_way.append((_NOTHING, [self.comm.Isend(_NOTHING, rank, CALL) for rank in silent]))
+        end = time.monotonic() + ROLL_CALL_SECONDS
+        while silent and time.monotonic() < end:
+            self.heed()
+            silent -= set(self._empty(HERE))
+            time.sleep(1e-3)
+        return sorted(silent)
+
+    def _empty(self, tag):
+        """Yield the rank that sent it, for each empty message with ``tag`` that has come."""
+        status = MPI.Status()
+        while (message := self.comm.Improbe(MPI.ANY_SOURCE, tag, status)) is not None:
+            message.Recv(_NOTHING)
+            yield status.Get_source()

@@ -76,15 +76,16 @@ class Wait:
                              f"cut off, stuck or somewhere else in the program")
 
 
-def wait_all(requests, patience: float, rank: int, peers, what: str, heed=lambda: None):
+def wait_all(requests, patience: float, rank: int, peers, what: str, heed=lambda: None, absent=lambda: []):
     """Return when all requests are complete. peers[i]: the rank at the other end of requests[i]. Local.
 
-    Raises SilentPeer, naming the peers that have not come, after ``patience`` seconds without any progress.
+    Raises SilentPeer, naming the peers that have not come, after ``patience`` seconds without any progress. Of a
+    collective, whose request has no peer, absent() tells who is missing.
     """
     if MPI.Request.Testall(requests):
         return
     left = list(range(len(requests)))
-    wait = Wait(patience, lambda: [peers[i] for i in left if i < len(peers)], rank, what, requests, heed)
+    wait = Wait(patience, lambda: [peers[i] for i in left] if peers else absent(), rank, what, requests, heed)
     while left:
         done = MPI.Request.Testsome([requests[i] for i in left])
         if done:

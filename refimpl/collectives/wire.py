@@ -127,8 +127,8 @@ class Wire:
         wait_all(requests, self.patience, self.rank, peers, what, self.notices.heed)
 
     def _wait_for_all(self, request, what):
-        """A collective of MPI's: nobody can say which rank is late."""
-        wait_all([request], self.patience, self.rank, [], what, self.notices.heed)
+        """A collective of MPI's, which cannot say which rank is late: the ranks that wait for it can."""
+        wait_all([request], self.patience, self.rank, [], what, self.notices.heed, self.notices.absent)
 
     def swap(self, numbers, phase: str):
         """Return result[r] = the row of ``numbers`` (size, k), int64, that rank r has for this rank. Collective."""

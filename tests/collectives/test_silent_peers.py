@@ -82,6 +82,19 @@ except SilentPeer as error:
     assert _nobody_left(job)
 
 
+@pytest.mark.parametrize("missing, names", [([1], "rank 1"), ([1, 2], "ranks 1, 2")])
+def test_a_rank_that_never_agrees_is_named(missing, names):
+    """MPI's collectives do not say who is missing: those who wait call the roll."""
+    job, seconds = _job(f"""
+if wire.rank in {missing}:
+    time.sleep(600)
+wire.agree()
+""")
+    assert job.returncode != 0 and seconds < 30
+    assert f"rank 0 has waited 1 s for {names} in the check that all ranks go on" in job.stderr
+    assert _nobody_left(job)
+
+
 def test_a_rank_that_never_agrees_is_an_error():
     job, seconds = _job("""
 if wire.rank == 1:
@@ -89,6 +102,6 @@ if wire.rank == 1:
 wire.together(lambda: wire.share(np.zeros(3), "places") if wire.rank == 0 else None)
 """)
     assert job.returncode != 0 and seconds < 30
-    assert "has waited 1 s for the other ranks in the check that all ranks go on" in job.stderr or \
+    assert "has waited 1 s for rank 1 in the check that all ranks go on" in job.stderr or \
         "rank 0 has waited 1 s for ranks 1, 2 in places" in job.stderr
     assert _nobody_left(job)
