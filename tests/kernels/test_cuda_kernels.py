@@ -1,17 +1,18 @@
 """Kernels for a GPU without one: they pass their tests in Numba's simulator too, and NVIDIA's compiler takes them."""
 
 import importlib
-import importlib.util
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
+from machine_code import assembled, slow
+from numba import cuda
 
 from kernels.cuda import each_element, each_row, ptx
 
@@ -112,22 +113,9 @@ def compiler():
         pytest.skip(str(problem))
 
 
-def assemble(text, folder):
-    """Let NVIDIA's assembler take PTX for sm_90, as a driver would; where it is installed, as with the compiler."""
-    package = importlib.util.find_spec("nvidia")
-    places = package.submodule_search_locations if package else ()
-    found = [str(path) for place in places for path in Path(place).glob("*/bin/ptxas")]
-    if program := found[0] if found else shutil.which("ptxas"):
-        path = folder / "kernel.ptx"
-        path.write_text(text)
-        run = subprocess.run([program, "-arch=sm_90", str(path), "-o", str(path.with_suffix(".cubin"))],
-                             capture_output=True, text=True)
-        assert run.returncode == 0, run.stdout + run.stderr
-
-
 def test_ptx_is_taken_by_the_assembler(compiler, tmp_path):
-    assemble(ptx.compiled_text(add_column_to_row, ("q", "f*")), tmp_path)
-    assemble(ptx.compiled_text(sum_of_row, ("q", "f*", "d*")), tmp_path)
+    assembled(ptx.compiled_text(add_column_to_row, ("q", "f*")), tmp_path)
+    assembled(ptx.compiled_text(sum_of_row, ("q", "f*", "d*")), tmp_path)
 
 
 def test_ptx_rounds_every_operation(compiler):
@@ -151,12 +139,49 @@ def test_all_kernels_are_taken_by_nvidias_compiler(compiler, kinds, tmp_path):
         module, kernel = name.split(":")
         singles = [one for one in all_kinds if "d" not in "".join(one)] or all_kinds  # float32 where there is both
         for one in singles[:1]:
-            text = ptx.compiled_text(getattr(importlib.import_module(module), kernel), one, (9, 0))
+            body = getattr(importlib.import_module(module), kernel)
+            text = ptx.compiled_text(body, one)
             assert ptx.entry_of(text) and not re.search(r"\b(add|sub|mul)\.f(32|64)", text), name
             given = ["f64" if kind == "d" else "f32" if kind == "f" else "u64" for kind in one]
             assert re.findall(r"\.param \.(\w+)", text.split("{")[0]) == ["u64", "u64", *given], name
             assert not re.search(r"\b(atom|red)\.", text), f"{name}: several threads add to one number"
-            assemble(ptx.compiled_text(getattr(importlib.import_module(module), kernel), one), tmp_path)
+            assert not slow(body, one, text, assembled(text, tmp_path)), name
+
+
+@each_element
+def multiply_by_a_literal(row, column, x):
+    """What Numba makes a float64 of."""
+    x[column] = x[column] * 0.1
+
+
+@each_element
+def divide_places(row, column, width, x):
+    """x[column // width] = 0"""
+    x[column // width] = x[0]
+
+
+@each_element
+def use_local_memory(row, column, x):
+    """Keep numbers where registers are not."""
+    kept = cuda.local.array(40, numba.float32)
+    for k in range(40):
+        kept[k] = x[k]
+    x[column] = kept[np.int64(x[column])]
+
+
+@pytest.mark.parametrize("kernel, kinds, what", [
+    (multiply_by_a_literal, ("f*",), "float64 among float32"),
+    (divide_places, ("q", "f*"), "a division of 64 bits"), (use_local_memory, ("f*",), "local memory")])
+def test_what_makes_a_kernel_slow_is_found(compiler, tmp_path, kernel, kinds, what):
+    text = ptx.compiled_text(kernel, kinds)
+    told = assembled(text, tmp_path)
+    found = slow(kernel, kinds, text, told)
+    assert found and found[0].startswith(what)
+    quick = ptx.compiled_text(add_column_to_row, ("q", "f*"))
+    assert not slow(add_column_to_row, ("q", "f*"), quick, assembled(quick, tmp_path))
+    spilled = "16 bytes stack frame, 8 bytes spill stores, 4 bytes spill loads"
+    assert slow(add_column_to_row, ("q", "f*"), quick, spilled) == ["registers are spilled: 8 bytes out, 4 in",
+                                                                    "16 bytes on the stack"]
 
 
 def test_ptx_is_kept_and_found_again(compiler, monkeypatch, tmp_path):
