@@ -8,6 +8,7 @@ from refimpl.collectives.wire import Wire
 from refimpl.plan import Plan
 from refimpl.plan.buckets import buckets_of
 from refimpl.server import ServedDense, ServedRows
+from refimpl.training.arriving import Wanted, wanted_rows
 from refimpl.training.device import memory_for
 from refimpl.training.hot_rows import HotRows
 from refimpl.training.overlapped import OverlappedStep
@@ -76,13 +77,18 @@ class Exchange:
         for road in self.roads:
             road.open()
 
-    def begin(self, needs, timeline, overlap: bool):
+    def wanted(self, needs) -> dict[str, Wanted]:
+        """Return what to fetch of each sparse variable that lies elsewhere, for ``begin``. Local: may come early."""
+        away = [v.name for v in self.variables if v.sparse and not self.road_of[v.name].local]
+        return wanted_rows([ids for ids in needs.values() if ids is not None], away, self.plan.pull_rounds)
+
+    def begin(self, needs, wanted, timeline, overlap: bool):
         """Begin the exchanges of a step, beside the computation if they shall overlap. Collective.
 
         needs: microbatch -> (name -> (k,) int64 sorted unique rows of each sparse variable), None for one without
-        examples; all the rank's microbatches, in order.
+        examples; all the rank's microbatches, in order.  wanted: see ``wanted``.
         """
-        return (OverlappedStep if overlap else StepInTurn)(self, needs, timeline)
+        return (OverlappedStep if overlap else StepInTurn)(self, needs, wanted, timeline)
 
     def collect(self, name: str, slot: str | None = None, everyone: bool = False, phase: str = "collect"):
         """Return a whole variable (slot None) or state array on rank 0, or on everyone; None elsewhere."""

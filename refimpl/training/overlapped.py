@@ -18,17 +18,17 @@ from refimpl.training.step_in_turn import ComingRows
 class OverlappedStep:
     """One step's exchanges through the roads of an ``Exchange``. Collective to make, and to take ``sums`` from.
 
-    Meanwhile nobody else on this rank may use the wire. needs: see ``Exchange.begin``.
+    Meanwhile nobody else on this rank may use the wire. needs, wanted: see ``Exchange.begin``.
     dense: name -> value of every dense variable; what is pulled is waited for where it is looked up.
     scalars: of this step.
     """
 
-    def __init__(self, exchange, needs, timeline):
+    def __init__(self, exchange, needs, wanted, timeline):
         self.roads, self.road_of, self.timeline = exchange.roads, exchange.road_of, timeline
         self.variables = {v.name: v for v in exchange.variables}
         self.last, self.scalars, self.streams = max(needs, default=None), Scalars(), exchange.streams
         self.taken: dict = {}  # the gradients of the microbatch at hand that were ready
-        self.coming = ComingRows(exchange, needs)
+        self.coming = ComingRows(exchange, needs, wanted)
         self.pulls = {(number, road): Job(partial(self._pull, road, number))
                       for number in range(exchange.plan.pull_rounds) for road in reversed(self.roads) if not road.local}
         self.pushes = {road: Job(partial(self._push, road), awaited=True) for road in self.roads}

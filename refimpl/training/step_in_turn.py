@@ -1,7 +1,7 @@
 """The exchanges of a step, one after the other: everything is pulled, then computed, then pushed."""
 
 from kernels.each import aligned_each
-from refimpl.training.arriving import Fetched, wanted_rows
+from refimpl.training.arriving import Fetched
 from refimpl.training.check import check_gradients
 from refimpl.training.scalars import Scalars
 
@@ -9,11 +9,11 @@ from refimpl.training.scalars import Scalars
 class StepInTurn:
     """One step's exchanges through the roads of an ``Exchange``. Collective to make, and to take ``sums`` from.
 
-    needs: see ``Exchange.begin``.  dense: name -> value of every dense variable.  scalars: of this step.
+    needs, wanted: see ``Exchange.begin``.  dense: name -> value of every dense variable.  scalars: of this step.
     """
 
-    def __init__(self, exchange, needs, timeline):
-        self.exchange, self.timeline, self.coming = exchange, timeline, ComingRows(exchange, needs)
+    def __init__(self, exchange, needs, wanted, timeline):
+        self.exchange, self.timeline, self.coming = exchange, timeline, ComingRows(exchange, needs, wanted)
         self.scalars = Scalars()
         with timeline.phase("pull"):
             for number in range(exchange.plan.pull_rounds):
@@ -56,16 +56,14 @@ class StepInTurn:
 class ComingRows:
     """The rows that a rank's microbatches need, fetched road by road and round by round. Local, but for ``fetch``.
 
-    names: the sparse variables.  needs: see ``Exchange.begin``.
+    names: the sparse variables.  needs, wanted: see ``Exchange.begin``.
     """
 
-    def __init__(self, exchange, needs):
+    def __init__(self, exchange, needs, wanted):
         self.names, self.road_of = [v.name for v in exchange.variables if v.sparse], exchange.road_of
         self.needs = {leaf: ids for leaf, ids in needs.items() if ids is not None}
         self.index = {leaf: index for index, leaf in enumerate(self.needs)}
-        away = [name for name in self.names if not self.road_of[name].local]
-        self.wanted = wanted_rows(list(self.needs.values()), away, exchange.plan.pull_rounds)
-        self.fetched = {name: Fetched(wanted) for name, wanted in self.wanted.items()}
+        self.wanted, self.fetched = wanted, {name: Fetched(rows) for name, rows in wanted.items()}
 
     def fetch(self, road, number: int):
         """Fetch a round's values on a road: rows, and in round 0 whole values of dense variables. Collective."""

@@ -87,19 +87,19 @@ class Trainer:
         """Do one step; return its metrics, the same on every rank but for seconds and bytes."""
         self.timeline.start_step(self.step)
         self.wire.ledger.clear()
-        batches, needs = self._together("data", self._read_batches)
+        batches, needs, wanted = self._together("data", self._read_batches)
         self.alpha = alpha_of(self.model.variables, needs)
         try:
             with memory_for("the exchange and update of a step", LESS):
-                record = self._exchange_and_update(batches, needs)
+                record = self._exchange_and_update(batches, needs, wanted)
         except Exception as problem:
             self.wire.stop(problem)
         self.step += 1
         return {"step": self.step, **record, "examples": self.data.examples(self.step - 1),
                 "seconds": dict(self.timeline.seconds)}
 
-    def _exchange_and_update(self, batches, needs) -> dict:
-        step = self.exchange.begin(needs, self.timeline, self.overlap)
+    def _exchange_and_update(self, batches, needs, wanted) -> dict:
+        step = self.exchange.begin(needs, wanted, self.timeline, self.overlap)
         try:
             losses, error = self._compute(step, batches)
             summed, loss, norm = self._sum_up(step, losses, error)
@@ -122,28 +122,28 @@ class Trainer:
         return result
 
     def _read_batches(self):
-        """Return microbatch -> its batch, and microbatch -> the rows it needs (None for one without examples)."""
+        """Return microbatch -> its batch, and -> the rows it needs (None for one without examples); what to fetch."""
         if self.failure is not None:
             raise self.failure
         if self.data.starts_epoch(self.step):
             self.carried = {v: {} for v in self.microbatches}
-        batches, needs = self.ahead.pop(self.step, None) or self._read(self.step, self.carried)
+        batches, needs, wanted = self.ahead.pop(self.step, None) or self._read(self.step, self.carried)
         for v, batch in batches.items():
             if batch is not None:
                 batch.state = self.carried[v]
-        return batches, needs
+        return batches, needs, wanted
 
     def _read(self, step, carried):
         batches, needs = {}, {}
         for v in self.microbatches:
-            batch, wanted = self.data.microbatch(step, v), None
+            batch, rows = self.data.microbatch(step, v), None
             if batch is not None:
                 key = key_of(self.options.seed, "microbatch", step, v)
                 batch = replace(batch, key=key, state=carried[v])
-                wanted = self.model.rows_needed(batch)
-                check_needs(self.model.variables, wanted)
-            batches[v], needs[v] = batch, wanted
-        return batches, needs
+                rows = self.model.rows_needed(batch)
+                check_needs(self.model.variables, rows)
+            batches[v], needs[v] = batch, rows
+        return batches, needs, self.exchange.wanted(needs)
 
     def _look_ahead(self):
         """Read the next step's batches while the device computes; what goes wrong with them is met in that step."""
