@@ -4,6 +4,7 @@
         allreduce, as-dense   the schedule, simulated (collectives/simulate.py), + work
         server, allgather     sum over its rounds (traffic.py) of (latency + overhead x the busiest rank's messages
                               + max over machines of bytes / bandwidth, out or in, through the card or in memory) + work
+                              (the server's row numbers and how many they are: one message, one latency)
 
     work = bytes that the busiest rank adds up and updates / the network's reduction speed
 
@@ -145,9 +146,11 @@ def seconds_of(traffic: Traffic, network: Network, bytes_count: bool = True) -> 
     for name, messages in traffic.messages.items():
         if not messages.any():
             continue
-        crosses = len(network.machines) > 1 and name[0] not in INSIDE
-        total += network.latency if crosses else network.latency_within
-        total += network.overhead * float(messages.max())
+        if name[1] != "indices" or (name[0], "control") not in traffic.messages or name[0] == "allgather":
+            # the server's row numbers travel in the message that says how many they are (lists.py)
+            crosses = len(network.machines) > 1 and name[0] not in INSIDE
+            total += network.latency if crosses else network.latency_within
+            total += network.overhead * float(messages.max())
         if bytes_count:
             total += float(max((traffic.sent[name] / network.bandwidth_out).max(),
                                (traffic.received[name] / network.bandwidth_in).max(),

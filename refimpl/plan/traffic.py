@@ -18,7 +18,8 @@ from refimpl.server.rounds import partitions_a_round
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
-    """Bytes and messages of a step, by round: (phase, kind). Adds up over variables that travel together. Local.
+    """Bytes and messages of a step, by round: (phase, kind). Adds up over variables that travel together, but for
+    messages: small arrays of a pair are one (packed.py), and of large ones the bytes count. Local.
 
     sent, received: round -> (M,) bytes that leave and enter each machine's card.  within: round -> (M,) bytes between
     ranks of a machine.  messages: round -> (N,) that each rank sends or is sent.  work: (N,) bytes that each rank adds
@@ -32,10 +33,11 @@ class Traffic:
     work: np.ndarray
 
     def __add__(self, other: "Traffic") -> "Traffic":
-        columns = zip((self.sent, self.received, self.within, self.messages),
-                      (other.sent, other.received, other.within, other.messages))
+        columns = zip((self.sent, self.received, self.within), (other.sent, other.received, other.within))
+        messages = {name: np.maximum(self.messages.get(name, 0), other.messages.get(name, 0))
+                    for name in {**self.messages, **other.messages}}
         return Traffic(*({name: left.get(name, 0) + right.get(name, 0) for name in {**left, **right}}
-                         for left, right in columns), self.work + other.work)
+                         for left, right in columns), messages, self.work + other.work)
 
     def through_cards(self, control: bool = True) -> np.ndarray:
         """Return (M,) bytes through each machine's card, in and out. control: False leaves out control messages."""
