@@ -49,7 +49,7 @@ def test_a_move_keeps_every_bit_and_counts_every_byte(comm, piece, monkeypatch):
     trainer = make_trainer("toy", "adam", comm, architecture="hybrid")
     trainer.train_step()
     variables, arrays = trainer.model.variables, 3
-    for partitions, scheme in product((1, 5, comm.size, 60), ("contiguous", "interleaved")):
+    for partitions, scheme in product((1, 5, comm.size, 50), ("contiguous", "interleaved")):
         state = whole_state(trainer, "adam")
         trainer.wire.ledger.clear()
         before = moved_to(trainer, partitions, scheme)
