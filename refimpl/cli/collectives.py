@@ -75,9 +75,10 @@ def _title(found) -> str:
 
 def properties(schedule, microbatches: int) -> dict:
     """Return what is proved of a schedule, for JSON. sent, received, added, bound: in units of the vector. Local."""
-    from refimpl.collectives import prove
+    from refimpl.collectives import check_programs, prove
 
     proof = prove(schedule)
+    check_programs(schedule.programs(), schedule.name)
     link = proof.busiest_link
     return {
         "algorithm": schedule.name, "kind": schedule.kind, "ranks": schedule.ranks, "microbatches": microbatches,
@@ -108,6 +109,7 @@ def describe(found: dict) -> str:
         f"  proved      {ends} {what}",
         "  canonical   " + ("yes: every sum is a node of the microbatch tree" if found["canonical"] else
                             "no: deterministic, but the sums are not those of the microbatch tree"),
+        "  deadlock    none, though a send may wait for its receive, and a rank may run ahead of others",
         f"  rounds      {found['rounds']}, a rank sends or is sent at most {found['messages_at_once']} "
         f"message{'s' * (found['messages_at_once'] != 1)} at once",
         f"  sent        {max(found['sent']):.3g} n by the busiest rank, {min(found['sent']):.3g} n by the idlest; "

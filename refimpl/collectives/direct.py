@@ -5,6 +5,9 @@
 
 Two rounds. Bytes sent by a rank with one input: 2 (N - 1) / N * n, the lower bound. Canonical for every N: the owner
 of a chunk forms the nodes of the microbatch tree that the ranks did not form themselves.
+
+Source: reduce-scatter and allgather in one round each, as in Thakur, Rabenseifner, Gropp: Optimization of Collective
+Communication Operations in MPICH (2005): pairwise exchange, of all pairs at once.
 """
 
 from refimpl.collectives.halves import sums_of

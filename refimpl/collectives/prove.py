@@ -151,6 +151,7 @@ def prove(schedule: Schedule) -> Proof:
 
     A reduce-scatter must leave the sum of each chunk with its owner, an all-to-all the chunk with its receiver, the
     other kinds with every rank; and where nothing is summed no rank may be sent what it has. Local.
+    Rounds are taken one after the other; that ranks that run ahead never deadlock is for ``check_programs`` to say.
     A schedule never changes: what was proved once is kept with it.
     """
     proof = schedule.__dict__.get(_PROOF)

@@ -31,5 +31,5 @@ def run_experiments(output, names, quick: bool = False, compute: str | None = No
     for name in names:
         say(f"== {name}")
         findings.append(importlib.import_module(f"refimpl.experiments.parallax.{MODULES[name]}").study(context))
-        report = write_report(directory, findings, context, context.runner.failed)
+        report = write_report(directory, findings, context, context.runner.failed, MODULES)
     return report, findings, context.runner.failed

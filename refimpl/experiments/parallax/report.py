@@ -22,22 +22,40 @@ their ratios mean something.
 """
 
 
-def write_report(directory: Path, findings: list[Finding], context: Context, failed: list[str]) -> Path:
-    """Write report.md and the plots into the directory; return its path. Local."""
-    parts = [HEAD.format(cores=context.cores, s="s" if context.cores > 1 else "")]
+def write_report(directory: Path, findings: list[Finding], context: Context, failed: list[str],
+                 names) -> Path:
+    """Write report.md and the plots into the directory; return its path. Local.
+
+    Each finding's section is kept in a file: of the experiments ``names``, in their order, that are not among the findings, the report
+    holds the sections that an earlier run has left there, with the day and the code they are of.
+    """
     for finding in findings:
-        parts.append(f"## {finding.title}\n")
-        parts += [markdown(table) for table in finding.tables]
-        parts += [f"{sentence}\n" for sentence in finding.sentences]
-        parts += [f"![{finding.title}]({path.name})\n" for path in plot_curves(finding.name, finding.curves, directory)]
+        _section_file(directory, finding.name).write_text(section(finding, directory) + "\n" + _made(context))
+    parts = [HEAD.format(cores=context.cores, s="s" if context.cores > 1 else "")]
+    parts += [path.read_text() for path in (_section_file(directory, name) for name in names) if path.exists()]
     parts += [proportions(context), "## Assumptions\n", "\n".join(f"- {line}" for line in ASSUMPTIONS) + "\n"]
     if failed:
         parts += ["## Cells that failed\n", "\n".join(f"- {line}" for line in failed) + "\n"]
-    quick = " --quick: small clusters and few steps, good for a look, not for conclusions." if context.quick else ""
-    parts.append(f"Written {date.today().isoformat()} by code {code_version()}.{quick}\n")
     path = directory / "report.md"
     path.write_text("\n".join(parts))
     return path
+
+
+def _section_file(directory, name) -> Path:
+    return directory / f"section-{name}.md"
+
+
+def section(finding: Finding, directory: Path) -> str:
+    """Return a finding's part of the report; write its plots into the directory. Local."""
+    parts = [f"## {finding.title}\n", *(markdown(table) for table in finding.tables)]
+    parts += [f"{sentence}\n" for sentence in finding.sentences]
+    parts += [f"![{finding.title}]({path.name})\n" for path in plot_curves(finding.name, finding.curves, directory)]
+    return "\n".join(parts)
+
+
+def _made(context) -> str:
+    quick = " --quick: small clusters and few steps, good for a look, not for conclusions." if context.quick else ""
+    return f"*Written {date.today().isoformat()} by code {code_version()}.{quick}*\n"
 
 
 def markdown(table: Table) -> str:

@@ -22,12 +22,25 @@ def summary(architecture, speed, workload=LM, machines=8, **result):
 def test_a_report_holds_tables_sentences_plots_and_failures(tmp_path):
     finding = Finding("partitions", "Partitions", [Table("of P", ["P", "seconds"], [["1", "0.5"]])], ["So it is."],
                       [("t", "P (log)", "y", {"measured": [(1, 2), (4, 3)], "fitted": []})])
-    path = write_report(tmp_path, [finding], Context(Runner(tmp_path), quick=True, cores=1), ["a cell: status 1"])
+    path = write_report(tmp_path, [finding], Context(Runner(tmp_path), quick=True, cores=1), ["a cell: status 1"], ["partitions"])
     text = path.read_text()
     for part in ("## Partitions", "**of P**", "| 1 | 0.5 |", "So it is.", "](partitions-0.png)", "a cell: status 1",
                  "## Assumptions", "--quick"):
         assert part in text
     assert (tmp_path / "partitions-0.png").stat().st_size > 1000
+
+
+def test_a_report_keeps_the_sections_of_earlier_runs_in_order(tmp_path):
+    names, context = ["throughput", "sparsity", "partitions"], Context(Runner(tmp_path), quick=True, cores=1)
+
+    def report(name, sentence):
+        return write_report(tmp_path, [Finding(name, name.title(), [], [sentence])], context, [], names).read_text()
+
+    report("partitions", "Eight.")
+    report("throughput", "Slow.")
+    text = report("throughput", "Fast.")
+    assert text.index("Fast.") < text.index("Eight.") and "Slow." not in text and "## Sparsity" not in text
+    assert text.count("*Written ") == 2
 
 
 def test_markdown_puts_numbers_to_the_right():
