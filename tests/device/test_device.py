@@ -55,11 +55,15 @@ def test_without_a_gpu_the_driver_is_named(cupy, monkeypatch):
 
 
 def test_a_gpu_that_cannot_be_used_is_named(cupy, wire, monkeypatch):
-    def refuse(index):
-        raise cupy.cuda.runtime.CUDARuntimeError(46)
+    class Refused:
+        def __init__(self, index):
+            pass
 
-    monkeypatch.setattr(cupy.cuda.runtime, "setDevice", refuse)
-    with pytest.raises(ValueError, match="GPU 0 of this machine cannot be used .*46.*nvidia-smi"):
+        def use(self):
+            raise cupy.cuda.runtime.CUDARuntimeError(46)
+
+    monkeypatch.setattr(cupy.cuda, "Device", Refused)  # by its own name: CuPy calls CUDA from compiled code
+    with pytest.raises(ValueError, match="GPU 0 of this machine cannot be used .*cudaError.*nvidia-smi"):
         find_gpu(0)
     assert open_device("auto", wire).kind == "cpu"
 
@@ -99,8 +103,17 @@ def test_negative_zero_comes_to_a_device_as_it_is(cupy):
 
 
 def test_a_machines_ranks_take_its_gpus_in_turn(cupy, monkeypatch):
+    class Free:
+        compute_capability = "90"
+
+        def __init__(self, index):
+            pass
+
+        def use(self):
+            pass
+
     monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", lambda: 3)
-    monkeypatch.setattr(cupy.cuda.runtime, "setDevice", lambda index: None)
+    monkeypatch.setattr(cupy.cuda, "Device", Free)
     monkeypatch.setattr(cupy.cuda.runtime, "getDeviceProperties", lambda index: {"name": b"a GPU"})
     assert [find_gpu(place).index for place in range(5)] == [0, 1, 2, 0, 1]
 
