@@ -18,7 +18,7 @@ from kernels import aggregate_rows
 from kernels.random import key_of, uniform
 from models.cnn import ConvNet
 from models.lm import LanguageModel
-from refimpl.experiments.bench import allreduce_gpu, gpu_bounds
+from refimpl.experiments.bench import allreduce_gpu, gpu_bounds, gpu_budget
 from refimpl.experiments.bench.peers import import_torch
 from refimpl.experiments.bench.timing import Row, race, report
 from refimpl.training.data import Examples, TokenStreams
@@ -60,7 +60,8 @@ def run(seconds: float = 10.0, rounds: int = 7, sizes: Sizes = FULL, between_ran
     merge = race_rows(device.xp, sizes, torch, length)
     copy = copy_bandwidth(device.xp, sizes.copied, length)
     result = report(rows + merge)
-    result |= {"device": device.to_json(), "copy_bandwidth": copy, "merge_bandwidth": _moved(sizes) / merge[0].seconds}
+    result |= {"device": device.to_json(), "copy_bandwidth": copy, "merge_bandwidth": _moved(sizes) / merge[0].seconds,
+               "lm_budget": lm_budget(sizes)}
     result["bounds"] = gpu_bounds.run(trainings)
     if between_ranks:
         try:
@@ -109,6 +110,14 @@ def race_lm(sizes: Sizes, torch, length, on: str = "cuda") -> list[Row]:
     size = (f"{streams} streams x {time} words, embedding {sizes.lm['embedding']}, LSTM {model.hidden} projected to "
             f"{model.width}, {model.samples} candidates of {model.vocabulary}")
     return race("gpu-lm-step", size, ours, peers, **length)
+
+
+def lm_budget(sizes: Sizes) -> dict:
+    """Return what a step of the language model must take at least: seconds of the host and of the GPU, and launches."""
+    lm = sizes.lm
+    table = gpu_budget.lm_step(*sizes.words, lm["embedding"], lm["hidden"], lm["projection"], lm["samples"])
+    host, there = gpu_budget.bounds(table)
+    return {"host": host, "device": there, "launches": sum(work.launches for work in table)}
 
 
 def race_cnn(sizes: Sizes, torch, length, on: str = "cuda") -> list[Row]:

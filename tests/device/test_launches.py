@@ -1,0 +1,59 @@
+"""How often a training step asks something of a GPU: launches cost the host, however little they do."""
+
+import numpy as np
+import pytest
+from mpi4py import MPI
+
+from models.cnn import ConvNet
+from models.lm import LanguageModel
+from refimpl.experiments.bench.gpu_budget import bounds, lm_step
+from refimpl.training.data import Examples, TokenStreams
+from refimpl.training.data.synthetic import load_synthetic
+from refimpl.training.options import Options
+from refimpl.training.trainer import Trainer
+
+
+@pytest.fixture
+def standin(cupy):
+    return cupy.__dict__.get("standin") or pytest.skip("only the stand-in counts launches")
+
+
+def launches_of(standin, model, data, **options):
+    """Return kind -> how many launches the third step asks for."""
+    trainer = Trainer(model, data, Options(architecture="hybrid", device="cuda", **options), MPI.COMM_SELF)
+    for _ in range(2):
+        trainer.train_step()
+    with standin.launching() as launches:
+        trainer.train_step()
+    return launches.by_kind()
+
+
+def lm_launches(standin, time):
+    sizes = dict(embedding=8, hidden=12, projection=8, samples=16)
+    corpus = load_synthetic("100", tokens=time * 4 * 4 + 1, heldout_tokens=0)
+    found = launches_of(standin, LanguageModel(vocabulary=100, layers=1, keep=0.9, **sizes),
+                        TokenStreams(corpus.train, 1, 4, time), optimizer="adagrad", learning_rate=0.2, clip_norm=10.0)
+    return found, lm_step(time, 4, *sizes.values())
+
+
+def test_a_time_step_of_the_language_model_costs_six_launches(standin):
+    (few, _), (many, table) = lm_launches(standin, 4), lm_launches(standin, 10)
+    assert sum(many.values()) - sum(few.values()) == 6 * 6
+    assert many["product"] == sum(work.launches for work in table if work.kind == "product") == 4 * 10 + 8
+    assert sum(many.values()) <= sum(work.launches for work in table)
+    assert many["to_host"] == 1
+
+
+def test_the_budget_of_the_language_model():
+    """LSTM 2048 projected to 512: 209 GFLOP, and the host is done long before the GPU."""
+    table = lm_step(20, 128, 512, 2048, 512, 8192)
+    host, device = bounds(table)
+    assert round(sum(work.flops for work in table) / 1e9) == 209 and 2 * host < device < 5e-3
+
+
+def test_launches_of_the_network_for_images(standin):
+    rng = np.random.default_rng(0)
+    data = Examples(rng.integers(0, 256, (32, 8, 8, 3)).astype(np.uint8), rng.integers(0, 10, 32), 1, 8)
+    found = launches_of(standin, ConvNet((8, 8, 3), 10, width=4, blocks=(1, 1, 1), augment=False), data,
+                        optimizer="momentum", learning_rate=0.1)
+    assert sum(found.values()) <= 226 and found["product"] == 3 * 9 - 1 + 3
