@@ -46,8 +46,9 @@ class Repeating:
             points = [self.point(a) for a in arguments]
             enclosed, found = kernel(*points, **options), kernel(*arguments, **options)
             if name == "lstm_forward":
-                self.tapes[id(found[1])] = enclosed[1], found[1]
-                pairs = [(enclosed[0], found[0]), *zip(enclosed[1].last_state(), found[1].last_state(), strict=True)]
+                (h, tape), (found_h, found_tape) = enclosed, found
+                self.tapes[id(found_tape)] = tape, found_tape
+                pairs = [(h, found_h), *zip(tape.last_state(), found_tape.last_state(), strict=True)]
             elif name == "exponentials":  # in place
                 pairs = [(enclosed, found), (points[0], arguments[0]), (points[2], arguments[2])]
             else:
@@ -67,7 +68,8 @@ class Repeating:
 
 
 WORKS = [("lm", "adagrad", {"lstm_forward", "lstm_backward", "exponentials"}),
-         ("cnn", "momentum", {"convolve", "convolve_backward", "channel_statistics", "normalize", "normalize_backward"})]
+         ("cnn", "momentum",
+          {"convolve", "convolve_backward", "channel_statistics", "normalize", "normalize_backward"})]
 
 
 @pytest.mark.parametrize("work, optimizer, kernels", WORKS)
