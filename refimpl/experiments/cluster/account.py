@@ -21,6 +21,9 @@ from refimpl.plan.sample import take_sample
 FORMULA_STEPS = 4
 """So many of the first steps are also compared with the formula: it needs every rank's row numbers, one by one."""
 
+SMALL_STEP = 500_000
+"""Bytes of payload, both ways, below which a machine's step has so few that framing says nothing of larger ones."""
+
 
 def account_of(wire: Wire):
     """Return the account of a training on the emulated cluster, one that does nothing elsewhere. Local."""
@@ -95,6 +98,9 @@ def describe(accounts) -> list[str]:
     for number, a in enumerate(accounts):
         card, payload = ([n / a["steps"] for n in a[which]] for which in ("card", "payload"))
         lines.append(f"  machine {number:3}  card {_pair(card)}  payload {_pair(payload)}  framing {framing(a):6.2%}")
+    if max(sum(a["payload"]) for a in accounts) < SMALL_STEP * steps:
+        lines.append("  framing is high where messages are small: some kilobytes of headers, acknowledgements and "
+                     "agreement in each step")
     looked_at = accounts[0]["formula_steps"]
     wrong = [f"machine {n}: payload {_pair(a['formula_payload'])}, formula {_pair(a['formula'])}"
              for n, a in enumerate(accounts) if a["formula_payload"] != a["formula"]]

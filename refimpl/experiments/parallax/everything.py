@@ -24,7 +24,10 @@ def run_experiments(output, names, quick: bool = False, compute: str | None = No
     if set(names) - SIMULATED and (problem := missing()):
         raise ClusterError(problem)
     directory = Path(output)
-    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise ValueError(f"--output {output}: cannot make this directory: {problem.strerror}") from problem
     context = Context(Runner(directory, any_version, say), quick, compute, microbatches=8 if quick else 48)
     findings: list[Finding] = []
     report = directory / "report.md"
