@@ -4,7 +4,7 @@ import os
 from functools import cache
 
 TOLD = "REFIMPL_RANKS_ON_HOST"
-"""Set where machines are emulated: their ranks share the cores of one host, and MPI cannot know it."""
+"""Set by ``refimpl cluster``: its machines' ranks share the cores of one host, and MPI cannot know it."""
 
 LAUNCHERS = (TOLD, "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")
 """What launchers (ours, MPICH's, Open MPI's) set."""
