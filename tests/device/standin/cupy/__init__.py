@@ -14,6 +14,9 @@ it holds a program to:
   weights), is refused: it could not be the same bits twice.
 - ``get_default_memory_pool().set_limit`` limits it: beyond is ``cupy.cuda.memory.OutOfMemoryError``.
 
+- Two streams that use the same memory, one of them writing, are ordered by events or by the host; memory is given back
+  only when no other stream uses it: ``RaceError`` else (see ``_races``).
+
 What it does not pretend: work happens at once, whatever the stream (streams and events remember their calls in
 ``cupy.standin.calls``); CUDA source is not run (RawKernel raises). The memory behind an array is host memory, of which
 ``array.data.ptr`` is the address, so that a stand-in of NCCL can truly move it.
