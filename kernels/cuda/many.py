@@ -64,18 +64,13 @@ def each_of_many(own):
 
 def groups(items):
     """Yield (number of the first, consecutive items for one launch): of like kinds, and of sizes not too unlike."""
-    first, group = 0, []
-    for number, item in enumerate(items):
-        if group and not fits(group, item):
-            yield first, group
-            first, group = number, []
-        group = [*group, item]
-    if group:
-        yield first, group
-
-
-def fits(group, item) -> bool:
-    """Return whether an item can be launched with a group."""
-    sizes = [one[0] for one in (*group, item)]
-    like = all(getattr(a, "dtype", int) == getattr(b, "dtype", int) for a, b in zip(group[0][1:], item[1:]))
-    return like and len(sizes) <= MANY and max(sizes) * len(sizes) - sum(sizes) <= MOST_IDLE
+    kinds = [tuple([getattr(one, "dtype", None) for one in item[1:]]) for item in items]
+    first, most, total = 0, 0, 0
+    for number, (size, *_) in enumerate(items):
+        most, total = max(most, size), total + size
+        count = number + 1 - first
+        if count > 1 and (count > MANY or kinds[number] != kinds[first] or most * count - total > MOST_IDLE):
+            yield first, items[first:number]
+            first, most, total = number, size, size
+    if items:
+        yield first, items[first:]

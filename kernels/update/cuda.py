@@ -6,6 +6,7 @@ as in the definition (see ``kernels.cuda.ptx``), and every scalar arrives in the
 
 import functools
 import math
+from operator import itemgetter
 
 from kernels.arrays import array_module
 from kernels.cuda import each_element, each_of_many, helper, scalar
@@ -59,16 +60,17 @@ def adam_each(items, rate, *, step, beta1, beta2, epsilon):
 
 def move_each(pairs, rate):
     """Move several statistics towards their estimates."""
-    move_of_many(sorted([(value.size, value, estimate) for value, estimate in pairs], key=lambda item: -item[0]),
-                 *_scalars(pairs[0][0], rate))
+    items = [(value.size, value, estimate) for value, estimate in pairs]
+    move_of_many(sorted(items, key=itemgetter(0), reverse=True), *_scalars(pairs[0][0], rate))
 
 
 EACH = {"sgd": sgd_each, "momentum": momentum_each, "adagrad": adagrad_each, "adam": adam_each}
 
 
 def _many(items):
-    return sorted([(gradient.size, parameter, *slots, gradient, *_scalars(parameter, scale, decay), int(decay != 0))
-                   for parameter, slots, gradient, scale, decay in items], key=lambda item: -item[0])
+    real = items[0][0].dtype.type
+    return sorted([(gradient.size, parameter, *slots, gradient, real(scale), real(decay), int(decay != 0))
+                   for parameter, slots, gradient, scale, decay in items], key=itemgetter(0), reverse=True)
 
 
 def _scalars(table, *values):
