@@ -191,7 +191,7 @@ def test_by_itself_it_overlaps_where_each_rank_has_a_core(comm, monkeypatch):
     for last, on in ((8, True), (1, comm.size == 1), (comm.size - 1, False)):
         monkeypatch.setattr(overlap_choice, "cores", lambda last=last: last if comm.rank == comm.size - 1 else 8)
         for wire in (Wire(comm, machines), Wire(comm, in_blocks(comm.size, comm.size))):
-            trainer = make_trainer("lm", "sgd", wire, overlap=None)
+            trainer = make_trainer("lm", "sgd", wire, overlap=None, device="cpu")
             several = len(wire.machines) > 1
             assert trainer.overlap == (on and several) and bool(trainer.overlap_choice.reason) == several
             assert bool(trainer.plan.buckets) == trainer.overlap
