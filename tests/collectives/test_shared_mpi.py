@@ -77,7 +77,7 @@ def road(request, monkeypatch, comm):
         monkeypatch.setattr(peer_memory, "attachable", lambda array: False)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_every_road_of_private_arrays_has_the_trees_bits(comm, road, dtype):
     for leaves in (comm.size, 2 * comm.size + 1):
         check(Wire(comm), make_schedule("direct", comm.size, leaves), 40001, dtype)
