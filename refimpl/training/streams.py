@@ -39,20 +39,21 @@ class Streams(OneLine):
         return self.exchanging
 
     def mark(self):
-        event = self.cupy.cuda.Event(disable_timing=True)  # others take longer
-        event.record(self.cupy.cuda.get_current_stream())
-        return event
+        return self._recorded(self.cupy.cuda.get_current_stream())
 
     def after(self, event):
         if event is not None:
             self.cupy.cuda.get_current_stream().wait_event(event)
 
     def meet(self):
-        ours = self.mark()
-        with self.exchanging:
-            theirs = self.mark()
-            self.after(ours)
+        ours, theirs = self.mark(), self._recorded(self.exchanging)
+        self.exchanging.wait_event(ours)
         self.after(theirs)
+
+    def _recorded(self, stream):
+        event = self.cupy.cuda.Event(disable_timing=True)  # others take longer
+        event.record(stream)
+        return event
 
 
 def open_streams(xp) -> OneLine:
