@@ -16,6 +16,16 @@ def add_each(targets, sources):
     _each(targets, sources, cuda.add_elements, lambda target, source: target.__iadd__(source))
 
 
+def scaled_each(arrays, factor) -> list:
+    """Return each array times a factor, rounded to its dtype first: new arrays. Local."""
+    if not all(is_float_cuda(array) and array.flags.c_contiguous for array in arrays):
+        return [array * array.dtype.type(factor) for array in arrays]
+    targets = [array_module(array).empty_like(array) for array in arrays]
+    cuda.scale_elements([(array.size, array, target, array.dtype.type(factor))
+                         for array, target in zip(arrays, targets)])
+    return targets
+
+
 def aligned_each(arrays: dict) -> dict:
     """Return the arrays, those on a GPU at multiples of ALIGNMENT: themselves, or copies in one piece. Local.
 
@@ -47,4 +57,4 @@ def _each(targets, sources, kernel, do):
         kernel(sorted(quick, key=lambda item: -item[0]))
 
 
-__all__ = ["add_each", "aligned_each", "copy_each"]
+__all__ = ["add_each", "aligned_each", "copy_each", "scaled_each"]

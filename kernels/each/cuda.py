@@ -13,3 +13,9 @@ def copy_elements(number, place, source, target):
 def add_elements(number, place, source, target):
     """Add an element."""
     target[place] += source[place]
+
+
+@each_of_many(own=3)
+def scale_elements(number, place, source, target, factor):
+    """Write an element times the factor."""
+    target[place] = source[place] * factor

@@ -4,6 +4,7 @@ The statistics a microbatch normalises with are its own: they depend on no other
 evaluation uses are statistic variables; a microbatch's "gradient" of them is its share of the step's estimate.
 """
 
+from kernels.each import scaled_each
 from kernels.norm import channel_statistics, normalize, normalize_backward
 from models.variable import Constant, Variable
 
@@ -29,16 +30,27 @@ def norm_forward(x, dense, name, relu=False):
     return y, (x, y if relu else None, mean, variance)
 
 
-def norm_backward(grad, saved, dense, name, gradients, share, relu=False):
+def statistics_shares(saved, share) -> dict:
+    """Return the "gradients" of all statistics: the share of this microbatch in the step's estimate of each.
+
+    saved: name -> what ``norm_forward`` saved.  share: this microbatch's examples / the global batch's; the shares add
+    up to the microbatches' weighted mean.
+    """
+    found = {f"{name}.{part}": value for name, (_, _, mean, variance) in saved.items()
+             for part, value in (("mean", mean), ("variance", variance))}
+    return dict(zip(found, scaled_each(list(found.values()), share)))
+
+
+def norm_backward(grad, saved, dense, name, gradients, shares, relu=False):
     """Return the gradient of x; put those of scale and offset, and the shares of the statistics, into ``gradients``.
 
-    share: this microbatch's examples / the global batch's; the shares add up to the microbatches' weighted mean.
+    shares: see ``statistics_shares``.
     """
     x, y, mean, variance = saved
     grad_x, gradients[f"{name}.scale"], gradients[f"{name}.offset"] = normalize_backward(
         grad, x, y, mean, variance, dense[f"{name}.scale"], EPSILON, relu)
-    gradients[f"{name}.mean"] = mean * mean.dtype.type(share)
-    gradients[f"{name}.variance"] = variance * variance.dtype.type(share)
+    for part in ("mean", "variance"):
+        gradients[f"{name}.{part}"] = shares[f"{name}.{part}"]
     return grad_x
 
 

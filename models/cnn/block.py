@@ -47,16 +47,22 @@ def block_forward(x, dense, name, stride):
     return y, (x, hidden, y, norm1, norm2, shortcut_norm)
 
 
-def block_backward(grad, saved, dense, name, stride, gradients, share):
+def block_norms(saved, name) -> dict:
+    """Return name -> what each normalisation of a block saved."""
+    found = {f"{name}.norm1": saved[3], f"{name}.norm2": saved[4]}
+    return found if saved[5] is None else found | {f"{name}.shortcut_norm": saved[5]}
+
+
+def block_backward(grad, saved, dense, name, stride, gradients, shares):
     """Return the gradient of x; put the variables' into ``gradients``."""
     x, hidden, y, norm1, norm2, shortcut_norm = saved
     grad_sum = grad * (y > 0)
-    grad_inner = norm_backward(grad_sum, norm2, dense, f"{name}.norm2", gradients, share)
+    grad_inner = norm_backward(grad_sum, norm2, dense, f"{name}.norm2", gradients, shares)
     grad_hidden = conv_backward(grad_inner, hidden, dense, f"{name}.conv2", gradients)
-    grad_inner = norm_backward(grad_hidden, norm1, dense, f"{name}.norm1", gradients, share, relu=True)
+    grad_inner = norm_backward(grad_hidden, norm1, dense, f"{name}.norm1", gradients, shares, relu=True)
     grad_x = conv_backward(grad_inner, x, dense, f"{name}.conv1", gradients, stride)
     if projects(dense, name):
-        grad_sum = norm_backward(grad_sum, shortcut_norm, dense, f"{name}.shortcut_norm", gradients, share)
+        grad_sum = norm_backward(grad_sum, shortcut_norm, dense, f"{name}.shortcut_norm", gradients, shares)
         grad_sum = conv_backward(grad_sum, x, dense, f"{name}.shortcut", gradients, stride)
     return grad_x + grad_sum
 

@@ -4,8 +4,8 @@ import numpy as np
 
 from kernels.arrays import array_module
 from kernels.random import key_of
-from models.cnn.batch_norm import norm_backward, norm_evaluate, norm_forward, norm_variables
-from models.cnn.block import block_backward, block_evaluate, block_forward, block_variables
+from models.cnn.batch_norm import norm_backward, norm_evaluate, norm_forward, norm_variables, statistics_shares
+from models.cnn.block import block_backward, block_evaluate, block_forward, block_norms, block_variables
 from models.cnn.convolution import conv_backward, conv_forward, conv_variables
 from models.cnn.cross_entropy import cross_entropy
 from models.cnn.head import head_backward, head_forward, head_variables
@@ -73,13 +73,16 @@ class ConvNet:
     def backward(self, grad, saved, dense, share, ready):
         """Return the gradient of every variable: name -> array of its shape; call ``ready`` after each block."""
         x, stem_norm, block_saved, head = saved
-        gradients = {}
+        norms = {"stem_norm": stem_norm}
+        for (name, _, _), inner in zip(self.blocks, block_saved):
+            norms |= block_norms(inner, name)
+        gradients, shares = {}, statistics_shares(norms, share)
         grad = head_backward(grad, head, dense, "head", gradients)
         ready(gradients)
         for (name, _, stride), inner in zip(reversed(self.blocks), reversed(block_saved)):
-            grad = block_backward(grad, inner, dense, name, stride, gradients, share)
+            grad = block_backward(grad, inner, dense, name, stride, gradients, shares)
             ready(gradients)
-        grad = norm_backward(grad, stem_norm, dense, "stem_norm", gradients, share, relu=True)
+        grad = norm_backward(grad, stem_norm, dense, "stem_norm", gradients, shares, relu=True)
         conv_backward(grad, x, dense, "stem", gradients, input_gradient=False)
         return gradients
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernels.cuda import each_of_many
-from kernels.each import add_each, aligned_each, copy_each
+from kernels.each import add_each, aligned_each, copy_each, scaled_each
 
 SHAPES = [(3, 4), (), (7,), (0, 2), (5,), (1,), (2, 2, 2), (9,), (4,), (6,), (1, 1)]
 
@@ -47,6 +47,14 @@ def test_copies_and_sums(gpu, dtype):
     host = [array.copy() for array in ours]
     add_each(host, others)
     assert all(np.array_equal(a, b + c) for a, b, c in zip(host, ours, others))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_scaled(gpu, dtype):
+    arrays = draw(3, dtype)
+    expected = [array * array.dtype.type(0.1) for array in arrays]
+    for found in (scaled_each(arrays, 0.1), [a.get() for a in scaled_each([gpu.asarray(a) for a in arrays], 0.1)]):
+        assert all(np.array_equal(a, b) and a.dtype == dtype for a, b in zip(found, expected, strict=True))
 
 
 def test_views_with_gaps_are_copied_too(gpu):

@@ -11,8 +11,15 @@ import pytest
 from kernels.conv import convolve, convolve_backward
 from models import STATISTIC_RATE, Batch
 from models.cnn import ConvNet
-from models.cnn.batch_norm import EPSILON, norm_backward, norm_evaluate, norm_forward, norm_variables
-from models.cnn.block import block_backward, block_forward, block_variables
+from models.cnn.batch_norm import (
+    EPSILON,
+    norm_backward,
+    norm_evaluate,
+    norm_forward,
+    norm_variables,
+    statistics_shares,
+)
+from models.cnn.block import block_backward, block_forward, block_norms, block_variables
 from models.cnn.images import normalize_images
 
 torch = pytest.importorskip("torch")
@@ -91,7 +98,7 @@ def test_batch_norm_and_its_running_statistics(relu):
     theirs.backward(torch.tensor(grad))
     y, saved = norm_forward(x, dense, "norm", relu)
     gradients = {}
-    grad_x = norm_backward(grad, saved, dense, "norm", gradients, 1.0, relu)
+    grad_x = norm_backward(grad, saved, dense, "norm", gradients, statistics_shares({"norm": saved}, 1.0), relu)
     assert close(y, theirs) and close(grad_x, images.grad)
     assert_gradients_close(gradients, values)
     places = 3 * 5 * 7
@@ -118,8 +125,8 @@ def test_residual_block(inputs, outputs, stride):
     grad = np.random.default_rng(4).standard_normal(theirs.shape)
     theirs.backward(torch.tensor(grad))
     y, saved = block_forward(x, dense, "block", stride)
-    gradients = {}
-    grad_x = block_backward(grad, saved, dense, "block", stride, gradients, 1.0)
+    gradients, shares = {}, statistics_shares(block_norms(saved, "block"), 1.0)
+    grad_x = block_backward(grad, saved, dense, "block", stride, gradients, shares)
     assert close(y, theirs) and close(grad_x, images.grad)
     assert_gradients_close(gradients, values)
 
