@@ -16,7 +16,7 @@ def array_module(*arrays):
     if cupy is not None and any(isinstance(a, cupy.ndarray) for a in arrays):
         return cupy
     for a in arrays:
-        if not isinstance(a, np.ndarray) and hasattr(a, "__array_namespace__"):
+        if type(a) is not np.ndarray and hasattr(a, "__array_namespace__"):
             return a.__array_namespace__()
     return np
 
