@@ -16,6 +16,7 @@ from refimpl.host import crowded
 AWAKE_SECONDS = 1e-3  # without progress: longer than any message within a machine takes
 SLEEP_SECONDS = 50e-6  # the kernel adds about as much: still short beside a segment on a network
 LONGEST_SLEEP = 5e-3
+HEED_SECONDS = 5e-3  # between two looks for a notice, each of which costs as much as a poll
 PATIENCE_SECONDS = 300.0
 
 
@@ -49,7 +50,7 @@ class Wait:
         beside = threading.current_thread() is not threading.main_thread()
         # another thread computes: leave it the core and Python's lock
         self.awake = 0.0 if beside or crowded() else AWAKE_SECONDS
-        self.since = None
+        self.since, self.heeded = None, time.monotonic()
 
     def progress(self):
         self.since = None
@@ -63,17 +64,22 @@ class Wait:
             os.sched_yield()
         elif now - self.since < self.patience:
             time.sleep(min(LONGEST_SLEEP, max(SLEEP_SECONDS, self.share * (now - self.since))))
-            try:
-                self.heed()
-            except CollectiveError:
-                _given_up.append(self.messages)
-                raise
+            if now - self.heeded >= HEED_SECONDS:
+                self.heeded = now
+                self._heed()
         else:
             _given_up.append(self.messages)
             late = sorted(set(self.late()))
             names = f"rank{'s' * (len(late) > 1)} {', '.join(map(str, late))}" if late else "the other ranks"
             raise SilentPeer(f"rank {self.rank} has waited {self.patience:g} s for {names} in {self.what}: ended, "
                              f"cut off, stuck or somewhere else in the program")
+
+    def _heed(self):
+        try:
+            self.heed()
+        except CollectiveError:
+            _given_up.append(self.messages)
+            raise
 
 
 def wait_all(requests, patience: float, rank: int, peers, what: str, heed=lambda: None, absent=lambda: []):
