@@ -106,7 +106,7 @@ $(venv)/.$(GPU): $(venv)/.installed
 	$(pip) -e '.[$(GPU)]'
 	@touch $@
 
-# PyTorch brings an NCCL of its own version, at the same place: ranks that share a GPU need a newer one, which serves both
+# PyTorch brings an NCCL of its own version, at the same place: ranks that share a GPU need a newer, which serves both
 $(venv)/.$(GPU)-torch: $(venv)/.$(GPU) $(venv)/.torch
 	$(pip) --no-deps --force-reinstall 'nvidia-nccl-$(GPU:cuda%=cu%)>=2.30'
 	@touch $@

@@ -225,8 +225,9 @@ class told:
     def __exit__(self, kind, problem, trace):
         if isinstance(problem, (nccl.NcclError, KeyError)):  # CuPy knows the statuses up to 6, and looks others up
             raise ConnectionError(
-                f"{self.what} by NCCL: {_words(problem)}. If another rank has ended, its message says why; else run with "
-                "NCCL_DEBUG=INFO to see what NCCL misses, or with --transport staged, which needs no NCCL") from problem
+                f"{self.what} by NCCL: {_words(problem)}. If another rank has ended, its message says why; else run "
+                "with NCCL_DEBUG=INFO to see what NCCL misses, or with --transport staged, which needs no NCCL"
+            ) from problem
 
 
 def _words(problem) -> str:

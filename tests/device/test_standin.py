@@ -169,7 +169,8 @@ def keywords(function):
         return {one.name for one in inspect.signature(function).parameters.values()}
     except ValueError:  # compiled: the first line of its text that has them
         line = next(line for line in function.__doc__.splitlines() if "(" in line)
-        return {one.split("=")[0].split()[-1] for one in line.split("(", 1)[1].rsplit(")", 1)[0].split(",") if one.strip()}
+        words = line.split("(", 1)[1].rsplit(")", 1)[0].split(",")
+        return {word.split("=")[0].split()[-1] for word in words if word.strip()}
 
 for kind, table in json.load(open(sys.argv[1])).items():
     for name, words in table.items():
@@ -195,5 +196,6 @@ def test_what_cupy_takes_is_taken(xp):
 
 @pytest.mark.skipif(not has_cupy(), reason="CuPy is not installed")
 def test_these_keywords_are_cupys(tmp_path):
-    look = subprocess.run([sys.executable, "-c", LOOK_AT_KEYWORDS, str(KEYWORDS)], cwd=tmp_path, capture_output=True, text=True)
+    look = subprocess.run([sys.executable, "-c", LOOK_AT_KEYWORDS, str(KEYWORDS)], cwd=tmp_path, capture_output=True,
+                          text=True)
     assert (look.returncode, look.stdout) == (0, ""), look.stderr
