@@ -1,4 +1,4 @@
-"""What is done with each of several arrays, on a GPU in few launches: copied, added, brought to where products find it."""
+"""What is done with each of several arrays, on a GPU in few launches: copied, added, scaled, aligned."""
 
 import numpy as np
 

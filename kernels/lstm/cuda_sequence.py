@@ -52,7 +52,7 @@ def lstm_forward(x, kernel, bias, projection, c0, h0, work):
 
 def lstm_backward(dh, tape, kernel, projection, initial):
     """See ``sequence.lstm_backward``."""
-    xp, work, (time, streams, width) = array_module(dh), tape.workspace, dh.shape
+    xp, (time, streams, width) = array_module(dh), dh.shape
     hidden, inputs = tape.c.shape[2], tape.x.shape[2]
     total, dgates, dc, dh0 = steps_backward(dh, tape, kernel[inputs:], projection, initial)
     rows, dkernel = dgates.reshape(-1, 4 * hidden), xp.empty_like(kernel)

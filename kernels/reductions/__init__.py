@@ -16,7 +16,7 @@ def sum_of_squares_per_row(x):
 
 
 def sum_of_squares_per_row_each(arrays):
-    """Return the sums of ``sum_of_squares_per_row`` of each of several matrices, one after the other: (all rows,). Local.
+    """Return the sums of ``sum_of_squares_per_row`` of several matrices, one after the other: (all rows,). Local.
 
     On a GPU in few launches.
     """

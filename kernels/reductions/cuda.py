@@ -79,8 +79,8 @@ def note_sum_of_many(row, total, e0, e1, e2, e3, e4, e5, e6, e7, w0, w1, w2, w3,
 
 
 @each_row(note_sum_of_many)
-def squares_of_many(row, lane, lanes, e0, e1, e2, e3, e4, e5, e6, e7, w0, w1, w2, w3, w4, w5, w6, w7, x0, x1, x2, x3, x4,
-                    x5, x6, x7, first, sums):
+def squares_of_many(row, lane, lanes, e0, e1, e2, e3, e4, e5, e6, e7, w0, w1, w2, w3, w4, w5, w6, w7, x0, x1, x2, x3,
+                    x4, x5, x6, x7, first, sums):
     """Return a lane's part of a row's sum of squares; of the k-th matrix are the rows before number ek, wk wide."""
     if row < e0:
         return part_of_row(row, lane, lanes, w0, x0)

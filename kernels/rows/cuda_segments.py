@@ -1,7 +1,7 @@
 """Sums of rows by segment on a GPU: as much memory on its way at once as it takes to keep the memory busy.
 
-A warp adds up a short segment: each thread up to 16 columns, which it fetches together. Of a long segment a block adds
-up ``LANES`` columns: all its warps fetch ``TILE`` rows at once, then one adds them, one after the other. So a row number
+A warp adds up a short segment: each thread up to 16 columns, which it fetches together. Of a long one a block adds up
+``LANES`` columns: all its warps fetch ``TILE`` rows at once, then one adds them, one after the other. So a row number
 that is in every sentence costs a fetch for each TILE of its rows, not one for each row. Rows are added in their order
 both ways: the bits are those of the body.
 """
@@ -81,8 +81,8 @@ class SegmentKernel(Kernel):
             read=lines(20, "v{k}_ = rows[at_ + {at}]", wide, at=LANES),
             add=lines(24, "v{k}_ += rows[at_ + {at}]", wide, at=LANES),
             write=lines(20, "total[at_ + {at}] = v{k}_", wide, at=LANES)) for wide in (READS, 4, 1))
-        fetch = lines(16, "v{k}_ = rows[order[next_ + {at} if next_ + {at} < stop_ else last_] * width + inside_]", READS,
-                      at=WARPS)
+        place = "next_ + {at} if next_ + {at} < stop_ else last_"
+        fetch = lines(16, "v{k}_ = rows[order[" + place + "] * width + inside_]", READS, at=WARPS)
         keep = lines(16, "tile_[warp_ + {at}, lane_] = v{k}_", READS, at=WARPS)
         return SEGMENTS.format(name=self.name, names=", ".join(self.names), lanes=LANES, warps=WARPS, workers=WORKERS,
                                tile=READS * WARPS, most=LONG, fetch=fetch, keep=keep, columns=columns)

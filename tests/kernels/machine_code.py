@@ -34,7 +34,7 @@ def assembled(text: str, folder) -> str | None:
 
 
 def slow(kernel, kinds, text: str, told: str | None) -> list[str]:
-    """Return what makes a kernel slow, in words. text: its PTX for arguments of these kinds.  told: by ``assembled``."""
+    """Return what makes a kernel slow, in words. text: its PTX for arguments of these kinds.  told: ``assembled``."""
     found = []
     if "d" not in "".join(kinds) and kernel.name not in SUMS_IN_FLOAT64:
         found += [f"float64 among float32: {one}" for one in DOUBLE.findall(text)[:1]]

@@ -11,7 +11,7 @@ FLOPS, BYTES = 50e12, 3.3e12  # a second
 REST = 45  # launches of a step of the language model beside those that are listed
 LATENCY = 2e-6  # seconds a launch takes on the GPU, however little it does
 HOST = {"product": 12e-6, "kernel": 10e-6, "array": 7e-6, "transfer": 15e-6}
-"""Seconds of the host for a launch: of cuBLAS, of our kernels, of CuPy's functions of arrays; for a copy over the bus."""
+"""Seconds of the host for a launch: of cuBLAS, of our kernels, of CuPy's functions; for a copy over the bus."""
 
 
 @dataclass(frozen=True)
