@@ -28,7 +28,8 @@ installed := $(venv)/.installed $(if $(TORCH),$(venv)/.torch)
 gpu_installed := $(if $(ENVIRONMENT),,$(installed) $(venv)/.$(GPU))
 gpu_tests := tests/kernels tests/device tests/training tests/collectives/test_device_wire_mpi.py \
              tests/collectives/test_nccl_names.py tests/server/test_roads_mpi.py
-on_gpu := REFIMPL_TEST_DEVICE=cuda
+gpu_report := runs/bench-gpu
+on_gpu = REFIMPL_TEST_DEVICE=cuda REFIMPL_TEST_REPORT=$(gpu_report)/tests-$(1).json
 mpi_pytest := -m pytest -q --color=no -p no:cacheprovider --with-mpi -m mpi
 
 # mpi4py's wheel knows MPI libraries by their file names; where a system has another (Debian's MPICH), it is built
@@ -111,17 +112,18 @@ $(venv)/.$(GPU)-torch: $(venv)/.$(GPU) $(venv)/.torch
 	$(pip) --no-deps --force-reinstall 'nvidia-nccl-$(GPU:cuda%=cu%)>=2.30'
 	@touch $@
 
-test-gpu: $(gpu_installed) ## on a machine with a GPU: kernels, trainings, transports there, on 1 to 4 ranks
-	@failed=; $(on_gpu) $(python) -m pytest -q --color=no -m "not mpi" $(gpu_tests) || failed="serial"; \
+test-gpu: $(gpu_installed) ## on a machine with a GPU: kernels, trainings, transports there, on 1 to 4 ranks; counts for the report
+	@rm -f $(gpu_report)/tests-*.json
+	@failed=; $(call on_gpu,serial) $(python) -m pytest -q --color=no -m "not mpi" $(gpu_tests) || failed="serial"; \
 	for ranks in 1 2 3 4; do \
 	  echo "== tests on the GPU, $$ranks ranks =="; \
-	  $(on_gpu) $(python) -m refimpl.experiments.launch -n $$ranks --timeout 900 $(mpi_pytest) $(gpu_tests) || \
+	  $(call on_gpu,$$ranks-ranks) $(python) -m refimpl.experiments.launch -n $$ranks --timeout 900 $(mpi_pytest) $(gpu_tests) || \
 	    failed="$$failed $$ranks-ranks"; \
 	done; \
 	[ -z "$$failed" ] || { echo "failed: $$failed"; exit 1; }
 
 bench-gpu: $(gpu_installed) $(if $(ENVIRONMENT),,$(venv)/.$(GPU)-torch) ## measure us beside PyTorch on a GPU; the report goes to runs/bench-gpu
-	$(python) -m refimpl bench gpu --output runs/bench-gpu
+	$(python) -m refimpl bench gpu --output $(gpu_report)
 
 clean: ## remove environments, caches and build products; run directories stay
 	rm -rf .venv-* build *.egg-info .pytest_cache .hypothesis

@@ -1,6 +1,11 @@
 """The bench of a GPU, on CuPy's stand-in: every work runs, and the report says on what, with what and how fast."""
 
 import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -63,6 +68,18 @@ def test_what_failed_between_ranks_is_in_the_report():
               "allreduce": {"error": "no NCCL"}}
     lines = gpu_report.describe(result)
     assert "62% of the GPU's copy bandwidth" in lines[1] and lines[2].endswith("no NCCL")
+
+
+def test_the_report_holds_what_the_tests_came_to(tmp_path):
+    root = Path(__file__).parents[2]
+    left = tmp_path / "tests-serial.json"
+    subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_environment.py"],
+                   cwd=root, env={**os.environ, "REFIMPL_TEST_REPORT": str(left)}, check=True, timeout=100)
+    tests = gpu_report.tests_run(tmp_path)
+    assert tests["serial"]["passed"] > 0 == tests["serial"]["failed"] and tests["4-ranks"] is None
+    lines = gpu_report.describe({"device": {}, "merge_bandwidth": 1.0, "copy_bandwidth": 1.0, "tests": tests})
+    assert re.search(r"make test-gpu, serial: \d+ passed", lines[2])
+    assert lines[-1] == "make test-gpu, 4-ranks: no report: not run, or ended before"
 
 
 def test_the_peer_has_the_networks_weights():

@@ -13,6 +13,9 @@ from refimpl.training.files import write_json
 PACKAGES = ("refimpl", "numpy", "numba", "cupy-cuda12x", "cupy-cuda13x", "nvidia-nccl-cu12", "nvidia-nccl-cu13",
             "torch", "mpi4py")
 
+TEST_RUNS = ("serial", "1-ranks", "2-ranks", "3-ranks", "4-ranks")
+"""The runs of ``make test-gpu``."""
+
 
 def versions() -> dict[str, str]:
     """Return the versions of what the figures depend on, as far as it is installed. Local."""
@@ -23,6 +26,15 @@ def versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             pass
     return found
+
+
+def tests_run(directory) -> dict[str, dict]:
+    """Return what ``make test-gpu`` left in the report's directory: {run: {"passed": ..., "failed": ...}}. Local.
+
+    A run that left nothing, or was not begun, has None.
+    """
+    found = {name: Path(directory) / f"tests-{name}.json" for name in TEST_RUNS}
+    return {name: json.loads(path.read_text()) if path.exists() else None for name, path in found.items()}
 
 
 def describe(result: dict) -> list[str]:
@@ -42,6 +54,9 @@ def describe(result: dict) -> list[str]:
         lines.append(f"allreduce, two ranks, {row['size']}: {row['name']} {row['seconds'] * 1e6:,.0f} us")
     if "transport" in between:
         lines.append(between["transport"])
+    for name, counts in result.get("tests", {}).items():
+        said = "no report: not run, or ended before" if counts is None else ", ".join(f"{n} {what}" for what, n in counts.items() if n)
+        lines.append(f"make test-gpu, {name}: {said}")
     return lines
 
 
@@ -51,6 +66,7 @@ def write(result: dict, table: list[tuple[str, ...]], directory) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     command = " ".join(["python", *sys.argv])
     about = {"date": datetime.date.today().isoformat(), "command": command, "versions": versions()}
+    result = {**result, "tests": tests_run(directory)}
     write_json(directory / "bench-gpu.json", {**about, **result})
     widths = [max(map(len, column)) for column in zip(*table)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in table]
