@@ -14,7 +14,7 @@ from kernels.shared_sum.private import EVENTS, LOST, UNATTACHABLE, where_they_li
 from refimpl.collectives.shared_plan import Share
 from refimpl.collectives.shared_window import SharedWindow
 
-LONG = 512 << 10  # bytes of a vector from which on a few system calls cost less than a pipeline's waits
+LONG = 8 << 20  # bytes of a vector from which on reading others is no slower than a pipeline at its quickest
 COPIES = 1 << 20  # bytes of a segment of all arrays together: about a core's cache; less, and system calls cost more
 SMALLEST_SEGMENT = 16 << 10
 _OPEN = MPI.Comm.Create_keyval()

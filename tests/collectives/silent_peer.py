@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 
-from refimpl.collectives import Wire, make_schedule
+from refimpl.collectives import Wire, make_schedule, peer_memory
 from refimpl.collectives.shared import SharedRunner
 
 wire = Wire()
@@ -21,6 +21,7 @@ schedule = make_schedule("direct", wire.size, wire.size)
 patience = 1.0 if sys.argv[1] == "sleep" else 300.0
 private = sys.argv[1] == "kill-private"
 elements = 1_000_000 if private else 1000
+peer_memory.LONG = 0  # where they lie
 runner = SharedRunner(schedule, wire, elements, np.empty(0, np.float32), "sum", lambda a, b: {"v": b - a}, patience)
 if private:
     array = np.ones(elements, np.float32)
