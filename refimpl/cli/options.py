@@ -83,7 +83,8 @@ def add_road_options(road):
                       help=f"schedule of dense gradients (default auto: the canonical one that should be fastest): "
                            f"{', '.join(names)}")
     road.add_argument("--transport", choices=TRANSPORTS,
-                      help="between GPUs: nccl; staged, through host memory; or auto (default): nccl where it can serve")
+                      help="between GPUs: nccl; staged, through host memory; or auto (default): nccl where it can "
+                           "serve")
     road.add_argument("--overlap", action=argparse.BooleanOptionalAction,
                       help="exchange while the forward and backward passes go on (default: on several machines "
                            "whose ranks have a core each, or GPUs)")

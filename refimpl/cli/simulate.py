@@ -106,8 +106,9 @@ def print_table(found, network, size):
     from rich.console import Console
     from rich.table import Table
 
+    card = network.bandwidth_out[0] / 1e6
     title = (f"{size:,} bytes over {network.ranks} ranks on {len(network.machines)} machines, cards of "
-             f"{network.bandwidth_out[0] / 1e6:,.{0 if network.bandwidth_out[0] >= 1e9 else 1}f} MB/s, latency {network.latency * 1e6:.4g} us")
+             f"{card:,.{0 if card >= 1000 else 1}f} MB/s, latency {network.latency * 1e6:.4g} us")
     table = Table(padding=(0, 0), title=title)
     for heading in ("algorithm", "ms", "bus MB/s", "line rate", "card", "MB out", "MB in", "busy"):
         name = heading == "algorithm"

@@ -1,4 +1,4 @@
-"""What ranks tell each other where nobody can agree on anything: why one stops, and, in a roll call, who still waits."""
+"""What ranks tell each other where nobody can agree on anything: why one stops; in a roll call, who still waits."""
 
 import time
 
@@ -50,7 +50,7 @@ class Notices:
             raise Stopped(words.tobytes().decode())
 
     def absent(self) -> list[int]:
-        """Return the ranks that do not answer this one's roll call: those who wait for a message, whosever, do. Local."""
+        """Return the ranks that do not answer this one's roll call; whoever waits for a message does. Local."""
         silent = set(range(self.comm.Get_size())) - {self.comm.Get_rank()}
         self.under_way.append((_NOTHING, [self.comm.Isend(_NOTHING, rank, CALL) for rank in silent]))
         end = time.monotonic() + ROLL_CALL_SECONDS

@@ -35,7 +35,7 @@ REFUSED = {
 
 RECORDED = ("CUPY_ACCELERATORS", "CUBLAS_WORKSPACE_CONFIG", "CUBLAS_EMULATION_STRATEGY", "NCCL_ALGO", "NCCL_PROTO")
 """Settings that choose among ways to compute, each in an order of its own: a run says which it had, and ranks that have
-not the same are refused. (CuPy: Environment variables; cuBLAS: Results reproducibility; NCCL: Environment variables.)"""
+not the same are refused. (Environment variables of CuPy and NCCL; cuBLAS: Results reproducibility.)"""
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ def test_ranks_that_disagree_all_stop_with_one_message(first, second, culprit):
     (["--preset", "huge"], "no preset 'huge'; it has"),
     (["--set", "depth=3"], "no size depth; it has"),
     (["--architecture", "hybrid", "--sparse-as-dense"], "goes with --architecture allreduce"),
-    (["--microbatches", "6", "--allreduce", "halving-doubling"], "train: --allreduce direct"),
+    (["--microbatches", "6", "--allreduce", "halving-doubling"], "--allreduce direct"),
     (["--resume", "/nowhere"], "no checkpoint in /nowhere"),
 ])
 def test_refusals_name_culprit_and_remedy_on_every_rank(arguments, words):

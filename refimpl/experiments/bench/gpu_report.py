@@ -55,8 +55,8 @@ def describe(result: dict) -> list[str]:
     if "transport" in between:
         lines.append(between["transport"])
     for name, counts in result.get("tests", {}).items():
-        said = "no report: not run, or ended before" if counts is None else ", ".join(f"{n} {what}" for what, n in counts.items() if n)
-        lines.append(f"make test-gpu, {name}: {said}")
+        said = [f"{number} {what}" for what, number in (counts or {}).items() if number]
+        lines.append(f"make test-gpu, {name}: {', '.join(said) or 'no report: not run, or ended before'}")
     return lines
 
 

@@ -72,7 +72,8 @@ def run_on_cluster(
     cluster = Cluster(rates_of(machines, rate), ranks_per_machine, tuple(events))
     command, variables = mpirun_command(cluster.ranks, arguments)
     _refuse_other_mpi()
-    env = {**TUNING, **variables, **ACROSS_MACHINES, TOLD: str(cluster.ranks), **terminal_variables(capture), **(environment or {})}
+    env = {**TUNING, **variables, **ACROSS_MACHINES, TOLD: str(cluster.ranks), **terminal_variables(capture),
+           **(environment or {})}
     report = os.memfd_create("cluster report")
     try:
         argv = [sys.executable, "-m", HUB, str(os.getpid()), str(report), cluster.to_json(), *command]

@@ -26,8 +26,8 @@ def write_report(directory: Path, findings: list[Finding], context: Context, fai
                  names) -> Path:
     """Write report.md and the plots into the directory; return its path. Local.
 
-    Each finding's section is kept in a file: of the experiments ``names``, in their order, that are not among the findings, the report
-    holds the sections that an earlier run has left there, with the day and the code they are of.
+    names: the experiments in order. Each finding's section is kept in a file: of experiments that are not among the
+    findings the report holds what an earlier run has left there, with the day and the code it is of.
     """
     for finding in findings:
         _section_file(directory, finding.name).write_text(section(finding, directory) + "\n" + _made(context))
