@@ -18,8 +18,8 @@ FIELDS = {"architecture": str, "ranks": int, "microbatches": int, "allreduce": s
 OF_PLACEMENT = {"variable": str, "sparse": bool, "way": str, "owners": (list, tuple)}
 """What each of its placements must have."""
 
-LISTS = "machines", "buckets"
-"""Lists of lists."""
+LISTS = {"machines": int, "buckets": str}
+"""Lists of lists: of ranks, of variables' names."""
 
 
 def read_plan(path) -> dict:
@@ -40,9 +40,10 @@ def plan_from(data: dict) -> Plan:
     """Return the plan of its JSON. Raises ValueError naming what is missing, unknown or of another type."""
     if data.get("format") == PLAN_FORMAT:
         _check_fields("plan", data, Plan, FIELDS)
-        for name in LISTS:
-            if not all(isinstance(ranks, (list, tuple)) for ranks in data.get(name, ())):
-                raise ValueError(f"plan: {name} is {_said(data[name])}; it must be a list of lists")
+        for name, kind in LISTS.items():
+            if not _are_lists(data.get(name, ()), kind):
+                raise ValueError(f"plan: {name} is {_said(data[name])}; it must be a list of lists of "
+                                 f"{'ranks' if kind is int else 'names'}")
         for number, placement in enumerate(data["placements"]):
             if not isinstance(placement, dict):
                 raise ValueError(f"plan: placement {number} is {_said(placement)}; see a plan.json of this version")
@@ -54,6 +55,12 @@ def plan_from(data: dict) -> Plan:
         raise ValueError(f"plan: {problem}; see a plan.json of this version for what it must hold") from problem
 
 
+def _are_lists(value, kind) -> bool:
+    lists = list, tuple
+    return isinstance(value, lists) and all(isinstance(some, lists) and all(isinstance(one, kind) for one in some)
+                                            for some in value)
+
+
 def _check_fields(what, data, kind, required):
     """Raise ValueError unless ``data`` has only fields of the dataclass ``kind``, the required ones of their type."""
     known = [field.name for field in fields(kind)]
@@ -62,7 +69,7 @@ def _check_fields(what, data, kind, required):
     numbers = {"hot": (int, float)} if "hot" in data else {}  # else it could not even be compared with its limits
     for name, wanted in {**required, **numbers}.items():
         value = data.get(name, "missing")
-        if not isinstance(value, wanted) or wanted is int and isinstance(value, bool):
+        if name not in data or not isinstance(value, wanted) or wanted is int and isinstance(value, bool):
             raise ValueError(f"{what}: {name} is {_said(value)}; see a plan.json of this version")
 
 
