@@ -9,10 +9,12 @@ import os
 import numpy as np
 from mpi4py import MPI
 
+from kernels.atomics import LINE
 from kernels.cross_memory import READ, WRITE, attachable, reaches
 from kernels.shared_sum.private import EVENTS, LOST, UNATTACHABLE, where_they_lie
 from refimpl.collectives.shared_plan import Share
 from refimpl.collectives.shared_window import SharedWindow
+from refimpl.collectives.waiting import keep_for_ever
 
 LONG = 8 << 20  # bytes of a vector from which on reading others is no slower than a pipeline at its quickest
 COPIES = 1 << 20  # bytes of a segment of all arrays together: about a core's cache; less, and system calls cost more
@@ -58,7 +60,7 @@ class PeerMemory:
         later = window.ranks[window.me + 1:] + window.ranks[:window.me]  # not all at one rank first
         terms = np.array([(numbers[key], pids[key[0]]) for key in share.inputs], np.int64).reshape(-1, 2)
         targets = np.array([(numbers[rank, 0], pids[rank]) for rank in later], np.int64).reshape(-1, 2)
-        segment = max(SMALLEST_SEGMENT, COPIES // max(1, len(terms)))
+        segment = max(SMALLEST_SEGMENT, COPIES // max(1, len(terms))) // LINE * LINE
         copies = np.empty((len(terms), segment), np.uint8)
         places = np.array([row.ctypes.data for row in copies], np.int64)
         self._own = np.array([(number, 0) for key, number in numbers.items() if key[0] == me], np.int64)
@@ -74,8 +76,12 @@ class PeerMemory:
         if addresses is not self._known:
             self._own[:, 1] = addresses if all(map(attachable, arrays)) else 0
             self._known = addresses
-        end = self.window.do(where_they_lie, *self._arguments)
-        if end == LOST:
-            self.window.mourn(f"rank {self.window.ranks[self.window.me]} lost sight of another rank's memory")
+        try:
+            end = self.window.do(where_they_lie, *self._arguments)
+            if end == LOST:
+                self.window.mourn(f"rank {self.window.ranks[self.window.me]} lost sight of another rank's memory")
+        except BaseException:
+            keep_for_ever(list(arrays))  # others may still read them, and write to them
+            raise
         self.window.flag += 1 if end == UNATTACHABLE else EVENTS
         return end != UNATTACHABLE

@@ -31,7 +31,12 @@ class SilentPeer(CollectiveError):
     """
 
 
-_given_up = []  # what belongs to messages that were given up, but may still come: its memory must outlive them
+_given_up = []
+
+
+def keep_for_ever(messages):
+    """Keep what belongs to messages that were given up, but may still come: its memory must outlive them. Local."""
+    _given_up.append(messages)
 
 
 class Wait:
@@ -68,7 +73,7 @@ class Wait:
                 self.heeded = now
                 self._heed()
         else:
-            _given_up.append(self.messages)
+            keep_for_ever(self.messages)
             late = sorted(set(self.late()))
             names = f"rank{'s' * (len(late) > 1)} {', '.join(map(str, late))}" if late else "the other ranks"
             raise SilentPeer(f"rank {self.rank} has waited {self.patience:g} s for {names} in {self.what}: ended, "
@@ -78,7 +83,7 @@ class Wait:
         try:
             self.heed()
         except CollectiveError:
-            _given_up.append(self.messages)
+            keep_for_ever(self.messages)
             raise
 
 

@@ -4,8 +4,11 @@ import os
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from refimpl.collectives import Wire, make_schedule, peer_memory, waiting
+from refimpl.collectives.shared import SharedRunner
 from refimpl.collectives.shared_window import SharedWindow, _alive, _check_space
 from refimpl.collectives.waiting import CollectiveError
 from refimpl.experiments.launch import launch
@@ -35,6 +38,35 @@ def test_memory_that_is_lost_is_told_from_a_rank_that_died():
     with pytest.raises(CollectiveError, match="rank 7 died"):
         window.mourn("lost sight")
     os.waitpid(child, 0)
+
+
+@pytest.fixture
+def private(monkeypatch):
+    """A runner of one rank's three private arrays where they lie, and the arrays."""
+    from mpi4py import MPI
+
+    monkeypatch.setattr(peer_memory, "LONG", 0)
+    wire = Wire(MPI.COMM_SELF)
+    runner = SharedRunner(make_schedule("direct", 1, 7), wire, 40001, np.empty(0), "sum", lambda a, b: {"v": b - a})
+    return runner, [np.ones(40001) for _ in runner.slots]
+
+
+def test_copies_of_others_arrays_are_aligned(private):
+    runner, arrays = private
+    assert len(arrays) == 3 and (runner(arrays) == 3).all()
+    assert all(row.ctypes.data % 8 == 0 for row in runner._peers._copies)
+
+
+def test_arrays_that_others_may_reach_outlive_a_sum_that_failed(private, monkeypatch):
+    runner, arrays = private
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner.window, "do", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        runner(arrays)
+    assert waiting._given_up.pop()[0] is arrays[0]
 
 
 def test_an_ended_process_is_known_before_it_is_buried():
