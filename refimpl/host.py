@@ -10,9 +10,14 @@ LAUNCHERS = (TOLD, "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")
 """What launchers (ours, MPICH's, Open MPI's) set."""
 
 
+def core_numbers() -> list[int]:
+    """Return the numbers of the cores that this process may run on: launchers may give each rank its own. Local."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+
+
 def cores() -> int:
     """Return how many cores this process may run on. Local."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return len(core_numbers())
 
 
 def ranks_on_host(otherwise: int = 1) -> int:

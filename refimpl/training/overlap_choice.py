@@ -3,8 +3,9 @@
 import json
 from dataclasses import asdict, dataclass
 
+from refimpl.collectives.machines import Machines
 from refimpl.collectives.wire import Wire
-from refimpl.host import cores, ranks_on_host
+from refimpl.host import core_numbers, ranks_on_host
 
 NEEDS_THREADS = ("--overlap needs an MPI that any thread may call (MPI_THREAD_MULTIPLE), this one gives less: leave "
                  "mpi4py.rc.thread_level at 'multiple', install an MPI built for it, or say --no-overlap")
@@ -25,7 +26,7 @@ def choose_overlap(wanted: bool | None, threads: bool, machines: int, hosts, on_
     """Return what to do. wanted: None leaves the choice to this function. Local.
 
     threads: whether any thread may call MPI (not enough if two never do at the same time: what one thread drops is
-    freed by whichever finds it).  hosts: (ranks, cores) of each rank's host.  on_gpu: computation leaves cores alone.
+    freed by whichever finds it).  hosts: (ranks, cores) of each machine's host.  on_gpu: computation leaves cores alone.
 
     It pays where ranks wait for a network meanwhile, and have the time: where several share a core, what a step costs
     more (a thread, more and smaller messages, an agreement for each bucket) takes it from others' computation.
@@ -49,8 +50,16 @@ def choose_overlap(wanted: bool | None, threads: bool, machines: int, hosts, on_
                                + " (--no-overlap: they do not)")
 
 
+def hosts_of(told, machines: Machines) -> list[tuple[int, int]]:
+    """Return (ranks, cores) of each machine's host. told[r]: ranks on rank r's host, cores that r may run on. Local.
+
+    What a machine's ranks may run on together counts: bound to a core each, they share none.
+    """
+    return [(max(told[r][0] for r in ranks), len({core for r in ranks for core in told[r][1]})) for ranks in machines]
+
+
 def overlap_of(wanted: bool | None, wire: Wire, on_gpu: bool = False) -> OverlapChoice:
     """Return the choice, the same on every rank that wants the same. Collective."""
-    mine = json.dumps([ranks_on_host(len(wire.machine)), cores()])
-    hosts = [tuple(json.loads(text)) for text in wire.share_text(mine)]
+    mine = json.dumps([ranks_on_host(len(wire.machine)), core_numbers()])
+    hosts = hosts_of([json.loads(text) for text in wire.share_text(mine)], wire.machines)
     return wire.together(lambda: choose_overlap(wanted, wire.threads, len(wire.machines), hosts, on_gpu), (ValueError,))

@@ -2,7 +2,8 @@
 
 import pytest
 
-from refimpl.training.overlap_choice import OverlapChoice, choose_overlap
+from refimpl.collectives.machines import in_blocks
+from refimpl.training.overlap_choice import OverlapChoice, choose_overlap, hosts_of
 
 
 @pytest.mark.parametrize("machines", [1, 4])
@@ -25,6 +26,16 @@ def test_without_a_word_it_overlaps_where_each_rank_has_a_core(hosts, on_gpu, on
     choice = choose_overlap(None, True, 2, hosts, on_gpu)
     assert choice.on == on and words in choice.reason
     assert choice.to_json() == {"on": on, "reason": choice.reason}
+
+
+def test_ranks_bound_to_a_core_each_share_none():
+    bound = [[2, [0]], [2, [1]], [2, [4]], [2, [5]]]
+    free = [[2, [0, 1, 2]]] * 4
+    pinned = [[2, [0]]] * 4
+    machines = in_blocks(4, 2)
+    assert hosts_of(bound, machines) == [(2, 2)] * 2 and hosts_of(free, machines) == [(2, 3)] * 2
+    assert choose_overlap(None, True, 2, hosts_of(bound, machines)).on
+    assert not choose_overlap(None, True, 2, hosts_of(pinned, machines)).on
 
 
 def test_one_machine_and_an_mpi_of_one_thread_do_not_overlap():
