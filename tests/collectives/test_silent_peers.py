@@ -88,10 +88,15 @@ def test_a_rank_that_never_agrees_is_named(missing, names):
     job, seconds = _job(f"""
 if wire.rank in {missing}:
     time.sleep(600)
-wire.agree()
+try:
+    wire.agree()
+except SilentPeer as error:
+    os.write(2, f"said: {{error}}\\n".encode())
+    time.sleep(1)  # for the other to say it, too: the first that raises ends the job
+    raise
 """)
     assert job.returncode != 0 and seconds < 30
-    assert f"rank 0 has waited 1 s for {names} in the check that all ranks go on" in job.stderr
+    assert f"said: rank 0 has waited 1 s for {names} in the check that all ranks go on" in job.stderr
     assert _nobody_left(job)
 
 
