@@ -20,6 +20,8 @@ import threading
 from pathlib import Path
 from typing import NamedTuple
 
+from refimpl.host import cores
+
 ONE_THREAD = {  # more threads per rank would fight for the cores, and may sum in another order
     name: "1"
     for name in (
@@ -92,9 +94,9 @@ def mpirun_command(ranks: int, arguments: list[str]) -> tuple[list[str], dict[st
     environment = {**_clean_environment(), **ONE_THREAD}
     if flavour == "openmpi":
         environment |= OPEN_MPI
-        if ranks > _cores():
+        if ranks > cores():
             environment.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
-    elif ranks > _cores():
+    elif ranks > cores():
         environment.setdefault("MPIR_CVAR_POLLS_BEFORE_YIELD", "10")
     return [mpirun, "-n", str(ranks), sys.executable, "-m", "mpi4py", *arguments], environment
 
@@ -176,11 +178,6 @@ def _candidates(flavour: str, library: str) -> list[str]:
 def _clean_environment() -> dict[str, str]:
     """Return this process's environment without what an outer launcher or an earlier MPI_Init left in it."""
     return {k: v for k, v in os.environ.items() if not k.startswith(("PMI_", "PMIX_"))}
-
-
-def _cores() -> int:
-    """Return the number of cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def terminal_variables(capture: bool) -> dict[str, str]:

@@ -26,7 +26,7 @@ def choose_overlap(wanted: bool | None, threads: bool, machines: int, hosts, on_
     """Return what to do. wanted: None leaves the choice to this function. Local.
 
     threads: whether any thread may call MPI (not enough if two never do at the same time: what one thread drops is
-    freed by whichever finds it).  hosts: (ranks, cores) of each machine's host.  on_gpu: computation leaves cores alone.
+    freed by whichever finds it).  hosts: (ranks, cores) of each machine's host.  on_gpu: computation leaves cores free.
 
     It pays where ranks wait for a network meanwhile, and have the time: where several share a core, what a step costs
     more (a thread, more and smaller messages, an agreement for each bucket) takes it from others' computation.
