@@ -36,9 +36,10 @@ def distance(name, enclosure, found) -> Distance:
     if found.shape != enclosure.shape:
         raise ValueError(f"{name!r} has shape {found.shape}, its enclosure {enclosure.shape}")
     far = np.abs(found - enclosure.middle)
+    unknown = np.isnan(far) | np.isnan(enclosure.radius)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(far <= enclosure.radius, np.where(far == 0, 0.0, far / enclosure.radius),
-                         np.where(np.isnan(far), np.inf, np.maximum(far / enclosure.radius, np.nextafter(1, 2))))
+                         np.where(unknown, np.inf, np.maximum(far / enclosure.radius, np.nextafter(1, 2))))
     worst = np.unravel_index(int(share.argmax()), share.shape) if share.size else ()
     return Distance(name, float(far.max(initial=0)), float(enclosure.radius.max(initial=0)),
                     float(np.abs(found).max(initial=0)), float(share.max(initial=0)), int((share > 1).sum()),

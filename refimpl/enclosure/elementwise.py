@@ -13,16 +13,23 @@ def grown(middle, moved, error, dtype) -> Enclosure:
     """Return the enclosure of a result: its operands' errors moved it, and then it was rounded. Local.
 
     moved: largest change of each element by the operands' errors.  error: what rounding adds.
-    What is infinite is so on every device (a logit that does not count).
+    What is infinite, whatever finite change its operands' errors make, is so on every device (a logit that does not
+    count).
     """
     middle, radius = np.asarray(middle), np.asarray((moved + error) * UPWARDS)
-    endless = np.isinf(middle)
+    endless = np.isinf(middle) & np.isfinite(moved)
     return Enclosure(middle, np.where(endless, 0.0, radius) if endless.any() else radius, dtype)
 
 
 def once(magnitude, dtype):
     """Return the error of rounding once. magnitude: the largest value that is rounded. Local."""
     return unit(dtype) * magnitude + flushed(magnitude, dtype)
+
+
+def kept(middle, moved, dtype):
+    """Return the error of an operation that keeps all digits: only what is too small for them is lost. Local."""
+    least = np.abs(middle) - moved
+    return np.where(least < np.finfo(dtype).smallest_normal, flushed(np.abs(middle) + moved, dtype), 0.0)
 
 
 def between(low, high, dtype) -> Enclosure:
@@ -39,7 +46,7 @@ def is_value(x, value):
 
 
 def keeps_digits(x):
-    """Return where a product with x rounds nothing: x is 0 or a power of two, and nothing else. Local."""
+    """Return where a product with x rounds no digit: x is 0 or a power of two, and nothing else. Local."""
     fraction = np.frexp(x.middle)[0]
     return ((np.abs(fraction) == 0.5) | (fraction == 0)) & (x.radius == 0)
 
@@ -47,7 +54,8 @@ def keeps_digits(x):
 def add(a, b, dtype):
     with np.errstate(invalid="ignore"):
         middle, moved = a.middle + b.middle, a.radius + b.radius
-        error = np.where(is_value(a, 0) | is_value(b, 0), 0.0, once(np.abs(middle) + moved, dtype))
+        error = np.where(is_value(a, 0) | is_value(b, 0), kept(middle, moved, dtype),
+                         once(np.abs(middle) + moved, dtype))
     return grown(middle, moved, error, dtype)
 
 
@@ -58,7 +66,8 @@ def subtract(a, b, dtype):
 def multiply(a, b, dtype):
     """|x y - a b| <= |a| |y - b| + |x - a| |y|."""
     middle, moved = a.middle * b.middle, np.abs(a.middle) * b.radius + a.radius * b.magnitude
-    error = np.where(keeps_digits(a) | keeps_digits(b), 0.0, once(np.abs(middle) + moved, dtype))
+    error = np.where(keeps_digits(a) | keeps_digits(b), kept(middle, moved, dtype),
+                     once(np.abs(middle) + moved, dtype))
     return grown(middle, moved, error, dtype)
 
 
@@ -105,18 +114,18 @@ def exp(a, dtype):
 
 
 def log(a, dtype):
-    """|log x - log a| <= -log(1 - r / a); without end where x may be 0."""
+    """|log x - log a| <= log(a / (a - r)) = log(1 + r / (a - r)); without end where x may be 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         sure = a.middle > a.radius
         middle = np.where(sure, np.log(a.middle), 0.0)
-        moved = np.where(sure, -np.log1p(-a.radius / a.middle), np.inf)
+        moved = np.where(sure, np.log1p(a.radius / (a.middle - a.radius)), np.inf)
     return function("log", middle, moved, dtype)
 
 
 def tanh(a, dtype):
     """The slope, 1 - tanh^2, is largest where x is nearest to 0."""
     nearest = np.tanh(np.maximum(np.abs(a.middle) - a.radius, 0.0))
-    return function("tanh", np.tanh(a.middle), a.radius * (1 - nearest * nearest + 2.0**-50), dtype)
+    return function("tanh", np.tanh(a.middle), a.radius * (1 - nearest * nearest + 2.0**-48), dtype)
 
 
 def sigmoid(a, dtype):
@@ -157,4 +166,4 @@ def where(condition, a, b, dtype):
 
 
 def less(a, b) -> Truth:
-    return Truth(a.highest < b.lowest, a.lowest < b.highest)
+    return Truth(a.highest < b.lowest, ~(a.lowest >= b.highest))  # of what is NaN nothing is known

@@ -9,8 +9,11 @@ from refimpl.enclosure.rounding import flushed, gamma
 
 
 def of_terms(magnitude, terms, dtype):
-    """Return the error of sums of ``terms`` terms whose absolute values add up to ``magnitude``. Local."""
-    return gamma(terms, dtype) * magnitude + flushed(magnitude, dtype, terms)
+    """Return the error of sums of ``terms`` terms whose absolute values add up to ``magnitude``. Local.
+
+    Each product may be too small for a normal number, and each sum.
+    """
+    return gamma(terms, dtype) * magnitude + flushed(magnitude, dtype, 2 * terms)
 
 
 def product(combine, a, b, terms, dtype, plus=None):

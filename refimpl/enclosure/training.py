@@ -90,7 +90,7 @@ def enclosed_step(model, data, options, before: State) -> tuple[State, Enclosure
               for variable in model.variables}
     _update(model, data, options, after, summed, _clip_scale(model, options, summed))
     loss = xp.sum(xp.concatenate([xp.asarray(loss, np.float64).reshape(1) for loss, _ in parts]))
-    for key, enclosure in arrays.items():
+    for key, enclosure in [*arrays.items(), ("loss", loss)]:
         if not np.isfinite(enclosure.radius).all():
             raise ValueError(f"step {after.step}: the enclosure of {key!r} has no end: nothing is proved from here on")
     return after, loss

@@ -8,10 +8,11 @@ from kernels.conv import convolve, convolve_backward, definition
 from kernels.lstm import lstm_backward, lstm_forward
 from refimpl.enclosure import Enclosure, convolution
 from refimpl.enclosure import namespace as xp
+from refimpl.enclosure.compare import distance
 from refimpl.enclosure.enclosure import Truth
 from refimpl.enclosure.rounding import MOST_TERMS, gamma
 
-EPS = 2.0**-24
+EPS, TINY = 2.0**-24, 2.0**-126
 SHAPE = (7, 5)
 
 
@@ -97,6 +98,40 @@ def test_what_rounds_nothing_adds_nothing():
     for same in (x * 2, x * np.float32(0.25), x + 0, x * 1.0, -x, abs(x), xp.maximum(x, 0), x[::-1], x.reshape(2, 2).T):
         assert not same.radius.any()
     assert (x * 3).radius.all() and (x + 1).radius.all()
+
+
+@pytest.mark.parametrize("least", [0.0, 2.0**-149])
+def test_what_is_too_small_may_be_flushed_or_kept(least):
+    """least: the smallest number that a device has. What keeps its digits loses them below the normal numbers, too."""
+    def on_device(exact):
+        return np.float32(exact) if least else np.where(np.abs(exact) < TINY, 0, exact)
+
+    x, power = (Enclosure.exact(np.array(values, np.float32)) for values in ([1.5 * TINY, -TINY], [2.0**-80, 2.0**-70]))
+    exact = x.middle * 2.0**-24
+    assert holds(x * np.float32(2.0**-24), on_device(exact)) and holds(power * power, on_device(power.middle**2))
+    for tiny in (exact, np.zeros(2)):
+        kept = Enclosure(tiny, np.zeros(2), np.float32) + 0
+        assert holds(kept, on_device(tiny)) and kept.radius.any() == tiny.any()
+    left, right = (np.full((1, 9), a * 2.0**-64) for a in (1.5, 0.7))
+    product = Enclosure.exact(left, np.float32) @ Enclosure.exact(right.T, np.float32)
+    assert product.radius >= 17 * TINY  # nine products and eight sums
+
+
+def test_of_what_has_no_end_nothing_is_known():
+    endless = Enclosure(np.zeros(2), np.array([np.inf, np.nan]), np.float32)
+    truth = endless > 0
+    assert truth.maybe.all() and not truth.surely.any() and (0 > endless).maybe.all()
+    chosen = xp.where(truth, Enclosure.exact(np.full(2, 5.0)), Enclosure.exact(np.full(2, 7.0)))
+    assert holds(chosen, [5, 5]) and holds(chosen, [7, 7])
+    with np.errstate(invalid="ignore"):
+        far = Enclosure(np.full(2, 800.0), np.array([np.inf, np.nan]), np.float64)
+        assert not np.isfinite(xp.exp(far).radius).any()
+        assert distance("x", Enclosure(np.zeros(1), np.full(1, np.nan), np.float32), [0.0]).outside == 1
+
+
+def test_a_logarithm_down_to_next_to_zero():
+    middle, radius = np.float64(0.5124172398644651), np.float64(0.5124172396258522)
+    assert holds(xp.log(Enclosure(middle, radius, np.float64)), np.log(middle - radius))
 
 
 def test_infinite_logits_are_nobodys_doubt():
