@@ -189,7 +189,8 @@ def test_by_itself_it_overlaps_where_each_rank_has_a_core(comm, monkeypatch):
     """The last rank's host is the crowded one: all ranks come to one choice."""
     machines = in_blocks(comm.size, 1)
     for last, on in ((8, True), (1, comm.size == 1), (comm.size - 1, False)):
-        monkeypatch.setattr(overlap_choice, "cores", lambda last=last: last if comm.rank == comm.size - 1 else 8)
+        mine = list(range(last if comm.rank == comm.size - 1 else 8))
+        monkeypatch.setattr(overlap_choice, "core_numbers", lambda mine=mine: mine)
         for wire in (Wire(comm, machines), Wire(comm, in_blocks(comm.size, comm.size))):
             trainer = make_trainer("lm", "sgd", wire, overlap=None, device="cpu")
             several = len(wire.machines) > 1
