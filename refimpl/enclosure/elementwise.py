@@ -6,7 +6,7 @@ Each takes and returns enclosures that broadcast against each other; ``namespace
 import numpy as np
 
 from refimpl.enclosure.enclosure import Enclosure, Truth
-from refimpl.enclosure.rounding import ULPS, UPWARDS, flushed, ulp, unit
+from refimpl.enclosure.rounding import LEAST_SIGMOID, ULPS, UPWARDS, flushed, ulp, unit
 
 
 def grown(middle, moved, error, dtype) -> Enclosure:
@@ -133,7 +133,9 @@ def sigmoid(a, dtype):
     nearest = np.exp(-np.maximum(np.abs(a.middle) - a.radius, 0.0))
     small = np.exp(-np.abs(a.middle))
     middle = np.where(a.middle < 0, small, 1.0) / (1 + small)
-    return function("sigmoid", middle, a.radius * (nearest / (1 + nearest)**2 + 2.0**-50), dtype)
+    result = function("sigmoid", middle, a.radius * (nearest / (1 + nearest)**2 + 2.0**-50), dtype)
+    result.radius += np.where(result.lowest < LEAST_SIGMOID, LEAST_SIGMOID, 0.0)
+    return result
 
 
 def sqrt(a, dtype):

@@ -17,6 +17,9 @@ import numpy as np
 ULPS = {"exp": 3.0, "log": 4.0, "tanh": 4.0, "sigmoid": 6.0, "sqrt": 0.5}
 """Name -> largest error of the result in ULPs, float32 and float64 alike."""
 
+LEAST_SIGMOID = 2.0**-125
+"""Our compiled sigmoid of float32 is sigmoid(-87), less than this, for anything below -87 (``activations``)."""
+
 MOST_TERMS = 2**20
 UPWARDS = 1 + 2.0**-30
 """Radii are sums of products of positive float64 numbers, at most MOST_TERMS of them: rounding moves them by less."""

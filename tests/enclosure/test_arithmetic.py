@@ -6,6 +6,7 @@ import pytest
 from kernels import aggregate_rows
 from kernels.conv import convolve, convolve_backward, definition
 from kernels.lstm import lstm_backward, lstm_forward
+from kernels.lstm.fast import cell_forward
 from refimpl.enclosure import Enclosure, convolution
 from refimpl.enclosure import namespace as xp
 from refimpl.enclosure.compare import distance
@@ -224,6 +225,17 @@ class WithoutAbs:
 
     def __getattr__(self, name):
         return getattr(np, name)
+
+
+def test_a_sigmoid_that_is_cut_off():
+    """The compiled cell's sigmoid is constant far below zero, NumPy's goes on to zero."""
+    gates = np.array([[x] * 4 for x in (-200, -104, -90, -87.5, -86, -60, 86, 200)], np.float32).T.copy()
+    enclosed = xp.sigmoid(Enclosure.exact(gates[3]))
+    with np.errstate(over="ignore"):
+        assert holds(enclosed, 1 / (1 + np.exp(-gates[3])))
+    state = np.zeros((4, 1, gates.shape[1]), np.float32)
+    cell_forward(gates, np.zeros(4, np.float32), *state)
+    assert holds(enclosed, gates[3]) and enclosed.radius[:5].max() < 1e-37
 
 
 @pytest.mark.parametrize("projected", [False, True])
