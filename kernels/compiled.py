@@ -66,16 +66,17 @@ class _NamedFiles(IndexDataCacheFile):
         return f"{self.function}-{SOURCES}-{digest(repr(key))}.nbc"
 
 
-def compiled(function=None, **options):
+def compiled(function=None, keep=True, **options):
     """Return ``function`` compiled by Numba, as ``njit`` does: without the GIL, dividing as NumPy does. A decorator.
 
+    keep: whether machine code is kept on disk; not of what only becomes a part of other kernels, or has no file.
     options: further ones of ``njit``. For every kernel of this package, and for nothing else.
     """
     if function is None:
-        return lambda given: compiled(given, **options)
+        return lambda given: compiled(given, keep, **options)
     options = {"nogil": True, "error_model": "numpy", **options}
     kernel = numba.njit(**options)(function)
-    if NAMEABLE and hasattr(kernel, "_cache"):  # else compilation is turned off (NUMBA_DISABLE_JIT)
+    if keep and NAMEABLE and hasattr(kernel, "_cache"):  # else compilation is turned off (NUMBA_DISABLE_JIT)
         kept = numba.njit(cache=True, **options)(function)
         if _named(kept):
             return kept

@@ -16,6 +16,8 @@ import inspect
 import numba
 import numpy as np
 
+from kernels.compiled import compiled
+
 MOST_LANES = 256
 THREADS = 256  # of a block: a power of two
 MOST_BLOCKS = 65_535  # along the grid's second axis, as CUDA has it; what is more goes along the third
@@ -60,7 +62,7 @@ def helper(function):
 
 def inlined(function):
     """Return a function that becomes a part of what calls it: nothing of it is kept on disk."""
-    return numba.njit(inline="always", nogil=True, error_model="numpy")(function)
+    return compiled(function, keep=False, inline="always")
 
 
 def scalar(array, value):

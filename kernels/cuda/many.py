@@ -9,6 +9,7 @@ import inspect
 import numba
 import numpy as np
 
+from kernels.compiled import compiled
 from kernels.cuda.kernel import Kernel
 
 MANY = 8  # arrays of a launch
@@ -39,7 +40,7 @@ class ManyKernel(Kernel):
         sizes = [f"size{k}_" for k in range(MANY)]
         self.branches = "\n".join(BRANCH.format(k=k, arguments=", ".join(each[k] + shared)) for k in range(MANY))
         everything = ", ".join([*sizes, *(name for one in each for name in one), "first_", *shared])
-        called = body if numba.config.ENABLE_CUDASIM else numba.njit(boundscheck=True, error_model="numpy")(body)
+        called = body if numba.config.ENABLE_CUDASIM else compiled(body, keep=False, boundscheck=True)
         scope = {"body": called, "__name__": body.__module__}
         text = ALL.format(name=body.__name__, names=everything, branches=self.branches)
         exec(compile(text, f"<{body.__name__} of many>", "exec"), scope)

@@ -84,7 +84,7 @@ def test_every_kernel_is_compiled_so():
             assert not re.search(r"\bn?jit\(|@n?jit|\bvectorize\b|cache=True", path.read_text()), path
     for module in pkgutil.walk_packages(kernels.__path__, "kernels."):
         for kernel in vars(importlib.import_module(module.name)).values():
-            if hasattr(kernel, "py_func"):
+            if hasattr(kernel, "py_func") and kernel.targetoptions.get("inline") != "always":  # a part of its callers
                 assert SOURCES in kernel._cache._cache_file._name("any"), kernel
 
 
