@@ -10,9 +10,17 @@ LAUNCHERS = (TOLD, "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")
 """What launchers (ours, MPICH's, Open MPI's) set."""
 
 
-def core_numbers() -> list[int]:
-    """Return the numbers of the cores that this process may run on: launchers may give each rank its own. Local."""
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+def core_numbers(process: int = 0) -> list[int]:
+    """Return the numbers of the cores that a process (0: this one) may run on; none if it cannot be seen. Local.
+
+    Launchers may give each rank its own.
+    """
+    if not hasattr(os, "sched_getaffinity"):
+        return list(range(os.cpu_count() or 1))
+    try:
+        return sorted(os.sched_getaffinity(process))
+    except OSError:
+        return []
 
 
 def cores() -> int:
@@ -28,5 +36,8 @@ def ranks_on_host(otherwise: int = 1) -> int:
 
 @cache
 def crowded() -> bool:
-    """Return whether so many ranks share a core that one which is awake and waits keeps others from working. Local."""
-    return ranks_on_host() >= 4 * cores()
+    """Return whether so many ranks share a core that one which is awake and waits keeps others from working. Local.
+
+    A rank that is bound to a core knows nothing of the others': but its launcher may run on all that it dealt out.
+    """
+    return ranks_on_host() >= 4 * len({*core_numbers(), *core_numbers(os.getppid())})

@@ -1,5 +1,7 @@
 """How many ranks share a host's cores: what launchers say, ours first."""
 
+import os
+
 import pytest
 
 from refimpl import host
@@ -26,8 +28,22 @@ def test_who_starts_ranks_says_how_many(monkeypatch):
 
 
 def test_a_host_is_crowded_where_many_ranks_share_a_core(monkeypatch):
-    monkeypatch.setattr(host, "cores", lambda: 2)
+    monkeypatch.setattr(host, "core_numbers", lambda process=0: [0, 1])
     for ranks, crowded in ((1, False), (2, False), (7, False), (8, True), (48, True)):
         monkeypatch.setenv(host.TOLD, str(ranks))
         host.crowded.cache_clear()
         assert host.crowded() == crowded
+
+
+def test_ranks_bound_to_a_core_each_are_no_crowd(monkeypatch):
+    monkeypatch.setenv(host.TOLD, "8")
+    monkeypatch.setattr(host, "core_numbers", lambda process=0: list(range(8)) if process else [5])
+    assert not host.crowded()
+
+
+def test_a_process_that_cannot_be_seen_has_no_cores():
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert host.core_numbers(child) in ([], host.core_numbers()) and host.cores() == len(host.core_numbers()) > 0

@@ -11,7 +11,7 @@ from mpi4py import MPI
 from kernels.atomics import LINE
 from kernels.shared_sum.steps import reach
 from refimpl.collectives.waiting import PATIENCE_SECONDS, CollectiveError
-from refimpl.host import cores
+from refimpl.host import core_numbers
 
 LOOK_AFTER = 50_000_000  # nanoseconds of waiting after which Python sees to signals and to the others' health
 SPINS = 2000  # looks at a flag before the core is offered to others, where each rank has a core
@@ -48,7 +48,8 @@ class SharedWindow:
         base = self._window.Shared_query(0)[0].address
         self.flags = aligned(base)
         self.address, self.nbytes = self.flags + self.count * LINE, nbytes
-        self.spins = SPINS if self.count <= cores() else SPINS_CROWDED
+        cores = {core for pid in (0, *self.pids.tolist()) for core in core_numbers(pid)}
+        self.spins = SPINS if self.count <= len(cores) else SPINS_CROWDED
         _made(comm).append((self._window, weakref.ref(self)))
         if self.me == 0:
             _Memory(self.flags, self.count * LINE, None).array(0, self.count * LINE, np.uint8)[:] = 0
