@@ -83,9 +83,9 @@ class Wire:
         return pending
 
     def post(self, sends, receives, what: str, packed: bool = False) -> "Pending":
-        """Begin to move NumPy arrays, lists of (peer, array), uncounted; what comes may be shorter than its room.
+        """Begin to move NumPy arrays, lists of (peer, array), uncounted. Collective over the ranks concerned.
 
-        Collective over the ranks concerned. ``what`` names it in errors.
+        what: its name in errors.  packed: as for ``exchange``; otherwise what comes may be shorter than its room.
         """
         rest = []
         if packed:

@@ -1,6 +1,6 @@
-"""Lists of row numbers on their way: one message a pair of ranks, which begins with how long the lists are.
+"""Lists of row numbers on their way: a message for each pair of ranks, which begins with how long the lists are.
 
-    |lengths of pieces|row numbers ...     HEAD numbers at most; what does not fit follows in a second message
+    |lengths of pieces|row numbers ...     HEAD numbers, or all lengths where these are more; the rest follows in a second
 """
 
 from typing import NamedTuple
