@@ -1,6 +1,6 @@
 """Lists of row numbers on their way: a message for each pair of ranks, which begins with how long the lists are.
 
-    |lengths of pieces|row numbers ...     HEAD numbers, or all lengths where these are more; the rest follows in a second
+    |lengths of pieces|row numbers ...     HEAD numbers, or all lengths if these are more; the rest in a second
 """
 
 from typing import NamedTuple
