@@ -12,10 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from kernels import array_module
-from kernels.exact_sum import NOT_FINITE, digits_there
+from kernels.exact_sum import digits_there
 from kernels.reductions import all_finite, infinite_each, sum_of_squares_per_row_each
 from refimpl.gradients import ExactSum
 from refimpl.server import Summed
+
+SQUARES_OVERFLOW = ("a row's sum of squares, which the gradients' norm is made of, overflows: it is not finite; lower "
+                    "the learning rate")
 
 
 class Found(NamedTuple):
@@ -58,7 +61,7 @@ class Scalars:
         if not any(lies_there(piece.gradient) for piece in summed):
             self._note([(piece.holding.variable.name, not all_finite(piece.gradient)) for piece in summed])
             if self.overflow is None and counted:
-                self.squares.add(_squares_of_rows(counted))
+                self._add_squares(counted)
             return
         self.sums += [piece.holding.variable.name for piece in summed]
         self.sums_flags.append(infinite_each([piece.gradient for piece in summed]))
@@ -72,7 +75,7 @@ class Scalars:
         for row in digits.reshape(-1, len(self.squares.digits) + 1):
             self.squares.digits += row[:-1]
             if row[-1] and self.overflow is None:
-                self.overflow = ValueError(NOT_FINITE)
+                self.overflow = ValueError(SQUARES_OVERFLOW)
         bad = [name for name, flag in zip(self.gradients, flags) if flag]
         error, told = not_finite(*bad[0]) if bad else None, iter(told.view(np.float64).tolist())
         values = [(v, next(told) if lies_there(loss) else float(loss)) for v, loss in losses]
@@ -81,6 +84,13 @@ class Scalars:
         except ValueError as problem:
             error = error or problem
         return Found([value for _, value in values], self.squares, error, self.overflow)
+
+    def _add_squares(self, gradients):
+        squares = _squares_of_rows(gradients)
+        if all_finite(squares):
+            self.squares.add(squares)
+        else:  # nothing is raised here: the other ranks hear of it where all agree
+            self.overflow = ValueError(SQUARES_OVERFLOW)
 
     def _note(self, flags):
         for name, flag in flags:

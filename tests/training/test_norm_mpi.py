@@ -62,6 +62,14 @@ def test_a_norm_of_what_is_not_finite_is_refused(bad):
         norm([summed(Variable("a", (2,)), np.array([1, bad], np.float32))])
 
 
+def test_squares_that_overflow_are_told_where_all_ranks_agree():
+    """Not while sums come: there the other ranks may be in the middle of an exchange."""
+    scalars = Scalars()
+    scalars.add([summed(Variable("a", (2,), dtype="float64"), np.array([1e200, 0.0]))])
+    with pytest.raises(ValueError, match="sum of squares.* not finite"):
+        raise scalars.read([]).overflow
+
+
 def test_clip_scale():
     assert clip_scale(5.0, None) == 1.0 and clip_scale(5.0, 10.0) == 1.0 and clip_scale(0.0, 1.0) == 1.0
     assert clip_scale(5.0, 5.0) == 1.0 and clip_scale(8.0, 2.0) == 0.25
