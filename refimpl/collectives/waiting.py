@@ -42,8 +42,9 @@ def keep_for_ever(messages):
 class Wait:
     """One wait: call ``pause`` after each poll that found nothing, ``progress`` after one that did. Local.
 
-    patience: seconds without progress until SilentPeer is raised.  late() names the ranks still waited for.
-    messages: what must be kept in memory where they are given up.  heed: called now and then; what it raises ends it.
+    patience: seconds without progress until SilentPeer is raised.  late() names the ranks still waited for, None if
+    there are none any more.  messages: what must be kept in memory where they are given up.  heed: called now and
+    then; what it raises ends it.
     """
 
     share = 0.0
@@ -74,7 +75,10 @@ class Wait:
                 self._heed()
         else:
             keep_for_ever(self.messages)
-            late = sorted(set(self.late()))
+            late = self.late()
+            if late is None:
+                return self.progress()
+            late = sorted(set(late))
             names = f"rank{'s' * (len(late) > 1)} {', '.join(map(str, late))}" if late else "the other ranks"
             raise SilentPeer(f"rank {self.rank} has waited {self.patience:g} s for {names} in {self.what}: ended, "
                              f"cut off, stuck or somewhere else in the program")
@@ -90,13 +94,18 @@ class Wait:
 def wait_all(requests, patience: float, rank: int, peers, what: str, heed=lambda: None, absent=lambda: []):
     """Return when all requests are complete. peers[i]: the rank at the other end of requests[i]. Local.
 
-    Raises SilentPeer, naming the peers that have not come, after ``patience`` seconds without any progress. Of a
-    collective, whose request has no peer, absent() tells who is missing.
+    Raises SilentPeer, naming the peers that have not come, after ``patience`` seconds without any progress. absent()
+    is called before, and answers others that miss somebody; of a collective, whose request has no peer, it says who.
     """
     if MPI.Request.Testall(requests):
         return
     left = list(range(len(requests)))
-    wait = Wait(patience, lambda: [peers[i] for i in left] if peers else absent(), rank, what, requests, heed)
+
+    def late():
+        missing = absent()
+        return [peers[i] for i in left] if peers else None if not missing and MPI.Request.Testall(requests) else missing
+
+    wait = Wait(patience, late, rank, what, requests, heed)
     while left:
         done = MPI.Request.Testsome([requests[i] for i in left])
         if done:

@@ -124,7 +124,7 @@ class Wire:
 
     def wait_for(self, requests, peers, what: str):
         """Return when MPI's requests are complete, see ``wait_all``. Local."""
-        wait_all(requests, self.patience, self.rank, peers, what, self.notices.heed)
+        wait_all(requests, self.patience, self.rank, peers, what, self.notices.heed, self.notices.absent)
 
     def _wait_for_all(self, request, what):
         """A collective of MPI's, which cannot say which rank is late: the ranks that wait for it can."""
