@@ -113,7 +113,7 @@ def test_data_that_fail_are_met_in_their_step(comm, cupy):
 def test_staged_values_do_cross_and_are_seen(comm, cupy):
     if not hasattr(cupy, "standin") or comm.size == 1:
         pytest.skip("only the stand-in counts transfers, and one rank sends none")
-    count, _ = crossings(cupy, comm, "toy", "adam", **ROADS["staged"])
+    count, _, _ = crossings(cupy, comm, "toy", "adam", **ROADS["staged"])
     assert any("float32" in one.what for one in count.of("to_host"))
 
 
