@@ -16,7 +16,7 @@ ROADS = {
     "as-dense": {"architecture": "allreduce", "sparse_as_dense": True},
     "ps": {"architecture": "ps"},
     "hybrid": {"architecture": "hybrid"},
-    "partitions": {"architecture": "ps", "partitions": 3, "scheme": "interleaved"},
+    "partitions": {"architecture": "ps", "partitions": 4, "scheme": "interleaved"},
     "messages": {"architecture": "hybrid", "shared_memory": False, "overlap": True},
 }
 FEWER = {"partitions": ("rows", "resume"), "messages": ("dense", "mixed", "update")}
