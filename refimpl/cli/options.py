@@ -87,7 +87,7 @@ def add_road_options(road):
                            "serve")
     road.add_argument("--overlap", action=argparse.BooleanOptionalAction,
                       help="exchange while the forward and backward passes go on (default: on several machines "
-                           "whose ranks have a core each, or GPUs)")
+                           "unless more than 4 ranks share a core)")
     road.add_argument("--local-aggregation", action=argparse.BooleanOptionalAction,
                       help="a machine's ranks pull from the server and push to it together (default), or every rank "
                            "for itself")

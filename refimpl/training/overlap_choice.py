@@ -10,6 +10,9 @@ from refimpl.host import core_numbers, ranks_on_host
 NEEDS_THREADS = ("--overlap needs an MPI that any thread may call (MPI_THREAD_MULTIPLE), this one gives less: leave "
                  "mpi4py.rc.thread_level at 'multiple', install an MPI built for it, or say --no-overlap")
 
+MOST_A_CORE = 4
+"""Ranks that share a core, up to which exchanges still find time beside the computation."""
+
 
 @dataclass(frozen=True)
 class OverlapChoice:
@@ -28,8 +31,9 @@ def choose_overlap(wanted: bool | None, threads: bool, machines: int, hosts, on_
     threads: whether any thread may call MPI (not enough if two never do at the same time: what one thread drops is
     freed by whichever finds it).  hosts: (ranks, cores) of each machine's host.  on_gpu: computation leaves cores free.
 
-    It pays where ranks wait for a network meanwhile, and have the time: where several share a core, what a step costs
-    more (a thread, more and smaller messages, an agreement for each bucket) takes it from others' computation.
+    It pays where ranks wait for a network meanwhile, and have the time: where many share a core, what a step costs more
+    (a thread, more and smaller messages, an agreement for each bucket) takes it from others' computation. Measured on
+    2 cores at 200 Mbit/s: it made a step of 4 and 8 ranks 1.1 to 1.2 x as fast, one of 16 with few rows slower.
     Raises ValueError where it is wanted and MPI cannot.
     """
     if wanted and not threads:
@@ -42,11 +46,11 @@ def choose_overlap(wanted: bool | None, threads: bool, machines: int, hosts, on_
         return OverlapChoice(False, "exchanges do not overlap with computation: this MPI may not be called from any "
                                     "thread (MPI_THREAD_MULTIPLE)")
     ranks, available = max(hosts, key=lambda host: host[0] / host[1])
-    if ranks > available and not on_gpu:
+    if ranks > MOST_A_CORE * available and not on_gpu:
         return OverlapChoice(False, f"exchanges do not overlap with computation: {ranks} ranks of a host share "
                                     f"{available} core{'s' * (available > 1)} (--overlap: they do)")
     return OverlapChoice(True, "exchanges overlap with computation, as there are several machines "
-                               + ("and GPUs compute" if on_gpu else "and a core for each rank")
+                               + ("and GPUs compute" if on_gpu else f"and at most {MOST_A_CORE} ranks a core")
                                + " (--no-overlap: they do not)")
 
 

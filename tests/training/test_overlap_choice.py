@@ -1,4 +1,4 @@
-"""Whether exchanges overlap with computation: as told, or where each rank has a core, and why."""
+"""Whether exchanges overlap with computation: as told, or where few ranks share a core, and why."""
 
 import pytest
 
@@ -17,23 +17,23 @@ def test_what_is_asked_for_is_done(machines, hosts):
 
 
 @pytest.mark.parametrize("hosts, on_gpu, on, words", [
-    ([(2, 2), (2, 4)], False, True, "a core for each rank (--no-overlap"),
-    ([(2, 4), (3, 2), (2, 8)], False, False, "3 ranks of a host share 2 cores (--overlap"),
+    ([(2, 2), (8, 2)], False, True, "at most 4 ranks a core (--no-overlap"),
+    ([(2, 4), (9, 2), (2, 8)], False, False, "9 ranks of a host share 2 cores (--overlap"),
     ([(16, 1)], False, False, "16 ranks of a host share 1 core (--overlap"),
     ([(16, 1)], True, True, "GPUs compute (--no-overlap"),
 ])
-def test_without_a_word_it_overlaps_where_each_rank_has_a_core(hosts, on_gpu, on, words):
+def test_without_a_word_it_overlaps_where_few_ranks_share_a_core(hosts, on_gpu, on, words):
     choice = choose_overlap(None, True, 2, hosts, on_gpu)
     assert choice.on == on and words in choice.reason
     assert choice.to_json() == {"on": on, "reason": choice.reason}
 
 
 def test_ranks_bound_to_a_core_each_share_none():
-    bound = [[2, [0]], [2, [1]], [2, [4]], [2, [5]]]
-    free = [[2, [0, 1, 2]]] * 4
-    pinned = [[2, [0]]] * 4
+    bound = [[8, [0]], [8, [1]], [8, [4]], [8, [5]]]
+    free = [[8, [0, 1, 2]]] * 4
+    pinned = [[8, [0]]] * 4
     machines = in_blocks(4, 2)
-    assert hosts_of(bound, machines) == [(2, 2)] * 2 and hosts_of(free, machines) == [(2, 3)] * 2
+    assert hosts_of(bound, machines) == [(8, 2)] * 2 and hosts_of(free, machines) == [(8, 3)] * 2
     assert choose_overlap(None, True, 2, hosts_of(bound, machines)).on
     assert not choose_overlap(None, True, 2, hosts_of(pinned, machines)).on
 

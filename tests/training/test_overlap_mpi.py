@@ -185,10 +185,11 @@ def test_the_plan_says_what_travels_together(comm):
     assert united.pull_rounds == (1 if comm.size > 1 else 8)
 
 
-def test_by_itself_it_overlaps_where_each_rank_has_a_core(comm, monkeypatch):
+def test_by_itself_it_overlaps_where_few_ranks_share_a_core(comm, monkeypatch):
     """The last rank's host is the crowded one: all ranks come to one choice."""
     machines = in_blocks(comm.size, 1)
-    for last, on in ((8, True), (1, comm.size == 1), (comm.size - 1, False)):
+    monkeypatch.setattr(overlap_choice, "ranks_on_host", lambda otherwise: 8)
+    for last, on in ((8, True), (2, True), (1, False)):
         mine = list(range(last if comm.rank == comm.size - 1 else 8))
         monkeypatch.setattr(overlap_choice, "core_numbers", lambda mine=mine: mine)
         for wire in (Wire(comm, machines), Wire(comm, in_blocks(comm.size, comm.size))):
