@@ -29,7 +29,7 @@ _CLOCK = time.CLOCK_MONOTONIC if hasattr(time, "CLOCK_MONOTONIC") else 0
 
 _sched_yield = types.ExternalFunction("sched_yield", types.int32())
 _nanosleep = types.ExternalFunction("nanosleep", types.int32(types.uintp, types.uintp))
-_syscall = types.ExternalFunction("syscall", types.int64(*[types.int64] * 7))
+syscall = types.ExternalFunction("syscall", types.int64(*[types.int64] * 7))
 _clock_gettime = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.uintp))
 
 
@@ -80,7 +80,7 @@ def raise_flag(flag, value):
     store_release(flag, value)
     _fence()  # a sleeper counts itself, then looks at the flag: one of the two sees the other
     if load_acquire(flag + _SLEEPERS) > 0:
-        _syscall(_FUTEX, flag, _WAKE, _EVERYONE, 0, 0, 0)
+        syscall(_FUTEX, flag, _WAKE, _EVERYONE, 0, 0, 0)
 
 
 @compiled
@@ -90,7 +90,7 @@ def _sleep(flag, seen, nanoseconds):
     length[0], length[1] = nanoseconds // 1_000_000_000, nanoseconds % 1_000_000_000
     if _FUTEX:
         _add_to(flag + _SLEEPERS, 1)
-        _syscall(_FUTEX, flag, _WAIT, seen & 0xFFFFFFFF, length.ctypes.data, 0, 0)
+        syscall(_FUTEX, flag, _WAIT, seen & 0xFFFFFFFF, length.ctypes.data, 0, 0)
         _add_to(flag + _SLEEPERS, -1)
     else:
         length[0], length[1] = 0, _NAP

@@ -8,13 +8,12 @@ import platform
 import sys
 
 import numpy as np
-from numba import types
 
+from kernels.atomics import syscall
 from kernels.compiled import compiled
 
 _NUMBERS = {"x86_64": (310, 311), "aarch64": (270, 271)}  # of process_vm_readv and process_vm_writev
 READ, WRITE = _NUMBERS.get(platform.machine(), (0, 0)) if sys.platform == "linux" else (0, 0)
-_syscall = types.ExternalFunction("syscall", types.int64(*[types.int64] * 7))
 
 
 @compiled
@@ -24,7 +23,7 @@ def transfer(call, pid, here, there, nbytes, words):
     here: address in this process.  words: (4,) int64, to work in.
     """
     words[0], words[1], words[2], words[3] = here, nbytes, there, nbytes
-    return _syscall(call, pid, words.ctypes.data, 1, words.ctypes.data + 16, 1, 0) == nbytes
+    return syscall(call, pid, words.ctypes.data, 1, words.ctypes.data + 16, 1, 0) == nbytes
 
 
 def reaches(call: int, pid: int, array, there: int) -> bool:
