@@ -26,8 +26,8 @@ comma := ,
 extras := test$(if $(filter-out system,$(MPI)),$(comma)$(MPI))
 installed := $(venv)/.installed $(if $(TORCH),$(venv)/.torch)
 gpu_installed := $(if $(ENVIRONMENT),,$(installed) $(venv)/.$(GPU))
-gpu_tests := tests/kernels tests/device tests/training tests/collectives/test_device_wire_mpi.py \
-             tests/collectives/test_nccl_names.py tests/server/test_roads_mpi.py
+gpu_tests := tests/kernels tests/device tests/training tests/transport/test_device_arrays_mpi.py \
+             tests/transport/test_nccl_names.py tests/server/test_roads_mpi.py
 gpu_report := runs/bench-gpu
 on_gpu = REFIMPL_TEST_DEVICE=cuda REFIMPL_TEST_REPORT=$(gpu_report)/tests-$(1).json
 mpi_pytest := -m pytest -q --color=no -p no:cacheprovider --with-mpi -m mpi
@@ -76,7 +76,7 @@ test-serial: $(installed) ## run the tests that need no mpirun, as many at a tim
 test-mpi: $(installed) ## run the MPI tests on 1, 2, 3 and 4 ranks, and those that need more on 8
 	@for ranks in 1 2 3 4 8; do \
 	  echo "== MPI tests, $$ranks ranks =="; \
-	  $(python) -m refimpl.experiments.launch -n $$ranks --timeout 600 $(mpi_pytest) || exit 1; \
+	  $(python) -m refimpl.transport.launch -n $$ranks --timeout 600 $(mpi_pytest) || exit 1; \
 	done
 
 $(venv)/.notebooks: $(venv)/.installed
@@ -117,7 +117,7 @@ test-gpu: $(gpu_installed) ## on a machine with a GPU: kernels, trainings, trans
 	@failed=; $(call on_gpu,serial) $(python) -m pytest -q --color=no -m "not mpi" $(gpu_tests) || failed="serial"; \
 	for ranks in 1 2 3 4; do \
 	  echo "== tests on the GPU, $$ranks ranks =="; \
-	  $(call on_gpu,$$ranks-ranks) $(python) -m refimpl.experiments.launch -n $$ranks --timeout 900 $(mpi_pytest) $(gpu_tests) || \
+	  $(call on_gpu,$$ranks-ranks) $(python) -m refimpl.transport.launch -n $$ranks --timeout 900 $(mpi_pytest) $(gpu_tests) || \
 	    failed="$$failed $$ranks-ranks"; \
 	done; \
 	[ -z "$$failed" ] || { echo "failed: $$failed"; exit 1; }

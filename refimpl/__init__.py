@@ -9,14 +9,14 @@ from refimpl.handed_on import handed_on
 __version__ = "0.1.0"
 
 _HOME = {
-    "CollectiveError": "refimpl.collectives",
-    "Data": "refimpl.training.data",
-    "Examples": "refimpl.training.data",
+    "CollectiveError": "refimpl.transport",
+    "Data": "models.data",
+    "Examples": "models.data",
     "Options": "refimpl.training.options",
     "Result": "refimpl.training.session",
-    "TokenStreams": "refimpl.training.data",
+    "TokenStreams": "models.data",
     "Trainer": "refimpl.training.trainer",
-    "load": "refimpl.training.data",
+    "load": "models.data",
     "train": "refimpl.training.session",
     "Batch": "models",
     "Constant": "models",

@@ -1,6 +1,6 @@
 """What every test run needs: one thread per process, and under mpirun a job that fails as one.
 
-    python -m refimpl.experiments.launch -n 4 -m pytest --with-mpi -m mpi
+    python -m refimpl.transport.launch -n 4 -m pytest --with-mpi -m mpi
 
 Under MPI rank 0 reports for all. A test that fails on every rank is an ordinary failure: the ranks go on together, and
 the report shows how the others' tracebacks differ. A test that fails on some ranks leaves the others waiting for them,

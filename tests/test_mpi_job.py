@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from refimpl.experiments.launch import launch
+from refimpl.transport.launch import launch
 
 HEADER = "import time, pytest\nfrom mpi4py import MPI\nrank = MPI.COMM_WORLD.rank\n"
 

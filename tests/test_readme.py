@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from refimpl.experiments.launch import launch
+from refimpl.transport.launch import launch
 
 README = Path(__file__).parents[1] / "README.md"
 

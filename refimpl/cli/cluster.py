@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 from refimpl.experiments.cluster import ClusterError
-from refimpl.experiments.launch import LaunchError
+from refimpl.transport.launch import LaunchError
 
 HELP = "run a command on emulated machines: cluster --machines 8 --rate 200mbit -- train lm"
 REFUSALS = ()

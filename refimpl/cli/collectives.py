@@ -37,7 +37,7 @@ def run(given: dict) -> int:
 def run_show(given: dict) -> int:
     from refimpl.collectives import make_schedule
     from refimpl.collectives.draw import draw_text
-    from refimpl.collectives.machines import of_sizes
+    from refimpl.transport.machines import of_sizes
 
     ranks = given["ranks"]
     microbatches = given.get("microbatches", ranks)

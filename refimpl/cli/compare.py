@@ -5,10 +5,9 @@ Each training is a job of its own, started with the mpirun that belongs to mpi4p
 
 import json
 import sys
-from pathlib import Path
 
 from refimpl.cli.options import add_training_options
-from refimpl.experiments.launch import LaunchError
+from refimpl.transport.launch import LaunchError
 
 HELP = "train under hybrid, allreduce and ps, and as a plan says, and compare: one table, one hash"
 REFUSALS = (ValueError, OSError, LaunchError)
@@ -25,7 +24,7 @@ def add(parser):
 
 def run(given: dict) -> int:
     from refimpl.experiments.compare import compare
-    from refimpl.experiments.plots import plot_losses
+    from refimpl.pictures.plots import plot_losses
 
     passed_on = training_arguments(sys.argv[2:])
     roads = {name: ["--architecture", name] for name in ARCHITECTURES}

@@ -45,7 +45,7 @@ def run(given: dict) -> int:
 
 def _measured(name, ranks, dtype, given, machines) -> dict:
     from refimpl.collectives.exactness import exactness
-    from refimpl.collectives.machines import of_sizes
+    from refimpl.transport.machines import of_sizes
 
     layers = name == "hierarchical"
     report = asdict(exactness(name, ranks, dtype, given["elements"], given["seed"],

@@ -7,7 +7,7 @@ it can be interrupted and started again.
 import sys
 
 from refimpl.experiments.cluster import ClusterError
-from refimpl.experiments.launch import LaunchError
+from refimpl.transport.launch import LaunchError
 
 HELP = "the paper's experiment on an emulated cluster: experiment parallax [--quick]"
 REFUSALS = (ClusterError, LaunchError, ValueError, OSError)

@@ -46,7 +46,7 @@ def run(given: dict) -> int:
 
 
 def _write(path, plan):
-    from refimpl.training.files import write_json
+    from refimpl.training.run.files import write_json
 
     try:
         write_json(Path(path), plan.to_json())
@@ -56,7 +56,7 @@ def _write(path, plan):
 
 def _network(given):
     """Return the network: the one in a file, else the one that the options describe."""
-    from refimpl.collectives.network import load_network
+    from refimpl.collectives.simulation.network import load_network
 
     ranks, machines = given["ranks"], given["machines"]
     if not 1 <= machines <= ranks:
@@ -75,7 +75,7 @@ def _network(given):
 
 def _choose(given, network):
     """Return what is chosen for the training that the options describe."""
-    from refimpl.training.plan_ahead import plan_ahead
+    from refimpl.training.planning.plan_ahead import plan_ahead
 
     recipe, options, _ = split({name: value for name, value in given.items() if name not in ("model", "rate")})
     if with_plan(options).get("plan"):

@@ -56,9 +56,9 @@ def run(given: dict) -> int:
 
 def network_from(given: dict):
     """Return the Network that the options describe. Local."""
-    from refimpl.collectives.machines import in_blocks
-    from refimpl.collectives.network import Network
+    from refimpl.collectives.simulation.network import Network
     from refimpl.experiments.cluster import ClusterError, parse_rate
+    from refimpl.transport.machines import in_blocks
 
     try:
         speed = parse_rate(given["rate"]) / 8
@@ -85,8 +85,8 @@ def _names(asked, network) -> list[str]:
 
 def _predicted(name, network, elements, segments) -> dict:
     """Bandwidths: bytes/s as nccl-tests defines them.  line_rate: the bound's part of the time."""
-    from refimpl.collectives.columns import columns
-    from refimpl.collectives.simulate import simulate
+    from refimpl.collectives.simulation.columns import columns
+    from refimpl.collectives.simulation.simulate import simulate
 
     machines = network.machines if name == "hierarchical" else None
     found = simulate(columns(name, network.ranks, machines), network, elements, _ITEMSIZE, segments)

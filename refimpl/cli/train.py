@@ -8,7 +8,7 @@ from pathlib import Path
 
 from refimpl.cli.options import add_training_options, positive, split, with_plan
 from refimpl.cli.progress import StepProgress
-from refimpl.collectives.wire import CollectiveError
+from refimpl.transport import CollectiveError
 
 HELP = "train lm or cnn on N ranks: mpirun -n N python -m refimpl train lm"
 REFUSALS = (CollectiveError,)
@@ -38,30 +38,30 @@ def _patience(text: str) -> float:
 
 
 def run(given: dict) -> int:
-    from refimpl.collectives.waiting import PATIENCE_SECONDS
-    from refimpl.collectives.wire import Wire
     from refimpl.experiments.cluster.account import account_of
     from refimpl.training.session import train
+    from refimpl.transport import Communicator
+    from refimpl.transport.waiting import PATIENCE_SECONDS
 
     model_name = given.pop("model")
-    wire = Wire(patience=given.pop("patience", PATIENCE_SECONDS))
+    comm = Communicator(patience=given.pop("patience", PATIENCE_SECONDS))
     recipe, options, rest = split(given)
-    setup = wire.together(lambda: _prepare(model_name, recipe, options, rest), (ValueError, OSError))
+    setup = comm.together(lambda: _prepare(model_name, recipe, options, rest), (ValueError, OSError))
     model, data, heldout, recipe, options = setup
-    output = wire.together(lambda: _output(rest, model_name, options), (ValueError, OSError))
-    name = wire.share_text(str(output))[0]  # ranks that look for a free name one after the other might find two
+    output = comm.together(lambda: _output(rest, model_name, options), (ValueError, OSError))
+    name = comm.share_text(str(output))[0]  # ranks that look for a free name one after the other might find two
     output = output and Path(name)
-    quiet = wire.rank != 0 or rest.get("json", False)
+    quiet = comm.rank != 0 or rest.get("json", False)
     if not quiet:
-        _introduce(wire, recipe, options, output)
-    account = account_of(wire)
+        _introduce(comm, recipe, options, output)
+    account = account_of(comm)
     with StepProgress(options.steps, "words" if model_name == "lm" else "images", quiet) as progress:
-        result = train(model, data, heldout, options=options, comm=wire, output=output, resume=rest.get("resume"),
+        result = train(model, data, heldout, options=options, comm=comm, output=output, resume=rest.get("resume"),
                        checkpoint_every=rest.get("checkpoint_every"), evaluate_every=rest.get("evaluate_every"),
                        trace=rest.get("trace", False), describe=recipe.to_json(), progress=progress.show,
                        announce=None if quiet else lambda why: print(why, flush=True), watch=account.step)
     account.close()
-    if wire.rank == 0:
+    if comm.rank == 0:
         _print_result(result, model_name, rest.get("json", False))
         _plot_search(result, output, quiet)
     return 0
@@ -69,9 +69,9 @@ def run(given: dict) -> int:
 
 def _prepare(model_name, chosen_recipe, chosen_options, rest):
     """Return (model, data, heldout, recipe, options): what was asked for, else a checkpoint's, else the defaults."""
-    from refimpl.training.checkpoint import read_manifest
+    from models.recipe import Recipe, build, resumed, with_defaults
     from refimpl.training.options import Options
-    from refimpl.training.recipe import Recipe, build, resumed, with_defaults
+    from refimpl.training.run.checkpoint import read_manifest
 
     chosen_options = with_plan(chosen_options)
     if "resume" in rest:
@@ -90,7 +90,7 @@ def _prepare(model_name, chosen_recipe, chosen_options, rest):
 
 def _output(rest, model_name, options):
     """Return the run directory: as asked, the one resumed from, or the next free name; None for no files."""
-    from refimpl.training.run_directory import free_name
+    from refimpl.training.run.directory import free_name
 
     if rest.get("no_output"):
         return None
@@ -99,12 +99,12 @@ def _output(rest, model_name, options):
     return free_name(Path("runs") / f"{model_name}-{options.architecture}")
 
 
-def _introduce(wire, recipe, options, output):
-    print(f"{recipe.model} ({recipe.preset}) on {recipe.data}: {options.architecture}, {wire.size} "
-          f"rank{'s' if wire.size > 1 else ''}, {recipe.microbatches} microbatches of {recipe.microbatch_size}, "
+def _introduce(comm, recipe, options, output):
+    print(f"{recipe.model} ({recipe.preset}) on {recipe.data}: {options.architecture}, {comm.size} "
+          f"rank{'s' if comm.size > 1 else ''}, {recipe.microbatches} microbatches of {recipe.microbatch_size}, "
           f"{options.optimizer}, {options.steps} steps -> {output or 'no files'}", flush=True)
     allreduce = (options.plan or {}).get("allreduce", options.allreduce)
-    if allreduce in ("ring", "double-tree") and wire.size > 2 and options.architecture != "ps":
+    if allreduce in ("ring", "double-tree") and comm.size > 2 and options.architecture != "ps":
         print(f"note: {allreduce} adds in another order for each number of ranks: deterministic, but its bits "
               "are not those of other N (DESIGN, I1)", flush=True)
 
@@ -113,7 +113,7 @@ def _plot_search(result, output, quiet):
     """Draw what a partition search measured into the run directory."""
     if output is None or not (result.partition_search or {}).get("samples"):
         return
-    from refimpl.experiments.plots import plot_partition_search
+    from refimpl.pictures.plots import plot_partition_search
 
     path = plot_partition_search(result.partition_search, output / "partitions.png")
     if not quiet:

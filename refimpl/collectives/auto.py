@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from refimpl.collectives.choose import ALGORITHMS, make_schedule
-from refimpl.collectives.machines import Machines
-from refimpl.collectives.network import Network
 from refimpl.collectives.prove import prove
-from refimpl.collectives.segments import segments_of
-from refimpl.collectives.simulate import simulate
+from refimpl.collectives.running.segments import segments_of
+from refimpl.collectives.simulation.network import Network
+from refimpl.collectives.simulation.simulate import simulate
 from refimpl.collectives.units import size_name
+from refimpl.transport.machines import Machines
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def choose_algorithm(leaves: int, elements: int, itemsize: int, machines: Machin
     if len(machines) == 1:
         return Choice("direct", None, {}, {"direct": True}, {}, _one_machine(ranks))
     if network is None or network.machines != machines:
-        raise ValueError("choose_algorithm: the network must be measured on these machines: calibrate(wire)")
+        raise ValueError("choose_algorithm: the network must be measured on these machines: calibrate(comm)")
     predicted, canonical, refused = {}, {}, {}
     for name in ALGORITHMS:
         topology = machines if name == "hierarchical" else None

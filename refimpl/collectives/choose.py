@@ -3,12 +3,12 @@
 from dataclasses import replace
 from functools import lru_cache
 
-from refimpl.collectives import (
+from refimpl.collectives.algorithms import (
     binary_blocks, binomial_tree, direct, double_tree, halving_doubling, hierarchical, rabenseifner, ring,
 )
-from refimpl.collectives.halves import allreduce_of, collect, one_node_each
+from refimpl.collectives.algorithms.halves import allreduce_of, collect, one_node_each
+from refimpl.collectives.algorithms.recursive_doubling import recursive_doubling
 from refimpl.collectives.prove import prove
-from refimpl.collectives.recursive_doubling import recursive_doubling
 from refimpl.collectives.schedule import KINDS, NCCL, Schedule
 from refimpl.gradients import cover, leaves_of
 

@@ -12,8 +12,7 @@ def run_local(schedule: Schedule, arrays, in_place: bool = True):
     in_place: the results are the first of the arrays given, and the others hold partial sums; else all are left alone.
     arrays[r]: rank r's (n,) array, or the list of its slots where it has several inputs (see ``Schedule``). What an
     allreduce or allgather returns is the sum on every rank; after a reduce-scatter only chunk c of rank owners[c] is.
-    An allgather reads nothing else, nor does an all-to-all, which returns chunk c on rank receivers[c]. Raises
-    ValueError if ranks, slots, lengths or dtypes do not fit.
+    An allgather reads nothing else. Raises ValueError if ranks, slots, lengths or dtypes do not fit.
     """
     for state in _states(schedule, arrays, in_place):
         pass

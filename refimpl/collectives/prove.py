@@ -16,13 +16,11 @@ class ScheduleError(ValueError):
 
 @dataclass(frozen=True)
 class Proof:
-    """What was proved of a schedule. Numbers of chunks are out of ``chunks``, the whole vector; of a schedule with
-    ``sizes`` they are numbers of elements.
+    """What was proved of a schedule. Numbers of chunks are out of ``chunks``, the whole vector.
 
     canonical: every sum is a node of the microbatch tree.  rounds: how many exchange something.
     chunks_sent, chunks_received, chunks_added: by each rank.  bound: the fewest chunks that the busiest rank can
-    send: 2 (N - 1) / N * C; (N - 1) / N * C, or the largest chunk, for a half; what others are to have of the
-    busiest rank for an all-to-all.  busiest_link: (source, destination, chunks) of the pair of ranks
+    send: 2 (N - 1) / N * C; (N - 1) / N * C for a half.  busiest_link: (source, destination, chunks) of the pair of ranks
     with most between them, None if nothing is sent.  ports: the most messages a rank sends, or is sent, in a round.
     depth: the most additions that a contribution passes through: the rounding error is at most gamma_depth Σ|x|.
     """
@@ -149,8 +147,7 @@ def complaint(schedule: Schedule) -> str:
 def prove(schedule: Schedule) -> Proof:
     """Return what holds of a schedule. Raises ScheduleError naming chunk, rank and round if it computes something else.
 
-    A reduce-scatter must leave the sum of each chunk with its owner, an all-to-all the chunk with its receiver, the
-    other kinds with every rank; and where nothing is summed no rank may be sent what it has. Local.
+    A reduce-scatter must leave the sum of each chunk with its owner, the other kinds with every rank; and where nothing is summed no rank may be sent what it has. Local.
     Rounds are taken one after the other; that ranks that run ahead never deadlock is for ``check_programs`` to say.
     A schedule never changes: what was proved once is kept with it.
     """
@@ -196,32 +193,20 @@ def _last_written(schedule, rank, chunk) -> str:
 
 
 def _count(schedule, canonical, depth) -> Proof:
-    whole = sum(schedule.sizes) if schedule.sizes else schedule.chunks
-    bounds = schedule.bounds(whole)
+    whole = schedule.chunks
     links, received, added, ports = Counter(), [0] * schedule.ranks, [0] * schedule.ranks, 0
     for step in schedule.rounds:
         for t in step.transfers:
-            links[t.source, t.destination] += bounds[t.stop] - bounds[t.start]
-            received[t.destination] += bounds[t.stop] - bounds[t.start]
+            links[t.source, t.destination] += t.stop - t.start
+            received[t.destination] += t.stop - t.start
         for s in step.sums:
-            added[s.rank] += bounds[s.stop] - bounds[s.start]
+            added[s.rank] += s.stop - s.start
         for end in (0, 1):
             ports = max([ports, *Counter(t[end] for t in step.transfers).values()])
     busiest = max(links, key=lambda link: (links[link], -link[0], -link[1]), default=None)
     return Proof(
         canonical, sum(bool(step.transfers) for step in schedule.rounds),
-        tuple(schedule.elements_sent(whole)), _bound(schedule, whole),
+        tuple(schedule.elements_sent(whole)),
+        (2 if schedule.kind == "allreduce" else 1) * (schedule.ranks - 1) / schedule.ranks * whole,
         whole, tuple(received), tuple(added), busiest and (*busiest, links[busiest]), ports, depth,
     )
-
-
-def _bound(schedule, whole) -> float:
-    """Return how much the busiest rank sends at least: what all are to be sent, shared evenly, or what it alone has."""
-    even = (2 if schedule.kind == "allreduce" else 1) * (schedule.ranks - 1) / schedule.ranks * whole
-    if not schedule.sizes:
-        return even
-    leaving = [0] * schedule.ranks
-    for chunk, (owner, size) in enumerate(zip(schedule.owners, schedule.sizes)):
-        if any(schedule.ends_with(rank, chunk) for rank in range(schedule.ranks) if rank != owner):
-            leaving[owner] += size
-    return max(leaving) if schedule.kind == "all-to-all" else max(even, *leaving)

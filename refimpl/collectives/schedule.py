@@ -10,7 +10,6 @@ need not hold a ``Schedule``, which keeps all of its rounds.
 """
 
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import NamedTuple
 
 from refimpl.gradients import Node
@@ -19,7 +18,7 @@ NCCL = "nccl"
 """The name of a schedule that only says what is counted: NCCL's own allreduce runs in its place."""
 
 KINDS = ("allreduce", "reduce-scatter", "allgather")
-"""What an algorithm of ``make_schedule`` computes: the whole or a half. See ``Schedule`` for "all-to-all"."""
+"""What an algorithm of ``make_schedule`` computes: the whole or a half."""
 
 
 class Transfer(NamedTuple):
@@ -62,9 +61,8 @@ class Round:
 class Schedule:
     """A named list of rounds. inputs[r]: the tree nodes that rank r holds at first, in slots 0, 1, ...
 
-    kind: "allreduce"; "reduce-scatter", which ends with the sum of chunk c on rank owners[c] alone; "allgather", which
-    begins with that (and has no inputs); or "all-to-all", which begins so too, and takes chunk c to receivers[c] alone.
-    sizes: elements of each chunk; () for chunks as even as can be. An allgather with sizes is MPI's allgatherv.
+    kind: "allreduce"; "reduce-scatter", which ends with the sum of chunk c on rank owners[c] alone; or "allgather",
+    which begins with that, and has no inputs.
     """
 
     name: str
@@ -73,8 +71,6 @@ class Schedule:
     rounds: tuple[Round, ...]
     kind: str = "allreduce"
     owners: tuple[int, ...] = ()
-    sizes: tuple[int, ...] = ()
-    receivers: tuple[int, ...] = ()
 
     @property
     def ranks(self) -> int:
@@ -83,19 +79,14 @@ class Schedule:
     @property
     def moves(self) -> bool:
         """True if the collective adds nothing up, but takes what owners[c] begins with to other ranks."""
-        return self.kind in ("allgather", "all-to-all")
+        return self.kind == "allgather"
 
     def ends_with(self, rank: int, chunk: int) -> bool:
         """Return whether the collective must leave a rank with a chunk, whole."""
-        only = {"reduce-scatter": self.owners, "all-to-all": self.receivers}.get(self.kind)
-        return only is None or only[chunk] == rank
+        return self.kind != "reduce-scatter" or self.owners[chunk] == rank
 
     def bounds(self, elements: int) -> list[int]:
-        """Return where the chunks of a vector begin, and its end. Raises ValueError if ``sizes`` say another."""
-        if self.sizes:
-            if elements != sum(self.sizes):
-                raise ValueError(f"the chunks of schedule {self.name} are {sum(self.sizes)} elements, not {elements}")
-            return [0, *accumulate(self.sizes)]
+        """Return where the chunks of a vector begin, as even as can be, and its end."""
         return [c * elements // self.chunks for c in range(self.chunks + 1)]
 
     def elements_sent(self, elements: int) -> list[int]:

@@ -19,7 +19,7 @@ def start(launcher: str, ranks: int, arguments: list[str], timeout: float) -> st
 
 
 def _mpi(ranks, arguments, timeout) -> str:
-    from refimpl.experiments.launch import launch
+    from refimpl.transport.launch import launch
 
     try:
         job = launch(ranks, arguments, timeout=timeout, capture=True)

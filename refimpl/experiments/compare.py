@@ -4,8 +4,8 @@ import json
 import sys
 from pathlib import Path
 
-from refimpl.experiments.launch import launch
-from refimpl.training.run_directory import free_name
+from refimpl.training.run.directory import free_name
+from refimpl.transport.launch import launch
 
 
 def compare(model: str, ranks: int, arguments: list[str], roads: dict[str, list[str]], output=None, quiet=False):

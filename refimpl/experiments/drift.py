@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from refimpl.collectives.waiting import PATIENCE_SECONDS, wait_all
-from refimpl.collectives.wire import Wire
-from refimpl.experiments.lines import Line, draw_lines
-from refimpl.experiments.picture import Picture, figure_in_style, picture_of, table
+from refimpl.pictures.lines import Line, draw_lines
+from refimpl.pictures.picture import Picture, figure_in_style, picture_of, table
 from refimpl.training.trainer import Trainer
+from refimpl.transport import Communicator
+from refimpl.transport.waiting import PATIENCE_SECONDS, wait_all
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def measure_drift(build, options, comm, numbers=(2, 3, 4)) -> list[Drift]:
     for n, some in parts:
         if comm.rank < n:
             model, data = build()
-            states, losses = _train(Trainer(model, data, options, Wire(some)), options.steps)
+            states, losses = _train(Trainer(model, data, options, Communicator(some)), options.steps)
             if comm.rank == 0:
                 alone = alone or states
                 found.append(Drift(n, *_apart(alone, states), tuple(losses)))
@@ -59,7 +59,7 @@ def _train(trainer: Trainer, steps: int):
     for _ in range(steps):
         losses.append(trainer.train_step()["loss"])
         values = [trainer.exchange.collect(v.name, None, False, "report") for v in trainer.model.variables]
-        states.append(None if trainer.wire.rank else np.concatenate([value.ravel() for value in values]))
+        states.append(None if trainer.comm.rank else np.concatenate([value.ravel() for value in values]))
     return states, losses
 
 

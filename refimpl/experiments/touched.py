@@ -5,10 +5,10 @@
 
 import numpy as np
 
+from models.data import Corpus, TokenStreams
+from models.data.text.vocabulary import number_by_frequency
 from models.lm import PRESETS, LanguageModel
 from refimpl.plan.sample import Sample, take_sample
-from refimpl.training.data import Corpus, TokenStreams
-from refimpl.training.data.vocabulary import number_by_frequency
 
 UNKNOWN = "<unk>"
 STEPS = 16  # sampled for a curve: smooth enough to see its shape

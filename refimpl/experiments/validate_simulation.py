@@ -60,26 +60,27 @@ def main(sizes) -> None:
     """Calibrate, then predict and measure every algorithm at every size; rank 0 prints JSON. Collective."""
     import numpy as np
 
-    from refimpl.collectives import ALGORITHMS, Wire, make_schedule
-    from refimpl.collectives.calibrate import calibrate
-    from refimpl.collectives.run import Runner
-    from refimpl.collectives.segments import segments_of
-    from refimpl.collectives.simulate import simulate
+    from refimpl.collectives import ALGORITHMS, make_schedule
+    from refimpl.collectives.running.runner import Runner
+    from refimpl.collectives.running.segments import segments_of
+    from refimpl.collectives.simulation.calibrate import calibrate
+    from refimpl.collectives.simulation.simulate import simulate
     from refimpl.experiments.bench.together import time_together
+    from refimpl.transport import Communicator
 
-    wire = Wire()
-    network, rows = calibrate(wire), []
+    comm = Communicator()
+    network, rows = calibrate(comm), []
     for name in ALGORITHMS:
-        topology = wire.machines if name == "hierarchical" else None
-        schedule = make_schedule(name, wire.size, wire.size, machines=topology)
+        topology = comm.machines if name == "hierarchical" else None
+        schedule = make_schedule(name, comm.size, comm.size, machines=topology)
         for size in sizes:
             vector = np.zeros(size // 4, np.float32)
-            runner = Runner(schedule, wire, vector.size, vector, "validation", lambda start, stop: {})
-            measured = _measured(lambda: time_together(wire.comm, lambda: runner([vector]), 1))
+            runner = Runner(schedule, comm, vector.size, vector, "validation", lambda start, stop: {})
+            measured = _measured(lambda: time_together(comm.mpi, lambda: runner([vector]), 1))
             predicted = simulate(schedule, network, vector.size, 4, segments_of(schedule, vector.size, 4)).seconds
-            rows.append({"algorithm": name, "machines": len(wire.machines), "ranks": wire.size, "bytes": size,
+            rows.append({"algorithm": name, "machines": len(comm.machines), "ranks": comm.size, "bytes": size,
                          "predicted": predicted, "measured": measured, "burst": network.burst})
-    if wire.rank == 0:
+    if comm.rank == 0:
         print(json.dumps(rows), flush=True)
 
 

@@ -15,9 +15,8 @@ import numpy as np
 
 from kernels import RowGradient
 from models import Batch, Variable
-from refimpl.collectives.machines import Machines, in_blocks
-from refimpl.collectives.network import Network
-from refimpl.collectives.wire import Wire
+from models.data.fingerprint import fingerprint_of
+from refimpl.collectives.simulation.network import Network
 from refimpl.plan.bytes_between import bytes_between
 from refimpl.plan.formulas import (
     Bytes, Setting, Sparse, dense_allreduce, dense_server_at_owner, dense_server_spread, sparse_allgather,
@@ -26,9 +25,10 @@ from refimpl.plan.formulas import (
 from refimpl.plan.placement import WAYS, Plan, make_plan
 from refimpl.plan.predict import Predictor
 from refimpl.plan.sample import take_sample
-from refimpl.training.data.fingerprint import fingerprint_of
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
+from refimpl.transport import Communicator
+from refimpl.transport.machines import Machines, in_blocks
 
 ITEM = 4  # bytes of an element: float32
 TITLES = {(True, "server"): "sparse, server", (True, "allgather"): "sparse, allgather",
@@ -103,18 +103,18 @@ def count_bytes(case: Case, comm=None) -> list[Bytes]:
 
     Every rank is a machine of its own: nothing goes through shared memory. The list is the same on every rank.
     """
-    wire = comm if isinstance(comm, Wire) else Wire(comm)
-    wire = Wire(wire.comm, machines=in_blocks(wire.size, 1))
-    model, plan = Touching(case), plan_of_case(case, wire.machines)
+    comm = Communicator.of(comm)
+    comm = Communicator(comm.mpi, machines=in_blocks(comm.size, 1))
+    model, plan = Touching(case), plan_of_case(case, comm.machines)
     options = Options(plan=json.loads(json.dumps(plan.to_json())), optimizer="sgd", overlap=False, shared_memory=False)
-    Trainer(model, Slices(case, wire.size), options, wire).train_step()
-    names, ledger = {v.name for v in model.variables}, wire.ledger
+    Trainer(model, Slices(case, comm.size), options, comm).train_step()
+    names, ledger = {v.name for v in model.variables}, comm.ledger
     mine = np.zeros(2, np.int64)
     for counter in (ledger.sent, ledger.received):
         for (_, variable, kind), count in counter.items():
             if variable in names:
                 mine[int(kind == "indices")] += count
-    return [Bytes(int(values), int(indices)) for values, indices in wire.share(mine, "report")]
+    return [Bytes(int(values), int(indices)) for values, indices in comm.share(mine, "report")]
 
 
 def who_sends_whom(case: Case, ranks: int) -> np.ndarray:

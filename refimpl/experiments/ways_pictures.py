@@ -2,8 +2,8 @@
 
 from typing import Callable, Sequence
 
-from refimpl.experiments.lines import Line
 from refimpl.experiments.ways import Case, closed_formula
+from refimpl.pictures.lines import Line
 
 KB = 1000
 

@@ -10,7 +10,7 @@ _HOME = {
     "train_on_ranks": "refimpl.notebook.training",
     "RanksFailed": "refimpl.notebook.ranks",
     "run_on_ranks": "refimpl.notebook.ranks",
-    "Picture": "refimpl.experiments.picture",
+    "Picture": "refimpl.pictures.picture",
     "Verdict": "refimpl.notebook.exercises",
     "exercise": "refimpl.notebook.exercises",
     "right": "refimpl.notebook.exercises",

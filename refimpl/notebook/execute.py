@@ -10,8 +10,8 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError
 
-from refimpl.experiments.launch import ONE_THREAD
 from refimpl.notebook.stored import tags
+from refimpl.transport.launch import ONE_THREAD
 
 EXERCISE = "exercise"
 """Tag of a code cell that the reader is to change; the solution is in the next cell that folds one away."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from refimpl.experiments.cluster import ClusterError, run_on_cluster
-from refimpl.experiments.launch import launch
 from refimpl.notebook.exchange import read_values, write_values
 from refimpl.notebook.results import load_result, store_result
+from refimpl.transport.launch import launch
 
 SECONDS = 60.0
 

@@ -5,7 +5,7 @@ import os
 import time
 from pathlib import Path
 
-from refimpl.training.files import write_json
+from refimpl.training.run.files import write_json
 
 STORE = "REFIMPL_STORE_RESULTS"
 """Set in the environment by ``python -m refimpl.notebook store``: what the cluster measures is stored."""

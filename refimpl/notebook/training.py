@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from refimpl.experiments.cluster import ClusterError, run_on_cluster
-from refimpl.experiments.launch import launch
-from refimpl.experiments.timeline_picture import read_trace, typical_step
 from refimpl.notebook.results import load_result, measured_on, store_result
-from refimpl.training.run_directory import read_metrics
+from refimpl.pictures.timeline import read_trace, typical_step
+from refimpl.training.run.directory import read_metrics
+from refimpl.transport.launch import launch
 
 SECONDS = 120.0
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from refimpl.collectives.machines import Machines
 from refimpl.plan.balance import owner_loads
 from refimpl.plan.placement import make_plan
 from refimpl.plan.sample import Sample
+from refimpl.transport.machines import Machines
 
 
 def busiest_shares(variables, sample: Sample, machines: Machines, counts, scheme: str = "interleaved") -> dict:

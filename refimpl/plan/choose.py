@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from refimpl.collectives.auto import choose_algorithm
-from refimpl.collectives.network import Network
+from refimpl.collectives.simulation.network import Network
 from refimpl.gradients import Layout
 from refimpl.plan.balance import imbalance, owner_loads
 from refimpl.plan.placement import WAYS, Plan, make_plan

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from refimpl.collectives.network import Network
+from refimpl.collectives.simulation.network import Network
 from refimpl.plan.hot_rows import apart, hot_name, split_lists, split_rows
 from refimpl.plan.placement import WAYS_OF_HOT, Plan
 from refimpl.plan.predict import Predictor

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from refimpl.plan.placement import Plan
 from refimpl.plan.bytes_between import EXACT_SUM, allreduce_layouts, bytes_between
+from refimpl.plan.placement import Plan
 
 __all__ = ["EXACT_SUM", "WAY_KEYS", "allreduce_layouts", "ledger_keys", "predict_crossing", "predict_step"]
 

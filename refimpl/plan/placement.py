@@ -3,11 +3,11 @@
 from dataclasses import asdict, dataclass
 
 from refimpl.collectives.choose import make_schedule
-from refimpl.collectives.machines import Machines
 from refimpl.collectives.schedule import Schedule
 from refimpl.plan.balance import by_popularity, row_bytes
 from refimpl.server.groups import Groups
 from refimpl.server.partition import Partitioning
+from refimpl.transport.machines import Machines
 
 ARCHITECTURES = {
     "allreduce": ("allreduce", "allgather"),

@@ -17,9 +17,9 @@ from functools import lru_cache
 import numpy as np
 
 from refimpl.collectives.choose import make_schedule
-from refimpl.collectives.network import Network
-from refimpl.collectives.segments import segments_of
-from refimpl.collectives.simulate import simulate
+from refimpl.collectives.running.segments import segments_of
+from refimpl.collectives.simulation.network import Network
+from refimpl.collectives.simulation.simulate import simulate
 from refimpl.gradients import Layout
 from refimpl.plan.cost import INSIDE
 from refimpl.plan.placement import Placement, Plan

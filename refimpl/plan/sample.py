@@ -13,8 +13,8 @@ import numpy as np
 
 from kernels import unique_ids
 from kernels.random import key_of
-from refimpl.collectives.machines import Machines
 from refimpl.gradients import cover, leaves_of
+from refimpl.transport.machines import Machines
 
 STEPS = 4  # sampled unless more are asked for: the means of α hardly move from step to step
 
@@ -79,7 +79,7 @@ class Sample:
 def take_sample(model, data, seed: int, steps: int | tuple[int, ...] = STEPS, check: Callable | None = None) -> Sample:
     """Look at ``steps`` steps, spread evenly over the first epoch, or at these, of all microbatches. Local.
 
-    model, data: see ``models.Model`` and ``refimpl.training.data.Data``; microbatches get the keys that a training of
+    model, data: see ``models.Model`` and ``models.data.Data``; microbatches get the keys that a training of
     this seed gives them, so that they draw the same candidates, and no state.  check(needs): raises if the rows asked
     for are not such. Raises ValueError if there are no examples.
     """

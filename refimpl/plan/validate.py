@@ -7,9 +7,9 @@ import json
 from dataclasses import fields
 from pathlib import Path
 
-from refimpl.collectives.machines import Machines
 from refimpl.plan.placement import ARCHITECTURES, PLAN_FORMAT, WAYS, Placement, Plan
 from refimpl.server.partition import SCHEMES
+from refimpl.transport.machines import Machines
 
 FIELDS = {"architecture": str, "ranks": int, "microbatches": int, "allreduce": str, "placements": list,
           "machines": (list, tuple), "local_aggregation": bool}

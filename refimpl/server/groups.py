@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from refimpl.collectives.machines import Machines
 from refimpl.gradients import Node, TreeSum, cover, leaves_of
+from refimpl.transport.machines import Machines
 
 
 @dataclass(frozen=True)

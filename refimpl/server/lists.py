@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from refimpl.collectives.wire import Wire
+from refimpl.transport import Communicator
 
 
 class RowList(NamedTuple):
@@ -25,7 +25,7 @@ class RowList(NamedTuple):
 HEAD = 2048  # numbers of a first message, row numbers that fit among them: 16 KiB
 
 
-def exchange_lists(wire: Wire, outgoing: dict[int, list[RowList]], incoming: dict[int, list[tuple[str, int]]],
+def exchange_lists(comm: Communicator, outgoing: dict[int, list[RowList]], incoming: dict[int, list[tuple[str, int]]],
                    phase: str) -> dict[int, list[RowList]]:
     """Send each peer its lists; return each peer's lists for this rank. Collective over the ranks concerned.
 
@@ -37,17 +37,17 @@ def exchange_lists(wire: Wire, outgoing: dict[int, list[RowList]], incoming: dic
     lengths = {peer: sum(pieces for _, pieces in lists) for peer, lists in incoming.items()}
     heads = {peer: np.empty(max(HEAD, n), np.int64) for peer, n in lengths.items()}
     ends = {peer: max(HEAD, sum(len(one.bounds) - 1 for one in lists)) for peer, lists in outgoing.items()}
-    wire.post([(peer, numbers[:ends[peer]]) for peer, numbers in leaving.items() if len(numbers)],
+    comm.post([(peer, numbers[:ends[peer]]) for peer, numbers in leaving.items() if len(numbers)],
               [(peer, heads[peer]) for peer, n in lengths.items() if n], what).wait()
     came = {peer: _whole(head, lengths[peer]) for peer, head in heads.items()}
-    wire.post([(peer, numbers[ends[peer]:]) for peer, numbers in leaving.items() if len(numbers) > ends[peer]],
+    comm.post([(peer, numbers[ends[peer]:]) for peer, numbers in leaving.items() if len(numbers) > ends[peer]],
               [(peer, came[peer][len(head):]) for peer, head in heads.items() if len(came[peer]) > len(head)],
               what).wait()
     result = {peer: _cut(lists, came[peer]) for peer, lists in incoming.items()}
     for direction, everyone in ("sent", outgoing), ("received", result):
         for crosses in (False, True):
-            some = [one for peer, lists in everyone.items() if (peer not in wire.machine) == crosses for one in lists]
-            _count(wire.ledger, direction, crosses, some, phase)
+            some = [one for peer, lists in everyone.items() if (peer not in comm.machine) == crosses for one in lists]
+            _count(comm.ledger, direction, crosses, some, phase)
     return result
 
 

@@ -19,7 +19,7 @@ class Pull:
     """One pull. needs: name -> (k,) int64 sorted unique rows.  tables: name -> the rows that this rank owns."""
 
     def __init__(self, shards: Shards, tables, needs, phase: str):
-        self.shards, self.wire, self.tables, self.phase = shards, shards.wire, tables, phase
+        self.shards, self.comm, self.tables, self.phase = shards, shards.comm, tables, phase
         self.routes = {name: shards.places[name].route(ids) for name, ids in needs.items()}
         self.answers = {name: self._empty(name, len(ids)) for name, ids in needs.items()}
 
@@ -32,7 +32,7 @@ class Pull:
         shards, names = self.shards, list(self.routes)
         self._unite()
         self.requests = exchange_lists(
-            self.wire, shards.parts_of_owners([self.united[name] for name in names]),
+            self.comm, shards.parts_of_owners([self.united[name] for name in names]),
             {h: [(name, shards.pieces[name]) for name in names] for h in shards.handlers}, self.phase)
         for pending in ahead(self._spread() if shards.mates else self._fetched()):
             pending.wait()
@@ -44,7 +44,7 @@ class Pull:
         through = {h: [shards.part_for(h, name, route) for name, route in self.routes.items()]
                    for h in (me, *shards.mates)}
         self.own = through.pop(me)
-        self.asked = exchange_lists(self.wire, through, {m: [shards.expected(name) for name in self.routes]
+        self.asked = exchange_lists(self.comm, through, {m: [shards.expected(name) for name in self.routes]
                                                          for m in shards.mates}, "unite")
         self.united, self.came = {}, {}
         for j, (name, route) in enumerate(self.routes.items()):
@@ -64,7 +64,7 @@ class Pull:
             for owner in self.shards.owners:
                 rows = self.came[name][self.united[name].piece(*self.shards.mine(name, number, owner))]
                 receives.append((owner, rows, {name: rows.size}))
-        return self.wire.start(sends, receives, self.phase, "rows")
+        return self.comm.start(sends, receives, self.phase, "rows")
 
     def _take_own(self, number):
         """Fetch the rows of a round that this rank owns itself."""
@@ -100,7 +100,7 @@ class Pull:
                 receives.append((mate, rows, {name: rows.size}))
             own = route.part(*shards.places[name].span(shards.me, number))
             self.answers[name][own] = self._came(name, self.own[j], span)
-        return self.wire.start(sends, receives, "spread", "rows")
+        return self.comm.start(sends, receives, "spread", "rows")
 
     def _came(self, name, keys, span):
         """Return the rows of a part of a list, of those that came."""

@@ -7,12 +7,11 @@ adds up the nodes of all groups, forms the tree's root whoever sent what (DESIGN
 partition by partition: while a round is added up, the next is on its way.
 """
 
-import numpy as np
 
 from kernels import RowGradient, array_module, merge_rows
 from refimpl.gradients import TreeSum, cover, fold, leaves_of
 from refimpl.server.groups import group_nodes
-from refimpl.server.lists import RowList, exchange_lists
+from refimpl.server.lists import exchange_lists
 from refimpl.server.road import Holding, Summed
 from refimpl.server.rounds import ahead
 from refimpl.server.shards import Shards
@@ -22,7 +21,7 @@ class Push:
     """One push. parts: name -> [(node, row gradient)] of this rank's leaves.  leaves: V."""
 
     def __init__(self, shards: Shards, holdings: dict[str, Holding], parts, leaves: int):
-        self.shards, self.wire, self.holdings, self.parts = shards, shards.wire, holdings, parts
+        self.shards, self.comm, self.holdings, self.parts = shards, shards.comm, holdings, parts
         ranks, members = shards.groups.ranks, shards.groups.members
         self.nodes = {rank: cover(leaves_of(rank, ranks, leaves)) for rank in members[shards.group]}
         self.joined = [group_nodes(group, ranks, leaves) for group in members]
@@ -46,7 +45,7 @@ class Push:
         through = {h: [shards.part_for(h, name, route) for name in names for route, _ in self.routes[name]]
                    for h in (me, *shards.mates)}
         own = through.pop(me)
-        lists = exchange_lists(self.wire, through, {m: [shards.expected(name) for name in names for _ in self.nodes[m]]
+        lists = exchange_lists(self.comm, through, {m: [shards.expected(name) for name in names for _ in self.nodes[m]]
                                                     for m in shards.mates}, "aggregate")
         lists[me] = own
         self.held = {name: [lists[rank][j * len(nodes) + i] for rank, nodes in self.nodes.items()
@@ -55,7 +54,7 @@ class Push:
         self.united = {name: [shards.union(name, [held[i] for i in members]) for _, members in joined]
                        for name, held in self.held.items()}
         self.announced = exchange_lists(
-            self.wire, shards.parts_of_owners([keys for name in names for keys in self.united[name]]),
+            self.comm, shards.parts_of_owners([keys for name in names for keys in self.united[name]]),
             {h: [(name, shards.pieces[name]) for name in names for _ in self._nodes_through(h)]
              for h in shards.handlers}, "push")
 
@@ -82,7 +81,7 @@ class Push:
                 for (route, _), rows in zip(self.routes[name], self.sorted[name]):
                     some = rows[route.part(*place)]
                     sends.append((mate, some, {name: some.size}))
-        return rows_of, self.wire.start(sends, receives, "aggregate", "rows")
+        return rows_of, self.comm.start(sends, receives, "aggregate", "rows")
 
     def _to_owners(self):
         """Yield each round, begun: (name -> the group's nodes, added up; handler's rows by name; pending)."""
@@ -119,7 +118,7 @@ class Push:
                         rows = self._empty(name, len(ids))
                         receives.append((handler, rows, {name: rows.size}))
                         arrived[name].append((node, RowGradient(ids, rows)))
-        return arrived, self.wire.start(sends, receives, "push", "rows")
+        return arrived, self.comm.start(sends, receives, "push", "rows")
 
     def _summed(self, name, number, merged, arrived) -> Summed:
         """Add up a partition of this rank's own: the nodes of all groups."""

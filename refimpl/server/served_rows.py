@@ -8,7 +8,6 @@ from typing import Callable
 import numpy as np
 
 from kernels import array_module
-from refimpl.collectives.wire import Wire
 from refimpl.gradients import RowTree
 from refimpl.server.groups import Groups
 from refimpl.server.partition import Partitioning
@@ -16,6 +15,7 @@ from refimpl.server.pull import Pull
 from refimpl.server.push import Push
 from refimpl.server.road import Holding, Summed
 from refimpl.server.shards import Shards
+from refimpl.transport import Communicator
 
 
 class ServedRows:
@@ -27,26 +27,26 @@ class ServedRows:
 
     phase, local = "push", False
 
-    def __init__(self, variables, partitionings: dict[str, Partitioning], wire: Wire, leaves: int, seed: int, xp=np,
+    def __init__(self, variables, partitionings: dict[str, Partitioning], comm: Communicator, leaves: int, seed: int, xp=np,
                  groups: Groups | None = None):
-        self.wire, self.partitionings, self.leaves = wire, partitionings, leaves
+        self.comm, self.partitionings, self.leaves = comm, partitionings, leaves
         self.variables = list(variables)
         self.row_bytes = {v.name: v.shape[1] * np.dtype(v.dtype).itemsize for v in variables}
-        self.shards = Shards(partitionings, self.row_bytes, wire, groups or Groups.alone(wire.size))
+        self.shards = Shards(partitionings, self.row_bytes, comm, groups or Groups.alone(comm.size))
         self.gradients = RowTree(variables, xp)
         self.holdings = {v.name: Holding(v, self._initial(v, seed, xp)) for v in variables}
-        self.others = [r for r in range(wire.size) if r != wire.rank]
+        self.others = [r for r in range(comm.size) if r != comm.rank]
 
     def _initial(self, variable, seed, xp):
         parts = self.partitionings[variable.name]
         tables = [variable.initial_rows(seed, rows.start, rows.stop, rows.step)
-                  for rows in map(parts.rows_of_partition, parts.partitions_of(self.wire.rank))]
+                  for rows in map(parts.rows_of_partition, parts.partitions_of(self.comm.rank))]
         return xp.asarray(np.concatenate([np.empty((0, variable.shape[1]), variable.dtype), *tables]))
 
     def follow(self, partitionings):
         """Serve by other partitions from now on; the holdings' arrays are the new tables already. Local."""
         self.partitionings = partitionings
-        self.shards = Shards(partitionings, self.row_bytes, self.wire, self.shards.groups)
+        self.shards = Shards(partitionings, self.row_bytes, self.comm, self.shards.groups)
 
     def dense(self):
         return {}
@@ -75,17 +75,17 @@ class ServedRows:
     def collect(self, name, slot, everyone, phase):
         parts, variable = self.partitionings[name], self.holdings[name].variable
         mine = self.holdings[name].array(slot)
-        takers = range(self.wire.size) if everyone else [0]
-        sends = [(r, mine, {name: mine.size}) for r in takers if r != self.wire.rank]
-        if self.wire.rank not in takers:
-            self.wire.exchange(sends, [], phase, "rows")
+        takers = range(self.comm.size) if everyone else [0]
+        sends = [(r, mine, {name: mine.size}) for r in takers if r != self.comm.rank]
+        if self.comm.rank not in takers:
+            self.comm.exchange(sends, [], phase, "rows")
             return None
         xp = array_module(mine)
         tables = {r: xp.empty((parts.rows_owned(r), variable.shape[1]), mine.dtype) for r in self.others}
-        self.wire.exchange(sends, [(r, t, {name: t.size}) for r, t in tables.items()], phase, "rows")
+        self.comm.exchange(sends, [(r, t, {name: t.size}) for r, t in tables.items()], phase, "rows")
         whole = xp.empty(variable.shape, mine.dtype)
-        for rank in range(self.wire.size):
-            table, first = mine if rank == self.wire.rank else tables[rank], 0
+        for rank in range(self.comm.size):
+            table, first = mine if rank == self.comm.rank else tables[rank], 0
             for rows in map(parts.rows_of_partition, parts.partitions_of(rank)):
                 whole[rows.start:rows.stop:rows.step] = table[first:first + len(rows)]
                 first += len(rows)
@@ -93,6 +93,6 @@ class ServedRows:
 
     def place(self, name, slot, read):
         parts, target, first = self.partitionings[name], self.holdings[name].array(slot), 0
-        for rows in map(parts.rows_of_partition, parts.partitions_of(self.wire.rank)):
+        for rows in map(parts.rows_of_partition, parts.partitions_of(self.comm.rank)):
             target[first:first + len(rows)] = read(rows)
             first += len(rows)

@@ -5,12 +5,12 @@ from functools import lru_cache
 import numpy as np
 
 from kernels import unique_ids
-from refimpl.collectives.wire import Wire
 from refimpl.server.groups import Groups
 from refimpl.server.lists import RowList
 from refimpl.server.partition import Partitioning
 from refimpl.server.places import Places
 from refimpl.server.rounds import partitions_a_round
+from refimpl.transport import Communicator
 
 
 class Shards:
@@ -21,14 +21,14 @@ class Shards:
     mates: the group's other ranks.  owners: owners outside that this rank speaks to.  handlers: who speaks to it.
     """
 
-    def __init__(self, partitionings: dict[str, Partitioning], row_bytes: dict[str, int], wire: Wire, groups: Groups):
-        self.wire, self.groups, self.me = wire, groups, wire.rank
-        self.group = groups.group_of(wire.rank)
+    def __init__(self, partitionings: dict[str, Partitioning], row_bytes: dict[str, int], comm: Communicator, groups: Groups):
+        self.comm, self.groups, self.me = comm, groups, comm.rank
+        self.group = groups.group_of(comm.rank)
         self.places = {name: Places(parts, groups, self.group, partitions_a_round(parts, row_bytes[name]))
                        for name, parts in partitionings.items()}
-        self.pieces = {name: len(parts.partitions_of(wire.rank)) for name, parts in partitionings.items()}
-        self.mates, self.owners = groups.mates(wire.rank), groups.handled(wire.rank)
-        self.handlers = groups.handlers(wire.rank)
+        self.pieces = {name: len(parts.partitions_of(comm.rank)) for name, parts in partitionings.items()}
+        self.mates, self.owners = groups.mates(comm.rank), groups.handled(comm.rank)
+        self.handlers = groups.handlers(comm.rank)
         self.mine = lru_cache(maxsize=None)(self._mine)
 
     def rounds(self, names) -> range:

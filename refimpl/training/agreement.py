@@ -5,10 +5,10 @@ import json
 import re
 from dataclasses import is_dataclass
 
-from refimpl.collectives.wire import CollectiveError, Wire
+from refimpl.transport import CollectiveError, Communicator
 
 
-def agree_on(wire: Wire, facts: dict):
+def agree_on(comm: Communicator, facts: dict):
     """Raise CollectiveError on every rank, naming each fact that differs and who says what, unless all say the same.
 
     facts: name -> JSON value (options, shapes, fingerprints, versions). Collective.
@@ -18,8 +18,8 @@ def agree_on(wire: Wire, facts: dict):
         text = json.dumps(facts, sort_keys=True)
     except (TypeError, ValueError) as problem:
         error = TypeError(f"what describes the model and data must be plain JSON values: {problem}")
-    wire.agree(error)
-    everyone = [json.loads(text) for text in wire.share_text(text)]
+    comm.agree(error)
+    everyone = [json.loads(text) for text in comm.share_text(text)]
     complaints = []
     for name in dict.fromkeys(name for theirs in everyone for name in theirs):
         values = [json.dumps(theirs.get(name, "missing"), sort_keys=True) for theirs in everyone]

@@ -14,9 +14,9 @@ def alpha_of(variables, needs) -> dict[str, float]:
     return {v.name: len(union([wanted[v.name] for wanted in asked])) / max(1, v.shape[0]) for v in sparse}
 
 
-def mean_alpha(wire, alpha: dict[str, float]) -> dict[str, float]:
+def mean_alpha(comm, alpha: dict[str, float]) -> dict[str, float]:
     """Return name -> mean over all ranks, on every rank. For reports: not on the data path, not counted. Collective."""
     if not alpha:
         return {}
-    everyone = [json.loads(text) for text in wire.share_text(json.dumps(alpha))]
+    everyone = [json.loads(text) for text in comm.share_text(json.dumps(alpha))]
     return {name: float(np.mean([theirs[name] for theirs in everyone])) for name in alpha}

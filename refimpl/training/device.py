@@ -77,24 +77,24 @@ class Device:
 CPU = Device("cpu", np)
 
 
-def open_device(wanted: str, wire) -> Device:
+def open_device(wanted: str, comm) -> Device:
     """Return this rank's device: as wanted; "auto": a GPU if every rank finds one. Collective.
 
     A machine's ranks take its GPUs in turn; where there are fewer GPUs than ranks they share them.
     Raises CollectiveError on every rank, saying what is missing, if "cuda" is wanted and a rank has none.
     """
-    agree_on(wire, {"device": wanted})
+    agree_on(comm, {"device": wanted})
     if wanted == "cpu":
         return CPU
-    place = wire.machine.index(wire.rank)
+    place = comm.machine.index(comm.rank)
     if wanted == "cuda":
-        return wire.together(lambda: find_gpu(place), (ValueError,))
+        return comm.together(lambda: find_gpu(place), (ValueError,))
     device = CPU
     try:
         device = find_gpu(place)
     except ValueError:
         pass
-    found = wire.share(np.array([device.kind == "cuda"]), "device")
+    found = comm.share(np.array([device.kind == "cuda"]), "device")
     return device if found.all() else CPU
 
 

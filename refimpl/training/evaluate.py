@@ -16,16 +16,16 @@ def evaluate(trainer: Trainer, heldout, steps: int | None = None) -> dict:
     Every rank evaluates its microbatches on whole values of all variables.
     Needs model.evaluate(dense, tables, batch); see ``models.protocol``.
     """
-    exchange, wire = trainer.exchange, trainer.wire
+    exchange, comm = trainer.exchange, trainer.comm
     values = {v.name: exchange.collect(v.name, None, True, "evaluate") for v in exchange.variables}
-    wire.settle()
+    comm.settle()
     dense = {v.name: aligned(values[v.name]) for v in exchange.variables if not v.sparse}
     tables = {v.name: values[v.name] for v in exchange.variables if v.sparse}
     sums: dict[str, list[float]] = {"loss": [], "count": [], "correct": []}
 
     def work():
         last = heldout.steps_per_epoch if steps is None else min(steps, heldout.steps_per_epoch)
-        for v in leaves_of(wire.rank, wire.size, heldout.microbatches):
+        for v in leaves_of(comm.rank, comm.size, heldout.microbatches):
             state: dict = {}
             for step in range(last):
                 batch = heldout.microbatch(step, v)
@@ -35,13 +35,13 @@ def evaluate(trainer: Trainer, heldout, steps: int | None = None) -> dict:
                         sums[name].append(value)
         return np.stack([ExactSum().add(values).digits for values in sums.values()])
 
-    digits = wire.together(work)
-    totals = wire.share(digits, "evaluate").sum(axis=0)
+    digits = comm.together(work)
+    totals = comm.share(digits, "evaluate").sum(axis=0)
     loss, count, correct = (ExactSum(row).value() for row in totals)
     if not count:
         return {"loss": math.nan, "count": 0}
     result = {"loss": loss / count, "count": int(count)}
-    if wire.share(np.array([len(sums["correct"])]), "evaluate").any():
+    if comm.share(np.array([len(sums["correct"])]), "evaluate").any():
         result["accuracy"] = correct / count
     else:
         result["perplexity"] = math.exp(min(loss / count, 700.0))

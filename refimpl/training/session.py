@@ -12,17 +12,17 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from kernels.update import OPTIMIZERS
-from refimpl.collectives.wire import Wire
 from refimpl.plan import ledger_keys
 from refimpl.training.alpha import mean_alpha
-from refimpl.training.checkpoint import load_checkpoint, save_checkpoint
 from refimpl.training.evaluate import evaluate
 from refimpl.training.options import Options
-from refimpl.training.partition_trials import PartitionTrials
-from refimpl.training.run_directory import RunDirectory, refuse_taken
-from refimpl.training.timeline import chrome_events
+from refimpl.training.planning.partition_trials import PartitionTrials
+from refimpl.training.run.checkpoint import load_checkpoint, save_checkpoint
+from refimpl.training.run.directory import RunDirectory, refuse_taken
+from refimpl.training.run.timeline import chrome_events
+from refimpl.training.run.whole import hashes
 from refimpl.training.trainer import Trainer
-from refimpl.training.whole import hashes
+from refimpl.transport import Communicator
 
 
 @dataclass
@@ -77,22 +77,22 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
     progress: called on rank 0 with each step's metrics.  warm: steps at the start that do not count for the speed.
     Raises CollectiveError, with one message on every rank, for anything that any rank finds wrong.
     """
-    wire = comm if isinstance(comm, Wire) else Wire(comm)
+    comm = Communicator.of(comm)
     describe = describe or {}
     with threadpool_limits(1):  # more threads would fight for the cores, and may sum in another order
-        network_file = _network_file(wire, output, resume)
+        network_file = _network_file(comm, output, resume)
         facts = partial(_facts, describe, heldout, trace=trace, evaluate_every=evaluate_every,
                         checkpoint_every=checkpoint_every, output=output is not None, resume=resume is not None)
-        trainer = Trainer(model, data, options, wire, facts=facts, trace=trace, network_file=network_file)
+        trainer = Trainer(model, data, options, comm, facts=facts, trace=trace, network_file=network_file)
         tell = partial(_tell, trainer, announce)
-        for said in (trainer.device.told(options.device), getattr(wire.transport, "reason", None),
+        for said in (trainer.device.told(options.device), getattr(comm.transport, "reason", None),
                      trainer.overlap_choice.reason, trainer.reason):
             if said:
                 tell(said)
         if resume is not None:
             load_checkpoint(trainer, Path(resume))
         directory = _open_directory(trainer, output, describe, resume)
-        totals, trials = _Totals(wire, trainer.step + warm), PartitionTrials(trainer, tell)
+        totals, trials = _Totals(comm, trainer.step + warm), PartitionTrials(trainer, tell)
         while trainer.step < options.steps:
             record, seconds = _timed_step(trainer, watch)
             totals.add(record, seconds, trainer.alpha)
@@ -106,17 +106,17 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
                        trials.to_json())
 
 
-def _network_file(wire, output, resume) -> Path | None:
+def _network_file(comm, output, resume) -> Path | None:
     """Return where the calibrated network is kept, None: nowhere. Refuses the directory of another run. Collective."""
 
     def work():
         if output is None:
             return None
-        if wire.rank == 0 and not _continues(output, resume):
+        if comm.rank == 0 and not _continues(output, resume):
             refuse_taken(Path(output))
         return Path(output) / "network.json"
 
-    return wire.together(work, (ValueError, OSError))
+    return comm.together(work, (ValueError, OSError))
 
 
 def _continues(output, resume) -> bool:
@@ -131,7 +131,7 @@ def _facts(describe, heldout, **when) -> dict:
 
 def _tell(trainer, announce, text):
     """Announce on rank 0; what goes wrong with it stops all ranks at their next step."""
-    if announce is not None and trainer.wire.rank == 0:
+    if announce is not None and trainer.comm.rank == 0:
         trainer.failure = trainer.failure or _attempt(lambda: announce(text))
 
 
@@ -167,15 +167,15 @@ def _finish(trainer, directory, totals, evaluation, heldout, output, search) -> 
     """Gather what the training ended with, and write it. Collective."""
     if evaluation is None and heldout is not None:  # resumed at the last step: nothing was left to do
         evaluation = evaluate(trainer, heldout)
-    trainer.wire.agree(trainer.failure)
+    trainer.comm.agree(trainer.failure)
     if trainer.timeline.keep:
         _write_trace(trainer, directory)
     options = trainer.options
-    result = Result(trainer.plan.architecture, trainer.wire.size, trainer.step, evaluation=evaluation or {},
+    result = Result(trainer.plan.architecture, trainer.comm.size, trainer.step, evaluation=evaluation or {},
                     partition_search=search, overlap=trainer.overlap,
-                    run_directory=None if output is None else str(output), rank=trainer.wire.rank,
+                    run_directory=None if output is None else str(output), rank=trainer.comm.rank,
                     **totals.result(), **hashes(trainer.exchange, OPTIMIZERS[options.optimizer].state))
-    trainer.wire.agree(_attempt(lambda: directory and directory.finish(result.to_json())))
+    trainer.comm.agree(_attempt(lambda: directory and directory.finish(result.to_json())))
     return result
 
 
@@ -183,15 +183,15 @@ def _open_directory(trainer, output, describe, resume):
     """Return rank 0's run directory, None elsewhere or if no files are wanted. Collective."""
 
     def work():
-        if output is None or trainer.wire.rank:
+        if output is None or trainer.comm.rank:
             return None
-        config = {"describe": describe, "options": trainer.options.to_json(), "ranks": trainer.wire.size,
+        config = {"describe": describe, "options": trainer.options.to_json(), "ranks": trainer.comm.size,
                   "microbatches": trainer.data.microbatches, "device": trainer.device.to_json(),
                   "overlap": trainer.overlap_choice.to_json()}
         step = trainer.step if _continues(output, resume) else None
         return RunDirectory(output, config, trainer.plan.to_json(), step)
 
-    return trainer.wire.together(work, (ValueError, OSError))
+    return trainer.comm.together(work, (ValueError, OSError))
 
 
 def _attempt(work) -> Exception | None:
@@ -207,8 +207,8 @@ def _report(directory, trainer, output, record, progress) -> Exception | None:
     """Write and show a step's metrics on rank 0; return what went wrong, which stops all ranks at their next step."""
     if output is not None:
         keys = ledger_keys(trainer.plan)
-        counts = trainer.wire.gather_ledger(keys)
-        record = {**record, "alpha": mean_alpha(trainer.wire, trainer.alpha)}
+        counts = trainer.comm.gather_ledger(keys)
+        record = {**record, "alpha": mean_alpha(trainer.comm, trainer.alpha)}
 
     def work():
         if directory is not None:
@@ -217,7 +217,7 @@ def _report(directory, trainer, output, record, progress) -> Exception | None:
         if progress is not None:
             progress(record)
 
-    return _attempt(work) if trainer.wire.rank == 0 else None
+    return _attempt(work) if trainer.comm.rank == 0 else None
 
 
 def _nested(keys, counts) -> dict:
@@ -231,8 +231,8 @@ def _nested(keys, counts) -> dict:
 class _Totals:
     """What a session's steps add up to. The first steps, up to ``counted_from``, count for bytes but not for speed."""
 
-    def __init__(self, wire: Wire, counted_from: int):
-        self.wire, self.counted_from = wire, counted_from
+    def __init__(self, comm: Communicator, counted_from: int):
+        self.comm, self.counted_from = comm, counted_from
         self.bytes: dict = {}
         self.kinds: dict[str, int] = {"dense": 0, "rows": 0, "indices": 0, "control": 0}
         self.phases: dict[str, float] = {}
@@ -244,7 +244,7 @@ class _Totals:
         for name, part in alpha.items():
             self.alpha[name] = self.alpha.get(name, 0.0) + part
         self.loss = record["loss"]
-        for phase, kinds in self.wire.ledger.by("phase", "kind").items():
+        for phase, kinds in self.comm.ledger.by("phase", "kind").items():
             for kind, count in kinds.items():
                 self.bytes[phase] = self.bytes.get(phase, 0) + count
                 self.kinds[kind] += count
@@ -258,7 +258,7 @@ class _Totals:
     def add_moves(self):
         """Add what a partition search has sent since the last step: rows to other owners, and how long steps took."""
         for phase in ("search", "repartition"):
-            if count := self.wire.ledger.total("sent", phase=phase):
+            if count := self.comm.ledger.total("sent", phase=phase):
                 self.bytes[phase] = self.bytes.get(phase, 0) + count
 
     def restart_clock(self, counted_from: int):
@@ -269,13 +269,13 @@ class _Totals:
     def result(self) -> dict:
         """Return fields of Result; bytes per step and seconds are means over ranks, bytes are rank 0's. Collective."""
         mine = np.array([*self.kinds.values(), self.seconds], np.float64)
-        everyone = self.wire.share(mine, "result")
+        everyone = self.comm.share(mine, "result")
         mean = everyone.mean(axis=0)
         per_step = {kind: float(total) / max(1, self.steps) for kind, total in zip(self.kinds, mean)}
         speed = self.examples / float(everyone[0, -1]) if everyone[0, -1] > 0 else 0.0
         phases = {phase: spent / max(1, self.timed_steps) for phase, spent in self.phases.items()}
-        shared = self.wire.once(lambda: json.dumps({"bytes": self.bytes, "seconds": phases}))
-        alpha = mean_alpha(self.wire, {name: total / self.steps for name, total in self.alpha.items()})
+        shared = self.comm.once(lambda: json.dumps({"bytes": self.bytes, "seconds": phases}))
+        alpha = mean_alpha(self.comm, {name: total / self.steps for name, total in self.alpha.items()})
         return {"loss": self.loss, "examples_per_second": speed, "sent_per_step": per_step, "alpha": alpha,
                 **json.loads(shared)}
 
@@ -283,7 +283,7 @@ class _Totals:
 def _write_trace(trainer, directory):
     """Gather all ranks' spans on rank 0 and write them; ranks of one machine share a clock."""
     origin = min((s[1] for s in trainer.timeline.spans), default=0.0)
-    origin = float(trainer.wire.share(np.array([origin]), "trace").min())
-    texts = trainer.wire.share_text(json.dumps(chrome_events(trainer.wire.rank, trainer.timeline.spans, origin)))
+    origin = float(trainer.comm.share(np.array([origin]), "trace").min())
+    texts = trainer.comm.share_text(json.dumps(chrome_events(trainer.comm.rank, trainer.timeline.spans, origin)))
     events = [event for text in texts for event in json.loads(text)]
-    trainer.wire.agree(_attempt(lambda: directory and directory.write_trace(events)))
+    trainer.comm.agree(_attempt(lambda: directory and directory.write_trace(events)))

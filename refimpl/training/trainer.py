@@ -10,24 +10,24 @@ import numpy as np
 
 from kernels.random import key_of
 from kernels.update import move_each, update_dense_each, update_rows
+from kernels.update.rates import rate_of
 from models.variable import STATISTIC_RATE
-from refimpl.collectives.wire import Wire
 from refimpl.gradients import ExactSum, leaves_of
 from refimpl.plan.buckets import with_buckets
 from refimpl.training.agreement import agree_on, describe_variable
 from refimpl.training.alpha import alpha_of
 from refimpl.training.check import check_needs, check_variables
 from refimpl.training.device import memory_for, open_device
-from refimpl.training.exchange import Exchange
-from refimpl.training.hot_choice import add_hot_rows
+from refimpl.training.exchange.exchange import Exchange
+from refimpl.training.exchange.overlap_choice import overlap_of
 from refimpl.training.norm import clip_scale, norm_of
 from refimpl.training.options import Options
-from refimpl.training.overlap_choice import overlap_of
-from refimpl.training.partition_trials import within_memory
-from refimpl.training.planning import plan_of
-from refimpl.training.rates import rate_of
+from refimpl.training.planning.hot_choice import add_hot_rows
+from refimpl.training.planning.partition_trials import within_memory
+from refimpl.training.planning.planning import plan_of
+from refimpl.training.run.timeline import Timeline
 from refimpl.training.scalars import check_losses
-from refimpl.training.timeline import Timeline
+from refimpl.transport import Communicator
 
 KNOWN = 1 << 32
 """More than there are ranks: what a rank adds to the count of problems if it knows the reason of its own."""
@@ -38,7 +38,7 @@ LESS = "Reduce --microbatch-size, with more --microbatches"
 class Trainer:
     """Trains a model on data over all ranks of ``comm``. Collective: every rank makes it and calls it alike.
 
-    model: see ``models.Model``.  data: see ``refimpl.training.data.Data``.  step: how many steps are done.
+    model: see ``models.Model``.  data: see ``models.data.Data``.  step: how many steps are done.
     facts: returns what else all ranks must have alike, name -> JSON value.
     network_file: where the calibrated network is kept for what is chosen automatically, None: nowhere.
     device: where this rank computes.  reason: why the plan is as it is, or None.  overlap_choice: whether, and why.
@@ -49,24 +49,24 @@ class Trainer:
     def __init__(self, model, data, options: Options, comm=None, *, facts: Callable[[], dict] = dict, trace=False,
                  network_file: Path | None = None):
         self.model, self.data, self.options = model, data, options
-        self.wire = comm if isinstance(comm, Wire) else Wire(comm)
-        self.device = open_device(options.device, self.wire)
+        self.comm = Communicator.of(comm)
+        self.device = open_device(options.device, self.comm)
         self.xp = self.device.xp
-        if self.device.index is not None and self.wire.transport is None:
-            self.wire.add_device(self.device.index, options.transport)
+        if self.device.index is not None and self.comm.transport is None:
+            self.comm.add_device(self.device.index, options.transport)
         self.step = 0
         self.timeline = Timeline(trace)
-        self.overlap_choice = overlap_of(options.overlap, self.wire, self.device.index is not None)
+        self.overlap_choice = overlap_of(options.overlap, self.comm, self.device.index is not None)
         self.overlap = self.overlap_choice.on
         self._together("plan", lambda: check_variables(model.variables))
-        agree_on(self.wire, self._together("plan", lambda: self._facts() | facts()))
-        planned = plan_of(model, data, options, self.wire, network_file)
-        plan, self.reason = add_hot_rows(*planned, model, data, options, self.wire, network_file)
+        agree_on(self.comm, self._together("plan", lambda: self._facts() | facts()))
+        planned = plan_of(model, data, options, self.comm, network_file)
+        plan, self.reason = add_hot_rows(*planned, model, data, options, self.comm, network_file)
         self.plan = self._together("plan", lambda: self._finished(plan))
-        self.exchange = self._together("plan", lambda: Exchange(model.variables, self.plan, self.wire, options.seed,
+        self.exchange = self._together("plan", lambda: Exchange(model.variables, self.plan, self.comm, options.seed,
                                                                 options.optimizer, self.xp, options.shared_memory))
         self.exchange.open()  # not before: a rank that could not make its own would leave the others waiting
-        self.microbatches = leaves_of(self.wire.rank, self.wire.size, data.microbatches)
+        self.microbatches = leaves_of(self.comm.rank, self.comm.size, data.microbatches)
         self.carried: dict[int, dict] = {v: {} for v in self.microbatches}
         self.ahead: dict[int, tuple] = {}  # step -> what was read for it while the device computed the one before
         self.failure: Exception | None = None  # of rank 0's bookkeeping, raised on all ranks at the next step
@@ -86,14 +86,14 @@ class Trainer:
     def train_step(self) -> dict:
         """Do one step; return its metrics, the same on every rank but for seconds and bytes."""
         self.timeline.start_step(self.step)
-        self.wire.ledger.clear()
+        self.comm.ledger.clear()
         batches, needs, wanted = self._together("data", self._read_batches)
         self.alpha = alpha_of(self.model.variables, needs)
         try:
             with memory_for("the exchange and update of a step", LESS):
                 record = self._exchange_and_update(batches, needs, wanted)
         except Exception as problem:
-            self.wire.stop(problem)
+            self.comm.stop(problem)
         self.step += 1
         return {"step": self.step, **record, "examples": self.data.examples(self.step - 1),
                 "seconds": dict(self.timeline.seconds)}
@@ -118,7 +118,7 @@ class Trainer:
             except Exception as problem:
                 error = problem
         with self.timeline.phase("wait"):
-            self.wire.agree(error)
+            self.comm.agree(error)
         return result
 
     def _read_batches(self):
@@ -171,7 +171,7 @@ class Trainer:
                 return [], problem
 
     def _sum_up(self, step, losses, error):
-        """Return this rank's part of the summed gradients, the global loss and norm; the wire is free again."""
+        """Return this rank's part of the summed gradients, the global loss and norm; the communicator is free again."""
         summed = []
         for pieces in step.sums(error):
             summed += pieces
@@ -181,7 +181,7 @@ class Trainer:
             with self.timeline.phase("data"):
                 self._look_ahead()
         with self.timeline.phase("norm" if self.device.index is None else "waiting for device"):
-            self.wire.settle()
+            self.comm.settle()
             found = step.scalars.read(losses)
         with self.timeline.phase("norm"):
             return summed, *self._loss_and_norm(found, error or found.error)
@@ -194,9 +194,9 @@ class Trainer:
         """
         losses = ExactSum() if error else ExactSum().add(found.losses)
         problems = KNOWN * (error is not None) + (found.overflow is not None)
-        total = self.wire.total(np.concatenate([losses.digits, found.squares.digits, [problems]]), "norm")
+        total = self.comm.total(np.concatenate([losses.digits, found.squares.digits, [problems]]), "norm")
         if total[-1]:
-            self.wire.agree(error if total[-1] >= KNOWN else found.overflow)
+            self.comm.agree(error if total[-1] >= KNOWN else found.overflow)
         loss, sum_of_squares = total[:-1].reshape(2, -1)
         return ExactSum(loss).value(), norm_of(ExactSum(sum_of_squares))
 

@@ -3,7 +3,7 @@
 import json
 import os
 
-from refimpl.experiments.launch import launch
+from refimpl.transport.launch import launch
 
 TINY = ["--data", "synthetic:300", "--preset", "tiny", "--microbatch-size", "3", "--window", "5", "--heldout", "200"]
 SEARCH = ["--search-partitions", "--search-warmup", 0, "--search-sample", 1, "--steps", 12]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from refimpl.experiments.launch import launch, mpirun_command
+from refimpl.transport.launch import launch, mpirun_command
 
 TINY = ["--data", "synthetic:300", "--preset", "tiny", "--microbatch-size", "3", "--window", "5", "--steps", "6",
         "--heldout", "200"]

@@ -13,25 +13,26 @@ import time
 
 import numpy as np
 
-from refimpl.collectives import Wire, make_schedule, peer_memory
-from refimpl.collectives.shared import SharedRunner
+from refimpl.collectives import make_schedule
+from refimpl.collectives.running.shared import SharedRunner
+from refimpl.transport import Communicator, peer_memory
 
-wire = Wire()
-schedule = make_schedule("direct", wire.size, wire.size)
+communicator = Communicator()
+schedule = make_schedule("direct", communicator.size, communicator.size)
 patience = 1.0 if sys.argv[1] == "sleep" else 300.0
 private = sys.argv[1] == "kill-private"
 elements = 1_000_000 if private else 1000
 peer_memory.LONG = 0  # where they lie
-runner = SharedRunner(schedule, wire, elements, np.empty(0, np.float32), "sum", lambda a, b: {"v": b - a}, patience)
+runner = SharedRunner(schedule, communicator, elements, np.empty(0, np.float32), "sum", lambda a, b: {"v": b - a}, patience)
 if private:
     array = np.ones(elements, np.float32)
     runner([array])
-    if wire.rank == wire.size - 1:
+    if communicator.rank == communicator.size - 1:
         threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGKILL)).start()
     while True:
         runner([array])
 for step in range(100):
-    if step == 50 and wire.rank == wire.size - 1:
+    if step == 50 and communicator.rank == communicator.size - 1:
         if sys.argv[1] == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(60)

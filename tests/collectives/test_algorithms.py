@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from refimpl.collectives import ALGORITHMS, HALVES, check_programs, make_schedule, prove
-from refimpl.collectives.double_tree import parents_in_trees
-from refimpl.collectives.machines import in_blocks, machines_of
+from refimpl.collectives.algorithms.double_tree import parents_in_trees
 from refimpl.gradients import Node, leaves_of
+from refimpl.transport.machines import in_blocks, machines_of
 
 ALL_NUMBERS = range(1, 34)
 ANY_NUMBER = [name for name in ALGORITHMS if name != "halving-doubling"]

@@ -4,8 +4,8 @@ import pytest
 
 from refimpl.collectives import make_schedule, prove
 from refimpl.collectives.auto import choose_algorithm
-from refimpl.collectives.machines import in_blocks
-from refimpl.collectives.network import Network
+from refimpl.collectives.simulation.network import Network
+from refimpl.transport.machines import in_blocks
 
 
 def choose(ranks, each, elements, leaves=None, latency=50e-6, **given):

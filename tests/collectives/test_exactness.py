@@ -7,7 +7,7 @@ import pytest
 
 from refimpl.collectives import ALGORITHMS, make_schedule, prove
 from refimpl.collectives.exactness import DTYPES, SCALE, cancelling, errors, exactness, rounded, wholes
-from refimpl.collectives.machines import in_blocks
+from refimpl.transport.machines import in_blocks
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -6,8 +6,8 @@ import pytest
 from refimpl.collectives import (
     ALGORITHMS, HALVES, Round, ScheduleError, Transfer, make_schedule, prove, run_local, schedule_of, watch_local,
 )
-from refimpl.collectives.machines import in_blocks, machines_of
 from refimpl.gradients import fold
+from refimpl.transport.machines import in_blocks, machines_of
 
 ANY_NUMBER = [name for name in ALGORITHMS if name != "halving-doubling"]
 DTYPES = ("float16", "float32", "float64", "int32", "int64")

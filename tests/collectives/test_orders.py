@@ -7,8 +7,10 @@ import pytest
 
 from refimpl.collectives import ALGORITHMS, make_schedule, prove, run_local
 from refimpl.collectives.exactness import cancelling
-from refimpl.collectives.machines import in_blocks
-from refimpl.collectives.orders import Addition, add_in_order, additions, all_sums, orders, sum_trees, tree_of, tree_text
+from refimpl.collectives.orders import (
+    Addition, add_in_order, additions, all_sums, orders, sum_trees, tree_of, tree_text,
+)
+from refimpl.transport.machines import in_blocks
 
 
 def unordered(tree):

@@ -1,13 +1,10 @@
 """Ranks with programs of their own: what would hang over MPI is refused, with who waits for whom."""
 
-import numpy as np
 import pytest
 
 from refimpl.collectives import ALGORITHMS, HALVES, Round, ScheduleError, Transfer, check_programs, make_schedule
-from refimpl.collectives.all_to_all import ALL_TO_ALLS, all_to_all
-from refimpl.collectives.allgatherv import ALLGATHERVS, allgatherv
-from refimpl.collectives.machines import in_blocks
 from refimpl.collectives.schedule import KINDS
+from refimpl.transport.machines import in_blocks
 
 
 def exchange(*transfers):
@@ -45,13 +42,11 @@ def test_chunks_that_differ():
 
 
 def schedules(ranks):
-    """Yield every algorithm, half and mover of data for a number of ranks."""
+    """Yield every algorithm and half for a number of ranks."""
     for name in ALGORITHMS:
         machines = in_blocks(ranks, 2) if name == "hierarchical" else None
         for kind in KINDS if name in HALVES else ("allreduce",):
             yield make_schedule(name, ranks, ranks, kind, machines)
-    yield from (allgatherv(range(1, ranks + 1), name) for name in ALLGATHERVS)
-    yield from (all_to_all(np.ones((ranks, ranks), int), name) for name in ALL_TO_ALLS)
 
 
 @pytest.mark.parametrize("schedule", list(schedules(4)), ids=lambda schedule: f"{schedule.name}-{schedule.kind}")

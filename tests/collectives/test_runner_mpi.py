@@ -6,28 +6,30 @@ import numpy as np
 import pytest
 from mpi4py import MPI
 
-from refimpl.collectives import ALGORITHMS, Wire, make_schedule, run, run_local, segments
-from refimpl.collectives.machines import in_blocks
-from refimpl.collectives.pipeline import Pipeline
-from refimpl.collectives.run import REMEMBERED, Runner
+from refimpl.collectives import ALGORITHMS, make_schedule, run_local
+from refimpl.collectives.running import run, segments
+from refimpl.collectives.running.pipeline import Pipeline
+from refimpl.collectives.running.runner import REMEMBERED, Runner
+from refimpl.transport import Communicator
+from refimpl.transport.machines import in_blocks
 
-running = importlib.import_module("refimpl.collectives.run")  # the package's own ``run`` is the function
+running = importlib.import_module("refimpl.collectives.running.runner")  # the package's own ``run`` is the function
 pytestmark = pytest.mark.mpi
 DTYPES = ("float16", "float32", "float64", "int32", "int64")
 
 
 def _across(comm):
-    """A wire whose every rank is a machine: within one machine nothing is cut into segments."""
-    return Wire(comm, machines=in_blocks(comm.size, 1))
+    """A communicator whose every rank is a machine: within one machine nothing is cut into segments."""
+    return Communicator(comm, machines=in_blocks(comm.size, 1))
 
 
 def _usable(algorithm, ranks):
     return algorithm != "halving-doubling" or ranks & (ranks - 1) == 0
 
 
-def _runner(schedule, wire, elements, dtype, **options):
+def _runner(schedule, communicator, elements, dtype, **options):
     like = np.empty(0, dtype)
-    return Runner(schedule, wire, elements, like, "t", lambda start, stop: {"v": stop - start}, **options)
+    return Runner(schedule, communicator, elements, like, "t", lambda start, stop: {"v": stop - start}, **options)
 
 
 @pytest.fixture
@@ -47,63 +49,63 @@ def _inputs(schedule, elements, dtype):
 @pytest.mark.parametrize("algorithm", ["auto", *ALGORITHMS])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_segments_change_no_bit_and_no_byte(comm, small_pieces, algorithm, dtype):
-    wire = _across(comm)
-    if not _usable(algorithm, wire.size):
-        pytest.skip(f"{algorithm} is not for {wire.size} ranks")
+    communicator = _across(comm)
+    if not _usable(algorithm, communicator.size):
+        pytest.skip(f"{algorithm} is not for {communicator.size} ranks")
     for each, elements in ((1, 1001), (2, 64), (1, 3)):
-        machines = in_blocks(wire.size, 2) if algorithm == "hierarchical" else None
-        schedule = make_schedule(algorithm, wire.size, wire.size * each, machines=machines)
+        machines = in_blocks(communicator.size, 2) if algorithm == "hierarchical" else None
+        schedule = make_schedule(algorithm, communicator.size, communicator.size * each, machines=machines)
         inputs = _inputs(schedule, elements, dtype)
-        mine = [array.copy() for array in inputs[wire.rank]]
-        wire.ledger.clear()
-        result = run(schedule, wire, mine)
+        mine = [array.copy() for array in inputs[communicator.rank]]
+        communicator.ledger.clear()
+        result = run(schedule, communicator, mine)
         assert result is mine[0]
-        assert result.tobytes() == run_local(schedule, inputs)[wire.rank].tobytes()
+        assert result.tobytes() == run_local(schedule, inputs)[communicator.rank].tobytes()
         size = np.dtype(dtype).itemsize
-        assert wire.ledger.total("sent") == size * schedule.elements_sent(elements)[wire.rank]
+        assert communicator.ledger.total("sent") == size * schedule.elements_sent(elements)[communicator.rank]
 
 
 def test_large_vectors_run_in_segments(comm):
-    wire, elements = _across(comm), 3_000_001
-    schedule = make_schedule("direct", wire.size, wire.size)
-    runner = _runner(schedule, wire, elements, np.int64)
-    assert runner.cut.segments > 1 or wire.size == 1
-    mine = np.arange(elements) * 4**wire.rank
-    assert (runner([mine]) == np.arange(elements) * sum(4**rank for rank in range(wire.size))).all()
+    communicator, elements = _across(comm), 3_000_001
+    schedule = make_schedule("direct", communicator.size, communicator.size)
+    runner = _runner(schedule, communicator, elements, np.int64)
+    assert runner.cut.segments > 1 or communicator.size == 1
+    mine = np.arange(elements) * 4**communicator.rank
+    assert (runner([mine]) == np.arange(elements) * sum(4**rank for rank in range(communicator.size))).all()
 
 
 def test_called_again_it_makes_no_requests_and_forgets_the_oldest(comm, small_pieces, monkeypatch):
-    wire = _across(comm)
+    communicator = _across(comm)
     made = []
     monkeypatch.setattr(running, "Pipeline", lambda *given: made.append(1) or Pipeline(*given))
-    runner = _runner(make_schedule("ring", wire.size, wire.size), wire, 100, np.int64)
+    runner = _runner(make_schedule("ring", communicator.size, communicator.size), communicator, 100, np.int64)
     arrays = [np.empty(100, np.int64) for _ in range(REMEMBERED + 1)]
     for times in range(3):
         for array in arrays[:REMEMBERED]:
             array[:] = 1
-            assert (runner([array]) == wire.size).all()
+            assert (runner([array]) == communicator.size).all()
         assert len(made) == REMEMBERED
     for array in arrays[::-1]:
         array[:] = 2
-        assert (runner([array]) == 2 * wire.size).all()
+        assert (runner([array]) == 2 * communicator.size).all()
     assert len(runner.pipelines) == REMEMBERED
 
 
 def test_some_rounds_on_the_callers_slots(comm, small_pieces):
     """The two halves of a schedule, one runner each: what runs between shared memory and the network."""
-    wire, elements = _across(comm), 777
-    schedule = make_schedule("direct", wire.size, wire.size)
-    first = _runner(schedule, wire, elements, np.int64, rounds=schedule.rounds[:1], given=1)
-    second = _runner(schedule, wire, elements, np.int64, rounds=schedule.rounds[1:], given=1)
-    vector = np.full(elements, 4**wire.rank)
+    communicator, elements = _across(comm), 777
+    schedule = make_schedule("direct", communicator.size, communicator.size)
+    first = _runner(schedule, communicator, elements, np.int64, rounds=schedule.rounds[:1], given=1)
+    second = _runner(schedule, communicator, elements, np.int64, rounds=schedule.rounds[1:], given=1)
+    vector = np.full(elements, 4**communicator.rank)
     second([first([vector])])
-    assert (vector == sum(4**rank for rank in range(wire.size))).all()
-    assert wire.ledger.total("sent") == 8 * schedule.elements_sent(elements)[wire.rank]
+    assert (vector == sum(4**rank for rank in range(communicator.size))).all()
+    assert communicator.ledger.total("sent") == 8 * schedule.elements_sent(elements)[communicator.rank]
 
 
 def test_refuses_what_does_not_fit(comm):
-    wire = Wire(comm)
-    runner = _runner(make_schedule("ring", wire.size, wire.size), wire, 10, np.float32, given=2)
+    communicator = Communicator(comm)
+    runner = _runner(make_schedule("ring", communicator.size, communicator.size), communicator, 10, np.float32, given=2)
     good = np.zeros(10, np.float32)
     for slots, words in (
         ([good], "wants 2 inputs"),
@@ -115,10 +117,10 @@ def test_refuses_what_does_not_fit(comm):
         with pytest.raises(ValueError, match=words):
             runner(slots)
     with pytest.raises(ValueError, match="is for 9 ranks"):
-        _runner(make_schedule("ring", 9, 9), wire, 10, np.float32)
+        _runner(make_schedule("ring", 9, 9), communicator, 10, np.float32)
 
 
 def test_exchange_moves_half_precision(comm):
-    wire = Wire(comm)
-    assert wire.share(np.array([wire.rank, 0.5], np.float16), "t").tolist() == [[r, 0.5] for r in range(wire.size)]
-    assert MPI.COMM_WORLD.size == wire.size
+    communicator = Communicator(comm)
+    assert communicator.share(np.array([communicator.rank, 0.5], np.float16), "t").tolist() == [[r, 0.5] for r in range(communicator.size)]
+    assert MPI.COMM_WORLD.size == communicator.size

@@ -4,9 +4,10 @@ from collections import Counter
 
 import pytest
 
-from refimpl.collectives import ALGORITHMS, make_schedule, segments
-from refimpl.collectives.machines import in_blocks
-from refimpl.collectives.segments import Cut, segments_of, steps_of
+from refimpl.collectives import ALGORITHMS, make_schedule
+from refimpl.collectives.running import segments
+from refimpl.collectives.running.segments import Cut, segments_of, steps_of
+from refimpl.transport.machines import in_blocks
 
 
 def _schedule(algorithm, ranks):

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from refimpl.collectives import Wire, make_schedule, peer_memory, waiting
-from refimpl.collectives.shared import SharedRunner
-from refimpl.collectives.shared_window import SharedWindow, _alive, _check_space
-from refimpl.collectives.waiting import CollectiveError
-from refimpl.experiments.launch import launch
+from refimpl.collectives import make_schedule
+from refimpl.collectives.running.shared import SharedRunner
+from refimpl.transport import CollectiveError, Communicator, peer_memory, waiting
+from refimpl.transport.launch import launch
+from refimpl.transport.shared_memory import SharedWindow, _alive, _check_space
 
 JOB = Path(__file__).with_name("silent_peer.py")
 
@@ -46,8 +46,8 @@ def private(monkeypatch):
     from mpi4py import MPI
 
     monkeypatch.setattr(peer_memory, "LONG", 0)
-    wire = Wire(MPI.COMM_SELF)
-    runner = SharedRunner(make_schedule("direct", 1, 7), wire, 40001, np.empty(0), "sum", lambda a, b: {"v": b - a})
+    communicator = Communicator(MPI.COMM_SELF)
+    runner = SharedRunner(make_schedule("direct", 1, 7), communicator, 40001, np.empty(0), "sum", lambda a, b: {"v": b - a})
     return runner, [np.ones(40001) for _ in runner.slots]
 
 

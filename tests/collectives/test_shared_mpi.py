@@ -4,20 +4,20 @@ import gc
 
 import numpy as np
 import pytest
-from mpi4py import MPI
 
-from refimpl.collectives import CollectiveError, Wire, make_schedule, peer_memory, shared_window
-from refimpl.collectives.machines import in_blocks
-from refimpl.collectives.shared import SharedRunner
+from refimpl.collectives import make_schedule
+from refimpl.collectives.running.shared import SharedRunner
 from refimpl.gradients import fold
+from refimpl.transport import CollectiveError, Communicator, peer_memory, shared_memory as shared_window
+from refimpl.transport.machines import in_blocks
 
 pytestmark = pytest.mark.mpi
 DTYPES = ["float16", "float32", "float64", "int32", "int64"]
 SIZES = [0, 1, 5, 1001, 4097, 100003]
 
 
-def runner_for(wire, schedule, elements, dtype, **options):
-    return SharedRunner(schedule, wire, elements, np.empty(0, dtype), "sum", lambda a, b: {"v": b - a}, **options)
+def runner_for(communicator, schedule, elements, dtype, **options):
+    return SharedRunner(schedule, communicator, elements, np.empty(0, dtype), "sum", lambda a, b: {"v": b - a}, **options)
 
 
 def values_of(schedule, elements, dtype):
@@ -39,11 +39,11 @@ def give(slots, values):
         slot[:] = value
 
 
-def check(wire, schedule, elements, dtype):
+def check(communicator, schedule, elements, dtype):
     """Hold sums in place and private, twice, against the tree's bits; and the ledger against the schedule."""
     values = values_of(schedule, elements, dtype)
     expected = tree_sum(schedule, values).tobytes()
-    runner, mine = runner_for(wire, schedule, elements, dtype), values[wire.rank]
+    runner, mine = runner_for(communicator, schedule, elements, dtype), values[communicator.rank]
     for _ in range(2):
         give(runner.slots, mine)
         assert runner().tobytes() == expected
@@ -51,18 +51,18 @@ def check(wire, schedule, elements, dtype):
         private = [v.copy() for v in mine] or [np.empty(elements, dtype)]
         assert runner(private) is private[0] and private[0].tobytes() == expected
         assert [p.tobytes() for p in private[1:]] == [v.tobytes() for v in mine[1:]]
-    sent = np.dtype(dtype).itemsize * schedule.elements_sent(elements)[wire.rank]
-    assert wire.ledger.total("sent", phase="sum", variable="v", kind="dense") == 4 * sent == wire.ledger.total("sent")
-    totals = wire.share(np.array([wire.ledger.total("sent"), wire.ledger.total("received")]), "check").sum(0)
+    sent = np.dtype(dtype).itemsize * schedule.elements_sent(elements)[communicator.rank]
+    assert communicator.ledger.total("sent", phase="sum", variable="v", kind="dense") == 4 * sent == communicator.ledger.total("sent")
+    totals = communicator.share(np.array([communicator.ledger.total("sent"), communicator.ledger.total("received")]), "check").sum(0)
     assert totals[0] == totals[1]
-    wire.comm.Barrier()
+    communicator.mpi.Barrier()
     runner.close()
 
 
 @pytest.mark.parametrize("elements", SIZES)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_trees_bits_and_the_schedules_bytes(comm, dtype, elements):
-    check(Wire(comm), make_schedule("direct", comm.size, comm.size), elements, dtype)
+    check(Communicator(comm), make_schedule("direct", comm.size, comm.size), elements, dtype)
 
 
 @pytest.fixture(params=["pipelined", "where they lie", "one rank's cannot be reached"])
@@ -80,25 +80,25 @@ def road(request, monkeypatch, comm):
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_every_road_of_private_arrays_has_the_trees_bits(comm, road, dtype):
     for leaves in (comm.size, 2 * comm.size + 1):
-        check(Wire(comm), make_schedule("direct", comm.size, leaves), 40001, dtype)
+        check(Communicator(comm), make_schedule("direct", comm.size, leaves), 40001, dtype)
 
 
 @pytest.mark.parametrize("leaves", [1, 2, 3, 7, 8, 13])
 def test_several_nodes_a_rank_and_ranks_without_input(comm, leaves):
     for elements in (5, 40001):
-        check(Wire(comm), make_schedule("direct", comm.size, leaves), elements, "float32")
+        check(Communicator(comm), make_schedule("direct", comm.size, leaves), elements, "float32")
 
 
 @pytest.mark.parametrize("elements", SIZES)
 def test_provenance(comm, elements):
-    wire = Wire(comm)
-    schedule = make_schedule("direct", wire.size, 2 * wire.size + 1)
+    communicator = Communicator(comm)
+    schedule = make_schedule("direct", communicator.size, 2 * communicator.size + 1)
     places = [(rank, slot) for rank, nodes in enumerate(schedule.inputs) for slot in range(len(nodes))]
     code = {place: 4**i for i, place in enumerate(places)}  # base-4 digits tell who was counted how often
-    runner = runner_for(wire, schedule, elements, np.int64)
-    give(runner.slots, [code[wire.rank, slot] for slot in range(len(runner.slots))])
+    runner = runner_for(communicator, schedule, elements, np.int64)
+    give(runner.slots, [code[communicator.rank, slot] for slot in range(len(runner.slots))])
     assert (runner() == sum(code.values())).all()
-    private = [np.full(elements, code[wire.rank, slot]) for slot in range(len(runner.slots))]
+    private = [np.full(elements, code[communicator.rank, slot]) for slot in range(len(runner.slots))]
     assert (runner(private) == sum(code.values())).all()
     comm.Barrier()
     runner.close()
@@ -106,19 +106,19 @@ def test_provenance(comm, elements):
 
 @pytest.mark.parametrize("elements", [3, 40001, 300001])
 def test_calls_in_any_order_never_mix(comm, road, elements):
-    wire = Wire(comm)
-    runner = runner_for(wire, make_schedule("direct", wire.size, wire.size), elements, np.int64)
+    communicator = Communicator(comm)
+    runner = runner_for(communicator, make_schedule("direct", communicator.size, communicator.size), elements, np.int64)
     private = np.empty(elements, np.int64)
     chance, place = np.random.default_rng(3), np.arange(elements)
     for call in range(60 if elements < 1000 else 20):
         value = place + 1000 * call
         if chance.integers(2):
-            runner.slots[0][:] = value + wire.rank
+            runner.slots[0][:] = value + communicator.rank
             result = runner()
         else:
-            private[:] = value + wire.rank
+            private[:] = value + communicator.rank
             result = runner([private])
-        assert (result == wire.size * value + sum(range(wire.size))).all()
+        assert (result == communicator.size * value + sum(range(communicator.size))).all()
         if result is not private:
             runner.release()
     comm.Barrier()
@@ -130,15 +130,15 @@ def test_calls_in_any_order_never_mix(comm, road, elements):
 def test_several_machines_inside_memory_across_messages(comm, each, elements):
     machines = in_blocks(comm.size, each)
     schedule = make_schedule("hierarchical", comm.size, comm.size, machines=machines)
-    wire = Wire(comm, machines)
+    communicator = Communicator(comm, machines)
     places = range(comm.size)
-    runner = runner_for(wire, schedule, elements, np.int64)
+    runner = runner_for(communicator, schedule, elements, np.int64)
     for _ in range(3):
-        runner.slots[0][:] = 4**wire.rank
+        runner.slots[0][:] = 4**communicator.rank
         assert (runner() == sum(4**r for r in places)).all()
         runner.release()
-        assert (runner([np.full(elements, 4**wire.rank)]) == sum(4**r for r in places)).all()
-    assert wire.ledger.total("sent") == 6 * 8 * schedule.elements_sent(elements)[wire.rank]
+        assert (runner([np.full(elements, 4**communicator.rank)]) == sum(4**r for r in places)).all()
+    assert communicator.ledger.total("sent") == 6 * 8 * schedule.elements_sent(elements)[communicator.rank]
     comm.Barrier()
     runner.close()
 
@@ -147,27 +147,27 @@ def test_several_machines_inside_memory_across_messages(comm, each, elements):
 @pytest.mark.parametrize("elements", [1, 40001])
 def test_more_ranks(comm, elements):
     for leaves in (3, comm.size, 2 * comm.size + 1):
-        check(Wire(comm), make_schedule("direct", comm.size, leaves), elements, "float32")
+        check(Communicator(comm), make_schedule("direct", comm.size, leaves), elements, "float32")
     for each in (2, 3):
-        wire = Wire(comm, in_blocks(comm.size, each))
-        schedule = make_schedule("hierarchical", comm.size, comm.size, machines=wire.machines)
-        check(wire, schedule, elements, "int64")
+        communicator = Communicator(comm, in_blocks(comm.size, each))
+        schedule = make_schedule("hierarchical", comm.size, comm.size, machines=communicator.machines)
+        check(communicator, schedule, elements, "int64")
 
 
 def test_what_does_not_fit_is_refused_on_every_rank(comm):
-    wire = Wire(comm)
-    direct = make_schedule("direct", wire.size, wire.size)
+    communicator = Communicator(comm)
+    direct = make_schedule("direct", communicator.size, communicator.size)
     with pytest.raises(CollectiveError, match="no shared-memory sum of complex64"):
-        runner_for(wire, direct, 3, np.complex64)
+        runner_for(communicator, direct, 3, np.complex64)
     with pytest.raises(CollectiveError, match="not builtins arrays"):
-        SharedRunner(direct, wire, 3, [1.0], "sum", lambda a, b: {})
-    if wire.size > 1:
+        SharedRunner(direct, communicator, 3, [1.0], "sum", lambda a, b: {})
+    if communicator.size > 1:
         with pytest.raises(CollectiveError, match="disagree"):
-            runner_for(wire, direct, 3 + (wire.rank == 0), np.float32)
-    if wire.size > 2:
+            runner_for(communicator, direct, 3 + (communicator.rank == 0), np.float32)
+    if communicator.size > 2:
         with pytest.raises(CollectiveError, match="use direct"):
-            runner_for(wire, make_schedule("ring", wire.size, wire.size), 3, np.float32)
-    runner = runner_for(wire, direct, 3, np.float32)
+            runner_for(communicator, make_schedule("ring", communicator.size, communicator.size), 3, np.float32)
+    runner = runner_for(communicator, direct, 3, np.float32)
     for wrong in ([], [np.empty(3)], [np.empty(4, np.float32)], [np.empty(6, np.float32)[::2]]):
         with pytest.raises(ValueError):
             runner(wrong)
@@ -176,18 +176,18 @@ def test_what_does_not_fit_is_refused_on_every_rank(comm):
 
 
 def test_runners_dropped_without_close_are_freed_when_all_have_dropped_them(comm):
-    wire = Wire(comm)
-    schedule = make_schedule("direct", wire.size, wire.size)
+    communicator = Communicator(comm)
+    schedule = make_schedule("direct", communicator.size, communicator.size)
     kept = None
     for number in range(6):
-        runner = runner_for(wire, schedule, 10_000, np.float64)  # a short sum would be each rank's own
+        runner = runner_for(communicator, schedule, 10_000, np.float64)  # a short sum would be each rank's own
         runner.slots[0][:] = number
         result = runner()
-        if number == 2 and wire.rank == 0:
+        if number == 2 and communicator.rank == 0:
             kept = result
         del runner, result
         gc.collect()
-    assert (kept is None) == (wire.rank > 0) and (wire.rank or (kept == 2 * wire.size).all())
-    last = runner_for(wire, schedule, 1, np.float64)
-    assert len(wire.machine_comm.Get_attr(shared_window._MADE)) == 2  # the kept one and the last
+    assert (kept is None) == (communicator.rank > 0) and (communicator.rank or (kept == 2 * communicator.size).all())
+    last = runner_for(communicator, schedule, 1, np.float64)
+    assert len(communicator.machine_mpi.Get_attr(shared_window._MADE)) == 2  # the kept one and the last
     last.close()

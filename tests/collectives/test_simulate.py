@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from refimpl.collectives import ALGORITHMS, Round, Schedule, Sum, Transfer, make_schedule
+from refimpl.collectives.algorithms.halves import one_node_each
 from refimpl.collectives.choose import _schedule
-from refimpl.collectives.columns import ColumnSchedule, columns, columns_of, round_columns
-from refimpl.collectives.fair import fair_rates
-from refimpl.collectives.halves import one_node_each
-from refimpl.collectives.machines import in_blocks
-from refimpl.collectives.network import Network, load_network
-from refimpl.collectives.segments import LANES
-from refimpl.collectives.simulate import simulate
+from refimpl.collectives.running.segments import LANES
+from refimpl.collectives.simulation.columns import ColumnSchedule, columns, columns_of, round_columns
+from refimpl.collectives.simulation.fair import fair_rates
+from refimpl.collectives.simulation.network import Network, load_network
+from refimpl.collectives.simulation.simulate import simulate
+from refimpl.transport.machines import in_blocks
 
 ALPHA, BETA, GAMMA = 50e-6, 1 / 25e6, 1 / 3e9
 ROUNDING = 1e-9  # relative: moments are summed up over hundreds of events, those closer than 1e-12 are one

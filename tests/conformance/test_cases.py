@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from refimpl.conformance.case import Rows
-from refimpl.conformance.cases import RANKS, all_cases, case_named
-from refimpl.conformance.cases import numbers
+from refimpl.conformance.cases import RANKS, all_cases, case_named, numbers
 from refimpl.conformance.kinds import KINDS, handed
 
 AGGREGATES = ("dense", "rows", "mixed", "fusion")

@@ -3,11 +3,11 @@
 import pytest
 
 from refimpl.collectives.choose import ALGORITHMS
-from refimpl.collectives.machines import in_blocks
 from refimpl.conformance.adapters.ours import Ours
 from refimpl.conformance.cases import all_cases
 from refimpl.conformance.runner import verdict_of
 from refimpl.conformance.target import Target
+from refimpl.transport.machines import in_blocks
 
 pytestmark = pytest.mark.mpi
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from kernels import aggregate_rows, merge_rows
-from kernels.update import definition
-from kernels.update import initial_state as our_state
+from kernels.update import definition, initial_state as our_state
 from refimpl.conformance.case import Rows
 from refimpl.conformance.cases import all_cases, case_named, numbers
 from refimpl.conformance.cases.training import OPTIONS

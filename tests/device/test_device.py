@@ -11,18 +11,18 @@ from mpi4py import MPI
 from kernels.arrays import aligned, as_array
 from models.lm import PRESETS, LanguageModel
 from refimpl.cli import main
-from refimpl.collectives.wire import CollectiveError, Wire
 from refimpl.training.device import find_gpu, memory_for, open_device
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
+from refimpl.transport import CollectiveError, Communicator
 
 TINY = ("--preset tiny --data synthetic:60 --microbatches 2 --microbatch-size 2 --window 3 --heldout 40 --steps 2"
         ).split()
 
 
 @pytest.fixture
-def wire():
-    return Wire(MPI.COMM_SELF)
+def communicator():
+    return Communicator(MPI.COMM_SELF)
 
 
 @pytest.fixture
@@ -30,16 +30,16 @@ def no_cupy(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
 
 
-def test_without_cupy_the_extras_are_named(no_cupy, wire):
+def test_without_cupy_the_extras_are_named(no_cupy, communicator):
     with pytest.raises(CollectiveError, match=r"\[cuda12\].*\[cuda13\].*--device cpu"):
-        open_device("cuda", wire)
+        open_device("cuda", communicator)
 
 
-def test_auto_without_cupy_is_the_cpu_and_says_so(no_cupy, wire):
-    device = open_device("auto", wire)
+def test_auto_without_cupy_is_the_cpu_and_says_so(no_cupy, communicator):
+    device = open_device("auto", communicator)
     assert device.kind == "cpu" and device.xp is np
     assert "not every rank finds a GPU" in device.told("auto")
-    assert open_device("cpu", wire).told("cpu") is None
+    assert open_device("cpu", communicator).told("cpu") is None
 
 
 def test_without_a_gpu_the_driver_is_named(cupy, monkeypatch):
@@ -54,7 +54,7 @@ def test_without_a_gpu_the_driver_is_named(cupy, monkeypatch):
         find_gpu(0)
 
 
-def test_a_gpu_that_cannot_be_used_is_named(cupy, wire, monkeypatch):
+def test_a_gpu_that_cannot_be_used_is_named(cupy, communicator, monkeypatch):
     class Refused:
         def __init__(self, index):
             pass
@@ -65,20 +65,20 @@ def test_a_gpu_that_cannot_be_used_is_named(cupy, wire, monkeypatch):
     monkeypatch.setattr(cupy.cuda, "Device", Refused)  # by its own name: CuPy calls CUDA from compiled code
     with pytest.raises(ValueError, match="GPU 0 of this machine cannot be used .*cudaError.*nvidia-smi"):
         find_gpu(0)
-    assert open_device("auto", wire).kind == "cpu"
+    assert open_device("auto", communicator).kind == "cpu"
 
 
 @pytest.mark.parametrize("name, why", [
     ("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "read what the one that computes has not written"), ("CUPY_TF32", "digits"),
     ("NVIDIA_TF32_OVERRIDE", "fewer digits"), ("CUPY_ENABLE_UMP", "the host may read what the GPU has not written"),
     ("CUBLAS_EMULATE_SINGLE_PRECISION", "float32"), ("CUBLAS_EMULATE_DOUBLE_PRECISION", "products of float64")])
-def test_a_switch_that_changes_what_is_computed_is_refused(cupy, wire, monkeypatch, name, why):
+def test_a_switch_that_changes_what_is_computed_is_refused(cupy, communicator, monkeypatch, name, why):
     for off in ("0", ""):
         monkeypatch.setenv(name, off)
         assert find_gpu(0).index == 0
     monkeypatch.setenv(name, "1")
     with pytest.raises(CollectiveError, match=f"--device cuda: {name} is set, .*{why}.*unset it, or say --device cpu"):
-        open_device("cuda", wire)
+        open_device("cuda", communicator)
 
 
 def test_a_setting_that_chooses_among_orders_is_recorded(cupy, monkeypatch):
@@ -89,10 +89,10 @@ def test_a_setting_that_chooses_among_orders_is_recorded(cupy, monkeypatch):
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_halves_are_refused(cupy, wire, device):
+def test_halves_are_refused(cupy, communicator, device):
     model = LanguageModel(**PRESETS["tiny"], dtype="float16")
     with pytest.raises(CollectiveError, match="variable 'embedding' is float16: trainings are of float32 or float64"):
-        Trainer(model, None, Options(device=device), wire)
+        Trainer(model, None, Options(device=device), communicator)
 
 
 def test_negative_zero_comes_to_a_device_as_it_is(cupy):
@@ -118,8 +118,8 @@ def test_a_machines_ranks_take_its_gpus_in_turn(cupy, monkeypatch):
     assert [find_gpu(place).index for place in range(5)] == [0, 1, 2, 0, 1]
 
 
-def test_a_device_says_what_its_bits_depend_on(cupy, wire):
-    device = open_device("cuda", wire)
+def test_a_device_says_what_its_bits_depend_on(cupy, communicator):
+    device = open_device("cuda", communicator)
     assert device.xp is cupy and device.index == 0
     assert {"device", "gpu", "compute_capability", "cupy", "cuda", "settings"} == set(json.loads(json.dumps(device.to_json())))
     assert str(device) == device.told("auto").removeprefix("device: ")

@@ -5,10 +5,10 @@ import pytest
 from mpi4py import MPI
 
 from models.cnn import ConvNet
+from models.data import Examples, TokenStreams
+from models.data.text.synthetic import load_synthetic
 from models.lm import LanguageModel
 from refimpl.experiments.bench.gpu_budget import bounds, lm_step
-from refimpl.training.data import Examples, TokenStreams
-from refimpl.training.data.synthetic import load_synthetic
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
 

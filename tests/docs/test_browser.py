@@ -100,7 +100,7 @@ def test_searching(site, watched):
 
 def test_a_line_of_source_is_where_the_entry_says(site, watched):
     page, _ = watched(1280, site.as_uri())
-    page.goto((site / "reference" / "refimpl.collectives.ring.html").as_uri())
+    page.goto((site / "reference" / "refimpl.collectives.algorithms.ring.html").as_uri())
     page.click("#allgather ~ .where a")
     assert page.text_content(":target").startswith("def allgather(")
     first, second = (page.locator(f"#L-{line}").bounding_box()["y"] for line in (1, 2))

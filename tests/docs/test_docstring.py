@@ -29,8 +29,8 @@ def test_lists():
 
 
 def test_links_where_a_name_is_known():
-    html = render("See ``Wire`` and ``n``.", (), {"Wire": "wire.html"}.get)
-    assert html == '<p>See <a href="wire.html"><code>Wire</code></a> and <code>n</code>.</p>'
+    html = render("See ``Communicator`` and ``n``.", (), {"Communicator": "communicator.html"}.get)
+    assert html == '<p>See <a href="communicator.html"><code>Communicator</code></a> and <code>n</code>.</p>'
 
 
 @pytest.mark.parametrize(("text", "who"), [("Do it. Local.", "Local"), ("Collective over the ranks.", "Collective"),

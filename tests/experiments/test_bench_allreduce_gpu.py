@@ -8,7 +8,7 @@ import pytest
 
 from refimpl.cli import main
 from refimpl.experiments.bench import allreduce_gpu
-from refimpl.experiments.launch import LaunchError
+from refimpl.transport.launch import LaunchError
 
 STANDIN = str(Path(__file__).parents[1] / "device" / "standin")
 

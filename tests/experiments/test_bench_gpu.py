@@ -12,7 +12,7 @@ import pytest
 
 from models.cnn import ConvNet
 from refimpl.cli.bench import table_rows
-from refimpl.enclosure import enclosed_steps
+from refimpl.conformance.enclosure import enclosed_steps
 from refimpl.experiments.bench import gpu, gpu_bounds, gpu_report
 
 SHORT = {"seconds": 1e-3, "rounds": 1}

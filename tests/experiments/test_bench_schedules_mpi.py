@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from refimpl.collectives import CollectiveError, make_schedule
+from refimpl.collectives import make_schedule
 from refimpl.experiments.bench.schedules import time_schedules
+from refimpl.transport import CollectiveError
 
 
 @pytest.mark.mpi

@@ -7,7 +7,7 @@ import pytest
 from models.lm import PRESETS
 from refimpl.experiments.bench import training
 from refimpl.experiments.cluster import missing
-from refimpl.experiments.launch import launch
+from refimpl.transport.launch import launch
 
 SMALL = {**PRESETS["small"], "vocabulary": 2_000, "embedding": 16, "hidden": 24, "projection": 16, "samples": 64}
 STEPS = 4
@@ -22,27 +22,27 @@ import numpy as np
 from kernels.random import key_of
 from models.candidates import draw_candidates
 from models.lm import PRESETS, LanguageModel
-from refimpl.collectives.wire import Wire
 from refimpl.experiments.bench.gloo import join_gloo
 from refimpl.experiments.bench.peers import import_torch
 from refimpl.experiments.bench.training_ranks import OPTIONS, token_streams
 from refimpl.training.trainer import Trainer
-wire, torch, options = Wire(), import_torch(), replace(OPTIONS, seed=3, clip_norm=0.1)
-join_gloo(torch, wire)
+from refimpl.transport import Communicator
+communicator, torch, options = Communicator(), import_torch(), replace(OPTIONS, seed=3, clip_norm=0.1)
+join_gloo(torch, communicator)
 from refimpl.experiments.bench.torch_lm import TorchTrainer, distributed
 wanted = {"sizes": {**PRESETS["tiny"], "keep": 1.0}, "streams": 3, "window": 20}
-model, data = LanguageModel(**wanted["sizes"], dtype="float64"), token_streams(wanted, wire.size)
-ours = Trainer(model, data, options, wire)
+model, data = LanguageModel(**wanted["sizes"], dtype="float64"), token_streams(wanted, communicator.size)
+ours = Trainer(model, data, options, communicator)
 peers = [distributed(model, {v.name: v.initial_value(options.seed) for v in model.variables}) for _ in range(2)]
 theirs = [TorchTrainer(peer, options.learning_rate, norm) for peer, norm in zip(peers, (0.1, 0.11))]
 losses = []
 for step in range(%d):
-    key = key_of(key_of(options.seed, "microbatch", step, wire.rank), "candidates")
-    batch, candidates = data.microbatch(step, wire.rank), draw_candidates(key, model.samples, model.vocabulary)
+    key = key_of(key_of(options.seed, "microbatch", step, communicator.rank), "candidates")
+    batch, candidates = data.microbatch(step, communicator.rank), draw_candidates(key, model.samples, model.vocabulary)
     mine = [trainer.step(batch.inputs, batch.targets, candidates) for trainer in theirs]
-    losses.append((ours.train_step()["loss"], *wire.share(np.array(mine), "bench").mean(axis=0).tolist()))
+    losses.append((ours.train_step()["loss"], *communicator.share(np.array(mine), "bench").mean(axis=0).tolist()))
 sparse = [n for n, p in peers[0].named_parameters() if p.grad is not None and p.grad.is_sparse]
-if wire.rank == 0:
+if communicator.rank == 0:
     print(json.dumps({"losses": losses, "sparse": sparse}))
 """ % STEPS
 

@@ -8,11 +8,10 @@ import pytest
 
 from refimpl.cli import main
 from refimpl.cli.cluster import python_arguments
-from refimpl.experiments.cluster import ClusterError, Event, missing, parse_rate, run_on_cluster
-from refimpl.experiments.cluster import run as running
+from refimpl.experiments.cluster import ClusterError, Event, missing, parse_rate, run as running, run_on_cluster
 from refimpl.experiments.cluster.card import parse_counters
 from refimpl.experiments.cluster.description import Cluster, parse_cut, parse_slow, rates_of
-from refimpl.experiments.launch import Runtime
+from refimpl.transport.launch import Runtime
 
 MI = 1 << 20
 PROGRAM = "from mpi4py import MPI; import numpy as np, json, os, socket, time; w = MPI.COMM_WORLD; "
@@ -30,7 +29,7 @@ def lines(job) -> list:
 
 
 def test_machines_are_machines_to_mpi(cluster):
-    program = (PROGRAM + "from refimpl.collectives.machines import find_machines; m = find_machines(w); "
+    program = (PROGRAM + "from refimpl.transport.communicator import find_machines; m = find_machines(w); "
                "names = w.gather(socket.gethostname()); "
                "w.rank or print(json.dumps([m, names, os.listdir('/dev/shm').count('hosts')]))")
     [(machines, names, private)] = lines(run_on_cluster(3, 2, "1gbit", ["-c", program], timeout=60, capture=True))

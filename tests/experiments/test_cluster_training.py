@@ -61,20 +61,20 @@ STEPS = """
 import json, time
 import numpy as np
 from models.lm import PRESETS, LanguageModel
-from refimpl.collectives.wire import Wire
 from refimpl.experiments.bench.training_ranks import OPTIONS, token_streams
 from refimpl.training.trainer import Trainer
-wire = Wire()
+from refimpl.transport import Communicator
+communicator = Communicator()
 wanted = {"sizes": {**PRESETS["small"], "vocabulary": 1000, "samples": 64}, "streams": 1, "window": 2}
-trainer = Trainer(LanguageModel(**wanted["sizes"]), token_streams(wanted, wire.size), OPTIONS, wire)
+trainer = Trainer(LanguageModel(**wanted["sizes"]), token_streams(wanted, communicator.size), OPTIONS, communicator)
 fast, slow, end = 0, 0, time.time() + 60
-while wire.share(np.array([slow < 3 and time.time() < end]), "clock")[0]:
+while communicator.share(np.array([slow < 3 and time.time() < end]), "clock")[0]:
     begin = time.time()
     trainer.train_step()
     seconds = time.time() - begin
     fast += seconds < 0.5
     slow = slow + 1 if fast >= 5 and seconds > 1.5 else 0
-wire.rank or print(json.dumps([fast, slow]), flush=True)
+communicator.rank or print(json.dumps([fast, slow]), flush=True)
 """
 
 

@@ -5,8 +5,8 @@ import pytest
 from mpi4py import MPI
 
 from models import Uniform, Variable
+from models.data import Examples
 from refimpl.experiments.drift import Drift, draw_drift, measure_drift
-from refimpl.training.data import Examples
 from refimpl.training.options import Options
 
 COMM = MPI.COMM_WORLD

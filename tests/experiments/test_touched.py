@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from refimpl.experiments.touched import (
-    UNKNOWN, alpha_of_words, expected_rows, keep_frequent, sample_words, word_counts,
-)
-from refimpl.training.data import Corpus
+from models.data import Corpus
+from refimpl.experiments.touched import UNKNOWN, alpha_of_words, expected_rows, keep_frequent, sample_words, word_counts
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from refimpl.collectives import ALGORITHMS
 from refimpl.experiments import cluster, validate_simulation
-from refimpl.experiments.launch import launch
+from refimpl.transport.launch import launch
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ from fractions import Fraction
 
 import pytest
 
-from refimpl.collectives.machines import in_blocks
-from refimpl.collectives.network import Network
+from refimpl.collectives.simulation.network import Network
 from refimpl.experiments.ways import Case, Touching, closed_formula, count_bytes, foretell_seconds, who_sends_whom
 from refimpl.experiments.ways_pictures import lines_of_ways
 from refimpl.plan.formulas import Bytes
+from refimpl.transport.machines import in_blocks
 
 ALPHAS = [Fraction(0), Fraction(1, 20), Fraction(3, 10), Fraction(1)]
 CASES = [Case(True, way, m, alpha=alpha) for way in ("server", "allgather", "as-dense") for m in (1, 12)

@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 
 from kernels.reductions import (
-    all_finite,
-    definition,
-    finite_each,
-    sum_of_squares,
-    sum_of_squares_per_row,
-    sum_of_squares_per_row_each,
+    all_finite, definition, finite_each, sum_of_squares, sum_of_squares_per_row, sum_of_squares_per_row_each,
 )
 
 

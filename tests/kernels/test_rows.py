@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from kernels.random import key_of, uniform
-from kernels.rows import (RowGradient, aggregate_rows, definition, fast, merge_rows, rows_between, take_rows,
-                          unique_ids)
+from kernels.rows import RowGradient, aggregate_rows, definition, fast, merge_rows, rows_between, take_rows, unique_ids
 
 
 def draw(name, count, width, vocabulary, dtype="float32"):

@@ -11,14 +11,7 @@ import pytest
 from kernels.conv import convolve, convolve_backward
 from models import STATISTIC_RATE, Batch
 from models.cnn import ConvNet
-from models.cnn.batch_norm import (
-    EPSILON,
-    norm_backward,
-    norm_evaluate,
-    norm_forward,
-    norm_variables,
-    statistics_shares,
-)
+from models.cnn.batch_norm import EPSILON, norm_backward, norm_evaluate, norm_forward, norm_variables, statistics_shares
 from models.cnn.block import block_backward, block_forward, block_norms, block_variables
 from models.cnn.images import normalize_images
 

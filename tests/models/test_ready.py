@@ -5,10 +5,8 @@ import pytest
 
 from kernels import RowGradient
 from models import Batch
-from models.cnn import PRESETS as CNN_PRESETS
-from models.cnn import ConvNet
-from models.lm import PRESETS as LM_PRESETS
-from models.lm import LanguageModel
+from models.cnn import PRESETS as CNN_PRESETS, ConvNet
+from models.lm import PRESETS as LM_PRESETS, LanguageModel
 
 
 class Listener:

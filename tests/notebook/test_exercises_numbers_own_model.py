@@ -6,9 +6,9 @@ import pytest
 from kernels import aggregate_rows, unique_ids
 from models import Variable
 from models.cnn.cross_entropy import cross_entropy
+from refimpl.conformance.cases import all_cases
 from refimpl.conformance.diagnose import summary
 from refimpl.conformance.runner import run_local
-from refimpl.conformance.cases import all_cases
 from refimpl.notebook.exercises.numbers import SUSPECT, check_bug, check_counts, check_tree
 from refimpl.notebook.exercises.own_model import check_dense_bytes, check_times, check_votes
 

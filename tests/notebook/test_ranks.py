@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from refimpl.experiments.cluster import ClusterError
-from refimpl.experiments.launch import launch
 from refimpl.notebook import ranks as on_ranks
 from refimpl.notebook.cell_on_rank import told
 from refimpl.notebook.exchange import read_values, write_values
 from refimpl.notebook.ranks import RanksFailed, run_on_ranks
 from refimpl.notebook.results import STORE
+from refimpl.transport.launch import launch
 
 
 def test_printed_in_rank_order_and_values_both_ways():

@@ -4,7 +4,7 @@ import pytest
 
 nbformat = pytest.importorskip("nbformat", reason="the extra notebooks is not installed")
 
-from refimpl.experiments.picture import Picture  # noqa: E402
+from refimpl.pictures.picture import Picture  # noqa: E402
 from refimpl.notebook.__main__ import chosen, main  # noqa: E402
 from refimpl.notebook.stored import differences, missing_pictures, normalised, write  # noqa: E402
 

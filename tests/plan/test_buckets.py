@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from models import Variable
-from models.cnn import PRESETS as CNN_PRESETS
-from models.cnn import ConvNet
+from models.cnn import PRESETS as CNN_PRESETS, ConvNet
 from models.lm import PRESETS, LanguageModel
 from refimpl.plan import make_plan
 from refimpl.plan.buckets import Bucket, buckets_of, with_buckets

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from models import Variable
-from refimpl.collectives.machines import in_blocks
 from refimpl.plan.busiest import busiest_shares
 from refimpl.plan.sample import Sample
+from refimpl.transport.machines import in_blocks
 
 TABLE = Variable("words", (24, 2), sparse=True)
 ALL = np.arange(24)

@@ -7,15 +7,15 @@ import pytest
 
 from models import Variable
 from refimpl.collectives.choose import make_schedule
-from refimpl.collectives.machines import in_blocks
-from refimpl.collectives.network import Network
-from refimpl.collectives.simulate import simulate
+from refimpl.collectives.simulation.network import Network
+from refimpl.collectives.simulation.simulate import simulate
 from refimpl.plan import make_plan
 from refimpl.plan.choose import BEGINNINGS, choose_plan
 from refimpl.plan.predict import AllreduceTime, Predictor, seconds_of
 from refimpl.plan.report import as_data, describe
 from refimpl.plan.sample import Sample
 from refimpl.plan.traffic import traffic_of
+from refimpl.transport.machines import in_blocks
 
 ROWS, WIDTH = 4096, 16
 TABLE = Variable("table", (ROWS, WIDTH), sparse=True)

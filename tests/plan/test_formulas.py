@@ -8,12 +8,12 @@ from constructed import ROW, SETTINGS, A, Q, alphas, touched
 
 from models import Variable
 from refimpl.collectives.choose import make_schedule
-from refimpl.collectives.machines import in_blocks, machine_of
 from refimpl.plan import make_plan, predict_step
 from refimpl.plan.formulas import (
     Setting, Sparse, dense_allreduce, dense_server_at_owner, dense_server_spread, sparse_allgather, sparse_as_dense,
     sparse_server_at_owner, sparse_server_spread,
 )
+from refimpl.transport.machines import in_blocks, machine_of
 
 def tree(setting, owner, weight, weight_machine):
     """Yield (rank, rank, weight): who deals with whom over a variable of ``owner``, as the server does it."""

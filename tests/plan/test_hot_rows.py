@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from models import Uniform, Variable
-from refimpl.collectives.network import Network
+from refimpl.collectives.simulation.network import Network
 from refimpl.plan import Plan, make_plan, predict_step
 from refimpl.plan.balance import owner_loads
 from refimpl.plan.choose_hot import HotPredictor, choose_hot_rows, describe_hot

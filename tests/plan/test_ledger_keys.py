@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from models import Variable
-from refimpl.collectives.machines import in_blocks
 from refimpl.gradients import cover, leaves_of
 from refimpl.plan import ledger_keys, make_plan, predict_step
+from refimpl.transport.machines import in_blocks
 
 VARIABLES = [Variable("e", (20, 3), sparse=True), Variable("w", (4, 5)), Variable("b", (5,))]
 

@@ -5,12 +5,12 @@ import pytest
 
 from kernels.random import key_of
 from models import Batch, Variable
+from models.data import TokenStreams
+from models.data.text.synthetic import load_synthetic
 from models.lm import PRESETS, LanguageModel
-from refimpl.collectives.machines import in_blocks
 from refimpl.gradients import cover, leaves_of
 from refimpl.plan.sample import nodes_of, take_sample
-from refimpl.training.data import TokenStreams
-from refimpl.training.data.synthetic import load_synthetic
+from refimpl.transport.machines import in_blocks
 
 
 class Listed:

@@ -6,9 +6,9 @@ import json
 import pytest
 
 from models import Variable
-from refimpl.collectives.machines import in_blocks
 from refimpl.plan import make_plan
 from refimpl.plan.validate import check_plan, plan_from, read_plan
+from refimpl.transport.machines import in_blocks
 
 VARIABLES = [Variable("rows", (12, 5), sparse=True), Variable("dense", (8,)), Variable("bias", ())]
 MACHINES = in_blocks(4, 2)

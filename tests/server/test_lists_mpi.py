@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from refimpl.collectives import Wire
-from refimpl.collectives.machines import in_blocks
 from refimpl.server.lists import HEAD, RowList, exchange_lists
+from refimpl.transport import Communicator
+from refimpl.transport.machines import in_blocks
 
 pytestmark = pytest.mark.mpi
 
@@ -18,10 +18,10 @@ def list_for(source, target, number):
 
 
 def test_lists_of_any_length_arrive(comm):
-    wire = Wire(comm, in_blocks(comm.size, 2))
+    communicator = Communicator(comm, in_blocks(comm.size, 2))
     others = [r for r in range(comm.size) if r != comm.rank]
     outgoing = {r: [list_for(comm.rank, r, number) for number in range(2)] for r in others}
-    came = exchange_lists(wire, outgoing, {r: [("u", 2), ("v", 2)] for r in others}, "p")
+    came = exchange_lists(communicator, outgoing, {r: [("u", 2), ("v", 2)] for r in others}, "p")
     assert list(came) == others
     for source, lists in came.items():
         for number, one in enumerate(lists):
@@ -29,21 +29,21 @@ def test_lists_of_any_length_arrive(comm):
             assert one.variable == wanted.variable and (one.numbers == wanted.numbers).all()
             assert one.bounds.tolist() == wanted.bounds.tolist()
     for direction, everyone in (("sent", outgoing), ("received", came)):
-        assert wire.ledger.total(direction, kind="control") == 8 * 4 * len(others)
+        assert communicator.ledger.total(direction, kind="control") == 8 * 4 * len(others)
         for place, name in enumerate("uv"):
             numbers = sum(len(lists[place].numbers) for lists in everyone.values())
-            assert wire.ledger.total(direction, kind="indices", variable=name) == 8 * numbers
-        inside = sum(len(one.numbers) for r, lists in everyone.items() if r in wire.machine for one in lists)
-        whole = wire.ledger.total(direction, kind="indices")
-        assert wire.ledger.total(f"crossed_{direction}", kind="indices") == whole - 8 * inside
+            assert communicator.ledger.total(direction, kind="indices", variable=name) == 8 * numbers
+        inside = sum(len(one.numbers) for r, lists in everyone.items() if r in communicator.machine for one in lists)
+        whole = communicator.ledger.total(direction, kind="indices")
+        assert communicator.ledger.total(f"crossed_{direction}", kind="indices") == whole - 8 * inside
 
 
 def test_many_pieces_are_told_in_one_message(comm):
     """More lengths than a first message holds by itself: it is as long as they are."""
-    wire, other = Wire(comm), (comm.rank + 1) % comm.size
+    communicator, other = Communicator(comm), (comm.rank + 1) % comm.size
     before, pieces = (comm.rank - 1) % comm.size, HEAD + 7
     bounds = np.arange(pieces + 1, dtype=np.int64)
     outgoing = {other: [RowList("u", np.arange(pieces) + comm.rank, bounds)]} if comm.size > 1 else {}
-    came = exchange_lists(wire, outgoing, {before: [("u", pieces)]} if comm.size > 1 else {}, "p")
+    came = exchange_lists(communicator, outgoing, {before: [("u", pieces)]} if comm.size > 1 else {}, "p")
     for one, in came.values():
         assert (one.numbers == np.arange(pieces) + before).all() and (one.bounds == bounds).all()

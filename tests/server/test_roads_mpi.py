@@ -8,10 +8,10 @@ from mpi4py import MPI
 
 from kernels import RowGradient, array_module, to_numpy
 from models import Uniform, Variable
-from refimpl.collectives import Wire
-from refimpl.collectives.machines import in_blocks
 from refimpl.gradients import leaves_of
 from refimpl.server import Groups, Partitioning, ServedDense, ServedRows, rounds
+from refimpl.transport import Communicator
+from refimpl.transport.machines import in_blocks
 
 pytestmark = pytest.mark.mpi
 
@@ -43,19 +43,19 @@ def _rounds(request, monkeypatch):
 
 
 def wire_of(comm, machines, on):
-    """Return (wire, array module)."""
-    wire = Wire(comm, machines)
+    """Return (communicator, array module)."""
+    communicator = Communicator(comm, machines)
     if on == "host":
-        return wire, np
-    wire.add_device(0, on)
-    return wire, importlib.import_module("cupy")
+        return communicator, np
+    communicator.add_device(0, on)
+    return communicator, importlib.import_module("cupy")
 
 
 def served_rows(comm, partitions=3, scheme="contiguous", leaves=7, groups="alone", on="host"):
     parts = {v.name: Partitioning.round_robin(v.shape[0], partitions, comm.size, scheme) for v in TABLES}
     machines = GROUPS[groups](comm.size)
-    wire, xp = wire_of(comm, machines, on)
-    return ServedRows(TABLES, parts, wire, leaves, seed=1, xp=xp, groups=Groups.of_machines(machines)), parts
+    communicator, xp = wire_of(comm, machines, on)
+    return ServedRows(TABLES, parts, communicator, leaves, seed=1, xp=xp, groups=Groups.of_machines(machines)), parts
 
 
 @grouped
@@ -139,8 +139,8 @@ def test_tables_are_placed_and_collected(comm, scheme, everyone):
 @pytest.mark.parametrize("leaves", [1, 5, 8])
 def test_dense_variables_are_summed_by_their_owners(comm, cupy, leaves, groups, on):
     owners, machines = {"a": comm.size - 1, "empty": 0, "b": 0}, GROUPS[groups](comm.size)
-    wire, xp = wire_of(comm, machines, on)
-    road = ServedDense(DENSE, owners, wire, leaves, seed=1, xp=xp, groups=Groups.of_machines(machines))
+    communicator, xp = wire_of(comm, machines, on)
+    road = ServedDense(DENSE, owners, communicator, leaves, seed=1, xp=xp, groups=Groups.of_machines(machines))
     for step in range(2):
         road.pull({})
         for v in DENSE:
@@ -165,11 +165,11 @@ def test_dense_variables_are_summed_by_their_owners(comm, cupy, leaves, groups, 
 
 def test_pairs_of_ranks_that_exchange_nothing():
     """Every rank needs only what it owns: not a byte of rows or numbers moves."""
-    wire = Wire(MPI.COMM_WORLD)
-    parts = {v.name: Partitioning.round_robin(v.shape[0], wire.size, wire.size) for v in TABLES}
-    road = ServedRows(TABLES, parts, wire, wire.size, seed=1)
-    own = {v.name: parts[v.name].global_rows(wire.rank) for v in TABLES}
+    communicator = Communicator(MPI.COMM_WORLD)
+    parts = {v.name: Partitioning.round_robin(v.shape[0], communicator.size, communicator.size) for v in TABLES}
+    road = ServedRows(TABLES, parts, communicator, communicator.size, seed=1)
+    own = {v.name: parts[v.name].global_rows(communicator.rank) for v in TABLES}
     road.pull(own)
-    road.add(wire.rank, {v.name: RowGradient(own[v.name], np.ones((len(own[v.name]), v.shape[1]))) for v in TABLES})
+    road.add(communicator.rank, {v.name: RowGradient(own[v.name], np.ones((len(own[v.name]), v.shape[1]))) for v in TABLES})
     assert all((s.gradient == 1).all() for s in road.push())
-    assert wire.ledger.total(kind="rows") == wire.ledger.total(kind="indices") == 0
+    assert communicator.ledger.total(kind="rows") == communicator.ledger.total(kind="indices") == 0

@@ -9,7 +9,7 @@ from pathlib import Path
 from mpi4py import MPI
 from toys import Toy, make_options, toy_data
 
-from refimpl.training.checkpoint import steps_saved
+from refimpl.training.run.checkpoint import steps_saved
 from refimpl.training.session import train
 
 

@@ -12,8 +12,8 @@ from kernels import RowGradient, to_numpy
 from kernels.random import key_of
 from kernels.reductions import definition as reductions
 from kernels.update import OPTIMIZERS, definition, initial_state
+from kernels.update.rates import rate_of
 from models import STATISTIC_RATE
-from refimpl.training.rates import rate_of
 
 
 def tree_sum(values, add):

@@ -6,14 +6,14 @@ import time
 import numpy as np
 import pytest
 
-from refimpl.collectives import CollectiveError
-from refimpl.collectives.waiting import SilentPeer
-from refimpl.training.background import Background, Job
-from refimpl.training.timeline import Timeline
+from refimpl.training.exchange.background import Background, Job
+from refimpl.training.run.timeline import Timeline
+from refimpl.transport import CollectiveError
+from refimpl.transport.waiting import SilentPeer
 
 
 class OneRank:
-    """A wire of one rank, which notes what was agreed on."""
+    """A communicator of one rank, which notes what was agreed on."""
 
     def __init__(self, transport=None):
         self.agreed, self.transport = [], transport
@@ -72,7 +72,7 @@ def test_jobs_are_done_in_order_and_not_before_their_time():
     assert background.wait(jobs[2]) == 2 and done == [0, 1, 2] and not jobs[3].done.is_set()
     jobs[3].release()
     background.finish()
-    assert done == [0, 1, 2, 3] and background.wire.agreed == [None] * 3
+    assert done == [0, 1, 2, 3] and background.comm.agreed == [None] * 3
     assert background.timeline.seconds["waiting for exchange"] > 0 and not background.thread.is_alive()
 
 
@@ -83,7 +83,7 @@ def test_a_computation_that_failed_ends_the_jobs_that_wait_for_it():
     for ask in (lambda: background.wait(jobs[1]), lambda: background.wait(jobs[2]), background.finish):
         with pytest.raises(CollectiveError, match="the cat"):
             ask()
-    assert len(background.wire.agreed) == 1
+    assert len(background.comm.agreed) == 1
 
 
 def test_a_failing_job_stops_the_rest_and_is_told():
@@ -111,7 +111,7 @@ def test_peers_that_do_not_come_on_the_device_end_the_step():
     background = started(Job(lambda: "pulled"), Job(lambda: "never", awaited=True), transport=transport)
     with pytest.raises(SilentPeer, match="rank 1 does not come"):
         background.finish()
-    assert transport.closed and background.wire.agreed == []
+    assert transport.closed and background.comm.agreed == []
 
 
 def test_numpys_error_state_holds_in_the_thread():

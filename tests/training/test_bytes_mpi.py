@@ -6,13 +6,13 @@ from mpi4py import MPI
 from toys import WORKS, Recording, Script, Scripted, make_options
 
 from models import Variable
-from refimpl.collectives import Wire
-from refimpl.collectives.machines import in_blocks
 from refimpl.gradients import cover, leaves_of
 from refimpl.plan import predict_crossing, predict_step
 from refimpl.server.lists import HEAD
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
+from refimpl.transport import Communicator
+from refimpl.transport.machines import in_blocks
 
 ROADS = [dict(architecture="allreduce"), dict(architecture="allreduce", sparse_as_dense=True), dict(architecture="ps"),
          dict(architecture="hybrid"),
@@ -133,19 +133,19 @@ def check(comm, work, microbatches, road, machines=None):
     recording, data = Recording(model()), make_data(microbatches)
     meter = Metered(comm)
     # what shared memory saves from being a message cannot be weighed as one
-    wire = Wire(meter, machines)
-    meter.machine = wire.machine
-    trainer = Trainer(recording, data, make_options(work, "sgd", shared_memory=False, **road), wire)
-    weigh_nccl(meter, wire.transport)
+    communicator = Communicator(meter, machines)
+    meter.machine = communicator.machine
+    trainer = Trainer(recording, data, make_options(work, "sgd", shared_memory=False, **road), communicator)
+    weigh_nccl(meter, communicator.transport)
     for step in range(3):
         meter.clear()
         trainer.train_step()
         meter.weigh_rooms()
         for way in ("sent", "received", "crossed_sent", "crossed_received"):
-            assert getattr(meter, way) == trainer.wire.ledger.total(way), way
+            assert getattr(meter, way) == trainer.comm.ledger.total(way), way
         pulled, pushed = rows_of_step(comm, recording, data, step)
         predicted = predict_step(trainer.plan, recording.variables, pulled, pushed, comm.rank)
-        found = counted(trainer.wire.ledger)
+        found = counted(trainer.comm.ledger)
         assert differences(found, predicted) == {}
         check_crossing(comm, trainer, recording.variables, pulled, pushed)
         for way, other in ((0, 1), (1, 0)):  # what one rank sends another receives
@@ -156,7 +156,7 @@ def check(comm, work, microbatches, road, machines=None):
 
 def check_crossing(comm, trainer, variables, pulled, pushed):
     """Compare what leaves and reaches this rank's machine with the prediction."""
-    plan, mine = trainer.plan, counted(trainer.wire.ledger, "crossed_")
+    plan, mine = trainer.plan, counted(trainer.comm.ledger, "crossed_")
     assert differences(mine, predict_step(plan, variables, pulled, pushed, comm.rank, crossing=True)) == {}
     everyone = comm.allgather(mine)
     machine, mates = next((i, ranks) for i, ranks in enumerate(plan.machines) if comm.rank in ranks)
@@ -200,12 +200,12 @@ def test_the_ledger_is_the_prediction_on_eight_ranks(comm, road):
 def test_the_comparison_sees_one_byte(comm):
     trainer, found, predicted = check(comm, "toy", 8, dict(architecture="hybrid"))
     key = "push", "table", "rows"
-    trainer.wire.ledger.sent[key] += 1
+    trainer.comm.ledger.sent[key] += 1
     wrong = found[key][0] + 1, found[key][1]
-    assert differences(counted(trainer.wire.ledger), predicted) == {key: (wrong, predicted[key])}
-    trainer.wire.ledger.clear()
-    trainer.wire.ledger.sent["push", "ghost", "rows"] += 1
-    assert ("push", "ghost", "rows") in differences(counted(trainer.wire.ledger), {})
+    assert differences(counted(trainer.comm.ledger), predicted) == {key: (wrong, predicted[key])}
+    trainer.comm.ledger.clear()
+    trainer.comm.ledger.sent["push", "ghost", "rows"] += 1
+    assert ("push", "ghost", "rows") in differences(counted(trainer.comm.ledger), {})
 
 
 # The table of PAPER.md, "Bytes per machine and step": N ranks with one microbatch each stand for N machines.
@@ -232,7 +232,7 @@ def in_and_out(comm, count, kind, **road):
     rows = {row: [1.0, 1.0] for row in range(TOUCHED)}
     trainer = Trainer(Many(count), Script([[rows] * comm.size]), Options(optimizer="sgd", **road), comm)
     trainer.train_step()
-    ledger = trainer.wire.ledger
+    ledger = trainer.comm.ledger
     return ledger.total("sent", kind=kind) + ledger.total("received", kind=kind)
 
 

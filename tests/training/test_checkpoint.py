@@ -12,9 +12,11 @@ from safetensors.numpy import load_file
 from toys import WORKS, Toy, make_options, refusal, toy_data, whole_state
 
 from models import Variable
-from refimpl.training import checkpoint
-from refimpl.training.checkpoint import load_checkpoint, read_manifest, read_parameters, save_checkpoint, steps_saved
 from refimpl.training.options import MATHEMATICS
+from refimpl.training.run import checkpoint
+from refimpl.training.run.checkpoint import (
+    load_checkpoint, read_manifest, read_parameters, save_checkpoint, steps_saved,
+)
 from refimpl.training.session import train
 from refimpl.training.trainer import Trainer
 

@@ -8,11 +8,11 @@ from mpi4py import MPI
 from test_bytes_mpi import check
 from toys import WORKS, answer, make_options, make_trainer
 
-from refimpl.collectives.machines import in_blocks
-from refimpl.collectives.wire import CollectiveError, Wire
-from refimpl.enclosure import enclosed_step, read_state, within
-from refimpl.training.checkpoint import steps_saved
+from refimpl.conformance.enclosure import enclosed_step, read_state, within
+from refimpl.training.run.checkpoint import steps_saved
 from refimpl.training.session import train
+from refimpl.transport import CollectiveError, Communicator
+from refimpl.transport.machines import in_blocks
 
 ROADS = {
     "allreduce": dict(architecture="allreduce"),
@@ -46,7 +46,7 @@ def test_every_road_gives_the_answer_of_one_rank(comm, one_rank, road):
 
 def test_machines_that_aggregate_give_the_answer_of_one_rank(comm, one_rank):
     for case in CASES[:1]:
-        assert answer(*case, Wire(comm, machines=in_blocks(comm.size, 2)), device="cuda") == one_rank[case], case
+        assert answer(*case, Communicator(comm, machines=in_blocks(comm.size, 2)), device="cuda") == one_rank[case], case
 
 
 @pytest.mark.parametrize("transport", ["auto", "staged"])

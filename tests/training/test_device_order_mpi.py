@@ -4,8 +4,8 @@ import pytest
 from toys import make_trainer
 
 from refimpl.collectives import check_programs
-from refimpl.collectives.machines import in_blocks
-from refimpl.collectives.wire import Wire
+from refimpl.transport import Communicator
+from refimpl.transport.machines import in_blocks
 
 pytestmark = pytest.mark.mpi(min_size=2)
 ROADS = {
@@ -24,8 +24,8 @@ def test_the_groups_of_a_step_meet(comm, cupy, road, each):
 
     if not hasattr(cupy, "standin"):
         pytest.skip("only the stand-in remembers what it was asked for")
-    trainer = make_trainer("toy", "adam", Wire(comm, machines=in_blocks(comm.size, each)), device="cuda", **ROADS[road])
-    assert trainer.wire.transport.name == "nccl"
+    trainer = make_trainer("toy", "adam", Communicator(comm, machines=in_blocks(comm.size, each)), device="cuda", **ROADS[road])
+    assert trainer.comm.transport.name == "nccl"
     cupy.standin.calls.clear()
     trainer.train_step()
     programs = programs_of(comm, cupy.standin.groups())

@@ -9,11 +9,10 @@ import threading
 import pytest
 from toys import last, make_trainer, refusal
 
-from refimpl.collectives.waiting import CollectiveError
-from refimpl.collectives.wire import Wire
 from refimpl.gradients import RowTree
-from refimpl.training.background import Background
-from refimpl.training.overlapped import OverlappedStep
+from refimpl.training.exchange.background import Background
+from refimpl.training.exchange.overlapped import OverlappedStep
+from refimpl.transport import CollectiveError, Communicator
 
 pytestmark = pytest.mark.mpi(min_size=2)
 
@@ -47,7 +46,7 @@ def small_buckets(monkeypatch):
 
 def released(background, job):
     job.released.wait()
-    background.wire.agree(background.error)
+    background.comm.agree(background.error)
 
 
 def done(background, job):
@@ -75,9 +74,9 @@ def without(name, monkeypatch, trainer):
     elif name == "gradients kept until they have left":
         monkeypatch.setattr(RowTree, "held", lambda self: [])
     elif name == "what is sent before it moves":
-        monkeypatch.setattr(trainer.wire.transport.stream, "wait_event", lambda event: None)
+        monkeypatch.setattr(trainer.comm.transport.stream, "wait_event", lambda event: None)
     elif name == "what comes before it is used":
-        monkeypatch.setattr("refimpl.collectives.nccl.NcclPending.wait", lambda self: None)
+        monkeypatch.setattr("refimpl.transport.nccl.NcclPending.wait", lambda self: None)
 
 
 @pytest.mark.parametrize("name, said", [
@@ -87,7 +86,7 @@ def without(name, monkeypatch, trainer):
     ("what comes before it is used", EITHER)])
 def test_a_wait_that_is_missing_is_found(comm, standin, monkeypatch, name, said):
     private = comm.Dup()  # messages may stay under way
-    trainer = make_trainer("toy", "adam", Wire(private, patience=20), device="cuda", architecture="hybrid", overlap=True)
+    trainer = make_trainer("toy", "adam", Communicator(private, patience=20), device="cuda", architecture="hybrid", overlap=True)
     trainer.train_step()
     without(name, monkeypatch, trainer)
     standin.runs_ahead = True  # a rank that waits for one which has found a race must not wait in the stand-in
@@ -105,8 +104,8 @@ FAILURES = [("table", "pull", "ps"), ("table", "push", "hybrid"), ("weight", "pu
 def test_an_exchange_that_fails_ends_all_ranks(comm, standin, name, method, architecture, overlap):
     """One rank fails in the middle of a step; the others have asked their GPUs for what will never come."""
     private = comm.Dup()
-    wire = Wire(private, patience=20)
-    trainer = make_trainer("toy", "adam", wire, device="cuda", architecture=architecture, overlap=overlap)
+    communicator = Communicator(private, patience=20)
+    trainer = make_trainer("toy", "adam", communicator, device="cuda", architecture=architecture, overlap=overlap)
     trainer.train_step()
     private.Barrier()
     standin.runs_ahead = True
@@ -124,11 +123,11 @@ def test_what_nccl_meets_in_a_step_ends_all_ranks(comm, standin, overlap):
     from cupy.cuda import nccl
 
     private = comm.Dup()
-    trainer = make_trainer("toy", "adam", Wire(private, patience=20), device="cuda", overlap=overlap)
+    trainer = make_trainer("toy", "adam", Communicator(private, patience=20), device="cuda", overlap=overlap)
     trainer.train_step()
     private.Barrier()
     standin.runs_ahead = True
-    trainer.wire.transport.comm.send = lambda *message: None  # so that all wait
+    trainer.comm.transport.nccl.send = lambda *message: None  # so that all wait
     if last(comm):
         nccl.fail(6)
     message = refusal(comm, trainer.train_step)
@@ -138,12 +137,12 @@ def test_what_nccl_meets_in_a_step_ends_all_ranks(comm, standin, overlap):
 @pytest.mark.parametrize("overlap", [True, False])
 def test_a_rank_whose_messages_do_not_come_is_an_error_and_no_hang(comm, standin, overlap):
     private = comm.Dup()
-    trainer = make_trainer("toy", "adam", Wire(private), device="cuda", overlap=overlap)
+    trainer = make_trainer("toy", "adam", Communicator(private), device="cuda", overlap=overlap)
     trainer.train_step()
     private.Barrier()
-    trainer.wire.patience, standin.runs_ahead = 1, True
+    trainer.comm.patience, standin.runs_ahead = 1, True
     if last(comm):
-        trainer.wire.transport.comm.send = lambda *message: None
+        trainer.comm.transport.nccl.send = lambda *message: None
     with pytest.raises((CollectiveError, ConnectionError)) as met:
         trainer.train_step()
     messages = comm.allgather(str(met.value))

@@ -17,10 +17,10 @@ from kernels import to_numpy
 from kernels.update import OPTIMIZERS
 from models.cnn import ConvNet
 from models.lm import PRESETS, LanguageModel
-from refimpl.enclosure import OutsideError, distances, enclosed_step, enclosed_steps, state_at, within
-from refimpl.enclosure.compare import distance
+from refimpl.conformance.enclosure import OutsideError, distances, enclosed_step, enclosed_steps, state_at, within
+from refimpl.conformance.enclosure.compare import distance
+from refimpl.training.run.whole import gather_arrays
 from refimpl.training.trainer import Trainer
-from refimpl.training.whole import gather_arrays
 
 MODELS = {
     ("toy", "float32"): WORKS["toy"][0],

@@ -8,9 +8,9 @@ from toys import Script, Scripted, Toy, last, lm_data, make_options, refusal, to
 
 from kernels import RowGradient
 from models import Variable
+from models.data import TokenStreams
 from models.lm import PRESETS, LanguageModel
 from refimpl.gradients import leaves_of
-from refimpl.training.data import TokenStreams
 from refimpl.training.evaluate import evaluate
 from refimpl.training.options import Options
 from refimpl.training.session import train

@@ -10,17 +10,17 @@ from test_bytes_mpi import counted, differences, rows_of_step
 from toys import WORKS, Recording, answer, make_options, make_trainer, refusal, whole_state
 
 from kernels.update import OPTIMIZERS
-from refimpl.collectives.machines import in_blocks
-from refimpl.collectives.wire import Wire
 from refimpl.plan import ledger_keys, predict_step
 from refimpl.plan.hot_rows import with_hot_rows
 from refimpl.plan.repartition import served_bytes, with_partitions
+from refimpl.strategies.hot_rows import HotRows
 from refimpl.training import trainer as trainer_module
-from refimpl.training.checkpoint import load_checkpoint, save_checkpoint
-from refimpl.training.hot_rows import HotRows
-from refimpl.training.repartition import repartition
+from refimpl.training.planning.repartition import repartition
+from refimpl.training.run.checkpoint import load_checkpoint, save_checkpoint
+from refimpl.training.run.whole import hashes
 from refimpl.training.trainer import Trainer
-from refimpl.training.whole import hashes
+from refimpl.transport import Communicator
+from refimpl.transport.machines import in_blocks
 
 pytestmark = pytest.mark.mpi
 CASES = [({"table": 7, "rare": 9}, "as-dense"), ({"table": 1}, "allgather"), ({"table": 50, "rare": 3}, "allgather"),
@@ -51,8 +51,8 @@ def found_by(trainer, optimizer, steps=3):
 def test_one_answer(comm, plans, hot, way, optimizer, road):
     expected = answer("toy", optimizer, MPI.COMM_SELF)
     plans(hot, way)
-    wire = Wire(comm, machines=in_blocks(comm.size, 2)) if comm.size % 2 == 0 else comm
-    trainer = make_trainer("toy", optimizer, wire, **road)
+    communicator = Communicator(comm, machines=in_blocks(comm.size, 2)) if comm.size % 2 == 0 else comm
+    trainer = make_trainer("toy", optimizer, communicator, **road)
     assert any(isinstance(r, HotRows) for r in trainer.exchange.roads)
     assert found_by(trainer, optimizer) == expected
 
@@ -71,15 +71,15 @@ def test_any_number_of_microbatches(comm, plans, microbatches):
 def test_bytes_are_as_predicted(comm, plans, hot, way, road, microbatches):
     plans(hot, way)
     model, data, _ = WORKS["toy"]
-    recording, wire = Recording(model()), comm
+    recording, communicator = Recording(model()), comm
     if comm.size % 2 == 0:
-        wire = Wire(comm, machines=in_blocks(comm.size, 2))
-    trainer = Trainer(recording, data(microbatches), make_options("toy", "sgd", shared_memory=False, **road), wire)
+        communicator = Communicator(comm, machines=in_blocks(comm.size, 2))
+    trainer = Trainer(recording, data(microbatches), make_options("toy", "sgd", shared_memory=False, **road), communicator)
     for step in range(3):
         trainer.train_step()
         pulled, pushed = rows_of_step(comm, recording, trainer.data, step)
         predicted = predict_step(trainer.plan, recording.variables, pulled, pushed, comm.rank)
-        found = counted(trainer.wire.ledger)
+        found = counted(trainer.comm.ledger)
         assert differences(found, predicted) == {} and set(found) <= set(ledger_keys(trainer.plan))
 
 

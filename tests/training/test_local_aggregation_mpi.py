@@ -7,9 +7,9 @@ from mpi4py import MPI
 from test_bytes_mpi import MACHINES
 from toys import Script, Scripted, answer
 
-from refimpl.collectives import Wire
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
+from refimpl.transport import Communicator
 
 pytestmark = pytest.mark.mpi
 
@@ -29,7 +29,7 @@ def wrong_runs(comm, one_rank, works, machines):
     """Return the runs on these machines whose answer is not one rank's."""
     runs = product(works, ROADS, (True, False))
     return [(key, road, local) for key, road, local in runs
-            if answer(key[0], key[1], Wire(comm, machines), microbatches=key[2], local_aggregation=local, **road)
+            if answer(key[0], key[1], Communicator(comm, machines), microbatches=key[2], local_aggregation=local, **road)
             != one_rank[key]]
 
 
@@ -53,10 +53,10 @@ def test_what_crosses_is_halved_where_two_need_the_same(comm):
     if small == MPI.COMM_NULL:
         return
     for local in (True, False):
-        wire = Wire(small, pairs)
+        communicator = Communicator(small, pairs)
         options = Options(optimizer="sgd", architecture="ps", local_aggregation=local)
-        Trainer(Scripted(), Script([[rows] * small.size]), options, wire).train_step()
-        crossed[local] = {kind: small.allreduce(wire.ledger.total("crossed_sent", kind=kind))
+        Trainer(Scripted(), Script([[rows] * small.size]), options, communicator).train_step()
+        crossed[local] = {kind: small.allreduce(communicator.ledger.total("crossed_sent", kind=kind))
                           for kind in ("rows", "indices", "dense")}
     assert crossed[False] == {kind: 2 * count for kind, count in crossed[True].items()}
     small.Free()

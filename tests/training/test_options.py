@@ -7,11 +7,11 @@ from dataclasses import fields
 
 import pytest
 
+from kernels.update.rates import RATES, rate_of
 from models import Constant, Uniform, Variable
 from refimpl.training.agreement import describe_variable
 from refimpl.training.options import MATHEMATICS, Options
-from refimpl.training.rates import RATES, rate_of
-from refimpl.training.timeline import Timeline, chrome_events
+from refimpl.training.run.timeline import Timeline, chrome_events
 
 
 def test_options_survive_json():

@@ -2,8 +2,8 @@
 
 import pytest
 
-from refimpl.collectives.machines import in_blocks
-from refimpl.training.overlap_choice import OverlapChoice, choose_overlap, hosts_of
+from refimpl.training.exchange.overlap_choice import OverlapChoice, choose_overlap, hosts_of
+from refimpl.transport.machines import in_blocks
 
 
 @pytest.mark.parametrize("machines", [1, 4])

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from toys import Toy, make_options, refusal, toy_data
 
-from refimpl.collectives.machines import in_blocks
-from refimpl.collectives.wire import Wire
 from refimpl.training.trainer import Trainer
+from refimpl.transport import Communicator
+from refimpl.transport.machines import in_blocks
 
 pytestmark = pytest.mark.mpi
 
@@ -62,7 +62,7 @@ WORDS = {"loss": "the loss of microbatch ", "not finite": "the gradient of 'weig
 
 def trainer_of(comm, model, overlap=True, each=1, **road):
     options = make_options("toy", "adam", overlap=overlap, **road)
-    return Trainer(model, toy_data(), options, Wire(comm, in_blocks(comm.size, min(each, comm.size)), patience=20))
+    return Trainer(model, toy_data(), options, Communicator(comm, in_blocks(comm.size, min(each, comm.size)), patience=20))
 
 
 @pytest.fixture(autouse=True)

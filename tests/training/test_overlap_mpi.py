@@ -11,12 +11,12 @@ from toys import WORKS, Recording, Script, Scripted, answer, make_options, make_
 
 from kernels import RowGradient
 from models import Batch, Constant, Variable
-from refimpl.collectives.machines import in_blocks
-from refimpl.collectives.wire import Wire
 from refimpl.plan import predict_step
-from refimpl.training import overlap_choice
+from refimpl.training.exchange import overlap_choice
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
+from refimpl.transport import Communicator
+from refimpl.transport.machines import in_blocks
 
 ROADS = {
     "allreduce": dict(architecture="allreduce"),
@@ -58,21 +58,21 @@ def small(monkeypatch):
 def test_the_same_bits(comm, one_rank, small, work, microbatches, road, largest):
     small(largest)
     for machines in machines_of(comm):
-        wire = Wire(comm, machines=machines)
-        found = answer(work, "adam", wire, microbatches=microbatches, overlap=True, **ROADS[road])
+        communicator = Communicator(comm, machines=machines)
+        found = answer(work, "adam", communicator, microbatches=microbatches, overlap=True, **ROADS[road])
         assert found == one_rank[work, microbatches]
 
 
-def counted_steps(comm, wire, work, microbatches, road, overlap):
+def counted_steps(comm, communicator, work, microbatches, road, overlap):
     """Train two steps, comparing each one's ledger with its prediction; return all ranks' bytes, and the plan."""
     model, make_data, _ = WORKS[work]
     recording, data = Recording(model()), make_data(microbatches)
-    trainer = Trainer(recording, data, make_options(work, "sgd", overlap=overlap, **road), wire)
+    trainer = Trainer(recording, data, make_options(work, "sgd", overlap=overlap, **road), communicator)
     total = {}
     for step in range(2):
         trainer.train_step()
         pulled, pushed = rows_of_step(comm, recording, data, step)
-        found = counted(wire.ledger)
+        found = counted(communicator.ledger)
         assert differences(found, predict_step(trainer.plan, recording.variables, pulled, pushed, comm.rank)) == {}
         for of_rank in comm.allgather(found):
             for key, pair in of_rank.items():
@@ -85,12 +85,12 @@ def test_the_same_bytes(comm, small, work, microbatches, road, largest):
     """As the formulas say; in turn every one is the same if the plan is; by the usual plan, those of the same rows."""
     small(largest)
     for machines in machines_of(comm):
-        wire = Wire(comm, machines=machines)
-        beside, plan = counted_steps(comm, wire, work, microbatches, ROADS[road], True)
-        same_plan, _ = counted_steps(comm, wire, work, microbatches,
+        communicator = Communicator(comm, machines=machines)
+        beside, plan = counted_steps(comm, communicator, work, microbatches, ROADS[road], True)
+        same_plan, _ = counted_steps(comm, communicator, work, microbatches,
                                      {**ROADS[road], "plan": json.loads(json.dumps(plan.to_json()))}, False)
         assert beside == same_plan
-    in_turn, _ = counted_steps(comm, wire, work, microbatches, ROADS[road], False)
+    in_turn, _ = counted_steps(comm, communicator, work, microbatches, ROADS[road], False)
     of_rows = [{key: pair for key, pair in found.items() if key[-1] in ("rows", "indices")}
                for found in (beside, in_turn)]
     assert of_rows[0] == of_rows[1]
@@ -148,7 +148,7 @@ def spans_of(trainer, phase):
 def test_the_trace_shows_exchanges_beside_the_computation(comm, architecture, push):
     """Two microbatches a rank: pulls of the second, and pushes of what is ready, lie within the computation."""
     options = Options(architecture=architecture, overlap=True, optimizer="sgd")
-    trainer = Trainer(Slow(), SlowData(2 * comm.size), options, Wire(comm, in_blocks(comm.size, 1)), trace=True)
+    trainer = Trainer(Slow(), SlowData(2 * comm.size), options, Communicator(comm, in_blocks(comm.size, 1)), trace=True)
     trainer.timeline.spans.clear()
     record = trainer.train_step()
     (begin, end), = spans_of(trainer, "compute")
@@ -176,12 +176,12 @@ def test_ranks_without_microbatches_take_part(comm, missing, monkeypatch):
 
 
 def test_the_plan_says_what_travels_together(comm):
-    wire = Wire(comm, in_blocks(comm.size, 1))
-    trainer = make_trainer("lm", "sgd", wire, overlap=True)
+    communicator = Communicator(comm, in_blocks(comm.size, 1))
+    trainer = make_trainer("lm", "sgd", communicator, overlap=True)
     assert trainer.plan.buckets[0] == ("softmax_weight", "softmax_bias") and trainer.plan.buckets[-1] == ("embedding",)
     assert trainer.plan.pull_rounds == -(-8 // comm.size)
     assert [tuple(v.name for v in road.variables) for road in trainer.exchange.roads] == list(trainer.plan.buckets)
-    united = make_trainer("lm", "sgd", Wire(comm, in_blocks(comm.size, comm.size)), overlap=True).plan
+    united = make_trainer("lm", "sgd", Communicator(comm, in_blocks(comm.size, comm.size)), overlap=True).plan
     assert united.pull_rounds == (1 if comm.size > 1 else 8)
 
 
@@ -192,18 +192,18 @@ def test_by_itself_it_overlaps_where_few_ranks_share_a_core(comm, monkeypatch):
     for last, on in ((8, True), (2, True), (1, False)):
         mine = list(range(last if comm.rank == comm.size - 1 else 8))
         monkeypatch.setattr(overlap_choice, "core_numbers", lambda mine=mine: mine)
-        for wire in (Wire(comm, machines), Wire(comm, in_blocks(comm.size, comm.size))):
-            trainer = make_trainer("lm", "sgd", wire, overlap=None, device="cpu")
-            several = len(wire.machines) > 1
+        for communicator in (Communicator(comm, machines), Communicator(comm, in_blocks(comm.size, comm.size))):
+            trainer = make_trainer("lm", "sgd", communicator, overlap=None, device="cpu")
+            several = len(communicator.machines) > 1
             assert trainer.overlap == (on and several) and bool(trainer.overlap_choice.reason) == several
             assert bool(trainer.plan.buckets) == trainer.overlap
-    assert make_trainer("lm", "sgd", Wire(comm, machines), overlap=True).overlap
+    assert make_trainer("lm", "sgd", Communicator(comm, machines), overlap=True).overlap
 
 
 def test_overlap_is_refused_where_mpi_does_not_allow_it(comm, monkeypatch):
-    monkeypatch.setattr(Wire, "threads", False)
+    monkeypatch.setattr(Communicator, "threads", False)
     assert "MPI_THREAD_MULTIPLE" in refusal(comm, lambda: make_trainer("toy", "sgd", comm, overlap=True))
-    assert not make_trainer("toy", "sgd", Wire(comm, in_blocks(comm.size, 1)), overlap=None).overlap
+    assert not make_trainer("toy", "sgd", Communicator(comm, in_blocks(comm.size, 1)), overlap=None).overlap
 
 
 def test_finite_gradients_whose_sum_is_not(comm):

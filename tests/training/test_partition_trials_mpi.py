@@ -8,15 +8,14 @@ from mpi4py import MPI
 from toys import WORKS, answer, make_options, make_trainer, refusal
 
 from kernels.update import OPTIMIZERS
-from refimpl.collectives.machines import in_blocks
-from refimpl.collectives.wire import Wire
 from refimpl.plan.repartition import served_bytes, with_partitions
 from refimpl.plan.search import Fit
-from refimpl.training import partition_trials as trials_module
-from refimpl.training import repartition as repartition_module
-from refimpl.training.partition_trials import PartitionTrials
+from refimpl.training.planning import partition_trials as trials_module, repartition as repartition_module
+from refimpl.training.planning.partition_trials import PartitionTrials
+from refimpl.training.run.whole import hashes
 from refimpl.training.session import train
-from refimpl.training.whole import hashes
+from refimpl.transport import Communicator
+from refimpl.transport.machines import in_blocks
 
 pytestmark = pytest.mark.mpi
 SEARCH = dict(architecture="hybrid", search_partitions=True, search_warmup=1, search_sample=2)
@@ -28,7 +27,7 @@ def searched(comm, optimizer="adam", seconds=BEST_AT_6.seconds, steps=30, **chan
     trainer = make_trainer("toy", optimizer, comm, **{**SEARCH, "steps": steps, **changes})
     said = []
     trials = PartitionTrials(trainer, said.append)
-    comm = trainer.wire.comm
+    comm = trainer.comm.mpi
     while trainer.step < steps and trials.active:
         trainer.train_step()
         warming = len(trials.seconds) < trainer.options.search_warmup
@@ -63,7 +62,7 @@ def test_it_starts_at_the_number_of_machines(comm):
 @pytest.mark.parametrize("overlap", [False, True])
 def test_it_starts_at_the_number_of_machines_and_moves_every_bucket(comm, overlap):
     machines = in_blocks(comm.size, 2) if comm.size % 2 == 0 else ((0,), tuple(range(1, comm.size)))
-    trainer, trials, _ = searched(Wire(comm, machines=machines), overlap=overlap)
+    trainer, trials, _ = searched(Communicator(comm, machines=machines), overlap=overlap)
     assert trials.to_json()["samples"][0]["partitions"] == len(machines)
     assert {len(p.owners) for p in trainer.plan.placements if p.sparse} == {6}
     record = trainer.train_step()

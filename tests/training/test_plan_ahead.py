@@ -2,10 +2,10 @@
 
 import pytest
 
-from refimpl.collectives.machines import in_blocks
-from refimpl.collectives.network import Network
+from refimpl.collectives.simulation.network import Network
 from refimpl.plan import make_plan
-from refimpl.training.plan_ahead import plan_ahead
+from refimpl.training.planning.plan_ahead import plan_ahead
+from refimpl.transport.machines import in_blocks
 
 NETWORK = Network(in_blocks(6, 2), latency=1e-4, bandwidth_out=1e6, bandwidth_in=1e6)
 TINY = dict(data="synthetic:300", preset="tiny")
@@ -34,6 +34,6 @@ def test_what_recipe_or_options_refuse():
 
 
 def _built(recipe):
-    from refimpl.training.recipe import Recipe, build
+    from models.recipe import Recipe, build
 
     return build(Recipe("lm", microbatch_size=8, **recipe), 0)

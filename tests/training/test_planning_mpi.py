@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 from toys import WORKS, answer, cnn_data, lm_data, make_options, make_trainer, refusal, toy_data
 
-from refimpl.collectives.machines import in_blocks
-from refimpl.collectives.wire import Wire
 from refimpl.plan import Plan, make_plan
 from refimpl.plan.balance import by_popularity
 from refimpl.plan.sample import take_sample
-from refimpl.training.run_directory import read_metrics
+from refimpl.training.run.directory import read_metrics
 from refimpl.training.session import train
 from refimpl.training.trainer import Trainer
+from refimpl.transport import Communicator
+from refimpl.transport.machines import in_blocks
 
 
 def mixed(comm, work="toy", each=2, **changes):
@@ -29,7 +29,7 @@ def mixed(comm, work="toy", each=2, **changes):
 
 
 def on_machines(comm, each=2):
-    return Wire(comm, machines=in_blocks(comm.size, each))
+    return Communicator(comm, machines=in_blocks(comm.size, each))
 
 
 @pytest.mark.mpi

@@ -2,7 +2,7 @@
 
 import pytest
 
-from refimpl.training.recorded_bytes import bytes_by_rank
+from refimpl.training.run.recorded_bytes import bytes_by_rank
 
 RECORD = {"bytes_sent": {"pull": {"words": {"rows": [10, 0], "indices": [1, 2]}, "": {"control": [7, 7]}}},
           "bytes_received": {"pull": {"words": {"rows": [0, 10], "indices": [2, 1]}},

@@ -11,9 +11,9 @@ from toys import answer, make_trainer, whole_state
 
 from kernels.update import OPTIMIZERS
 from refimpl.plan.repartition import moved_bytes, with_partitions
-from refimpl.training import repartition as repartition_module
-from refimpl.training.repartition import repartition
-from refimpl.training.whole import hashes
+from refimpl.training.planning import repartition as repartition_module
+from refimpl.training.planning.repartition import repartition
+from refimpl.training.run.whole import hashes
 
 pytestmark = pytest.mark.mpi
 PLANS = [(1, "contiguous"), (7, "interleaved"), (3, "contiguous"), (40, "contiguous"), (2, "interleaved")]
@@ -51,9 +51,9 @@ def test_a_move_keeps_every_bit_and_counts_every_byte(comm, piece, monkeypatch):
     variables, arrays = trainer.model.variables, 3
     for partitions, scheme in product((1, 5, comm.size, 50), ("contiguous", "interleaved")):
         state = whole_state(trainer, "adam")
-        trainer.wire.ledger.clear()
+        trainer.comm.ledger.clear()
         before = moved_to(trainer, partitions, scheme)
-        found = {key: n for key, n in counted(trainer.wire.ledger).items() if key[2] != "control"}
+        found = {key: n for key, n in counted(trainer.comm.ledger).items() if key[2] != "control"}
         assert found == moved_bytes(before, trainer.plan, variables, arrays, comm.rank)
         after = whole_state(trainer, "adam")
         assert all(np.array_equal(state[key], after[key]) for key in state)

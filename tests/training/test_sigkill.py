@@ -12,9 +12,9 @@ import pytest
 from mpi4py import MPI
 from toys import Toy, make_options, toy_data
 
-from refimpl.experiments.launch import mpirun_command
-from refimpl.training.checkpoint import read_manifest, steps_saved
+from refimpl.training.run.checkpoint import read_manifest, steps_saved
 from refimpl.training.session import train
+from refimpl.transport.launch import mpirun_command
 
 STEPS, KILLS = 200, 4
 HERE = Path(__file__).parent

@@ -2,8 +2,8 @@
 
 import threading
 
-from refimpl.training import timeline as timeline_module
-from refimpl.training.timeline import Timeline, chrome_events
+from refimpl.training.run import timeline as timeline_module
+from refimpl.training.run.timeline import Timeline, chrome_events
 
 
 def test_a_phase_within_another_is_not_counted_twice(monkeypatch):

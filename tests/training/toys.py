@@ -10,16 +10,14 @@ from kernels import RowGradient, aggregate_rows, array_module, take_rows, to_num
 from kernels.random import dropout_scale, key_of
 from kernels.update import OPTIMIZERS
 from models import Batch, Constant, Uniform, Variable
-from models.cnn import PRESETS as CNN_PRESETS
-from models.cnn import ConvNet
-from models.lm import PRESETS as LM_PRESETS
-from models.lm import LanguageModel
-from refimpl.collectives import CollectiveError
-from refimpl.training.data import Examples, TokenStreams
-from refimpl.training.data.synthetic import load_synthetic
+from models.cnn import PRESETS as CNN_PRESETS, ConvNet
+from models.data import Examples, TokenStreams
+from models.data.text.synthetic import load_synthetic
+from models.lm import PRESETS as LM_PRESETS, LanguageModel
 from refimpl.training.options import Options
+from refimpl.training.run.whole import hashes
 from refimpl.training.trainer import Trainer
-from refimpl.training.whole import hashes
+from refimpl.transport import CollectiveError
 
 
 class Toy:

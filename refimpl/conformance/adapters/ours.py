@@ -17,12 +17,12 @@ from mpi4py import MPI
 import kernels  # not its names: one of them is the protocol's
 from models import Variable
 from refimpl.collectives import make_schedule, prove
-from refimpl.collectives.wire import Wire
 from refimpl.conformance.adapters.ours_training import TrainingAdapter
 from refimpl.conformance.adapters.untouched_table import UntouchedTable
 from refimpl.conformance.semantics import Semantics
 from refimpl.plan import make_plan
-from refimpl.training.exchange import open_roads
+from refimpl.training.exchange.exchange import open_roads
+from refimpl.transport import Communicator
 
 LAUNCHER = "mpi"
 SETTINGS = ("architecture", "allreduce", "partitions", "scheme", "sparse_as_dense", "shared_memory",
@@ -36,19 +36,19 @@ class Ours(TrainingAdapter):
     """
 
     def __init__(self, comm=None, machines=None, **settings):
-        self.wire = Wire(comm, machines=machines)
+        self.comm = Communicator(comm, machines=machines)
         self.settings = {"architecture": "hybrid", "allreduce": "direct", **settings}
         unknown = set(self.settings) - set(SETTINGS)
         if unknown:
             raise ValueError(f"no setting {', '.join(sorted(unknown))}; there are {', '.join(SETTINGS)}")
 
     def world(self):
-        return self.wire.rank, self.wire.size
+        return self.comm.rank, self.comm.size
 
     def describe(self) -> Semantics:
         """Average, of contributions that are divided first; to the bit where the schedule is canonical."""
-        machines = self.wire.machines if self.settings["allreduce"] == "hierarchical" else None
-        schedule = make_schedule(self.settings["allreduce"], self.wire.size, self.wire.size, machines=machines)
+        machines = self.comm.machines if self.settings["allreduce"] == "hierarchical" else None
+        schedule = make_schedule(self.settings["allreduce"], self.comm.size, self.comm.size, machines=machines)
         served = self.settings["architecture"] in ("ps", "hybrid")
         as_dense = self.settings.get("sparse_as_dense", False)
         return Semantics(name="refimpl " + " ".join(map(str, self.settings.values())), divide="before",
@@ -72,11 +72,11 @@ class Ours(TrainingAdapter):
 
     def _aggregate(self, gradients, shapes) -> dict:
         """Sum one microbatch a rank over the roads of the plan, and hand out what this rank holds."""
-        size, names = self.wire.size, sorted(gradients)
+        size, names = self.comm.size, sorted(gradients)
         variables = tuple(UntouchedTable(n, shapes[n], True, dtype=gradients[n][1].dtype.name) if n in shapes else
                           Variable(n, gradients[n].shape, dtype=gradients[n].dtype.name) for n in names)
         plan = self.plan(variables)
-        roads = open_roads(variables, plan, self.wire, 0, shared=self.settings.get("shared_memory", True))
+        roads = open_roads(variables, plan, self.comm, 0, shared=self.settings.get("shared_memory", True))
         for road in roads:
             road.open()
         leaf = {}
@@ -85,21 +85,21 @@ class Ours(TrainingAdapter):
             leaf[name] = kernels.aggregate_rows(part[0], part[1] / scalar) if name in shapes else part / scalar
         result = {}
         for road in roads:
-            road.add(self.wire.rank, {v.name: leaf[v.name] for v in road.variables})
+            road.add(self.comm.rank, {v.name: leaf[v.name] for v in road.variables})
             for summed in road.push():  # a variable's partitions may come one by one
                 name, whole = summed.holding.variable.name, np.array(summed.gradient)
                 if summed.ids is not None:
                     pieces = result.get(name, (np.empty(0, np.int64), whole[:0]))
                     whole = tuple(map(np.concatenate, zip(pieces, (self._global_ids(plan, summed), whole))))
                 result[name] = whole
-        self.wire.agree()  # sums may lie in shared memory: all have read them
+        self.comm.agree()  # sums may lie in shared memory: all have read them
         return self._everywhere(result, variables, plan)
 
     def plan(self, variables):
         """Return the plan for some variables, one microbatch a rank."""
         options = {n: v for n, v in self.settings.items() if n not in ("architecture", "shared_memory", "overlap")}
-        return make_plan(variables, self.settings["architecture"], self.wire.size, self.wire.size,
-                         machines=self.wire.machines, **options)
+        return make_plan(variables, self.settings["architecture"], self.comm.size, self.comm.size,
+                         machines=self.comm.machines, **options)
 
     def _global_ids(self, plan, summed):
         """Return the numbers in the whole variable of rows of this rank's table."""
@@ -107,7 +107,7 @@ class Ours(TrainingAdapter):
         if next(p.way for p in plan.placements if p.variable == variable.name) != "server":
             return ids
         parts = plan.partitioning(variable)
-        mine = [parts.rows_of_partition(p) for p in parts.partitions_of(self.wire.rank)]
+        mine = [parts.rows_of_partition(p) for p in parts.partitions_of(self.comm.rank)]
         first = np.cumsum([0, *map(len, mine)])
         which = np.searchsorted(first, ids, side="right") - 1
         starts, steps = (np.array([getattr(r, what) for r in mine] or [0], np.int64) for what in ("start", "step"))
@@ -119,12 +119,12 @@ class Ours(TrainingAdapter):
         for v in variables:
             if v.name in owners:
                 owner, whole = owners[v.name], result.get(v.name)
-                if self.wire.rank != owner:
+                if self.comm.rank != owner:
                     whole = np.empty(v.shape, v.dtype)
-                others = [r for r in range(self.wire.size) if r != owner]
-                sends = [(r, whole, {v.name: v.size}) for r in others] if self.wire.rank == owner else []
-                receives = [] if self.wire.rank == owner else [(owner, whole, {v.name: v.size})]
-                self.wire.exchange(sends, receives, "pull", "dense")
+                others = [r for r in range(self.comm.size) if r != owner]
+                sends = [(r, whole, {v.name: v.size}) for r in others] if self.comm.rank == owner else []
+                receives = [] if self.comm.rank == owner else [(owner, whole, {v.name: v.size})]
+                self.comm.exchange(sends, receives, "pull", "dense")
                 result[v.name] = whole
         return result
 

@@ -8,9 +8,9 @@ import numpy as np
 from kernels import aggregate_rows
 from kernels.random import key_of, uniform
 from models import Batch, Variable
-from refimpl.training.checkpoint import load_checkpoint, save_checkpoint
-from refimpl.training.data import Examples
+from models.data import Examples
 from refimpl.training.options import Options
+from refimpl.training.run.checkpoint import load_checkpoint, save_checkpoint
 from refimpl.training.trainer import Trainer
 
 
@@ -58,11 +58,11 @@ class GivenData:
 
 
 class TrainingAdapter:
-    """The functions of stages update and model. ``wire`` and ``settings`` are the subclass's."""
+    """The functions of stages update and model. ``comm`` and ``settings`` are the subclass's."""
 
     def update(self, task) -> list[dict]:
         """Train: each micro-step of a window is a microbatch, W to a rank."""
-        size, window = self.wire.size, task.window
+        size, window = self.comm.size, task.window
         variables = [Variable(v.name, v.shape, v.sparse, Given(tuple(task.start[v.name].ravel().tolist())), v.dtype)
                      for v in task.variables]
         data = GivenData(self._windows(task), size * window)
@@ -82,8 +82,8 @@ class TrainingAdapter:
         result = []
         for first in range(0, len(task.steps), task.window):
             window = task.steps[first:first + task.window]
-            scalar = np.float32(self.wire.size * len(window))
-            result.append({self.wire.rank * task.window + i: (_divided(step, scalar), 0.0)
+            scalar = np.float32(self.comm.size * len(window))
+            result.append({self.comm.rank * task.window + i: (_divided(step, scalar), 0.0)
                            for i, step in enumerate(window)})
         return result
 
@@ -91,39 +91,39 @@ class TrainingAdapter:
         numbers = {n: v for n, v in task.options.items() if n != "initial"}
         options = Options(optimizer=task.optimizer, learning_rate=task.rate, optimizer_options=numbers,
                           clip_norm=task.clip, steps=len(data.steps), **self.settings)
-        return Trainer(GivenGradients(variables), data, options, self.wire)
+        return Trainer(GivenGradients(variables), data, options, self.comm)
 
     def _resumed(self, trainer, variables, data, task) -> Trainer:
         """Save, forget, and go on from what was saved."""
         with tempfile.TemporaryDirectory() as folder:
-            folder = self.wire.share_text(folder)[0]
+            folder = self.comm.share_text(folder)[0]
             save_checkpoint(trainer, folder, {})
             fresh = self._trainer(variables, data, task)
             load_checkpoint(fresh, folder)
-            self.wire.agree()  # all have read it
+            self.comm.agree()  # all have read it
         return fresh
 
     def reduce_loss(self, losses, gradients):
         """Train one step from 0 with sgd at rate 1: the loss is the metric, the gradient minus the value."""
-        count = int(self.wire.share(np.array([len(losses)], np.int64), "norm").sum())
+        count = int(self.comm.share(np.array([len(losses)], np.int64), "norm").sum())
         mine = {"gradient": gradients.sum(axis=0) / count}, float(losses.sum()) / count
-        data = GivenData([{self.wire.rank: mine if len(losses) else None}], self.wire.size)
+        data = GivenData([{self.comm.rank: mine if len(losses) else None}], self.comm.size)
         variable = Variable("gradient", gradients.shape[1:], dtype="float64")
         trainer = Trainer(GivenGradients([variable]), data, Options(optimizer="sgd", learning_rate=1.0, steps=1,
-                                                                    **self.settings), self.wire)
+                                                                    **self.settings), self.comm)
         loss = trainer.train_step()["loss"]
         return np.asarray(loss), -np.array(trainer.exchange.collect("gradient", everyone=True))
 
     def sample(self, count, epoch):
         """Return the examples in this rank's microbatches of one epoch."""
-        data = Examples(np.arange(count), np.zeros(count), self.wire.size, 1)
+        data = Examples(np.arange(count), np.zeros(count), self.comm.size, 1)
         steps = range(epoch * data.steps_per_epoch, (epoch + 1) * data.steps_per_epoch)
-        batches = [data.microbatch(step, self.wire.rank) for step in steps]
+        batches = [data.microbatch(step, self.comm.rank) for step in steps]
         return np.concatenate([np.empty(0, np.int64), *(b.inputs for b in batches if b is not None)])
 
     def draw(self, count, step):
         """Return what a layer's dropout is made of, in this rank's microbatch."""
-        return uniform(key_of(0, "microbatch", step, self.wire.rank), count)
+        return uniform(key_of(0, "microbatch", step, self.comm.rank), count)
 
 
 def _divided(step, scalar) -> dict:

@@ -3,8 +3,8 @@
 import numpy as np
 
 from refimpl.conformance.case import Rows
-from refimpl.conformance.diagnose.diagnosis import Diagnosis, failing, ranks_in_words
 from refimpl.conformance.compare import aligned
+from refimpl.conformance.diagnose.diagnosis import Diagnosis, failing, ranks_in_words
 
 TIMES = {0: "never", 1: "once", 2: "twice", 3: "three times"}
 

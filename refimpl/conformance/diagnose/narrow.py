@@ -1,11 +1,11 @@
-"""Contributions that lose digits before they are added: compressed on the wire."""
+"""Contributions that lose digits before they are added: compressed on the communicator."""
 
 from dataclasses import replace
 
 import numpy as np
 
 from refimpl.conformance.case import Rows
-from refimpl.conformance.diagnose.diagnosis import Diagnosis, changed, explains, names_in_words, failing, with_changes
+from refimpl.conformance.diagnose.diagnosis import Diagnosis, changed, explains, failing, names_in_words, with_changes
 
 
 def _half(array):

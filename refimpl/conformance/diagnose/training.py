@@ -3,10 +3,8 @@
 import numpy as np
 
 from refimpl.conformance.cases.training import start_of
-from refimpl.conformance.diagnose.diagnosis import (
-    Diagnosis, explains, failing, loosely, names_in_words, ranks_in_words,
-)
 from refimpl.conformance.compare import differences
+from refimpl.conformance.diagnose.diagnosis import Diagnosis, explains, failing, loosely, names_in_words, ranks_in_words
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.rules.aggregate import Wanted
 from refimpl.conformance.rules.training import Fault, with_fault

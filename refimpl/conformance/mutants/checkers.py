@@ -12,9 +12,9 @@ import numpy as np
 from refimpl.conformance.adapters.reference import Reference
 from refimpl.conformance.case import Case, Rows
 from refimpl.conformance.compare import Verdict, aligned, judge
+from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.mutants.aggregation import RankTwice
 from refimpl.conformance.observe import gather_evidence
-from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.runner import run_local
 
 

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from refimpl.conformance.mutants import aggregation as a
-from refimpl.conformance.mutants import training as t
+from refimpl.conformance.mutants import aggregation as a, training as t
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,9 @@ from typing import Any, Callable
 import numpy as np
 
 from kernels.random import key_of, random_bits, uniform
-from models.cnn import ConvNet
-from models.cnn import PRESETS as CNN
-from models.lm import PRESETS as LM
-from models.lm import LanguageModel
-from refimpl.training.data import Examples, TokenStreams
+from models.cnn import PRESETS as CNN, ConvNet
+from models.data import Examples, TokenStreams
+from models.lm import PRESETS as LM, LanguageModel
 from refimpl.training.options import Options
 
 SEED, STEPS, MICROBATCHES = 7, 4, 5

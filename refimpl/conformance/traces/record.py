@@ -56,7 +56,7 @@ class RecordingTrainer(Trainer):
         """Return which row of a variable each row of what this rank holds is."""
         road, variable = self.exchange.road_of[name], next(v for v in self.model.variables if v.name == name)
         if hasattr(road, "partitionings"):
-            return road.partitionings[name].global_rows(self.wire.rank)
+            return road.partitionings[name].global_rows(self.comm.rank)
         return np.arange(variable.shape[0])
 
 

@@ -1,14 +1,14 @@
 """How fast is our allreduce beside the MPI library's own and gloo, on one machine and on an emulated cluster?
 
 Bandwidths as nccl-tests defines them: algorithm bandwidth n / t; bus bandwidth 2 (N - 1) / N * n / t, which can be
-compared with the speed of the wire whatever N is (hierarchical: with M machines for N).
+compared with the speed of the communicator whatever N is (hierarchical: with M machines for N).
 """
 
 import json
 from pathlib import Path
 
 from refimpl.collectives.units import size_name
-from refimpl.experiments.launch import launch
+from refimpl.transport.launch import launch
 
 KIB, MIB = 1 << 10, 1 << 20
 MACHINE_SIZES = (KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB)

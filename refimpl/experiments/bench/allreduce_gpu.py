@@ -9,7 +9,7 @@ import json
 import subprocess
 
 from refimpl.experiments.bench.allreduce import KIB, MIB, ratios
-from refimpl.experiments.launch import LaunchError, launch
+from refimpl.transport.launch import LaunchError, launch
 
 SIZES = (64 * KIB, MIB, 16 * MIB, 64 * MIB)
 TIMEOUT = 300.0

@@ -10,43 +10,44 @@ from dataclasses import asdict
 import numpy as np
 from mpi4py import MPI
 
-from refimpl.collectives import CollectiveError, Wire, make_schedule
-from refimpl.collectives.allreduce import open_allreduce
+from refimpl.collectives import make_schedule
+from refimpl.collectives.running.allreduce import open_allreduce
 from refimpl.collectives.units import size_name
 from refimpl.experiments.bench.together import race_together
 from refimpl.training.device import open_device
+from refimpl.transport import CollectiveError, Communicator
 
 ALGORITHMS = ("ring", "direct", "halving-doubling")
 
 
 def main(wanted: dict) -> None:
     """Race over all sizes; rank 0 prints JSON. wanted: sizes (bytes), seconds, rounds. Collective."""
-    wire = Wire()
-    device = open_device("cuda", wire)
-    wire.add_device(device.index, "nccl")
+    comm = Communicator()
+    device = open_device("cuda", comm)
+    comm.add_device(device.index, "nccl")
     rows = []
     for nbytes in wanted["sizes"]:
-        ours = {f"refimpl {name} over NCCL": _ready(wire, device, name, nbytes // 4) for name in ALGORITHMS
-                if name != "halving-doubling" or wire.size & (wire.size - 1) == 0}
-        peers = {"NCCL allreduce": _ready(wire, device, "nccl", nbytes // 4)}
+        ours = {f"refimpl {name} over NCCL": _ready(comm, device, name, nbytes // 4) for name in ALGORITHMS
+                if name != "halving-doubling" or comm.size & (comm.size - 1) == 0}
+        peers = {"NCCL allreduce": _ready(comm, device, "nccl", nbytes // 4)}
         rows += [{**asdict(row), "bytes": nbytes} for row in
-                 race_together(wire.comm, "gpu", size_name(nbytes), ours, peers, wanted["seconds"], wanted["rounds"])]
-    if wire.rank == 0:
-        print(json.dumps({"rows": rows, "ranks": wire.size, "gpu": str(device), "transport": wire.transport.reason}),
+                 race_together(comm.mpi, "gpu", size_name(nbytes), ours, peers, wanted["seconds"], wanted["rounds"])]
+    if comm.rank == 0:
+        print(json.dumps({"rows": rows, "ranks": comm.size, "gpu": str(device), "transport": comm.transport.reason}),
               flush=True)
 
 
-def _ready(wire, device, algorithm, elements):
+def _ready(comm, device, algorithm, elements):
     """Return a function that sums a vector over all ranks and waits for it, after a check on exact sums. Collective."""
     xp = device.xp
-    allreduce = open_allreduce(make_schedule(algorithm, wire.size, wire.size), wire, elements, xp.empty(0, np.float32),
+    allreduce = open_allreduce(make_schedule(algorithm, comm.size, comm.size), comm, elements, xp.empty(0, np.float32),
                                "bench", lambda start, stop: {"vector": stop - start})
     place = xp.arange(elements, dtype=np.float32) % 97
-    allreduce.slots[0][...] = place * (wire.rank + 1)
+    allreduce.slots[0][...] = place * (comm.rank + 1)
     total = allreduce()
-    wire.settle()
-    right = bool((total == place * (wire.size * (wire.size + 1) // 2)).all())
-    wire.agree(None if right else ValueError(f"{algorithm} gives a wrong sum of {elements} elements"))
+    comm.settle()
+    right = bool((total == place * (comm.size * (comm.size + 1) // 2)).all())
+    comm.agree(None if right else ValueError(f"{algorithm} gives a wrong sum of {elements} elements"))
     allreduce.slots[0][...] = 0
     stream = xp.cuda.get_current_stream()
 

@@ -17,12 +17,12 @@ from mpi4py import MPI
 from kernels import aggregate_rows
 from kernels.random import key_of, uniform
 from models.cnn import ConvNet
+from models.data import Examples, TokenStreams
+from models.data.text.synthetic import load_synthetic
 from models.lm import LanguageModel
 from refimpl.experiments.bench import allreduce_gpu, gpu_bounds, gpu_budget
 from refimpl.experiments.bench.peers import import_torch
 from refimpl.experiments.bench.timing import Row, race, report
-from refimpl.training.data import Examples, TokenStreams
-from refimpl.training.data.synthetic import load_synthetic
 from refimpl.training.device import find_gpu
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer

@@ -1,6 +1,6 @@
 """CPU against GPU, in the report of ``bench gpu``: how far two trainings are apart, and how far they could be.
 
-Each training runs on the CPU, on the GPU, and on enclosures (``refimpl.enclosure``), step by step, as long as those say
+Each training runs on the CPU, on the GPU, and on enclosures (``refimpl.conformance.enclosure``), step by step, as long as those say
 something: small models, of every kind of layer, in float32, and with more layers and steps in float64.
 """
 
@@ -13,14 +13,14 @@ from mpi4py import MPI
 from kernels.random import key_of, random_bits
 from kernels.update import OPTIMIZERS
 from models.cnn import ConvNet
+from models.data import Examples, TokenStreams
+from models.data.text.synthetic import load_synthetic
 from models.lm import PRESETS, LanguageModel
-from refimpl.enclosure import enclosed_steps
-from refimpl.enclosure.compare import check, distances
-from refimpl.training.data import Examples, TokenStreams
-from refimpl.training.data.synthetic import load_synthetic
+from refimpl.conformance.enclosure import enclosed_steps
+from refimpl.conformance.enclosure.compare import check, distances
 from refimpl.training.options import Options
+from refimpl.training.run.whole import gather_arrays
 from refimpl.training.trainer import Trainer
-from refimpl.training.whole import gather_arrays
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 from refimpl.experiments.bench.gpu_bounds import Row
-from refimpl.training.files import write_json
+from refimpl.training.run.files import write_json
 
 PACKAGES = ("refimpl", "numpy", "numba", "cupy-cuda12x", "cupy-cuda13x", "nvidia-nccl-cu12", "nvidia-nccl-cu13",
             "torch", "mpi4py")

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from refimpl.collectives import Wire
-from refimpl.collectives.run import Runner
+from refimpl.collectives.running.runner import Runner
 from refimpl.experiments.bench.together import race_together
+from refimpl.transport import Communicator
 
 
 def time_schedules(comm, schedules, elements: int, seconds: float = 2.0, rounds: int = 3) -> dict[str, float]:
@@ -12,20 +12,20 @@ def time_schedules(comm, schedules, elements: int, seconds: float = 2.0, rounds:
 
     Raises CollectiveError, on every rank, for a schedule that gives a wrong sum. Collective over ``comm``.
     """
-    wire, work = Wire(comm), {}
+    comm, work = Communicator.of(comm), {}
     for schedule in schedules:
         vector = np.empty(elements, np.float32)
-        runner = Runner(schedule, wire, elements, vector, "bench", lambda start, stop: {"vector": stop - start})
-        _check(wire, schedule, vector, runner)
+        runner = Runner(schedule, comm, elements, vector, "bench", lambda start, stop: {"vector": stop - start})
+        _check(comm, schedule, vector, runner)
         work[schedule.name] = lambda runner=runner, vector=vector: runner([vector])
-    rows = race_together(comm, "schedules", "", work, {}, seconds, rounds)
+    rows = race_together(comm.mpi, "schedules", "", work, {}, seconds, rounds)
     return {row.name: row.seconds for row in rows}
 
 
-def _check(wire, schedule, vector, runner):
+def _check(comm, schedule, vector, runner):
     """Sum whole numbers, whose sum has no rounding error; leave zeros."""
     place = np.arange(vector.size) % 97
-    vector[...] = place * (wire.rank + 1)
-    wrong = not (runner([vector]) == place * (wire.size * (wire.size + 1) // 2)).all()
-    wire.agree(ValueError(f"{schedule.name} gives a wrong sum") if wrong else None)
+    vector[...] = place * (comm.rank + 1)
+    wrong = not (runner([vector]) == place * (comm.size * (comm.size + 1) // 2)).all()
+    comm.agree(ValueError(f"{schedule.name} gives a wrong sum") if wrong else None)
     vector[...] = 0

@@ -9,11 +9,11 @@ import itertools
 
 from mpi4py import MPI
 
+from models.data import TokenStreams
+from models.data.text.synthetic import load_synthetic
 from models.lm import PRESETS, LanguageModel
 from refimpl.experiments.bench.peers import import_torch
 from refimpl.experiments.bench.timing import Row, race
-from refimpl.training.data import TokenStreams
-from refimpl.training.data.synthetic import load_synthetic
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
 

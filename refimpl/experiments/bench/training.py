@@ -16,7 +16,7 @@ updates, copies, latency) less what overlaps.
 import json
 
 from models.lm import PRESETS
-from refimpl.experiments.launch import launch
+from refimpl.transport.launch import launch
 
 RATE = 200_000_000 / 8
 """Bytes a second in and out of each machine of the emulated cluster (200 Mbit/s)."""

@@ -13,18 +13,18 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from kernels.random import key_of
+from models.data import TokenStreams
+from models.data.text.synthetic import load_synthetic
 from models.lm import LanguageModel
-from refimpl.collectives.wire import Wire
 from refimpl.experiments.bench.gloo import join_gloo
 from refimpl.experiments.bench.peers import import_torch
 from refimpl.experiments.bench.timing import Row
 from refimpl.experiments.bench.together import time_together
 from refimpl.experiments.bench.training import PEER
 from refimpl.experiments.cluster.card import card_bytes
-from refimpl.training.data import TokenStreams
-from refimpl.training.data.synthetic import load_synthetic
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
+from refimpl.transport import Communicator
 
 STEPS = 16  # an epoch; then the same windows come again
 OURS = ("hybrid", "allreduce")
@@ -33,24 +33,24 @@ OPTIONS = Options(optimizer="adagrad", learning_rate=0.2, clip_norm=10.0, scheme
 
 def main(wanted: dict) -> None:
     """Race a step and print the rows. wanted: work, sizes, streams, window, seconds, rounds. Collective."""
-    wire = Wire()
+    comm = Communicator()
     with threadpool_limits(1):
-        data = token_streams(wanted, wire.size)
+        data = token_streams(wanted, comm.size)
         model = LanguageModel(**wanted["sizes"])
-        steps = {f"refimpl {name}": Trainer(model, data, replace(OPTIONS, architecture=name), wire).train_step
+        steps = {f"refimpl {name}": Trainer(model, data, replace(OPTIONS, architecture=name), comm).train_step
                  for name in OURS}
-        computations = dict.fromkeys(steps, computation(model, data, wire.rank))
-        if (peer := torch_step(wire, model, data)) is not None:
+        computations = dict.fromkeys(steps, computation(model, data, comm.rank))
+        if (peer := torch_step(comm, model, data)) is not None:
             steps[PEER], computations[PEER] = peer
-        measured = race_with_cards(wire, steps, wanted["seconds"], wanted["rounds"])
-        alone = {name: _median_time(wire, function) for name, function in computations.items()}
+        measured = race_with_cards(comm, steps, wanted["seconds"], wanted["rounds"])
+        alone = {name: _median_time(comm, function) for name, function in computations.items()}
     words = data.examples(0)
-    size = (f"{wire.size} ranks x {wanted['streams']} streams x {wanted['window']} words, {model.samples} candidates "
+    size = (f"{comm.size} ranks x {wanted['streams']} streams x {wanted['window']} words, {model.samples} candidates "
             f"of {model.vocabulary}")
     rows = [{**asdict(Row(wanted["work"], size, name, name == PEER, seconds)), "words_per_second": words / seconds,
              "compute_seconds": alone[name], **({"card_bytes": card} if card else {})}
             for name, (seconds, card) in measured.items()]
-    if wire.rank == 0:
+    if comm.rank == 0:
         print(json.dumps({"rows": rows, "touched": touched(model, data)}), flush=True)
 
 
@@ -61,7 +61,7 @@ def token_streams(wanted: dict, ranks: int) -> TokenStreams:
     return TokenStreams(corpus.train, ranks, wanted["streams"], wanted["window"])
 
 
-def race_with_cards(wire: Wire, functions: dict, seconds: float, rounds: int) -> dict:
+def race_with_cards(comm: Communicator, functions: dict, seconds: float, rounds: int) -> dict:
     """Time functions in turns: name -> (median seconds of the slowest rank, busiest card's bytes a call). Collective.
 
     Bytes: [sent, received], mean over all calls, None where there are no cards to look at (machines that share memory).
@@ -69,24 +69,24 @@ def race_with_cards(wire: Wire, functions: dict, seconds: float, rounds: int) ->
     calls, times = {}, {name: [] for name in functions}
     moved = {name: np.zeros(2, np.int64) for name in functions}
     for name, function in functions.items():
-        time_together(wire.comm, function, 2)  # connections, memory, compilation
-        calls[name] = max(1, int(seconds / rounds / len(functions) / time_together(wire.comm, function, 1)))
+        time_together(comm.mpi, function, 2)  # connections, memory, compilation
+        calls[name] = max(1, int(seconds / rounds / len(functions) / time_together(comm.mpi, function, 1)))
     for _, (name, function) in itertools.product(range(rounds), functions.items()):
-        wire.comm.Barrier()
+        comm.mpi.Barrier()
         before = card_bytes()
-        times[name].append(time_together(wire.comm, function, calls[name]))
+        times[name].append(time_together(comm.mpi, function, calls[name]))
         if before is not None:
             moved[name] += np.subtract(card_bytes(), before)
     result = {}
     for name, spent in times.items():
-        everyone = wire.share(moved[name], "bench").max(axis=0) / (rounds * calls[name])
+        everyone = comm.share(moved[name], "bench").max(axis=0) / (rounds * calls[name])
         result[name] = statistics.median(spent), everyone.tolist() if everyone.any() else None
     return result
 
 
-def _median_time(wire: Wire, function, rounds: int = 5) -> float:
+def _median_time(comm: Communicator, function, rounds: int = 5) -> float:
     function()
-    return statistics.median(time_together(wire.comm, function, 2) for _ in range(rounds))
+    return statistics.median(time_together(comm.mpi, function, 2) for _ in range(rounds))
 
 
 def computation(model, data, rank):
@@ -98,27 +98,27 @@ def computation(model, data, rank):
     return lambda: model.loss_and_gradients(dense, rows, batch)
 
 
-def torch_step(wire: Wire, model, data):
+def torch_step(comm: Communicator, model, data):
     """Return (step, computation alone) of the peer, callables; None where PyTorch is not installed. Collective."""
     torch = import_torch()
     if torch is None:
         return None
     from refimpl.experiments.bench.torch_lm import LogUniformSampler, TorchTrainer, distributed
 
-    join_gloo(torch, wire)
+    join_gloo(torch, comm)
     peer = distributed(model, {v.name: v.initial_value(OPTIONS.seed) for v in model.variables})
     trainer = TorchTrainer(peer, OPTIONS.learning_rate, OPTIONS.clip_norm)
-    sampler = LogUniformSampler(model.samples, model.vocabulary, seed=wire.rank)
+    sampler = LogUniformSampler(model.samples, model.vocabulary, seed=comm.rank)
     numbers = itertools.count()
 
     def step():
         number = next(numbers)
         if data.starts_epoch(number):
             trainer.state = None
-        batch = data.microbatch(number, wire.rank)
+        batch = data.microbatch(number, comm.rank)
         trainer.step(batch.inputs, batch.targets, sampler.draw())
 
-    first, drawn = data.microbatch(0, wire.rank), sampler.draw()
+    first, drawn = data.microbatch(0, comm.rank), sampler.draw()
     inputs, targets = torch.from_numpy(first.inputs), torch.from_numpy(first.targets)
 
     def compute():

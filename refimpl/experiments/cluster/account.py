@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from refimpl.collectives.wire import Wire
 from refimpl.experiments.cluster.card import ACCOUNT, card_bytes, on_cluster
 from refimpl.plan.cost import predict_crossing
 from refimpl.plan.sample import take_sample
+from refimpl.transport import Communicator
 
 FORMULA_STEPS = 4
 """So many of the first steps are also compared with the formula: it needs every rank's row numbers, one by one."""
@@ -25,9 +25,9 @@ SMALL_STEP = 500_000
 """Bytes of payload, both ways, below which a machine's step has so few that framing says nothing of larger ones."""
 
 
-def account_of(wire: Wire):
+def account_of(comm: Communicator):
     """Return the account of a training on the emulated cluster, one that does nothing elsewhere. Local."""
-    return Account(wire) if on_cluster() else NoAccount()
+    return Account(comm) if on_cluster() else NoAccount()
 
 
 class NoAccount:
@@ -42,8 +42,8 @@ class NoAccount:
 class Account:
     """Bytes (sent, received) of this machine over the steps of a training: ``train(..., watch=account.step)``."""
 
-    def __init__(self, wire: Wire):
-        self.wire, self.steps, self.trainer = wire, 0, None
+    def __init__(self, comm: Communicator):
+        self.comm, self.steps, self.trainer = comm, 0, None
         self.card, self.payload = np.zeros(2, np.int64), np.zeros(2, np.int64)  # of the machine; of this rank
         self.looked_at: list[tuple] = []  # (step, plan, payload of this rank) of the first steps
 
@@ -51,12 +51,12 @@ class Account:
     def step(self, trainer):
         """Count the step that is done inside. Collective."""
         before = card_bytes()
-        self.wire.agree()  # nobody begins before all have looked
+        self.comm.agree()  # nobody begins before all have looked
         yield
-        self.wire.agree()  # everybody has what was sent
+        self.comm.agree()  # everybody has what was sent
         self.card += np.subtract(card_bytes(), before)
-        self.wire.agree()  # nobody goes on before all have looked
-        ledger = self.wire.ledger
+        self.comm.agree()  # nobody goes on before all have looked
+        ledger = self.comm.ledger
         payload = np.array([ledger.total("crossed_sent"), ledger.total("crossed_received")])
         self.payload, self.steps, self.trainer = self.payload + payload, self.steps + 1, trainer
         if len(self.looked_at) < FORMULA_STEPS:
@@ -65,18 +65,18 @@ class Account:
     def close(self):
         """File the account of this machine: a JSON object (see ``totals``). Collective."""
         looked_at = sum((payload for _, _, payload in self.looked_at), np.zeros(2, np.int64))
-        everyone = self.wire.share(np.stack([self.payload, looked_at]), "account")
-        formula = json.loads(self.wire.once(lambda: json.dumps(self._formula())))
-        if self.wire.rank == self.wire.machine[0]:
-            payload, checked = everyone[list(self.wire.machine)].sum(axis=0).tolist()
-            number = self.wire.machines.index(self.wire.machine)
+        everyone = self.comm.share(np.stack([self.payload, looked_at]), "account")
+        formula = json.loads(self.comm.once(lambda: json.dumps(self._formula())))
+        if self.comm.rank == self.comm.machine[0]:
+            payload, checked = everyone[list(self.comm.machine)].sum(axis=0).tolist()
+            number = self.comm.machines.index(self.comm.machine)
             account = {"steps": self.steps, "card": self.card.tolist(), "payload": payload,
                        "formula_steps": len(self.looked_at), "formula_payload": checked, "formula": formula[number]}
             Path(ACCOUNT).write_text(json.dumps(account))
 
     def _formula(self) -> list:
         """Return the bytes (sent, received) of each machine that plan and rows predict for the first steps."""
-        machines = self.wire.machines
+        machines = self.comm.machines
         predicted = np.zeros((len(machines), 2), np.int64)
         for step, plan, _ in self.looked_at:
             model, data = self.trainer.model, self.trainer.data

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from refimpl.experiments.cluster.description import CARD, Cluster, Event, rates_of
 from refimpl.experiments.cluster.namespaces import ClusterError
-from refimpl.experiments.launch import LaunchError, mpirun_command, run_job, runtime, terminal_variables
-from refimpl.host import TOLD
+from refimpl.transport.host import TOLD
+from refimpl.transport.launch import LaunchError, mpirun_command, run_job, runtime, terminal_variables
 
 HUB = "refimpl.experiments.cluster.hub"
 ACROSS_MACHINES = {  # MPI talks TCP over the card between machines; inside one, MPICH has its own shared memory

@@ -16,8 +16,6 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from kernels.update import OPTIMIZERS
-from refimpl.collectives.waiting import Wait
-from refimpl.collectives.wire import Wire
 from refimpl.experiments.cluster.card import card_bytes
 from refimpl.experiments.parallax.cell import Cell
 from refimpl.experiments.parallax.naive import naive_plan
@@ -25,11 +23,13 @@ from refimpl.experiments.parallax.network import network_file
 from refimpl.experiments.parallax.profile import Profile
 from refimpl.experiments.parallax.replay import ReplayData, ReplayModel
 from refimpl.training.evaluate import evaluate
-from refimpl.training.files import write_json
 from refimpl.training.options import Options
-from refimpl.training.partition_trials import PartitionTrials
+from refimpl.training.planning.partition_trials import PartitionTrials
+from refimpl.training.run.files import write_json
+from refimpl.training.run.whole import hashes
 from refimpl.training.trainer import Trainer
-from refimpl.training.whole import hashes
+from refimpl.transport import Communicator
+from refimpl.transport.waiting import Wait
 
 SLEEP_SHARE = 0.1
 """Of a wait: 48 ranks that poll every 100 us keep two cores busy, and a step of 1.2 s takes 2.3 s."""
@@ -38,14 +38,14 @@ SLEEP_SHARE = 0.1
 def main(path: str) -> int:
     """Run the job described in a file. Collective: every rank runs it."""
     Wait.share = SLEEP_SHARE
-    job, wire = json.loads(Path(path).read_text()), Wire()
+    job, comm = json.loads(Path(path).read_text()), Communicator()
     directory = Path(job["directory"])
     for data in job["cells"]:
         cell = Cell.from_json(data)
-        if wire.rank == 0:
+        if comm.rank == 0:
             print(f"{cell.experiment}: {cell.file.stem}", flush=True)
-        result = run_cell(cell, wire, job["profiles"].get(cell.workload.name), directory)
-        if wire.rank == 0:
+        result = run_cell(cell, comm, job["profiles"].get(cell.workload.name), directory)
+        if comm.rank == 0:
             target = directory / cell.file
             target.parent.mkdir(parents=True, exist_ok=True)
             write_json(target, {"cell": cell.to_json(), "version": job["version"], "result": result})
@@ -53,28 +53,28 @@ def main(path: str) -> int:
     return 0
 
 
-def run_cell(cell: Cell, wire: Wire, profile: str | None, directory: Path) -> dict | None:
+def run_cell(cell: Cell, comm: Communicator, profile: str | None, directory: Path) -> dict | None:
     """Train as the cell says; return its result on rank 0. Collective.
 
     profile: directory of the workload's profile, for a replay.
     """
-    model, data = wire.together(lambda: _build(cell, profile))
-    options = wire.together(lambda: _options(cell, model.variables, wire.machines))
+    model, data = comm.together(lambda: _build(cell, profile))
+    options = comm.together(lambda: _options(cell, model.variables, comm.machines))
     with threadpool_limits(1):
-        trainer = Trainer(model, data, options, wire, network_file=directory / network_file(*cell.cluster))
+        trainer = Trainer(model, data, options, comm, network_file=directory / network_file(*cell.cluster))
         found = _search(trainer)
         for _ in range(cell.warm):
             trainer.train_step()
-        watch = Watch(wire)
+        watch = Watch(comm)
         records, curve = _train(cell, trainer, watch)
         parameters = hashes(trainer.exchange, OPTIMIZERS[options.optimizer].state) if cell.evaluate_every else {}
-    everyone = [json.loads(text) for text in wire.share_text(json.dumps(watch.result()))]
-    if wire.rank:
+    everyone = [json.loads(text) for text in comm.share_text(json.dumps(watch.result()))]
+    if comm.rank:
         return None
     return {"step_seconds": watch.seconds, "examples": data.examples(0), "losses": [r["loss"] for r in records],
             "phases": [r["seconds"] for r in records], "allreduce": trainer.plan.allreduce, "search": found,
             "ways": {p.variable: p.way for p in trainer.plan.placements}, "curve": curve,
-            "parameters": parameters.get("parameters_sha256"), **together(everyone, wire.machines)}
+            "parameters": parameters.get("parameters_sha256"), **together(everyone, comm.machines)}
 
 
 def _options(cell, variables, machines) -> Options:
@@ -117,10 +117,10 @@ def _build(cell, profile):
 
 
 class Watch:
-    """Times steps on one rank, and counts what they sent and what they cost the processor. Local but for the wire."""
+    """Times steps on one rank, and counts what they sent and what they cost the processor. Local but for the communicator."""
 
-    def __init__(self, wire: Wire):
-        self.wire, self.seconds = wire, []
+    def __init__(self, comm: Communicator):
+        self.comm, self.seconds = comm, []
         self.crossed: dict = {"sent": {}, "received": {}}
         self.payload: dict[str, int] = {}
         self.cpu, self.card = _cpu(), card_bytes() or (0, 0)
@@ -130,7 +130,7 @@ class Watch:
         begin = time.perf_counter()
         record = step()
         self.seconds.append(time.perf_counter() - begin)
-        ledger = self.wire.ledger
+        ledger = self.comm.ledger
         for direction, counts in self.crossed.items():
             for (phase, _, _), count in getattr(ledger, f"crossed_{direction}").items():
                 counts[phase] = counts.get(phase, 0) + count

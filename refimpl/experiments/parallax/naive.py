@@ -4,8 +4,8 @@ One server a machine; each variable whole, in the model's order, on the server w
 Mechanisms); every worker pulls and pushes for itself. Here a machine's first rank is its server.
 """
 
-from refimpl.collectives.machines import Machines
 from refimpl.plan import Placement, Plan
+from refimpl.transport.machines import Machines
 
 
 def naive_plan(variables, machines: Machines, allreduce: str = "direct") -> Plan:

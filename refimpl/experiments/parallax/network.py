@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
-from refimpl.collectives.machines import in_blocks
-from refimpl.collectives.network import Network
+from refimpl.collectives.simulation.network import Network
 from refimpl.experiments.cluster import parse_rate
+from refimpl.transport.machines import in_blocks
 
 LATENCY, LATENCY_WITHIN = 100e-6, 50e-6
 MESSAGE = 3e-6

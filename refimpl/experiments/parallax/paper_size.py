@@ -1,7 +1,10 @@
 """The same plans and schedules, simulated at the paper's size: 8 machines of 6 GPUs, 100 Gb/s, PAPER.md's sizes."""
 
-from refimpl.collectives.machines import in_blocks
-from refimpl.collectives.network import Network
+from models import Variable
+from models.data import TokenStreams
+from models.data.text.synthetic import load_synthetic
+from models.lm import PRESETS, LanguageModel
+from refimpl.collectives.simulation.network import Network
 from refimpl.experiments.parallax.cell import ARCHITECTURES, allreduce_of
 from refimpl.experiments.parallax.naive import naive_plan
 from refimpl.experiments.parallax.proportions import EFFICIENCY, LINE_RATE, PAPER, computation_seconds
@@ -9,10 +12,7 @@ from refimpl.experiments.parallax.study import Context, Finding, Table, bytes_of
 from refimpl.plan import make_plan
 from refimpl.plan.predict import Predictor
 from refimpl.plan.sample import Sample, take_sample
-from models import Variable
-from models.lm import PRESETS, LanguageModel
-from refimpl.training.data import TokenStreams
-from refimpl.training.data.synthetic import load_synthetic
+from refimpl.transport.machines import in_blocks
 
 NAME = "paper-size"
 MACHINES, GPUS = 8, 6

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from refimpl.experiments.picture import BLACK, BLUE, ORANGE, SKY, VERMILION, figure_in_style
+from refimpl.pictures.picture import BLACK, BLUE, ORANGE, SKY, VERMILION, figure_in_style
 
 STYLES = {"allreduce": (VERMILION, "s-"), "naive ps": (ORANGE, "v-"), "optimised ps": (SKY, "^-"),
           "hybrid": (BLUE, "o-"), "auto": (BLACK, "x:"), "measured": (BLUE, "o"), "fitted": (BLACK, "--")}

@@ -14,7 +14,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from kernels.random import key_of
-from refimpl.training.files import appears_whole, write_json
+from refimpl.training.run.files import appears_whole, write_json
 
 PROFILE_FORMAT = 1
 

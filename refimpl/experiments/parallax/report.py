@@ -5,7 +5,7 @@ from pathlib import Path
 
 from refimpl.experiments.parallax.cell import code_version
 from refimpl.experiments.parallax.plots import plot_curves
-from refimpl.experiments.parallax.proportions import ASSUMPTIONS, computation_to_dense, PAPER, rows_to_dense
+from refimpl.experiments.parallax.proportions import ASSUMPTIONS, PAPER, computation_to_dense, rows_to_dense
 from refimpl.experiments.parallax.study import Context, Finding, Table
 from refimpl.experiments.parallax.workload import Workload
 

@@ -9,7 +9,7 @@ from refimpl.experiments.parallax.cell import Cell, code_version, kept_result
 from refimpl.experiments.parallax.network import emulated_network, network_file
 from refimpl.experiments.parallax.profile import Profile, measure_profile
 from refimpl.experiments.parallax.workload import Workload
-from refimpl.training.files import write_json
+from refimpl.training.run.files import write_json
 
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL", "NUMBA")}
 SECONDS_OF_A_CELL = 300.0  # nothing that works takes so long

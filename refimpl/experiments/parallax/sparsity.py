@@ -6,12 +6,12 @@ partitions, samples = batch x length. Words of a microbatch all differ: at lengt
 
 import numpy as np
 
+from refimpl.experiments.cluster import parse_rate
 from refimpl.experiments.parallax.cell import ARCHITECTURES, Cell
 from refimpl.experiments.parallax.proportions import EFFICIENCY, TITAN_XP, network_bytes_a_second
 from refimpl.experiments.parallax.study import Context, Finding, Table
 from refimpl.experiments.parallax.summary import by_cell
 from refimpl.experiments.parallax.workload import Workload
-from refimpl.experiments.cluster import parse_rate
 
 NAME = "sparsity"
 RATE = "100mbit"

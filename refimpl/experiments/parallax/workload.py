@@ -7,9 +7,9 @@ import numpy as np
 from kernels.random import key_of, random_bits
 from models import Batch
 from models.cnn import ConvNet
+from models.data import Examples, TokenStreams, fingerprint_of
+from models.data.text.synthetic import load_synthetic
 from models.lm import LanguageModel
-from refimpl.training.data import Examples, TokenStreams, fingerprint_of
-from refimpl.training.data.synthetic import load_synthetic
 
 STEPS_OF_TEXT = 16
 """Steps until the synthetic text begins anew: more than a cell has."""

@@ -1,7 +1,7 @@
 """Checks of notebook 2: bytes of a step by hand, the hot spot's factor, partitions dealt to owners."""
 
-from refimpl.experiments.server_pictures import PHASES, pull_and_push
 from refimpl.notebook.exercises import answered, exercise, right, wrong
+from refimpl.pictures.servers import PHASES, pull_and_push
 from refimpl.server import Partitioning
 
 PARTS = Partitioning.round_robin(12, 4, 4)

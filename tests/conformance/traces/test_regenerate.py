@@ -16,7 +16,7 @@ from refimpl.conformance.traces.check import judge_trace
 from refimpl.conformance.traces.format import PRECISIONS, Trace, read_trace
 from refimpl.conformance.traces.golden import FOLDER, NAMES, golden
 from refimpl.conformance.traces.recipes import RECIPES
-from refimpl.conformance.traces.record import Replay, RecordingTrainer, record, record_steps
+from refimpl.conformance.traces.record import RecordingTrainer, Replay, record, record_steps
 
 COMPUTED = ("inputs", "carried", "local")
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from refimpl.collectives.machines import in_blocks
 from refimpl.experiments.parallax import proportions, sparsity
 from refimpl.experiments.parallax.cell import ARCHITECTURES, Cell, allreduce_of, code_version, kept_result
 from refimpl.experiments.parallax.job import together
@@ -18,6 +17,7 @@ from refimpl.experiments.parallax.summary import summarise
 from refimpl.experiments.parallax.workload import Workload
 from refimpl.plan.validate import check_plan
 from refimpl.training.options import Options
+from refimpl.transport.machines import in_blocks
 
 CELL = Cell("throughput", LM, "hybrid", 8, 6, "100mbit", options={"partitions": 3})
 

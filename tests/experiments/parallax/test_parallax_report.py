@@ -3,7 +3,6 @@
 import pytest
 
 from refimpl.experiments.cluster import missing
-from refimpl.experiments.launch import launch
 from refimpl.experiments.parallax import convergence, sparsity, throughput
 from refimpl.experiments.parallax.cell import Cell
 from refimpl.experiments.parallax.proportions import CNN, LM
@@ -12,6 +11,7 @@ from refimpl.experiments.parallax.run import Runner
 from refimpl.experiments.parallax.study import Context, Finding, Table
 from refimpl.experiments.parallax.summary import Summary
 from refimpl.experiments.parallax.workload import Workload
+from refimpl.transport.launch import launch
 
 
 def summary(architecture, speed, workload=LM, machines=8, **result):

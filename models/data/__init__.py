@@ -1,0 +1,30 @@
+"""Real data by name, cut into microbatches without overlap or loss, whatever the number of ranks.
+
+    corpus = load("shakespeare")
+    data = TokenStreams(corpus.train, microbatches=8, streams=8, window=20)
+    batch = data.microbatch(step=0, index=3)
+"""
+
+from models.data.contents import Corpus, Images
+from models.data.errors import DataError
+from models.data.examples import Examples
+from models.data.fingerprint import fingerprint_of
+from models.data.protocol import Data, one_epoch
+from models.data.sources import SOURCES, load
+from models.data.streams import TokenStreams
+from models.data.text.verses import Verses, load_verses
+
+__all__ = [
+    "SOURCES",
+    "Corpus",
+    "Data",
+    "DataError",
+    "Examples",
+    "Images",
+    "TokenStreams",
+    "Verses",
+    "fingerprint_of",
+    "load",
+    "load_verses",
+    "one_epoch",
+]

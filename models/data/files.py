@@ -1,0 +1,46 @@
+"""Read a whole file or say what is wrong with it."""
+
+import gzip
+import zlib
+from pathlib import Path
+
+from models.data.errors import DataError
+
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+def read_bytes(path: Path, remedy: str) -> bytes:
+    """Return the content of ``path``, decompressed if it is gzip. Local.
+
+    Raises DataError, which ends with ``remedy``, if the file is missing, unreadable, truncated or corrupt.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file; {remedy}") from None
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}; {remedy}") from None
+    if not content.startswith(GZIP_MAGIC):
+        return content
+    try:
+        return gzip.decompress(content)
+    except (EOFError, OSError, zlib.error) as error:
+        raise DataError(f"{path}: damaged gzip file ({error}); {remedy}") from None
+
+
+def read_text(path: Path, remedy: str) -> str:
+    """Return the content of a UTF-8 file without its byte order mark. Local. Raises DataError as ``read_bytes``."""
+    content = read_bytes(path, remedy)
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: byte {error.start} is not UTF-8 ({error.reason}); {remedy}") from None
+    return text.removeprefix("\ufeff")
+
+
+def require_directory(path: Path, remedy: str) -> Path:
+    """Return ``path`` as a Path. Local. Raises DataError if it is not a directory."""
+    path = Path(path)
+    if not path.is_dir():
+        raise DataError(f"{path}: {'not a directory' if path.exists() else 'no such directory'}; {remedy}")
+    return path

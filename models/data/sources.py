@@ -1,0 +1,44 @@
+"""Data by name: the one place that knows all the sources."""
+
+import inspect
+
+from models.data.contents import Corpus, Images
+from models.data.errors import DataError
+from models.data.images.cifar10 import load_cifar10
+from models.data.images.digits import load_digits
+from models.data.images.fashion_mnist import load_fashion_mnist
+from models.data.text.file import load_text
+from models.data.text.lm1b import load_lm1b
+from models.data.text.shakespeare import load_shakespeare
+from models.data.text.synthetic import load_synthetic
+
+SOURCES = {
+    "shakespeare": load_shakespeare,
+    "text:FILE": load_text,
+    "lm1b:DIR": load_lm1b,
+    "synthetic[:VOCABULARY]": load_synthetic,
+    "digits": load_digits,
+    "fashion-mnist[:DIR]": load_fashion_mnist,
+    "cifar10:DIR": load_cifar10,
+}
+
+
+def load(name: str, **options) -> Corpus | Images:
+    """Return the data called ``name``, e.g. "shakespeare" or "lm1b:DIR" (see SOURCES). Local, on each rank.
+
+    options: the keyword arguments of the source's loader, e.g. ``load("lm1b:DIR", shards=2)``.
+    Raises DataError if there is no such source or option, or if its files are missing or damaged.
+    """
+    kind, _, argument = name.partition(":")
+    forms = {form.partition(":")[0].rstrip("["): form for form in SOURCES}
+    if kind not in forms:
+        raise DataError(f"no data called {name!r}; there are {', '.join(SOURCES)}")
+    form, loader = forms[kind], SOURCES[forms[kind]]
+    if argument and ":" not in form or not argument and ":" in form and "[" not in form:
+        raise DataError(f"{name!r} should read {form}")
+    parameters = list(inspect.signature(loader).parameters)
+    known = parameters[1:] if ":" in form else parameters
+    for option in options:
+        if option not in known:
+            raise DataError(f"{form} has no option {option!r}; it has {', '.join(known) or 'none'}")
+    return loader(argument, **options) if argument else loader(**options)

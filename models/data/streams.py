@@ -1,0 +1,83 @@
+"""Cut a text into parallel streams that are read window by window: truncated backpropagation through time."""
+
+from functools import cached_property
+
+import numpy as np
+
+from models import Batch
+from models.data.fingerprint import fingerprint_of
+from models.data.protocol import require_positive, require_step
+
+
+class TokenStreams:
+    """The n = L-1 pairs (token, next token) of a text as V·b contiguous streams; a ``Data``.
+
+    Stream i has n // (V·b) pairs, and one more if i < n mod (V·b); it is row i mod b of microbatch i // b.  Step s
+    holds window s of every stream, of up to T pairs; after the last window the next epoch starts at the beginning.
+
+    tokens: (L,) integers.  microbatches: V.  streams: b, per microbatch.  window: T.
+    Raises ValueError if tokens are not such an array or a number is not positive.
+    """
+
+    def __init__(self, tokens, microbatches: int, streams: int, window: int):
+        require_positive(microbatches=microbatches, streams=streams, window=window)
+        self.tokens = np.asarray(tokens)
+        if self.tokens.ndim != 1 or self.tokens.dtype.kind not in "iu":
+            raise ValueError(f"tokens must be (L,) integers, not {self.tokens.shape} {self.tokens.dtype}")
+        self.microbatches, self.streams, self.window = microbatches, streams, window
+        count = microbatches * streams
+        self.shorter, self.longer_streams = divmod(max(len(self.tokens) - 1, 0), count)
+        number = np.arange(count)
+        starts = number * self.shorter + np.minimum(number, self.longer_streams)
+        self.starts = starts.reshape(microbatches, streams)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Windows that the longest stream fills."""
+        return -(-self.length(0) // self.window)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hex SHA-256 of tokens and cutting."""
+        return fingerprint_of("streams", self.tokens, self.microbatches, self.streams, self.window)
+
+    def length(self, stream: int) -> int:
+        """Return the number of pairs in a stream."""
+        return self.shorter + (stream < self.longer_streams)
+
+    def offset(self, step: int) -> int:
+        """Return where in each stream the window of ``step`` begins."""
+        return step % self.steps_per_epoch * self.window
+
+    def starts_epoch(self, step: int) -> bool:
+        """Return True if ``step`` reads the beginning of the streams."""
+        require_step(self, step)
+        return self.offset(step) == 0
+
+    def examples(self, step: int) -> int:
+        """Return the number of targets in the windows of all V·b streams."""
+        require_step(self, step)
+        offset, streams = self.offset(step), self.microbatches * self.streams
+        of_longer, of_shorter = (min(max(self.shorter + more - offset, 0), self.window) for more in (1, 0))
+        return self.longer_streams * of_longer + (streams - self.longer_streams) * of_shorter
+
+    def microbatch(self, step: int, index: int) -> Batch | None:
+        """Return inputs and targets (time, b) int64, time <= T, and weights where a stream ends before the window does.
+
+        weights: None, or (time, b) float32, 0 at padding.  Padding repeats the pair of the microbatch's first stream,
+        so that it touches no row of a sparse variable that the microbatch does not touch anyway.
+        """
+        require_step(self, step, index)
+        first, offset = index * self.streams, self.offset(step)
+        time = min(self.window, self.length(first) - offset)  # no stream of the microbatch is longer than its first
+        if time <= 0:
+            return None
+        where = self.starts[index] + np.arange(offset, offset + time)[:, None]
+        weights, full = None, self.longer_streams - first
+        if 0 < full < self.streams and offset + time > self.shorter:
+            where[-1, full:] = where[-1, 0]
+            weights = np.ones((time, self.streams), np.float32)
+            weights[-1, full:] = 0
+        inputs = self.tokens.take(where).astype(np.int64, copy=False)
+        targets = self.tokens.take(where + 1).astype(np.int64, copy=False)
+        return Batch(inputs, targets, weights, float(self.examples(step)))

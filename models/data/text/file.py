@@ -1,0 +1,39 @@
+"""``text:FILE``: any UTF-8 text, and what it shares with the plays: numbering and the held-out part."""
+
+import numpy as np
+
+from models.data.contents import Corpus
+from models.data.errors import DataError
+from models.data.files import read_text
+from models.data.text.tokenizer import END_OF_LINE, tokenize
+from models.data.text.vocabulary import WordCounter, number_by_frequency
+
+HELDOUT = 20  # one token in so many, from the end of each text
+SHORTEST = 2 * HELDOUT  # then the held-out part has at least one word and its successor
+
+
+def load_text(path: str) -> Corpus:
+    """Return the tokens of a UTF-8 file; the last 5 % are held out. Local. Raises DataError."""
+    remedy = "give a UTF-8 text file: text:FILE"
+    return corpus_of(f"text:{path}", {path: read_text(path, remedy)}, remedy)
+
+
+def corpus_of(name: str, texts: dict[str, str], remedy: str) -> Corpus:
+    """Return a Corpus of one or more named texts, the last 5 % of each held out. Local. Raises DataError.
+
+    The vocabulary is that of all the text, held-out parts included, so that no word is unknown; words stand by
+    falling frequency in it, ties alphabetically, as log-uniform candidate sampling expects.
+    """
+    counter, numbered = WordCounter(), []
+    for path, text in texts.items():
+        tokens = tokenize(text)
+        if len(tokens) < SHORTEST:
+            raise DataError(f"{path}: only {len(tokens)} tokens, at least {SHORTEST} are needed; {remedy}")
+        numbered.append(counter.provisional(tokens))
+    words = [END_OF_LINE if word == "\n" else word for word in counter.words()]
+    counts = np.bincount(np.concatenate(numbered), minlength=len(words)).tolist()
+    vocabulary, numbers = number_by_frequency(words, counts)
+    cuts = [len(tokens) - len(tokens) // HELDOUT for tokens in numbered]
+    train = np.concatenate([tokens[:cut] for tokens, cut in zip(numbered, cuts)])
+    heldout = np.concatenate([tokens[cut:] for tokens, cut in zip(numbered, cuts)])
+    return Corpus(name, numbers[train], numbers[heldout], vocabulary)

@@ -1,0 +1,103 @@
+"""``synthetic[:VOCABULARY]``: words of a known language, Zipf-distributed, with structure to learn, of any size.
+
+Think of the words 0 … V-1 as the nodes of a heap: word w has the children 2w+1 and 2w+2, and octave k is the level of
+the words 2^k - 1 … 2^(k+1) - 2.  Zipf's law in steps gives every full octave the same probability:
+
+    p(w) = 2^-k / W,  k = floor(log2(w + 1)),  W = Σ_k 2^-k · (words in octave k)
+
+The text is a Markov chain: with probability 1/4 the next word is drawn from p, else it is a child of the last word,
+either with equal chance (word 0 where that child is not below V).  Each step keeps p, so p is the law of every token,
+while a model that knows the last word can come down to ``entropies(V)[1]``.  Integers only: the same text everywhere,
+and no table of the vocabulary's size.
+"""
+
+import math
+
+import numpy as np
+
+from kernels.random import key_of, random_bits
+from models.data.contents import Corpus
+from models.data.errors import DataError
+
+CHILD = 3 / 4  # probability of a child
+CHAIN = 64  # tokens; chains are independent, so all advance together
+LARGEST = 2**61  # then 2w + 2 fits in 62 bits
+
+
+def load_synthetic(
+    vocabulary: str = "10000", tokens: int = 1_000_000, heldout_tokens: int = 50_000, seed: int = 0
+) -> Corpus:
+    """Return ``tokens`` + ``heldout_tokens`` words of the language of ``vocabulary`` words. Local. Raises DataError."""
+    try:
+        size = int(vocabulary)
+    except ValueError:
+        raise DataError(f"synthetic:{vocabulary}: not a number of words; synthetic:VOCABULARY") from None
+    if not 1 <= size <= LARGEST:
+        raise DataError(f"synthetic:{vocabulary}: the vocabulary must have 1 to 2^61 words")
+    if tokens < 0 or heldout_tokens < 0:
+        raise DataError(f"synthetic: tokens={tokens} and heldout_tokens={heldout_tokens} must not be negative")
+    train, heldout = (
+        generate(size, count, key_of(seed, "synthetic", part))
+        for part, count in (("train", tokens), ("heldout", heldout_tokens))
+    )
+    return Corpus(f"synthetic:{size}", train, heldout, size)
+
+
+def octave_sizes(vocabulary: int) -> list[int]:
+    """Return the number of words in each octave: 1, 2, 4, …, the rest."""
+    return [min(2**k, vocabulary - 2**k + 1) for k in range(vocabulary.bit_length())]
+
+
+def generate(vocabulary: int, tokens: int, key: int) -> np.ndarray:
+    """Return (tokens,) int32, or int64 for more than 2^31 words. Token i depends on key and i alone. Local."""
+    chains = -(-tokens // CHAIN)
+    choice = random_bits(key_of(key, "choice"), chains * CHAIN)
+    detail = random_bits(key_of(key, "detail"), chains * CHAIN)
+    drawn = zipf(vocabulary, choice, detail).reshape(chains, CHAIN)
+    is_child = (choice >> np.uint64(62) != 0).reshape(chains, CHAIN)
+    side = (detail & np.uint64(1)).reshape(chains, CHAIN)
+    words = np.empty((chains, CHAIN), np.int32 if vocabulary <= 2**31 else np.int64)
+    words[:, :1] = word = drawn[:, :1]
+    for t in range(1, CHAIN):
+        child = np.uint64(2) * word + side[:, t : t + 1] + np.uint64(1)
+        child[child >= np.uint64(vocabulary)] = 0
+        words[:, t : t + 1] = word = np.where(is_child[:, t : t + 1], child, drawn[:, t : t + 1])
+    return words.reshape(-1)[:tokens].copy()
+
+
+def zipf(vocabulary: int, choice: np.ndarray, detail: np.ndarray) -> np.ndarray:
+    """Return words drawn from p: the lower 62 bits of ``choice`` name the octave, ``detail`` the word in it. uint64."""
+    sizes = octave_sizes(vocabulary)
+    unit = 2 ** (len(sizes) - 1)  # of an octave's weight: (k + 1) · unit is the weight of octaves 0 … k
+    weight = unit * (len(sizes) - 1) + sizes[-1]
+    ends = np.array([2**62 * (k + 1) * unit // weight for k in range(len(sizes) - 1)], np.uint64)
+    octave = np.searchsorted(ends, choice & np.uint64(2**62 - 1), side="right")
+    first = np.array([2**k - 1 for k in range(len(sizes))], np.uint64)
+    return first[octave] + detail % np.array(sizes, np.uint64)[octave]
+
+
+def entropies(vocabulary: int) -> tuple[float, float]:
+    """Return (of a word, of a word given the last one) in nats: what unigrams and a perfect model can reach. Local."""
+    sizes = octave_sizes(vocabulary)
+    total = sum(size / 2**k for k, size in enumerate(sizes))
+    p = [1 / (2**k * total) for k in range(len(sizes))]
+    unigram = sum(size * term(p_k) for size, p_k in zip(sizes, p))
+    conditional = sum(size * term((1 - CHILD) * p_k) for size, p_k in zip(sizes, p))
+
+    def raised(share, k):  # what the entropy gains when one word of octave k gets ``share`` more
+        return term(share + (1 - CHILD) * p[k]) - term((1 - CHILD) * p[k])
+
+    for k, size in enumerate(sizes):
+        both = min(max((vocabulary - 1) // 2 - (2**k - 1), 0), size)  # words with two children
+        one = int(vocabulary % 2 == 0 and 2**k <= vocabulary // 2 < 2 ** (k + 1))
+        if both:
+            conditional += both * p[k] * 2 * raised(CHILD / 2, k + 1)
+        if one:
+            conditional += p[k] * (raised(CHILD / 2, k + 1) + raised(CHILD / 2, 0))
+        conditional += (size - both - one) * p[k] * raised(CHILD, 0)
+    return unigram, conditional
+
+
+def term(probability: float) -> float:
+    """Return -p log p."""
+    return -probability * math.log(probability)

@@ -1,0 +1,63 @@
+"""Passages of Shakespeare, and the kind of play that each is from: comedy, history or tragedy.
+
+The words are those that are spoken: names of speakers, stage directions and headings are left out, for they would give
+the play away.
+"""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.data.contents import freeze
+from models.data.files import read_text
+from models.data.text.shakespeare import REMEDY, play_files
+from models.data.text.tokenizer import tokenize
+from models.data.text.vocabulary import WordCounter, number_by_frequency
+
+KINDS = {"comedies": "comedy", "histories": "history", "tragedies": "tragedy"}
+"""Folder of the plays -> their kind; the plays in other folders are left out."""
+HELDOUT = 8
+"""One passage in so many, evenly through each play, is held out."""
+NOT_SPOKEN = re.compile(r"^#.*$|\*+(?:[^*\n]|\n(?!\n))+\*+|_(?:[^_\n]|\n(?!\n))*_|\[[^\]]*\]", re.MULTILINE)
+"""Headings, speakers, stage directions, none of which goes on after an empty line."""
+
+
+@dataclass(frozen=True, eq=False)
+class Verses:
+    """Passages as rows of word numbers, and what kind of play each is from.
+
+    train, heldout: (n, words) int64, below len(vocabulary).  train_kinds, heldout_kinds: (n,) int64, places in
+    ``kinds``.  vocabulary: words by falling frequency.  All read-only.
+    """
+
+    train: np.ndarray
+    train_kinds: np.ndarray
+    heldout: np.ndarray
+    heldout_kinds: np.ndarray
+    vocabulary: list[str]
+    kinds: tuple[str, ...]
+
+
+def load_verses(words: int = 32) -> Verses:
+    """Return all passages of so many words in 25 plays. Local. Raises DataError as ``load_shakespeare`` does."""
+    counter, plays, kinds = WordCounter(), [], tuple(KINDS.values())
+    for file in play_files():
+        if (folder := file.parent.name) in KINDS:
+            spoken = spoken_words(read_text(file.locate(), REMEDY))
+            numbered = counter.provisional(spoken)
+            plays.append((kinds.index(KINDS[folder]), numbered[:len(numbered) // words * words].reshape(-1, words)))
+    passages = np.concatenate([play for _, play in plays])
+    kind = np.concatenate([np.full(len(play), kind) for kind, play in plays])
+    counts = np.bincount(passages.ravel(), minlength=len(counter.words()))
+    vocabulary, numbers = number_by_frequency(counter.words(), counts)
+    passages = numbers[passages].astype(np.int64)
+    held = np.concatenate([np.arange(len(play)) % HELDOUT == HELDOUT - 1 for _, play in plays])
+    found = Verses(passages[~held], kind[~held], passages[held], kind[held], vocabulary, kinds)
+    freeze(found.train, found.train_kinds, found.heldout, found.heldout_kinds)
+    return found
+
+
+def spoken_words(text: str) -> list[str]:
+    """Return the words of a play's speeches, lower-case, without punctuation. Local."""
+    return [token for token in tokenize(NOT_SPOKEN.sub("", text)) if token[0].isalnum()]

@@ -1,0 +1,1 @@
+"""Allreduce algorithms, a generator of rounds each."""

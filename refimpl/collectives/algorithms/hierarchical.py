@@ -1,0 +1,93 @@
+"""Hierarchical allreduce: within each machine, across machines, within (Horovod's and NCCL's two levels).
+
+    machine A: 0 1 2        each machine has L lanes, L the size of the smallest. The lane's rank is sent its share
+               | | |        of the vector within the machine (1/L of it), and joins what forms nodes of the microbatch
+    machine B: 3 4 5        tree; then the ranks of one lane do so across the M machines (1/M of that): rank 3 owns
+          lane 0 1 2        chunk L0M1. And back.
+
+Always 4 rounds, some of them empty: 0 within, reduce; 1 across, reduce; 2 across, gather; 3 within, gather. Chunk
+lane * M + machine belongs to the lane's rank of that machine. Ranks beyond the L lowest of a machine own nothing.
+
+Canonical for every number of ranks, microbatches and machines: the leaves of machine m are covered by c_m nodes, which
+stay apart until the owner of a chunk has those of all machines, and adds them up in tree order. So (c_m + 1)
+(M - 1) / M * n bytes leave machine m, shared by its lanes: 2 (M - 1) / M * n, the lower bound for M machines, where its
+microbatches form one node, and two or three times as much as a rule where they do not. Machines of consecutive ranks
+have the fewest nodes.
+"""
+
+from refimpl.collectives.algorithms.halves import joins_of, sums_of
+from refimpl.collectives.schedule import Round, Transfer
+
+
+def _checked(machines, ranks):
+    if machines is None:
+        raise ValueError("hierarchical must be told which ranks share a machine: machines=comm.machines, or "
+                         "in_blocks(ranks, each); on the command line --machines SIZE ...")
+    machines = [sorted(machine) for machine in machines]
+    if sorted(rank for machine in machines for rank in machine) != list(range(ranks)) or not all(machines):
+        raise ValueError(f"hierarchical: machines must share out ranks 0 to {ranks - 1}, each once; given {machines}")
+    return sorted(machines)
+
+
+def _bring(owner, start, stop, held, free):
+    """Return (transfers, parts): ``owner`` is sent chunks [start, stop) of what others hold, into slots from ``free``.
+
+    held: (node, rank, slot).  parts: (node, slot of the owner) in leaf order.
+    """
+    transfers, parts = [], []
+    for node, rank, slot in sorted(held, key=lambda part: part[0].first_leaf):
+        if rank != owner:
+            transfers.append(Transfer(rank, owner, start, stop, slot, free))
+            slot, free = free, free + 1
+        parts.append((node, slot))
+    return transfers, parts
+
+
+def _within(inputs, machines, lanes):
+    """Return (round, held): held[lane] lists the (node, rank, slot) that the lane's ranks are left with."""
+    many, transfers, sums, held = len(machines), [], [], [[] for _ in range(lanes)]
+    for machine in machines:
+        inside = [(node, rank, slot) for rank in machine for slot, node in enumerate(inputs[rank])]
+        for lane, rank in enumerate(machine[:lanes]):
+            share = lane * many, (lane + 1) * many
+            sent, parts = _bring(rank, *share, inside, len(inputs[rank]))
+            joins, left = joins_of(rank, parts, *share)
+            transfers, sums = transfers + sent, sums + joins
+            held[lane] += [(node, rank, slot) for node, slot in left]
+    return Round(tuple(transfers), tuple(sums)), held
+
+
+def _across(machines, held):
+    """Return the round in which each chunk's owner is sent the nodes of its lane in all machines and adds them up."""
+    many, transfers, sums = len(machines), [], []
+    for lane, nodes in enumerate(held):
+        for chunk, machine in enumerate(machines, lane * many):
+            owner = machine[lane]
+            free = 1 + max((slot for _, rank, slot in nodes if rank == owner), default=-1)
+            sent, parts = _bring(owner, chunk, chunk + 1, nodes, free)
+            transfers, sums = transfers + sent, sums + sums_of(owner, parts, chunk, chunk + 1)
+    return Round(tuple(transfers), tuple(sums))
+
+
+def reduce_scatter(inputs, machines=None):
+    """Yield the two rounds; return the owners. inputs[r]: tree nodes of rank r, none if it has no microbatch.
+
+    machines: the ranks of each machine. Raises ValueError if they are not given, or are no partition of the ranks.
+    """
+    machines = _checked(machines, len(inputs))
+    lanes = min(map(len, machines))
+    step, held = _within(inputs, machines, lanes)
+    yield step
+    yield _across(machines, held)
+    return tuple(machine[lane] for lane in range(lanes) for machine in machines)
+
+
+def allgather(ranks, machines=None):
+    """Yield the two rounds: owners tell their lane in the other machines, lanes tell their machine."""
+    machines = _checked(machines, ranks)
+    lanes, many = min(map(len, machines)), len(machines)
+    yield Round(tuple(Transfer(machine[lane], other[lane], chunk, chunk + 1)
+                      for lane in range(lanes) for chunk, machine in enumerate(machines, lane * many)
+                      for other in machines if other is not machine))
+    yield Round(tuple(Transfer(machine[lane], rank, lane * many, (lane + 1) * many)
+                      for machine in machines for lane in range(lanes) for rank in machine if rank != machine[lane]))

@@ -1,0 +1,122 @@
+"""Run a schedule on the rank's own arrays: over MPI in segments, one on its way while another is added up.
+
+On device arrays over the communicator's transport, in one segment.
+"""
+
+import weakref
+from collections import Counter, OrderedDict
+from functools import partial
+
+from kernels import array_module, is_numpy
+from refimpl.collectives.running.counting import count_transfers
+from refimpl.collectives.running.device_pipeline import DevicePipeline
+from refimpl.collectives.running.pipeline import Pipeline
+from refimpl.collectives.running.segments import LANES, Cut, segments_of, steps_of
+from refimpl.collectives.schedule import Round, Schedule
+from refimpl.transport import Communicator
+
+REMEMBERED = 8  # tuples of arrays whose requests are kept
+
+
+class Runner:
+    """A schedule bound to a length and dtype. Scratch memory is made here, requests at the first call with new arrays:
+    a call with arrays that were there before allocates nothing. Local to make.
+
+    elements: length of the vector.  like: an array of its dtype and device.
+    attribute(start, stop) -> {variable: elements}: whose elements a message holds, for the ledger.
+    rounds: what to run instead of all the schedule's rounds, on ``given`` slots that the caller brings (instead of the
+    rank's inputs); ranks without a part in them do nothing.
+    """
+
+    def __init__(self, schedule: Schedule, comm: Communicator, elements: int, like, phase: str, attribute,
+                 rounds: tuple[Round, ...] | None = None, given: int | None = None):
+        if schedule.ranks != comm.size:
+            raise ValueError(f"schedule {schedule.name} is for {schedule.ranks} ranks, "
+                             f"the communicator has {comm.size}")
+        self.comm, self.phase, self.elements, self.dtype = comm, phase, elements, like.dtype
+        self.what = f"{phase} by {schedule.name}"
+        # slot 0 exists even where a rank has no input
+        self.given = given or max(1, len(schedule.inputs[comm.rank]))
+        self.rounds = [step.of(comm.rank) for step in (schedule.rounds if rounds is None else rounds)]
+        self.on_host = is_numpy(like)
+        segments = segments_of(schedule, elements, like.dtype.itemsize, len(comm.machines)) if self.on_host else 1
+        self.cut = Cut(schedule.bounds(elements), segments)
+        self.lanes = min(LANES, self.cut.segments)
+        self.rooms, self.scratch = self._make_scratch(like)
+        self.counted = count_transfers(schedule, self.rounds, comm, elements, self.dtype.itemsize, phase, attribute)
+        self.pipelines: OrderedDict[tuple, tuple] = OrderedDict()  # addresses -> (Pipeline, the arrays: kept alive)
+        weakref.finalize(self, _close_all, self.pipelines)
+
+    def __call__(self, slots):
+        """Sum over all ranks into slots[0], in place, and return it. Collective.
+
+        slots: list of (elements,) arrays, contiguous, of the runner's dtype; those beside slots[0] may be overwritten.
+        Raises ValueError for others, and SilentPeer if a rank does not come within the communicator's patience.
+        """
+        addresses = self._checked(slots)
+        if addresses not in self.pipelines:
+            self._remember(addresses, slots)
+        self.pipelines.move_to_end(addresses)
+        self.pipelines[addresses][0].run()
+        self.comm.ledger.add(self.counted)
+        return slots[0]
+
+    def _make_scratch(self, like):
+        """Return (slot, chunk) -> first element of its room, and per lane slot -> array as long as its chunks need."""
+        rank = self.comm.rank
+        used = sorted({(t.target, chunk) for step in self.rounds for t in step.transfers
+                       if t.destination == rank and t.target >= self.given for chunk in range(t.start, t.stop)})
+        rooms, length = {}, Counter()
+        for slot, chunk in used:
+            rooms[slot, chunk] = length[slot]
+            length[slot] += self.cut.longest(chunk)
+        xp = array_module(like)
+        return rooms, [{slot: xp.empty(n, like.dtype) for slot, n in length.items()} for _ in range(self.lanes)]
+
+    def _checked(self, slots) -> tuple[int, ...]:
+        """Return the slots' addresses; ValueError if they do not fit."""
+        if len(slots) != self.given:
+            raise ValueError(f"the schedule wants {self.given} inputs on rank {self.comm.rank}, not {len(slots)}")
+        for slot, array in enumerate(slots):
+            if array.shape != (self.elements,) or array.dtype != self.dtype:
+                raise ValueError(f"{self.what} wants arrays of shape ({self.elements},) and dtype {self.dtype}; "
+                                 f"slot {slot} has shape {array.shape} and dtype {array.dtype}")
+            if not array.flags.c_contiguous:
+                raise ValueError(f"slot {slot} is not contiguous: its elements are not next to each other in memory; "
+                                 f"give a copy (numpy.ascontiguousarray)")
+        addresses = tuple(_address(array) for array in slots)
+        if self.elements and len(set(addresses)) < len(slots):
+            raise ValueError(f"slots must be different arrays: two of the {len(slots)} are one memory")
+        return addresses
+
+    def _remember(self, addresses, slots):
+        lanes = [[] for _ in range(self.lanes)]
+        for segment in range(self.cut.segments):
+            lanes[segment % self.lanes] += steps_of(self.rounds, self.comm.rank, self.comm.size, self.cut, segment)
+
+        def view(lane, piece):
+            if piece.slot < self.given:
+                return slots[piece.slot][piece.start:piece.stop]
+            first = self.rooms[piece.slot, piece.chunk]
+            return self.scratch[lane][piece.slot][first:first + piece.stop - piece.start]
+
+        made = (Pipeline(self.comm, lanes, view, self.what) if self.on_host else
+                DevicePipeline(self.comm, lanes[0], partial(view, 0), self.what))
+        self.pipelines[addresses] = made, list(slots)
+        if len(self.pipelines) > REMEMBERED:
+            self.pipelines.popitem(last=False)[1][0].close()
+
+
+def _address(array) -> int:
+    return array.__array_interface__["data"][0] if hasattr(array, "__array_interface__") else array.data.ptr
+
+
+def _close_all(pipelines):
+    for pipeline, _ in pipelines.values():
+        pipeline.close()
+
+
+def run(schedule: Schedule, comm: Communicator, slots, phase: str = "allreduce", name: str = "vector"):
+    """Sum ``slots`` over all ranks by ``schedule`` into slots[0] and return it. Collective over the communicator's ranks."""
+    runner = Runner(schedule, comm, len(slots[0]), slots[0], phase, lambda start, stop: {name: stop - start})
+    return runner(slots)

@@ -1,0 +1,1 @@
+"""How long a schedule takes on a network, described or measured."""

@@ -1,0 +1,59 @@
+"""Token buckets in a simulation: what cards saved up while they were idle, and let through at once.
+
+    saved |--.                    a flow that begins on a rested card passes at memory's speed until the bucket is
+          |   \\       /           empty, then at the card's rate; whenever less passes than the rate, it fills again
+          +----\\_____/----  time
+
+A transfer of n bytes through a rested card takes latency + (n - burst) / rate, or next to nothing if n < burst.
+"""
+
+import numpy as np
+
+from refimpl.collectives.simulation.fair import fair_rates
+from refimpl.collectives.simulation.network import Network
+
+_LEAST = 1.0  # bytes: a bucket that holds less is empty
+
+
+class Bursts:
+    """The buckets of all cards, full at first. capacity: bytes/s of each link; the first 2 M links are the cards'."""
+
+    def __init__(self, network: Network, capacity):
+        self.burst, self.limited, cards = network.burst, capacity, 2 * len(network.machines)
+        self.saved = np.full(cards, network.burst)
+        self.rate = capacity[:cards]
+        self.at_once = np.maximum(self.rate, np.tile(network.memory_bandwidth, 2))
+        self.passing = np.zeros(cards)  # bytes/s
+        self.emptied = False  # since rates were shared out
+
+    def share_out(self, first, second):
+        """Return each flow's rate (see ``fair_rates``) from now on."""
+        self.emptied = False
+        if not self.burst:
+            return fair_rates(first, second, self.limited)
+        capacity, cards = self.limited.copy(), self.rate.size
+        capacity[:cards] = np.where(self.saved > 0, self.at_once, self.rate)
+        rates = fair_rates(first, second, capacity)
+        through = np.bincount(first, rates, capacity.size) + np.bincount(second, rates, capacity.size)
+        self.passing = through[:cards]
+        return rates
+
+    def last(self) -> float:
+        """Return the seconds until a bucket is empty and rates must be shared out again; inf if none will be."""
+        drained = self._drained() if self.burst else self.passing
+        some = drained > 0
+        return float((self.saved[some] / drained[some]).min(initial=np.inf))
+
+    def let(self, seconds: float):
+        """Let flows pass for so long."""
+        if not self.burst:
+            return
+        drained = self._drained()
+        self.saved = np.minimum(self.saved + (self.rate - self.passing) * seconds, self.burst)
+        empty = self.saved < _LEAST
+        self.saved[empty] = 0
+        self.emptied = bool((empty & (drained > 0)).any())
+
+    def _drained(self):
+        """Return the bytes/s that each bucket which holds something loses."""
+        return np.where(self.saved > 0, self.passing - self.rate, 0)

@@ -1,0 +1,143 @@
+"""Rounds as columns: NumPy arrays of who sends what to whom, for readers that work on thousands of ranks.
+
+A round of 4096 ranks may have 16 million transfers: as tuples they take minutes, as columns a second. ``columns_of``
+makes columns of any schedule; ``columns`` makes those of the large algorithms without tuples (a test holds them equal).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from refimpl.collectives.algorithms.halves import collect, one_node_each
+from refimpl.collectives.choose import ALGORITHMS
+from refimpl.collectives.schedule import Round, Schedule
+from refimpl.transport.machines import in_blocks
+
+_NOTHING = np.zeros(0, np.int32)
+
+
+class Columns(NamedTuple):
+    """One round. Transfer i: ``source[i]`` sends chunks [start[i], stop[i]) to ``destination[i]``.
+
+    Sums: rank ``adder[j]`` adds chunks [add_start[j], add_stop[j]) of ``times[j]`` slots to others.
+    All (transfers,) or (sums,) integer arrays.
+    """
+
+    source: np.ndarray = _NOTHING
+    destination: np.ndarray = _NOTHING
+    start: np.ndarray = _NOTHING
+    stop: np.ndarray = _NOTHING
+    adder: np.ndarray = _NOTHING
+    add_start: np.ndarray = _NOTHING
+    add_stop: np.ndarray = _NOTHING
+    times: np.ndarray = _NOTHING
+
+
+@dataclass(frozen=True)
+class ColumnSchedule:
+    """A schedule to be read once, round by round: like ``Schedule``, but nothing of it need be in memory."""
+
+    name: str
+    ranks: int
+    chunks: int
+    rounds: Iterable[Columns]
+
+
+def columns_of(schedule: Schedule) -> ColumnSchedule:
+    """Return the columns of a schedule's rounds. Local."""
+    return ColumnSchedule(schedule.name, schedule.ranks, schedule.chunks, map(round_columns, schedule.rounds))
+
+
+def round_columns(step: Round) -> Columns:
+    """Return a round as columns. Local."""
+    moves = np.array(step.transfers, np.int32).reshape(-1, 6)
+    sums = np.array(step.sums, np.int32).reshape(-1, 5)
+    return Columns(*moves.T[:4], sums[:, 0], sums[:, 3], sums[:, 4], np.ones(len(sums), np.int32))
+
+
+def columns(name: str, ranks: int, machines=None) -> ColumnSchedule:
+    """Return the columns of an allreduce with one input on each rank, large ones without tuples; not proved. Local.
+
+    machines: of hierarchical, else None.  Raises ValueError where the algorithm does not exist or cannot serve these.
+    """
+    if name == "ring":
+        return ColumnSchedule(name, ranks, ranks, _ring(ranks))
+    if name == "direct":
+        return ColumnSchedule(name, ranks, ranks, _direct(ranks))
+    if name == "halving-doubling" and ranks & (ranks - 1) == 0:
+        return ColumnSchedule(name, ranks, ranks, _halving_doubling(ranks))
+    if name == "hierarchical" and _one_node_each(machines, ranks):
+        return ColumnSchedule(name, ranks, ranks, _hierarchical(machines))
+    if name not in ALGORITHMS:
+        raise ValueError(f"no allreduce algorithm {name!r}; there are {', '.join(ALGORITHMS)}")
+    topology = {} if name != "hierarchical" else {"machines": machines}
+    rounds, owners = collect(ALGORITHMS[name](one_node_each(ranks), **topology))
+    return ColumnSchedule(name, ranks, len(owners), map(round_columns, rounds))
+
+
+def _one_node_each(machines, ranks) -> bool:
+    """True where each machine's leaves are one node of one level: aligned blocks of a power of two of ranks."""
+    each = len(machines[0]) if machines else 0
+    return each > 0 and each & (each - 1) == 0 and ranks % each == 0 and machines == in_blocks(ranks, each)
+
+
+def _added(moves: Columns) -> Columns:
+    """Return the round in which what arrives is also added."""
+    at, start, stop = moves.destination, moves.start, moves.stop
+    return Columns(moves.source, at, start, stop, at, start, stop, np.ones(at.size, np.int32))
+
+
+def _backwards(moves: Columns) -> Columns:
+    return Columns(moves.destination, moves.source, moves.start, moves.stop)
+
+
+def _ring(ranks):
+    rank = np.arange(ranks, dtype=np.int32)
+    right = (rank + 1) % ranks
+    for step in range(ranks - 1):
+        chunk = (rank - step) % ranks
+        yield _added(Columns(rank, right, chunk, chunk + 1))
+    for step in range(ranks - 1):
+        chunk = (rank + 1 - step) % ranks
+        yield Columns(rank, right, chunk, chunk + 1)
+
+
+def _all_pairs(count):
+    """Return (the one, the other) of all pairs of different numbers below ``count``."""
+    one = np.repeat(np.arange(count, dtype=np.int32), count - 1)
+    other = np.tile(np.arange(count - 1, dtype=np.int32), count)
+    other += other >= one
+    return one, other
+
+
+def _direct(ranks):
+    owner, other = _all_pairs(ranks)
+    rank = np.arange(ranks, dtype=np.int32)
+    yield Columns(other, owner, owner, owner + 1, rank, rank, rank + 1, np.full(ranks, ranks - 1, np.int32))
+    yield Columns(owner, other, owner, owner + 1)
+
+
+def _halving_doubling(ranks):
+    rank, halvings = np.arange(ranks, dtype=np.int32), []
+    start, length = np.zeros_like(rank), ranks
+    for k in range(ranks.bit_length() - 1):
+        length //= 2
+        start = start + length * (rank >> k & 1)
+        halvings.append(Columns(rank ^ 1 << k, rank, start, start + length))
+    yield from map(_added, halvings)
+    yield from map(_backwards, reversed(halvings))
+
+
+def _hierarchical(machines):
+    ranks = np.array(machines, np.int32)
+    many, lanes = ranks.shape
+    lane, other = _all_pairs(lanes)
+    first = np.tile(lane * many, many)
+    within = Columns(ranks[:, other].ravel(), ranks[:, lane].ravel(), first, first + many)
+    owner, other = _all_pairs(many)
+    chunk = (np.arange(lanes, dtype=np.int32) * many + owner[:, None]).ravel()
+    across = Columns(ranks[other].ravel(), ranks[owner].ravel(), chunk, chunk + 1)
+    yield from map(_added, (within, across))
+    yield from map(_backwards, (across, within))

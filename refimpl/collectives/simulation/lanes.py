@@ -1,0 +1,136 @@
+"""What a simulation is made of: the links of a network, one segment of a round, and the lanes in which segments go."""
+
+import math
+
+import numpy as np
+
+from refimpl.collectives.simulation.columns import Columns
+from refimpl.collectives.simulation.network import Network
+
+_NONE = np.zeros(0, np.int64)
+
+
+class Places:
+    """The links: machine m sends over link m, takes in over M + m, moves bytes within over 2 M + m; 3 M is no link."""
+
+    def __init__(self, network: Network):
+        self.network, self.machines = network, len(network.machines)
+        self.of = np.empty(network.ranks, np.int32)
+        for number, ranks in enumerate(network.machines):
+            self.of[list(ranks)] = number
+        self.capacity = np.array([*network.bandwidth_out, *network.bandwidth_in, *network.memory_bandwidth, math.inf])
+        self.moved = np.zeros((2, self.machines))
+
+    def links(self, source, destination):
+        """Return (first, second, latency) of transfers between ranks."""
+        out, into, many = self.of[source], self.of[destination], self.machines
+        if many == self.of.size:  # no two ranks share a machine
+            return out, into + np.int32(many), self.network.latency
+        within = out == into
+        return (np.where(within, 2 * many + out, out), np.where(within, 3 * many, many + into),
+                np.where(within, self.network.latency_within, self.network.latency))
+
+    def count(self, first, second, size):
+        """Add to the bytes that leave and enter each machine."""
+        self.moved[0] += np.bincount(first, size, 3 * self.machines)[:self.machines]
+        self.moved[1] += np.bincount(second, size, 3 * self.machines)[self.machines:2 * self.machines]
+
+
+class Step:
+    """One segment of one round: its flows, and how far each rank has come with it."""
+
+    def __init__(self, columns: Columns, places: Places, bounds, itemsize, segment, segments):
+        def size_of(start, stop):
+            length = bounds[stop] - bounds[start]
+            return ((segment + 1) * length // segments - segment * length // segments) * float(itemsize)
+
+        self.size = size_of(columns.start, columns.stop)
+        self.source, self.destination = columns.source, columns.destination
+        if not self.size.all():  # nothing is sent for an empty chunk
+            some = self.size > 0
+            self.size, self.source, self.destination = self.size[some], self.source[some], self.destination[some]
+        ranks = places.of.size
+        self.first, self.second, self.latency = places.links(self.source, self.destination)
+        places.count(self.first, self.second, self.size)
+        self.outstanding = np.bincount(self.source, minlength=ranks) + np.bincount(self.destination, minlength=ranks)
+        added = size_of(columns.add_start, columns.add_stop) * columns.times
+        self.adding = np.bincount(columns.adder, added, ranks) / places.network.reduction
+        self.entered = np.full(ranks, math.inf)
+        self.pending = None  # flows that wait for a rank; None: all
+        self.left = 0
+
+    def released(self):
+        """Return (flows, begin): the flows whose ranks have both entered by now, each once, and when they flow."""
+        flows = slice(None) if self.pending is None else self.pending
+        begin = np.maximum(self.entered[self.source[flows]], self.entered[self.destination[flows]])
+        ready = begin < math.inf
+        latency = self.latency if np.isscalar(self.latency) else self.latency[flows]
+        begin += latency
+        if ready.all():
+            self.pending = _NONE
+            return flows, begin
+        numbers = np.arange(self.size.size) if self.pending is None else self.pending
+        self.pending = numbers[~ready]
+        return numbers[ready], begin[ready]
+
+
+class Lane:
+    """A segment under way after the other: where each rank is in it. Ranks go through its steps in order."""
+
+    def __init__(self, steps, overhead: float, busy_until, finished):
+        """steps: iterator of Step.  busy_until, finished: (ranks,) seconds, shared by all lanes: until when a rank adds
+        or posts messages, and when it has done its last."""
+        self.overhead, self.steps, self.busy_until, self.finished = overhead, steps, busy_until, finished
+        self.open: dict[int, Step | None] = {}
+        self.made = 0
+        self.released: list[tuple] = []  # (step number, flows, begin) of flows that can begin
+        self._enter(np.arange(finished.size), np.zeros(finished.size), 0)
+
+    def done(self, number: int, ended, now: float):
+        """Note that transfers of a step end now. ended: (2, transfers), their sources and destinations."""
+        step, (sources, destinations) = self.open[number], ended
+        count = np.bincount(sources, minlength=step.entered.size)
+        count += np.bincount(destinations, minlength=step.entered.size)
+        step.outstanding -= count
+        ranks = np.flatnonzero((count > 0) & (step.outstanding == 0))
+        if ranks.size:
+            self._enter(ranks, self._add(ranks, np.full(ranks.size, now), number), number + 1)
+
+    def _step(self, number: int) -> Step | None:
+        """Return a step that some rank has not left; None behind the last."""
+        while number >= self.made:
+            self.open[self.made] = next(self.steps, None)
+            self.made += 1
+        return self.open[number]
+
+    def _enter(self, ranks, when, number):
+        """Let ranks into a step, and on into the next those that have no messages in it."""
+        while ranks.size:
+            step = self._step(number)
+            if step is None:
+                self.finished[ranks] = np.maximum(self.finished[ranks], when)
+                return
+            messages = step.outstanding[ranks]
+            if self.overhead:
+                when = np.where(messages > 0, np.maximum(when, self.busy_until[ranks]) + self.overhead * messages, when)
+                self.busy_until[ranks] = np.maximum(self.busy_until[ranks], when)
+            step.entered[ranks] = when
+            if messages.any():
+                flows, begin = step.released()
+                if begin.size:
+                    self.released.append((number, flows, begin))
+            idle = messages == 0
+            ranks = ranks[idle]
+            when = self._add(ranks, when[idle], number)
+            number += 1
+
+    def _add(self, ranks, when, number):
+        """Return when ranks, their messages of a step over, have done its sums: a rank adds for one lane at a time."""
+        step = self.open[number]
+        adding = step.adding[ranks]
+        until = np.where(adding > 0, np.maximum(when, self.busy_until[ranks]) + adding, when)
+        self.busy_until[ranks] = np.maximum(self.busy_until[ranks], until)
+        step.left += ranks.size
+        if step.left == step.entered.size:
+            del self.open[number]
+        return until

@@ -1,0 +1,119 @@
+"""A network as numbers: who shares a machine, how long a message takes, how fast cards, memory and sums are."""
+
+import json
+import math
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+
+from refimpl.transport.machines import Machines
+
+FORMAT = 2
+"""The version of the JSON form; another is refused, but for 1, which had no burst."""
+
+_OF_A_MACHINE = ("bandwidth_out", "bandwidth_in", "memory_bandwidth")
+_TIMES = ("latency", "latency_within", "overhead")
+
+
+@dataclass(frozen=True)
+class Network:
+    """What ``simulate`` knows of a cluster: alpha-beta-gamma of Thakur, Rabenseifner & Gropp (2005), with shared cards.
+
+    machines: the ranks of each machine.  A speed of machines is one number for all, or a tuple with one for each.
+    latency, latency_within: seconds until a message's first byte arrives, between machines and within one (alpha).
+    bandwidth_out, bandwidth_in: bytes/s that leave and enter a machine's card, shared by its ranks (1 / beta).
+    memory_bandwidth: bytes/s of all messages within a machine, shared by its ranks.
+    reduction: bytes/s of one operand that a rank adds to another (1 / gamma); math.inf where sums cost nothing.
+    overhead: seconds a rank is busy with each message it sends or is sent, before any of a round's messages leaves.
+    burst: bytes that a card which was idle lets through at once, in and out (the size of its token bucket).
+
+    Local. Raises ValueError if the numbers describe no network.
+    """
+
+    machines: Machines
+    latency: float
+    bandwidth_out: float | tuple[float, ...]
+    bandwidth_in: float | tuple[float, ...]
+    latency_within: float = 1e-6
+    memory_bandwidth: float | tuple[float, ...] = 5e9
+    reduction: float = 4e9
+    overhead: float = 0.0
+    burst: float = 0.0
+
+    def __post_init__(self):
+        machines = tuple(tuple(int(rank) for rank in ranks) for ranks in self.machines)
+        ranks = sorted(rank for group in machines for rank in group)
+        if not ranks or ranks != list(range(len(ranks))) or not all(machines):
+            raise ValueError(f"network: machines must share out ranks 0 to N - 1, each once; given {machines}")
+        object.__setattr__(self, "machines", machines)
+        for name in _OF_A_MACHINE:
+            given = getattr(self, name)
+            speeds = tuple(map(float, given)) if isinstance(given, tuple | list) else (float(given),) * len(machines)
+            if len(speeds) != len(machines):
+                raise ValueError(f"network: {name} has {len(speeds)} numbers for {len(machines)} machines")
+            object.__setattr__(self, name, speeds)
+            self._check(name, speeds, lambda x: 0 < x < math.inf, "positive, finite bytes/s")
+        self._check("reduction", (self.reduction,), lambda x: x > 0, "positive bytes/s")
+        for name in _TIMES:
+            self._check(name, (getattr(self, name),), lambda x: 0 <= x < math.inf, "seconds, zero or more")
+        self._check("burst", (self.burst,), lambda x: 0 <= x < math.inf, "bytes, zero or more")
+
+    def _check(self, name, numbers, holds, what):
+        if wrong := [x for x in numbers if not holds(x)]:
+            raise ValueError(f"network: {name} must be {what}, not {wrong[0]}")
+
+    @property
+    def ranks(self) -> int:
+        return sum(map(len, self.machines))
+
+    def on(self, machines: Machines) -> "Network":
+        """Return the same speeds, which must be equal on all machines, for other machines. Local.
+
+        Raises ValueError if machines differ in speed.
+        """
+        speeds = {name: set(getattr(self, name)) for name in _OF_A_MACHINE}
+        if uneven := [name for name, values in speeds.items() if len(values) > 1]:
+            raise ValueError(f"network: {uneven[0]} differs from machine to machine; say it for the new machines")
+        return replace(self, machines=machines, **{name: values.pop() for name, values in speeds.items()})
+
+    def to_dict(self) -> dict:
+        """Return what ``from_dict`` reads, for JSON; infinite reduction is null. Local."""
+        record = asdict(self)
+        return {"format": FORMAT, **record, "reduction": None if self.reduction == math.inf else self.reduction}
+
+    @classmethod
+    def from_dict(cls, value) -> "Network":
+        """Return the network that ``to_dict`` described. Raises ValueError for anything else. Local."""
+        if isinstance(value, dict) and value.get("format") == 1:
+            value = {"burst": 0.0, **value, "format": FORMAT}
+        if not isinstance(value, dict) or value.get("format") != FORMAT:
+            found = value.get("format") if isinstance(value, dict) else None
+            raise ValueError(f"network: format {found!r} is not {FORMAT}; remove the file to measure again")
+        names = {field.name for field in fields(cls)}
+        if set(value) - {"format"} != names:
+            odd = ", ".join(sorted(names ^ (set(value) - {"format"})))
+            raise ValueError(f"network: {odd} missing or unknown; remove the file to measure again")
+        try:
+            reduction = math.inf if value["reduction"] is None else value["reduction"]
+            return cls(**{**{name: value[name] for name in names}, "reduction": reduction})
+        except TypeError as error:
+            raise ValueError(f"network: {error}; remove the file to measure again") from error
+
+
+def load_network(path: Path, machines: Machines) -> Network:
+    """Return the network in a JSON file. Raises ValueError if it is none or not of these machines, OSError if unread.
+
+    It is written by handing ``to_dict()`` to whatever writes files whole (training.files.write_json). Local.
+    """
+    try:
+        network = Network.from_dict(json.loads(Path(path).read_text()))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    if network.machines != tuple(map(tuple, machines)):
+        raise ValueError(f"{path}: measured on {_count(network.machines)}, now there are {_count(machines)}; "
+                         "remove the file to measure again")
+    return network
+
+
+def _count(machines) -> str:
+    sizes = ", ".join(str(len(ranks)) for ranks in machines)
+    return f"{sum(map(len, machines))} ranks on {len(machines)} machines (of {sizes})"

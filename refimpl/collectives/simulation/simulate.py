@@ -1,0 +1,149 @@
+"""How long a schedule takes on a network: events of a fluid model, in which messages share cards and memory fairly.
+
+A rank enters a round when its transfers and sums of the round before are done. A transfer begins one latency after
+both its ranks have entered the round, then flows. At any moment the flows of a machine share what its card sends and
+takes in, and those within a machine its memory, max-min fairly (see fair.py); whenever one ends or begins the rates
+change. Cards that were idle let a burst through first (see bursts.py). After its transfers of a round a rank adds:
+bytes / reduction seconds. With one rank a machine, and a round's messages alike, this is alpha + n beta + n gamma
+(Thakur, Rabenseifner & Gropp 2005); without, the formulas end.
+
+Segments are run as run.py does: LANES at once, each a run of the whole schedule. Messages of one pair of ranks go one
+after the other, as on a connection, and a rank adds up one segment at a time.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from refimpl.collectives.running.segments import LANES
+from refimpl.collectives.schedule import Schedule
+from refimpl.collectives.simulation.bursts import Bursts
+from refimpl.collectives.simulation.columns import ColumnSchedule, columns_of
+from refimpl.collectives.simulation.fair import EQUAL
+from refimpl.collectives.simulation.lanes import Lane, Places, Step
+from refimpl.collectives.simulation.network import Network
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What was predicted. seconds: until the last rank is done.
+
+    finished: (ranks,) seconds.  bytes_out, bytes_in: (machines,) bytes between machines.  busiest: the machine whose
+    card has most to do for its speed.  utilisation: the part of the time that takes at full speed, above 1 if bursts
+    passed; 0 with one machine.
+    """
+
+    seconds: float
+    finished: np.ndarray
+    bytes_out: np.ndarray
+    bytes_in: np.ndarray
+    busiest: int
+    utilisation: float
+
+
+def simulate(schedule: Schedule | ColumnSchedule, network: Network, elements: int, itemsize: int,
+             segments: int = 1) -> Simulation:
+    """Predict a schedule's time for a vector of ``elements`` of ``itemsize`` bytes. Local.
+
+    segments: each chunk is cut into so many (segments_of says how many run.py takes); 1: rounds are not pipelined.
+    Raises ValueError if the schedule is for other ranks than the network has.
+    """
+    table = columns_of(schedule) if isinstance(schedule, Schedule) else schedule
+    if table.ranks != network.ranks:
+        raise ValueError(f"simulate: {table.name} is for {table.ranks} ranks, the network has {network.ranks}")
+    if segments < 1 or elements < 0:
+        raise ValueError(f"simulate: {segments} segments, {elements} elements; needed: at least 1, at least 0")
+    bounds = np.arange(table.chunks + 1, dtype=np.int64) * elements // table.chunks
+    places, finished = Places(network), np.zeros(network.ranks)
+    rounds = table.rounds if segments == 1 else list(table.rounds)
+    busy_until = np.zeros(network.ranks)
+    lanes = [Lane(_steps(rounds, places, bounds, itemsize, range(lane, segments, LANES), segments),
+                  network.overhead, busy_until, finished) for lane in range(min(LANES, segments))]
+    _run(lanes, places)
+    busy = np.maximum(places.moved[0] / network.bandwidth_out, places.moved[1] / network.bandwidth_in)
+    seconds, busiest = float(finished.max()), int(busy.argmax())
+    return Simulation(seconds, finished, places.moved[0].astype(np.int64), places.moved[1].astype(np.int64),
+                      busiest, float(busy[busiest] / seconds) if seconds else 0.0)
+
+
+class _Flows:
+    """A set of flows as columns (flows,): number of lane and step, bytes left, begin; (2, flows): rank, link."""
+
+    def __init__(self):
+        self.rank = self.link = np.zeros((2, 0), np.int32)
+        self.number, self.left, self.begin = np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
+
+    def add(self, number, rank, link, left, begin):
+        columns = number, rank, link, left, begin
+        if self.left.size:
+            have = self.number, self.rank, self.link, self.left, self.begin
+            columns = (np.concatenate(pair, axis=-1) for pair in zip(have, columns))
+        self.number, self.rank, self.link, self.left, self.begin = columns
+
+    def take(self, which):
+        """Remove and return (number, rank, link, left, begin) of the flows in the boolean array ``which``."""
+        taken = self.number, self.rank, self.link, self.left, self.begin
+        if which.all():
+            _Flows.__init__(self)
+            return taken
+        keep = ~which
+        self.number, self.rank, self.link, self.left, self.begin = (column[..., keep] for column in taken)
+        return tuple(column[..., which] for column in taken)
+
+
+def _steps(rounds, places, bounds, itemsize, of_lane, segments):
+    """Yield the steps of a lane: its segments one after the other."""
+    for segment in of_lane:
+        for step in rounds:
+            yield Step(step, places, bounds, itemsize, segment, segments)
+
+
+def _take_released(lanes, waiting: _Flows):
+    for index, lane in enumerate(lanes):
+        for number, flows, begin in lane.released:
+            step = lane.open[number]
+            numbers = np.full(begin.size, number * len(lanes) + index)
+            waiting.add(numbers, np.stack((step.source[flows], step.destination[flows])),
+                        np.stack((step.first[flows], step.second[flows])), step.size[flows], begin)
+        lane.released.clear()
+
+
+def _first_of_pairs(waiting: _Flows, flowing: _Flows, begun, ranks):
+    """Return the flows that begin: of each pair of ranks that has none under way, the one that came first."""
+    some = np.flatnonzero(begun)
+    some = some[np.lexsort((some, waiting.begin[some]))]
+    pair = waiting.rank[0, some].astype(np.int64) * ranks + waiting.rank[1, some]
+    pair, first = np.unique(pair, return_index=True)
+    under_way = flowing.rank[0].astype(np.int64) * ranks + flowing.rank[1]
+    begun = np.zeros_like(begun)
+    begun[some[first[~np.isin(pair, under_way)]]] = True
+    return begun
+
+
+def _run(lanes: list[Lane], places: Places):
+    """Go from event to event until no flow is left. An event: flows end, others begin, a card's burst is over."""
+    waiting, flowing, now, rates = _Flows(), _Flows(), 0.0, np.zeros(0)
+    bursts = Bursts(places.network, places.capacity)
+    while True:
+        _take_released(lanes, waiting)
+        begun = waiting.begin <= now * (1 + EQUAL)
+        if len(lanes) > 1 and begun.any():
+            begun = _first_of_pairs(waiting, flowing, begun, places.of.size)
+        if begun.any():
+            flowing.add(*waiting.take(begun))
+        if begun.any() or flowing.left.size != rates.size or bursts.emptied:
+            rates = bursts.share_out(*flowing.link)
+        ends = flowing.left / rates
+        next_begin = waiting.begin[waiting.begin > now * (1 + EQUAL)].min(initial=math.inf)
+        until = min(next_begin, now + ends.min(initial=math.inf), now + bursts.last())
+        if until == math.inf:
+            return
+        over = ends <= (until - now) + EQUAL * until
+        flowing.left = flowing.left - rates * (until - now)
+        bursts.let(until - now)
+        now = until
+        if over.any():
+            number, rank, *_ = flowing.take(over)
+            for one in np.unique(number).tolist():
+                lanes[one % len(lanes)].done(one // len(lanes), rank[:, number == one], now)

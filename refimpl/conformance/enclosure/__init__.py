@@ -1,0 +1,17 @@
+"""Enclosures: where the numbers of every correct training must lie, whatever device, order and library computed them.
+
+A training runs once on arrays of balls (``enclosed_steps``); the parameters of any other one are then held against them
+(``within``). So two devices differ by at most two radii: proved by computation, for this very training.
+
+Correct is what does the operations that model, kernels' definitions and optimizer write down, each as ``rounding``
+says: sums and products in any order, an LSTM's with what is added to them, and convolutions by Winograd's way, too.
+"""
+
+from refimpl.conformance.enclosure.compare import Distance, OutsideError, distances, within
+from refimpl.conformance.enclosure.enclosure import Enclosure
+from refimpl.conformance.enclosure.training import (
+    State, enclosed_step, enclosed_steps, initial_state, read_state, state_at,
+)
+
+__all__ = ["Distance", "Enclosure", "OutsideError", "State", "distances", "enclosed_step", "enclosed_steps",
+           "initial_state", "read_state", "state_at", "within"]

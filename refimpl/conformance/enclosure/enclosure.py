@@ -1,0 +1,150 @@
+"""The enclosure: an array of balls, each of which holds what any correct evaluation could have computed.
+
+    |value[i] - middle[i]| <= radius[i]
+
+Middle and radius are float64 arrays of one shape; ``dtype`` is that of the values they stand for, float32 or float64.
+Models and kernels run on enclosures as they run on NumPy and CuPy (DESIGN, I6): ``array_module`` of one is
+``refimpl.conformance.enclosure.namespace``, and kernels take their plain version. Indexing and reshaping give views, and assignment
+writes through them.
+"""
+
+import numpy as np
+
+
+class Enclosure:
+    """An array of balls. middle, radius: float64 arrays of one shape, kept as they are.  dtype: of the values."""
+
+    __slots__ = ("middle", "radius", "dtype")
+    __hash__ = None
+
+    def __init__(self, middle, radius, dtype):
+        self.middle, self.radius, self.dtype = np.asarray(middle), np.asarray(radius), np.dtype(dtype)
+
+    @classmethod
+    def exact(cls, values, dtype=None) -> "Enclosure":
+        """Return balls of radius 0 around the values, rounded to ``dtype`` as every device rounds them. Local."""
+        values = np.asarray(values)
+        dtype = np.dtype(dtype or values.dtype)
+        middle = values.astype(dtype).astype(np.float64)
+        return cls(middle, np.zeros_like(middle), dtype)
+
+    # -- what it is ----------------------------------------------------------------------------------------------------
+    shape = property(lambda self: self.middle.shape)
+    ndim = property(lambda self: self.middle.ndim)
+    size = property(lambda self: self.middle.size)
+    T = property(lambda self: self._view(self.middle.T, self.radius.T))
+
+    def __array_namespace__(self, api_version=None):
+        """The array module of an enclosure, as the Python array API standard asks for it."""
+        from refimpl.conformance.enclosure import namespace
+
+        return namespace
+
+    def __len__(self):
+        return len(self.middle)
+
+    def __iter__(self):
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self):
+        return f"Enclosure({self.middle!r} ± {self.radius!r}, {self.dtype})"
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError("an enclosure is no array of numbers: an operation on it is missing in refimpl.conformance.enclosure")
+
+    @property
+    def magnitude(self):
+        """The largest absolute value in each ball."""
+        return np.abs(self.middle) + self.radius
+
+    @property
+    def lowest(self):
+        """The lower end of each ball, rounded downwards; the value itself where the radius is 0."""
+        return np.where(self.radius == 0, self.middle, np.nextafter(self.middle - self.radius, -np.inf))
+
+    @property
+    def highest(self):
+        """The upper end of each ball, rounded upwards."""
+        return np.where(self.radius == 0, self.middle, np.nextafter(self.middle + self.radius, np.inf))
+
+    # -- moves: nothing rounds -----------------------------------------------------------------------------------------
+    def _view(self, middle, radius):
+        return Enclosure(middle, radius, self.dtype)
+
+    def __getitem__(self, index):
+        return self._view(self.middle[index], self.radius[index])
+
+    def __setitem__(self, index, value):
+        from refimpl.conformance.enclosure.moves import enclosed
+
+        value = enclosed(value, self.dtype)
+        self.middle[index], self.radius[index] = value.middle, value.radius
+
+    def reshape(self, *shape):
+        return self._view(self.middle.reshape(*shape), self.radius.reshape(*shape))
+
+    def transpose(self, *axes):
+        return self._view(self.middle.transpose(*axes), self.radius.transpose(*axes))
+
+    def copy(self):
+        return self._view(self.middle.copy(), self.radius.copy())
+
+    def astype(self, dtype, copy=True):
+        from refimpl.conformance.enclosure.moves import enclosed
+
+        return enclosed(self, dtype) if np.dtype(dtype) != self.dtype else self.copy() if copy else self
+
+    # -- reductions, and the ufuncs of NumPy ---------------------------------------------------------------------------
+    def sum(self, axis=None, dtype=None, keepdims=False):
+        return self.__array_namespace__().sum(self, axis, dtype, keepdims)
+
+    def mean(self, axis=None):
+        return self.__array_namespace__().mean(self, axis)
+
+    def max(self, axis=None, keepdims=False):
+        return self.__array_namespace__().max(self, axis, keepdims)
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
+        function = getattr(self.__array_namespace__(), ufunc.__name__, None)
+        if function is None or method != "__call__":
+            return NotImplemented
+        return function(*inputs, **options) if out is None else function(*inputs, out=out[0], **options)
+
+
+OPERATORS = {"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "matmul": "matmul",
+             "lt": "less", "gt": "greater"}
+
+
+def _operator(function, turned=False):
+    def apply(self, other):
+        operation = getattr(self.__array_namespace__(), function)
+        return operation(other, self) if turned else operation(self, other)
+
+    return apply
+
+
+def _in_place(function):
+    def apply(self, other):
+        self[...] = getattr(self.__array_namespace__(), function)(self, other)
+        return self
+
+    return apply
+
+
+for _name, _function in OPERATORS.items():
+    setattr(Enclosure, f"__{_name}__", _operator(_function))
+    if _name not in ("lt", "gt"):
+        setattr(Enclosure, f"__r{_name}__", _operator(_function, turned=True))
+        setattr(Enclosure, f"__i{_name}__", _in_place(_function))
+Enclosure.__neg__ = lambda self: self.__array_namespace__().negative(self)
+Enclosure.__abs__ = lambda self: self.__array_namespace__().absolute(self)
+
+
+class Truth:
+    """What a comparison of enclosures tells: where it surely holds, and where it may. Two bool arrays."""
+
+    __slots__ = ("surely", "maybe")
+
+    def __init__(self, surely, maybe):
+        self.surely, self.maybe = np.asarray(surely), np.asarray(maybe)
+

@@ -1,0 +1,84 @@
+"""Making enclosures and moving their elements about: nothing rounds but a number that goes to a coarser dtype."""
+
+import numpy as np
+
+from refimpl.conformance.enclosure import elementwise
+from refimpl.conformance.enclosure.enclosure import Enclosure
+
+
+def enclosed(value, dtype=None) -> Enclosure:
+    """Return an enclosure of a dtype: itself, balls of radius 0 around numbers, or what rounding to it makes. Local."""
+    if not isinstance(value, Enclosure):
+        return Enclosure.exact(value, dtype)
+    if dtype is None or np.dtype(dtype) == value.dtype:
+        return value
+    if np.finfo(dtype).eps <= np.finfo(value.dtype).eps:
+        return Enclosure(value.middle.copy(), value.radius.copy(), dtype)
+    if not value.radius.any():
+        return Enclosure.exact(value.middle, dtype)
+    return elementwise.grown(value.middle, value.radius, elementwise.once(value.magnitude, dtype), dtype)
+
+
+def common(*values):
+    """Return the values' common dtype, by NumPy's rules. Local."""
+    known = [np.empty(0, v.dtype) if isinstance(v, Enclosure) else v for v in values]
+    return np.result_type(*known)
+
+
+def asarray(value, dtype=None):
+    """Return integers and truths as NumPy's, numbers as an enclosure."""
+    if isinstance(value, Enclosure):
+        return enclosed(value, dtype)
+    value = np.asarray(value, dtype)
+    return Enclosure.exact(value) if value.dtype.kind == "f" else value
+
+
+def zeros(shape, dtype=np.float64):
+    return asarray(np.zeros(shape, dtype))
+
+
+def ones(shape, dtype=np.float64):
+    return asarray(np.ones(shape, dtype))
+
+
+def zeros_like(a):
+    return zeros(a.shape, a.dtype)
+
+
+def full_like(a, value):
+    return asarray(np.full(a.shape, value, a.dtype))
+
+
+empty, empty_like = zeros, zeros_like
+
+
+def _moved(a, move):
+    return Enclosure(move(a.middle), move(a.radius), a.dtype)
+
+
+def ascontiguousarray(a):
+    return _moved(a, np.array)
+
+
+def broadcast_to(a, shape):
+    return _moved(a, lambda values: np.broadcast_to(values, shape))
+
+
+def pad(a, widths):
+    return np.pad(a, widths) if isinstance(a, np.ndarray) else _moved(a, lambda values: np.pad(values, widths))
+
+
+def split(a, sections, axis=0):
+    size = a.shape[axis] // sections
+    before = (slice(None),) * axis
+    return [a[(*before, slice(k * size, (k + 1) * size))] for k in range(sections)]
+
+
+def concatenate(arrays, axis=0):
+    if not any(isinstance(a, Enclosure) for a in arrays):
+        return np.concatenate(arrays, axis)
+    dtype = common(*arrays)
+    parts = [enclosed(a, dtype) for a in arrays]
+    return Enclosure(np.concatenate([p.middle for p in parts], axis), np.concatenate([p.radius for p in parts], axis),
+                     dtype)
+

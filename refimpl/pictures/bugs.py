@@ -1,0 +1,51 @@
+"""A picture of what a bug does to row gradients: how many times too large each row is, over who pushed it."""
+
+import numpy as np
+
+from refimpl.conformance.cases import case_named
+from refimpl.conformance.kinds import KINDS
+from refimpl.conformance.observe import gather_evidence
+from refimpl.conformance.runner import answers_of
+from refimpl.pictures.picture import GREY, Picture, figure_in_style, mark_style, picture_of, table
+
+
+def row_factors(make, ranks: int, case: str = "rows/provenance") -> dict[int, list[float]]:
+    """Return, for rows that 1, 2, ... ranks push, how many times too large they come back: rising, each once. Local.
+
+    make(world) -> an adapter, see ``run_local``.  case: one of row gradients, without repeated ids.
+    """
+    asked = case_named(case, ranks)
+    semantics, answers = answers_of(make, asked)
+    evidence = gather_evidence(asked, semantics, answers, KINDS[asked.kind].expect(asked, semantics))
+    factors: dict[int, set] = {}
+    for name, found in evidence.observed[0].items():
+        wanted = evidence.wanted[0][name].value
+        pushed = np.concatenate([parts[name].ids for parts in asked.steps[0]])
+        for _, rows in found:
+            for row, values in zip(rows.ids, rows.rows):
+                place = np.searchsorted(wanted.ids, row)
+                ratio = values.astype(float) / wanted.rows[place]
+                factors.setdefault(int((pushed == row).sum()), set()).update(np.round(ratio, 6).tolist())
+    return {pushes: sorted(ratios) for pushes, ratios in sorted(factors.items())}
+
+
+def draw_row_factors(adapters: dict[str, object], ranks: int = 4) -> Picture:
+    """Draw how many times too large rows come back, over the number of ranks that pushed them: title -> make. Local."""
+    found = {title: row_factors(make, ranks) for title, make in adapters.items()}
+    with figure_in_style(7.0, 3.8) as (figure, axes):
+        axes.axhline(1, color=GREY, linewidth=1, linestyle="--")
+        for number, (title, factors) in enumerate(found.items()):
+            points = [(pushes, ratio) for pushes, ratios in factors.items() for ratio in ratios]
+            shift = 0.07 * (number - (len(found) - 1) / 2)  # points that coincide are all seen
+            axes.plot([pushes + shift for pushes, _ in points], [ratio for _, ratio in points], label=title,
+                      markersize=9, markerfacecolor="white", markeredgewidth=2.2, **mark_style(number))
+        axes.set(xlabel=f"ranks that pushed the row, of {ranks}", ylabel="found / expected", xlim=(0.6, ranks + 0.4))
+        axes.set_ylim(bottom=0)
+        axes.set_xticks(range(1, ranks + 1))
+        figure.legend(loc="outside lower center", ncols=len(found))
+        alt = (f"How many times too large rows come back that 1 to {ranks} ranks pushed: " + "; ".join(
+            f"{title}, {' '.join(f'{r:.4g}' for ratios in factors.values() for r in ratios)}"
+            for title, factors in found.items()))
+        rows = [[pushes, *(" ".join(f"{r:.4g}" for r in factors.get(pushes, [])) for factors in found.values())]
+                for pushes in range(1, ranks + 1)]
+        return picture_of(figure, alt, table(["pushed by", *found], rows))

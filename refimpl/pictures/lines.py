@@ -1,0 +1,100 @@
+"""Plots of lines and points in the one style: formulas are lines, what was measured are points on them."""
+
+from dataclasses import dataclass, replace
+from typing import Sequence
+
+from refimpl.pictures.picture import GREY, SIZE, Picture, figure_in_style, line_style, mark_style, picture_of, table
+
+LISTED = 12
+"""Values of a line that its text alternative lists at most."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve of a plot. style: which colour, dash and mark; a line and its points share it.
+
+    points: drawn as marks, not joined: what was counted or measured. Points of several lines may share a label.
+    """
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    style: int = 0
+    points: bool = False
+
+
+def plot_lines(lines: Sequence[Line], x: str, y: str, alt: str, *, title: str = "", log: str = "",
+               ticks: Sequence[float] = (), size: tuple[float, float] = SIZE) -> Picture:
+    """Return the picture of some lines over one pair of axes. Local.
+
+    x, y: what the axes show, with units.  log: "", "x", "y" or "xy": the axes that are logarithmic.
+    ticks: where the x axis has numbers; none: wherever they fit.
+    """
+    with figure_in_style(*size) as (figure, axes):
+        draw_lines(axes, lines, x, y, title, log)
+        if len(ticks):
+            axes.set_xticks(ticks, [f"{tick:,g}" for tick in ticks])
+            axes.xaxis.minorticks_off()
+        axes.legend(*_legend(lines, axes))
+        return picture_of(figure, alt, numbers_of(lines, x))
+
+
+def plot_panels(panels: dict[str, Sequence[Line]], x: Sequence[str], y: str, alt: str, *, log: str = "",
+                size: tuple[float, float] = (9.6, 4.0)) -> Picture:
+    """Return panels side by side, title -> lines, with one y axis and one legend. x: what each panel's axis shows."""
+    with figure_in_style(*size, ncols=len(panels), sharey=True, squeeze=False) as (figure, grid):
+        for axes, (title, lines), name in zip(grid[0], panels.items(), x):
+            draw_lines(axes, lines, name, y if axes is grid[0][0] else "", title, log)
+        handles, labels = _legend([line for lines in panels.values() for line in lines], *grid[0])
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        told = [f"{title}\n{numbers_of(lines, name)}" for (title, lines), name in zip(panels.items(), x)]
+        return picture_of(figure, alt, "\n".join(told))
+
+
+def draw_lines(axes, lines, x, y, title="", log=""):
+    """Draw lines and points on matplotlib axes."""
+    for line in lines:
+        if line.points:
+            axes.plot(line.x, line.y, label=line.label or None, markersize=7, markerfacecolor="white",
+                      markeredgewidth=1.8, zorder=3, **mark_style(line.style))
+        else:
+            axes.plot(line.x, line.y, label=line.label or None, **line_style(line.style))
+    for axis in log:
+        getattr(axes, f"set_{axis}scale")("log")
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.set_title(title)
+
+
+def _legend(lines, *axes):
+    """Return (handles, labels), each label once, lines first; marks that several lines share are grey rings in it."""
+    from matplotlib.lines import Line2D
+
+    found = {label: handle for one in axes for handle, label in zip(*one.get_legend_handles_labels())}
+    for label in found:
+        if len({line.style for line in lines if line.points and line.label == label}) > 1:
+            found[label] = Line2D([], [], linestyle="", marker="o", color=GREY, markerfacecolor="white",
+                                  markeredgewidth=1.8, markersize=7)
+    order = sorted(found, key=lambda label: any(line.points for line in lines if line.label == label))
+    return [found[label] for label in order], order
+
+
+def numbers_of(lines: Sequence[Line], x: str) -> str:
+    """Return the values as a table, a column a line. Local.
+
+    A line of more than LISTED values is listed where points lie; without points every second, third, ... value is.
+    """
+    measured = {place for line in lines if line.points for place in line.x}
+    listed = [line if len(line.x) <= LISTED else _shortened(line, measured) for line in lines]
+    places = sorted({place for line in listed for place in line.x})
+    values = [dict(zip(line.x, map(float, line.y))) for line in listed]
+    of_style = {line.style: line.label for line in lines if not line.points}
+    heads = [f"{line.label}: {of_style[line.style]}" if line.points and line.style in of_style else line.label
+             for line in listed]
+    return table([x, *heads], [[place, *(each.get(place, "") for each in values)] for place in places])
+
+
+def _shortened(line: Line, measured: set) -> Line:
+    every = -(-len(line.x) // LISTED)
+    kept = [(x, y) for i, (x, y) in enumerate(zip(line.x, line.y)) if (x in measured if measured else i % every == 0)]
+    return replace(line, x=[x for x, _ in kept], y=[y for _, y in kept])

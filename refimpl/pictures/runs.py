@@ -1,0 +1,132 @@
+"""What trainings sent and how fast they were, side by side: bars of bytes by rank and kind, bars of throughput."""
+
+import numpy as np
+
+from refimpl.pictures.picture import BLUE, GREY, ORANGE, SKY, Picture, figure_in_style, picture_of, table
+from refimpl.training.run.recorded_bytes import bytes_by_rank
+
+KINDS = {"dense": ("dense values", BLUE, ""), "rows": ("values of rows", ORANGE, "////"),
+         "indices": ("row numbers", SKY, "xxxx"), "control": ("control", GREY, "")}
+"""Kind of payload in the ledger -> what plots call it, colour and hatch."""
+
+CARD = (("card", "steps"), ("payload", "steps"), ("formula_payload", "formula_steps"), ("formula", "formula_steps"))
+"""What an account counts, and over how many steps."""
+
+SEEN = 0.005  # of the highest bar: what is lower has no place in the legend
+
+
+def bytes_by_kind(metrics: list[dict]) -> dict[str, np.ndarray]:
+    """Return kind -> (N,) bytes that each rank sent and received in a step, the mean over the records. Local."""
+    found = {kind: np.array(bytes_by_rank(metrics, kinds=[kind])) for kind in KINDS}
+    return {kind: by_rank for kind, by_rank in found.items() if len(by_rank)}
+
+
+def plot_bytes(runs: dict[str, list[dict]]) -> Picture:
+    """Draw the bytes of a step on each rank, sent and received, stacked by kind: title -> metrics of a run. Local.
+
+    Each title has a panel; all panels have one scale.
+    """
+    counts = {title: bytes_by_kind(metrics) for title, metrics in runs.items()}
+    with figure_in_style(8.6, 3.7, ncols=len(runs), sharey=True, squeeze=False) as (figure, grid):
+        for axes, (title, kinds) in zip(grid[0], counts.items()):
+            _draw_stacks(axes, title, kinds)
+        largest = max(sum(kinds.values()).max() for kinds in counts.values())
+        seen = [k for k in KINDS if any(max(kinds.get(k, [0])) > SEEN * largest for kinds in counts.values())]
+        grid[0, 0].set_ylabel("MB sent and received in a step")
+        figure.legend(handles=[_key(kind) for kind in seen], loc="outside lower center", ncols=len(seen))
+        totals = {title: sum(kinds.values()) for title, kinds in counts.items()}
+        alt = "Bytes that ranks send and receive in a step: " + "; ".join(
+            f"{title}, the busiest rank {total.max() / 1e6:.3g} MB, all {total.sum() / 1e6:.3g} MB"
+            for title, total in totals.items())
+        rows = [[title, rank, *(round(kinds[kind][rank]) if kind in kinds else 0 for kind in KINDS), round(total[rank])]
+                for (title, kinds), total in zip(counts.items(), totals.values()) for rank in range(len(total))]
+        return picture_of(figure, alt, table(["bytes", "rank", *KINDS, "all"], rows))
+
+
+def _key(kind):
+    from matplotlib.patches import Patch
+
+    label, colour, hatch = KINDS[kind]
+    return Patch(facecolor=colour, hatch=hatch, edgecolor="white", label=label)
+
+
+def _draw_stacks(axes, title, kinds):
+    height = np.zeros(len(next(iter(kinds.values()))))
+    for kind, by_rank in kinds.items():
+        _, colour, hatch = KINDS[kind]
+        axes.bar(range(len(by_rank)), by_rank / 1e6, 0.72, bottom=height / 1e6, color=colour, hatch=hatch,
+                 edgecolor="white", linewidth=0.6)
+        height = height + by_rank
+    for rank, total in enumerate(height):
+        axes.text(rank, total / 1e6, f"{total / 1e6:.2f}", ha="center", va="bottom", fontsize=9)
+    axes.set_title(title)
+    axes.set_axisbelow(True)
+    axes.set_xticks(range(len(height)), [f"rank {r}" for r in range(len(height))], fontsize=9)
+    axes.tick_params(axis="x", length=0)
+    axes.grid(axis="x", visible=False)
+
+
+def plot_throughput(speeds: dict[str, float], unit: str = "words", limits: dict[str, float] | None = None) -> Picture:
+    """Draw measured throughputs as bars: title -> ``unit`` a second, and how many times the slowest each is. Local.
+
+    limits: title -> throughput if a step were nothing but its predicted exchanges; drawn as a mark on the bar.
+    """
+    slowest, limits = min(speeds.values()), limits or {}
+    with figure_in_style(7.6, 0.9 + 0.52 * len(speeds)) as (figure, axes):
+        longest = max([*speeds.values(), *limits.values()])
+        for place, (title, speed) in enumerate(speeds.items()):
+            axes.barh(place, speed, 0.62, color=BLUE, label="measured" if place == 0 else None)
+            axes.text(speed - 0.01 * longest, place, f"{speed:,.0f}  ({speed / slowest:.2f} ×)", ha="right",
+                      va="center", color="white", fontweight="bold", fontsize=9)
+        if limits:
+            places = [place for place, title in enumerate(speeds) if title in limits]
+            axes.plot([limits[title] for title in speeds if title in limits], places, linestyle="", marker="|",
+                      markersize=21, markeredgewidth=2.6, color="black", label="predicted, if exchanges were all")
+            figure.legend(loc="outside lower center", ncols=2, handleheight=1.6)
+        axes.set_yticks(range(len(speeds)), list(speeds))
+        axes.set(ylim=(len(speeds) - 0.5, -0.5), xlim=(0, 1.03 * longest), xlabel=f"{unit} a second")
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.set_axisbelow(True)
+        axes.tick_params(axis="y", length=0)
+        axes.grid(axis="y", visible=False)
+        alt = f"Measured {unit} a second: " + "; ".join(
+            f"{title} {speed:,.0f}, {speed / slowest:.2f} times the slowest" for title, speed in speeds.items())
+        heads = [f"{unit} a second", "measured", *(["predicted limit"] if limits else [])]
+        rows = [[title, f"{speed:,.0f}", *([f"{limits[title]:,.0f}" if title in limits else ""] if limits else [])]
+                for title, speed in speeds.items()]
+        return picture_of(figure, alt, table(heads, rows))
+
+
+def plot_cards(accounts: dict[str, list[dict]]) -> Picture:
+    """Draw what passed each machine's card in a step, in and out: payload, framing, and the formula's payload. Local.
+
+    accounts: title -> account of each machine, see ``refimpl.experiments.cluster.account``. Each title has a panel.
+    """
+    rows = [[title, machine, *(sum(account[what]) / account[steps] for what, steps in CARD)]
+            for title, machines in accounts.items() for machine, account in enumerate(machines)]
+    with figure_in_style(8.6, 3.7, ncols=len(accounts), sharey=True, squeeze=False) as (figure, grid):
+        for axes, title in zip(grid[0], accounts):
+            _draw_cards(axes, title, [row[2:] for row in rows if row[0] == title])
+        grid[0, 0].set_ylabel("MB through the card in a step")
+        handles, labels = grid[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        alt = "What passes each machine's card in a step, in and out: " + "; ".join(
+            f"{title}, {max(row[2] for row in rows if row[0] == title) / 1e6:.3g} MB" for title in accounts)
+        return picture_of(figure, alt, table(["bytes", "machine", "card", "payload", "payload, first steps", "formula"],
+                                             [[*row[:2], *map(round, row[2:])] for row in rows]))
+
+
+def _draw_cards(axes, title, counts):
+    card, payload, _, formula = np.array(counts).T / 1e6
+    axes.bar(range(len(card)), payload, 0.6, color=BLUE, label="payload")
+    axes.bar(range(len(card)), card - payload, 0.6, bottom=payload, color=GREY, label="headers, acknowledgements")
+    places = np.arange(len(card))
+    axes.hlines(formula, places - 0.36, places + 0.36, color=ORANGE, linewidth=2.4, label="formula, first steps")
+    for machine, height in enumerate(card):
+        axes.text(machine, height, f"{height:.2f}", ha="center", va="bottom", fontsize=9)
+    axes.set_title(title)
+    axes.set_axisbelow(True)
+    axes.set_xticks(places)
+    axes.set_xlabel("machine")
+    axes.tick_params(axis="x", length=0)
+    axes.grid(axis="x", visible=False)

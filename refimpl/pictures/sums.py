@@ -1,0 +1,225 @@
+"""Pictures of sums: what rounding does to one, what every order of addition gives, which order a schedule has."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from refimpl.collectives.exactness import exactness, rounded, wholes
+from refimpl.collectives.orders import Tree, add_in_order, additions, all_sums, orders, sum_trees, tree_text
+from refimpl.collectives.schedule import Schedule
+from refimpl.gradients import leaves_of
+from refimpl.pictures.lines import Line, draw_lines
+from refimpl.pictures.picture import (
+    BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, Picture, figure_in_style, picture_of, table,
+)
+
+
+def draw_roundings(values, trees: dict[str, Tree], ticks) -> Picture:
+    """Draw, for each order (title -> tree), its additions on the line of numbers that the dtype has. Local.
+
+    values: (n,) of float16 or float32.  ticks: the numbers of the dtype that are drawn; sums below them are told in
+    words. A diamond is an exact sum of two, where there may be no number; a dot is a number that is kept.
+    """
+    values, ticks, told = np.asarray(values), [float(t) for t in ticks], []
+    steps = [(title if number == 0 else "", step) for title, tree in trees.items()
+             for number, step in enumerate(additions(tree, values))]
+    with figure_in_style(8.4, 1.1 + 0.72 * len(steps)) as (figure, axes):
+        width = ticks[-1] - ticks[0]
+        for lane, (title, step) in enumerate(steps):
+            said = f"{_number(step.left)} + {_number(step.right)}"
+            axes.text(ticks[0] - 0.42 * width, lane - 0.33, title, va="center", fontweight="bold")
+            axes.text(ticks[0] - 0.40 * width, lane, said, va="center")
+            if step.exact >= ticks[0]:
+                axes.hlines(lane, ticks[0], ticks[-1], color=GREY, linewidth=1, zorder=1)
+                axes.plot(ticks, [lane] * len(ticks), "|", color=GREY, markersize=11, zorder=1)
+                _draw_step(axes, lane, step)
+            else:
+                axes.text(ticks[0], lane, f"= {_number(step.rounded)}, far to the left of here", va="center")
+            told.append([*map(_number, (step.left, step.right, step.exact, step.rounded))])
+        axes.set(xlim=(ticks[0] - 0.42 * width, ticks[-1] + 0.04 * width), ylim=(len(steps) - 0.55, -0.7), yticks=[])
+        axes.set_xticks(ticks, [_number(t) for t in ticks], fontsize=8)
+        axes.grid(False)
+        axes.spines[["left", "bottom"]].set_visible(False)
+        axes.tick_params(length=0)
+        _legend(figure, axes, values.dtype)
+        alt = (f"The sum of {', '.join(_number(float(v)) for v in values)} in {values.dtype}: " + "; ".join(
+            f"{title} gives {_number(float(add_in_order(tree, values)))}" for title, tree in trees.items()))
+        return picture_of(figure, alt, table(["left", "right", "exact", "kept"], told))
+
+
+def _draw_step(axes, lane, step):
+    """Draw one addition: from the larger part to the exact sum, and from there to the number kept."""
+    begin, lift = max(step.left, step.right), 0.22
+    exact_there = step.rounded == step.exact
+    axes.annotate("", (step.exact, lane - (0 if exact_there else lift)), (begin, lane), arrowprops={
+        "arrowstyle": "-|>", "color": BLUE, "linewidth": 1.6, "connectionstyle": "arc3,rad=-0.35", "shrinkA": 3,
+        "shrinkB": 5})
+    if not exact_there:
+        axes.annotate("", (step.rounded, lane), (step.exact, lane - lift), arrowprops={
+            "arrowstyle": "-|>", "color": VERMILION, "linewidth": 1.6, "linestyle": "--", "shrinkA": 5, "shrinkB": 5,
+            "connectionstyle": "arc3,rad=-0.45"})
+        axes.plot([step.exact], [lane - lift], "D", color="white", markeredgecolor=VERMILION, markersize=7, zorder=3)
+    axes.plot([begin, step.rounded], [lane, lane], "o", color=BLACK, markersize=6, zorder=4)
+
+
+def _legend(figure, axes, dtype):
+    axes.plot([], [], "|", color=GREY, markersize=11, label=f"the numbers that {dtype} has here")
+    axes.plot([], [], "D", color="white", markeredgecolor=VERMILION, label="exact sum: no such number")
+    axes.plot([], [], "-", color=BLUE, label="add")
+    axes.plot([], [], "--", color=VERMILION, label="round")
+    figure.legend(loc="outside lower center", ncols=4, fontsize=9)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.10g}"
+
+
+def ulps_off(values, tree: Tree) -> float:
+    """Return how far a sum in this order is from the correctly rounded one, in units of its last place. Local."""
+    return _off(float(add_in_order(tree, values)), values)
+
+
+def _off(total: float, values) -> float:
+    nearest = np.asarray(rounded(sum(wholes(values)), values.dtype), values.dtype)
+    return (total - float(nearest)) / float(np.spacing(abs(nearest)))
+
+
+def draw_orders(values, marked: dict[str, Tree]) -> Picture:
+    """Draw how many orders of addition end how many ULP from the correctly rounded sum; point at some of them. Local.
+
+    values: (n,) floating-point, n up to 10.  marked: label -> tree; those that end at one place share an arrow.
+    """
+    values = np.asarray(values)
+    counts = {_off(total, values): number for total, number in all_sums(values).items()}
+    at: dict[float, list[str]] = {}
+    for label, tree in marked.items():
+        at.setdefault(ulps_off(values, tree), []).append(label)
+    step = min(np.diff(sorted(counts)), default=1.0)
+    with figure_in_style(8.0, 4.2) as (figure, axes):
+        axes.bar(list(counts), list(counts.values()), width=0.8 * step, color=BLUE)
+        axes.set_yscale("log")
+        top = max(counts.values())
+        for height, (place, labels) in enumerate(sorted(at.items())):
+            axes.bar([place], [counts[place]], width=0.8 * step, color=ORANGE, hatch="//", edgecolor=BLACK,
+                     linewidth=0.6)
+            y = top * 2.5 ** (1 + height)
+            axes.annotate(", ".join(labels), (place, counts[place]), (place, y), fontsize=9, zorder=4,
+                          ha="right" if place < 0 else "left",
+                          arrowprops={"arrowstyle": "-", "color": BLACK, "linewidth": 0.8},
+                          bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0})
+        axes.set_ylim(0.7, top * 2.5 ** (1.8 + len(at)))
+        axes.set_xlabel("distance from the correctly rounded sum, in units of its last place (ULP)")
+        axes.set_ylabel(f"orders of addition, of {orders(len(values)):,}")
+        powers = [10**k for k in range(12) if 10**k <= top]
+        axes.set_yticks(powers, [f"{power:,}" for power in powers])
+        axes.minorticks_off()
+        alt = (f"{orders(len(values)):,} orders of adding the same {len(values)} numbers give {len(counts)} different "
+               f"sums, from {min(counts):+g} to {max(counts):+g} ULP; {counts.get(0.0, 0):,} orders give the correctly "
+               "rounded one. " + "; ".join(f"{', '.join(labels)}: {place:+g}" for place, labels in sorted(at.items())))
+        return picture_of(figure, alt, table(["ULP", "orders"], [[f"{u:+g}", n] for u, n in sorted(counts.items())]))
+
+
+RANKS = (BLUE, ORANGE, GREEN, PURPLE, VERMILION, SKY, GREY)
+"""Colours of ranks; black is that of what several ranks add up."""
+
+
+def draw_errors(algorithms: dict[str, str], ranks, dtype: str = "float32") -> Picture:
+    """Draw rounding errors of sums of cancelling data over the number of ranks, beside the longest chain of additions.
+
+    algorithms: title -> algorithm.  See ``exactness``: depth, and mean distance from the rounded sum in ULP. Local.
+    """
+    found = {title: [exactness(name, n, dtype) for n in ranks] for title, name in algorithms.items()}
+    panels = {"additions that a number passes through": {t: [e.depth for e in line] for t, line in found.items()},
+              "mean error, ULP": {t: [e.mean_ulp for e in line] for t, line in found.items()}}
+    with figure_in_style(8.4, 3.6, ncols=2) as (figure, grid):
+        for axes, (name, lines) in zip(grid, panels.items()):
+            draw_lines(axes, [Line(title, ranks, line, i) for i, (title, line) in enumerate(lines.items())], "ranks",
+                       name, log="xy")
+            axes.set_xticks(list(ranks), [str(n) for n in ranks])
+            axes.set_yticks([1, 2, 5, 10, 20, 50, 100], ["1", "2", "5", "10", "20", "50", "100"])
+            axes.minorticks_off()
+            axes.set_ylim(1 if name.startswith("add") else 4, 100)
+        figure.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(found))
+        last = {title: line[-1] for title, line in found.items()}
+        alt = (f"Sums of cancelling {dtype} numbers on {ranks[-1]} ranks: " + "; ".join(
+            f"{title}, {e.depth} additions in a row, mean error {e.mean_ulp:.2g} ULP" for title, e in last.items()))
+        rows = [[n, *(value for line in found.values() for value in (line[i].depth, line[i].mean_ulp))]
+                for i, n in enumerate(ranks)]
+        heads = [head for title in found for head in (f"{title}: depth", "ULP")]
+        return picture_of(figure, alt, table(["ranks", *heads], rows))
+
+
+@dataclass
+class _Node:
+    """A drawn node: where it is, and the ranks whose microbatches it holds."""
+
+    x: float
+    y: int
+    ranks: frozenset
+
+
+def draw_sum_trees(schedules: dict[str, list[Schedule]], leaves: int, chunk: int = 0) -> Picture:
+    """Draw the order in which schedules add up ``leaves`` microbatches in one chunk: title -> a row of trees. Local.
+
+    A square is a microbatch, coloured and numbered by its rank; a coloured dot an addition within a rank, a black one
+    an addition of what came from several. Children are drawn by their first leaf: left and right do not matter.
+    """
+    told, columns = [], max(map(len, schedules.values()))
+    trees = {title: [sorted_tree(sum_trees(s)[min(chunk, s.chunks - 1)]) for s in line]
+             for title, line in schedules.items()}
+    heights = {title: max(map(_height, line)) for title, line in trees.items()}
+    shape = {"nrows": len(schedules), "ncols": columns, "height_ratios": [h + 1 for h in heights.values()]}
+    height = 0.75 * len(heights) + 0.27 * sum(heights.values())
+    with figure_in_style(2.35 * columns, height, squeeze=False, **shape) as (figure, grid):
+        for row, (title, line) in zip(grid, schedules.items()):
+            for axes, schedule, tree in zip(row, line, trees[title]):
+                owner = [r for r in range(schedule.ranks) for _ in leaves_of(r, schedule.ranks, leaves)]
+                _draw_tree(axes, tree, owner, heights[title])
+                axes.set_title(f"{title}, {schedule.ranks} rank{'s' * (schedule.ranks > 1)}", fontsize=10)
+                told.append([title, schedule.ranks, tree_text(tree)])
+            for axes in row[len(line):]:
+                axes.set_visible(False)
+        alt = (f"The order in which {leaves} microbatches are added up: " + "; ".join(
+            f"{title} on {', '.join(str(s.ranks) for s in line)} ranks, different trees: "
+            f"{len({text for t, _, text in told if t == title})}" for title, line in schedules.items()))
+        return picture_of(figure, alt, table(["algorithm", "ranks", "order"], told))
+
+
+def sorted_tree(tree: Tree) -> Tree:
+    """Return the same sum with each addition's parts in the order of their first leaves. Local."""
+    if not isinstance(tree, tuple):
+        return tree
+    parts = sorted(map(sorted_tree, tree), key=_first_leaf)
+    return parts[0], parts[1]
+
+
+def _height(tree: Tree) -> int:
+    return 1 + max(map(_height, tree)) if isinstance(tree, tuple) else 0
+
+
+def _first_leaf(tree: Tree) -> int:
+    return min(map(_first_leaf, tree)) if isinstance(tree, tuple) else tree
+
+
+def _draw_tree(axes, tree, owner, height):
+    places = iter(range(len(owner)))
+
+    def place(part) -> _Node:
+        if not isinstance(part, tuple):
+            node = _Node(next(places), 0, frozenset([owner[part]]))
+            axes.plot([node.x], [0], "s", color="white", markeredgecolor=RANKS[owner[part] % len(RANKS)],
+                      markeredgewidth=2.2, markersize=11.5, zorder=2)
+            axes.text(node.x, -0.03, owner[part], ha="center", va="center", fontsize=8.5)
+            return node
+        below = [place(child) for child in part]
+        node = _Node(sum(b.x for b in below) / 2, 1 + max(b.y for b in below), below[0].ranks | below[1].ranks)
+        for child in below:
+            axes.plot([node.x, child.x], [node.y, child.y], "-", color=GREY, linewidth=1.2, zorder=1)
+        colour = BLACK if len(node.ranks) > 1 else RANKS[min(node.ranks) % len(RANKS)]
+        axes.plot([node.x], [node.y], "o", color=colour, markersize=7, zorder=2)
+        return node
+
+    place(tree)
+    axes.set(xlim=(-0.7, len(owner) - 0.3), ylim=(-0.6, height + 0.4), xticks=[], yticks=[])
+    axes.grid(False)
+    axes.spines[:].set_visible(False)

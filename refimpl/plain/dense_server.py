@@ -1,0 +1,58 @@
+"""Dense variables on the parameter server: each lies whole on one owner, who sends it to all and adds up what comes.
+
+As many bytes as an allreduce in all, 2 w (N - 1) for w bytes; but they all pass through the owner, while an allreduce
+spreads them over the ranks. That is why the hybrid sends dense gradients by allreduce.
+
+    mpirun -n 4 python -m refimpl.plain.dense_server
+"""
+
+import numpy as np
+from mpi4py import MPI
+
+from models import Variable
+from refimpl.plain.messages import Messages
+from refimpl.plain.tree import add_up, cover, microbatches_of
+
+
+class DenseServer:
+    """One dense variable, kept by rank ``owner`` alone: ``values`` is empty elsewhere."""
+
+    def __init__(self, messages, variable, seed, microbatches, owner=0):
+        self.messages, self.microbatches, self.owner, self.shape = messages, microbatches, owner, variable.shape
+        self.nodes_of = [cover(*microbatches_of(r, messages.size, microbatches)) for r in range(messages.size)]
+        self.values = variable.initial_value(seed)
+        if messages.rank != owner:
+            self.values = np.empty(0, variable.dtype)
+
+    def pull(self, phase="pull dense"):
+        """Return the whole value. Collective."""
+        return self.messages.gather(self.values.reshape(-1), phase)[self.owner].reshape(self.shape)
+
+    def push(self, nodes):
+        """Return (None, the gradient summed over all microbatches) on the owner, (None, nothing) elsewhere. Collective.
+
+        nodes: {(start, stop): array} of this rank's microbatches.
+        """
+        flat = np.stack([gradient.reshape(-1) for gradient in nodes.values()])
+        outgoing = [flat if r == self.owner else flat[:0] for r in range(self.messages.size)]
+        arrived = self.messages.exchange(outgoing, "push dense")
+        if self.messages.rank != self.owner:
+            return None, self.values
+        parts = {node: row for own, rows in zip(self.nodes_of, arrived) for node, row in zip(own, rows)}
+        return None, add_up(0, self.microbatches, parts, np.add).reshape(self.shape)
+
+    def whole(self):
+        """Return the whole variable on every rank. Collective."""
+        return self.pull("whole")
+
+
+def main(comm=MPI.COMM_WORLD):
+    messages = Messages(comm)
+    server = DenseServer(messages, Variable("weight", (5, 2)), 0, comm.size)
+    _, total = server.push({(comm.rank, comm.rank + 1): np.full_like(server.pull(), 4.0**comm.rank)})
+    digits = np.base_repr(int(total[0, 0]), 4) if total.size else "nothing"
+    messages.tell(f"summed {digits}, sent {dict(messages.sent)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""The microbatch tree: one fixed way to add up V gradients, whoever holds which.
+
+Floating-point addition is not associative: (a + b) + c and a + (b + c) are different numbers. So that every number of
+ranks gives the same sum to the bit, everybody adds in the order of one tree over the V microbatches:
+
+    V = 6:           +            A node is the range of microbatches (start, stop) below it. A range is cut after the
+                 /       \\        largest power of two that leaves a rest: (0, 6) = (0, 4) + (4, 6). Whoever forms a
+               +           +      sum must form a node of this tree; then it cannot matter where that happened.
+             /   \\        / \\
+            +     +      4   5    python -m refimpl.plain.tree
+           / \\   / \\
+          0   1 2   3
+"""
+
+import numpy as np
+
+
+def add_up(start, stop, nodes, add):
+    """Return the sum of microbatches [start, stop) in tree order. nodes: {(start, stop): sum}, as far as formed."""
+    if (start, stop) in nodes:
+        return nodes[start, stop]
+    middle = start + largest_power_below(stop - start)
+    return add(add_up(start, middle, nodes, add), add_up(middle, stop, nodes, add))
+
+
+def largest_power_below(count):
+    """Return the largest power of two below ``count`` (which is at least 2)."""
+    return 1 << (count - 1).bit_length() - 1
+
+
+def microbatches_of(rank, ranks, microbatches):
+    """Return (start, stop): the consecutive microbatches of a rank, as even as can be."""
+    return rank * microbatches // ranks, (rank + 1) * microbatches // ranks
+
+
+def cover(start, stop):
+    """Return the fewest nodes whose microbatches are [start, stop): what one who holds only these can add up."""
+    nodes = []
+    while start < stop:
+        length = 1
+        while start % (2 * length) == 0 and start + 2 * length <= stop:
+            length *= 2
+        nodes.append((start, start + length))
+        start += length
+    return nodes
+
+
+def form_nodes(start, gradients, add):
+    """Return {node: sum} of a rank's gradients, of its microbatches from ``start`` on."""
+    leaves = {(start + i, start + i + 1): gradient for i, gradient in enumerate(gradients)}
+    return {node: add_up(*node, leaves, add) for node in cover(start, start + len(gradients))}
+
+
+def main():
+    microbatches = 6
+    gradients = np.random.default_rng(0).standard_normal((microbatches, 4)).astype(np.float32)
+    for ranks in range(1, microbatches + 1):
+        nodes = {}
+        for rank in range(ranks):
+            start, stop = microbatches_of(rank, ranks, microbatches)
+            nodes |= form_nodes(start, gradients[start:stop], np.add)
+        total = add_up(0, microbatches, nodes, np.add)
+        print(f"{ranks} ranks form {str(list(nodes)):62} sum {total.tobytes().hex()}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""How one variable is kept, exchanged and paid for: one strategy a file."""

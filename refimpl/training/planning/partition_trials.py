@@ -1,0 +1,134 @@
+"""The partition search inside one job (PAPER.md, Mechanisms): the first steps are its samples, nothing is restarted.
+
+Each trial moves the served rows to P partitions, lets a few steps pass, and takes the mean time of the next few; the
+time of a step is that of the slowest rank, and the same number on every rank, so that all ranks walk the same way.
+"""
+
+from typing import Callable
+
+import numpy as np
+
+from kernels.update import OPTIMIZERS
+from refimpl.plan.placement import Plan
+from refimpl.plan.repartition import served, served_bytes, with_partitions
+from refimpl.plan.search import PartitionSearch
+from refimpl.training.planning.repartition import repartition
+
+
+def within_memory(plan: Plan, variables, options) -> Plan:
+    """Return the plan that a training begins with: as made, or with the first P of a search that fits. Local.
+
+    Raises ValueError if ``options.memory_limit`` leaves room for none, or if there is nothing to search.
+    """
+    if not _searches(plan, variables, options):
+        if not _fits(plan, variables, options):
+            held = served_bytes(plan, variables, _arrays(options))
+            raise ValueError(f"rank {held.argmax()} would hold {held.max()} bytes of served rows and their state, the "
+                             f"memory limit is {options.memory_limit}; spread them over more --partitions, let "
+                             f"--search-partitions find how many, or use more ranks")
+        return plan
+    search = _search(plan, variables, options)
+    while True:
+        count = search.propose()
+        first = with_partitions(plan, variables, count)
+        if _fits(first, variables, options):
+            return first
+        search.exceeded(count)
+
+
+def _searches(plan, variables, options) -> bool:
+    """True if partitions are to be searched for. Raises ValueError if there are none, unless "auto" sent none there."""
+    if not options.search_partitions or served(plan, variables):
+        return options.search_partitions
+    if plan.architecture == "auto":
+        return False
+    raise ValueError("--search-partitions: no sparse variable of this model goes to the server under architecture "
+                     f"{plan.architecture}; leave the option out, or resume with --no-search-partitions")
+
+
+def _search(plan, variables, options) -> PartitionSearch:
+    """Return the search at its beginning: from the number of machines, or from ``options.partitions``."""
+    most = max([1, *(v.shape[0] for v in served(plan, variables))])
+    return PartitionSearch(options.partitions or len(plan.machines or [0]), most)
+
+
+def _arrays(options) -> int:
+    """How many arrays of a variable's shape a rank holds: its values and the optimizer's states."""
+    return 1 + len(OPTIMIZERS[options.optimizer].state)
+
+
+def _fits(plan, variables, options) -> bool:
+    limit = options.memory_limit
+    return limit is None or int(served_bytes(plan, variables, _arrays(options)).max()) <= limit
+
+
+class PartitionTrials:
+    """The search of a running training. Collective: all ranks make it after the trainer, and tell it of every step.
+
+    announce: called on rank 0 with what was measured and chosen.  Raises CollectiveError if no P fits the memory.
+    """
+
+    def __init__(self, trainer, announce: Callable[[str], None] | None):
+        self.trainer, self.options, self.variables = trainer, trainer.options, trainer.model.variables
+        self.announce = announce if announce and trainer.comm.rank == 0 else lambda text: None
+        self.active = _searches(trainer.plan, self.variables, self.options)
+        self.search = _search(trainer.plan, self.variables, self.options) if self.active else None
+        self.trying, self.seconds = 0, []
+        if self.active:
+            self._try_next()
+
+    def after_step(self, seconds: float) -> bool:
+        """Tell how long this rank's step took; return True if the search has just ended. Collective."""
+        if not self.active:
+            return False
+        self.seconds.append(seconds)
+        if len(self.seconds) < self.options.search_warmup + self.options.search_sample:
+            return False
+        sample = np.array(self.seconds[self.options.search_warmup:])
+        mean = float(self.trainer.comm.share(sample, "search").max(axis=0).mean())
+        self.search.measured(self.trying, mean)
+        self.announce(f"partitions: {self.trying} take {mean * 1e3:.4g} ms a step")
+        if self.trainer.step < self.options.steps:
+            self._try_next()
+        return not self.active
+
+    def _try_next(self):
+        """Move to the next P that fits; if none is left to try, to the best, and end the search."""
+        while (count := self.trainer.comm.together(self.search.propose)) is not None:
+            if self._move(count):
+                self.trying, self.seconds = count, []
+                return
+            self._too_large(count)
+        while not self._move(count := self.trainer.comm.together(self.search.best)):
+            self._too_large(count)
+        self.trying, self.active = count, False
+        self.announce(describe(self.to_json()))
+
+    def _too_large(self, count):
+        self.search.exceeded(count)
+        self.announce(f"partitions: {count} take too much memory on a rank")
+
+    def _move(self, count) -> bool:
+        """Train with P partitions from now on; False if that takes too much memory on any rank."""
+        plan = with_partitions(self.trainer.plan, self.variables, count)
+        with self.trainer.timeline.phase("repartition"):
+            if not _fits(plan, self.variables, self.options) or not repartition(self.trainer.exchange, plan):
+                return False
+        self.trainer.plan = plan
+        return True
+
+    def to_json(self) -> dict | None:
+        """Return samples, thetas and the P in use as plain data, None if nothing was searched. Local."""
+        if self.search is None:
+            return None
+        return {**self.search.to_json(), "chosen": self.trying, "finished": not self.active}
+
+
+def describe(found: dict) -> str:
+    """Return what a search found as one line. Local."""
+    tried = ", ".join(str(s["partitions"]) for s in found["samples"])
+    if found["theta"] is None:
+        return f"partitions: {found['chosen']} are fastest (tried {tried}: too few for a curve)"
+    constant, shared, each = (1e3 * theta for theta in found["theta"])
+    return (f"partitions: {found['chosen']} from now on (tried {tried}; a step takes {constant:.4g} + {shared:.4g}/P "
+            f"+ {each:.4g} P ms)")

@@ -1,0 +1,1 @@
+"""What a training leaves behind: run directory, metrics, checkpoints, timeline."""

@@ -1,0 +1,83 @@
+"""The whole state of a training, wherever its parts live: every variable, its optimizer state, what is carried."""
+
+import hashlib
+
+import numpy as np
+from safetensors.numpy import load, save
+
+from kernels import to_numpy
+from refimpl.training.exchange.exchange import Exchange
+from refimpl.transport import Communicator
+
+
+def slots_of(exchange: Exchange, optimizer_state) -> list[tuple[str, str | None]]:
+    """Return (variable, slot) of every array of the state, slot None for the value: the same list on every rank."""
+    pairs: list[tuple[str, str | None]] = []
+    for variable in exchange.variables:
+        pairs.append((variable.name, None))
+        if not variable.statistic:
+            pairs += [(variable.name, slot) for slot in optimizer_state]
+    return pairs
+
+
+def key_of_array(name: str, slot: str | None) -> str:
+    """Return the name of an array in a checkpoint."""
+    return f"parameter/{name}" if slot is None else f"state/{slot}/{name}"
+
+
+def gather_arrays(exchange: Exchange, optimizer_state) -> dict:
+    """Return key -> NumPy array of the whole state on rank 0, {} elsewhere. Collective."""
+    arrays = {}
+    for name, slot in slots_of(exchange, optimizer_state):
+        array = exchange.collect(name, slot, everyone=False, phase="checkpoint")
+        if array is not None:
+            exchange.comm.settle()
+            arrays[key_of_array(name, slot)] = _in_one_piece(array)
+    return arrays
+
+
+def _in_one_piece(array):
+    """Return a NumPy array of the same shape (ascontiguousarray alone makes a scalar a vector)."""
+    return np.ascontiguousarray(to_numpy(array)).reshape(array.shape)
+
+
+def gather_carried(comm: Communicator, carried: dict[int, dict]) -> dict:
+    """Return "carry/V/NAME" -> array of all microbatches on rank 0, {} elsewhere. Collective."""
+    mine, packed, error = {}, None, None
+    try:
+        mine = {f"carry/{v}/{name}": _in_one_piece(array)
+                for v, state in carried.items() for name, array in state.items()}
+        packed = np.frombuffer(save(mine), np.uint8)
+    except Exception as problem:
+        error = TypeError(f"batch.state must hold arrays, to be saved in a checkpoint: {problem}")
+    comm.agree(error)
+    sizes = comm.share(np.array([packed.size], np.int64), "checkpoint")[:, 0]
+    if comm.rank:
+        comm.exchange([(0, packed, {"": packed.size})], [], "checkpoint", "control")
+        return {}
+    boxes = {r: np.empty(sizes[r], np.uint8) for r in range(1, comm.size)}
+    comm.exchange([], [(r, box, {"": box.size}) for r, box in boxes.items()], "checkpoint", "control")
+    for box in boxes.values():
+        mine |= load(box.tobytes())
+    return mine
+
+
+def sha256_of(arrays: dict, prefix: str) -> str:
+    """Return the hex SHA-256 of the arrays whose key begins with ``prefix``: keys, dtypes, shapes, bytes. Local.
+
+    By key, so that the order of ``arrays`` does not matter.
+    """
+    digest = hashlib.sha256()
+    for key in sorted(arrays):
+        if key.startswith(prefix):
+            array = arrays[key]
+            digest.update(f"{key} {array.dtype.str} {array.shape}\n".encode())
+            digest.update(array.reshape(-1).view(np.uint8).data if array.size else b"")
+    return digest.hexdigest()
+
+
+def hashes(exchange: Exchange, optimizer_state) -> dict:
+    """Return {"parameters_sha256", "state_sha256"} on every rank: one answer to the bit (DESIGN, I1). Collective."""
+    arrays = gather_arrays(exchange, optimizer_state)
+    text = exchange.comm.once(lambda: sha256_of(arrays, "parameter/") + sha256_of(arrays, "state/"))
+    return {"parameters_sha256": text[:64], "state_sha256": text[64:]}

@@ -1,0 +1,118 @@
+"""How device arrays travel between ranks: by NCCL, or staged through the host. Chosen from what all ranks say.
+
+Each rank says which GPU it has and which NCCL it finds; all then come to the same choice, which is plain data.
+"""
+
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+TRANSPORTS = ("auto", "nccl", "staged")
+SEVERAL_RANKS_A_GPU = 23000  # the first NCCL that takes them
+NCCL_NEEDED = 20700  # the first with send and receive
+
+SHARING = {"NCCL_MULTI_RANK_GPU_ENABLE": "1", "NCCL_NVLS_ENABLE": "0", "NCCL_MAX_CTAS": "2"}
+"""What NCCL must be told, before it begins, where ranks share a GPU: their kernels wait for each other, so all must
+find room on it at once, and multicast between GPUs knows no two ranks of one. What is set already is left."""
+
+
+class Seat(NamedTuple):
+    """Where a rank computes. gpu: machine and bus address of its GPU.  nccl: its NCCL's version, 0 for none."""
+
+    gpu: str
+    nccl: int
+
+
+@dataclass(frozen=True)
+class TransportChoice:
+    """name: "nccl" or "staged".  reason: a sentence for people, "" for one rank.
+
+    environment: what must be set before NCCL begins.
+    """
+
+    name: str
+    reason: str
+    environment: dict = field(default_factory=dict)
+
+
+def choose_transport(seats: list[Seat], wanted: str = "auto") -> TransportChoice:
+    """Choose how the device arrays of ranks with these seats travel. wanted: one of TRANSPORTS. Local.
+
+    Raises ValueError, with the remedy, where NCCL is wanted and cannot serve, and for an unknown transport.
+    """
+    if wanted not in TRANSPORTS:
+        raise ValueError(f"no transport {wanted!r}; there are {', '.join(TRANSPORTS)}")
+    if len(seats) == 1:
+        return TransportChoice("staged", "")  # nothing travels
+    if wanted == "staged":
+        return TransportChoice("staged", "device arrays travel through host memory and MPI, as asked for")
+    crowded = {gpu: count for gpu, count in Counter(seat.gpu for seat in seats).items() if count > 1}
+    problem = _why_not_nccl(seats, crowded)
+    if problem and wanted == "nccl":
+        raise ValueError(f"--transport nccl: {problem}")
+    if problem:
+        return TransportChoice("staged", f"device arrays travel through host memory and MPI: {problem}")
+    version = version_name(seats[0].nccl)
+    if not crowded:
+        return TransportChoice("nccl", f"device arrays travel by NCCL {version}, each rank with a GPU of its own")
+    most = max(crowded.values())
+    told = " ".join(f"{name}={value}" for name, value in SHARING.items())
+    return TransportChoice("nccl", f"device arrays travel by NCCL {version}, up to {most} ranks sharing a GPU ({told}), "
+                                   "which is good for trying out, not for speed", dict(SHARING))
+
+
+def _why_not_nccl(seats, crowded) -> str:
+    """Return why NCCL cannot serve, with the remedy; "" if it can."""
+    versions = [seat.nccl for seat in seats]
+    without = [str(rank) for rank, version in enumerate(versions) if version < NCCL_NEEDED]
+    if without:
+        return (f"CuPy finds no NCCL on rank{'s' * (len(without) > 1)} {', '.join(without)}: install the extra cuda12 "
+                "or cuda13 (pip install nvidia-nccl-cu12, nvidia-nccl-cu13)")
+    if len(set(versions)) > 1:
+        said = ", ".join(f"{version_name(version)} on rank {rank}" for rank, version in enumerate(versions))
+        return f"the ranks have different versions of NCCL ({said}): install the same everywhere"
+    if crowded and versions[0] < SEVERAL_RANKS_A_GPU:
+        gpu, count = next(iter(crowded.items()))
+        return (f"{count} ranks share the GPU {gpu}, which NCCL {version_name(versions[0])} cannot: give each rank its "
+                "own, or install NCCL 2.30 or later")
+    return ""
+
+
+def version_name(version: int) -> str:
+    """Return an NCCL version as people write it: 23203 is 2.32.3. Local."""
+    return f"{version // 10000}.{version // 100 % 100}.{version % 100}"
+
+
+def open_transport(comm, device: int, wanted: str = "auto"):
+    """Return the transport of a communicator whose device arrays lie on GPU number ``device``. Collective over the communicator.
+
+    wanted: one of TRANSPORTS; "auto" takes NCCL where it can serve. The transport's ``reason`` says what was taken, and
+    why. Raises CollectiveError on all ranks where what is wanted cannot be had.
+    """
+    from refimpl.transport.staged import Staged  # these need CuPy
+
+    seats = _share_seats(comm, device)
+    choice = comm.together(lambda: choose_transport(seats, wanted), (ValueError,))
+    if choice.name == "staged":
+        return Staged(comm, device, choice.reason)
+    from refimpl.transport.nccl import Nccl
+
+    for name, value in choice.environment.items():
+        os.environ.setdefault(name, value)
+    return Nccl(comm, device, choice.reason)
+
+
+def _share_seats(comm, device) -> list[Seat]:
+    import cupy
+    from mpi4py import MPI
+
+    def look():
+        from cupy.cuda import nccl
+
+        gpu = cupy.cuda.runtime.deviceGetPCIBusId(device)
+        return Seat(f"{gpu} of {MPI.Get_processor_name()}", nccl.get_version() if nccl.available else 0)
+
+    mine = comm.together(look)
+    texts = comm.share_text(f"{mine.nccl} {mine.gpu}")
+    return [Seat(gpu, int(version)) for version, gpu in (text.split(" ", 1) for text in texts)]

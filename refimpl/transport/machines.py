@@ -1,0 +1,30 @@
+"""Which ranks share a machine: memory inside, network across."""
+
+import numpy as np
+
+Machines = tuple[tuple[int, ...], ...]
+"""The ranks of each machine, rising; machines in the order of their lowest rank."""
+
+
+def machines_of(colors) -> Machines:
+    """Return the machines of ranks that each name theirs. colors[r]: any number, equal on one machine. Local."""
+    groups: dict[int, list[int]] = {}
+    for rank, color in enumerate(colors):
+        groups.setdefault(int(color), []).append(rank)
+    return tuple(tuple(group) for group in groups.values())
+
+
+def in_blocks(ranks: int, each: int) -> Machines:
+    """Return ``ranks`` consecutive ranks on machines of ``each`` (the last may have fewer). Local."""
+    return tuple(tuple(range(first, min(first + each, ranks))) for first in range(0, ranks, each))
+
+
+def of_sizes(sizes) -> Machines:
+    """Return consecutive ranks on machines of so many ranks each: of_sizes([3, 1]) is ((0, 1, 2), (3,)). Local."""
+    ends = np.cumsum([0, *sizes]).tolist()
+    return tuple(tuple(range(first, end)) for first, end in zip(ends, ends[1:]))
+
+
+def machine_of(machines: Machines, rank: int) -> int:
+    """Return the index of the machine of a rank. Local."""
+    return next(index for index, ranks in enumerate(machines) if rank in ranks)

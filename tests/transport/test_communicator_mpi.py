@@ -1,0 +1,68 @@
+"""The communicator by itself: messages under way, sums through one rank a machine, and what crosses between machines."""
+
+import numpy as np
+import pytest
+
+from refimpl.transport import Communicator
+from refimpl.transport.machines import in_blocks
+
+pytestmark = pytest.mark.mpi
+
+
+def machines_to_try(size):
+    """One machine, one a rank, pairs, uneven ones, and machines whose ranks do not follow each other."""
+    odd = tuple(m for m in (tuple(range(0, size, 2)), tuple(range(1, size, 2))) if m)
+    return [in_blocks(size, size), in_blocks(size, 1), in_blocks(size, 2), in_blocks(size, 3), odd]
+
+
+def test_a_total_adds_every_rank_once(comm):
+    for machines in machines_to_try(comm.size):
+        communicator = Communicator(comm, machines)
+        mine = np.array([4**comm.rank, -(2**60) // comm.size, comm.rank == 0], np.int64)
+        kept = mine.copy()
+        total = communicator.total(mine, "sum")
+        assert total.tolist() == [sum(4**r for r in range(comm.size)), comm.size * (-(2**60) // comm.size), 1]
+        assert (mine == kept).all()
+        machine = communicator.machine
+        peers = len(machine) + len(machines) - 2 if comm.rank == machine[0] else 1
+        assert communicator.ledger.sent["sum", "", "control"] == communicator.ledger.received["sum", "", "control"] == 24 * peers
+        crossing = 24 * (len(machines) - 1) * (comm.rank == machine[0])
+        assert communicator.ledger.total("crossed_sent") == communicator.ledger.total("crossed_received") == crossing
+
+
+def test_messages_under_way_arrive_in_order(comm):
+    """Three exchanges are begun before the first is waited for; each pair's messages keep their order."""
+    communicator = Communicator(comm, in_blocks(comm.size, 2))
+    others = [r for r in range(comm.size) if r != comm.rank]
+    begun, came = [], []
+    for number in range(3):
+        arrived = {r: np.empty(number, np.int64) for r in others}
+        sends = [(r, np.full(number, 100 * number + comm.rank), {"v": number}) for r in others]
+        begun.append(communicator.start(sends, [(r, a, {"v": number}) for r, a in arrived.items()], "p", "rows"))
+        came.append(arrived)
+    for number, (pending, arrived) in enumerate(zip(begun, came)):
+        pending.wait()
+        assert all((a == 100 * number + r).all() for r, a in arrived.items())
+    assert communicator.ledger.sent["p", "v", "rows"] == 8 * 3 * len(others)
+    strangers = [r for r in others if r // 2 != comm.rank // 2]
+    for crossed in (communicator.ledger.crossed_sent, communicator.ledger.crossed_received):
+        assert crossed["p", "v", "rows"] == 24 * len(strangers)
+
+
+def test_small_arrays_of_a_pair_are_one_message(comm):
+    """Of several kinds and sizes, and a large one between them: as many messages as must be, and all arrive."""
+    communicator = Communicator(comm)
+    others = [r for r in range(comm.size) if r != comm.rank]
+
+    def arrays(source, target):
+        return [np.full(n, source * 10 + target, dtype) for n, dtype in
+                ((3, "f4"), (0, "f8"), (5, "i8"), (1 << 13, "f4"), (1, "u1"), (2, "f8"))]
+
+    sends = [(r, a, {"v": a.size}) for i in range(6) for r in others for a in arrays(comm.rank, r)[i:i + 1]]
+    came = {r: [np.empty_like(a) for a in arrays(r, comm.rank)] for r in others}
+    pending = communicator.start(sends, [(r, a, {"v": a.size}) for r in others for a in came[r]], "p", "rows")
+    assert len(pending.requests) == 2 * 3 * len(others)  # [3 f4, 5 i8], [2^13 f4], [1 u1, 2 f8]; there and back
+    pending.wait()
+    for r, found in came.items():
+        assert all((a == b).all() for a, b in zip(found, arrays(r, comm.rank)))
+    assert communicator.ledger.total("sent") == communicator.ledger.total("received") == len(others) * (12 + 40 + (1 << 15) + 1 + 16)

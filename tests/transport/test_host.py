@@ -1,0 +1,49 @@
+"""How many ranks share a host's cores: what launchers say, ours first."""
+
+import os
+
+import pytest
+
+from refimpl.transport import host
+
+
+@pytest.fixture(autouse=True)
+def _nobody_says(monkeypatch):
+    for name in host.LAUNCHERS:
+        monkeypatch.delenv(name, raising=False)
+    host.crowded.cache_clear()
+    yield
+    host.crowded.cache_clear()
+
+
+def test_who_starts_ranks_says_how_many(monkeypatch):
+    assert host.ranks_on_host() == 1 and host.ranks_on_host(otherwise=6) == 6
+    monkeypatch.setenv("MPI_LOCALNRANKS", "2")
+    assert host.ranks_on_host(otherwise=6) == 2
+    monkeypatch.setenv(host.TOLD, "16")  # emulated machines of 2: MPI sees one of them
+    assert host.ranks_on_host() == 16
+    for nonsense in ("", "0", "many", "-3"):
+        monkeypatch.setenv(host.TOLD, nonsense)
+        assert host.ranks_on_host(otherwise=6) == 6
+
+
+def test_a_host_is_crowded_where_many_ranks_share_a_core(monkeypatch):
+    monkeypatch.setattr(host, "core_numbers", lambda process=0: [0, 1])
+    for ranks, crowded in ((1, False), (2, False), (7, False), (8, True), (48, True)):
+        monkeypatch.setenv(host.TOLD, str(ranks))
+        host.crowded.cache_clear()
+        assert host.crowded() == crowded
+
+
+def test_ranks_bound_to_a_core_each_are_no_crowd(monkeypatch):
+    monkeypatch.setenv(host.TOLD, "8")
+    monkeypatch.setattr(host, "core_numbers", lambda process=0: list(range(8)) if process else [5])
+    assert not host.crowded()
+
+
+def test_a_process_that_cannot_be_seen_has_no_cores():
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert host.core_numbers(child) in ([], host.core_numbers()) and host.cores() == len(host.core_numbers()) > 0
