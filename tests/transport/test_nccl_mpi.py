@@ -135,7 +135,7 @@ def test_a_communicator_that_nobody_uses_any_more_is_taken_again(comm, cupy, cal
 
 
 def nccl_module():
-    from refimpl.collectives import nccl  # asks for CuPy
+    from refimpl.transport import nccl  # asks for CuPy
 
     return nccl
 
