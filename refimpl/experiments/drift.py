@@ -12,7 +12,6 @@ from refimpl.pictures.lines import Line, draw_lines
 from refimpl.pictures.picture import Picture, figure_in_style, picture_of, table
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
-from refimpl.transport.waiting import PATIENCE_SECONDS, wait_all
 
 
 @dataclass(frozen=True)
@@ -32,24 +31,25 @@ class Drift:
 def measure_drift(build, options, comm, numbers=(2, 3, 4)) -> list[Drift]:
     """Train on 1 rank and on the first n ranks of ``comm`` for each n; return each beside the first. Collective.
 
-    build() -> (model, data), called anew for each training.  The list is that of rank 0, empty elsewhere.
+    build() -> (model, data), called anew for each training.  comm: a Communicator or mpi4py's.  The list is that of
+    rank 0, empty elsewhere.
     Raises ValueError for more ranks than there are.
     """
+    comm = Communicator.of(comm)
     if not all(1 <= n <= comm.size for n in numbers):
         raise ValueError(f"drift on {', '.join(map(str, numbers))} ranks: there are 1 to {comm.size}")
     found: list[Drift] = []
     alone: list = []
-    parts = [(n, comm.Split(int(comm.rank >= n), comm.rank)) for n in (1, *numbers)]
-    for n, some in parts:
-        if comm.rank < n:
+    for n in (1, *numbers):
+        some = comm.first(n)
+        if some is not None:
             model, data = build()
-            states, losses = _train(Trainer(model, data, options, Communicator(some)), options.steps)
+            states, losses = _train(Trainer(model, data, options, some), options.steps)
             if comm.rank == 0:
                 alone = alone or states
                 found.append(Drift(n, *_apart(alone, states), tuple(losses)))
-        # the ranks without a part sleep meanwhile: a barrier that polls would take the cores from the others
-        wait_all([comm.Ibarrier()], PATIENCE_SECONDS, comm.rank, [], "a training on fewer ranks")
-        some.Free()
+            some.free()
+        comm.meet("a training on fewer ranks")  # who has no part in it sleeps here
     return found[1:]
 
 

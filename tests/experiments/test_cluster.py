@@ -29,7 +29,7 @@ def lines(job) -> list:
 
 
 def test_machines_are_machines_to_mpi(cluster):
-    program = (PROGRAM + "from refimpl.transport.communicator import find_machines; m = find_machines(w); "
+    program = (PROGRAM + "from refimpl.transport import Communicator; m = Communicator(w).machines; "
                "names = w.gather(socket.gethostname()); "
                "w.rank or print(json.dumps([m, names, os.listdir('/dev/shm').count('hosts')]))")
     [(machines, names, private)] = lines(run_on_cluster(3, 2, "1gbit", ["-c", program], timeout=60, capture=True))
@@ -52,7 +52,8 @@ def test_cards_count_what_crosses_and_only_that(cluster):
 def test_rate_is_kept_and_may_differ(cluster):
     """The slower card decides; a bucket of 128 KiB at each end may pass at once, the rest may not be faster."""
     program = PROGRAM + ("from refimpl.experiments.cluster.cable import exchange; "
-                         f"s = exchange(w, 1 - w.rank, {MI}, 3); w.rank or print(s)")
+                         "from refimpl.transport import Communicator; "
+                         f"s = exchange(Communicator(w), 1 - w.rank, {MI}, 3); w.rank or print(s)")
     [seconds] = lines(run_on_cluster(2, 1, ["1gbit", "80mbit"], ["-c", program], timeout=60, capture=True))
     assert seconds >= (MI - 2 * 131072) * 8 / 80e6
     assert seconds < 3 * MI * 8 / 80e6  # shares its cores with other tests

@@ -32,7 +32,7 @@ def main(wanted: dict) -> None:
         peers = _peers(comm.mpi, gloo, elements)
         for name, (arrays, function) in {**ours, **peers}.items():
             _check(comm, name, arrays, function)
-        measured = race_together(comm.mpi, wanted["work"], size_name(nbytes), {n: f for n, (_, f) in ours.items()},
+        measured = race_together(comm, wanted["work"], size_name(nbytes), {n: f for n, (_, f) in ours.items()},
                                  {n: f for n, (_, f) in peers.items()}, wanted["seconds"], wanted["rounds"])
         rows += [{**asdict(row), "bytes": nbytes} for row in measured]
     road = _road(comm) if wanted["work"] == "machine-private" else ""
@@ -58,8 +58,8 @@ def _ours(comm, work, algorithm, elements):
 
 
 def _road(comm):
-    """Say how private arrays meet on this host. Collective over each machine."""
-    if peer_memory.ranks_reach_each_other(comm.machine_mpi):
+    """Say how private arrays meet on this host. Collective."""
+    if peer_memory.ranks_reach_each_other(comm):
         return f"from {size_name(peer_memory.LONG)} on, each rank reads its share of the others' arrays where they lie"
     return "copied in and out of shared memory: this host lets no rank reach another's memory (ptrace_scope, seccomp)"
 
@@ -106,7 +106,7 @@ def _check(comm, name, array, function):
     wrong = not (total == place * (comm.size * (comm.size + 1) // 2)).all()
     comm.agree(ValueError(f"{name} gives a wrong sum of {array.size} elements") if wrong else None)
     array[...] = 0
-    comm.mpi.Barrier()
+    comm.meet("a benchmark")
 
 
 if __name__ == "__main__":

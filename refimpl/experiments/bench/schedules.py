@@ -18,7 +18,7 @@ def time_schedules(comm, schedules, elements: int, seconds: float = 2.0, rounds:
         runner = Runner(schedule, comm, elements, vector, "bench", lambda start, stop: {"vector": stop - start})
         _check(comm, schedule, vector, runner)
         work[schedule.name] = lambda runner=runner, vector=vector: runner([vector])
-    rows = race_together(comm.mpi, "schedules", "", work, {}, seconds, rounds)
+    rows = race_together(comm, "schedules", "", work, {}, seconds, rounds)
     return {row.name: row.seconds for row in rows}
 
 

@@ -7,7 +7,6 @@ microbatches: V = 8 microbatches against one big batch of the same words: what t
 
 import itertools
 
-from mpi4py import MPI
 
 from models.data import TokenStreams
 from models.data.text.synthetic import load_synthetic
@@ -16,6 +15,7 @@ from refimpl.experiments.bench.peers import import_torch
 from refimpl.experiments.bench.timing import Row, race
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
+from refimpl.transport import Communicator
 
 PRESET, WINDOW, STREAMS = "small", 20, 64
 MICROBATCHES = 8
@@ -40,7 +40,7 @@ def run(seconds: float = 10.0, rounds: int = 7, preset: str = PRESET) -> list[Ro
 def race_torch(seconds, rounds=7, preset=PRESET) -> list[Row]:
     """Race one step of V = 1 microbatch against PyTorch."""
     model, data = language_model(preset), token_streams(preset, 1, STREAMS)
-    ours = {"refimpl": Trainer(model, data, OPTIONS, MPI.COMM_SELF).train_step}
+    ours = {"refimpl": Trainer(model, data, OPTIONS, Communicator.alone()).train_step}
     size = f"{preset}, {STREAMS} streams x {WINDOW} words, {model.samples} candidates of {model.vocabulary}"
     return race("lm-step", size, ours, torch_peer(model, data), seconds, rounds)
 
@@ -48,7 +48,7 @@ def race_torch(seconds, rounds=7, preset=PRESET) -> list[Row]:
 def race_one_batch(work, streams, seconds, rounds=7, preset=PRESET) -> list[Row]:
     """Race one step of V microbatches against V = 1 with all their streams."""
     many, one = ((MICROBATCHES, streams), (1, MICROBATCHES * streams))
-    steps = [Trainer(language_model(preset), token_streams(preset, *cut), OPTIONS, MPI.COMM_SELF).train_step
+    steps = [Trainer(language_model(preset), token_streams(preset, *cut), OPTIONS, Communicator.alone()).train_step
              for cut in (many, one)]
     size = f"{preset}, {MICROBATCHES} x {streams} streams x {WINDOW} words"
     return race(work, size, {f"refimpl V = {MICROBATCHES}": steps[0]}, {"one big batch": steps[1]},
