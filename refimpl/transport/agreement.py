@@ -22,7 +22,7 @@ class Agreement:
 
     @property
     def timeout(self) -> float:
-        """Seconds that this rank waits for others without any progress; may be set at any time. Local."""
+        """Seconds that this rank waits for others without any progress. It may be set at any time. Local."""
         return self.waiter.timeout
 
     @timeout.setter

@@ -16,7 +16,7 @@ from refimpl.transport.waiting import TIMEOUT_SECONDS
 
 
 class Communicator(ArrayExchange):
-    """All that ranks do with each other. Collective over the ranks to make, where machines are not given or with a device.
+    """All that ranks do with each other. Collective over the ranks to make, unless only ``machines`` are given.
 
     comm: mpi4py's communicator, None: of all ranks; it stays at hand as ``mpi``.
     machines: which ranks share memory, None: ask MPI. Give it to split one machine into several, as tests do.

@@ -28,6 +28,6 @@ def silent_peer(rank: int, seconds: float, late, what: str) -> SilentPeer:
 
 
 def words_of(error: BaseException) -> str:
-    """Return what people shall read of an error: its text; of a programmer's error (KeyError, …) its type too. Local."""
+    """Return what people shall read of an error: its text; of a programmer's (KeyError, …) its type, too. Local."""
     for_people = isinstance(error, (ValueError, OSError, CollectiveError))
     return str(error) if for_people else f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""The job that a process is a rank of, for who has no Communicator: its end, and MPI itself. Loads MPI only if asked."""
+"""The job that a process is a rank of, for who has no Communicator: its end, and MPI itself, loaded if asked for."""
 
 import sys
 from contextlib import suppress

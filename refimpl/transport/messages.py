@@ -1,4 +1,4 @@
-"""NumPy arrays between ranks as MPI messages: the transport of arrays in host memory. Buffers only; nothing is pickled."""
+"""NumPy arrays between ranks as MPI messages: the transport of host memory. Buffers only; nothing is pickled."""
 
 from mpi4py import MPI
 

@@ -23,7 +23,7 @@ _found: WeakKeyDictionary[ArrayExchange, bool] = WeakKeyDictionary()
 
 
 def ranks_reach_each_other(comm: ArrayExchange) -> bool:
-    """Return whether the ranks of each machine can read and write each other's memory. Collective; tried once a comm."""
+    """Return whether the ranks of each machine can read and write each other's memory. Collective; tried once."""
     if comm not in _found:
         _found[comm] = _tried(comm)
     return _found[comm]

@@ -84,7 +84,7 @@ class SharedWindow:
         self.do(reach, waits)
 
     def fail(self, what: str):
-        """Raise SilentPeer: naming the rank that has ended or, where all live on for a second, with these words. Local."""
+        """Raise SilentPeer: of the rank that has ended or, where all live on for a second, with these words. Local."""
         end = time.monotonic() + 1  # a process gives its memory back before it is known to have ended
         while time.monotonic() < end:
             self._check_peers(end)

@@ -43,7 +43,8 @@ def private(monkeypatch):
     """A runner of one rank's three private arrays where they lie, and the arrays."""
     monkeypatch.setattr(peer_memory, "LONG", 0)
     communicator = Communicator.alone()
-    runner = SharedRunner(make_schedule("direct", 1, 7), communicator, 40001, np.empty(0), "sum", lambda a, b: {"v": b - a})
+    schedule = make_schedule("direct", 1, 7)
+    runner = SharedRunner(schedule, communicator, 40001, np.empty(0), "sum", lambda a, b: {"v": b - a})
     return runner, [np.ones(40001) for _ in runner.slots]
 
 

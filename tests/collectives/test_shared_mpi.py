@@ -52,9 +52,9 @@ def check(communicator, schedule, elements, dtype):
         private = [v.copy() for v in mine] or [np.empty(elements, dtype)]
         assert runner(private) is private[0] and private[0].tobytes() == expected
         assert [p.tobytes() for p in private[1:]] == [v.tobytes() for v in mine[1:]]
-    sent = np.dtype(dtype).itemsize * schedule.elements_sent(elements)[communicator.rank]
-    assert communicator.ledger.total("sent", phase="sum", variable="v", kind="dense") == 4 * sent == communicator.ledger.total("sent")
-    totals = communicator.share(np.array([communicator.ledger.total("sent"), communicator.ledger.total("received")]), "check").sum(0)
+    sent, ledger = np.dtype(dtype).itemsize * schedule.elements_sent(elements)[communicator.rank], communicator.ledger
+    assert ledger.total("sent", phase="sum", variable="v", kind="dense") == 4 * sent == ledger.total("sent")
+    totals = communicator.share(np.array([ledger.total("sent"), ledger.total("received")]), "check").sum(0)
     assert totals[0] == totals[1]
 
 

@@ -86,7 +86,8 @@ def without(name, monkeypatch, trainer):
     ("what comes before it is used", EITHER)])
 def test_a_wait_that_is_missing_is_found(comm, standin, monkeypatch, name, said):
     private = comm.Dup()  # messages may stay under way
-    trainer = make_trainer("toy", "adam", Communicator(private, timeout=20), device="cuda", architecture="hybrid", overlap=True)
+    trainer = make_trainer("toy", "adam", Communicator(private, timeout=20), device="cuda", architecture="hybrid",
+                           overlap=True)
     trainer.train_step()
     without(name, monkeypatch, trainer)
     standin.runs_ahead = True  # a rank that waits for one which has found a race must not wait in the stand-in

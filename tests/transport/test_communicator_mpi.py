@@ -1,4 +1,4 @@
-"""The communicator by itself: messages under way, sums through one rank a machine, and what crosses between machines."""
+"""The communicator by itself: messages under way, sums through one rank a machine, what crosses between machines."""
 
 import numpy as np
 import pytest
@@ -25,9 +25,10 @@ def test_a_total_adds_every_rank_once(comm):
         assert (mine == kept).all()
         machine = communicator.machine
         peers = len(machine) + len(machines) - 2 if comm.rank == machine[0] else 1
-        assert communicator.ledger.sent["sum", "", "control"] == communicator.ledger.received["sum", "", "control"] == 24 * peers
+        ledger, key = communicator.ledger, ("sum", "", "control")
+        assert ledger.sent[key] == ledger.received[key] == 24 * peers
         crossing = 24 * (len(machines) - 1) * (comm.rank == machine[0])
-        assert communicator.ledger.total("crossed_sent") == communicator.ledger.total("crossed_received") == crossing
+        assert ledger.total("crossed_sent") == ledger.total("crossed_received") == crossing
 
 
 def test_messages_under_way_arrive_in_order(comm):
@@ -65,4 +66,5 @@ def test_small_arrays_of_a_pair_are_one_message(comm):
     pending.wait()
     for r, found in came.items():
         assert all((a == b).all() for a, b in zip(found, arrays(r, comm.rank)))
-    assert communicator.ledger.total("sent") == communicator.ledger.total("received") == len(others) * (12 + 40 + (1 << 15) + 1 + 16)
+    ledger = communicator.ledger
+    assert ledger.total("sent") == ledger.total("received") == len(others) * (12 + 40 + (1 << 15) + 1 + 16)

@@ -1,4 +1,4 @@
-"""Device arrays on the communicator: they arrive as they are, and are counted as NumPy arrays are; by every transport."""
+"""Device arrays on the communicator: they arrive as they are, and are counted as NumPy's are; by every transport."""
 
 import numpy as np
 import pytest
@@ -73,7 +73,8 @@ def test_a_rank_that_does_not_come_is_named_where_arrays_are_staged(comm, cupy):
 def test_nccls_own_allreduce_sums_everything_once_and_counts_as_the_ring(communicator, cupy, each):
     """Rank r's input k is 4 ** (r * each + k): base-4 digits of the sum say who was counted how often."""
     schedule, elements = make_schedule("nccl", communicator.size, communicator.size * each), 23
-    arguments = schedule, communicator, elements, cupy.zeros(0, cupy.float64), "test", lambda start, stop: {"v": stop - start}
+    like = cupy.zeros(0, cupy.float64)
+    arguments = schedule, communicator, elements, like, "test", lambda start, stop: {"v": stop - start}
     if communicator.size > 1 and communicator.device_transport.name == "staged":
         with pytest.raises(CollectiveError, match="needs --device cuda and NCCL"):
             open_allreduce(*arguments)

@@ -123,7 +123,8 @@ def test_a_communicator_that_nobody_uses_any_more_is_taken_again(comm, cupy, cal
     second = _comm(comm)
     assert made() == 3 and second.device_transport.nccl is not kept  # rank 0 has the first one yet
     first = None
-    assert connections_module().take_again(second, (comm.rank, comm.size, 1)) == ("", None, None)  # it was made for another GPU
+    of_another_gpu = comm.rank, comm.size, 1
+    assert connections_module().take_again(second, of_another_gpu) == ("", None, None)
     third = _comm(comm)
     assert made() == 3 and third.device_transport.nccl is kept
     vector = cupy.full(5, comm.rank + 1.0)
@@ -220,5 +221,6 @@ def test_an_nccl_that_moves_data_wrongly_is_found_before_it_is_used(comm, cupy, 
 
 def test_sums_that_nccl_has_not_are_known(comm, cupy):
     communicator = _comm(comm)
-    assert [communicator.device_transport.adds(np.dtype(name)) for name in ("float32", "float64", "int64", "uint8", "complex64")] == \
-        [True, True, True, False, False]
+    adds = {name: communicator.device_transport.adds(np.dtype(name))
+            for name in ("float32", "float64", "int64", "uint8", "complex64")}
+    assert list(adds.values()) == [True, True, True, False, False]

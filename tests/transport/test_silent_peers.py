@@ -42,7 +42,7 @@ OPENED = "communicator = Communicator(timeout=1.0)\n"
 
 
 def _job(body, opened=True, survive=False):
-    """Run code on 3 ranks. opened: on a communicator.  survive: mpirun does not see a death, which it would end all for."""
+    """Run code on 3 ranks. opened: on a communicator.  survive: mpirun, which would end all, does not see a death."""
     start = time.monotonic()
     root = Path(__file__).parents[2]
     paths = os.pathsep.join(filter(None, (str(root), str(root / "tests/device/standin"), os.environ.get("PYTHONPATH"))))

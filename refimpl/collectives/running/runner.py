@@ -1,4 +1,5 @@
-"""Run a schedule on the rank's own arrays: in segments, one on its way while another is added up; on a device in one."""
+"""Run a schedule on the rank's own arrays: in segments, one on its way while another is added up; in one on a device.
+"""
 
 import weakref
 from collections import Counter, OrderedDict
@@ -109,6 +110,6 @@ def _close_all(pipelines):
 
 
 def run(schedule: Schedule, comm: Communicator, slots, phase: str = "allreduce", name: str = "vector"):
-    """Sum ``slots`` over all ranks by ``schedule`` into slots[0] and return it. Collective over the communicator's ranks."""
+    """Sum ``slots`` over all ranks by ``schedule`` into slots[0] and return it. Collective over ``comm``."""
     runner = Runner(schedule, comm, len(slots[0]), slots[0], phase, lambda start, stop: {name: stop - start})
     return runner(slots)

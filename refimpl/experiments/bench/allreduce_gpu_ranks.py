@@ -31,8 +31,8 @@ def main(comm: Communicator, wanted: dict) -> None:
         rows += [{**asdict(row), "bytes": nbytes} for row in
                  race_together(comm, "gpu", size_name(nbytes), ours, peers, wanted["seconds"], wanted["rounds"])]
     if comm.rank == 0:
-        print(json.dumps({"rows": rows, "ranks": comm.size, "gpu": str(device), "transport": comm.device_transport.reason}),
-              flush=True)
+        print(json.dumps({"rows": rows, "ranks": comm.size, "gpu": str(device),
+                          "transport": comm.device_transport.reason}), flush=True)
 
 
 def _ready(comm, device, algorithm, elements):

@@ -40,8 +40,8 @@ class Background:
     Between ``start`` and ``finish`` the thread calls MPI, and no other thread of the rank may use the communicator.
 
     On a GPU the thread asks for its work on the stream of exchanges. While a rank waits for its GPU, it may wait for
-    what peers send there, which has no time-out: so the thread has an eye on them (``Communicator.settle``) whenever it has
-    nothing else to do, and lets go of them if they do not come.
+    what peers send there, which has no time-out: so the thread has an eye on them (``Communicator.settle``) whenever it
+    has nothing else to do, and lets go of them if they do not come.
     """
 
     def __init__(self, comm, jobs: list[Job], timeline, streams: OneLine = OneLine()):

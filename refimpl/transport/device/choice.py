@@ -60,8 +60,9 @@ def choose_transport(gpus: list[RankGpu], wanted: str = "auto") -> TransportChoi
         return TransportChoice("nccl", f"device arrays travel by NCCL {version}, each rank with a GPU of its own")
     most = max(crowded.values())
     told = " ".join(f"{name}={value}" for name, value in SHARING.items())
-    return TransportChoice("nccl", f"device arrays travel by NCCL {version}, up to {most} ranks sharing a GPU ({told}), "
-                                   "which is good for trying out, not for speed", dict(SHARING))
+    reason = (f"device arrays travel by NCCL {version}, up to {most} ranks sharing a GPU ({told}), which is good for "
+              "trying out, not for speed")
+    return TransportChoice("nccl", reason, dict(SHARING))
 
 
 def _why_not_nccl(gpus, crowded) -> str:
@@ -87,7 +88,7 @@ def version_name(version: int) -> str:
 
 
 def open_transport(comm, device: int, wanted: str = "auto"):
-    """Return the transport of device arrays that lie on GPU number ``device``. Collective over the communicator's ranks.
+    """Return the transport of device arrays that lie on GPU number ``device``. Collective over ``comm``.
 
     wanted: one of TRANSPORTS; "auto" takes NCCL where it can serve. The transport's ``reason`` says what was taken, and
     why. Raises CollectiveError on all ranks where what is wanted cannot be had.

@@ -53,8 +53,8 @@ def open_nccl(comm, device: int, reason: str = "") -> "Nccl":
 class Nccl(Repeating):
     """Device arrays by NCCL; see ``protocol.Transport``. Local to make; ``open_nccl`` connects the ranks.
 
-    nccl: the connection, None where it is closed.  stream: what it works on.  key: NCCL's unique id.  under_way: (event,
-    what, peers) of the last group that was begun.
+    nccl: the connection, None where it is closed.  stream: what it works on.  key: NCCL's unique id.
+    under_way: (event, what, peers) of the last group that was begun.
     """
 
     name = "nccl"
