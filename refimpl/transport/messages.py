@@ -2,7 +2,7 @@
 
 from mpi4py import MPI
 
-from refimpl.transport.packed import pack, rooms, unpack
+from refimpl.transport.packed import buffers, pack, unpack
 from refimpl.transport.waiting import Wait, Waiter
 
 
@@ -26,7 +26,7 @@ class MpiMessages:
         """
         rest = []
         if packed:
-            sends, (receives, rest) = pack(sends), rooms(receives)
+            sends, (receives, rest) = pack(sends), buffers(receives)
         requests = [self.mpi.Irecv(array, peer, tag) for peer, array in receives]  # without a tag: abort messages too
         requests += [self.mpi.Isend(array, peer, tag) for peer, array in sends]
         return MpiPending(self.waiter, requests, [peer for peer, _ in receives + sends], what, rest)

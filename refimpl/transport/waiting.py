@@ -69,7 +69,7 @@ class Waiter:
         """
         def late():
             missing = self.abort_messages.absent()
-            return None if not missing and request.Test() else missing
+            return None if request.Test() else missing  # who was late may have come meanwhile
 
         wait = Wait(self, late, what, request)
         while not request.Test():

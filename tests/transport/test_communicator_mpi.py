@@ -1,5 +1,7 @@
 """The communicator by itself: messages under way, sums through one rank a machine, what crosses between machines."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -29,6 +31,39 @@ def test_a_total_adds_every_rank_once(comm):
         assert ledger.sent[key] == ledger.received[key] == 24 * peers
         crossing = 24 * (len(machines) - 1) * (comm.rank == machine[0])
         assert ledger.total("crossed_sent") == ledger.total("crossed_received") == crossing
+
+
+def test_numbers_of_every_rank_keep_their_kind(comm):
+    communicator = Communicator(comm)
+    whole = communicator.gather_numbers([communicator.rank, 2**62, True], "a test")
+    assert whole.dtype == np.int64 and whole.tolist() == [[rank, 2**62, 1] for rank in range(comm.size)]
+    parts = communicator.gather_numbers([communicator.rank / 3], "a test")
+    assert parts.dtype == np.float64 and parts.tolist() == [[rank / 3] for rank in range(comm.size)]
+    assert not communicator.ledger.sent
+
+
+@pytest.mark.parametrize("each", [1, 2, 4])
+def test_the_first_ranks_by_themselves(comm, each):
+    communicator = Communicator(comm, in_blocks(comm.size, each), timeout=77)
+    for count in range(1, comm.size + 1):
+        some = communicator.first(count)
+        assert (some is None) == (communicator.rank >= count)
+        if some is not None:
+            assert (some.rank, some.size, some.timeout) == (communicator.rank, count, 77)
+            assert some.machines == in_blocks(count, each)
+            assert some.share_text(str(some.rank)) == [str(rank) for rank in range(count)]
+            some.free()
+        communicator.meet()
+    assert Communicator.alone().machines == ((0,),) and Communicator.alone().share_text("me") == ["me"]
+
+
+@pytest.mark.mpi(min_size=2)
+def test_a_rank_that_comes_while_the_roll_is_called_is_not_too_late(comm):
+    communicator = Communicator(comm)
+    communicator.timeout = 0.5
+    if communicator.rank == 0:
+        time.sleep(0.9)
+    communicator.agree()
 
 
 def test_messages_under_way_arrive_in_order(comm):
