@@ -75,7 +75,8 @@ class MpiPrepared:
 
     def start(self):
         """Begin to move the messages once more. Local."""
-        MPI.Prequest.Startall(self.requests)
+        for request in self.requests:
+            request.Start()
 
     def is_through(self) -> bool:
         """Return whether all messages have come and gone. Local."""
