@@ -11,10 +11,11 @@ sys.path.insert(0, str(HERE))  # our extensions
 about = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 project = about["project"]["name"]
-extensions = ["myst_nb", "sphinx.ext.mathjax", "sphinx.ext.viewcode", "autoapi.extension", "sphinx_copybutton",
+extensions = ["myst_nb", "sphinx.ext.mathjax", "sphinx.ext.viewcode", "autoapi.extension", "sphinx_copybutton", "sphinx_codeautolink",
               "sphinx_design", "contents", "docstrings", "files"]
 exclude_patterns = ["docs/site/templates", "**/.ipynb_checkpoints"]
-suppress_warnings = ["autoapi.python_import_resolution"]  # a constant handed on: it is not shown
+suppress_warnings = ["autoapi.python_import_resolution",  # a constant handed on: it is not shown
+                     "config.cache"]  # codeautolink keeps a function there: all is read again every time, anyway
 
 highlight_language = "text"
 
@@ -23,6 +24,8 @@ myst_enable_extensions = ["attrs_inline", "colon_fence", "dollarmath"]
 myst_heading_anchors = 4
 nb_execution_mode = "off"
 copybutton_prompt_text = "$ "
+codeautolink_concat_default = True  # a cell goes on where the last one ended
+codeautolink_custom_blocks = {"python": "contents.without_magics"}
 
 # Formulas: MathJax from a wheel, so that a folder without a network shows them; as SVG it needs no fonts
 mathjax = Path(importlib.util.find_spec("sphinx-mathjax-offline").origin).parent / "static" / "mathjax" / "tex-svg.js"

@@ -18,13 +18,13 @@ def prose(text: str) -> str:
     return "".join(parts)
 
 
-def paragraph(text: str) -> str:
-    """Return one paragraph, the names it explains as a list of terms."""
+def paragraph(text: str, is_first: bool) -> str:
+    """Return one paragraph, the names it explains (the first: after a sentence) as a list of terms."""
     if text.startswith("- "):
         return prose(text)
     shown = []
     for part in EXPLAINED.split(text):
-        if names := re.match(rf"({NAMES}): ", part):
+        if (names := re.match(rf"({NAMES}): ", part)) and not (is_first and text.startswith(part)):
             meaning = " ".join(prose(part[names.end():]).split())
             shown.append(", ".join(f"``{name}``" for name in names[1].split(", ")) + f"\n    {meaning}")
         elif part:
@@ -41,7 +41,7 @@ def convert(text: str) -> str:
             shown += [] if was_drawing else ["::"]
             shown.append(part if part.startswith("    ") else re.sub("^", "    ", part, flags=re.MULTILINE))
         else:
-            shown.append(paragraph(part))
+            shown.append(paragraph(part, is_first=not shown))
     return "\n\n".join(shown)
 
 

@@ -19,6 +19,7 @@ spec.loader.exec_module(docstrings)
         ("sgd     p -= g\nadam    m = b", "::\n\n    sgd     p -= g\n    adam    m = b"),
         ("Sum.\n\na, b: two\n    arrays.  c: one.\nMore.",
          "Sum.\n\n``a``, ``b``\n    two arrays.\n``c``\n    one. More."),
+        ("it: all of it.  a: one.", "it: all of it.\n\n``a``\n    one."),
         ("It is so\nthat: no.", "It is so\nthat: no."),
         ("- one\n- two\n  lines", "- one\n- two\n  lines"),
     ],
