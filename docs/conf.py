@@ -11,16 +11,16 @@ sys.path.insert(0, str(HERE))  # our extensions
 about = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 project = about["project"]["name"]
-extensions = ["myst_nb", "sphinx.ext.mathjax", "sphinx.ext.viewcode", "autoapi.extension", "sphinx_copybutton", "sphinx_codeautolink",
-              "sphinx_design", "contents", "docstrings", "files"]
+extensions = ["myst_nb", "sphinx_design", "sphinx_copybutton", "sphinx_codeautolink", "sphinx.ext.mathjax",
+              "sphinx.ext.viewcode", "autoapi.extension", "contents", "docstrings", "files"]
 exclude_patterns = ["docs/site/templates", "**/.ipynb_checkpoints"]
 suppress_warnings = ["autoapi.python_import_resolution",  # a constant handed on: it is not shown
-                     "config.cache"]  # codeautolink keeps a function there: all is read again every time, anyway
-
+                     "config.cache"]  # codeautolink keeps a function there; all is read again every time, anyway
 highlight_language = "text"
 
 # Markdown and notebooks: what is stored is shown, nothing is executed
 myst_enable_extensions = ["attrs_inline", "colon_fence", "dollarmath"]
+myst_dmath_allow_space = myst_dmath_allow_digits = False  # "5 $ or 6 $" is no formula
 myst_heading_anchors = 4
 nb_execution_mode = "off"
 copybutton_prompt_text = "$ "
@@ -31,8 +31,9 @@ codeautolink_custom_blocks = {"python": "contents.without_magics"}
 mathjax = Path(importlib.util.find_spec("sphinx-mathjax-offline").origin).parent / "static" / "mathjax" / "tex-svg.js"
 mathjax_path = mathjax.name
 
-# The reference: read from the source, so that no GPU, MPI or PyTorch is needed, and no module is named here
-autoapi_dirs = sorted({str(ROOT / name.rstrip("*")) for name in about["tool"]["setuptools"]["packages"]["find"]["include"]})
+# The reference: read from the source, so that it needs no GPU and no PyTorch, and no module is named here
+packages = about["tool"]["setuptools"]["packages"]["find"]["include"]
+autoapi_dirs = [str(ROOT / name.rstrip("*")) for name in packages]
 autoapi_root = "reference"
 autoapi_template_dir = str(HERE / "templates")
 autoapi_options = ["members"]

@@ -20,15 +20,19 @@ def guides() -> list[Path]:
     return [path for path in first if path.is_file()] + sorted(rest)
 
 
+def document(path: Path) -> str:
+    return f"/{path.relative_to(ROOT).with_suffix('')}"
+
+
 def card(path: Path) -> str:
     """Return the card of one document: title, opening, and a picture if it is a notebook that shows one."""
-    text, options = path.read_text("utf-8"), f":link: /{path.relative_to(ROOT).with_suffix('')}\n:link-type: doc\n"
+    text, options = path.read_text("utf-8"), f":link: {document(path)}\n:link-type: doc\n"
     if path.suffix == ".ipynb":
         pictures = re.findall(r'src=\\"(pictures/[^\\]+)\\" alt=\\"([^\\]*)\\"', text)
         name, alt = max(pictures, key=lambda picture: "moving" in picture[0])
         options += f":img-top: /notebooks/{name}\n:img-alt: {alt}\n"
         text = "".join(json.loads(text)["cells"][0]["source"])
-    title, opening = text.split("\n\n")[:2]
+    title, opening = (text + "\n\n").split("\n\n")[:2]
     plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", opening).strip("*")
     shown = re.match(r".{90,}?[.?](?=\s)|.*", plain, re.DOTALL)[0]  # a sentence, or as many as make two lines
     return f":::{{grid-item-card}} {NAMES.get(path.name, title.lstrip('# '))}\n{options}\n{shown}\n:::\n"
@@ -36,12 +40,12 @@ def card(path: Path) -> str:
 
 def fill(app, docname, source):
     """Put the cards, and what gives their documents a place in the navigation, where a page asks for them."""
-    for name, documents in (("lessons", lessons()), ("guides", guides())):
-        cards = "\n".join(map(card, documents))
+    for name, paths in (("lessons", lessons()), ("guides", guides())):
+        cards = "\n".join(map(card, paths))
         grid = f"::::{{grid}} 1 2 2 3\n:gutter: 3\n\n{cards}::::\n"
-        paths = "\n".join(f"{NAMES.get(path.name, '')} </{path.relative_to(ROOT).with_suffix('')}>" if path.name in NAMES
-                          else f"/{path.relative_to(ROOT).with_suffix('')}" for path in documents)
-        toctree = f":::{{toctree}}\n:hidden:\n{paths}\n:::\n"
+        entries = "\n".join(f"{NAMES[path.name]} <{document(path)}>" if path.name in NAMES else document(path)
+                            for path in paths)
+        toctree = f":::{{toctree}}\n:hidden:\n{entries}\n:::\n"
         source[0] = source[0].replace(f"<!-- cards: {name} -->", grid).replace(f"<!-- contents: {name} -->", toctree)
 
 

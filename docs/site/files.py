@@ -14,20 +14,22 @@ SECTIONS = {"docs": "docs/site/guides", "notebooks": "docs/site/lessons"}
 
 def link(app, tree):
     """Point what Markdown links to at the page that shows it; what is not there stays, and Sphinx complains."""
-    docname = app.env.docname
-    for node in [*tree.findall(addnodes.pending_xref), *tree.findall(addnodes.download_reference)]:
+    docname, packages = app.env.docname, app.config.autoapi_dirs
+    for node in list(tree.findall(addnodes.pending_xref)):
         if node.get("reftype") != "myst" or node.get("refdomain"):
             continue
         path = posixpath.normpath(posixpath.join(posixpath.dirname(docname), node["reftarget"].partition("#")[0]))
-        if path.startswith("..") or not (ROOT / path).exists():
+        place = ROOT / path
+        if path.startswith("..") or not place.exists():
             continue
-        module = path.removesuffix("/__init__.py").removesuffix(".py").replace("/", ".")
-        if any((ROOT / path).is_relative_to(folder) for folder in app.config.autoapi_dirs):
+        has_page = any(place.is_relative_to(package) for package in packages) and place.stem != "__main__"
+        if has_page and (place.suffix == ".py" or any(place.glob("*.py"))):
+            module = path.removesuffix("/__init__.py").removesuffix(".py").replace("/", ".")
             found = addnodes.pending_xref("", *node.children, refdomain="py", reftype="mod", reftarget=module,
                                           refdoc=docname, refexplicit=True, refwarn=True)
         else:
             if path not in SECTIONS:
-                app.env.metadata[docname].setdefault("files", []).append(path)  # merged where documents are read in parallel
+                app.env.metadata[docname].setdefault("files", []).append(path)
             address = app.builder.get_relative_uri(docname, SECTIONS.get(path, f"files/{path}"))
             found = nodes.reference("", "", *node.children, refuri=address, internal=True)
         node.replace_self(found)

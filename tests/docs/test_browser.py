@@ -3,7 +3,8 @@
 import pytest
 
 LOOK = """() => {
-  const scrolls = (e) => e && e !== document.body && (getComputedStyle(e).overflowX !== "visible" || scrolls(e.parentElement));
+  const scrolls = (e) => e && e !== document.body &&
+    (getComputedStyle(e).overflowX !== "visible" || scrolls(e.parentElement));
   const cut = [...document.querySelectorAll("main *")].find(
     (e) => e.getBoundingClientRect().right > window.innerWidth + 1 && !e.closest("mjx-assistive-mml") && !scrolls(e));
   const images = [...document.images].filter((image) => image.loading !== "lazy");
@@ -23,7 +24,8 @@ FAINT = """() => {
   const paper = (e) => { const c = e ? rgba(getComputedStyle(e).backgroundColor) : [255, 255, 255];
                          return c.length === 4 && c[3] < 1 ? paper(e.parentElement) : c; };
   return [...document.querySelectorAll("body *")].filter((e) => e.checkVisibility({visibilityProperty: true})
-      && !e.closest("svg, mjx-container") && [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim())).map((e) => {
+      && !e.closest("svg, mjx-container")
+      && [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim())).map((e) => {
     const [a, b] = [light(rgba(getComputedStyle(e).color)), light(paper(e))].sort((x, y) => y - x);
     return [(a + 0.05) / (b + 0.05), e];
   }).filter(([ratio]) => ratio < 4.5).map(([ratio, e]) => ratio.toFixed(1) + " " + e.outerHTML.slice(0, 90));

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("sphinx", reason="the extra docs is not installed: make test-docs")
-spec = importlib.util.spec_from_file_location("docstrings", Path(__file__).parents[2] / "docs" / "site" / "docstrings.py")
+path = Path(__file__).parents[2] / "docs" / "site" / "docstrings.py"
+spec = importlib.util.spec_from_file_location("docstrings", path)
 docstrings = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(docstrings)
 
