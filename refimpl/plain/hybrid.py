@@ -8,6 +8,11 @@
     mpirun -n 4 python -m refimpl.plain.hybrid lm --steps 20      # the SHA-256 is that of: refimpl train lm --steps 20
 """
 
+import os
+
+if __name__ == "__main__":  # more threads may add in another order; read when NumPy is imported
+    os.environ |= {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL", "NUMBA")}
+
 import argparse
 import hashlib
 import math
@@ -47,7 +52,10 @@ class Options:
 
 
 class Hybrid:
-    """A training on all ranks of ``comm``. loss, norm: those of the global batch in the last step."""
+    """A training on all ranks of ``comm``. loss, norm: those of the global batch in the last step.
+
+    model, data: see ``models``.  With more ranks than microbatches some compute nothing, but keep their rows.
+    """
 
     def __init__(self, model, data, options, comm, architecture="hybrid"):
         self.variables, self.microbatches, self.steps_done = model.variables, data.microbatches, 0

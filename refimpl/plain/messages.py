@@ -62,6 +62,6 @@ def exchange_nodes(send, nodes, nodes_of, empty, phase):
         rows = send(gradient.ids, gradient.rows, f"{phase} rows")
         for names, *pair in zip(nodes_of, ids, rows):
             if i < len(names):
-                part = RowGradient(*pair)  # where two ranks bring the same node, it is of different rows
+                part = RowGradient(*pair)  # aggregators of a machine bring the same node, each of other rows
                 came[names[i]] = merge_rows(came[names[i]], part) if names[i] in came else part
     return came

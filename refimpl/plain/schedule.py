@@ -21,8 +21,7 @@ def ring(ranks):
 def halving_doubling(ranks):
     """Return the rounds of an allreduce in tree order, for a power of two of ranks, one microbatch each.
 
-    Ranks 1 apart trade halves of what they have, then ranks 2 apart halves of that, then 4: until rank r has the whole
-    sum of chunk r. Then the same way back.
+    Ranks 1 apart trade halves, then ranks 2 apart halves of those, …: until rank r has chunk r whole. Then all back.
     """
     pairs = [(rank, chunk) for rank in range(ranks) for chunk in range(ranks)]
     apart = [2**k for k in range(ranks.bit_length() - 1)]

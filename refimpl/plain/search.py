@@ -44,10 +44,7 @@ def following(samples, largest):
 
 
 def fit(samples):
-    """Return (θ0, θ1, θ2) with the least squared error through {P: seconds}, of those without a negative θ1 or θ2.
-
-    Under these bounds each of the two is free or zero: try all four. (A negative θ would reward P without end.)
-    """
+    """Return (θ0, θ1, θ2) with the least squared error through {P: seconds}; θ1 and θ2 not negative: free, or zero."""
     counts, seconds = np.array(list(samples), float), np.array(list(samples.values()))
     columns, found = np.stack([np.ones_like(counts), 1 / counts, counts], axis=1), []
     for free in ([0, 1, 2], [0, 1], [0, 2], [0]):

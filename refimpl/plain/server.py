@@ -53,11 +53,10 @@ class Server:
         return pulled
 
     def push(self, nodes, nodes_of=None):
-        """Return (places, rows): the gradient, summed over all microbatches, of values[places]. Collective.
+        """Return (places, rows): rows[i] is the gradient of values[places[i]], over all microbatches. Collective.
 
         nodes: {(start, stop): RowGradient} of this rank's microbatches, see ``tree.form_nodes``.
         nodes_of[r]: the names of the nodes that rank r brings; None: those of its own microbatches.
-        Own rows of which no rank has a gradient are left out.
         """
         nodes_of = nodes_of or nodes_by_rank(self.messages.size, self.microbatches)
         nothing = RowGradient(self.own[:0], self.values[:0])
