@@ -27,7 +27,7 @@ extras := test$(if $(filter-out system,$(MPI)),$(comma)$(MPI))
 installed := $(venv)/.installed $(if $(TORCH),$(venv)/.torch)
 gpu_installed := $(if $(ENVIRONMENT),,$(installed) $(venv)/.$(GPU))
 gpu_tests := tests/kernels tests/device tests/training tests/transport/test_device_arrays_mpi.py \
-             tests/transport/test_nccl_names.py tests/server/test_roads_mpi.py
+             tests/transport/test_nccl_names.py tests/strategies/test_server_mpi.py
 gpu_report := runs/bench-gpu
 on_gpu = REFIMPL_TEST_DEVICE=cuda REFIMPL_TEST_REPORT=$(gpu_report)/tests-$(1).json
 mpi_pytest := -m pytest -q --color=no -p no:cacheprovider --with-mpi -m mpi

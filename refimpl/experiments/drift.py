@@ -58,7 +58,7 @@ def _train(trainer: Trainer, steps: int):
     states, losses = [], []
     for _ in range(steps):
         losses.append(trainer.train_step()["loss"])
-        values = [trainer.exchange.collect(v.name, None, False, "report") for v in trainer.model.variables]
+        values = [trainer.parameters.collect(v.name, None, False, "report") for v in trainer.model.variables]
         states.append(None if trainer.comm.rank else np.concatenate([value.ravel() for value in values]))
     return states, losses
 

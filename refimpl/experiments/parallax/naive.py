@@ -5,6 +5,7 @@ Mechanisms); every worker pulls and pushes for itself. Here a machine's first ra
 """
 
 from refimpl.plan import Placement, Plan
+from refimpl.strategies import ServedDense, ServedRows
 from refimpl.transport.machines import Machines
 
 
@@ -14,7 +15,8 @@ def naive_plan(variables, machines: Machines, allreduce: str = "direct") -> Plan
     for variable in variables:
         least = load.index(min(load))
         load[least] += variable.nbytes
-        placements.append(Placement(variable.name, variable.sparse, "server", (machines[least][0],)))
+        strategy = ServedRows if variable.sparse else ServedDense
+        placements.append(Placement(variable.name, strategy(owners=(machines[least][0],))))
     ranks = sum(map(len, machines))
     return Plan("ps", ranks, ranks, allreduce, tuple(placements), machines, local_aggregation=False)
 
@@ -23,6 +25,6 @@ def share_of_busiest(plan: Plan, variables) -> float:
     """Return the part of all bytes that lies on the server with most: 1 / servers were ideal. Local."""
     nbytes = {v.name: v.nbytes for v in variables}
     load: dict[int, int] = {}
-    for placement in plan.placements:
-        load[placement.owners[0]] = load.get(placement.owners[0], 0) + nbytes[placement.variable]
+    for name, strategy in plan.strategies.items():
+        load[strategy.owners[0]] = load.get(strategy.owners[0], 0) + nbytes[name]
     return max(load.values()) / sum(load.values())

@@ -49,7 +49,7 @@ def exchange_seconds(variables, sample: Sample, architecture: str, on: Network) 
     else:
         plan = make_plan(variables, options.pop("architecture"), on.ranks, on.ranks, machines=on.machines, **options)
     predictor = Predictor(variables, sample, on)
-    return predictor.seconds(plan), sum(predictor.card_bytes(plan, placement) for placement in plan.placements)
+    return predictor.seconds(plan), sum(predictor.card_bytes(plan, variable) for variable in variables)
 
 
 def study(context: Context) -> Finding:

@@ -20,7 +20,7 @@ def predicted_exchange(cell: Cell, profile: Profile, ways: dict[str, str] | None
     model, data = ReplayModel(cell.workload.make_model().variables, profile), ReplayData(profile, cell.ranks)
     sample = take_sample(model, data, cell.seed, steps=len(profile.entries))
     placing = {name: options[name] for name in ("partitions", "scheme", "local_aggregation") if name in options}
-    chosen = {"ways": ways} if options["architecture"] == "auto" else {}
+    chosen = {"strategies": ways} if options["architecture"] == "auto" else {}
     if cell.architecture == "naive ps":
         plan = naive_plan(model.variables, network.machines, options["allreduce"])
         return Predictor(model.variables, sample, network).seconds(plan)

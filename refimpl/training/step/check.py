@@ -4,7 +4,7 @@ import numpy as np
 
 from kernels import RowGradient
 from kernels.reductions import all_finite
-from refimpl.training.scalars import Scalars, lies_there, not_finite
+from refimpl.training.step.scalars import Scalars, lies_there, not_finite
 
 
 DTYPES = ("float32", "float64")

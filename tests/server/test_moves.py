@@ -1,17 +1,13 @@
-"""Which rows move when the partitions change: each exactly once, and the bytes of it."""
+"""Which rows move when the partitions change: each exactly once."""
 
 from itertools import product
 
 import numpy as np
 import pytest
 
-from models import Variable
-from refimpl.plan import make_plan
-from refimpl.plan.repartition import moved_bytes, moves_of, served_bytes, with_partitions
 from refimpl.server import Partitioning
+from refimpl.server.moves import moves_of
 
-VARIABLES = [Variable("words", (23, 3), sparse=True), Variable("weight", (4, 4)),
-             Variable("bias", (23, 1), sparse=True)]
 SCHEMES = list(product((1, 2, 5, 30), ("contiguous", "interleaved")))
 
 
@@ -38,25 +34,3 @@ def test_owners_of_any_order_and_ranks_without_rows():
     moves = [moves_of(old, new, r) for r in range(4)]
     assert [sum(map(len, m.leaving)) for m in moves] == [old.rows_owned(r) for r in range(4)] == [4, 0, 0, 6]
     assert [sum(map(len, m.arriving)) for m in moves] == [new.rows_owned(r) for r in range(4)] == [5, 3, 0, 2]
-
-
-def test_bytes_held_and_moved():
-    plan = make_plan(VARIABLES, "hybrid", 3, 8, partitions=1)
-    spread = with_partitions(plan, VARIABLES, 3)
-    row = 3 * 4 + 4
-    assert served_bytes(plan, VARIABLES, 2).sum() == served_bytes(spread, VARIABLES, 2).sum() == 2 * 23 * row
-    assert sorted(served_bytes(spread, VARIABLES, 1).tolist()) == [7 * row, 8 * row, 8 * row]
-    totals = np.zeros(2, np.int64)
-    for rank in range(3):
-        assert moved_bytes(plan, plan, VARIABLES, 2, rank) == {}
-        for (phase, name, kind), both in moved_bytes(plan, spread, VARIABLES, 2, rank).items():
-            assert (phase, kind) == ("repartition", "rows") and name in ("words", "bias")
-            totals += both
-    assert totals[0] == totals[1] > 0
-
-
-def test_another_number_of_partitions_changes_nothing_else():
-    plan = make_plan(VARIABLES, "hybrid", 4, 8, scheme="interleaved", machines=((0, 1), (2, 3)))
-    again = with_partitions(plan, VARIABLES, 7)
-    assert with_partitions(again, VARIABLES, 4) == plan
-    assert [len(p.owners) for p in again.placements] == [7, 0, 7] and again.placements[0].scheme == "interleaved"

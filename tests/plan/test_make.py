@@ -1,4 +1,4 @@
-"""Plans: which way each variable goes, who owns it, as data; and what is refused."""
+"""Plans: the strategy of each variable, who owns it, as data; and what is refused."""
 
 import json
 
@@ -12,15 +12,15 @@ VARIABLES = [Variable("a", (100,)), Variable("rows", (50, 4), sparse=True), Vari
              Variable("d", (30,)), Variable("none", (0, 3))]
 
 
-def ways(plan):
-    return {p.variable: p.way for p in plan.placements}
+def names(plan):
+    return {variable: strategy.name for variable, strategy in plan.strategies.items()}
 
 
-def test_architectures_choose_the_ways():
+def test_architectures_choose_the_strategies():
     for architecture, (dense, sparse) in ARCHITECTURES.items():
         plan = make_plan(VARIABLES, architecture, 3, 8)
-        assert ways(plan) == {v.name: sparse if v.sparse else dense for v in VARIABLES}
-    assert ways(make_plan(VARIABLES, "allreduce", 3, 8, sparse_as_dense=True))["rows"] == "as-dense"
+        assert names(plan) == {v.name: sparse if v.sparse else dense for v in VARIABLES}
+    assert names(make_plan(VARIABLES, "allreduce", 3, 8, sparse_as_dense=True))["rows"] == "as-dense"
 
 
 def test_dense_variables_go_to_the_least_loaded_owner():
@@ -28,15 +28,14 @@ def test_dense_variables_go_to_the_least_loaded_owner():
     120 to rank 2, the next to rank 1.
     """
     plan = make_plan(VARIABLES, "ps", 3, 8)
-    owners = {p.variable: p.owners for p in plan.placements if not p.sparse}
+    owners = {p.variable: p.strategy.owners for p in plan.placements if not p.sparse}
     assert owners == {"a": (0,), "b": (1,), "c": (2,), "d": (2,), "none": (1,)}
 
 
 @pytest.mark.parametrize("partitions, owners", [(None, (0, 1, 2)), (1, (0,)), (2, (0, 1)), (7, (0, 1, 2, 0, 1, 2, 0))])
 def test_partitions_are_dealt_in_turn(partitions, owners):
     plan = make_plan(VARIABLES, "hybrid", 3, 8, partitions=partitions, scheme="interleaved")
-    placement = next(p for p in plan.placements if p.variable == "rows")
-    assert placement.owners == owners and placement.scheme == "interleaved"
+    assert plan.strategies["rows"].owners == owners and plan.strategies["rows"].scheme == "interleaved"
     assert plan.partitioning(VARIABLES[1]).partitions == len(owners)
 
 
@@ -44,9 +43,9 @@ def test_whole_variables_are_spread_over_the_owners():
     """One partition each, dense ones whole: the least loaded rank so far takes the next, sparse or not."""
     variables = [Variable("big", (100, 4), sparse=True), Variable("a", (50,)), Variable("small", (10, 4), sparse=True),
                  Variable("next", (20, 4), sparse=True), Variable("b", (30,))]
-    owners = {p.variable: p.owners for p in make_plan(variables, "ps", 3, 8, partitions=1).placements}
+    owners = {name: strategy.owners for name, strategy in make_plan(variables, "ps", 3, 8, partitions=1).strategies.items()}
     assert owners == {"big": (0,), "a": (1,), "small": (2,), "next": (2,), "b": (1,)}
-    hybrid = {p.variable: p.owners for p in make_plan(variables, "hybrid", 2, 8, partitions=3).placements}
+    hybrid = {name: strategy.owners for name, strategy in make_plan(variables, "hybrid", 2, 8, partitions=3).strategies.items()}
     assert hybrid == {"big": (0, 1, 0), "a": (), "small": (0, 1, 1), "next": (0, 1, 1), "b": ()}
 
 
@@ -71,7 +70,7 @@ def test_a_plan_survives_json():
     for architecture in ARCHITECTURES:
         plan = make_plan(VARIABLES, architecture, 4, 8, partitions=5, allreduce="direct")
         assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
-    with pytest.raises(ValueError, match="plan of format 1: this version reads format 3"):
+    with pytest.raises(ValueError, match="plan of format 1: this version reads format 4; make it again with"):
         Plan.from_json({**plan.to_json(), "format": 1})
 
 

@@ -15,7 +15,7 @@ from kernels import array_module
 from kernels.exact_sum import digits_there
 from kernels.reductions import all_finite, infinite_each, sum_of_squares_per_row_each
 from refimpl.gradients import ExactSum
-from refimpl.server import Summed
+from refimpl.server import ReducedGradient
 
 SQUARES_OVERFLOW = ("a row's sum of squares, which the gradients' norm is made of, overflows: it is not finite; lower "
                     "the learning rate")
@@ -51,20 +51,20 @@ class Scalars:
         self.gradients += names
         self.flags.append(infinite_each(gradients))
 
-    def add(self, summed: list[Summed]):
+    def add(self, reduced: list[ReducedGradient]):
         """Look at sums of gradients, and add up the squares of those that this rank must count.
 
         Each row is summed in float64, all rows exactly. A row's sum is formed whole, in one order, on whichever rank
         has it; rows are added without rounding: so the bits are the same wherever gradients lie (BUGS 26).
         """
-        counted = [piece.gradient for piece in summed if _is_in_norm(piece)]
-        if not any(lies_there(piece.gradient) for piece in summed):
-            self._note([(piece.holding.variable.name, not all_finite(piece.gradient)) for piece in summed])
+        counted = [piece.gradient for piece in reduced if _is_in_norm(piece)]
+        if not any(lies_there(piece.gradient) for piece in reduced):
+            self._note([(piece.shard.variable.name, not all_finite(piece.gradient)) for piece in reduced])
             if self.overflow is None and counted:
                 self._add_squares(counted)
             return
-        self.sums += [piece.holding.variable.name for piece in summed]
-        self.sums_flags.append(infinite_each([piece.gradient for piece in summed]))
+        self.sums += [piece.shard.variable.name for piece in reduced]
+        self.sums_flags.append(infinite_each([piece.gradient for piece in reduced]))
         if counted:
             self.digits.append(digits_there(_squares_of_rows(counted)))
 
@@ -99,8 +99,8 @@ class Scalars:
                                            "finite; lower the learning rate or clip the norm")
 
 
-def _is_in_norm(piece: Summed) -> bool:
-    variable = piece.holding.variable
+def _is_in_norm(piece: ReducedGradient) -> bool:
+    variable = piece.shard.variable
     return piece.counts and variable.clipped and not variable.statistic and piece.gradient.size > 0
 
 

@@ -8,45 +8,48 @@ plan's order, while the backward pass goes on. What is summed is the same, and s
 from functools import partial
 
 from kernels.arrays import aligned
-from refimpl.training.check import check_names, check_some
-from refimpl.training.exchange.arriving import Arriving
-from refimpl.training.exchange.background import Background, Job
-from refimpl.training.exchange.sequential import ComingRows
-from refimpl.training.scalars import Scalars
+from refimpl.training.step.arriving import Arriving
+from refimpl.training.step.background import Background, Job
+from refimpl.training.step.check import check_names, check_some
+from refimpl.training.step.scalars import Scalars
+from refimpl.training.step.sequential import ComingRows
 
 
 class OverlappedStep:
-    """One step's exchanges through the roads of an ``Exchange``. Collective to make, and to take ``sums`` from.
+    """One step's exchanges beside its computation. Local to make; all ranks ``begin`` it and take its ``sums`` together.
 
-    Meanwhile nobody else on this rank may use the communicator. needs, wanted: see ``Exchange.begin``.
+    Meanwhile nobody else on this rank may use the communicator. Arguments: see ``SequentialStep``.
     dense: name -> value of every dense variable; what is pulled is waited for where it is looked up.
     scalars: of this step.
     """
 
-    def __init__(self, exchange, needs, wanted, timeline):
-        self.roads, self.road_of, self.timeline = exchange.roads, exchange.road_of, timeline
-        self.variables = {v.name: v for v in exchange.variables}
-        self.last, self.scalars, self.streams = max(needs, default=None), Scalars(), exchange.streams
+    def __init__(self, parameters, needs, wanted, timeline, streams):
+        self.exchanges, self.exchange_of, self.timeline = parameters.exchanges, parameters.exchange_of, timeline
+        self.variables = {v.name: v for v in parameters.variables}
+        self.last, self.scalars, self.streams = max(needs, default=None), Scalars(), streams
         self.taken: dict = {}  # the gradients of the microbatch at hand that were ready
-        self.coming = ComingRows(exchange, needs, wanted)
-        self.pulls = {(number, road): Job(partial(self._pull, road, number))
-                      for number in range(exchange.plan.pull_rounds) for road in reversed(self.roads) if not road.local}
-        self.pushes = {road: Job(partial(self._push, road), awaited=True) for road in self.roads}
+        self.coming = ComingRows(parameters, needs, wanted)
+        self.pulls = {(number, exchange): Job(partial(self._pull, exchange, number))
+                      for number in range(parameters.plan.pull_rounds) for exchange in reversed(self.exchanges)
+                      if not exchange.replicated}
+        self.pushes = {exchange: Job(partial(self._push, exchange), awaited=True) for exchange in self.exchanges}
         self.kept: list = []
-        if not needs:
-            self._release(self.roads)
-        jobs = [*self.pulls.values(), *self.pushes.values()]
-        self.background = Background(exchange.comm, jobs, timeline, self.streams)
+        self.background = Background(parameters.comm, [*self.pulls.values(), *self.pushes.values()], timeline, streams)
         self.dense = self._dense()
+
+    def begin(self):
+        """Begin to pull, in the thread of its own. Collective."""
+        if self.last is None:
+            self._release(self.exchanges)
         self.background.start()
 
     def _dense(self):
-        values = {name: value for road in self.roads for name, value in road.dense().items()}
-        coming = {name for road in self.roads if not road.local for name in road.dense()}
+        values = {name: value for exchange in self.exchanges for name, value in exchange.dense().items()}
+        coming = {name for exchange in self.exchanges if not exchange.replicated for name in exchange.dense()}
 
         def look_up(name):
             if name in coming:
-                self.background.wait(self.pulls[0, self.road_of[name]])
+                self.background.wait(self.pulls[0, self.exchange_of[name]])
             return aligned(values[name])
 
         return Arriving(values, look_up)
@@ -56,23 +59,23 @@ class OverlappedStep:
         def look_up(name):
             number = self.coming.round_of(leaf, name)
             if number is not None:
-                self.background.wait(self.pulls[number, self.road_of[name]])
+                self.background.wait(self.pulls[number, self.exchange_of[name]])
             return self.coming.rows(leaf, name)
 
         return Arriving(self.coming.names, look_up)
 
     def ready(self, leaf: int, gradients):
-        """Take gradients that are ready before the others: a road takes its own when it has all of them. Local.
+        """Take gradients that are ready before the others: an exchange takes its own when all are there. Local.
 
         Raises ValueError for one that is not what its variable is.
         """
         new = {name: gradients[name] for name in gradients if name not in self.taken and name in self.variables}
         check_some(self.variables, new, leaf, self.scalars)
         self.taken |= new
-        full = [road for road in dict.fromkeys(self.road_of[name] for name in new)
-                if all(v.name in self.taken for v in road.variables)]
-        for road in full:
-            road.add(leaf, {v.name: self.taken[v.name] for v in road.variables})
+        full = [exchange for exchange in dict.fromkeys(self.exchange_of[name] for name in new)
+                if all(v.name in self.taken for v in exchange.variables)]
+        for exchange in full:
+            exchange.add(leaf, {v.name: self.taken[v.name] for v in exchange.variables})
         if leaf == self.last:
             self._release(full)
 
@@ -82,10 +85,10 @@ class OverlappedStep:
         Raises ValueError for gradients that are not what the variables are, or not what was ready before.
         """
         if gradients is None:
-            for road in self.roads:
-                road.add(leaf, None)
+            for exchange in self.exchanges:
+                exchange.add(leaf, None)
             if leaf == self.last:
-                self._release(self.roads)
+                self._release(self.exchanges)
             return
         check_names(self.variables, gradients)
         for name, gradient in self.taken.items():
@@ -96,7 +99,7 @@ class OverlappedStep:
         self.taken = {}
 
     def sums(self, error: Exception | None):
-        """Yield lists of what this rank holds of the sums (``Summed``), each as soon as it is there. Collective.
+        """Yield lists of what this rank keeps of the sums (``ReducedGradient``), each as soon as it is there. Collective.
 
         error: what the computation met. It ends all ranks here, unless everything had left before: then it is for the
         caller to tell them. The comm is free again when all lists are taken.
@@ -115,15 +118,15 @@ class OverlappedStep:
         self.streams.meet()
         self.kept, self.pulls, self.pushes, self.dense = [], {}, {}, {}  # which hold each other
 
-    def _release(self, roads):
-        for road in roads:
-            self.kept += road.held()  # computed here, and read there
-            self.pushes[road].release(self.streams.mark())
+    def _release(self, exchanges):
+        for exchange in exchanges:
+            self.kept += exchange.held()  # computed here, and read there
+            self.pushes[exchange].release(self.streams.mark())
 
-    def _pull(self, road, number):
+    def _pull(self, exchange, number):
         with self.timeline.phase("pull"):
-            self.coming.fetch(road, number)
+            self.coming.fetch(exchange, number)
 
-    def _push(self, road):
-        with self.timeline.phase(road.phase):
-            return road.push()
+    def _push(self, exchange):
+        with self.timeline.phase(exchange.phase):
+            return exchange.push()

@@ -9,7 +9,7 @@ import contextvars
 import threading
 from typing import Any, Callable
 
-from refimpl.training.exchange.streams import OneLine
+from refimpl.training.step.streams import OneLine
 from refimpl.transport.abort import Stopped
 from refimpl.transport.waiting import SilentPeer
 
