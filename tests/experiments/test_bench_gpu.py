@@ -21,7 +21,7 @@ SHORT = {"seconds": 1e-3, "rounds": 1}
 def test_every_work_is_measured_and_reported(cupy, tmp_path):
     if not hasattr(cupy, "standin"):
         pytest.skip("sizes of a test are nothing for a GPU")
-    result = gpu.run(**SHORT, sizes=gpu.small(), between_ranks=False, trainings=gpu_bounds.TRAININGS[:1])
+    result = gpu.run(**SHORT, sizes=gpu.SMALL, between_ranks=False, trainings=gpu_bounds.TRAININGS[:1])
     assert {row["work"] for row in result["rows"]} == {"gpu-lm-step", "gpu-cnn-step", "gpu-aggregate-rows"}
     assert all(row["seconds"] > 0 for row in result["rows"])
     assert result["copy_bandwidth"] > 0 and result["merge_bandwidth"] > 0
@@ -50,16 +50,16 @@ def test_what_is_not_possible_is_said():
     assert row.share > 1 and "OUTSIDE: GPU: after step 1 element [" in str(row) and "'parameter/lstm0/bias'" in str(row)
 
 
-@pytest.mark.parametrize("race", [gpu.race_lm, gpu.race_cnn])
-def test_a_step_is_raced_against_pytorchs(cupy, race):
+@pytest.mark.parametrize("workload", gpu.SMALL.workloads, ids=lambda workload: workload.model)
+def test_a_step_is_raced_against_pytorchs(cupy, workload):
     torch = pytest.importorskip("torch")
-    rows = race(gpu.small(), torch, {**SHORT, "settle": lambda: None}, on="cpu")
+    rows = gpu.race_step(workload, torch, {**SHORT, "settle": lambda: None}, on="cpu")
     assert [(row.name, row.peer) for row in rows] == [("refimpl", False), ("torch eager", True)]
 
 
 def test_rows_are_raced_against_coalesce(cupy):
     torch = pytest.importorskip("torch")
-    rows = gpu.race_rows(cupy, gpu.small(), torch, {**SHORT, "settle": lambda: None}, on="cpu")
+    rows = gpu.race_rows(cupy, gpu.SMALL, torch, {**SHORT, "settle": lambda: None}, on="cpu")
     assert [row.name for row in rows] == ["refimpl", "torch coalesce"]
 
 

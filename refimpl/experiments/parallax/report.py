@@ -3,11 +3,11 @@
 from datetime import date
 from pathlib import Path
 
+from models.workload import Workload
 from refimpl.experiments.parallax.cell import code_version
 from refimpl.experiments.parallax.plots import plot_curves
 from refimpl.experiments.parallax.proportions import ASSUMPTIONS, PAPER, computation_to_dense, rows_to_dense
 from refimpl.experiments.parallax.study import Context, Finding, Table
-from refimpl.experiments.parallax.workload import Workload
 
 HEAD = """# The paper's experiment on an emulated cluster
 
@@ -68,12 +68,11 @@ def markdown(table: Table) -> str:
 def proportions(context: Context) -> str:
     """Return the section that holds our proportions beside the paper's."""
     rows = []
-    for model in ("lm", "cnn"):
+    for model, paper in PAPER.items():
         if (profile := context.profiles.get(model)) is None:
             continue
         ours = Workload(**profile.workload).make_model()
         dense, sparse = (sum(v.size for v in ours.variables if v.sparse == kind) for kind in (False, True))
-        paper = PAPER[model]
         rows.append([model, f"{paper.dense:,}", f"{dense:,}", f"{paper.sparse:,}", f"{sparse:,}",
                      f"{paper.row_elements / paper.dense:.2f}", f"{rows_to_dense(profile, ours):.2f}",
                      f"{computation_to_dense(model):.1f}", f"{1e3 * profile.mean_seconds:.2f}"])
