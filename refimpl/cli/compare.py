@@ -6,7 +6,7 @@ Each training is a job of its own, started with the mpirun that belongs to mpi4p
 import json
 import sys
 
-from refimpl.cli.options import add_training_options
+from refimpl.cli.options import add_training_options, console
 from refimpl.transport.launch import LaunchError
 
 HELP = "train under hybrid, allreduce and ps, and as a plan says, and compare: one table, one hash"
@@ -59,7 +59,6 @@ def training_arguments(arguments: list[str]) -> list[str]:
 
 
 def _print_table(model, results):
-    from rich.console import Console
     from rich.table import Table
 
     unit, quality = ("words/s", "perplexity") if model == "lm" else ("images/s", "accuracy")
@@ -75,7 +74,4 @@ def _print_table(model, results):
         table.add_row(r["architecture"], f"{r['examples_per_second']:,.0f}",
                       *(f"{sent[kind]:,.0f}" for kind in ("dense", "rows", "indices")), f"{r['loss']:.4f}",
                       "-" if value is None else f"{value:.4g}", r["parameters_sha256"][:12])
-    console = Console()
-    if not console.is_terminal:
-        console.width = 120
-    console.print(table)
+    console().print(table)

@@ -134,6 +134,16 @@ def _assignment(text: str):
         return name, tuple(map(int, parts)) if len(parts) > 1 and all(p.isdigit() for p in parts) else value
 
 
+def console(width: int = 120):
+    """Return rich's console; where stdout is no terminal it is ``width`` characters wide."""
+    from rich.console import Console
+
+    found = Console()
+    if not found.is_terminal:
+        found.width = width
+    return found
+
+
 def positive(text: str, kind, what: str):
     """Return the number of ``kind`` (float, int) in a text. ArgumentTypeError unless it is above 0 and finite."""
     try:

@@ -6,7 +6,7 @@ Nothing is sent or computed, and no rank is started: the data are looked at for 
 import json
 from pathlib import Path
 
-from refimpl.cli.options import add_training_options, split, with_plan
+from refimpl.cli.options import add_training_options, console, split, with_plan
 from refimpl.cli.simulate import add_network_options, network_from
 
 HELP = "which way each variable should go: bytes and predicted time of each way, choice and reason"
@@ -86,21 +86,17 @@ def _choose(given, network):
 
 def print_table(model: str, chosen):
     """Print a row a variable: bytes and predicted time of each way, choice, reason; then the architectures. Local."""
-    from rich.console import Console
-
     from refimpl.plan.report import OPERATIONS, headline
 
-    console = Console()
-    if not console.is_terminal:
-        console.width = 160
-    console.print(_variables(model, chosen), _architectures(chosen))
+    out = console(160)
+    out.print(_variables(model, chosen), _architectures(chosen))
     carried = ("go through the card that has most of them, in and out" if len(chosen.network.machines) > 1
                else "go from rank to rank, all of them together")
-    console.print(f"{headline(chosen)}. A time is what the exchanges of a whole step would take with the variable on "
-                  f"that way and the others as chosen; MB {carried}.", highlight=False)
-    console.print(f"The busiest owner serves {chosen.busiest:.2f} x as many bytes as the mean.", highlight=False)
+    out.print(f"{headline(chosen)}. A time is what the exchanges of a whole step would take with the variable on "
+              f"that way and the others as chosen; MB {carried}.", highlight=False)
+    out.print(f"The busiest owner serves {chosen.busiest:.2f} x as many bytes as the mean.", highlight=False)
     for line in OPERATIONS:
-        console.print(f"- {line}", highlight=False)
+        out.print(f"- {line}", highlight=False)
 
 
 def _variables(model, chosen):

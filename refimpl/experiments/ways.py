@@ -4,10 +4,11 @@
     count_bytes(case, comm) == [closed_formula(case, comm.size)] * comm.size
 
 Rows are touched as the closed formulas assume it: each rank touches α R rows of every variable, which are not the same
-rows on every rank. The step is a training's, by the trainer. Source: PAPER.md, Bytes per machine and step.
+rows on every rank. The step is a training's, by the trainer. Source: docs/paper.md, Bytes.
 """
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -17,6 +18,7 @@ from kernels import RowGradient
 from models import Batch, Variable
 from models.data.fingerprint import fingerprint_of
 from refimpl.collectives.simulation.network import Network
+from refimpl.pictures.lines import Line
 from refimpl.plan.bytes_between import bytes_between
 from refimpl.plan.formulas import (
     Bytes, Setting, Sparse, dense_allreduce, dense_server_at_owner, dense_server_spread, sparse_allgather,
@@ -134,6 +136,21 @@ def foretell_seconds(case: Case, network: Network) -> float:
     model = Touching(case)
     sample = take_sample(model, Slices(case, network.ranks), 0, (0,))
     return Predictor(model.variables, sample, network).seconds(plan_of_case(case, network.machines))
+
+
+def lines_of_ways(case_of: Callable[[str, float], tuple[Case, int]], x: Sequence[float], measured_at: Sequence[float],
+                  measured: dict[str, list[int]]) -> list[Line]:
+    """Return each way's formula as a line and its measured bytes as points on it, in kB in and out of a rank. Local.
+
+    case_of(way, x): the case and the number of ranks at x.  x: where the formulas are worked out.
+    measured: way -> bytes at each of ``measured_at``, values and row numbers.
+    """
+    found = []
+    for style, (way, counted) in enumerate(measured.items()):
+        cases = [case_of(way, place) for place in x]
+        found.append(Line(cases[0][0].title, x, [float(sum(closed_formula(*case))) / 1000 for case in cases], style))
+        found.append(Line("measured", measured_at, [count / 1000 for count in counted], style, points=True))
+    return found
 
 
 def plan_of_case(case: Case, machines: Machines) -> Plan:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from models.lm import PRESETS
-from refimpl.experiments.bench import training
+from refimpl.experiments.bench.training import run as training
 from refimpl.experiments.cluster import missing
 from refimpl.transport.launch import launch
 
@@ -22,14 +22,14 @@ import numpy as np
 from kernels.random import key_of
 from models.candidates import draw_candidates
 from models.lm import PRESETS, LanguageModel
-from refimpl.experiments.bench.gloo import join_gloo
+from refimpl.experiments.bench.peers.gloo import join_gloo
 from refimpl.experiments.bench.peers import import_torch
-from refimpl.experiments.bench.training_ranks import OPTIONS, token_streams
+from refimpl.experiments.bench.training.ranks import OPTIONS, token_streams
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 communicator, torch, options = Communicator(), import_torch(), replace(OPTIONS, seed=3, clip_norm=0.1)
 join_gloo(torch, communicator)
-from refimpl.experiments.bench.torch_lm import TorchTrainer, distributed
+from refimpl.experiments.bench.peers.torch_lm import TorchTrainer, distributed
 wanted = {"sizes": {**PRESETS["tiny"], "keep": 1.0}, "streams": 3, "window": 20}
 model, data = LanguageModel(**wanted["sizes"], dtype="float64"), token_streams(wanted, communicator.size)
 ours = Trainer(model, data, options, communicator)
@@ -64,7 +64,7 @@ def test_one_machine_is_raced_and_a_missing_peer_left_out(tmp_path):
     (tmp_path / "torch.py").write_text("raise ImportError")
     wanted = {"work": "training", "sizes": SMALL, "streams": 2, "window": 5, "seconds": 0.1, "rounds": 1}
     code = (f"import sys; sys.path.insert(0, {str(tmp_path)!r}); "
-            f"from refimpl.experiments.bench import training_ranks; training_ranks.main({wanted!r})")
+            f"from refimpl.experiments.bench.training import ranks; ranks.main({wanted!r})")
     job = launch(2, ["-c", code], timeout=100, capture=True)
     assert job.returncode == 0, job.stderr
     found = json.loads(job.stdout.splitlines()[-1])

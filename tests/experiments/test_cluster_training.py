@@ -61,7 +61,7 @@ STEPS = """
 import json, time
 import numpy as np
 from models.lm import PRESETS, LanguageModel
-from refimpl.experiments.bench.training_ranks import OPTIONS, token_streams
+from refimpl.experiments.bench.training.ranks import OPTIONS, token_streams
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 communicator = Communicator()

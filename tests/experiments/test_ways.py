@@ -5,8 +5,9 @@ from fractions import Fraction
 import pytest
 
 from refimpl.collectives.simulation.network import Network
-from refimpl.experiments.ways import Case, Touching, closed_formula, count_bytes, foretell_seconds, who_sends_whom
-from refimpl.experiments.ways_pictures import lines_of_ways
+from refimpl.experiments.ways import (
+    Case, Touching, closed_formula, count_bytes, foretell_seconds, lines_of_ways, who_sends_whom,
+)
 from refimpl.plan.formulas import Bytes
 from refimpl.transport.machines import in_blocks
 

@@ -3,9 +3,8 @@
     |value[i] - middle[i]| <= radius[i]
 
 Middle and radius are float64 arrays of one shape; ``dtype`` is that of the values they stand for, float32 or float64.
-Models and kernels run on enclosures as they run on NumPy and CuPy (DESIGN, I6): ``array_module`` of one is
-``refimpl.conformance.enclosure.namespace``, and kernels take their plain version. Indexing and reshaping give views, and assignment
-writes through them.
+Models and kernels run on enclosures as they run on NumPy and CuPy (docs/design.md, I6): ``array_module`` of one is
+``namespace``, and kernels take their plain version. Indexing and reshaping give views; assignment writes through them.
 """
 
 import numpy as np
@@ -50,7 +49,8 @@ class Enclosure:
         return f"Enclosure({self.middle!r} ± {self.radius!r}, {self.dtype})"
 
     def __array__(self, dtype=None, copy=None):
-        raise TypeError("an enclosure is no array of numbers: an operation on it is missing in refimpl.conformance.enclosure")
+        raise TypeError("an enclosure is no array of numbers: add the operation to "
+                        "refimpl.conformance.enclosure.namespace")
 
     @property
     def magnitude(self):

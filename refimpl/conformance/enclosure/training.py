@@ -1,7 +1,7 @@
 """A training on enclosures: after each step, where parameters and optimizer state of any correct device must lie.
 
-The model runs as it is, on enclosures (DESIGN, I6); gradients of microbatches are added as one sum of V terms, so that
-no order of it is left out; clipping and updates are the optimizers' definitions.
+The model runs as it is, on enclosures (docs/design.md, I6); gradients of microbatches are added as one sum of V
+terms, so that no order of it is left out; clipping and updates are the optimizers' definitions.
 """
 
 import math

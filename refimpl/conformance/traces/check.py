@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 
-from refimpl.conformance.case import Rows
 from refimpl.conformance.compare import Finding, Verdict, aligned, differences
 from refimpl.conformance.runner import Outcome
 from refimpl.conformance.traces.expect import expected

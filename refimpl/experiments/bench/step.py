@@ -5,8 +5,6 @@ microbatches: V = 8 microbatches against one big batch of the same words: what t
               smaller a microbatch, the more: narrow products, and a gradient of every weight to add up.
 """
 
-import itertools
-
 from mpi4py import MPI
 
 from models.data import TokenStreams
@@ -23,7 +21,7 @@ MICROBATCH_STREAMS = {  # work -> streams of a microbatch
     "microbatches": STREAMS,
     "microbatches-32": 32,
     "microbatches-8": 8,  # as ``train lm`` has them if nothing else is asked for
-    "microbatches-128": 128,  # a worker's batch in the authors' experiments (PAPER.md, Models)
+    "microbatches-128": 128,  # a worker's batch in the authors' experiments (docs/paper.md, Models)
 }
 STEPS = 16  # an epoch; then the same windows come again
 OPTIONS = Options(architecture="hybrid", optimizer="adagrad", learning_rate=0.2, clip_norm=10.0)
@@ -38,51 +36,34 @@ def run(seconds: float = 10.0, rounds: int = 7, preset: str = PRESET) -> list[Ro
 
 
 def race_torch(seconds, rounds=7, preset=PRESET) -> list[Row]:
-    """Race one step of V = 1 microbatch against PyTorch."""
-    model, data = language_model(preset), token_streams(preset, 1, STREAMS)
+    """Race one step of V = 1 microbatch against PyTorch. Local."""
+    model, data = LanguageModel(**PRESETS[preset]), token_streams(PRESETS[preset]["vocabulary"], 1, STREAMS)
     ours = {"refimpl": Trainer(model, data, OPTIONS, MPI.COMM_SELF).train_step}
     size = f"{preset}, {STREAMS} streams x {WINDOW} words, {model.samples} candidates of {model.vocabulary}"
     return race("lm-step", size, ours, torch_peer(model, data), seconds, rounds)
 
 
 def race_one_batch(work, streams, seconds, rounds=7, preset=PRESET) -> list[Row]:
-    """Race one step of V microbatches against V = 1 with all their streams."""
-    many, one = ((MICROBATCHES, streams), (1, MICROBATCHES * streams))
-    steps = [Trainer(language_model(preset), token_streams(preset, *cut), OPTIONS, MPI.COMM_SELF).train_step
-             for cut in (many, one)]
+    """Race one step of V microbatches against V = 1 with all their streams. Local."""
+    cuts, sizes = ((MICROBATCHES, streams), (1, MICROBATCHES * streams)), PRESETS[preset]
+    many, one = (Trainer(LanguageModel(**sizes), token_streams(sizes["vocabulary"], *cut), OPTIONS,
+                         MPI.COMM_SELF).train_step for cut in cuts)
     size = f"{preset}, {MICROBATCHES} x {streams} streams x {WINDOW} words"
-    return race(work, size, {f"refimpl V = {MICROBATCHES}": steps[0]}, {"one big batch": steps[1]},
-                seconds, rounds)
+    return race(work, size, {f"refimpl V = {MICROBATCHES}": many}, {"one big batch": one}, seconds, rounds)
 
 
-def language_model(preset):
-    """Return the model of a preset."""
-    return LanguageModel(**PRESETS[preset])
-
-
-def token_streams(preset, microbatches, streams):
-    """Return an epoch of STEPS full windows of the synthetic language, with the preset's vocabulary."""
-    pairs = microbatches * streams * WINDOW * STEPS
-    corpus = load_synthetic(str(PRESETS[preset]["vocabulary"]), tokens=pairs + 1, heldout_tokens=0)
-    return TokenStreams(corpus.train, microbatches, streams, WINDOW)
+def token_streams(vocabulary: int, microbatches: int, streams: int, window: int = WINDOW, steps: int = STEPS):
+    """Return an epoch of ``steps`` full windows of the synthetic language. Local."""
+    corpus = load_synthetic(str(vocabulary), tokens=microbatches * streams * window * steps + 1, heldout_tokens=0)
+    return TokenStreams(corpus.train, microbatches, streams, window)
 
 
 def torch_peer(model, data) -> dict:
-    """Return {"torch": callable} that does the same step on the same batches, {} where PyTorch is not installed."""
+    """Return {"torch": callable} that does the same step on the same batches, {} where PyTorch is missing. Local."""
     if import_torch() is None:
         return {}
-    from refimpl.experiments.bench.torch_lm import LogUniformSampler, TorchLanguageModel, TorchTrainer
+    from refimpl.experiments.bench.peers.torch_lm import LogUniformSampler, TorchLanguageModel, TorchTrainer
 
     peer = TorchLanguageModel(model, {v.name: v.initial_value(OPTIONS.seed) for v in model.variables})
     trainer = TorchTrainer(peer, OPTIONS.learning_rate, OPTIONS.clip_norm)
-    sampler = LogUniformSampler(model.samples, model.vocabulary)
-    numbers = itertools.count()
-
-    def step():
-        number = next(numbers)
-        if data.starts_epoch(number):
-            trainer.state = None
-        batch = data.microbatch(number, 0)
-        trainer.step(batch.inputs, batch.targets, sampler.draw())
-
-    return {"torch": step}
+    return {"torch": trainer.stepper(data, LogUniformSampler(model.samples, model.vocabulary))}

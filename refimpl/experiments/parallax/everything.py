@@ -4,8 +4,8 @@ import importlib
 from pathlib import Path
 
 from refimpl.experiments.cluster import ClusterError, missing
+from refimpl.experiments.parallax.cells.run import Runner, report_to_stderr
 from refimpl.experiments.parallax.report import write_report
-from refimpl.experiments.parallax.run import Runner, report_to_stderr
 from refimpl.experiments.parallax.study import Context, Finding
 
 MODULES = {"throughput": "throughput", "sparsity": "sparsity", "partitions": "partitions", "convergence": "convergence",

@@ -1,15 +1,14 @@
-"""The same plans and schedules, simulated at the paper's size: 8 machines of 6 GPUs, 100 Gb/s, PAPER.md's sizes."""
+"""The same plans and schedules, simulated at the paper's size: 8 machines of 6 GPUs, 100 Gb/s."""
 
 from models import Variable
 from models.data import TokenStreams
 from models.data.text.synthetic import load_synthetic
 from models.lm import PRESETS, LanguageModel
 from refimpl.collectives.simulation.network import Network
-from refimpl.experiments.parallax.cell import ARCHITECTURES, allreduce_of
-from refimpl.experiments.parallax.naive import naive_plan
+from refimpl.experiments.parallax.cells.cell import ARCHITECTURES, allreduce_of
+from refimpl.experiments.parallax.cells.plans import plan_of
 from refimpl.experiments.parallax.proportions import EFFICIENCY, LINE_RATE, PAPER, computation_seconds
 from refimpl.experiments.parallax.study import Context, Finding, Table, bytes_of
-from refimpl.plan import make_plan
 from refimpl.plan.predict import Predictor
 from refimpl.plan.sample import Sample, take_sample
 from refimpl.transport.machines import in_blocks
@@ -23,7 +22,7 @@ ASSUMED = (
     "Simulated: latency 20 us between machines and 10 us within, 5 us a message, 10 GB/s for each GPU within a machine "
     "(PCIe), 10 GB/s for sums and updates; nothing overlaps; a step = computation + exchanges.",
     "The LM's rows are those of synthetic Zipf text, 2,560 words a GPU, and of 8,192 log-uniform candidates each.",
-    "ResNet-50 as published, 25.6 M elements (PAPER.md recalls 23.8 M).",
+    "ResNet-50 as published, 25.6 M elements (recalled: 23.8 M; docs/paper.md, Models).",
 )
 
 
@@ -62,10 +61,7 @@ def exchange_seconds(variables, sample: Sample, architecture: str, on: Network) 
     The bytes are the sum of the variables' busiest cards: more than any card carries, where these are different cards.
     """
     options = {"allreduce": allreduce_of(MACHINES, GPUS), **ARCHITECTURES[architecture]}
-    if architecture == "naive ps":
-        plan = naive_plan(variables, on.machines, options["allreduce"])
-    else:
-        plan = make_plan(variables, options.pop("architecture"), on.ranks, on.ranks, machines=on.machines, **options)
+    plan = plan_of(architecture, options, variables, on.machines)
     predictor = Predictor(variables, sample, on)
     return predictor.seconds(plan), sum(predictor.card_bytes(plan, placement) for placement in plan.placements)
 
@@ -109,4 +105,4 @@ def _alphas(variables, sample) -> list[str]:
     touched = sum(v.size * sample.alpha(v.name, MACHINES * GPUS) for v in variables if v.sparse)
     everything = sum(v.size for v in variables)
     return [f"alpha of a worker: {of}; of the whole model {(dense + touched) / everything:.4f} "
-            "(PAPER.md recalls 0.02)."]
+            "(recalled: 0.02; docs/paper.md, Models)."]

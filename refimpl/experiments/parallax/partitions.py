@@ -1,9 +1,9 @@
 """Experiment 3: throughput over the number of partitions P, the curve through it, and the P that the search finds."""
 
-from refimpl.experiments.parallax.cell import Cell
+from refimpl.experiments.parallax.cells.cell import Cell
+from refimpl.experiments.parallax.cells.summary import by_cell
 from refimpl.experiments.parallax.proportions import LM, slowdown_of
 from refimpl.experiments.parallax.study import Context, Finding, Table
-from refimpl.experiments.parallax.summary import by_cell
 from refimpl.plan.search import fit_curve
 
 NAME = "partitions"

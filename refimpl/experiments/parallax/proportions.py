@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from refimpl.experiments.cluster import parse_rate
-from refimpl.experiments.parallax.workload import Workload
+from refimpl.experiments.parallax.cells.workload import Workload
 
 LM = Workload("lm", "lm", dict(vocabulary=49_592, embedding=128, hidden=128, projection=128, layers=1, samples=512,
                                keep=0.9))
@@ -28,7 +28,7 @@ EFFICIENCY = {"lm": 0.3, "cnn": 0.6, "network": 0.4}
 
 @dataclass(frozen=True)
 class PaperModel:
-    """A model at the paper's size: elements, alpha of the model (PAPER.md), examples of a GPU, FLOP of an example."""
+    """A model at the paper's size (docs/paper.md, Models): elements, alpha, examples of a GPU, FLOP of an example."""
 
     dense: int
     sparse: int
@@ -53,8 +53,8 @@ ASSUMPTIONS = (
     "The language model costs 6 FLOP for each dense element and each scored candidate's element of a word; ResNet-50 "
     "6 x 4.1 GFLOP for an image forward and backward; 64 images a GPU.",
     "Messages reach 40 % of the 100 Gb/s line (TCP over InfiniBand); the line itself would be 2.5 times as fast.",
-    "alpha of the LM is 0.02 of all elements, dense ones counting 1 (PAPER.md, recalled there): so a worker's rows are "
-    "0.74 of the dense elements.",
+    "alpha of the LM is 0.02 of all elements, dense ones counting 1 (recalled; docs/paper.md, Models): so a worker's "
+    "rows are 0.74 of the dense elements.",
     "V = ranks: one microbatch a GPU. Ranks of one machine share memory; traffic inside a machine is free.",
     "The naive server is one a machine, as the paper's: its busiest holds 17 % of the CNN's bytes (ResNet-50: 16 %). "
     "Otherwise every rank is worker and server.",

@@ -1,4 +1,4 @@
-"""Experiment 2: the sparsity degree (PAPER.md): sentences from 120 words down to 1, alpha from 1 down.
+"""Experiment 2: sentences from 120 words down to 1, alpha from 1 down (docs/paper.md, Sparsity-degree experiment).
 
 An eighth of the paper's: vocabulary 1,920 for 15,360, batch 16 a worker for 128; the LSTM's state of 128 as it is, 33
 partitions, samples = batch x length. Words of a microbatch all differ: at length 120 every row is touched.
@@ -7,11 +7,11 @@ partitions, samples = batch x length. Words of a microbatch all differ: at lengt
 import numpy as np
 
 from refimpl.experiments.cluster import parse_rate
-from refimpl.experiments.parallax.cell import ARCHITECTURES, Cell
+from refimpl.experiments.parallax.cells.cell import ARCHITECTURES, Cell
+from refimpl.experiments.parallax.cells.summary import by_cell
+from refimpl.experiments.parallax.cells.workload import Workload
 from refimpl.experiments.parallax.proportions import EFFICIENCY, TITAN_XP, network_bytes_a_second
 from refimpl.experiments.parallax.study import Context, Finding, Table
-from refimpl.experiments.parallax.summary import by_cell
-from refimpl.experiments.parallax.workload import Workload
 
 NAME = "sparsity"
 RATE = "100mbit"

@@ -1,10 +1,10 @@
 """Experiment 1: words and images a second of each architecture, on more and more machines; the headline at 8 x 6."""
 
-from refimpl.experiments.parallax.cell import ARCHITECTURES, Cell
-from refimpl.experiments.parallax.plan_ahead import predicted_exchange
+from refimpl.experiments.parallax.cells.cell import ARCHITECTURES, Cell
+from refimpl.experiments.parallax.cells.plans import predicted_exchange
+from refimpl.experiments.parallax.cells.summary import by_cell
 from refimpl.experiments.parallax.proportions import CNN, LM, slowdown_of
 from refimpl.experiments.parallax.study import Context, Finding, Table, bytes_of, speed_of
-from refimpl.experiments.parallax.summary import by_cell
 
 NAME = "throughput"
 RATE = "100mbit"

@@ -4,13 +4,13 @@ import pytest
 
 from refimpl.experiments.cluster import missing
 from refimpl.experiments.parallax import convergence, sparsity, throughput
-from refimpl.experiments.parallax.cell import Cell
+from refimpl.experiments.parallax.cells.cell import Cell
+from refimpl.experiments.parallax.cells.run import Runner
+from refimpl.experiments.parallax.cells.summary import Summary
+from refimpl.experiments.parallax.cells.workload import Workload
 from refimpl.experiments.parallax.proportions import CNN, LM
 from refimpl.experiments.parallax.report import markdown, write_report
-from refimpl.experiments.parallax.run import Runner
 from refimpl.experiments.parallax.study import Context, Finding, Table
-from refimpl.experiments.parallax.summary import Summary
-from refimpl.experiments.parallax.workload import Workload
 from refimpl.transport.launch import launch
 
 

@@ -1,4 +1,4 @@
-"""The group of PyTorch's processes in which our peers speak gloo: the ranks of a communicator, over the machines' cards."""
+"""PyTorch's process group over gloo, for peers: the ranks of a communicator, over the machines' cards."""
 
 import os
 import tempfile

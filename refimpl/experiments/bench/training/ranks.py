@@ -1,6 +1,6 @@
 """What each rank of ``bench training`` does: the same training step in ours and in the peer, in turns; rank 0 prints.
 
-    mpirun -n 4 python -m mpi4py -m refimpl.experiments.bench.training_ranks '{"work": "training", ...}'
+    mpirun -n 4 python -m mpi4py -m refimpl.experiments.bench.training.ranks '{"work": "training", ...}'
 """
 
 import itertools
@@ -14,19 +14,18 @@ from threadpoolctl import threadpool_limits
 
 from kernels.random import key_of
 from models.data import TokenStreams
-from models.data.text.synthetic import load_synthetic
 from models.lm import LanguageModel
-from refimpl.experiments.bench.gloo import join_gloo
+from refimpl.experiments.bench import step
 from refimpl.experiments.bench.peers import import_torch
+from refimpl.experiments.bench.peers.gloo import join_gloo
 from refimpl.experiments.bench.timing import Row
 from refimpl.experiments.bench.together import time_together
-from refimpl.experiments.bench.training import PEER
+from refimpl.experiments.bench.training.run import PEER
 from refimpl.experiments.cluster.card import card_bytes
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 
-STEPS = 16  # an epoch; then the same windows come again
 OURS = ("hybrid", "allreduce")
 OPTIONS = Options(optimizer="adagrad", learning_rate=0.2, clip_norm=10.0, scheme="interleaved")
 
@@ -55,10 +54,8 @@ def main(wanted: dict) -> None:
 
 
 def token_streams(wanted: dict, ranks: int) -> TokenStreams:
-    """Return an epoch of STEPS full windows of the synthetic language, a microbatch for each rank. Local."""
-    pairs = ranks * wanted["streams"] * wanted["window"] * STEPS
-    corpus = load_synthetic(str(wanted["sizes"]["vocabulary"]), tokens=pairs + 1, heldout_tokens=0)
-    return TokenStreams(corpus.train, ranks, wanted["streams"], wanted["window"])
+    """Return an epoch of full windows of the synthetic language, a microbatch for each rank. Local."""
+    return step.token_streams(wanted["sizes"]["vocabulary"], ranks, wanted["streams"], wanted["window"])
 
 
 def race_with_cards(comm: Communicator, functions: dict, seconds: float, rounds: int) -> dict:
@@ -103,21 +100,12 @@ def torch_step(comm: Communicator, model, data):
     torch = import_torch()
     if torch is None:
         return None
-    from refimpl.experiments.bench.torch_lm import LogUniformSampler, TorchTrainer, distributed
+    from refimpl.experiments.bench.peers.torch_lm import LogUniformSampler, TorchTrainer, distributed
 
     join_gloo(torch, comm)
     peer = distributed(model, {v.name: v.initial_value(OPTIONS.seed) for v in model.variables})
     trainer = TorchTrainer(peer, OPTIONS.learning_rate, OPTIONS.clip_norm)
     sampler = LogUniformSampler(model.samples, model.vocabulary, seed=comm.rank)
-    numbers = itertools.count()
-
-    def step():
-        number = next(numbers)
-        if data.starts_epoch(number):
-            trainer.state = None
-        batch = data.microbatch(number, comm.rank)
-        trainer.step(batch.inputs, batch.targets, sampler.draw())
-
     first, drawn = data.microbatch(0, comm.rank), sampler.draw()
     inputs, targets = torch.from_numpy(first.inputs), torch.from_numpy(first.targets)
 
@@ -125,7 +113,7 @@ def torch_step(comm: Communicator, model, data):
         trainer.optimizer.zero_grad()
         peer.module(inputs, targets, None, drawn)[0].backward()
 
-    return step, compute
+    return trainer.stepper(data, sampler, comm.rank), compute
 
 
 def touched(model, data, steps: int = 4) -> dict:

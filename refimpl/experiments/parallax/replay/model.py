@@ -12,7 +12,7 @@ import numpy as np
 from kernels import RowGradient
 from models import Batch
 from models.data import fingerprint_of
-from refimpl.experiments.parallax.profile import Profile
+from refimpl.experiments.parallax.replay.profile import Profile
 
 SMALL = 1e-6
 """Every element of a replayed gradient: parameters stay finite however long it goes on."""

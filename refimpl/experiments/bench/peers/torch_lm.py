@@ -4,6 +4,7 @@ Eager mode; nn.LSTM with projection; embedding, softmax weight and softmax bias 
 coalesced once, before clipping. The same model as ``models.lm``: its variables can be loaded, and give the same losses.
 """
 
+import itertools
 import math
 
 import numpy as np
@@ -102,6 +103,19 @@ class TorchTrainer:
         self.clip()
         self.optimizer.step()
         return loss.item()
+
+    def stepper(self, data, sampler: "LogUniformSampler", microbatch: int = 0):
+        """Return a callable: the next step, on one microbatch of it; an epoch begins with fresh state. Local."""
+        numbers = itertools.count()
+
+        def step():
+            number = next(numbers)
+            if data.starts_epoch(number):
+                self.state = None
+            batch = data.microbatch(number, microbatch)
+            self.step(batch.inputs, batch.targets, sampler.draw())
+
+        return step
 
     @torch.no_grad()
     def clip(self):

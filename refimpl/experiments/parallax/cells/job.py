@@ -1,6 +1,6 @@
 """What each rank of the emulated cluster runs: the cells of one job, one after the other; rank 0 writes each result.
 
-    python -m refimpl.experiments.parallax.job JOB.json
+    python -m refimpl.experiments.parallax.cells.job JOB.json
 
 One job runs all cells of one cluster, because 48 Python processes on two cores take a quarter of a minute to start.
 """
@@ -17,11 +17,11 @@ from threadpoolctl import threadpool_limits
 
 from kernels.update import OPTIMIZERS
 from refimpl.experiments.cluster.card import card_bytes
-from refimpl.experiments.parallax.cell import Cell
-from refimpl.experiments.parallax.naive import naive_plan
-from refimpl.experiments.parallax.network import network_file
-from refimpl.experiments.parallax.profile import Profile
-from refimpl.experiments.parallax.replay import ReplayData, ReplayModel
+from refimpl.experiments.parallax.cells.cell import Cell
+from refimpl.experiments.parallax.cells.network import network_file
+from refimpl.experiments.parallax.cells.plans import naive_plan
+from refimpl.experiments.parallax.replay.model import ReplayData, ReplayModel
+from refimpl.experiments.parallax.replay.profile import Profile
 from refimpl.training.evaluate import evaluate
 from refimpl.training.options import Options
 from refimpl.training.planning.partition_trials import PartitionTrials
@@ -117,7 +117,7 @@ def _build(cell, profile):
 
 
 class Watch:
-    """Times steps on one rank, and counts what they sent and what they cost the processor. Local but for the communicator."""
+    """Times steps on one rank, and counts what they sent and what they cost the processor. Local."""
 
     def __init__(self, comm: Communicator):
         self.comm, self.seconds = comm, []

@@ -7,7 +7,7 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
-from refimpl.experiments.bench.gpu_bounds import Row
+from refimpl.experiments.bench.gpu.bounds import Row
 from refimpl.training.run.files import write_json
 
 PACKAGES = ("refimpl", "numpy", "numba", "cupy-cuda12x", "cupy-cuda13x", "nvidia-nccl-cu12", "nvidia-nccl-cu13",

@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from refimpl.experiments.parallax.workload import Workload
+from refimpl.experiments.parallax.cells.workload import Workload
 
 ARCHITECTURES = {
     "allreduce": {"architecture": "allreduce", "local_aggregation": False},
-    "naive ps": {"architecture": "ps", "partitions": 1, "local_aggregation": False},  # and the plan of naive.py
+    "naive ps": {"architecture": "ps", "partitions": 1, "local_aggregation": False},  # and the plan of plans.py
     "optimised ps": {"architecture": "ps", "scheme": "interleaved"},
     "hybrid": {"architecture": "hybrid", "scheme": "interleaved"},
     "auto": {"architecture": "auto", "scheme": "interleaved"},
@@ -21,12 +21,10 @@ TensorFlow's parameter server (whole variables), and Parallax. Interleaved: Zipf
 OPTIMIZER = {"lm": {"optimizer": "adagrad", "learning_rate": 0.2, "clip_norm": 10.0},
              "cnn": {"optimizer": "momentum", "learning_rate": 0.1}}
 
-SOURCES = ("kernels", "models", "refimpl/gradients", "refimpl/collectives", "refimpl/server", "refimpl/plan",
-           "refimpl/training", "refimpl/experiments/parallax/job.py", "refimpl/experiments/parallax/naive.py",
-           "refimpl/experiments/parallax/replay.py",
-           "refimpl/experiments/parallax/workload.py")
+SOURCES = ("kernels", "models", "refimpl/transport", "refimpl/gradients", "refimpl/collectives", "refimpl/server",
+           "refimpl/strategies", "refimpl/plan", "refimpl/training", "refimpl/experiments/parallax/replay/model.py",
+           *(f"refimpl/experiments/parallax/cells/{name}.py" for name in ("job", "plans", "workload")))
 """What a cell's numbers come from: a change there makes a cell run anew."""
-
 
 MANY = 1000  # steps: more than a partition search takes
 
@@ -107,7 +105,7 @@ def allreduce_of(machines: int, ranks_per_machine: int) -> str:
 @cache
 def code_version(root: Path | None = None) -> str:
     """Return hex digits that change with any source file that a cell's numbers come from. Local."""
-    root = root or Path(__file__).resolve().parents[3]
+    root = root or Path(__file__).resolve().parents[4]
     digest = hashlib.sha256()
     for source in SOURCES:
         place = root / source

@@ -9,7 +9,7 @@ And the allreduce between two ranks (``allreduce_gpu``).
 """
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from mpi4py import MPI
@@ -17,11 +17,12 @@ from mpi4py import MPI
 from kernels import aggregate_rows
 from kernels.random import key_of, uniform
 from models.cnn import ConvNet
-from models.data import Examples, TokenStreams
-from models.data.text.synthetic import load_synthetic
+from models.data import Examples
 from models.lm import LanguageModel
-from refimpl.experiments.bench import allreduce_gpu, gpu_bounds, gpu_budget
+from refimpl.experiments.bench.allreduce import gpu as allreduce_gpu
+from refimpl.experiments.bench.gpu import bounds, budget
 from refimpl.experiments.bench.peers import import_torch
+from refimpl.experiments.bench.step import token_streams
 from refimpl.experiments.bench.timing import Row, race, report
 from refimpl.training.device import find_gpu
 from refimpl.training.options import Options
@@ -48,7 +49,7 @@ FULL = Sizes(dict(vocabulary=100_000, embedding=512, hidden=2048, projection=512
 
 
 def run(seconds: float = 10.0, rounds: int = 7, sizes: Sizes = FULL, between_ranks: bool = True,
-        trainings=gpu_bounds.TRAININGS) -> dict:
+        trainings=bounds.TRAININGS) -> dict:
     """Measure all works, ``seconds`` each; return the report: rows, ratios, device and versions. Local.
 
     trainings: those whose results are compared with the CPU's.
@@ -62,7 +63,7 @@ def run(seconds: float = 10.0, rounds: int = 7, sizes: Sizes = FULL, between_ran
     result = report(rows + merge)
     result |= {"device": device.to_json(), "copy_bandwidth": copy, "merge_bandwidth": _moved(sizes) / merge[0].seconds,
                "lm_budget": lm_budget(sizes)}
-    result["bounds"] = gpu_bounds.run(trainings)
+    result["bounds"] = bounds.run(trainings)
     if between_ranks:
         try:
             result["allreduce"] = allreduce_gpu.run(min(2.0, seconds), rounds)
@@ -91,22 +92,15 @@ def _settle(device, torch):
 def race_lm(sizes: Sizes, torch, length, on: str = "cuda") -> list[Row]:
     """Race a step of the language model against PyTorch's. torch: None to leave it out.  on: torch's device."""
     model, (time, streams) = LanguageModel(**sizes.lm), sizes.words
-    corpus = load_synthetic(str(model.vocabulary), tokens=time * streams * STEPS + 1, heldout_tokens=0)
-    data = TokenStreams(corpus.train, 1, streams, time)
+    data = token_streams(model.vocabulary, 1, streams, time, STEPS)
     options = Options(architecture="hybrid", optimizer="adagrad", learning_rate=0.2, clip_norm=10.0, device="cuda")
     ours, peers = {"refimpl": Trainer(model, data, options, MPI.COMM_SELF).train_step}, {}
     if torch is not None:
-        from refimpl.experiments.bench.torch_lm import LogUniformSampler, TorchLanguageModel, TorchTrainer
+        from refimpl.experiments.bench.peers.torch_lm import LogUniformSampler, TorchLanguageModel, TorchTrainer
 
         peer = TorchLanguageModel(model, {v.name: v.initial_value(0) for v in model.variables}).to(on)
-        trainer, sampler = TorchTrainer(peer, 0.2, 10.0), LogUniformSampler(model.samples, model.vocabulary)
-        batches = itertools.cycle([data.microbatch(step, 0) for step in range(STEPS)])
-
-        def step():
-            batch = next(batches)
-            trainer.step(batch.inputs, batch.targets, sampler.draw())
-
-        peers = {"torch eager": step}
+        sampler = LogUniformSampler(model.samples, model.vocabulary)
+        peers = {"torch eager": TorchTrainer(peer, 0.2, 10.0).stepper(data, sampler)}
     size = (f"{streams} streams x {time} words, embedding {sizes.lm['embedding']}, LSTM {model.hidden} projected to "
             f"{model.width}, {model.samples} candidates of {model.vocabulary}")
     return race("gpu-lm-step", size, ours, peers, **length)
@@ -115,8 +109,8 @@ def race_lm(sizes: Sizes, torch, length, on: str = "cuda") -> list[Row]:
 def lm_budget(sizes: Sizes) -> dict:
     """Return what a step of the language model must take at least: seconds of the host and of the GPU, and launches."""
     lm = sizes.lm
-    table = gpu_budget.lm_step(*sizes.words, lm["embedding"], lm["hidden"], lm["projection"], lm["samples"])
-    host, there = gpu_budget.bounds(table)
+    table = budget.lm_step(*sizes.words, lm["embedding"], lm["hidden"], lm["projection"], lm["samples"])
+    host, there = budget.bounds(table)
     return {"host": host, "device": there, "launches": sum(work.launches for work in table)}
 
 
@@ -129,7 +123,7 @@ def race_cnn(sizes: Sizes, torch, length, on: str = "cuda") -> list[Row]:
     options = Options(architecture="hybrid", optimizer="momentum", learning_rate=0.1, device="cuda")
     ours, peers = {"refimpl": Trainer(model, data, options, MPI.COMM_SELF).train_step}, {}
     if torch is not None:
-        from refimpl.experiments.bench.torch_cnn import TorchConvNet, TorchImageTrainer
+        from refimpl.experiments.bench.peers.torch_cnn import TorchConvNet, TorchImageTrainer
 
         trainer = TorchImageTrainer(TorchConvNet(model).to(on), 0.1)
         batches = itertools.cycle([data.microbatch(step, 0) for step in range(STEPS)])
@@ -145,8 +139,7 @@ def race_cnn(sizes: Sizes, torch, length, on: str = "cuda") -> list[Row]:
 
 def race_rows(xp, sizes: Sizes, torch, length, on: str = "cuda") -> list[Row]:
     """Race the sum of rows that share an id against torch's coalesce: ids by Zipf's law, on the GPU as the rows are."""
-    count, width = sizes.rows
-    ids = np.exp(uniform(key_of("bench", "ids"), count) * np.log(sizes.vocabulary + 1)).astype(np.int64) - 1
+    (count, width), ids = sizes.rows, _zipf_ids(sizes)
     values = (uniform(key_of("bench", "values"), count * width) - 0.5).reshape(count, width).astype(np.float32)
     there = xp.asarray(ids), xp.asarray(values)
     ours, peers = {"refimpl": lambda: aggregate_rows(*there)}, {}
@@ -157,11 +150,14 @@ def race_rows(xp, sizes: Sizes, torch, length, on: str = "cuda") -> list[Row]:
     return race("gpu-aggregate-rows", f"{count} x {width} of {sizes.vocabulary}, Zipf", ours, peers, **length)
 
 
+def _zipf_ids(sizes: Sizes) -> np.ndarray:
+    return np.exp(uniform(key_of("bench", "ids"), sizes.rows[0]) * np.log(sizes.vocabulary + 1)).astype(np.int64) - 1
+
+
 def _moved(sizes: Sizes) -> int:
     """Return the bytes that the row merge must read and write: every row once, every sum once."""
     count, width = sizes.rows
-    ids = np.exp(uniform(key_of("bench", "ids"), count) * np.log(sizes.vocabulary + 1)).astype(np.int64) - 1
-    return (count + len(np.unique(ids))) * width * 4
+    return (count + len(np.unique(_zipf_ids(sizes)))) * width * 4
 
 
 def copy_bandwidth(xp, nbytes: int, length) -> float:
@@ -173,12 +169,3 @@ def copy_bandwidth(xp, nbytes: int, length) -> float:
 
     row, = race("copy", "", {"copy": copy}, {}, **{**length, "seconds": min(1.0, length["seconds"])})
     return 2 * nbytes / row.seconds
-
-
-def small(sizes: Sizes = FULL) -> Sizes:
-    """Return sizes that a test can wait for."""
-    return replace(sizes, lm={**sizes.lm, "vocabulary": 60, "embedding": 4, "hidden": 6, "projection": 4, "samples": 8},
-                   words=(3, 2), images=(4, 8, 8, 1), network=dict(width=2, blocks=(1, 1)), rows=(50, 3), vocabulary=20,
-                   copied=1 << 12)
-
-

@@ -70,7 +70,7 @@ class Workload:
 
 
 class DistinctWords:
-    """A ``Data`` of windows whose words all differ: for alpha as exact as PAPER.md's sparsity-degree experiment has it.
+    """A ``Data`` of windows whose words all differ, so that alpha is exact: docs/paper.md, Sparsity-degree experiment.
 
     Step s, microbatch v reads and scores the first window * streams words of two random orders of the vocabulary.
     """

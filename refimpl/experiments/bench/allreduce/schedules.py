@@ -3,6 +3,7 @@
 import numpy as np
 
 from refimpl.collectives.running.runner import Runner
+from refimpl.experiments.bench.allreduce.check import check_sum
 from refimpl.experiments.bench.together import race_together
 from refimpl.transport import Communicator
 
@@ -16,16 +17,7 @@ def time_schedules(comm, schedules, elements: int, seconds: float = 2.0, rounds:
     for schedule in schedules:
         vector = np.empty(elements, np.float32)
         runner = Runner(schedule, comm, elements, vector, "bench", lambda start, stop: {"vector": stop - start})
-        _check(comm, schedule, vector, runner)
         work[schedule.name] = lambda runner=runner, vector=vector: runner([vector])
+        check_sum(comm, schedule.name, vector, work[schedule.name])
     rows = race_together(comm.mpi, "schedules", "", work, {}, seconds, rounds)
     return {row.name: row.seconds for row in rows}
-
-
-def _check(comm, schedule, vector, runner):
-    """Sum whole numbers, whose sum has no rounding error; leave zeros."""
-    place = np.arange(vector.size) % 97
-    vector[...] = place * (comm.rank + 1)
-    wrong = not (runner([vector]) == place * (comm.size * (comm.size + 1) // 2)).all()
-    comm.agree(ValueError(f"{schedule.name} gives a wrong sum") if wrong else None)
-    vector[...] = 0

@@ -68,14 +68,3 @@ def lm_step(time, streams, embedding, hidden, projection, samples) -> list[Work]
 def bounds(table: list[Work]) -> tuple[float, float]:
     """Return (seconds of the host, seconds of the GPU) of a step."""
     return sum(work.host for work in table), sum(work.device for work in table)
-
-
-def lines(table: list[Work]) -> list[str]:
-    """Return the table as text."""
-    head = f"{'work':<44}{'launches':>9}{'GFLOP':>8}{'MB':>8}{'host us':>9}{'GPU us':>8}"
-    rows = [f"{w.name:<44}{w.launches:>9}{w.flops / 1e9:>8.1f}{4 * w.numbers / 1e6:>8.0f}{w.host * 1e6:>9.0f}"
-            f"{w.device * 1e6:>8.0f}" for w in table]
-    host, device = bounds(table)
-    launches, flops, nbytes = (sum(column) for column in zip(*((w.launches, w.flops, 4 * w.numbers) for w in table)))
-    return [head, *rows, f"{'sum':<44}{launches:>9}{flops / 1e9:>8.1f}{nbytes / 1e6:>8.0f}{host * 1e6:>9.0f}"
-                         f"{device * 1e6:>8.0f}"]

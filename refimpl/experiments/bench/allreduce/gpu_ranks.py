@@ -1,6 +1,6 @@
 """What each rank of ``bench allreduce --device cuda`` does: check on exact sums, then race; rank 0 prints JSON.
 
-    mpirun -n 2 python -m mpi4py -m refimpl.experiments.bench.allreduce_gpu_ranks '{"sizes": [65536], ...}'
+    mpirun -n 2 python -m mpi4py -m refimpl.experiments.bench.allreduce.gpu_ranks '{"sizes": [65536], ...}'
 """
 
 import json
@@ -13,6 +13,7 @@ from mpi4py import MPI
 from refimpl.collectives import make_schedule
 from refimpl.collectives.running.allreduce import open_allreduce
 from refimpl.collectives.units import size_name
+from refimpl.experiments.bench.allreduce.check import check_sum
 from refimpl.experiments.bench.together import race_together
 from refimpl.training.device import open_device
 from refimpl.transport import CollectiveError, Communicator
@@ -39,22 +40,21 @@ def main(wanted: dict) -> None:
 
 def _ready(comm, device, algorithm, elements):
     """Return a function that sums a vector over all ranks and waits for it, after a check on exact sums. Collective."""
-    xp = device.xp
-    allreduce = open_allreduce(make_schedule(algorithm, comm.size, comm.size), comm, elements, xp.empty(0, np.float32),
-                               "bench", lambda start, stop: {"vector": stop - start})
-    place = xp.arange(elements, dtype=np.float32) % 97
-    allreduce.slots[0][...] = place * (comm.rank + 1)
-    total = allreduce()
-    comm.settle()
-    right = bool((total == place * (comm.size * (comm.size + 1) // 2)).all())
-    comm.agree(None if right else ValueError(f"{algorithm} gives a wrong sum of {elements} elements"))
-    allreduce.slots[0][...] = 0
-    stream = xp.cuda.get_current_stream()
+    allreduce = open_allreduce(make_schedule(algorithm, comm.size, comm.size), comm, elements,
+                               device.xp.empty(0, np.float32), "bench", lambda start, stop: {"vector": stop - start})
+    stream = device.xp.cuda.get_current_stream()
 
     def summed():
-        allreduce()
+        total = allreduce()
         stream.synchronize()
+        return total
 
+    def settled():
+        total = allreduce()
+        comm.settle()  # a peer that never comes is named here, where synchronize() would wait for ever
+        return total
+
+    check_sum(comm, algorithm, allreduce.slots[0], settled)
     return summed
 
 

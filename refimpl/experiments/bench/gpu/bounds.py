@@ -1,7 +1,7 @@
 """CPU against GPU, in the report of ``bench gpu``: how far two trainings are apart, and how far they could be.
 
-Each training runs on the CPU, on the GPU, and on enclosures (``refimpl.conformance.enclosure``), step by step, as long as those say
-something: small models, of every kind of layer, in float32, and with more layers and steps in float64.
+Each training runs on the CPU, on the GPU, and on enclosures (``refimpl.conformance.enclosure``), step by step, as long
+as these say something: small models, of every kind of layer, in float32, and with more layers and steps in float64.
 """
 
 from dataclasses import asdict, dataclass

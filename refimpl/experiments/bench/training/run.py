@@ -13,22 +13,18 @@ share this one's cores), the bytes on the busiest card at the line's rate, and t
 updates, copies, latency) less what overlaps.
 """
 
-import json
-
 from models.lm import PRESETS
-from refimpl.transport.launch import launch
+from refimpl.experiments.bench.job import BYTES_A_SECOND, measure
 
-RATE = 200_000_000 / 8
-"""Bytes a second in and out of each machine of the emulated cluster (200 Mbit/s)."""
 PEER = "torch DDP (gloo)"
 HYBRID = "refimpl hybrid"
 SIZES = {**PRESETS["small"], "vocabulary": 100_000, "samples": 4096}
 """The preset small, but for its rows: a rank's step touches about 1.7 times as many elements of rows as there are dense
-ones, and 2 % of the rows, as in the authors' model (PAPER.md, Models). More words a rank would touch hardly more rows
-and only add computation, which 8 machines must do here on one machine's cores."""
+ones, and 2 % of the rows, as in the authors' model (docs/paper.md, Models). More words a rank would touch hardly more
+rows and only add computation, which 8 machines must do here on one machine's cores."""
 STREAMS, WINDOW = 8, 20  # a rank's microbatch, as ``train lm`` has it if nothing else is asked for
 MACHINE = {"work": "training", "ranks": 4}
-CLUSTER = {"work": "training-cluster", "machines": 8}
+CLUSTER = {"work": "training-cluster", "ranks": 1, "machines": 8}
 
 
 def run(seconds: float = 24.0, rounds: int = 5, cluster: bool = False, sizes: dict = SIZES, streams: int = STREAMS,
@@ -42,26 +38,13 @@ def run(seconds: float = 24.0, rounds: int = 5, cluster: bool = False, sizes: di
     setting = CLUSTER if cluster else MACHINE
     wanted = {"work": setting["work"], "sizes": sizes, "streams": streams, "window": window, "seconds": seconds,
               "rounds": rounds}
-    found = _measure(setting, ["-m", "refimpl.experiments.bench.training_ranks", json.dumps(wanted)])
+    found = measure("refimpl.experiments.bench.training.ranks", wanted, setting["ranks"], setting.get("machines", 0))
     for row in found["rows"]:
         if card := row.get("card_bytes"):
-            row["line_seconds"] = max(card) / RATE
+            row["line_seconds"] = max(card) / BYTES_A_SECOND
     seconds_of = {row["name"]: row["seconds"] for row in found["rows"]}
     ratios = {setting["work"]: seconds_of[PEER] / seconds_of[HYBRID]} if PEER in seconds_of else {}
     return {**found, "ratios": ratios, "parts": parts(found["rows"])}
-
-
-def _measure(setting, arguments) -> dict:
-    """Run one job of ranks and return what its rank 0 printed."""
-    if "machines" in setting:
-        from refimpl.experiments.cluster import run_on_cluster
-
-        job = run_on_cluster(setting["machines"], 1, "200mbit", arguments, capture=True)
-    else:
-        job = launch(setting["ranks"], arguments, capture=True)
-    if job.returncode:
-        raise ValueError(f"the ranks of {setting['work']} ended with status {job.returncode}:\n{job.stderr[-4000:]}")
-    return json.loads(job.stdout.strip().splitlines()[-1])
 
 
 def parts(rows: list[dict]) -> dict:

@@ -1,14 +1,15 @@
 """Run cells: profiles first, then one job for each cluster; what is done already, with the same code, is kept."""
 
+import json
 import sys
 from pathlib import Path
 from typing import Callable
 
 from refimpl.experiments.cluster import run_on_cluster
-from refimpl.experiments.parallax.cell import Cell, code_version, kept_result
-from refimpl.experiments.parallax.network import emulated_network, network_file
-from refimpl.experiments.parallax.profile import Profile, measure_profile
-from refimpl.experiments.parallax.workload import Workload
+from refimpl.experiments.parallax.cells.cell import Cell, code_version, kept_result
+from refimpl.experiments.parallax.cells.network import emulated_network, network_file
+from refimpl.experiments.parallax.cells.workload import Workload
+from refimpl.experiments.parallax.replay.profile import Profile, measure_profile
 from refimpl.training.run.files import write_json
 
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL", "NUMBA")}
@@ -21,10 +22,6 @@ WARM_UP = tuple(Cell("warm-up", workload, architecture, 2, 2, "1gbit", "real", s
                                  Workload("warm-cnn", "cnn", dict(width=2, blocks=(1, 1)), images=2, image_size=8))
                 for architecture in ("hybrid", "allreduce", "naive ps"))
 """Run before anything else with new code: kernels are compiled once and kept on disk, not by 48 ranks at once."""
-
-
-class CellsFailed(Exception):
-    """Cells that could not be run; the others' results are kept."""
 
 
 class Runner:
@@ -53,7 +50,8 @@ class Runner:
             profile = Profile(where)
         except (OSError, ValueError, KeyError):
             return False
-        return profile.workload == _plain(workload.to_json()) and len(profile.entries[0]) >= microbatches
+        same = profile.workload == json.loads(json.dumps(workload.to_json()))
+        return same and len(profile.entries[0]) >= microbatches
 
     def results(self, cells: list[Cell]) -> dict[Path, dict]:
         """Return cell.file -> result of each cell; those that fail are left out and kept in ``failed``."""
@@ -78,7 +76,7 @@ class Runner:
             machines, each, rate = cells[0].cluster
             self._describe_network(machines, each, rate)
             self.say(f"{machines} machines x {each} at {rate}: {len(cells)} cells")
-            command = ["-m", "refimpl.experiments.parallax.job", str(self._job(cells))]
+            command = ["-m", "refimpl.experiments.parallax.cells.job", str(self._job(cells))]
             job = run_on_cluster(machines, each, rate, command,
                                  timeout=SECONDS_OF_A_CELL * len(cells), capture=True, environment=ONE_THREAD)
             if job.returncode == 0:
@@ -103,23 +101,12 @@ class Runner:
                           "directory": str(self.directory)})
         return path
 
-    def require_all(self):
-        """Raise CellsFailed if any cell failed."""
-        if self.failed:
-            raise CellsFailed("\n".join(self.failed))
-
 
 def _last_words(stderr: str | None) -> str:
     """Return the last line that is an error's message, or the last line at all."""
     lines = [line for line in (stderr or "").splitlines() if line.strip()]
     errors = [line for line in lines if "Error" in line or "error:" in line]
     return (errors or lines or ["(it said nothing)"])[-1]
-
-
-def _plain(value):
-    import json
-
-    return json.loads(json.dumps(value))
 
 
 def report_to_stderr(text: str):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from refimpl.experiments.parallax.cell import Cell
+from refimpl.experiments.parallax.cells.cell import Cell
 
 
 @dataclass(frozen=True)
