@@ -11,8 +11,8 @@ from kernels.update import OPTIMIZERS
 from models import Batch
 from models.candidates import log_expected_count
 from models.variable import STATISTIC_RATE
-from refimpl.conformance.adapters.ours_training import Given
 from refimpl.conformance.case import Rows
+from refimpl.conformance.given import Given
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.traces.format import Trace, edition_of
 from refimpl.training.trainer import Trainer
