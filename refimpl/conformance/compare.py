@@ -108,22 +108,25 @@ def _finding(evidence: Evidence, name: str) -> Finding:
     result = Finding(name, True, evidence.wanted[0][name].comparison)
     for step, wanted in enumerate(evidence.wanted):
         for rank, found in evidence.observed[step].get(name, []):
-            apart, ratio, bad, places = differences(found, wanted[name])
-            result.worst_ulp = max(result.worst_ulp, float(apart.max(initial=0.0)))
-            result.worst_ratio = max(result.worst_ratio, float(ratio.max(initial=0.0)))
-            if bad.any() and result.ok:
-                _note_first(result, step, rank, bad, places, found, wanted[name])
+            note(result, found, wanted[name], step, rank, f"step {step}, {'owner' if rank is None else f'rank {rank}'}")
     return result
 
 
-def _note_first(result, step, rank, bad, places, found, wanted):
-    at = tuple(int(i) for i in np.argwhere(bad)[0])
-    values = [aligned(x, places)[at] for x in (found, wanted.value)]
-    result.ok, result.step, result.rank = False, step, rank
-    result.element = at if places is None else (int(places[at[0]]), *at[1:])
-    result.found, result.wanted = (float(v) for v in values)
-    result.words = (f"{result.variable}{list(result.element)} is {result.found:.9g}, expected {result.wanted:.9g} "
-                    f"(step {step}, {'owner' if rank is None else f'rank {rank}'})")
+def note(finding: Finding, found, wanted: Wanted, step, rank, where: str) -> None:
+    """Take an array or Rows into a finding: its worst distances, and the place where it is the first to differ. Local.
+
+    where: the step and rank, in words.
+    """
+    apart, ratio, bad, ids = differences(found, wanted)
+    finding.worst_ulp = max(finding.worst_ulp, float(apart.max(initial=0.0)))
+    finding.worst_ratio = max(finding.worst_ratio, float(ratio.max(initial=0.0)))
+    if bad.any() and finding.ok:
+        at = tuple(int(i) for i in np.argwhere(bad)[0])
+        finding.ok, finding.step, finding.rank = False, step, rank
+        finding.element = at if ids is None else (int(ids[at[0]]), *at[1:])
+        finding.found, finding.wanted = (float(aligned(x, ids)[at]) for x in (found, wanted.value))
+        finding.words = (f"{finding.variable}{list(finding.element)} is {finding.found:.9g}, expected "
+                         f"{finding.wanted:.9g} ({where})")
 
 
 def differences(found, wanted: Wanted):

@@ -11,6 +11,11 @@ class Given:
 
     values: tuple[float, ...]
 
+    @classmethod
+    def of(cls, array) -> "Given":
+        """Return an array's values. Local."""
+        return cls(tuple(array.ravel().tolist()))
+
     def elements(self, key, start, count):
         """Return ``count`` values from element ``start`` on; no key changes them. Local."""
         return np.array(self.values[start:start + count])

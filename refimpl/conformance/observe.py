@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from refimpl.conformance.case import Case, Rows
+from refimpl.conformance.case import Case, Rows, numbers_of
 from refimpl.conformance.checks import Complaint
+from refimpl.conformance.rules.gradients import merge_occurrences
 from refimpl.conformance.semantics import Semantics
 
 
@@ -77,7 +78,7 @@ def _problem(name, found, want, step) -> Complaint | None:
                              rank)
         if shape != wanted:
             return Complaint(name, f"rank {rank} gave {name} of shape {shape}, expected {wanted}", step, rank)
-        dtype = (part.rows if rows else part).dtype
+        dtype = numbers_of(part).dtype
         if dtype != want.dtype:
             return Complaint(name, f"rank {rank} gave {name} as {dtype}, expected {want.dtype}", step, rank)
         if rows and part.ids.ndim != 1:
@@ -96,23 +97,11 @@ def _observed(name, found, want, semantics, step, evidence):
     result = []
     for rank, part in found:
         order = np.argsort(part.ids, kind="stable")
-        ids = part.ids[order].astype(np.int64)
-        repeated = ids[1:][ids[1:] == ids[:-1]]
+        rising = Rows(part.ids[order].astype(np.int64), part.rows[order])
+        repeated = rising.ids[1:][rising.ids[1:] == rising.ids[:-1]]
         if len(repeated) and (rank is None or semantics.order == "tree"):  # the bits of what is not added yet
             where = "several owners hold" if rank is None else f"rank {rank} got"
             evidence.complaints.append(Complaint(name, f"{where} row {repeated[0]} of {name} more than once", step,
                                                  rank))
-        result.append((rank, added(Rows(ids, part.rows[order])) if len(repeated) else Rows(ids, part.rows[order])))
+        result.append((rank, merge_occurrences(rising) if len(repeated) else rising))
     return result
-
-
-def added(part: Rows) -> Rows:
-    """Return rows with those that share an id added: not coalesced is as good as coalesced. ids do not fall. Local.
-
-    Added in float64, so that nothing is blamed for our own rounding.
-    """
-    ids, place = np.unique(part.ids, return_inverse=True)
-    rows = np.zeros((len(ids), *part.rows.shape[1:]))
-    with np.errstate(invalid="ignore"):
-        np.add.at(rows, place, part.rows)
-    return Rows(ids, rows)

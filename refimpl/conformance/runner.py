@@ -101,8 +101,8 @@ def _run_jobs(name, ranks, launcher, cases, folder, timeout) -> Outcome:
                     START_SECONDS + timeout * len(todo))
         semantics = semantics or _manifest(folder, ranks, name, how)
         left = [(number, case) for number, case in todo
-                if any((answer := read(folder, number, r)) is None for r in range(ranks))
-                or (any(read(folder, number, r).error for r in range(ranks)) and not case.settings.get("nonfinite"))]
+                if any((answer := read(folder, number, r)) is None
+                       or answer.error and not case.settings.get("nonfinite") for r in range(ranks))]
         if not left:
             break
         said[left[0][0]] = how

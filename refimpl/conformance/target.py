@@ -131,9 +131,9 @@ def _find(name):
         return None
 
 
-def _short(text: str, most: int = 300) -> str:
+def _short(text: str) -> str:
     """Return the first lines of an error: some frameworks append pages."""
-    return text if len(text) <= most else text[:most].rsplit(" ", 1)[0] + " ..."
+    return text if len(text) <= 300 else text[:300].rsplit(" ", 1)[0] + " ..."
 
 
 def _name(functions) -> str:

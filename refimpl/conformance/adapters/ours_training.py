@@ -53,8 +53,7 @@ class TrainingAdapter:
     def update(self, task) -> list[dict]:
         """Train: each micro-step of a window is a microbatch, W to a rank."""
         size, window = self.comm.size, task.window
-        variables = [Variable(v.name, v.shape, v.sparse, Given(tuple(task.start[v.name].ravel().tolist())), v.dtype)
-                     for v in task.variables]
+        variables = [Variable(v.name, v.shape, v.sparse, Given.of(task.start[v.name]), v.dtype) for v in task.variables]
         data = GivenData(self._windows(task), size * window)
         trainer = self._trainer(variables, data, task)
         seen = []

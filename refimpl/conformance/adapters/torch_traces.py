@@ -40,10 +40,10 @@ class TraceTraining:
         self.trace.head |= {"semantics": SEMANTICS.to_json(), "joined_at": "model"}
 
     def _optimizer(self):
-        parameters, rate, options = [self.values[n] for n in self.trained], self.training["rate"], self.training["options"]
+        parameters, options = [self.values[n] for n in self.trained], self.training["options"]
         if self.training["optimizer"] == "momentum":
-            return torch.optim.SGD(parameters, rate, momentum=options["mu"])
-        return torch.optim.Adagrad(parameters, rate, initial_accumulator_value=options["initial"],
+            return torch.optim.SGD(parameters, self.training["rate"], momentum=options["mu"])
+        return torch.optim.Adagrad(parameters, self.training["rate"], initial_accumulator_value=options["initial"],
                                    eps=options["epsilon"])
 
     def run(self) -> Trace:
@@ -71,7 +71,8 @@ class TraceTraining:
 
     def microbatch(self, step, leaf, total) -> float:
         """Add a microbatch's gradients to ``total``; return its loss."""
-        batch = {p[3]: torch.from_numpy(np.array(a)) for p, a in self.ours.arrays.items() if p[:3] == ("inputs", step, leaf)}
+        batch = {place[3]: torch.from_numpy(np.array(array)) for place, array in self.ours.arrays.items()
+                 if place[:3] == ("inputs", step, leaf)}
         state, notes = self._carried(step, leaf, batch), {}
         loss = LOSSES[self.ours.name](self.values, batch, state, notes)
         found = dict(zip(self.trained, torch.autograd.grad(loss, [self.values[n] for n in self.trained]))) | notes

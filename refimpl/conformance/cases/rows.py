@@ -22,16 +22,16 @@ def cases(ranks: int):
     yield _steps(ranks)
 
 
-def rows_case(name, about, ranks, tables: dict[str, int], steps, dtype="float32", columns=COLUMNS, **more) -> Case:
+def rows_case(name, about, ranks, tables: dict[str, int], steps, columns=COLUMNS, **more) -> Case:
     """Return a case of sparse variables. tables: name -> number of rows.  steps[s][rank]: name -> Rows."""
-    variables = tuple(Variable(n, (rows, columns), True, dtype) for n, rows in tables.items())
+    variables = tuple(Variable(n, (rows, columns), True) for n, rows in tables.items())
     return Case(f"rows/{name}", "rows", about, ranks, variables, tuple(map(tuple, steps)), **more)
 
 
-def exact_rows(key, ids, dtype="float32", columns=COLUMNS) -> Rows:
+def exact_rows(key, ids, columns=COLUMNS) -> Rows:
     """Return exact rows for these ids."""
     ids = np.asarray(ids, np.int64)
-    return Rows(ids, numbers.exact(key, (len(ids), columns), dtype))
+    return Rows(ids, numbers.exact(key, (len(ids), columns)))
 
 
 def _provenance(ranks):

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from refimpl.conformance.case import numbers_of
 from refimpl.conformance.compare import differences
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.rules.aggregate import Wanted
@@ -49,7 +50,7 @@ def _matches(value, wanted, rank) -> bool:
 
 def nothing_there(evidence) -> bool:
     """Return whether all that differs is zero or missing: then a swap with something empty would explain it. Local."""
-    return not any(np.any(getattr(value, "rows", value)) for name, places in failing(evidence).items()
+    return not any(np.any(numbers_of(value)) for name, places in failing(evidence).items()
                    for step, rank in places for r, value in evidence.observed[step][name] if r == rank)
 
 

@@ -1,10 +1,8 @@
 """Contributions that lose digits before they are added: compressed on the communicator."""
 
-from dataclasses import replace
-
 import numpy as np
 
-from refimpl.conformance.case import Rows
+from refimpl.conformance.case import with_numbers
 from refimpl.conformance.diagnose.diagnosis import Diagnosis, changed, explains, failing, names_in_words, with_changes
 
 
@@ -29,7 +27,7 @@ def narrowed(evidence, verdict):
         return None
     for dtype, cast in NARROW.items():
         def cut(s, r, name, part, cast=cast):
-            return replace(part, rows=cast(part.rows)) if isinstance(part, Rows) else cast(part)
+            return with_numbers(part, cast)
 
         if explains(evidence, with_changes(evidence, changed(evidence.case, cut), loose=True)):
             return Diagnosis("lost-digits", f"each rank's numbers pass through {dtype} before they are added",

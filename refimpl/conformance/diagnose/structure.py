@@ -5,7 +5,7 @@ from itertools import permutations
 
 import numpy as np
 
-from refimpl.conformance.case import Rows
+from refimpl.conformance.case import Rows, numbers_of
 from refimpl.conformance.diagnose.diagnosis import (
     Diagnosis, changed, explains, failing, names_in_words, nothing_there, ranks_in_words, with_changes,
 )
@@ -97,9 +97,8 @@ def matched_by_position(evidence, verdict):
 
 def _added_bare(evidence, variable, own, parts):
     """Return the aggregate of whatever arrays met; under a rank's own ids where its variable is sparse."""
-    arrays = [p.rows if isinstance(p, Rows) else p for p in parts]
-    shape = (own.rows if isinstance(own, Rows) else own).shape
-    if any(a.shape != shape for a in arrays):
+    arrays = [numbers_of(p) for p in parts]
+    if any(a.shape != numbers_of(own).shape for a in arrays):
         return None
     if isinstance(own, Rows):
         arrays = [Rows(own.ids, a) for a in arrays]
@@ -154,7 +153,7 @@ def buffer_reused(evidence, verdict):
 def _empty(case, name, ranks) -> bool:
     """Return whether some of the ranks have no number of a variable: to contribute that is to contribute nothing."""
     parts = [step[r][name] for step in case.steps for r in ranks]
-    return any((p.rows if isinstance(p, Rows) else p).size == 0 for p in parts)
+    return any(numbers_of(p).size == 0 for p in parts)
 
 
 HYPOTHESES = (ids_cast, use_lost_or_twice, wrong_count, matched_by_position, added_by_position, ids_of_another,

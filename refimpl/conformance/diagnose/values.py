@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from refimpl.conformance.case import Rows
+from refimpl.conformance.case import numbers_of, with_numbers
 from refimpl.conformance.diagnose.diagnosis import Diagnosis, explains, failing, names_in_words
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.rules.aggregate import Wanted, aggregate, aggregate_dense
@@ -54,7 +54,7 @@ def one_rank_alone(evidence, verdict):
 
 def _alike_ranks(case, name) -> bool:
     """Return whether a rank has no number of a variable, or multiples of another's: one alone then proves nothing."""
-    flat = [np.ravel(_array_of(ranks[name])).astype(np.float64) for ranks in case.steps[0]]
+    flat = [np.ravel(numbers_of(ranks[name])).astype(np.float64) for ranks in case.steps[0]]
     if any(not np.any(a) for a in flat):
         return True
     ends = [a[-1] / np.abs(a).max() for a in flat], [a[0] / np.abs(a).max() for a in flat]
@@ -64,9 +64,8 @@ def _alike_ranks(case, name) -> bool:
 def _divided(wanted, divisor) -> Wanted:
     if divisor == 1:
         return wanted
-    value = wanted.value
-    value = Rows(value.ids, value.rows / divisor) if isinstance(value, Rows) else value / divisor
-    rounding = np.spacing(np.abs(_array_of(value)).astype(wanted.dtype))
+    value = with_numbers(wanted.value, lambda x: x / divisor)
+    rounding = np.spacing(np.abs(numbers_of(value)).astype(wanted.dtype))
     return replace(wanted, value=value, tolerance=wanted.tolerance + rounding)
 
 
@@ -114,7 +113,7 @@ def flushed(evidence, verdict):
     """Denormals became zero."""
     if not evidence.case.name.endswith("/denormals") or not evidence.observed:
         return None
-    zero = all(not np.any(value.rows if isinstance(value, Rows) else value)
+    zero = all(not np.any(numbers_of(value))
                for name in failing(evidence) for _, value in evidence.observed[0][name])
     return Diagnosis("denormals-flushed",
                      "denormal numbers are flushed to zero") if zero and failing(evidence) else None
@@ -157,18 +156,14 @@ def lost_digits(evidence, verdict):
 def _magnitude(evidence, step, name) -> float:
     """Return the largest contribution to a variable."""
     parts = [ranks[name] for ranks in evidence.case.steps[step] if name in ranks]
-    flat = [np.ravel(p.rows if isinstance(p, Rows) else p) for p in parts if not isinstance(p, list)]
+    flat = [np.ravel(numbers_of(p)) for p in parts if not isinstance(p, list)]
     return float(max((np.abs(a).max(initial=0) for a in flat), default=0))
 
 
 def _fits(evidence, narrow) -> bool:
     """Return whether all numbers that failed are numbers of a narrower dtype."""
-    values = [_array_of(v) for s, step in enumerate(evidence.observed) for n in failing(evidence) for _, v in step[n]]
+    values = [numbers_of(v) for s, step in enumerate(evidence.observed) for n in failing(evidence) for _, v in step[n]]
     return all(v.dtype != narrow and np.array_equal(v.astype(narrow).astype(v.dtype), v) for v in values)
-
-
-def _array_of(part):
-    return part.rows if isinstance(part, Rows) else part
 
 
 HYPOTHESES = (half_overflow, flushed, root_ignored, group_divisor, not_reduced, one_rank_alone)

@@ -10,7 +10,7 @@ from typing import Callable
 import numpy as np
 
 from refimpl.conformance.adapters.reference import Reference
-from refimpl.conformance.case import Case, Rows
+from refimpl.conformance.case import Case, Rows, with_numbers
 from refimpl.conformance.compare import Verdict, aligned, judge
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.mutants.aggregation import RankTwice
@@ -69,10 +69,7 @@ def constant(case: Case) -> Case:
     def flat(array):
         return np.full(array.shape, np.abs(array).max(initial=0), array.dtype)
 
-    def change(part):
-        return Rows(part.ids, flat(part.rows)) if isinstance(part, Rows) else flat(part)
-
-    return replace(case, steps=tuple(tuple({n: change(p) for n, p in parts.items()} for parts in ranks)
+    return replace(case, steps=tuple(tuple({n: with_numbers(p, flat) for n, p in parts.items()} for parts in ranks)
                                      for ranks in case.steps))
 
 

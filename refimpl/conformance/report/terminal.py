@@ -69,5 +69,5 @@ def print_mutants(score):
                   f"{score.configurations} correct implementations")
 
 
-def _some(names, most=4) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+def _some(names) -> str:
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

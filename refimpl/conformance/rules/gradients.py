@@ -9,12 +9,13 @@ from refimpl.conformance.semantics import Semantics
 
 
 def merge_occurrences(gradient, divisor=1):
-    """Return a gradient divided, the rows that share an id added; ids rise. Local."""
+    """Return a gradient divided, the rows that share an id added in float64; ids rise. Local."""
     if not isinstance(gradient, Rows):
         return gradient / divisor
     unique, place = np.unique(gradient.ids, return_inverse=True)
     rows = np.zeros((len(unique), *gradient.rows.shape[1:]))
-    np.add.at(rows, place, gradient.rows)
+    with np.errstate(invalid="ignore"):
+        np.add.at(rows, place, gradient.rows)
     return Rows(unique, rows / divisor)
 
 

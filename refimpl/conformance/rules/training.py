@@ -7,21 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from refimpl.conformance.case import Case, Rows
+from refimpl.conformance.case import Case, Rows, with_numbers
 from refimpl.conformance.cases.training import start_of
 from refimpl.conformance.rules.aggregate import Wanted, once, row_divisor
 from refimpl.conformance.rules.gradients import clip_scales, merge_occurrences, norm_of
 from refimpl.conformance.rules.optimizers import apply, apply_rows, initial_state
 from refimpl.conformance.semantics import Semantics
 
-FAULTS = ("local", "one-by-one", "shares-one-by-one", "duplicates-apart", "micro-clock", "loss-scale-kept",
-          "local-norm",
-          "rate-restarted", "clock-restarted", "state-lost", "parameter-reduced", "parameter-summed", "not-broadcast")
-
 
 @dataclass(frozen=True)
 class Fault:
-    """One deviation, one of FAULTS. ranks: those that it hits.  variable: the only one that it hits; None: all."""
+    """One deviation; kind: see ``diagnose.training.WORDS``. ranks, variable: those that it hits; None: every variable."""
 
     kind: str
     ranks: tuple[int, ...]
@@ -169,7 +165,7 @@ def _merged(gradients, divisor=1) -> dict:
 
 
 def _scaled(gradients, scales) -> dict:
-    return {n: Rows(g.ids, g.rows * scales[n]) if isinstance(g, Rows) else g * scales[n] for n, g in gradients.items()}
+    return {n: with_numbers(g, lambda x, scale=scales[n]: x * scale) for n, g in gradients.items()}
 
 
 def _apart(divided, total):

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from refimpl.conformance.case import Rows
+from refimpl.conformance.case import Rows, with_numbers
 from refimpl.conformance.diagnose import Diagnosis
 from refimpl.conformance.diagnose.diagnosis import names_in_words
 from refimpl.conformance.semantics import CHOICES
-from refimpl.conformance.traces.differing import Differing, fits, times
-from refimpl.conformance.traces.sources import Sources
+from refimpl.conformance.traces.differing import Differing, fits
+from refimpl.conformance.traces.sources import Sources, double
 from refimpl.conformance.traces.updates import Inputs, scales_of, updated
 
 RELATIVE = 1e-5
@@ -94,18 +94,19 @@ def _other_gradients(sources, now, step, run):
                           ("dense", lambda g: not isinstance(g, Rows))):
         for factor, code, words in ((count, "multiplied-by-n", f"{count} x ours: not averaged, or multiplied"),
                                     (1 / count, "divided-again", f"1/{count} of ours: divided once more")):
-            changed = {n: times(g, factor) if chosen(g) else g for n, g in now.gradients.items()}
+            changed = {n: with_numbers(g, lambda x: x * factor) if chosen(g) else g
+                       for n, g in now.gradients.items()}
             yield code, f"{which} gradients that the update applies are {words}", run(gradients=changed)
     if step:
         ours = {v.name: sources.ours.get("aggregated", step - 1, v.name) for v in sources.variables}
-        stale = {n: _double(g) for n, g in (sources.aggregated(step - 1) or ours).items()}
+        stale = {n: double(g) for n, g in (sources.aggregated(step - 1) or ours).items()}
         for how, scales in clipped:
             yield ("stale-gradient", f"the update applies the gradient of the step before{how}",
                    run(gradients=stale, scales=scales))
     parts = sources.local(step)
     if parts is not None:
         for m in sources.active(step):
-            own = {n: _double(g) for n, g in parts[m].items()}
+            own = {n: double(g) for n, g in parts[m].items()}
             for how, scales in clipped:
                 yield ("local", f"the update applies microbatch {m}'s own gradient{how}: nothing is reduced",
                        run(gradients=own, scales=scales))
@@ -116,7 +117,7 @@ def _other_gradients(sources, now, step, run):
 def _one_by_one(sources, now, step, parts):
     result = {}
     for part in parts:
-        gradients = {n: _double(g) for n, g in part.items()}
+        gradients = {n: double(g) for n, g in part.items()}
         result = simulate(sources, now, step, gradients=gradients)
         now = Inputs({n: result[n, "value"] for n in now.parameters},
                      {n: {slot: result[n, slot] for slot in slots} for n, slots in now.state.items()}, gradients)
@@ -142,7 +143,3 @@ def _rate(sources, now, parts, step):
         return None
     return Diagnosis("rate", f"every parameter goes {factors[0]:.6g} times as far as it should: another learning rate",
                      f"step {step}; the optimizer's state is right")
-
-
-def _double(part):
-    return Rows(part.ids, part.rows.astype(np.float64)) if isinstance(part, Rows) else part.astype(np.float64)
