@@ -23,6 +23,6 @@ def draw_drift(trainings: dict[str, list[dict]]) -> Picture:
         steps = len(last[0][1]["changed"])
         alt = f"After {steps} steps, parameters with other bits than on 1 rank: " + "; ".join(
             f"{name} {d['changed'][-1]:.1%}" for name, d in last)
-        rows = [[name, f"{d['changed'][0]:.2%}", f"{d['changed'][-1]:.2%}", f"{d['largest'][-1]:.2g}"] for name, d in last]
+        rows = [[name, *(f"{d['changed'][k]:.2%}" for k in (0, -1)), f"{d['largest'][-1]:.2g}"] for name, d in last]
         heads = ["training", "after 1 step", f"after {steps}", "largest difference"]
         return picture_of(figure, alt, table(heads, rows))

@@ -22,7 +22,6 @@ LOOKS = {  # what -> (phases of the timeline, colour, hatch); drawn in this orde
     "allreduce": (("allreduce",), GREEN, "xxxx"),
     "allgather": (("allgather",), VERMILION, "||||"),
 }
-NETWORK = ("pull", "push", "allreduce", "allgather")
 _WHAT = {phase: what for what, (phases, _, _) in LOOKS.items() for phase in phases}
 
 
