@@ -51,10 +51,12 @@ class Verdict:
 
     @property
     def worst_ulp(self) -> float:
+        """Largest distance of any variable, in ULP."""
         return max((f.worst_ulp for f in self.findings), default=0.0)
 
     @property
     def worst_ratio(self) -> float:
+        """Largest distance of any variable over its tolerance."""
         return max((f.worst_ratio for f in self.findings), default=0.0)
 
 

@@ -31,6 +31,7 @@ class Outcome:
 
     @property
     def failed(self) -> list[Verdict]:
+        """The verdicts that failed."""
         return [v for v in self.verdicts if v.status == "failed"]
 
 

@@ -43,6 +43,7 @@ class Ours(TrainingAdapter):
             raise ValueError(f"no setting {', '.join(sorted(unknown))}; there are {', '.join(SETTINGS)}")
 
     def world(self):
+        """Return (rank, size)."""
         return self.comm.rank, self.comm.size
 
     def describe(self) -> Semantics:
@@ -56,13 +57,14 @@ class Ours(TrainingAdapter):
                          most_rows=10**6 if as_dense else None)
 
     def aggregate_dense(self, arrays):
+        """Return name -> mean over the ranks."""
         return self._aggregate(arrays, {})
 
     def aggregate_rows(self, gradients, shapes):
+        """Return name -> mean over the ranks; of rows (ids, rows) that this rank holds."""
         return self._aggregate(gradients, shapes)
 
-    def aggregate_all(self, gradients, shapes):
-        return self._aggregate(gradients, shapes)
+    aggregate_all = aggregate_rows
 
     def aggregate_uses(self, uses, shapes):
         """What a model does whose variable is read twice: it adds both gradients of its microbatch."""

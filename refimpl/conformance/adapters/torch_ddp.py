@@ -32,6 +32,7 @@ class TorchDDP(TorchTraining):
         self.signature, self.wrapped = None, None
 
     def world(self):
+        """Return (rank, size)."""
         return dist.get_rank(), dist.get_world_size()
 
     def describe(self) -> dict:
@@ -49,9 +50,11 @@ class TorchDDP(TorchTraining):
         return wrapped.no_sync()
 
     def aggregate_dense(self, arrays):
+        """Return name -> array: what DDP leaves in ``grad``."""
         return self._aggregate(arrays, {})
 
     def aggregate_rows(self, gradients, shapes):
+        """Return name -> (ids, rows), or an array of a dense variable."""
         return self._aggregate(gradients, shapes)
 
     aggregate_all = aggregate_uses = aggregate_rows
@@ -75,10 +78,12 @@ class TorchDDP(TorchTraining):
         return [int(size) for size in self.wrapped._get_ddp_logging_data()["bucket_sizes"].split(",")]
 
     def aggregate_group(self, arrays, ranks):
+        """Return name -> array, aggregated in a process group of these ranks; {} on the others."""
         group = _group(tuple(ranks))
         return self._aggregate(arrays, {}, group) if dist.get_rank() in ranks else {}
 
     def broadcast(self, arrays, root):
+        """Return name -> rank ``root``'s array."""
         result = {}
         for name in sorted(arrays):
             result[name] = torch.from_numpy(arrays[name])

@@ -17,14 +17,17 @@ class TorchSingle(TorchTraining):
     """The protocol's functions in one process: what is aggregated is one rank's."""
 
     def world(self):
+        """Return (rank, size)."""
         return 0, 1
 
     def describe(self) -> dict:
+        """One process: nothing is averaged but the micro-steps; only dense gradients can be clipped."""
         return {"format": 1, "name": f"PyTorch {torch.__version__}", "untouched": "decayed-by-momentum",
                 "clip_norm": "dense", "dtypes": ["float16", "float32", "float64"],
                 "supports": ["clip", "loss-scale", "momentum", "adagrad", "adam", "rate-factor"]}
 
     def aggregate_dense(self, arrays):
+        """Return name -> array: what a backward pass leaves in ``grad``."""
         return self.aggregate_rows(arrays, {})
 
     def aggregate_rows(self, gradients, shapes):

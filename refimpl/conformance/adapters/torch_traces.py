@@ -53,6 +53,7 @@ class TraceTraining:
         return self.trace
 
     def step(self, step: int):
+        """Do one step and note it in the trace."""
         total, loss = {}, 0.0
         for leaf in range(self.training["microbatches"]):
             if self.ours.get("inputs", step, "targets", leaf) is not None:

@@ -21,6 +21,7 @@ class TorchTraining:
         return nullcontext()
 
     def update(self, task) -> list[dict]:
+        """Return, update by update, name -> value of every parameter."""
         run = Run(self, task)
         seen = []
         for first in range(0, len(task.steps), task.window):
@@ -33,12 +34,14 @@ class TorchTraining:
     accumulate = resume = update
 
     def sample(self, count, epoch):
+        """Return the examples that DistributedSampler gives this rank."""
         rank, size = self.world()
         sampler = torch.utils.data.DistributedSampler(range(count), size, rank, shuffle=True)
         sampler.set_epoch(epoch)
         return np.array(list(sampler), np.int64)
 
     def draw(self, count, step):
+        """Return random numbers after a seed of this rank's and step's own."""
         rank, size = self.world()
         torch.manual_seed(step * size + rank)
         return torch.rand(count, dtype=torch.float64).numpy()

@@ -53,7 +53,7 @@ def codes(variable: int, shape, first: int = 0) -> np.ndarray:
 
 
 def provenance(rank: int, ranks: int, variable: int, shape, first: int = 0) -> np.ndarray:
-    """Return 4**rank * code(place), times the odd part of ``ranks``, so that an average is exact too: float32. Local."""
+    """Return 4**rank * code(place) * odd part of ``ranks``, so that an average is exact too: float32. Local."""
     return (4**rank * codes(variable, shape, first) * odd_part(ranks)).astype("float32")
 
 

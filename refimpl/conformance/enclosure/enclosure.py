@@ -81,27 +81,34 @@ class Enclosure:
         self.middle[index], self.radius[index] = value.middle, value.radius
 
     def reshape(self, *shape):
+        """Return the balls in another shape: a view."""
         return self._view(self.middle.reshape(*shape), self.radius.reshape(*shape))
 
     def transpose(self, *axes):
+        """Return the balls with their axes permuted: a view."""
         return self._view(self.middle.transpose(*axes), self.radius.transpose(*axes))
 
     def copy(self):
+        """Return balls of their own memory."""
         return self._view(self.middle.copy(), self.radius.copy())
 
     def astype(self, dtype, copy=True):
+        """Return the balls of another dtype; rounding to a coarser one makes them grow."""
         from refimpl.conformance.enclosure.moves import enclosed
 
         return enclosed(self, dtype) if np.dtype(dtype) != self.dtype else self.copy() if copy else self
 
     # -- reductions, and the ufuncs of NumPy ---------------------------------------------------------------------------
     def sum(self, axis=None, dtype=None, keepdims=False):
+        """Return the sum over axes, added in any order."""
         return self.__array_namespace__().sum(self, axis, dtype, keepdims)
 
     def mean(self, axis=None):
+        """Return the mean over axes, added in any order."""
         return self.__array_namespace__().mean(self, axis)
 
     def max(self, axis=None, keepdims=False):
+        """Return the largest value over axes."""
         return self.__array_namespace__().max(self, axis, keepdims)
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):

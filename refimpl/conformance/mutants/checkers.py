@@ -32,6 +32,7 @@ class Scaled(Reference):
     """Every number is changed by ``change``."""
 
     def change(self, array):
+        """Return an array with the fault in it."""
         return array
 
     def aggregate_dense(self, arrays):
@@ -93,10 +94,12 @@ def _pair(found, wanted):
 
 
 def absolutely(found, wanted) -> bool:
+    """Return whether all numbers are within 1e-5."""
     return np.allclose(found, wanted, rtol=0, atol=1e-5, equal_nan=True)
 
 
 def one_sided(found, wanted) -> bool:
+    """Return whether no finite number is too high."""
     finite = np.isfinite(wanted)
     return bool((found[finite] <= wanted[finite]).all())
 

@@ -17,7 +17,7 @@ from refimpl.conformance.semantics import Semantics
 
 @dataclass(frozen=True)
 class Fault:
-    """One deviation; kind: see ``diagnose.training.WORDS``. ranks, variable: those that it hits; None: every variable."""
+    """One deviation; kind: see ``diagnose.training.WORDS``. ranks, variable: what it hits; None: every variable."""
 
     kind: str
     ranks: tuple[int, ...]

@@ -30,10 +30,12 @@ class Sources:
 
     @property
     def semantics(self) -> Semantics:
+        """Their manifest."""
         return self.theirs.semantics
 
     @cached_property
     def variables(self) -> tuple[Variable, ...]:
+        """The trace's variables, in their precision."""
         return tuple(Variable(v["name"], tuple(v["shape"]), v["sparse"], self.theirs.precision)
                      for v in self.ours.head["variables"])
 

@@ -47,17 +47,9 @@ class ClusterRun:
     training: tuple[dict, ...] = ()
 
 
-def run_on_cluster(
-    machines: int,
-    ranks_per_machine: int,
-    rate,
-    arguments: list[str],
-    timeout: float | None = None,
-    capture: bool = False,
-    environment: dict[str, str] | None = None,
-    events: tuple[Event, ...] = (),
-    cwd: str | os.PathLike | None = None,
-) -> ClusterRun:
+def run_on_cluster(machines: int, ranks_per_machine: int, rate, arguments: list[str], timeout: float | None = None,
+                   capture: bool = False, environment: dict[str, str] | None = None,
+                   events: tuple[Event, ...] = ()) -> ClusterRun:
     """Run ``python -m mpi4py *arguments`` on machines × ranks_per_machine ranks of an emulated cluster. Local.
 
     rate: of each machine's card, in and out alike, as parse_rate reads it, or a list with one for each machine.
@@ -77,7 +69,7 @@ def run_on_cluster(
     report = os.memfd_create("cluster report")
     try:
         argv = [sys.executable, "-m", HUB, str(os.getpid()), str(report), cluster.to_json(), *command]
-        job = run_job(argv, env, timeout, capture, cwd, (report,))
+        job = run_job(argv, env, timeout, capture, None, (report,))
         found = json.loads(os.pread(report, 1 << 20, 0) or b"{}")
     finally:
         os.close(report)
