@@ -106,7 +106,7 @@ def _introduce(comm, recipe, options, output):
     allreduce = (options.plan or {}).get("allreduce", options.allreduce)
     if allreduce in ("ring", "double-tree") and comm.size > 2 and options.architecture != "ps":
         print(f"note: {allreduce} adds in another order for each number of ranks: deterministic, but its bits "
-              "are not those of other N (DESIGN, I1)", flush=True)
+              "are not those of other N (docs/design.md, I1)", flush=True)
 
 
 def _plot_search(result, output, quiet):
