@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from refimpl.conformance.case import Case, Rows
-from refimpl.conformance.checks import CHECKS, Complaint
+from refimpl.conformance.checks import CHECKS
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.observe import Evidence, gather_evidence
 from refimpl.conformance.rules.aggregate import Wanted
@@ -73,13 +73,14 @@ def judge(case: Case, semantics: Semantics, answers) -> tuple[Verdict, Evidence 
     wanted = KINDS[case.kind].expect(case, semantics) if KINDS[case.kind].expect else None
     evidence = gather_evidence(case, semantics, answers, wanted)
     if any(a.error for a in answers):
-        if _refused_by_all(case, semantics, answers):
+        if case.settings.get("nonfinite") and semantics.nonfinite == "refuse" and all(a.error for a in answers):
             return verdict("passed", f"refused on every rank: {answers[0].error}"), None
         return verdict("failed", errors_in_words(answers)), evidence
     complaints = list(evidence.complaints)
     if case.kind in CHECKS and not complaints:
         complaints += CHECKS[case.kind](case, semantics, answers)
-    findings = [_of_complaint(c) for c in complaints]
+    findings = [Finding(c.variable, False, "property", np.inf, np.inf, c.step, c.rank, words=c.words, code=c.code)
+                for c in complaints]
     if wanted is not None and not evidence.complaints:
         findings += [_finding(evidence, name) for name in wanted[0]]
     failed = [f for f in findings if not f.ok]
@@ -94,15 +95,6 @@ def errors_in_words(answers) -> str:
             said.setdefault(answer.error, []).append(rank)
     ordered = sorted(said.items(), key=lambda pair: pair[0].startswith(("LeftAlone", "never")))
     return "; ".join(f"{'rank' if len(r) == 1 else 'ranks'} {', '.join(map(str, r))}: {text}" for text, r in ordered)
-
-
-def _refused_by_all(case, semantics, answers) -> bool:
-    return bool(case.settings.get("nonfinite")) and semantics.nonfinite == "refuse" and all(a.error for a in answers)
-
-
-def _of_complaint(complaint: Complaint) -> Finding:
-    return Finding(complaint.variable, False, "property", float("inf"), float("inf"), complaint.step, complaint.rank,
-                   words=complaint.words, code=complaint.code)
 
 
 def _finding(evidence: Evidence, name: str) -> Finding:

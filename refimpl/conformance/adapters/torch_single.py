@@ -32,15 +32,13 @@ class TorchSingle(TorchTraining):
 
     def aggregate_rows(self, gradients, shapes):
         """Return what a backward pass leaves in ``grad``."""
+        first = {name: part[0] if isinstance(part, list) else part for name, part in gradients.items()}
         module = Given({name: untouched(shapes[name], tensors(part)[1].dtype) if name in shapes else
-                        torch.zeros_like(tensors(part)) for name, part in self._first(gradients).items()}, shapes)
+                        torch.zeros_like(tensors(part)) for name, part in first.items()}, shapes)
         module({name: tensors(part) for name, part in gradients.items()}).backward()
         return module.gradients()
 
     aggregate_all = aggregate_uses = aggregate_rows
-
-    def _first(self, gradients):
-        return {name: part[0] if isinstance(part, list) else part for name, part in gradients.items()}
 
     def reduce_loss(self, losses, gradients):
         """Return the mean loss and its gradient by a weight that starts from 0."""

@@ -34,17 +34,15 @@ class TraceTraining:
         self.values = {n: torch.tensor(ours.get("start", None, n), requires_grad=n not in self.statistics)
                        for n in self.names}
         self.trained = [n for n in self.names if n not in self.statistics]
-        self.optimizer = self._optimizer()
+        parameters, options = [self.values[n] for n in self.trained], self.training["options"]
+        self.optimizer = (
+            torch.optim.SGD(parameters, self.training["rate"], momentum=options["mu"])
+            if self.training["optimizer"] == "momentum" else
+            torch.optim.Adagrad(parameters, self.training["rate"], initial_accumulator_value=options["initial"],
+                                eps=options["epsilon"]))
         self.state: dict[int, dict] = {}
         self.trace = ours.only(("inputs", "start"))
         self.trace.head |= {"semantics": SEMANTICS.to_json(), "joined_at": "model"}
-
-    def _optimizer(self):
-        parameters, options = [self.values[n] for n in self.trained], self.training["options"]
-        if self.training["optimizer"] == "momentum":
-            return torch.optim.SGD(parameters, self.training["rate"], momentum=options["mu"])
-        return torch.optim.Adagrad(parameters, self.training["rate"], initial_accumulator_value=options["initial"],
-                                   eps=options["epsilon"])
 
     def run(self) -> Trace:
         """Train to the end and return the trace."""
@@ -68,7 +66,11 @@ class TraceTraining:
         self.optimizer.step()
         for name in self.statistics:
             self.values[name] += self.training["statistic_rate"] * (total[name] - self.values[name])
-        self._note_result(step)
+        ours, theirs = SLOTS[self.training["optimizer"]]
+        for name in self.names:
+            self.trace.add("parameters", step, name, self.values[name].detach().numpy())
+        for name in self.trained:
+            self.trace.add("state", step, name, self.optimizer.state[self.values[name]][theirs].numpy(), part=ours)
 
     def microbatch(self, step, leaf, total) -> float:
         """Add a microbatch's gradients to ``total``; return its loss."""
@@ -110,13 +112,6 @@ class TraceTraining:
                 g = g.coalesce()
                 g = Rows(g.indices()[0].numpy(), g.values().numpy())
             self.trace.add(stage, step, name, g if isinstance(g, Rows) else g.numpy(), leaf)
-
-    def _note_result(self, step):
-        ours, theirs = SLOTS[self.training["optimizer"]]
-        for name in self.names:
-            self.trace.add("parameters", step, name, self.values[name].detach().numpy())
-        for name in self.trained:
-            self.trace.add("state", step, name, self.optimizer.state[self.values[name]][theirs].numpy(), part=ours)
 
 
 def main(arguments) -> int:

@@ -67,16 +67,13 @@ class Run:
                 self.scaler.scale(torch.zeros(()))  # the gradients given are scaled: the scaler only has to know
                 (self.wrapped(own) / len(window)).backward()
         if self.task.clip is not None:
-            torch.nn.utils.clip_grad_norm_(self._dense(), self.task.clip)
+            dense = [p for name, p in self.module.named.items() if name not in self.module.sparse]
+            torch.nn.utils.clip_grad_norm_(dense, self.task.clip)  # it refuses sparse gradients
         for optimizer, schedule in zip(self.optimizers, self.schedules):
             self.scaler.step(optimizer)
             optimizer.zero_grad()
             schedule.step()
         self.scaler.update()
-
-    def _dense(self):
-        """Return what can be clipped: clip_grad_norm_ refuses sparse gradients."""
-        return [p for name, p in self.module.named.items() if name not in self.module.sparse]
 
     def parts(self) -> list:
         """Return everything that has a state_dict."""
