@@ -106,9 +106,8 @@ def half_applied(evidence, verdict):
         if differences(value, before)[2].any():
             return None
     step, rank, name = places[0]
-    return Diagnosis("half-applied",
-                     f"{ranks_in_words(sorted({r for _, r, _ in places}))} read {name} as it was one update "
-                     f"earlier, other variables as they are: a step was seen half applied",
+    return Diagnosis("half-applied", f"{ranks_in_words(sorted({r for _, r, _ in places}))} read {name} as it was one "
+                     "update earlier, other variables as they are: a step was seen half applied",
                      f"first after update {step}")
 
 

@@ -18,11 +18,9 @@ def not_reduced(evidence, verdict):
         return None
     for rule in ("sum", "average"):
         alone = replace(evidence.semantics, dense="sum", sparse="sum", order="any")
-        predicted = []
-        for ranks in case.steps:
-            predicted.append({v.name: {r: _divided(aggregate([ranks[r][v.name]], alone, v.dtype, case.exact),
-                                                   case.ranks if rule == "average" else 1)
-                                       for r in range(case.ranks)} for v in case.variables})
+        divisor = case.ranks if rule == "average" else 1
+        predicted = [{v.name: {r: _divided(aggregate([ranks[r][v.name]], alone, v.dtype, case.exact), divisor)
+                               for r in range(case.ranks)} for v in case.variables} for ranks in case.steps]
         if explains(evidence, predicted):
             whole = "" if rule == "sum" else ", divided by N"
             return Diagnosis("not-reduced", f"each rank gets its own gradient back{whole}: the reduction does nothing",
@@ -79,9 +77,8 @@ def group_divisor(evidence, verdict):
                   for v in case.variables} for ranks in case.steps]
     if not explains(evidence, predicted):
         return None
-    return Diagnosis("group-divided-by-world",
-                     f"the sum over {len(group)} ranks is divided by {case.ranks}, the size of "
-                     f"the world", f"every number is {len(group)}/{case.ranks} of ours")
+    return Diagnosis("group-divided-by-world", f"the sum over {len(group)} ranks is divided by {case.ranks}, the size "
+                     "of the world", f"every number is {len(group)}/{case.ranks} of ours")
 
 
 def root_ignored(evidence, verdict):
@@ -90,9 +87,8 @@ def root_ignored(evidence, verdict):
     if case.kind != "broadcast":
         return None
     for rank in range(case.ranks):
-        parts = case.steps[0][rank]
-        predicted = [{name: Wanted(np.asarray(a, np.float64), np.zeros(a.shape), "float32") for name,
-                      a in parts.items()}]
+        predicted = [{name: Wanted(np.asarray(a, np.float64), np.zeros(a.shape), "float32")
+                      for name, a in case.steps[0][rank].items()}]
         if explains(evidence, predicted):
             return Diagnosis("root-ignored", f"the broadcast gives rank {rank}'s array, not that of rank "
                              f"{case.settings['root']}: the root is ignored")
@@ -103,9 +99,8 @@ def half_overflow(evidence, verdict):
     """inf where the mean of halves is finite."""
     names = failing(evidence) if evidence.case.name == "dense/half-overflow" and evidence.observed else {}
     if names and all(np.isinf(value).all() for name in names for _, value in evidence.observed[0][name]):
-        return Diagnosis("half-overflow",
-                         "the float16 sum overflows before it is divided: divide first, or add in float32",
-                         "every element is inf, every mean is finite")
+        return Diagnosis("half-overflow", "the float16 sum overflows before it is divided: divide first, or add in "
+                         "float32", "every element is inf, every mean is finite")
     return None
 
 
@@ -113,10 +108,9 @@ def flushed(evidence, verdict):
     """Denormals became zero."""
     if not evidence.case.name.endswith("/denormals") or not evidence.observed:
         return None
-    zero = all(not np.any(numbers_of(value))
-               for name in failing(evidence) for _, value in evidence.observed[0][name])
-    return Diagnosis("denormals-flushed",
-                     "denormal numbers are flushed to zero") if zero and failing(evidence) else None
+    names = failing(evidence)
+    zero = names and not any(np.any(numbers_of(value)) for name in names for _, value in evidence.observed[0][name])
+    return Diagnosis("denormals-flushed", "denormal numbers are flushed to zero") if zero else None
 
 
 def wrong_count(evidence, verdict):

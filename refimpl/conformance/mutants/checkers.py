@@ -123,7 +123,7 @@ class Checker:
 CHECKERS = (
     Checker(33, "every rank holds the same test tensor", "ranks-alike", alike, strictly),
     Checker(34, "a constant tensor hides offsets and permutations", "constant", constant, strictly),
-    Checker(35, "an absolute tolerance accepts any error on small gradients", "absolute-tolerance", lambda c: c,
+    Checker(35, "an absolute tolerance accepts any error on small gradients", "absolute-tolerance", lambda case: case,
             judge_by(absolutely)),
     Checker(36, "a one-sided check passes whatever is too low", "one-sided", lambda c: c, judge_by(one_sided)),
 )
