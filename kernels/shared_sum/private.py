@@ -22,7 +22,7 @@ _WORD = 8
 
 
 @compiled
-def where_they_lie(step, flags, me, count, flag, spins, patience, terms, targets, posted, own, sums, result, scratch,
+def where_they_lie(step, flags, me, count, flag, spins, nanoseconds, terms, targets, posted, own, sums, result, scratch,
                    copies, elements, segment, arrays):
     """Sum private arrays (elements,) into slot 0 of each rank. Returns a step, DONE, UNATTACHABLE or LOST.
 
@@ -37,7 +37,7 @@ def where_they_lie(step, flags, me, count, flag, spins, patience, terms, targets
         raise_flag(flags + me * LINE, flag + 1)
         step = 1
     if step == 1:
-        if not wait_for_all(flags, count, flag + 1, spins, patience):
+        if not wait_for_all(flags, count, flag + 1, spins, nanoseconds):
             return 1
         for number in range(arrays):
             if load_acquire(posted + number * _WORD) == 0:
@@ -48,7 +48,7 @@ def where_they_lie(step, flags, me, count, flag, spins, patience, terms, targets
             if not _sum_segment(terms, targets, posted, own, sums, result, scratch, copies, first, length):
                 return LOST
         raise_flag(flags + me * LINE, flag + 2)
-    return DONE if wait_for_all(flags, count, flag + 2, spins, patience) else 2
+    return DONE if wait_for_all(flags, count, flag + 2, spins, nanoseconds) else 2
 
 
 @compiled

@@ -17,20 +17,20 @@ EVENTS = 3  # of a segment: its parts are all in, its sum is made, the sum is co
 
 
 @compiled
-def in_place(step, flags, me, count, flag, spins, patience, inputs, sums, outputs, start, stop, scratch):
+def in_place(step, flags, me, count, flag, spins, nanoseconds, inputs, sums, outputs, start, stop, scratch):
     """Sum elements [start, stop), this rank's share, over the arrays of all. Flags grow from ``flag`` by 2.
 
-    flags, count, spins, patience: see ``wait_for_all``.  me: this rank's flag.  The others: see ``sum_blocks``.
+    flags, count, spins, nanoseconds: see ``wait_for_all``.  me: this rank's flag.  The others: see ``sum_blocks``.
     """
     if step == 0:
         raise_flag(flags + me * LINE, flag + 1)
         step = 1
     if step == 1:
-        if not wait_for_all(flags, count, flag + 1, spins, patience):
+        if not wait_for_all(flags, count, flag + 1, spins, nanoseconds):
             return 1
         sum_blocks(inputs, sums, outputs, 0, start, stop, scratch)
         raise_flag(flags + me * LINE, flag + 2)
-    return DONE if wait_for_all(flags, count, flag + 2, spins, patience) else 2
+    return DONE if wait_for_all(flags, count, flag + 2, spins, nanoseconds) else 2
 
 
 @compiled
@@ -42,7 +42,7 @@ def share_of(me, count, elements, size):
 
 
 @compiled
-def pipelined(step, flags, me, count, flag, spins, patience, inputs, sums, outputs, scratch,
+def pipelined(step, flags, me, count, flag, spins, nanoseconds, inputs, sums, outputs, scratch,
               own, private, elements, segment, first, stride, free):
     """Sum private arrays through a ring of buffers, segment by segment, each while the next is copied in.
 
@@ -60,7 +60,7 @@ def pipelined(step, flags, me, count, flag, spins, patience, inputs, sums, outpu
             shift, length = buffer * stride, min(segment, elements - k * segment)
             # in: all must have read what the buffer held; sum: all must be in; out: all shares must be summed
             needed = free[buffer] if event == 0 else flag + EVENTS * k + 1 if event == 1 else flag + EVENTS * turn + 2
-            if not wait_for_all(flags, count, needed, spins, patience):
+            if not wait_for_all(flags, count, needed, spins, nanoseconds):
                 return step
             if event == 0:
                 for slot in range(len(own)):
@@ -78,7 +78,7 @@ def pipelined(step, flags, me, count, flag, spins, patience, inputs, sums, outpu
 
 
 @compiled
-def all_at_once(step, flags, me, count, flag, spins, patience, inputs, sums, outputs, scratch,
+def all_at_once(step, flags, me, count, flag, spins, nanoseconds, inputs, sums, outputs, scratch,
                 own, given, target, elements, first, stride, free):
     """Sum short arrays: everyone copies its own in, waits for all, and adds up everything for itself. One wait a call.
 
@@ -88,12 +88,12 @@ def all_at_once(step, flags, me, count, flag, spins, patience, inputs, sums, out
     size, buffer = scratch.itemsize, first % BUFFERS
     shift = buffer * stride
     if step == 0:
-        if not wait_for_all(flags, count, free[buffer], spins, patience):
+        if not wait_for_all(flags, count, free[buffer], spins, nanoseconds):
             return 0
         for slot in range(len(own)):
             copy_bytes(own[slot] + shift, given[slot], elements * size)
         raise_flag(flags + me * LINE, flag + 1)
-    if not wait_for_all(flags, count, flag + 1, spins, patience):
+    if not wait_for_all(flags, count, flag + 1, spins, nanoseconds):
         return 1
     result = np.empty((1, 2), np.int64)
     result[0, 0], result[0, 1] = outputs[0, 0], target - shift
@@ -103,8 +103,8 @@ def all_at_once(step, flags, me, count, flag, spins, patience, inputs, sums, out
 
 
 @compiled
-def reach(step, flags, me, count, flag, spins, patience, waits):
+def reach(step, flags, me, count, flag, spins, nanoseconds, waits):
     """Raise this rank's flag to ``flag``; where it ``waits``, until all have. With all waiting, a barrier."""
     if step == 0:
         raise_flag(flags + me * LINE, flag)
-    return DONE if not waits or wait_for_all(flags, count, flag, spins, patience) else 1
+    return DONE if not waits or wait_for_all(flags, count, flag, spins, nanoseconds) else 1

@@ -6,6 +6,8 @@ import os
 import sys
 import traceback
 
+from refimpl.transport.job import end_job
+
 COMMANDS = ("train", "compare", "plan", "bench", "collectives", "cluster", "experiment", "conformance")
 """Each is a module of this package. Only the one that is asked for is loaded: conformance must work without models."""
 
@@ -35,23 +37,14 @@ def main(arguments=None) -> int:
     try:
         return command.run(options)
     except KeyboardInterrupt:
-        return _abort(130)
+        return end_job(130)
     except BrokenPipeError:  # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _abort(141)
+        return end_job(141)
     except command.REFUSALS as error:
         sys.stderr.write(f"refimpl: error: {error}\n")  # in one piece: other ranks write there too
         sys.stderr.flush()
         return 1
     except Exception:
         traceback.print_exc()
-        return _abort(1)
-
-
-def _abort(status: int) -> int:
-    """End every rank of a job of several; in a job of one, or none, just return the status."""
-    MPI = sys.modules.get("mpi4py.MPI")
-    if MPI is not None and MPI.Is_initialized() and not MPI.Is_finalized() and MPI.COMM_WORLD.Get_size() > 1:
-        sys.stderr.flush()
-        MPI.COMM_WORLD.Abort(status)
-    return status
+        return end_job(1)

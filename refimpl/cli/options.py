@@ -5,7 +5,7 @@ import math
 
 from refimpl.collectives.choose import ALGORITHMS
 from refimpl.collectives.schedule import NCCL
-from refimpl.transport.choice import TRANSPORTS
+from refimpl.transport.device.choice import TRANSPORTS
 
 RECIPE = ("data", "preset", "sizes", "dtype", "microbatches", "microbatch_size", "window", "heldout")
 OPTIONS = ("architecture", "sparse_as_dense", "partitions", "scheme", "balance", "allreduce", "steps", "seed",

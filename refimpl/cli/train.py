@@ -28,12 +28,12 @@ def add(parser):
     run.add_argument("--evaluate-every", type=int, metavar="N",
                      help="steps between evaluations (always one at the end)")
     run.add_argument("--trace", action="store_true", help="write trace.json of all ranks, for Perfetto")
-    run.add_argument("--patience", type=_patience, metavar="SECONDS",
+    run.add_argument("--timeout", type=_seconds, metavar="SECONDS",
                      help="how long a rank waits for another that does not come before it ends the run (default 300)")
     run.add_argument("--json", action="store_true", help="print only the result, as one JSON object")
 
 
-def _patience(text: str) -> float:
+def _seconds(text: str) -> float:
     return positive(text, float, "seconds")
 
 
@@ -41,10 +41,10 @@ def run(given: dict) -> int:
     from refimpl.experiments.cluster.account import account_of
     from refimpl.training.session import train
     from refimpl.transport import Communicator
-    from refimpl.transport.waiting import PATIENCE_SECONDS
+    from refimpl.transport.waiting import TIMEOUT_SECONDS
 
     model_name = given.pop("model")
-    comm = Communicator(patience=given.pop("patience", PATIENCE_SECONDS))
+    comm = Communicator(timeout=given.pop("timeout", TIMEOUT_SECONDS))
     recipe, options, rest = split(given)
     setup = comm.together(lambda: _prepare(model_name, recipe, options, rest), (ValueError, OSError))
     model, data, heldout, recipe, options = setup

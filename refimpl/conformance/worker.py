@@ -15,7 +15,7 @@ from pathlib import Path
 from refimpl.conformance.answers import save
 from refimpl.conformance.cases import case_named
 from refimpl.conformance.target import Target, load
-
+from refimpl.transport.job import end_job
 
 START_SECONDS = float(os.environ.get("REFIMPL_START_SECONDS", "120"))
 """How long importing an adapter, its world and its manifest may take."""
@@ -53,8 +53,4 @@ def _world(functions, name) -> tuple[int, int]:
 
 if __name__ == "__main__":
     status = main(sys.argv[1:])
-    sys.stdout.flush()
-    MPI = sys.modules.get("mpi4py.MPI")
-    if status and MPI is not None and MPI.Is_initialized() and MPI.COMM_WORLD.Get_size() > 1:
-        MPI.COMM_WORLD.Abort(status)
-    sys.exit(status)
+    sys.exit(end_job(status) if status else 0)

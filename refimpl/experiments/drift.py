@@ -8,7 +8,6 @@ import numpy as np
 
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
-from refimpl.transport.waiting import PATIENCE_SECONDS, wait_all
 
 
 def measure_drift(build, options, comm, numbers=(2, 3, 4)) -> list[dict]:
@@ -18,20 +17,20 @@ def measure_drift(build, options, comm, numbers=(2, 3, 4)) -> list[dict]:
     ranks; after each step, changed: part of all parameters that have other bits than on 1 rank, and largest: the
     largest difference of any of them.  Raises ValueError for more ranks than there are.
     """
+    comm = Communicator.of(comm)
     if not all(1 <= n <= comm.size for n in numbers):
         raise ValueError(f"drift on {', '.join(map(str, numbers))} ranks: there are 1 to {comm.size}")
     found, alone = [], []
-    parts = [(n, comm.Split(int(comm.rank >= n), comm.rank)) for n in (1, *numbers)]
-    for n, some in parts:
-        if comm.rank < n:
+    for n in (1, *numbers):
+        some = comm.first(n)
+        if some is not None:
             model, data = build()
-            states = _train(Trainer(model, data, options, Communicator(some)), options.steps)
+            states = _train(Trainer(model, data, options, some), options.steps)
             if comm.rank == 0:
                 alone = alone or states
                 found.append({"ranks": n, **_apart(alone, states)})
-        # the ranks without a part sleep meanwhile: a barrier that polls would take the cores from the others
-        wait_all([comm.Ibarrier()], PATIENCE_SECONDS, comm.rank, [], "a training on fewer ranks")
-        some.Free()
+            some.free()
+        comm.meet("a training on fewer ranks")  # who has no part in it sleeps here
     return found[1:]
 
 

@@ -76,7 +76,7 @@ def main(sizes) -> None:
         for size in sizes:
             vector = np.zeros(size // 4, np.float32)
             runner = Runner(schedule, comm, vector.size, vector, "validation", lambda start, stop: {})
-            measured = _measured(lambda: time_together(comm.mpi, lambda: runner([vector]), 1))
+            measured = _measured(lambda: time_together(comm, lambda: runner([vector]), 1))
             predicted = simulate(schedule, network, vector.size, 4, segments_of(schedule, vector.size, 4)).seconds
             rows.append({"algorithm": name, "machines": len(comm.machines), "ranks": comm.size, "bytes": size,
                          "predicted": predicted, "measured": measured, "burst": network.burst})

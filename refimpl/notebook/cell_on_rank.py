@@ -11,6 +11,7 @@ import traceback
 from pathlib import Path
 
 from refimpl.notebook.exchange import read_values, write_values
+from refimpl.transport.job import all_ranks, end_job
 
 NAMES = (("before.py", "everywhere"), ("cell.py", "cell"))
 """File of the folder -> what tracebacks call it."""
@@ -31,9 +32,7 @@ class Given(dict):
 
 def main() -> None:
     """Run the cell on this rank; end all ranks if it fails here. Collective."""
-    from mpi4py import MPI
-
-    folder, comm = Path(sys.argv[1]), MPI.COMM_WORLD
+    folder, comm = Path(sys.argv[1]), all_ranks()
     give = Given(comm.rank)
     names = {"__name__": "__main__", "comm": comm, "rank": comm.rank, "size": comm.size, "give": give,
              **read_values(folder)}
@@ -50,7 +49,7 @@ def main() -> None:
                 return
             (folder / f"rank-{comm.rank}.error").write_text(told(problem), encoding="utf-8")
             out.flush()
-            comm.Abort(1)
+            sys.exit(end_job(1))
 
 
 def _run(path: Path, called: str, names: dict) -> None:

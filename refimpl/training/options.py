@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field, fields
 
 from kernels.update import OPTIMIZERS
 from kernels.update.rates import RATES
-from refimpl.transport.choice import TRANSPORTS
+from refimpl.transport.device.choice import TRANSPORTS
 
 MATHEMATICS = ("optimizer", "learning_rate", "rate", "warmup", "rate_steps", "clip_norm", "weight_decay",
                "optimizer_options", "average_sparse", "seed")
@@ -32,7 +32,7 @@ class Options:
     local_aggregation: merge the row gradients of a machine's ranks, and unite their pulls, before they leave it.
     overlap: exchange while the backward pass goes on; None: where that is likely to pay, see ``choose_overlap``.
     device: where the ranks compute, "cpu", "cuda" (a GPU for each rank, or shared) or "auto"; see ``open_device``.
-    transport: how device arrays travel, "nccl", "staged" or "auto"; see ``refimpl.transport.choice``.
+    transport: how device arrays travel, "nccl", "staged" or "auto"; see ``refimpl.transport.device.choice``.
     shared_memory: False sends dense gradients as messages even between ranks of one machine.
     optimizer, optimizer_options: see ``kernels.update.OPTIMIZERS``.  learning_rate, rate, warmup: see ``rates``.
     rate_steps: steps until a falling rate ends; None: ``steps``.

@@ -85,7 +85,7 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
                         checkpoint_every=checkpoint_every, output=output is not None, resume=resume is not None)
         trainer = Trainer(model, data, options, comm, facts=facts, trace=trace, network_file=network_file)
         tell = partial(_tell, trainer, announce)
-        for said in (trainer.device.told(options.device), getattr(comm.transport, "reason", None),
+        for said in (trainer.device.told(options.device), getattr(comm.device_transport, "reason", None),
                      trainer.overlap_choice.reason, trainer.reason):
             if said:
                 tell(said)

@@ -52,7 +52,7 @@ class Trainer:
         self.comm = Communicator.of(comm)
         self.device = open_device(options.device, self.comm)
         self.xp = self.device.xp
-        if self.device.index is not None and self.comm.transport is None:
+        if self.device.index is not None and self.comm.device_transport is None:
             self.comm.add_device(self.device.index, options.transport)
         self.step = 0
         self.timeline = Timeline(trace)

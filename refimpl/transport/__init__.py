@@ -1,4 +1,22 @@
-"""What moves bytes between ranks: MPI messages, shared memory, NCCL. The one room that knows mpi4py.
+"""What moves bytes between ranks, and how ranks wait for each other and stop together. The one room that knows MPI.
+
+    abort          abort messages and the roll call, for when ranks cannot agree any more
+    agreement      Agreement: ranks go on together or stop together; numbers and words for all
+    communicator   Communicator: what everyone uses; opens ranks, machines, devices; shares and adds numbers
+    device/        device arrays on their way: NCCL, or staged through the host, and which of them
+    errors         CollectiveError, SilentPeer, Aborted
+    exchange       ArrayExchange: picks each array's transport, counts its bytes
+    host           how many ranks share the cores of this host
+    job            the end of all ranks, for who has no Communicator
+    launch         starts a command on N ranks, with the mpirun of the MPI that mpi4py loads
+    ledger         Ledger: bytes by phase, variable and kind
+    machines       which ranks share a machine, as data
+    messages       NumPy arrays as MPI messages: the host's transport
+    packed         small arrays put together into one message
+    peer_memory    long arrays summed where they lie, in other ranks' private memory
+    protocol       Transport: what everything that moves arrays fulfils
+    shared_memory  memory that a machine's ranks share, and how they wait for each other in it
+    waiting        polling, sleeping, time-outs
 
 Public names are handed on when they are first asked for: who only launches ranks must not load MPI.
 """
@@ -6,9 +24,12 @@ Public names are handed on when they are first asked for: who only launches rank
 from refimpl.handed_on import handed_on
 
 _HOME = {
-    "CollectiveError": "refimpl.transport.waiting",
+    "Aborted": "refimpl.transport.errors",
+    "CollectiveError": "refimpl.transport.errors",
     "Communicator": "refimpl.transport.communicator",
     "Ledger": "refimpl.transport.ledger",
+    "SilentPeer": "refimpl.transport.errors",
+    "Transport": "refimpl.transport.protocol",
 }
 
 __all__ = sorted(_HOME)

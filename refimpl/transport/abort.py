@@ -1,11 +1,14 @@
-"""What ranks tell each other where nobody can agree on anything: why one stops; in a roll call, who still waits."""
+"""Messages for when ranks cannot agree any more: abort messages say why a rank stops, a roll call finds who is missing.
+
+An abort message reaches a rank wherever it waits, in whatever exchange: so one rank's error is every rank's, at once.
+"""
 
 import time
 
 import numpy as np
 from mpi4py import MPI
 
-from refimpl.transport.waiting import CollectiveError
+from refimpl.transport.errors import Aborted
 
 TAG = 32767  # the largest that every MPI must have; no other message bears it or those of a roll call:
 CALL, HERE = 32766, 32765
@@ -13,55 +16,54 @@ ROLL_CALL_SECONDS = 1.0  # far longer than a rank that waits sleeps between two 
 _NOTHING = np.empty(0, np.uint8)
 
 
-class Stopped(CollectiveError):
-    """A rank cannot go on in the middle of an exchange; raised with its words by whoever waits for it, and by itself.
+class AbortMessages:
+    """The abort messages and roll calls of one communicator's ranks. Local: nobody waits for anybody.
 
-    Messages stay under way: nothing more can be done over this communicator.
+    mpi: mpi4py's communicator.
     """
 
-
-class Notices:
-    """What the ranks of a communicator have to tell each other in such a case. Local."""
-
     def __init__(self, mpi):
-        self.mpi, self.said, self.under_way = mpi, None, []
+        self.mpi, self.sent, self._under_way = mpi, None, []
 
-    def tell(self, text: str):
-        """Send every other rank a text; do not wait until they have read it."""
+    def send(self, text: str):
+        """Tell every other rank why this one stops; do not wait until they have read it. Local."""
         words = np.frombuffer(text.encode(), np.uint8)
-        self.said = text
+        self.sent = text
         others = (rank for rank in range(self.mpi.Get_size()) if rank != self.mpi.Get_rank())
-        self.under_way.append((words, [self.mpi.Isend(words, rank, TAG) for rank in others]))
+        self._under_way.append((words, [self.mpi.Isend(words, rank, TAG) for rank in others]))
 
-    def heed(self):
-        """Answer a roll call; raise Stopped, with its words, if a notice has come from another rank, or left from this.
+    def check(self):
+        """Answer roll calls; raise Aborted if an abort message has come, or has left this rank. Local.
 
-        To be called now and then by who waits.
+        Whoever waits calls this now and then.
         """
-        for caller in self._empty(CALL):
-            self.under_way.append((_NOTHING, [self.mpi.Isend(_NOTHING, caller, HERE)]))
-        if self.said is not None:
-            raise Stopped(self.said)
+        for caller in self._senders(CALL):
+            self._under_way.append((_NOTHING, [self.mpi.Isend(_NOTHING, caller, HERE)]))
+        if self.sent is not None:
+            raise Aborted(self.sent)
         status = MPI.Status()
-        notice = self.mpi.Improbe(MPI.ANY_SOURCE, TAG, status)  # it is this thread's: another may look, too
-        if notice is not None:
+        message = self.mpi.Improbe(MPI.ANY_SOURCE, TAG, status)  # it is this thread's: another may look, too
+        if message is not None:
             words = np.empty(status.Get_count(MPI.BYTE), np.uint8)
-            notice.Recv(words)
-            raise Stopped(words.tobytes().decode())
+            message.Recv(words)
+            raise Aborted(words.tobytes().decode())
 
     def absent(self) -> list[int]:
-        """Return the ranks that do not answer this one's roll call; whoever waits for a message does. Local."""
+        """Call the roll: return the ranks that do not answer within a second. Local.
+
+        Every rank that waits answers. This one answers others' calls meanwhile, and raises Aborted as ``check`` does.
+        """
         silent = set(range(self.mpi.Get_size())) - {self.mpi.Get_rank()}
-        self.under_way.append((_NOTHING, [self.mpi.Isend(_NOTHING, rank, CALL) for rank in silent]))
+        self._under_way.append((_NOTHING, [self.mpi.Isend(_NOTHING, rank, CALL) for rank in silent]))
         end = time.monotonic() + ROLL_CALL_SECONDS
         while silent and time.monotonic() < end:
-            self.heed()
-            silent -= set(self._empty(HERE))
+            self.check()
+            silent -= set(self._senders(HERE))
             time.sleep(1e-3)
         return sorted(silent)
 
-    def _empty(self, tag):
-        """Yield the rank that sent it, for each empty message with ``tag`` that has come."""
+    def _senders(self, tag):
+        """Take the empty messages with ``tag`` that have come; yield the sender of each."""
         status = MPI.Status()
         while (message := self.mpi.Improbe(MPI.ANY_SOURCE, tag, status)) is not None:
             message.Recv(_NOTHING)

@@ -15,6 +15,7 @@ class Ledger:
         self.clear()
 
     def clear(self):
+        """Forget all that was counted. Local."""
         self.sent, self.received = defaultdict(int), defaultdict(int)
         self.crossed_sent, self.crossed_received = defaultdict(int), defaultdict(int)
 

@@ -16,7 +16,7 @@ def pack(messages) -> list[tuple[int, np.ndarray]]:
             for peer, arrays in _groups(messages)]
 
 
-def rooms(messages) -> tuple[list[tuple[int, np.ndarray]], list]:
+def buffers(messages) -> tuple[list[tuple[int, np.ndarray]], list]:
     """Return ((peer, array) to receive into, what ``unpack`` wants afterwards). messages: as for ``pack``. Local."""
     receives, packed = [], []
     for peer, arrays in _groups(messages):
@@ -31,10 +31,10 @@ def rooms(messages) -> tuple[list[tuple[int, np.ndarray]], list]:
 
 def unpack(packed):
     """Put what came packed where it was wanted. Local."""
-    for room, parts in packed:
+    for buffer, parts in packed:
         first = 0
         for part in parts:
-            part[:] = room[first:first + len(part)]
+            part[:] = buffer[first:first + len(part)]
             first += len(part)
 
 

@@ -5,60 +5,59 @@ from core to core; here ranks meet twice a call. Whether the host lets them is t
 """
 
 import os
+from weakref import WeakKeyDictionary
 
 import numpy as np
-from mpi4py import MPI
 
 from kernels.atomics import LINE
 from kernels.cross_memory import READ, WRITE, attachable, reaches
 from kernels.shared_sum.private import EVENTS, LOST, UNATTACHABLE, where_they_lie
-from refimpl.collectives.running.shared_plan import Share
+from refimpl.transport.exchange import ArrayExchange
 from refimpl.transport.shared_memory import SharedWindow
 from refimpl.transport.waiting import keep_for_ever
 
 LONG = 8 << 20  # bytes of a vector from which on reading others is no slower than a pipeline at its quickest
 COPIES = 1 << 20  # bytes of a segment of all arrays together: about a core's cache; less, and system calls cost more
 SMALLEST_SEGMENT = 16 << 10
-_OPEN = MPI.Comm.Create_keyval()
+_found: WeakKeyDictionary[ArrayExchange, bool] = WeakKeyDictionary()
 
 
-def ranks_reach_each_other(mpi) -> bool:
-    """Return whether all ranks of a machine can read and write each other's memory. Collective; tried once a mpi."""
-    if mpi.Get_attr(_OPEN) is None:
-        mpi.Set_attr(_OPEN, (_tried(mpi),))
-    return mpi.Get_attr(_OPEN)[0]
+def ranks_reach_each_other(comm: ArrayExchange) -> bool:
+    """Return whether the ranks of each machine can read and write each other's memory. Collective; tried once."""
+    if comm not in _found:
+        _found[comm] = _tried(comm)
+    return _found[comm]
 
 
-def _tried(mpi):
+def _tried(comm):
     """Read a secret in every other rank's memory; only where all find theirs, in the right process, write it back."""
+    what = "the trial whether ranks reach each other's memory"
     secret = np.frombuffer(os.urandom(8), np.int64).copy()
-    told = np.empty((mpi.Get_size(), 3), np.int64)
-    mpi.Allgather(np.array([os.getpid(), secret.ctypes.data, secret[0]], np.int64), told)
-    others = [(pid, there, np.array([number])) for pid, there, number in np.delete(told, mpi.Get_rank(), 0).tolist()]
+    told = comm.gather_numbers([os.getpid(), secret.ctypes.data, secret[0]], what)
+    others = [(pid, there, np.array([number]))
+              for pid, there, number in (told[rank].tolist() for rank in comm.machine if rank != comm.rank)]
     seen = np.zeros(1, np.int64)
     reads = all(reaches(READ, pid, seen, there) and seen == number for pid, there, number in others)
-    return _all(mpi, reads) and _all(mpi, all(reaches(WRITE, pid, number, there) for pid, there, number in others))
-
-
-def _all(mpi, mine):
-    agreed = np.array([mine], np.int64)
-    mpi.Allreduce(MPI.IN_PLACE, agreed, MPI.MIN)
-    return bool(agreed[0])
+    if not comm.gather_numbers([reads], what).all():
+        return False
+    writes = all(reaches(WRITE, pid, number, there) for pid, there, number in others)
+    return bool(comm.gather_numbers([writes], what).all())
 
 
 class PeerMemory:
-    """This rank's share of a sum of private arrays (elements,), bound to memory. Local to make, Collective to call.
+    """This rank's share of a sum of private arrays (elements,), bound to memory. Local to make, collective to call.
 
-    numbers: (rank, slot) -> the array's place in the table of addresses that lies ``table`` bytes into the window.
-    sums, result, scratch: see ``sum_blocks``.
+    inputs: the (rank, slot) whose arrays this rank adds up, in the order of ``sums``.  numbers: (rank, slot) -> the
+    array's place in the table of addresses that lies ``table`` bytes into the window.  sums, result, scratch: see
+    ``sum_blocks``.
     """
 
-    def __init__(self, window: SharedWindow, table: int, numbers: dict, share: Share, sums, result: int, scratch,
+    def __init__(self, window: SharedWindow, table: int, numbers: dict, inputs, sums, result: int, scratch,
                  elements: int):
         me, pids = window.ranks[window.me], dict(zip(window.ranks, window.pids.tolist()))
         pids[me] = 0
         later = window.ranks[window.me + 1:] + window.ranks[:window.me]  # not all at one rank first
-        terms = np.array([(numbers[key], pids[key[0]]) for key in share.inputs], np.int64).reshape(-1, 2)
+        terms = np.array([(numbers[key], pids[key[0]]) for key in inputs], np.int64).reshape(-1, 2)
         targets = np.array([(numbers[rank, 0], pids[rank]) for rank in later], np.int64).reshape(-1, 2)
         segment = max(SMALLEST_SEGMENT, COPIES // max(1, len(terms))) // LINE * LINE
         copies = np.empty((len(terms), segment), np.uint8)
@@ -71,7 +70,7 @@ class PeerMemory:
     def add_up(self, arrays, addresses) -> bool:
         """Sum into arrays[0] of each rank; or do nothing and return False, on all, where some array cannot be reached.
 
-        addresses: the arrays'; the same object for the same arrays. Raises CollectiveError where a rank is gone.
+        addresses: the arrays'; the same object for the same arrays. Raises SilentPeer where a rank is gone.
         """
         if addresses is not self._known:
             self._own[:, 1] = addresses if all(map(attachable, arrays)) else 0
@@ -79,7 +78,7 @@ class PeerMemory:
         try:
             end = self.window.do(where_they_lie, *self._arguments)
             if end == LOST:
-                self.window.mourn(f"rank {self.window.ranks[self.window.me]} lost sight of another rank's memory")
+                self.window.fail(f"rank {self.window.ranks[self.window.me]} lost sight of another rank's memory")
         except BaseException:
             keep_for_ever(list(arrays))  # others may still read them, and write to them
             raise

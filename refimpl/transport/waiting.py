@@ -1,4 +1,4 @@
-"""How a rank waits for its messages: awake while they are near, asleep while they are far, and not for ever.
+"""How a rank waits for others: awake while they are near, asleep while they are far, and never without a time-out.
 
 Polled, not blocked, so that a peer that never comes is an error and no hang. Ranks may outnumber cores: a rank that
 waits must leave the core to one that works, first by giving way at each poll, then by sleeping between polls; where
@@ -11,25 +11,15 @@ import time
 
 from mpi4py import MPI
 
+from refimpl.transport.abort import AbortMessages
+from refimpl.transport.errors import CollectiveError, silent_peer
 from refimpl.transport.host import crowded
 
 AWAKE_SECONDS = 1e-3  # without progress: longer than any message within a machine takes
 SLEEP_SECONDS = 50e-6  # the kernel adds about as much: still short beside a segment on a network
 LONGEST_SLEEP = 5e-3
-HEED_SECONDS = 5e-3  # between two looks for a notice, each of which costs as much as a poll
-PATIENCE_SECONDS = 300.0
-
-
-class CollectiveError(RuntimeError):
-    """An error that every rank raises with the same message, whichever rank it arose on."""
-
-
-class SilentPeer(CollectiveError):
-    """A peer has not come within the communicator's patience. Raised by the ranks that waited for it, each on its own.
-
-    The messages stay under way: nothing more can be done over this communicator.
-    """
-
+CHECK_SECONDS = 5e-3  # between two looks for an abort message, each of which costs as much as a poll
+TIMEOUT_SECONDS = 300.0
 
 _given_up = []
 
@@ -39,78 +29,91 @@ def keep_for_ever(messages):
     _given_up.append(messages)
 
 
+class Waiter:
+    """How one rank of a communicator waits: for how long, and which abort messages end it. Local to make.
+
+    timeout: seconds without any progress after which SilentPeer is raised; it may be changed at any time.
+    """
+
+    def __init__(self, rank: int, timeout: float, abort_messages: AbortMessages):
+        self.rank, self.timeout, self.abort_messages = rank, timeout, abort_messages
+
+    def for_messages(self, requests, peers, what: str):
+        """Return when all of MPI's requests are complete. Local.
+
+        peers[i]: the rank at the other end of requests[i].  what: named in errors.  Raises SilentPeer, with the ranks
+        that have not come, after ``timeout`` seconds in which no request was completed; Aborted after an abort message.
+        """
+        if MPI.Request.Testall(requests):
+            return
+        left = list(range(len(requests)))
+
+        def late():
+            self.abort_messages.absent()  # who calls the roll at the same time must not miss this rank
+            return [peers[i] for i in left]
+
+        wait = Wait(self, late, what, requests)
+        while left:
+            done = MPI.Request.Testsome([requests[i] for i in left])
+            if done:
+                complete = set(done)
+                left = [i for place, i in enumerate(left) if place not in complete]
+                wait.progress()
+            else:
+                wait.pause()
+
+    def for_collective(self, request, what: str):
+        """Return when a collective of MPI's is complete. Local.
+
+        MPI cannot say who is late: a roll call finds the ranks that do not wait here, too. Raises as ``for_messages``.
+        """
+        def late():
+            missing = self.abort_messages.absent()
+            return None if request.Test() else missing  # who was late may have come meanwhile
+
+        wait = Wait(self, late, what, request)
+        while not request.Test():
+            wait.pause()
+
+
 class Wait:
     """One wait: call ``pause`` after each poll that found nothing, ``progress`` after one that did. Local.
 
-    patience: seconds without progress until SilentPeer is raised.  late() names the ranks still waited for, None if
-    there are none any more.  messages: what must be kept in memory where they are given up.  heed: called now and
-    then; what it raises ends it.
+    late() -> the ranks still waited for; None if there are none any more.
+    messages: what must stay in memory if they are given up.  Raises as ``Waiter.for_messages``.
     """
 
     share = 0.0
     """Sleep so long a part of the time waited so far: for dozens of ranks a core, whose polls alone would fill it."""
 
-    def __init__(self, patience: float, late, rank: int, what: str, messages, heed=lambda: None):
-        self.patience, self.late, self.rank, self.what, self.messages = patience, late, rank, what, messages
-        self.heed = heed
+    def __init__(self, waiter: Waiter, late, what: str, messages):
+        self.waiter, self.late, self.what, self.messages = waiter, late, what, messages
         beside = threading.current_thread() is not threading.main_thread()
         # another thread computes: leave it the core and Python's lock
         self.awake = 0.0 if beside or crowded() else AWAKE_SECONDS
-        self.since, self.heeded = None, time.monotonic()
+        self.since, self.checked = None, time.monotonic()
 
     def progress(self):
+        """Say that something has come: the time-out begins anew."""
         self.since = None
 
     def pause(self):
-        """Give way to others. Raises SilentPeer when patience is at its end."""
+        """Give way to others; look for abort messages; raise SilentPeer after the time-out."""
         now = time.monotonic()
         if self.since is None:
             self.since = now
         if now - self.since < self.awake:
             os.sched_yield()
-        elif now - self.since < self.patience:
-            time.sleep(min(LONGEST_SLEEP, max(SLEEP_SECONDS, self.share * (now - self.since))))
-            if now - self.heeded >= HEED_SECONDS:
-                self.heeded = now
-                self._heed()
-        else:
-            keep_for_ever(self.messages)
-            late = self.late()
-            if late is None:
-                return self.progress()
-            late = sorted(set(late))
-            names = f"rank{'s' * (len(late) > 1)} {', '.join(map(str, late))}" if late else "the other ranks"
-            raise SilentPeer(f"rank {self.rank} has waited {self.patience:g} s for {names} in {self.what}: ended, "
-                             f"cut off, stuck or somewhere else in the program")
-
-    def _heed(self):
+            return
         try:
-            self.heed()
+            if now - self.since >= self.waiter.timeout:
+                if (late := self.late()) is None:
+                    return self.progress()
+                raise silent_peer(self.waiter.rank, self.waiter.timeout, late, self.what)
+            time.sleep(min(LONGEST_SLEEP, max(SLEEP_SECONDS, self.share * (now - self.since))))
+            if now - self.checked >= CHECK_SECONDS:
+                self.checked = now
+                self.waiter.abort_messages.check()
         except CollectiveError:
             keep_for_ever(self.messages)
             raise
-
-
-def wait_all(requests, patience: float, rank: int, peers, what: str, heed=lambda: None, absent=lambda: []):
-    """Return when all requests are complete. peers[i]: the rank at the other end of requests[i]. Local.
-
-    Raises SilentPeer, naming the peers that have not come, after ``patience`` seconds without any progress. absent()
-    is called before, and answers others that miss somebody; of a collective, whose request has no peer, it says who.
-    """
-    if MPI.Request.Testall(requests):
-        return
-    left = list(range(len(requests)))
-
-    def late():
-        missing = absent()
-        return [peers[i] for i in left] if peers else None if not missing and MPI.Request.Testall(requests) else missing
-
-    wait = Wait(patience, late, rank, what, requests, heed)
-    while left:
-        done = MPI.Request.Testsome([requests[i] for i in left])
-        if done:
-            gone = set(done)
-            left = [i for place, i in enumerate(left) if place not in gone]
-            wait.progress()
-        else:
-            wait.pause()

@@ -39,10 +39,10 @@ def test_what_a_plan_decides_is_refused_beside_it(path, name, value, said):
 
 
 @pytest.mark.parametrize("text", ["0", "-3", "nan", "long"])
-def test_a_patience_that_is_none_is_refused(text, capsys):
+def test_a_timeout_that_is_none_is_refused(text, capsys):
     with pytest.raises(SystemExit) as left:
-        main(["train", "lm", f"--patience={text}"])
-    assert left.value.code == 2 and "argument --patience: " in capsys.readouterr().err
+        main(["train", "lm", f"--timeout={text}"])
+    assert left.value.code == 2 and "argument --timeout: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("algorithm, told", [("ring", True), ("direct", False)])

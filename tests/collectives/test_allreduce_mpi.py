@@ -42,7 +42,8 @@ def test_bits_and_bytes(algorithm, each, shared, leaves_each):
         parts = [(node, value(step, r, s)) for r, nodes in enumerate(schedule.inputs) for s, node in enumerate(nodes)]
         expected = fold(sorted(parts, key=lambda part: part[0].first_leaf), np.add)
         assert allreduce().tobytes() == expected.tobytes()
-        assert communicator.ledger.total("sent", variable="v") == 4 * schedule.elements_sent(elements)[communicator.rank]
+        sent = communicator.ledger.total("sent", variable="v")
+        assert sent == 4 * schedule.elements_sent(elements)[communicator.rank]
         communicator.agree()  # everyone has read the sum: slots may be written again
 
 
@@ -51,4 +52,5 @@ def test_machines():
     assert machines_of([7, 3, 7, 3]) == ((0, 2), (1, 3))
     assert machine_of(((0, 2), (1, 3)), 3) == 1
     communicator = Communicator(MPI.COMM_WORLD)
-    assert sorted(r for ranks in communicator.machines for r in ranks) == list(range(communicator.size)) and communicator.rank in communicator.machine
+    assert sorted(r for ranks in communicator.machines for r in ranks) == list(range(communicator.size))
+    assert communicator.rank in communicator.machine

@@ -122,5 +122,6 @@ def test_refuses_what_does_not_fit(comm):
 
 def test_exchange_moves_half_precision(comm):
     communicator = Communicator(comm)
-    assert communicator.share(np.array([communicator.rank, 0.5], np.float16), "t").tolist() == [[r, 0.5] for r in range(communicator.size)]
+    found = communicator.share(np.array([communicator.rank, 0.5], np.float16), "t")
+    assert found.tolist() == [[r, 0.5] for r in range(communicator.size)]
     assert MPI.COMM_WORLD.size == communicator.size

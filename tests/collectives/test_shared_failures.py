@@ -9,15 +9,15 @@ import pytest
 
 from refimpl.collectives import make_schedule
 from refimpl.collectives.running.shared import SharedRunner
-from refimpl.transport import CollectiveError, Communicator, peer_memory, waiting
+from refimpl.transport import CollectiveError, Communicator, SilentPeer, peer_memory, waiting
 from refimpl.transport.launch import launch
-from refimpl.transport.shared_memory import SharedWindow, _alive, _check_space
+from refimpl.transport.shared_memory import _alive, open_window
 
 JOB = Path(__file__).with_name("silent_peer.py")
 
 
 @pytest.mark.parametrize("how, said", [("kill", None), ("kill-private", None),
-                                       ("sleep", "rank 2 did not come within 1 s")])
+                                       ("sleep", "has waited 1 s for rank 2 in sum by direct through shared memory")])
 def test_a_peer_that_dies_or_sleeps_ends_the_job(how, said):
     begin = time.monotonic()
     job = launch(3, [str(JOB), how], timeout=50, capture=True, environment={"PYTHONPATH": str(JOB.parents[2])})
@@ -26,28 +26,25 @@ def test_a_peer_that_dies_or_sleeps_ends_the_job(how, said):
 
 
 def test_memory_that_is_lost_is_told_from_a_rank_that_died():
-    from mpi4py import MPI
-
-    window = SharedWindow(MPI.COMM_SELF, (7,), 64)
-    with pytest.raises(CollectiveError, match="lost sight"):
-        window.mourn("lost sight")
+    window = open_window(Communicator.alone(), 64, "a test")
+    with pytest.raises(SilentPeer, match="lost sight"):
+        window.fail("lost sight")
     child = os.fork()
     if child == 0:
         os._exit(0)
     window.pids[0] = child
-    with pytest.raises(CollectiveError, match="rank 7 died"):
-        window.mourn("lost sight")
+    with pytest.raises(SilentPeer, match="rank 0 died"):
+        window.fail("lost sight")
     os.waitpid(child, 0)
 
 
 @pytest.fixture
 def private(monkeypatch):
     """A runner of one rank's three private arrays where they lie, and the arrays."""
-    from mpi4py import MPI
-
     monkeypatch.setattr(peer_memory, "LONG", 0)
-    communicator = Communicator(MPI.COMM_SELF)
-    runner = SharedRunner(make_schedule("direct", 1, 7), communicator, 40001, np.empty(0), "sum", lambda a, b: {"v": b - a})
+    communicator = Communicator.alone()
+    schedule = make_schedule("direct", 1, 7)
+    runner = SharedRunner(schedule, communicator, 40001, np.empty(0), "sum", lambda a, b: {"v": b - a})
     return runner, [np.ones(40001) for _ in runner.slots]
 
 
@@ -82,9 +79,6 @@ def test_an_ended_process_is_known_before_it_is_buried():
     assert not _alive(child)
 
 
-def test_too_little_shared_memory_is_said_before_it_kills(monkeypatch):
-    from mpi4py import MPI
-
-    _check_space(MPI.COMM_SELF, 1000)
-    with pytest.raises(ValueError, match="MiB free, shared memory needs"):
-        SharedWindow(MPI.COMM_SELF, (0,), 1 << 60)
+def test_too_little_shared_memory_is_said_before_it_kills():
+    with pytest.raises(CollectiveError, match="MiB free, shared memory needs"):
+        open_window(Communicator.alone(), 1 << 60, "a test")

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from refimpl.cli import main
+from refimpl.cli import main, parser
 from refimpl.cli.cluster import python_arguments
 from refimpl.experiments.cluster import ClusterError, Event, missing, parse_rate, run as running, run_on_cluster
 from refimpl.experiments.cluster.card import parse_counters
@@ -28,8 +28,14 @@ def lines(job) -> list:
     return [json.loads(line) for line in job.stdout.splitlines()]
 
 
+def test_a_clusters_timeout_is_not_its_trainings():
+    given = vars(parser(["cluster"]).parse_args(["cluster", "--machines", "2", "--rate", "1gbit", "--timeout", "9", "--",
+                                                 "train", "lm", "--timeout", "4"]))
+    assert given["timeout"] == 9 and python_arguments(given["arguments"])[2:] == ["train", "lm", "--timeout", "4"]
+
+
 def test_machines_are_machines_to_mpi(cluster):
-    program = (PROGRAM + "from refimpl.transport.communicator import find_machines; m = find_machines(w); "
+    program = (PROGRAM + "from refimpl.transport import Communicator; m = Communicator(w).machines; "
                "names = w.gather(socket.gethostname()); "
                "w.rank or print(json.dumps([m, names, os.listdir('/dev/shm').count('hosts')]))")
     [(machines, names, private)] = lines(run_on_cluster(3, 2, "1gbit", ["-c", program], timeout=60, capture=True))

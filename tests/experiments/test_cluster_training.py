@@ -87,7 +87,7 @@ def test_a_machine_that_slows_down_slows_the_training():
 
 
 def test_a_machine_that_is_cut_off_ends_the_training_with_words_on_every_rank():
-    job = run_on_cluster(3, 1, "200mbit", [*TRAIN, *SMALL, "--steps", "1000000", "--patience", "4"], timeout=100,
+    job = run_on_cluster(3, 1, "200mbit", [*TRAIN, *SMALL, "--steps", "1000000", "--timeout", "4"], timeout=100,
                          capture=True, events=(Event(1, 0, 10.0),))
     assert job.returncode != 0 and job.seconds < 60
     for rank in range(3):

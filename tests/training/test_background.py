@@ -8,15 +8,14 @@ import pytest
 
 from refimpl.training.exchange.background import Background, Job
 from refimpl.training.run.timeline import Timeline
-from refimpl.transport import CollectiveError
-from refimpl.transport.waiting import SilentPeer
+from refimpl.transport import CollectiveError, SilentPeer
 
 
 class OneRank:
     """A communicator of one rank, which notes what was agreed on."""
 
     def __init__(self, transport=None):
-        self.agreed, self.transport = [], transport
+        self.agreed, self.device_transport = [], transport
 
     def agree(self, error):
         self.agreed.append(error)
@@ -27,8 +26,8 @@ class OneRank:
         raise CollectiveError(f"stopped: {error}")
 
     def settle(self, unless=lambda: False):
-        if self.transport is not None:
-            self.transport.settle(unless)
+        if self.device_transport is not None:
+            self.device_transport.settle(unless)
 
 
 class Device:
@@ -43,7 +42,7 @@ class Device:
         pass
 
     def settle(self, unless):
-        """Nobody comes: wait until there is something else to do, or patience ends."""
+        """Nobody comes: wait until there is something else to do, or the time-out ends it."""
         self.settled += 1
         if self.silent:
             raise SilentPeer("rank 1 does not come")

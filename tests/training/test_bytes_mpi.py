@@ -136,7 +136,7 @@ def check(comm, work, microbatches, road, machines=None):
     communicator = Communicator(meter, machines)
     meter.machine = communicator.machine
     trainer = Trainer(recording, data, make_options(work, "sgd", shared_memory=False, **road), communicator)
-    weigh_nccl(meter, communicator.transport)
+    weigh_nccl(meter, communicator.device_transport)
     for step in range(3):
         meter.clear()
         trainer.train_step()

@@ -24,8 +24,9 @@ def test_the_groups_of_a_step_meet(comm, cupy, road, each):
 
     if not hasattr(cupy, "standin"):
         pytest.skip("only the stand-in remembers what it was asked for")
-    trainer = make_trainer("toy", "adam", Communicator(comm, machines=in_blocks(comm.size, each)), device="cuda", **ROADS[road])
-    assert trainer.comm.transport.name == "nccl"
+    communicator = Communicator(comm, machines=in_blocks(comm.size, each))
+    trainer = make_trainer("toy", "adam", communicator, device="cuda", **ROADS[road])
+    assert trainer.comm.device_transport.name == "nccl"
     cupy.standin.calls.clear()
     trainer.train_step()
     programs = programs_of(comm, cupy.standin.groups())

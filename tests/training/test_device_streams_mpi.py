@@ -74,9 +74,9 @@ def without(name, monkeypatch, trainer):
     elif name == "gradients kept until they have left":
         monkeypatch.setattr(RowTree, "held", lambda self: [])
     elif name == "what is sent before it moves":
-        monkeypatch.setattr(trainer.comm.transport.stream, "wait_event", lambda event: None)
+        monkeypatch.setattr(trainer.comm.device_transport.stream, "wait_event", lambda event: None)
     elif name == "what comes before it is used":
-        monkeypatch.setattr("refimpl.transport.nccl.NcclPending.wait", lambda self: None)
+        monkeypatch.setattr("refimpl.transport.device.nccl.NcclPending.wait", lambda self: None)
 
 
 @pytest.mark.parametrize("name, said", [
@@ -86,7 +86,8 @@ def without(name, monkeypatch, trainer):
     ("what comes before it is used", EITHER)])
 def test_a_wait_that_is_missing_is_found(comm, standin, monkeypatch, name, said):
     private = comm.Dup()  # messages may stay under way
-    trainer = make_trainer("toy", "adam", Communicator(private, patience=20), device="cuda", architecture="hybrid", overlap=True)
+    trainer = make_trainer("toy", "adam", Communicator(private, timeout=20), device="cuda", architecture="hybrid",
+                           overlap=True)
     trainer.train_step()
     without(name, monkeypatch, trainer)
     standin.runs_ahead = True  # a rank that waits for one which has found a race must not wait in the stand-in
@@ -104,7 +105,7 @@ FAILURES = [("table", "pull", "ps"), ("table", "push", "hybrid"), ("weight", "pu
 def test_an_exchange_that_fails_ends_all_ranks(comm, standin, name, method, architecture, overlap):
     """One rank fails in the middle of a step; the others have asked their GPUs for what will never come."""
     private = comm.Dup()
-    communicator = Communicator(private, patience=20)
+    communicator = Communicator(private, timeout=20)
     trainer = make_trainer("toy", "adam", communicator, device="cuda", architecture=architecture, overlap=overlap)
     trainer.train_step()
     private.Barrier()
@@ -123,11 +124,11 @@ def test_what_nccl_meets_in_a_step_ends_all_ranks(comm, standin, overlap):
     from cupy.cuda import nccl
 
     private = comm.Dup()
-    trainer = make_trainer("toy", "adam", Communicator(private, patience=20), device="cuda", overlap=overlap)
+    trainer = make_trainer("toy", "adam", Communicator(private, timeout=20), device="cuda", overlap=overlap)
     trainer.train_step()
     private.Barrier()
     standin.runs_ahead = True
-    trainer.comm.transport.nccl.send = lambda *message: None  # so that all wait
+    trainer.comm.device_transport.nccl.send = lambda *message: None  # so that all wait
     if last(comm):
         nccl.fail(6)
     message = refusal(comm, trainer.train_step)
@@ -140,9 +141,9 @@ def test_a_rank_whose_messages_do_not_come_is_an_error_and_no_hang(comm, standin
     trainer = make_trainer("toy", "adam", Communicator(private), device="cuda", overlap=overlap)
     trainer.train_step()
     private.Barrier()
-    trainer.comm.patience, standin.runs_ahead = 1, True
+    trainer.comm.timeout, standin.runs_ahead = 1, True
     if last(comm):
-        trainer.comm.transport.nccl.send = lambda *message: None
+        trainer.comm.device_transport.nccl.send = lambda *message: None
     with pytest.raises((CollectiveError, ConnectionError)) as met:
         trainer.train_step()
     messages = comm.allgather(str(met.value))

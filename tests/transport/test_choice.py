@@ -2,9 +2,9 @@
 
 import pytest
 
-from refimpl.transport.choice import SHARING, Seat, choose_transport, version_name
+from refimpl.transport.device.choice import SHARING, RankGpu, choose_transport, version_name
 
-OWN = [Seat("0000:01:00.0 of a", 23203), Seat("0000:02:00.0 of a", 23203), Seat("0000:01:00.0 of b", 23203)]
+OWN = [RankGpu("0000:01:00.0 of a", 23203), RankGpu("0000:02:00.0 of a", 23203), RankGpu("0000:01:00.0 of b", 23203)]
 
 
 def _with(seats, **changes):

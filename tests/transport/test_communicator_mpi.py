@@ -1,4 +1,6 @@
-"""The communicator by itself: messages under way, sums through one rank a machine, and what crosses between machines."""
+"""The communicator by itself: messages under way, sums through one rank a machine, what crosses between machines."""
+
+import time
 
 import numpy as np
 import pytest
@@ -25,9 +27,43 @@ def test_a_total_adds_every_rank_once(comm):
         assert (mine == kept).all()
         machine = communicator.machine
         peers = len(machine) + len(machines) - 2 if comm.rank == machine[0] else 1
-        assert communicator.ledger.sent["sum", "", "control"] == communicator.ledger.received["sum", "", "control"] == 24 * peers
+        ledger, key = communicator.ledger, ("sum", "", "control")
+        assert ledger.sent[key] == ledger.received[key] == 24 * peers
         crossing = 24 * (len(machines) - 1) * (comm.rank == machine[0])
-        assert communicator.ledger.total("crossed_sent") == communicator.ledger.total("crossed_received") == crossing
+        assert ledger.total("crossed_sent") == ledger.total("crossed_received") == crossing
+
+
+def test_numbers_of_every_rank_keep_their_kind(comm):
+    communicator = Communicator(comm)
+    whole = communicator.gather_numbers([communicator.rank, 2**62, True], "a test")
+    assert whole.dtype == np.int64 and whole.tolist() == [[rank, 2**62, 1] for rank in range(comm.size)]
+    parts = communicator.gather_numbers([communicator.rank / 3], "a test")
+    assert parts.dtype == np.float64 and parts.tolist() == [[rank / 3] for rank in range(comm.size)]
+    assert not communicator.ledger.sent
+
+
+@pytest.mark.parametrize("each", [1, 2, 4])
+def test_the_first_ranks_by_themselves(comm, each):
+    communicator = Communicator(comm, in_blocks(comm.size, each), timeout=77)
+    for count in range(1, comm.size + 1):
+        some = communicator.first(count)
+        assert (some is None) == (communicator.rank >= count)
+        if some is not None:
+            assert (some.rank, some.size, some.timeout) == (communicator.rank, count, 77)
+            assert some.machines == in_blocks(count, each)
+            assert some.share_text(str(some.rank)) == [str(rank) for rank in range(count)]
+            some.free()
+        communicator.meet()
+    assert Communicator.alone().machines == ((0,),) and Communicator.alone().share_text("me") == ["me"]
+
+
+@pytest.mark.mpi(min_size=2)
+def test_a_rank_that_comes_while_the_roll_is_called_is_not_too_late(comm):
+    communicator = Communicator(comm)
+    communicator.timeout = 0.5
+    if communicator.rank == 0:
+        time.sleep(0.9)
+    communicator.agree()
 
 
 def test_messages_under_way_arrive_in_order(comm):
@@ -65,4 +101,5 @@ def test_small_arrays_of_a_pair_are_one_message(comm):
     pending.wait()
     for r, found in came.items():
         assert all((a == b).all() for a, b in zip(found, arrays(r, comm.rank)))
-    assert communicator.ledger.total("sent") == communicator.ledger.total("received") == len(others) * (12 + 40 + (1 << 15) + 1 + 16)
+    ledger = communicator.ledger
+    assert ledger.total("sent") == ledger.total("received") == len(others) * (12 + 40 + (1 << 15) + 1 + 16)

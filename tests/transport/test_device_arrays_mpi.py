@@ -1,4 +1,4 @@
-"""Device arrays on the communicator: they arrive as they are, and are counted as NumPy arrays are; by every transport."""
+"""Device arrays on the communicator: they arrive as they are, and are counted as NumPy's are; by every transport."""
 
 import numpy as np
 import pytest
@@ -6,9 +6,8 @@ import pytest
 from refimpl.collectives import ALGORITHMS, make_schedule, run_local
 from refimpl.collectives.running import run
 from refimpl.collectives.running.allreduce import open_allreduce
-from refimpl.transport import CollectiveError, Communicator
+from refimpl.transport import CollectiveError, Communicator, SilentPeer
 from refimpl.transport.machines import in_blocks
-from refimpl.transport.waiting import SilentPeer
 
 pytestmark = pytest.mark.mpi
 DTYPES = ("float16", "float32", "float64", "int64", "uint8")
@@ -62,7 +61,7 @@ def test_a_schedule_gives_the_same_bits_and_bytes_on_the_device(communicator, cu
 
 @pytest.mark.mpi(min_size=2)
 def test_a_rank_that_does_not_come_is_named_where_arrays_are_staged(comm, cupy):
-    communicator, last = Communicator(comm, patience=0.3), comm.size - 1
+    communicator, last = Communicator(comm, timeout=0.3), comm.size - 1
     communicator.add_device(0, "staged")
     if comm.rank < last:
         with pytest.raises(SilentPeer, match=rf"rank {comm.rank} has waited 0.3 s for rank {last} in push \(rows\)"):
@@ -74,8 +73,9 @@ def test_a_rank_that_does_not_come_is_named_where_arrays_are_staged(comm, cupy):
 def test_nccls_own_allreduce_sums_everything_once_and_counts_as_the_ring(communicator, cupy, each):
     """Rank r's input k is 4 ** (r * each + k): base-4 digits of the sum say who was counted how often."""
     schedule, elements = make_schedule("nccl", communicator.size, communicator.size * each), 23
-    arguments = schedule, communicator, elements, cupy.zeros(0, cupy.float64), "test", lambda start, stop: {"v": stop - start}
-    if communicator.size > 1 and communicator.transport.name == "staged":
+    like = cupy.zeros(0, cupy.float64)
+    arguments = schedule, communicator, elements, like, "test", lambda start, stop: {"v": stop - start}
+    if communicator.size > 1 and communicator.device_transport.name == "staged":
         with pytest.raises(CollectiveError, match="needs --device cuda and NCCL"):
             open_allreduce(*arguments)
         return
@@ -98,7 +98,7 @@ def test_nccls_own_allreduce_is_refused_on_the_cpu(comm):
             open_allreduce(schedule, Communicator(comm), 5, like, "test", lambda start, stop: {})
 
 
-def test_a_wire_without_a_device_says_what_to_do(comm, cupy):
+def test_a_communicator_without_a_device_says_what_to_do(comm, cupy):
     communicator = Communicator(comm)
     array = cupy.zeros(3)
     with pytest.raises(ValueError, match=r"Communicator\(comm, device=...\)"):

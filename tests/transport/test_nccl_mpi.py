@@ -11,9 +11,8 @@ from refimpl.collectives import check_programs, make_schedule
 from refimpl.collectives.running.runner import Runner
 from refimpl.gradients import leaves_of
 from refimpl.server import Groups, Partitioning, ServedRows
-from refimpl.transport import Communicator
+from refimpl.transport import CollectiveError, Communicator, SilentPeer
 from refimpl.transport.machines import in_blocks
-from refimpl.transport.waiting import CollectiveError, SilentPeer
 
 pytestmark = pytest.mark.mpi(min_size=2)
 
@@ -117,31 +116,38 @@ def test_a_communicator_that_nobody_uses_any_more_is_taken_again(comm, cupy, cal
     while not made():
         held.append(_comm(comm))  # those that tests before this one let go of
     first = _comm(comm)
-    kept = first.transport.nccl
+    kept = first.device_transport.nccl
     assert made() == 2
     if comm.rank:
         del first
     second = _comm(comm)
-    assert made() == 3 and second.transport.nccl is not kept  # rank 0 has the first one yet
+    assert made() == 3 and second.device_transport.nccl is not kept  # rank 0 has the first one yet
     first = None
-    assert nccl_module()._again(second, (comm.rank, comm.size, 1)) == ("", None, None)  # it was made for another GPU
+    of_another_gpu = comm.rank, comm.size, 1
+    assert connections_module().take_again(second, of_another_gpu) == ("", None, None)
     third = _comm(comm)
-    assert made() == 3 and third.transport.nccl is kept
+    assert made() == 3 and third.device_transport.nccl is kept
     vector = cupy.full(5, comm.rank + 1.0)
-    third.transport.allreduce(vector, "test").wait()
+    third.device_transport.allreduce(vector, "test").wait()
     third.settle()
     assert (vector.get() == comm.size * (comm.size + 1) / 2).all()
     assert not any(call[0] in ("nccl.destroy", "nccl.abort") for call in calls)
 
 
 def nccl_module():
-    from refimpl.transport import nccl  # asks for CuPy
+    from refimpl.transport.device import nccl  # asks for CuPy
 
     return nccl
 
 
+def connections_module():
+    from refimpl.transport.device import connections
+
+    return connections
+
+
 def test_a_rank_that_does_not_come_is_named(comm, cupy, nccl):
-    communicator = _comm(comm, patience=0.3)
+    communicator = _comm(comm, timeout=0.3)
     last = comm.size - 1
     if comm.rank < last:
         pending = communicator.start([], [(last, cupy.zeros(4), {"v": 4})], "push", "rows")
@@ -154,7 +160,7 @@ def test_a_rank_that_does_not_come_is_named(comm, cupy, nccl):
 
 
 def test_what_nccl_meets_is_told_with_the_remedy_and_ends_all_ranks(comm, cupy, nccl):
-    communicator = _comm(comm, patience=20.0)
+    communicator = _comm(comm, timeout=20.0)
     if comm.rank == 0:
         nccl.fail(6)
         pending = communicator.start([], [(1, cupy.zeros(4), {"v": 4})], "push", "rows")
@@ -173,7 +179,7 @@ def test_what_nccl_meets_is_told_with_the_remedy_and_ends_all_ranks(comm, cupy, 
 
 def test_a_status_that_cupy_has_no_words_for_is_told_all_the_same(comm, cupy, nccl):
     with pytest.raises(ConnectionError, match="the moon by NCCL: NCCL's status 8, see ncclResult_t.*NCCL_DEBUG=INFO"):
-        with nccl_module().told("the moon"):
+        with nccl_module().nccl_errors("the moon"):
             raise nccl.NcclError(8)
 
 
@@ -181,10 +187,10 @@ def test_a_rank_that_cannot_be_connected_is_named_on_all(comm, cupy, nccl, monke
     def refuse(*_):
         raise nccl.NcclError(1)
 
-    monkeypatch.setattr(nccl_module(), "_again", lambda *_: ("", None, None))
+    monkeypatch.setattr(connections_module(), "take_again", lambda *_: ("", None, None))
     if comm.rank == 1:
         monkeypatch.setattr(nccl, "NcclCommunicator", refuse)
-    communicator = Communicator(comm, patience=20.0)
+    communicator = Communicator(comm, timeout=20.0)
     with pytest.raises(CollectiveError, match="rank 1: the connection of all ranks by NCCL.*--transport staged"):
         communicator.add_device(0, "nccl")
     comm.Barrier()
@@ -192,11 +198,11 @@ def test_a_rank_that_cannot_be_connected_is_named_on_all(comm, cupy, nccl, monke
 
 def test_a_rank_that_never_connects_is_an_error_and_no_hang(comm, cupy, nccl, monkeypatch):
     held = threading.Event()
-    monkeypatch.setattr(nccl_module(), "_again", lambda *_: ("", None, None))
+    monkeypatch.setattr(connections_module(), "take_again", lambda *_: ("", None, None))
     if comm.rank == 0:
         monkeypatch.setattr(nccl, "NcclCommunicator", lambda *_: held.wait())
     with pytest.raises(SilentPeer, match="has waited 0.3 s for .* in the connection of all ranks by NCCL"):
-        Communicator(comm, patience=0.3).add_device(0, "nccl")
+        Communicator(comm, timeout=0.3).add_device(0, "nccl")
     held.set()
     comm.Barrier()
 
@@ -215,5 +221,6 @@ def test_an_nccl_that_moves_data_wrongly_is_found_before_it_is_used(comm, cupy, 
 
 def test_sums_that_nccl_has_not_are_known(comm, cupy):
     communicator = _comm(comm)
-    assert [communicator.transport.adds(np.dtype(name)) for name in ("float32", "float64", "int64", "uint8", "complex64")] == \
-        [True, True, True, False, False]
+    adds = {name: communicator.device_transport.adds(np.dtype(name))
+            for name in ("float32", "float64", "int64", "uint8", "complex64")}
+    assert list(adds.values()) == [True, True, True, False, False]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from refimpl.transport.choice import SHARING
+from refimpl.transport.device.choice import SHARING
 
 STANDIN = str(Path(__file__).parents[1] / "device" / "standin")
 LOOK = """

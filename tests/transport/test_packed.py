@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refimpl.transport.packed import SMALL, pack, rooms, unpack
+from refimpl.transport.packed import SMALL, buffers, pack, unpack
 
 SIZES = (3, SMALL // 8 - 3, 1, SMALL // 8, SMALL // 4, 5, 7)  # of float64: exactly full, over, alone
 
@@ -12,7 +12,7 @@ def test_what_is_packed_comes_apart_again():
     sent = [(peer, np.full((size, 1), 100 * peer + i)) for i, size in enumerate(SIZES) for peer in (2, 5)]
     sent.append((2, np.arange(4, dtype=np.float32)))  # of another kind
     kept = [(peer, np.empty_like(array)) for peer, array in sent]
-    leaving, (arriving, packed) = pack(sent), rooms(kept)
+    leaving, (arriving, packed) = pack(sent), buffers(kept)
     assert [(peer, array.nbytes) for peer, array in leaving] == [(peer, array.nbytes) for peer, array in arriving]
     for (_, array), (_, room) in zip(leaving, arriving):
         room.view(np.uint8).ravel()[:] = array.view(np.uint8).ravel()
@@ -30,4 +30,4 @@ def test_as_many_as_fit_travel_together():
 
 def test_an_array_with_gaps_is_refused():
     with pytest.raises(ValueError, match="contiguous"):
-        rooms([(0, np.zeros((4, 4))[:, :2]), (0, np.zeros(1))])
+        buffers([(0, np.zeros((4, 4))[:, :2]), (0, np.zeros(1))])

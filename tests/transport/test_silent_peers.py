@@ -1,12 +1,13 @@
 """A peer that ends or never comes is an error, not a hang: each in a job of its own."""
 
 import os
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from refimpl.transport.launch import launch
+from refimpl.transport.launch import mpirun_command, run_job
 
 HEADER = """
 import os, signal, sys, time
@@ -14,22 +15,42 @@ import numpy as np
 from mpi4py import MPI
 from refimpl.collectives import make_schedule
 from refimpl.collectives.running.runner import Runner
-from refimpl.transport import Communicator
-from refimpl.transport.waiting import SilentPeer
-communicator = Communicator(patience=1.0)
+from refimpl.collectives.running.shared import SharedRunner
+from refimpl.transport import Communicator, SilentPeer, peer_memory, shared_memory
 os.write(1, b"pid %d\\n" % os.getpid())
 def allreduce(elements=4_000_000):
     vector = np.zeros(elements, np.float32)
     schedule = make_schedule("direct", communicator.size, communicator.size)
     Runner(schedule, communicator, elements, vector, "step", lambda start, stop: {})([vector])
+def share_memory(elements=4_000_000):
+    schedule, like = make_schedule("direct", communicator.size, communicator.size), np.empty(0, np.float32)
+    return SharedRunner(schedule, communicator, elements, like, "step", lambda start, stop: {})
+def sleep(*_):
+    time.sleep(600)
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+def told(work):
+    try:
+        work()
+    except SilentPeer as error:
+        os.write(2, f"said: {error}\\n".encode())
+        time.sleep(1)  # for the other to say it, too: the first that raises ends the job
+        raise
+MPI.COMM_WORLD.Barrier()  # all have imported
 """
+OPENED = "communicator = Communicator(timeout=1.0)\n"
 
 
-def _job(body, ranks=3):
+def _job(body, opened=True, survive=False):
+    """Run code on 3 ranks. opened: on a communicator.  survive: mpirun, which would end all, does not see a death."""
     start = time.monotonic()
-    root = str(Path(__file__).parents[2])
-    paths = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
-    job = launch(ranks, ["-c", HEADER + body], timeout=60, capture=True, environment={"PYTHONPATH": paths})
+    root = Path(__file__).parents[2]
+    paths = os.pathsep.join(filter(None, (str(root), str(root / "tests/device/standin"), os.environ.get("PYTHONPATH"))))
+    argv, environment = mpirun_command(3, ["-c", HEADER + OPENED * opened + body])
+    if survive:
+        at = argv.index(sys.executable)
+        argv[at:at] = ["sh", "-c", '"$@" || { test $? = 137 && sleep 60; }', "sh"]  # 137: by SIGKILL
+    job = run_job(argv, {**environment, "PYTHONPATH": paths}, timeout=60, capture=True)
     return job, time.monotonic() - start
 
 
@@ -54,7 +75,7 @@ allreduce()
 if communicator.rank == 1:
     signal.setitimer(signal.ITIMER_REAL, 0.05)  # SIGALRM: as sudden as SIGKILL, and in the middle of what follows
     signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-communicator.patience = 300
+communicator.timeout = 300
 while True:
     allreduce()
 """)
@@ -70,12 +91,7 @@ def test_a_rank_that_never_comes_is_named(meeting, what):
     job, seconds = _job(f"""
 if communicator.rank == 1:
     time.sleep(600)
-try:
-    {meeting}
-except SilentPeer as error:
-    os.write(2, f"said: {{error}}\\n".encode())
-    time.sleep(1)  # for the other to say it, too
-    raise
+told(lambda: {meeting})
 """)
     assert job.returncode != 0 and seconds < 30
     for rank in (0, 2):
@@ -89,12 +105,7 @@ def test_a_rank_that_never_agrees_is_named(missing, names):
     job, seconds = _job(f"""
 if communicator.rank in {missing}:
     time.sleep(600)
-try:
-    communicator.agree()
-except SilentPeer as error:
-    os.write(2, f"said: {{error}}\\n".encode())
-    time.sleep(1)  # for the other to say it, too: the first that raises ends the job
-    raise
+told(communicator.agree)
 """)
     assert job.returncode != 0 and seconds < 30
     assert f"said: rank 0 has waited 1 s for {names} in the check that all ranks go on" in job.stderr
@@ -110,4 +121,38 @@ communicator.together(lambda: communicator.share(np.zeros(3), "places") if commu
     assert job.returncode != 0 and seconds < 30
     assert "has waited 1 s for rank 1 in the check that all ranks go on" in job.stderr or \
         "rank 0 has waited 1 s for ranks 1, 2 in places" in job.stderr
+    assert _nobody_left(job)
+
+
+SETUPS = {
+    "a communicator": (
+        "rank == 1 and leave()", "Communicator(timeout=1.0)", "the search for ranks that share a machine"),
+    "memory that is not mapped": (
+        "if rank == 1: shared_memory._map_file = leave", "share_memory()", "the check that all ranks go on"),
+    "sums through shared memory": (
+        "rank == 1 and leave()", "share_memory()", "step: what is summed"),
+    "the trial of peers' memory": (
+        "if rank == 1: peer_memory._tried = leave", "share_memory()",
+        "the trial whether ranks reach each other's memory"),
+    "a communicator of fewer ranks": (
+        "rank == 1 and leave()", "communicator.first(2)", "a communicator of 2 ranks"),
+    "a device": (
+        "rank == 1 and leave()", "communicator.add_device(0, 'staged')", "the check that all ranks go on"),
+}
+"""What is set up: how rank 1 leaves meanwhile, what all do, what the others wait for."""
+
+
+@pytest.mark.parametrize("setup, how", list(zip(SETUPS, ["die", "sleep"] * 3)))
+def test_a_rank_that_dies_or_never_comes_while_something_is_set_up_is_named(setup, how):
+    """Before any call of MPI's that cannot be polled begins: on every other rank, in the words of any other wait."""
+    leaving, work, what = SETUPS[setup]
+    opened = setup != "a communicator"
+    job, seconds = _job(f"""
+rank, leave = MPI.COMM_WORLD.rank, {how}
+{leaving}
+told(lambda: {work})
+""", opened, survive=how == "die")
+    assert job.returncode != 0 and seconds < 30
+    for rank in (0, 2):
+        assert f"said: rank {rank} has waited 1 s for rank 1 in {what}: ended, cut off" in job.stderr, job.stderr
     assert _nobody_left(job)

@@ -24,7 +24,8 @@ class OwnSlots:
         return self.runner(self.slots)
 
 
-def open_allreduce(schedule: Schedule, comm: Communicator, elements: int, like, phase: str, attribute, shared: bool = True):
+def open_allreduce(schedule: Schedule, comm: Communicator, elements: int, like, phase: str, attribute,
+                   shared: bool = True):
     """Return what sums its ``slots`` over all ranks when it is called, by ``schedule``. Collective to make and to call.
 
     slots: (elements,) arrays of the dtype and device of ``like``, one for each input of this rank. The call returns the

@@ -1,4 +1,4 @@
-"""What a schedule's rounds add to a rank's ledger: the same on every road that runs them."""
+"""What a schedule's rounds add to a rank's ledger: whoever runs them."""
 
 from refimpl.collectives.schedule import Schedule
 from refimpl.transport import Ledger

@@ -27,7 +27,7 @@ class NcclAllreduce:
         for other in others:
             total += other
         if self.comm.size > 1 and total.size:
-            self.comm.transport.allreduce(total, self.what).wait()
+            self.comm.device_transport.allreduce(total, self.what).wait()
         self.comm.ledger.add(self.counted)
         return total
 
@@ -35,9 +35,9 @@ class NcclAllreduce:
 def _check(comm, like):
     if comm.size == 1:
         return
-    if getattr(comm.transport, "name", None) != "nccl":
-        why = "arrays are on the CPU" if comm.transport is None else comm.transport.reason
+    if getattr(comm.device_transport, "name", None) != "nccl":
+        why = "arrays are on the CPU" if comm.device_transport is None else comm.device_transport.reason
         raise ValueError(f"--allreduce nccl needs --device cuda and NCCL between the ranks ({why}); say --allreduce "
                          "ring, which is as many bytes, or direct, which is canonical")
-    if not comm.transport.adds(like.dtype):
+    if not comm.device_transport.adds(like.dtype):
         raise ValueError(f"--allreduce nccl: NCCL has no sum of {like.dtype}; say --allreduce direct")

@@ -1,92 +1,63 @@
-"""Segments under way together: persistent requests in lanes, and the loop that moves them on as they complete."""
+"""Segments under way together: prepared messages in lanes, each lane moved on as its messages are through."""
 
 from typing import NamedTuple
 
-import numpy as np
-from mpi4py import MPI
-
-from refimpl.transport.waiting import Wait
+from refimpl.transport.protocol import Prepared, Transport
 
 
 class BoundStep(NamedTuple):
-    """A step on memory: its inactive persistent requests, the peer of each, and its sums as (into, other) views."""
+    """A step on memory: its messages, None if it has none, and then its sums as (into, other) views."""
 
-    requests: list
-    peers: list
+    messages: Prepared | None
     sums: list
 
 
 class Pipeline:
     """Lanes of steps; a lane takes one after the other, all lanes at once. Local to make and to close.
 
-    lanes: lists of segments' Steps, in order.  view(lane, piece) -> contiguous array.  Messages of lane j bear the tag
-    1 + j, so that they are matched within their lane (tag 0 is ``Communicator.exchange``'s).
+    lanes: lists of segments' Steps, in order.  view(lane, piece) -> contiguous array.  what: named in errors.
+    On a device the host only says what is to be done: the device does it in this order.
     """
 
-    def __init__(self, comm, lanes, view, what: str):
-        self.comm, self.what = comm, what
-        self.lanes = [[self._bind(step, lane, view) for step in steps] for lane, steps in enumerate(lanes)]
-
-    def _bind(self, step, lane, view):
-        comm, tag = self.comm.mpi, 1 + lane
-        requests = [comm.Recv_init(view(lane, piece), peer, tag) for peer, piece in step.receives]
-        requests += [comm.Send_init(view(lane, piece), peer, tag) for peer, piece in step.sends]
-        peers = [peer for peer, _ in step.receives + step.sends]
-        return BoundStep(requests, peers, [(view(lane, into), view(lane, other)) for into, other in step.sums])
+    def __init__(self, transport: Transport, lanes, view, what: str):
+        self.transport = transport
+        self.lanes = [[self._bind(step, lane, view, what) for step in steps] for lane, steps in enumerate(lanes)]
 
     def run(self):
-        """Take every lane through all its steps. Collective over the ranks concerned. Raises SilentPeer."""
-        position, missing = [-1] * len(self.lanes), [0] * len(self.lanes)
-        active, of_lane = [], []  # requests under way, and the lane of each
-        wait = Wait(self.comm.patience, lambda: self._late(position), self.comm.rank, self.what, self,
-                    self.comm.notices.heed)
-        for lane in range(len(self.lanes)):
-            self._advance(lane, position, missing, active, of_lane)
-        while active:
-            done = MPI.Prequest.Testsome(active)
-            if not done:
-                wait.pause()
-                continue
-            wait.progress()
-            ready = []
-            for index in sorted(done, reverse=True):
-                active.pop(index)
-                lane = of_lane.pop(index)
-                missing[lane] -= 1
-                if not missing[lane]:
-                    ready.append(lane)
-            for lane in sorted(ready):
-                self._advance(lane, position, missing, active, of_lane)
-
-    def _advance(self, lane, position, missing, active, of_lane):
-        """Finish the lane's step, whose messages are through, and start the next one that has messages."""
-        steps = self.lanes[lane]
-        while position[lane] < len(steps):
-            if position[lane] >= 0:
-                for into, other in steps[position[lane]].sums:
-                    np.add(into, other, out=into)
-            position[lane] += 1
-            if position[lane] < len(steps) and steps[position[lane]].requests:
-                requests = steps[position[lane]].requests
-                for request in requests:
-                    request.Start()
-                active.extend(requests)
-                of_lane.extend([lane] * len(requests))
-                missing[lane] = len(requests)
-                return
-
-    def _late(self, position):
-        """Yield the peers of messages that are not through."""
-        for steps, at in zip(self.lanes, position):
-            if at < len(steps):
-                yield from (peer for request, peer in zip(steps[at].requests, steps[at].peers) if not request.Test())
+        """Take every lane through all its steps. Collective over the ranks concerned. Raises SilentPeer, Aborted."""
+        under_way: dict[Prepared, tuple] = {}  # messages -> (the lane's further steps, sums that come first)
+        for lane in self.lanes:
+            _advance(iter(lane), under_way)
+        while under_way:
+            for messages in self.transport.wait_some(list(under_way)):
+                steps, sums = under_way.pop(messages)
+                _add_up(sums)
+                _advance(steps, under_way)
 
     def close(self):
-        """Free the requests, all of them inactive."""
-        if MPI.Is_finalized():
-            return
+        """Free the messages; none is under way."""
         for steps in self.lanes:
             for step in steps:
-                for request in step.requests:
-                    request.Free()
+                if step.messages is not None:
+                    step.messages.free()
         self.lanes = []
+
+    def _bind(self, step, lane, view, what):
+        sends, receives = ([(peer, view(lane, piece)) for peer, piece in some] for some in (step.sends, step.receives))
+        messages = self.transport.prepare(sends, receives, what, lane) if sends or receives else None
+        return BoundStep(messages, [(view(lane, into), view(lane, other)) for into, other in step.sums])
+
+
+def _advance(steps, under_way):
+    """Go on to the lane's next messages and start them. steps: an iterator over what is left of the lane."""
+    for messages, sums in steps:
+        if messages is not None:
+            messages.start()
+            under_way[messages] = steps, sums
+            return
+        _add_up(sums)
+
+
+def _add_up(sums):
+    for into, other in sums:
+        into += other

@@ -1,15 +1,11 @@
-"""Run a schedule on the rank's own arrays: over MPI in segments, one on its way while another is added up.
-
-On device arrays over the communicator's transport, in one segment.
+"""Run a schedule on the rank's own arrays: in segments, one on its way while another is added up; in one on a device.
 """
 
 import weakref
 from collections import Counter, OrderedDict
-from functools import partial
 
 from kernels import array_module, is_numpy
 from refimpl.collectives.running.counting import count_transfers
-from refimpl.collectives.running.device_pipeline import DevicePipeline
 from refimpl.collectives.running.pipeline import Pipeline
 from refimpl.collectives.running.segments import LANES, Cut, segments_of, steps_of
 from refimpl.collectives.schedule import Round, Schedule
@@ -38,8 +34,7 @@ class Runner:
         # slot 0 exists even where a rank has no input
         self.given = given or max(1, len(schedule.inputs[comm.rank]))
         self.rounds = [step.of(comm.rank) for step in (schedule.rounds if rounds is None else rounds)]
-        self.on_host = is_numpy(like)
-        segments = segments_of(schedule, elements, like.dtype.itemsize, len(comm.machines)) if self.on_host else 1
+        segments = segments_of(schedule, elements, like.dtype.itemsize, len(comm.machines)) if is_numpy(like) else 1
         self.cut = Cut(schedule.bounds(elements), segments)
         self.lanes = min(LANES, self.cut.segments)
         self.rooms, self.scratch = self._make_scratch(like)
@@ -51,7 +46,7 @@ class Runner:
         """Sum over all ranks into slots[0], in place, and return it. Collective.
 
         slots: list of (elements,) arrays, contiguous, of the runner's dtype; those beside slots[0] may be overwritten.
-        Raises ValueError for others, and SilentPeer if a rank does not come within the communicator's patience.
+        Raises ValueError for others, and SilentPeer if a rank does not come within the time-out.
         """
         addresses = self._checked(slots)
         if addresses not in self.pipelines:
@@ -100,9 +95,7 @@ class Runner:
             first = self.rooms[piece.slot, piece.chunk]
             return self.scratch[lane][piece.slot][first:first + piece.stop - piece.start]
 
-        made = (Pipeline(self.comm, lanes, view, self.what) if self.on_host else
-                DevicePipeline(self.comm, lanes[0], partial(view, 0), self.what))
-        self.pipelines[addresses] = made, list(slots)
+        self.pipelines[addresses] = Pipeline(self.comm.transport_of(slots[0]), lanes, view, self.what), list(slots)
         if len(self.pipelines) > REMEMBERED:
             self.pipelines.popitem(last=False)[1][0].close()
 
@@ -117,6 +110,6 @@ def _close_all(pipelines):
 
 
 def run(schedule: Schedule, comm: Communicator, slots, phase: str = "allreduce", name: str = "vector"):
-    """Sum ``slots`` over all ranks by ``schedule`` into slots[0] and return it. Collective over the communicator's ranks."""
+    """Sum ``slots`` over all ranks by ``schedule`` into slots[0] and return it. Collective over ``comm``."""
     runner = Runner(schedule, comm, len(slots[0]), slots[0], phase, lambda start, stop: {name: stop - start})
     return runner(slots)

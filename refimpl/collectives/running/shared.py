@@ -21,31 +21,30 @@ from refimpl.collectives.schedule import Schedule
 from refimpl.gradients import Node
 from refimpl.transport import Communicator, peer_memory
 from refimpl.transport.peer_memory import PeerMemory
-from refimpl.transport.shared_memory import SharedWindow, aligned
+from refimpl.transport.shared_memory import aligned, open_window
 
 SEGMENT = 128 << 10  # bytes of a rank's segment in a ring of private sums: the ring stays in the cache
 SHORT = 16 << 10  # bytes of a vector of which every rank adds up all for itself: one wait for the others, not two
 
 
 class SharedRunner:
-    """A schedule bound to a length and dtype, in shared memory. Collective over the communicator's ranks to make and to close.
+    """A schedule bound to a length and dtype, in shared memory. Collective over the communicator's ranks to make.
 
     Arguments as for ``Runner``; the schedule is "direct" on one machine, "hierarchical" (of ``comm.machines``) on
     several.  slots: this rank's input arrays (elements,) in shared memory, one for each of its tree nodes (at least
-    one).  patience: seconds to wait for a rank before CollectiveError (None: the communicator's); a rank that dies is noticed
-    within a second.
-    Bytes are counted as the schedule's: a load is its transfer. Raises ValueError for arrays that are no NumPy arrays,
-    dtypes without a kernel, and schedules that do not fit the machines, on all ranks.
+    one). Memory lasts as long as the runner, or an array of it.
+    Bytes are counted as the schedule's: a load is its transfer. Raises CollectiveError on all ranks for arrays that are
+    no NumPy arrays, dtypes without a kernel, schedules that do not fit the machines, and too little shared memory. A
+    rank that dies in a call is noticed within a second, one that does not come after the communicator's time-out.
     """
 
-    def __init__(self, schedule: Schedule, comm: Communicator, elements: int, like, phase: str, attribute, patience=None):
+    def __init__(self, schedule: Schedule, comm: Communicator, elements: int, like, phase: str, attribute):
         self.comm, self.phase, self.elements = comm, phase, elements
         self.members, self._given = comm.machine, [max(1, len(schedule.inputs[r])) for r in comm.machine]
-        kinds = np.empty((comm.size, 2), np.int64)
-        comm.mpi.Allgather(np.array([elements, like.dtype.num if is_numpy(like) else -1]), kinds)
+        kinds = comm.gather_numbers([elements, like.dtype.num if is_numpy(like) else -1], f"{phase}: what is summed")
         plan = comm.together(lambda: self._checked(schedule, like, kinds), (ValueError,))
         self.dtype = like.dtype
-        comm.together(lambda: self._lay_out(comm.patience if patience is None else patience), (ValueError,))
+        self._lay_out(f"{phase} by {schedule.name} through shared memory")
         self._count_loads(schedule, attribute)
         self._bind(schedule, plan)
         self._messages = None
@@ -73,11 +72,6 @@ class SharedRunner:
         """Say that this rank has read the sum; the machine's lowest rank waits for all. Collective over the machine."""
         self.window.reach(self.window.me == 0)
 
-    def close(self):
-        """Free the shared memory; no array of it may be used any more. Collective over the machine."""
-        self.slots = self.result = self._extra = self._known = self._short = self._peers = None
-        self.window.close()
-
     def _checked(self, schedule, like, kinds):
         if not is_numpy(like):
             raise ValueError(f"shared memory holds NumPy arrays, not {type(like).__module__} arrays; use Runner")
@@ -90,16 +84,15 @@ class SharedRunner:
                              f"shared memory wants an allreduce for the communicator's {self.comm.size}")
         return plan_of(schedule, self.comm.machines, self.comm.rank)
 
-    def _lay_out(self, patience):
-        """Place every rank's slots and the ring of buffers in one window."""
+    def _lay_out(self, what):
+        """Place every rank's slots and the ring of buffers in one window. Collective."""
         size, total = self.dtype.itemsize, sum(self._given)
         self._segment = SEGMENT // size
         each = aligned(self.elements * size)
         ring = min(SEGMENT, each)
         self._table = total * each + BUFFERS * total * ring  # where private arrays' addresses are told
         nbytes = self._table + total * np.dtype(np.int64).itemsize
-        self.window = SharedWindow(self.comm.machine_mpi, self.members, nbytes, patience)
-        self.window.heed = self.comm.notices.heed
+        self.window = open_window(self.comm, nbytes, what)
         first = dict(zip(self.members, np.cumsum([0, *self._given]).tolist()))
         self._place = {(r, slot): (first[r] + slot) * each
                        for r, given in zip(self.members, self._given) for slot in range(given)}
@@ -131,10 +124,10 @@ class SharedRunner:
         own = [base + self._ring_place[self.comm.rank, slot] for slot in range(len(self.slots))]
         self._ring = ring, sums, ring_result, scratch, np.array(own, np.int64)
         self._peers, long = None, self.elements * self.dtype.itemsize >= peer_memory.LONG
-        if long and not plan.across and peer_memory.ranks_reach_each_other(self.comm.machine_mpi):
+        if long and not plan.across and peer_memory.ranks_reach_each_other(self.comm):
             numbers = {key: number for number, key in enumerate(self._place)}
-            self._peers = PeerMemory(self.window, self._table, numbers, share, sums, share.outputs[0][0], scratch,
-                                     self.elements)
+            self._peers = PeerMemory(self.window, self._table, numbers, share.inputs, sums, share.outputs[0][0],
+                                     scratch, self.elements)
         short = not plan.across and self.elements * self.dtype.itemsize <= SHORT
         self._short = np.empty(self.elements, self.dtype) if short else None  # this rank's own sum
         self._short_address = self._short.ctypes.data if short else 0

@@ -12,7 +12,6 @@ import os
 from functools import cache
 
 import numpy as np
-from mpi4py import MPI
 
 import kernels  # not its names: one of them is the protocol's
 from models import Variable
@@ -133,7 +132,7 @@ class Ours(TrainingAdapter):
 
 @cache
 def _ours() -> Ours:
-    return Ours(MPI.COMM_WORLD, **json.loads(os.environ.get("REFIMPL_ADAPTER", "{}")))
+    return Ours(**json.loads(os.environ.get("REFIMPL_ADAPTER", "{}")))
 
 
 def __getattr__(name):

@@ -5,8 +5,6 @@ microbatches: V = 8 microbatches against one big batch of the same words: what t
               smaller a microbatch, the more: narrow products, and a gradient of every weight to add up.
 """
 
-from mpi4py import MPI
-
 from models.data import TokenStreams
 from models.data.text.synthetic import load_synthetic
 from models.lm import PRESETS, LanguageModel
@@ -14,6 +12,7 @@ from refimpl.experiments.bench.peers import import_torch
 from refimpl.experiments.bench.timing import Row, race
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
+from refimpl.transport import Communicator
 
 PRESET, WINDOW, STREAMS = "small", 20, 64
 MICROBATCHES = 8
@@ -38,7 +37,7 @@ def run(seconds: float = 10.0, rounds: int = 7, preset: str = PRESET) -> list[Ro
 def race_torch(seconds, rounds=7, preset=PRESET) -> list[Row]:
     """Race one step of V = 1 microbatch against PyTorch. Local."""
     model, data = LanguageModel(**PRESETS[preset]), token_streams(PRESETS[preset]["vocabulary"], 1, STREAMS)
-    ours = {"refimpl": Trainer(model, data, OPTIONS, MPI.COMM_SELF).train_step}
+    ours = {"refimpl": Trainer(model, data, OPTIONS, Communicator.alone()).train_step}
     size = f"{preset}, {STREAMS} streams x {WINDOW} words, {model.samples} candidates of {model.vocabulary}"
     return race("lm-step", size, ours, torch_peer(model, data), seconds, rounds)
 
@@ -47,7 +46,7 @@ def race_one_batch(work, streams, seconds, rounds=7, preset=PRESET) -> list[Row]
     """Race one step of V microbatches against V = 1 with all their streams. Local."""
     cuts, sizes = ((MICROBATCHES, streams), (1, MICROBATCHES * streams)), PRESETS[preset]
     many, one = (Trainer(LanguageModel(**sizes), token_streams(sizes["vocabulary"], *cut), OPTIONS,
-                         MPI.COMM_SELF).train_step for cut in cuts)
+                         Communicator.alone()).train_step for cut in cuts)
     size = f"{preset}, {MICROBATCHES} x {streams} streams x {WINDOW} words"
     return race(work, size, {f"refimpl V = {MICROBATCHES}": many}, {"one big batch": one}, seconds, rounds)
 

@@ -4,10 +4,8 @@ import statistics
 import time
 from dataclasses import dataclass
 
-import numpy as np
-from mpi4py import MPI
-
 from refimpl.experiments.bench.timing import Row
+from refimpl.transport import Communicator
 
 TURN_SECONDS = 5e-3  # of calls, at least one: long beside what a turn itself costs, short beside a slow moment
 
@@ -19,7 +17,8 @@ class PairedRow(Row):
     ratio: float | None = None
 
 
-def race_together(comm, work: str, size: str, ours: dict, peers: dict, seconds: float, rounds: int) -> list[PairedRow]:
+def race_together(comm: Communicator, work: str, size: str, ours: dict, peers: dict, seconds: float,
+                  rounds: int) -> list[PairedRow]:
     """Time every function (name -> collective callable) in interleaved rounds; return a row each. Collective.
 
     A round gives each function one turn; there are as many as fill ``seconds``, at least ``rounds``. The rows keep
@@ -54,12 +53,10 @@ def paired(work: str, size: str, times: dict, ours) -> list[PairedRow]:
     return rows
 
 
-def time_together(comm, function, calls) -> float:
-    """Return the seconds of a call on the slowest rank, the same on every rank."""
-    comm.Barrier()
+def time_together(comm: Communicator, function, calls: int) -> float:
+    """Return the seconds of a call on the slowest rank, the same on every rank. Collective."""
+    comm.meet("a benchmark")
     start = time.perf_counter()
     for _ in range(calls):
         function()
-    mine, slowest = np.array([(time.perf_counter() - start) / calls]), np.empty(1)
-    comm.Allreduce(mine, slowest, MPI.MAX)
-    return float(slowest[0])
+    return float(comm.gather_numbers([(time.perf_counter() - start) / calls], "a benchmark").max())

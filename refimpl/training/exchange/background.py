@@ -10,8 +10,7 @@ import threading
 from typing import Any, Callable
 
 from refimpl.training.exchange.streams import OneLine
-from refimpl.transport.abort import Stopped
-from refimpl.transport.waiting import SilentPeer
+from refimpl.transport import Aborted, SilentPeer
 
 
 class Job:
@@ -41,8 +40,8 @@ class Background:
     Between ``start`` and ``finish`` the thread calls MPI, and no other thread of the rank may use the communicator.
 
     On a GPU the thread asks for its work on the stream of exchanges. While a rank waits for its GPU, it may wait for
-    what peers send there, and knows no patience: so the thread has an eye on them (``Communicator.settle``) whenever it has
-    nothing else to do, and lets go of them if they do not come.
+    what peers send there, which has no time-out: so the thread has an eye on them (``Communicator.settle``) whenever it
+    has nothing else to do, and lets go of them if they do not come.
     """
 
     def __init__(self, comm, jobs: list[Job], timeline, streams: OneLine = OneLine()):
@@ -85,8 +84,8 @@ class Background:
 
     def _run(self):
         try:
-            if self.comm.transport is not None:
-                self.comm.transport.device.use()  # each thread has a GPU of its own
+            if self.comm.device_transport is not None:
+                self.comm.device_transport.device.use()  # each thread has a GPU of its own
             with self.streams.beside():
                 for job in self.jobs:
                     if job.awaited:
@@ -96,8 +95,8 @@ class Background:
                     job.done.set()
         except BaseException as problem:
             self.failure = problem
-            if isinstance(problem, (SilentPeer, Stopped)) and self.comm.transport is not None:
-                self.comm.transport.close()
+            if isinstance(problem, (SilentPeer, Aborted)) and self.comm.device_transport is not None:
+                self.comm.device_transport.close()
         finally:
             for job in self.jobs:
                 job.done.set()

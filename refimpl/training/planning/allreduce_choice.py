@@ -23,7 +23,7 @@ def choose_allreduce(variables, options, comm, microbatches: int, network_file=N
     if options.allreduce != "auto" or not summed:
         return None
     layout = comm.together(lambda: Layout.of(summed), (ValueError,))
-    if comm.transport is not None and (len(comm.machines) == 1 or comm.transport.name == "nccl"):
+    if comm.device_transport is not None and (len(comm.machines) == 1 or comm.device_transport.name == "nccl"):
         return between_gpus(comm.machines, microbatches)
     network = network_of(comm, network_file, write_network) if len(comm.machines) > 1 else None
     itemsize = np.dtype(layout.dtype).itemsize

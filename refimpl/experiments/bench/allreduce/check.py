@@ -13,4 +13,4 @@ def check_sum(comm, name: str, array, allreduce) -> None:
     right = bool((allreduce() == place * (comm.size * (comm.size + 1) // 2)).all())
     comm.agree(None if right else ValueError(f"{name} gives a wrong sum of {array.size} elements"))
     array[...] = 0
-    comm.mpi.Barrier()
+    comm.meet("a benchmark")

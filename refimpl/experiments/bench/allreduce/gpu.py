@@ -2,7 +2,7 @@
 
     python -m refimpl bench allreduce --device cuda
 
-On one GPU ranks share it (see ``refimpl.transport``): that shows what a schedule costs, not what a network gives.
+On one GPU ranks share it (see ``transport.device``): that shows what a schedule costs, not what a network gives.
 """
 
 from refimpl.experiments.bench.allreduce.run import KIB, MIB, ratios, with_bandwidths

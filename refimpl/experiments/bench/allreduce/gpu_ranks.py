@@ -8,7 +8,6 @@ import sys
 from dataclasses import asdict
 
 import numpy as np
-from mpi4py import MPI
 
 from refimpl.collectives import make_schedule
 from refimpl.collectives.running.allreduce import open_allreduce
@@ -21,9 +20,8 @@ from refimpl.transport import CollectiveError, Communicator
 ALGORITHMS = ("ring", "direct", "halving-doubling")
 
 
-def main(wanted: dict) -> None:
+def main(comm: Communicator, wanted: dict) -> None:
     """Race over all sizes; rank 0 prints JSON. wanted: sizes (bytes), seconds, rounds. Collective."""
-    comm = Communicator()
     device = open_device("cuda", comm)
     comm.add_device(device.index, "nccl")
     rows = []
@@ -32,10 +30,10 @@ def main(wanted: dict) -> None:
                 if name != "halving-doubling" or comm.size & (comm.size - 1) == 0}
         peers = {"NCCL allreduce": _ready(comm, device, "nccl", nbytes // 4)}
         rows += [{**asdict(row), "bytes": nbytes} for row in
-                 race_together(comm.mpi, "gpu", size_name(nbytes), ours, peers, wanted["seconds"], wanted["rounds"])]
+                 race_together(comm, "gpu", size_name(nbytes), ours, peers, wanted["seconds"], wanted["rounds"])]
     if comm.rank == 0:
-        print(json.dumps({"rows": rows, "ranks": comm.size, "gpu": str(device), "transport": comm.transport.reason}),
-              flush=True)
+        print(json.dumps({"rows": rows, "ranks": comm.size, "gpu": str(device),
+                          "transport": comm.device_transport.reason}), flush=True)
 
 
 def _ready(comm, device, algorithm, elements):
@@ -59,7 +57,8 @@ def _ready(comm, device, algorithm, elements):
 
 
 if __name__ == "__main__":
+    everyone = Communicator()
     try:
-        main(json.loads(sys.argv[1]))
+        main(everyone, json.loads(sys.argv[1]))
     except CollectiveError as problem:  # all ranks have met it
-        sys.exit(str(problem) if MPI.COMM_WORLD.rank == 0 else 1)
+        sys.exit(str(problem) if everyone.rank == 0 else 1)

@@ -34,7 +34,7 @@ def main(wanted: dict) -> None:
         peers = _peers(comm.mpi, torch, elements)
         for name, (array, function) in {**ours, **peers}.items():
             check_sum(comm, name, array, function)
-        measured = race_together(comm.mpi, wanted["work"], size_name(nbytes), {n: f for n, (_, f) in ours.items()},
+        measured = race_together(comm, wanted["work"], size_name(nbytes), {n: f for n, (_, f) in ours.items()},
                                  {n: f for n, (_, f) in peers.items()}, wanted["seconds"], wanted["rounds"])
         rows += [{**asdict(row), "bytes": nbytes} for row in measured]
     path = _path(comm) if wanted["work"] == "machine-private" else ""
@@ -59,8 +59,8 @@ def _ours(comm, work, algorithm, elements):
 
 
 def _path(comm):
-    """Say how private arrays meet on this host. Collective over each machine."""
-    if peer_memory.ranks_reach_each_other(comm.machine_mpi):
+    """Say how private arrays meet on this host. Collective."""
+    if peer_memory.ranks_reach_each_other(comm):
         return f"from {size_name(peer_memory.LONG)} on, each rank reads its share of the others' arrays where they lie"
     return "copied in and out of shared memory: this host lets no rank reach another's memory (ptrace_scope, seccomp)"
 

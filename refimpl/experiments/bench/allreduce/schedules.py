@@ -19,5 +19,5 @@ def time_schedules(comm, schedules, elements: int, seconds: float = 2.0, rounds:
         runner = Runner(schedule, comm, elements, vector, "bench", lambda start, stop: {"vector": stop - start})
         work[schedule.name] = lambda runner=runner, vector=vector: runner([vector])
         check_sum(comm, schedule.name, vector, work[schedule.name])
-    rows = race_together(comm.mpi, "schedules", "", work, {}, seconds, rounds)
+    rows = race_together(comm, "schedules", "", work, {}, seconds, rounds)
     return {row.name: row.seconds for row in rows}

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, Callable
 
 import numpy as np
-from mpi4py import MPI
 
 from kernels.random import key_of, random_bits
 from kernels.update import OPTIMIZERS
@@ -21,6 +20,7 @@ from refimpl.conformance.enclosure.compare import check, distances
 from refimpl.training.options import Options
 from refimpl.training.run.whole import gather_arrays
 from refimpl.training.trainer import Trainer
+from refimpl.transport import Communicator
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Training:
                        clip_norm=0.1, weight_decay=5e-4)
 
     def trainer(self, device: str) -> Trainer:
-        return Trainer(*self.make(), self.options(device), MPI.COMM_SELF)
+        return Trainer(*self.make(), self.options(device), Communicator.alone())
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from mpi4py import MPI
 
 from kernels import aggregate_rows
 from kernels.random import key_of, uniform
@@ -27,6 +26,7 @@ from refimpl.experiments.bench.timing import Row, race, report
 from refimpl.training.device import find_gpu
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
+from refimpl.transport import Communicator
 
 STEPS = 8  # of different batches; then the same come again
 
@@ -94,7 +94,7 @@ def race_lm(sizes: Sizes, torch, length, on: str = "cuda") -> list[Row]:
     model, (time, streams) = LanguageModel(**sizes.lm), sizes.words
     data = token_streams(model.vocabulary, 1, streams, time, STEPS)
     options = Options(architecture="hybrid", optimizer="adagrad", learning_rate=0.2, clip_norm=10.0, device="cuda")
-    ours, peers = {"refimpl": Trainer(model, data, options, MPI.COMM_SELF).train_step}, {}
+    ours, peers = {"refimpl": Trainer(model, data, options, Communicator.alone()).train_step}, {}
     if torch is not None:
         from refimpl.experiments.bench.peers.torch_lm import LogUniformSampler, TorchLanguageModel, TorchTrainer
 
@@ -121,7 +121,7 @@ def race_cnn(sizes: Sizes, torch, length, on: str = "cuda") -> list[Row]:
     images = rng.integers(0, 256, (count * STEPS, *shape)).astype(np.uint8)
     data = Examples(images, rng.integers(0, 10, count * STEPS), 1, count)
     options = Options(architecture="hybrid", optimizer="momentum", learning_rate=0.1, device="cuda")
-    ours, peers = {"refimpl": Trainer(model, data, options, MPI.COMM_SELF).train_step}, {}
+    ours, peers = {"refimpl": Trainer(model, data, options, Communicator.alone()).train_step}, {}
     if torch is not None:
         from refimpl.experiments.bench.peers.torch_cnn import TorchConvNet, TorchImageTrainer
 

@@ -66,12 +66,12 @@ def race_with_cards(comm: Communicator, functions: dict, seconds: float, rounds:
     calls, times = {}, {name: [] for name in functions}
     moved = {name: np.zeros(2, np.int64) for name in functions}
     for name, function in functions.items():
-        time_together(comm.mpi, function, 2)  # connections, memory, compilation
-        calls[name] = max(1, int(seconds / rounds / len(functions) / time_together(comm.mpi, function, 1)))
+        time_together(comm, function, 2)  # connections, memory, compilation
+        calls[name] = max(1, int(seconds / rounds / len(functions) / time_together(comm, function, 1)))
     for _, (name, function) in itertools.product(range(rounds), functions.items()):
-        comm.mpi.Barrier()
+        comm.meet("a benchmark")
         before = card_bytes()
-        times[name].append(time_together(comm.mpi, function, calls[name]))
+        times[name].append(time_together(comm, function, calls[name]))
         if before is not None:
             moved[name] += np.subtract(card_bytes(), before)
     result = {}
@@ -83,7 +83,7 @@ def race_with_cards(comm: Communicator, functions: dict, seconds: float, rounds:
 
 def _median_time(comm: Communicator, function, rounds: int = 5) -> float:
     function()
-    return statistics.median(time_together(comm.mpi, function, 2) for _ in range(rounds))
+    return statistics.median(time_together(comm, function, 2) for _ in range(rounds))
 
 
 def computation(model, data, rank):

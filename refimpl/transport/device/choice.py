@@ -4,6 +4,7 @@ Each rank says which GPU it has and which NCCL it finds; all then come to the sa
 """
 
 import os
+import socket
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -14,11 +15,12 @@ NCCL_NEEDED = 20700  # the first with send and receive
 
 SHARING = {"NCCL_MULTI_RANK_GPU_ENABLE": "1", "NCCL_NVLS_ENABLE": "0", "NCCL_MAX_CTAS": "2"}
 """What NCCL must be told, before it begins, where ranks share a GPU: their kernels wait for each other, so all must
-find room on it at once, and multicast between GPUs knows no two ranks of one. What is set already is left."""
+find room on it at once; and multicast between GPUs fails for two ranks of one. A variable that is set already is left
+as it is."""
 
 
-class Seat(NamedTuple):
-    """Where a rank computes. gpu: machine and bus address of its GPU.  nccl: its NCCL's version, 0 for none."""
+class RankGpu(NamedTuple):
+    """What a rank says. gpu: machine and bus address of its GPU.  nccl: its NCCL's version, 0 for none."""
 
     gpu: str
     nccl: int
@@ -26,7 +28,7 @@ class Seat(NamedTuple):
 
 @dataclass(frozen=True)
 class TransportChoice:
-    """name: "nccl" or "staged".  reason: a sentence for people, "" for one rank.
+    """How device arrays travel. name: "nccl" or "staged".  reason: a sentence for people, "" for one rank.
 
     environment: what must be set before NCCL begins.
     """
@@ -36,35 +38,36 @@ class TransportChoice:
     environment: dict = field(default_factory=dict)
 
 
-def choose_transport(seats: list[Seat], wanted: str = "auto") -> TransportChoice:
-    """Choose how the device arrays of ranks with these seats travel. wanted: one of TRANSPORTS. Local.
+def choose_transport(gpus: list[RankGpu], wanted: str = "auto") -> TransportChoice:
+    """Choose how device arrays travel between ranks with these GPUs. wanted: one of TRANSPORTS. Local.
 
     Raises ValueError, with the remedy, where NCCL is wanted and cannot serve, and for an unknown transport.
     """
     if wanted not in TRANSPORTS:
         raise ValueError(f"no transport {wanted!r}; there are {', '.join(TRANSPORTS)}")
-    if len(seats) == 1:
+    if len(gpus) == 1:
         return TransportChoice("staged", "")  # nothing travels
     if wanted == "staged":
         return TransportChoice("staged", "device arrays travel through host memory and MPI, as asked for")
-    crowded = {gpu: count for gpu, count in Counter(seat.gpu for seat in seats).items() if count > 1}
-    problem = _why_not_nccl(seats, crowded)
+    crowded = {gpu: count for gpu, count in Counter(rank.gpu for rank in gpus).items() if count > 1}
+    problem = _why_not_nccl(gpus, crowded)
     if problem and wanted == "nccl":
         raise ValueError(f"--transport nccl: {problem}")
     if problem:
         return TransportChoice("staged", f"device arrays travel through host memory and MPI: {problem}")
-    version = version_name(seats[0].nccl)
+    version = version_name(gpus[0].nccl)
     if not crowded:
         return TransportChoice("nccl", f"device arrays travel by NCCL {version}, each rank with a GPU of its own")
     most = max(crowded.values())
     told = " ".join(f"{name}={value}" for name, value in SHARING.items())
-    return TransportChoice("nccl", f"device arrays travel by NCCL {version}, up to {most} ranks sharing a GPU ({told}), "
-                                   "which is good for trying out, not for speed", dict(SHARING))
+    reason = (f"device arrays travel by NCCL {version}, up to {most} ranks sharing a GPU ({told}), which is good for "
+              "trying out, not for speed")
+    return TransportChoice("nccl", reason, dict(SHARING))
 
 
-def _why_not_nccl(seats, crowded) -> str:
+def _why_not_nccl(gpus, crowded) -> str:
     """Return why NCCL cannot serve, with the remedy; "" if it can."""
-    versions = [seat.nccl for seat in seats]
+    versions = [rank.nccl for rank in gpus]
     without = [str(rank) for rank, version in enumerate(versions) if version < NCCL_NEEDED]
     if without:
         return (f"CuPy finds no NCCL on rank{'s' * (len(without) > 1)} {', '.join(without)}: install the extra cuda12 "
@@ -85,34 +88,34 @@ def version_name(version: int) -> str:
 
 
 def open_transport(comm, device: int, wanted: str = "auto"):
-    """Return the transport of a communicator whose device arrays lie on GPU number ``device``. Collective over the communicator.
+    """Return the transport of device arrays that lie on GPU number ``device``. Collective over ``comm``.
 
     wanted: one of TRANSPORTS; "auto" takes NCCL where it can serve. The transport's ``reason`` says what was taken, and
     why. Raises CollectiveError on all ranks where what is wanted cannot be had.
     """
-    from refimpl.transport.staged import Staged  # these need CuPy
+    from refimpl.transport.device.staged import Staged  # these need CuPy
 
-    seats = _share_seats(comm, device)
-    choice = comm.together(lambda: choose_transport(seats, wanted), (ValueError,))
+    gpus = _share_gpus(comm, device)
+    choice = comm.together(lambda: choose_transport(gpus, wanted), (ValueError,))
     if choice.name == "staged":
-        return Staged(comm, device, choice.reason)
-    from refimpl.transport.nccl import Nccl
+        return Staged(comm.host_transport, device, choice.reason)
+    from refimpl.transport.device.nccl import open_nccl
 
     for name, value in choice.environment.items():
         os.environ.setdefault(name, value)
-    return Nccl(comm, device, choice.reason)
+    return open_nccl(comm, device, choice.reason)
 
 
-def _share_seats(comm, device) -> list[Seat]:
+def _share_gpus(comm, device) -> list[RankGpu]:
+    """Return what every rank says of its GPU, by rank. Collective."""
     import cupy
-    from mpi4py import MPI
 
     def look():
         from cupy.cuda import nccl
 
         gpu = cupy.cuda.runtime.deviceGetPCIBusId(device)
-        return Seat(f"{gpu} of {MPI.Get_processor_name()}", nccl.get_version() if nccl.available else 0)
+        return RankGpu(f"{gpu} of {socket.gethostname()}", nccl.get_version() if nccl.available else 0)
 
     mine = comm.together(look)
     texts = comm.share_text(f"{mine.nccl} {mine.gpu}")
-    return [Seat(gpu, int(version)) for version, gpu in (text.split(" ", 1) for text in texts)]
+    return [RankGpu(gpu, int(version)) for version, gpu in (text.split(" ", 1) for text in texts)]

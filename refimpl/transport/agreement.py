@@ -1,0 +1,107 @@
+"""Ranks that go on together or stop together, with one message. No wait is a blocking one: a missing rank is named."""
+
+import numpy as np
+from mpi4py import MPI
+
+from refimpl.transport.abort import AbortMessages
+from refimpl.transport.errors import Aborted, CollectiveError, SilentPeer, words_of
+from refimpl.transport.waiting import TIMEOUT_SECONDS, Waiter
+
+
+class Agreement:
+    """The ranks of an MPI communicator, as far as they agree and tell each other numbers and words. Local to make.
+
+    mpi: mpi4py's communicator.  timeout: seconds without any progress after which a rank that is waited for is given
+    up.  All methods are collective over the ranks unless they say Local, and raise SilentPeer, with the missing ranks,
+    after the time-out, and Aborted after another rank's abort message. Nothing here is counted in a ledger.
+    """
+
+    def __init__(self, mpi, timeout: float = TIMEOUT_SECONDS):
+        self.mpi, self.rank, self.size = mpi, mpi.Get_rank(), mpi.Get_size()
+        self.waiter = Waiter(self.rank, timeout, AbortMessages(mpi))
+
+    @property
+    def timeout(self) -> float:
+        """Seconds that this rank waits for others without any progress. It may be set at any time. Local."""
+        return self.waiter.timeout
+
+    @timeout.setter
+    def timeout(self, seconds: float):
+        self.waiter.timeout = seconds
+
+    def meet(self, what: str = "a meeting of all ranks"):
+        """Return when all ranks have come here. Collective. what: named in errors."""
+        self.waiter.for_collective(self.mpi.Ibarrier(), what)
+
+    def gather_numbers(self, numbers, what: str) -> np.ndarray:
+        """Return (size, k) int64 or, of floats, float64: the k ``numbers`` of every rank, by rank. Collective.
+
+        what: named in errors.
+        """
+        mine = np.array(numbers)
+        mine = mine.astype(np.float64 if mine.dtype.kind == "f" else np.int64)
+        everyone = np.empty((self.size, mine.size), mine.dtype)
+        self.waiter.for_collective(self.mpi.Iallgather(mine, everyone), what)
+        return everyone
+
+    def share_text(self, text: str) -> list[str]:
+        """Return every rank's text, by rank. Collective."""
+        what, mine = "an exchange of texts", np.frombuffer(text.encode(), np.uint8)
+        lengths = self.gather_numbers([mine.size], what)[:, 0]
+        everything = np.empty(int(lengths.sum()), np.uint8)
+        self.waiter.for_collective(self.mpi.Iallgatherv(mine, (everything, lengths)), what)
+        ends = np.cumsum(lengths)
+        return [everything[end - n:end].tobytes().decode() for n, end in zip(lengths, ends)]
+
+    def agree(self, error: BaseException | None = None):
+        """Go on together or stop together: raise CollectiveError on every rank if any rank brings an error. Collective.
+
+        The message names each rank that brought one (ranks that say the same together), and is the same everywhere.
+        After SilentPeer or Aborted nobody can agree: that error is raised again at once, on this rank alone.
+        """
+        if isinstance(error, (SilentPeer, Aborted)):
+            raise error
+        flags = np.empty(1, np.int64)
+        mine = np.array([error is not None], np.int64)
+        self.waiter.for_collective(self.mpi.Iallreduce(mine, flags, MPI.MAX), "the check that all ranks go on")
+        if flags[0]:
+            raise CollectiveError(self._message(error)) from error
+
+    def together(self, work, errors=(Exception,)):
+        """Return work(), done on each rank for itself; where it raises one of ``errors``, all fail. Collective."""
+        result, error = None, None
+        try:
+            result = work()
+        except errors as problem:
+            error = problem
+        self.agree(error)
+        return result
+
+    def once(self, work) -> str:
+        """Return the text that work() returns, done on rank 0 for everyone; where it raises, all fail. Collective.
+
+        For what each rank could find for itself, but slower where they share cores, and perhaps not alike.
+        """
+        return self.share_text(self.together(lambda: "" if self.rank else work()))[0]
+
+    def stop(self, error: Exception):
+        """Raise ``error``, met here in the middle of an exchange, on all ranks: on the others where they wait. Local.
+
+        A CollectiveError, which all ranks know of, is raised as it is. Any other is sent as an abort message, and
+        raised as Aborted.
+        """
+        if isinstance(error, CollectiveError):
+            raise error
+        text = words_of(error) if self.size == 1 else f"rank {self.rank}: {words_of(error)}"
+        self.waiter.abort_messages.send(text)
+        raise Aborted(text) from error
+
+    def _message(self, error):
+        """Return what all ranks say, the same on all."""
+        said: dict[str, list[int]] = {}
+        for rank, words in enumerate(self.share_text("" if error is None else words_of(error))):
+            if words:
+                said.setdefault(words, []).append(rank)
+        if list(said.values()) == [list(range(self.size))]:
+            return next(iter(said))
+        return "; ".join(f"{'rank' if len(r) == 1 else 'ranks'} {', '.join(map(str, r))}: {w}" for w, r in said.items())

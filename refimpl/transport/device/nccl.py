@@ -1,0 +1,188 @@
+"""Device arrays between ranks by NCCL, on a stream of its own: the host only says what shall move, and goes on.
+
+    current stream   ...compute──┐ ready            ┌──compute with what came...
+    NCCL's stream                └──send, receive───┘ done
+
+Messages of one ``start`` are one group: they move together, and a group moves after the group before it. All ranks
+begin their groups in the same order. (NCCL User Guide: Point-to-point communication; Group calls.)
+"""
+
+import weakref
+from collections import deque
+from contextlib import contextmanager
+
+import cupy
+from cupy.cuda import nccl
+
+from refimpl.transport.device import connections
+from refimpl.transport.device.repeated import Repeating
+from refimpl.transport.errors import CollectiveError
+from refimpl.transport.waiting import Wait, Waiter
+
+KINDS = {"e": nccl.NCCL_FLOAT16, "f": nccl.NCCL_FLOAT32, "d": nccl.NCCL_FLOAT64, "i": nccl.NCCL_INT32,
+         "l": nccl.NCCL_INT64, "q": nccl.NCCL_INT64}
+"""dtype.char -> what NCCL calls it, for sums. Messages are bytes."""
+
+
+def open_nccl(comm, device: int, reason: str = "") -> "Nccl":
+    """Connect the communicator's ranks by NCCL. Collective. device: number of the GPU that this rank's arrays lie on.
+
+    Raises CollectiveError on all ranks, with the rank and what to do, if they cannot be connected, and SilentPeer if
+    one does not come.
+    """
+    transport = Nccl(comm.rank, comm.size, comm.waiter, device, reason)
+    transport.device.use()
+    place = comm.rank, comm.size, device
+    key, transport.nccl, transport.stream = connections.take_again(comm, place)
+    if not key:
+        key = comm.once(lambda: nccl.get_unique_id().hex())
+        transport.stream = cupy.cuda.Stream(non_blocking=True)
+    transport.key = key
+    try:
+        connections.in_time(transport.connect, comm.waiter, "the connection of all ranks by NCCL")
+        connections.keep(key, connections.Connection(transport.nccl, transport.stream, transport.under_way, place))
+        transport.settle()
+    except Exception as problem:  # the others wait for this rank, and cannot be asked
+        transport.close()
+        comm.stop(problem)
+    comm.together(transport.check_greetings, (ConnectionError,))
+    weakref.finalize(transport, connections.release, key).atexit = False
+    return transport
+
+
+class Nccl(Repeating):
+    """Device arrays by NCCL; see ``protocol.Transport``. Local to make; ``open_nccl`` connects the ranks.
+
+    nccl: the connection, None where it is closed.  stream: what it works on.  key: NCCL's unique id.
+    under_way: (event, what, peers) of the last group that was begun.
+    """
+
+    name = "nccl"
+
+    def __init__(self, rank: int, size: int, waiter: Waiter, device: int, reason: str = ""):
+        self.rank, self.size, self.waiter = rank, size, waiter
+        self.device, self.reason = cupy.cuda.Device(device), reason
+        self.key, self.nccl, self.stream = "", None, None
+        self.under_way: deque = deque(maxlen=1)
+
+    def connect(self):
+        """Meet the other ranks, and send each one message, so that first uses connect nothing. Waits without an end."""
+        self.device.use()  # each thread has a device of its own
+        if self.nccl is None:
+            with nccl_errors("the connection of all ranks"):
+                self.nccl = nccl.NcclCommunicator(self.size, bytes.fromhex(self.key), self.rank)
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        self.greeting = cupy.full(1, self.rank, cupy.int64)
+        self.greetings = cupy.full(self.size, self.rank, cupy.int64)
+        self.start([(rank, self.greeting) for rank in others],
+                   [(rank, self.greetings[rank:rank + 1]) for rank in others], "the first messages").wait()
+
+    def check_greetings(self):
+        """Raise ConnectionError if a rank's first message is not what it sent. Local."""
+        came = self.greetings.get().tolist()
+        wrong = [rank for rank in range(self.size) if came[rank] != rank]
+        if wrong:
+            self.close()
+            raise ConnectionError(f"NCCL's first message of rank {wrong[0]} says {came[wrong[0]]}: it moves "
+                                  "data wrongly here. Say NCCL_DEBUG=INFO to see how ranks are connected, or "
+                                  "--transport staged")
+
+    def start(self, sends, receives, what: str) -> "NcclPending":
+        """Begin to send and to receive. Collective over the ranks concerned, as is the ``wait`` of what is returned."""
+        def group():
+            nccl.groupStart()
+            try:
+                for peer, array in receives:
+                    self.nccl.recv(array.data.ptr, array.nbytes, nccl.NCCL_UINT8, peer, self.stream.ptr)
+                for peer, array in sends:
+                    self.nccl.send(array.data.ptr, array.nbytes, nccl.NCCL_UINT8, peer, self.stream.ptr)
+            finally:
+                nccl.groupEnd()
+
+        messages = [*receives, *sends]
+        return self._after_current(group, [array for _, array in messages], {peer for peer, _ in messages}, what)
+
+    def adds(self, dtype) -> bool:
+        """Return whether NCCL has sums of a dtype. Local."""
+        return dtype.char in KINDS
+
+    def allreduce(self, array, what: str) -> "NcclPending":
+        """Begin to sum a contiguous device array over all ranks, in place, in NCCL's order. Collective."""
+        kind, at, peers = KINDS[array.dtype.char], array.data.ptr, set(range(self.size)) - {self.rank}
+
+        def sum_up():
+            self.nccl.allReduce(at, at, array.size, kind, nccl.NCCL_SUM, self.stream.ptr)
+
+        return self._after_current(sum_up, [array], peers, what)
+
+    def _after_current(self, ask, arrays, peers, what):
+        """Ask for something on NCCL's stream, after what the current stream has been asked for."""
+        self.device.use()
+        if self.nccl is None:
+            raise ConnectionError(f"{what}: NCCL was closed on this rank, after an error or by close()")
+        ready = _record(cupy.cuda.get_current_stream())
+        self.stream.wait_event(ready)
+        with nccl_errors(what):
+            ask()
+        done = _record(self.stream)
+        self.under_way.append((done, what, peers))
+        return NcclPending(done, arrays)
+
+    def settle(self, unless=lambda: False):
+        """Return when all that was begun has moved, or unless() is true: the host waits, but not for ever. Local.
+
+        Raises SilentPeer after the time-out, ConnectionError for what NCCL met, Aborted after an abort message; then
+        nothing more can be moved.
+        """
+        connection, last = self.nccl, list(self.under_way)  # another thread may begin more meanwhile
+        if connection is None or not last:
+            return
+        done, what, peers = last[0]
+        wait = Wait(self.waiter, lambda: peers, what, last)
+        try:
+            while not done.done and not unless():
+                with nccl_errors(what):
+                    connection.check_async_error()
+                wait.pause()
+        except (CollectiveError, ConnectionError):
+            self.close()
+            raise
+
+    def close(self):
+        """Give up what moves, and let go of the others; nothing can be moved after it. Local."""
+        connection, self.nccl = self.nccl, None
+        connections.forget(self.key)
+        self.under_way.clear()
+        if connection is not None:
+            connection.abort()  # destroy would wait for what may never come
+
+
+class NcclPending:
+    """What moves, begun by an ``Nccl``. It keeps the arrays until it is waited for."""
+
+    def __init__(self, done, arrays):
+        self.done, self.arrays = done, arrays
+
+    def wait(self):
+        """Let the current stream wait until all has moved; the host goes on. Local."""
+        cupy.cuda.get_current_stream().wait_event(self.done)
+        self.arrays = ()
+
+
+def _record(stream):
+    """Return an event that is done when the stream has done what it was asked for so far."""
+    event = cupy.cuda.Event(disable_timing=True)  # others take longer
+    event.record(stream)
+    return event
+
+
+@contextmanager
+def nccl_errors(what: str):
+    """Say what NCCL met as people need it: ConnectionError with what was being done, and what to do. A context."""
+    try:
+        yield
+    except (nccl.NcclError, KeyError) as problem:  # CuPy knows the statuses up to 6, and looks others up
+        words = str(problem) if isinstance(problem, nccl.NcclError) else f"NCCL's status {problem}, see ncclResult_t"
+        raise ConnectionError(
+            f"{what} by NCCL: {words}. If another rank has ended, its message says why; else run with "
+            "NCCL_DEBUG=INFO to see what NCCL misses, or with --transport staged, which needs no NCCL") from problem

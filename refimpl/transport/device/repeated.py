@@ -1,0 +1,33 @@
+"""Messages that are begun anew each time: what stands for persistent requests in a transport that has none."""
+
+
+class Repeating:
+    """``prepare`` and ``wait_some`` of a transport, by its ``start``; see ``protocol.Transport``."""
+
+    def prepare(self, sends, receives, what: str, lane: int = 0) -> "Repeated":
+        """Return messages to be begun again and again. Local. Raises ValueError for a lane but 0: see the protocol."""
+        if lane:
+            raise ValueError(f"{what}: device arrays travel in one lane, 0, not in lane {lane}")
+        return Repeated(self, sends, receives, what)
+
+    def wait_some(self, started) -> list["Repeated"]:
+        """Wait for all that was started, in its order, and return it. Collective over the ranks concerned."""
+        for messages in started:
+            messages.pending.wait()
+        return started
+
+
+class Repeated:
+    """The same messages, begun anew with each ``start``. Local."""
+
+    def __init__(self, transport, sends, receives, what: str):
+        self.transport, self.sends, self.receives, self.what = transport, sends, receives, what
+        self.pending = None
+
+    def start(self):
+        """Begin to move the messages once more. Collective over the ranks concerned."""
+        self.pending = self.transport.start(self.sends, self.receives, self.what)
+
+    def free(self):
+        """Let go of the arrays. Local."""
+        self.sends = self.receives = self.pending = None

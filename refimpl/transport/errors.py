@@ -1,0 +1,33 @@
+"""The errors of ranks that work together: every rank says the same, whichever rank it arose on. Knows no MPI."""
+
+
+class CollectiveError(RuntimeError):
+    """An error that every rank raises with the same message, whichever rank it arose on."""
+
+
+class SilentPeer(CollectiveError):
+    """A peer has ended, or has not come within the communicator's time-out. Each rank that waited for it raises this.
+
+    The messages stay under way: nothing more can be done over this communicator.
+    """
+
+
+class Aborted(CollectiveError):
+    """A rank could not go on in the middle of an exchange. It raises this, and so does every rank that waits for it.
+
+    The messages stay under way: nothing more can be done over this communicator.
+    """
+
+
+def silent_peer(rank: int, seconds: float, late, what: str) -> SilentPeer:
+    """Return the error of a rank that has waited in vain. late: the ranks it waited for, empty if unknown. Local."""
+    late = sorted(set(late))
+    names = f"rank{'s' * (len(late) > 1)} {', '.join(map(str, late))}" if late else "the other ranks"
+    return SilentPeer(f"rank {rank} has waited {seconds:g} s for {names} in {what}: ended, cut off, stuck or somewhere "
+                      "else in the program")
+
+
+def words_of(error: BaseException) -> str:
+    """Return what people shall read of an error: its text; of a programmer's (KeyError, …) its type, too. Local."""
+    for_people = isinstance(error, (ValueError, OSError, CollectiveError))
+    return str(error) if for_people else f"{type(error).__name__}: {error}"

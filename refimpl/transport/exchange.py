@@ -1,0 +1,113 @@
+"""Arrays on their way between ranks: each kind by its transport, every byte counted."""
+
+from kernels import is_numpy
+from refimpl.transport.agreement import Agreement
+from refimpl.transport.errors import Aborted, SilentPeer
+from refimpl.transport.ledger import Ledger
+from refimpl.transport.machines import Machines, machine_of
+from refimpl.transport.messages import MpiMessages
+from refimpl.transport.protocol import Pending, Transport
+
+
+class ArrayExchange(Agreement):
+    """Ranks that agree, and move arrays between them.
+
+    machines: the ranks that share memory.  machine: those of this rank's machine.  ledger: the payload of every
+    message that leaves or reaches this rank.  host_transport: moves NumPy arrays.  device_transport: moves device
+    arrays; None where there are none.
+    """
+
+    machines: Machines
+    machine: tuple[int, ...]
+
+    def __init__(self, mpi, timeout: float):
+        super().__init__(mpi, timeout)
+        self.ledger = Ledger()
+        self.host_transport = MpiMessages(mpi, self.waiter)
+        self.device_transport: Transport | None = None
+
+    def arrange(self, machines: Machines):
+        """Say which ranks share a machine. Local: all ranks say the same."""
+        self.machines, self.machine = machines, machines[machine_of(machines, self.rank)]
+
+    def transport_of(self, array) -> Transport:
+        """Return the transport that moves arrays like this one. Local; ValueError if there is none."""
+        if is_numpy(array):
+            return self.host_transport
+        if self.device_transport is None:
+            raise ValueError(f"this communicator moves NumPy arrays, not those of {type(array).__module__}: make it "
+                             "with Communicator(comm, device=...)")
+        return self.device_transport
+
+    def exchange(self, sends, receives, phase: str, kind: str, packed: bool = True):
+        """Move arrays between ranks, all at once. Collective over the ranks concerned.
+
+        sends, receives: lists of (peer, array, {variable: elements}); messages of one pair keep their order. Empty
+        arrays are not sent. Arrays are contiguous; what is sent must not be written before the call returns. Of device
+        arrays, that holds for the current stream: its later work finds all moved, the host need not (see ``settle``).
+        phase, kind: for the ledger and for errors.  packed: whether small NumPy arrays of a pair travel in one message
+        (see ``packed``); all ranks say the same.  Raises SilentPeer if a peer does not come within the time-out.
+        """
+        self.start(sends, receives, phase, kind, packed).wait()
+
+    def start(self, sends, receives, phase: str, kind: str, packed: bool = True) -> Pending:
+        """Begin an ``exchange`` and return it. Collective over the ranks concerned, as is ``Pending.wait``.
+
+        Until it is waited for, what is sent must not be written and what is received not read.
+        """
+        what = f"{phase} ({kind})"
+        receives, to_device = self._counted("received", receives, phase, kind)
+        sends, from_device = self._counted("sent", sends, phase, kind)
+        if not (from_device or to_device):
+            return self.host_transport.start(sends, receives, what, packed)
+        device = self.transport_of((from_device or to_device)[0][1])
+        return _Both(self.host_transport.start(sends, receives, what, packed),
+                     device.start(from_device, to_device, what))
+
+    def post(self, sends, receives, what: str) -> Pending:
+        """Begin to move NumPy arrays, lists of (peer, array), for who counts them. Collective over the ranks concerned.
+
+        what: named in errors.  What comes may be shorter than its array.
+        """
+        return self.host_transport.start(sends, receives, what)
+
+    def settle(self, unless=lambda: False):
+        """Return when no peer is waited for on the device: to be called before the host reads what lies there. Local.
+
+        unless() is true: return at once, for other work.  Raises SilentPeer, and what the transport met.
+        """
+        if self.device_transport is not None:
+            self.device_transport.settle(unless)
+
+    def stop(self, error: Exception):
+        """Raise ``error`` on all ranks, see ``Agreement.stop``. Local.
+
+        What moves on a device is given up, unless all ranks have agreed to stop: it might wait for a peer for ever.
+        """
+        try:
+            super().stop(error)
+        except (SilentPeer, Aborted):
+            if self.device_transport is not None:
+                self.device_transport.close()
+            raise
+
+    def _counted(self, direction, messages, phase, kind):
+        """Count messages; return those of NumPy arrays, and those of device arrays: lists of (peer, array)."""
+        on_host, on_device = [], []
+        for peer, array, owners in messages:
+            if array.size:
+                (on_host if is_numpy(array) else on_device).append((peer, array))
+                self.ledger.count(direction, peer not in self.machine, phase, owners, kind, array.itemsize)
+        return on_host, on_device
+
+
+class _Both:
+    """Messages of host and of device arrays under way."""
+
+    def __init__(self, on_host: Pending, on_device: Pending):
+        self.on_host, self.on_device = on_host, on_device
+
+    def wait(self):
+        """Return when all has come and gone; of device arrays, for the current stream. Raises SilentPeer."""
+        self.on_host.wait()
+        self.on_device.wait()

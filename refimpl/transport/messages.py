@@ -1,0 +1,93 @@
+"""NumPy arrays between ranks as MPI messages: the transport of host memory. Buffers only; nothing is pickled."""
+
+from mpi4py import MPI
+
+from refimpl.transport.packed import buffers, pack, unpack
+from refimpl.transport.waiting import Wait, Waiter
+
+
+class MpiMessages:
+    """MPI's point-to-point messages among the ranks of a communicator; see ``protocol.Transport``. Local to make.
+
+    mpi: mpi4py's communicator.  waiter: how this rank waits.
+    """
+
+    name = "mpi"
+    reason = "arrays in host memory travel as MPI messages"
+
+    def __init__(self, mpi, waiter: Waiter):
+        self.mpi, self.waiter = mpi, waiter
+
+    def start(self, sends, receives, what: str, packed: bool = False, tag: int = 0) -> "MpiPending":
+        """Begin to send and to receive. Collective over the ranks concerned.
+
+        packed: whether small arrays of a pair travel in one message (see ``packed``): all ranks say the same. If not,
+        what comes may be shorter than its array.  tag: messages are matched among those of the same tag.
+        """
+        rest = []
+        if packed:
+            sends, (receives, rest) = pack(sends), buffers(receives)
+        requests = [self.mpi.Irecv(array, peer, tag) for peer, array in receives]  # without a tag: abort messages too
+        requests += [self.mpi.Isend(array, peer, tag) for peer, array in sends]
+        return MpiPending(self.waiter, requests, [peer for peer, _ in receives + sends], what, rest)
+
+    def prepare(self, sends, receives, what: str, lane: int = 0) -> "MpiPrepared":
+        """Return persistent requests. Messages of lane j bear tag 1 + j; those of ``start`` bear tag 0. Local."""
+        requests = [self.mpi.Recv_init(array, peer, 1 + lane) for peer, array in receives]
+        requests += [self.mpi.Send_init(array, peer, 1 + lane) for peer, array in sends]
+        return MpiPrepared(requests, [peer for peer, _ in receives + sends], what)
+
+    def wait_some(self, started) -> list["MpiPrepared"]:
+        """Return those of the ``started`` that are through, at least one. Collective over the ranks concerned."""
+        if through := [one for one in started if one.is_through()]:
+            return through
+        wait = Wait(self.waiter, lambda: [peer for one in started for peer in one.late()], started[0].what, started)
+        while not through:
+            wait.pause()
+            through = [one for one in started if one.is_through()]
+        return through
+
+    def settle(self, unless=lambda: False):
+        """Return at once: every wait for messages is the host's own. Local."""
+
+    def close(self):
+        """Leave what is under way to MPI, which cannot take messages back. Local."""
+
+
+class MpiPending:
+    """Messages under way, begun by ``MpiMessages.start``. The arrays that move must be kept until ``wait`` returns."""
+
+    def __init__(self, waiter: Waiter, requests, peers, what: str, packed):
+        self.waiter, self.requests, self.peers, self.what, self.packed = waiter, requests, peers, what, packed
+
+    def wait(self):
+        """Return when all has come and gone. Collective over the ranks concerned. Raises SilentPeer, Aborted."""
+        if self.requests:
+            self.waiter.for_messages(self.requests, self.peers, self.what)
+            unpack(self.packed)
+
+
+class MpiPrepared:
+    """Persistent requests that are started together. peers[i]: the rank at the other end of requests[i]. Local."""
+
+    def __init__(self, requests, peers, what: str):
+        self.requests, self.peers, self.what = requests, peers, what
+
+    def start(self):
+        """Begin to move the messages once more. Local."""
+        MPI.Prequest.Startall(self.requests)
+
+    def is_through(self) -> bool:
+        """Return whether all messages have come and gone. Local."""
+        return MPI.Prequest.Testall(self.requests)
+
+    def late(self) -> list[int]:
+        """Return the peers whose messages are not through. Local."""
+        return [peer for request, peer in zip(self.requests, self.peers) if not request.Test()]
+
+    def free(self):
+        """Give the requests back to MPI; none may be under way. Local."""
+        if not MPI.Is_finalized():
+            for request in self.requests:
+                request.Free()
+        self.requests = []
