@@ -19,11 +19,11 @@ from models import Batch, Variable
 from models.data.fingerprint import fingerprint_of
 from refimpl.collectives.simulation.network import Network
 from refimpl.pictures.lines import Line
-from refimpl.plan.bytes_between import bytes_between
-from refimpl.plan.formulas import (
+from refimpl.plain.cost_table import (
     Bytes, Setting, Sparse, dense_allreduce, dense_server_at_owner, dense_server_spread, sparse_allgather,
     sparse_as_dense, sparse_server_at_owner, sparse_server_spread,
 )
+from refimpl.plan.bytes_between import bytes_between
 from refimpl.plan.placement import WAYS, Plan, make_plan
 from refimpl.plan.predict import Predictor
 from refimpl.plan.sample import take_sample

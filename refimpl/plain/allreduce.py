@@ -14,34 +14,33 @@ import numpy as np
 from mpi4py import MPI
 
 from refimpl.plain.messages import Messages
-from refimpl.plain.tree import add_up, cover, form_nodes, microbatches_of
+from refimpl.plain.tree import add_up, form_nodes, microbatches_of, nodes_by_rank
 
 
-def allreduce(messages, nodes, microbatches, phase="allreduce"):
-    """Return the sum over all microbatches. Collective.
+def allreduce(messages, vectors, microbatches, phase="allreduce"):
+    """Return the sum over all microbatches (n,). Collective.
 
-    nodes: {(start, stop): vector (n,)} of this rank's microbatches, see ``tree.form_nodes``; at least one.
+    vectors: (k, n), one for each node of this rank (``tree.nodes_by_rank``), in their order.
     """
-    size = messages.size
-    length, dtype = len(next(iter(nodes.values()))), next(iter(nodes.values())).dtype
+    size, length = messages.size, vectors.shape[1]
     bounds = [c * length // size for c in range(size + 1)]
-    outgoing = [np.array([vector[lo:hi] for vector in nodes.values()]) for lo, hi in zip(bounds, bounds[1:])]
-    arrived = messages.exchange([part.ravel() for part in outgoing], phase)
+    arrived = messages.exchange([vectors[:, lo:hi].ravel() for lo, hi in zip(bounds, bounds[1:])], phase)
     parts, width = {}, bounds[messages.rank + 1] - bounds[messages.rank]
-    for rank, part in enumerate(arrived):
-        of_rank = cover(*microbatches_of(rank, size, microbatches))
-        parts |= dict(zip(of_rank, part.reshape(len(of_rank), width)))
+    for nodes, part in zip(nodes_by_rank(size, microbatches), arrived):
+        parts |= zip(nodes, part.reshape(len(nodes), width))
     mine = add_up(0, microbatches, parts, np.add)
-    return np.concatenate(messages.gather(mine, phase)).astype(dtype, copy=False)
+    return np.concatenate(messages.gather(mine, phase))
 
 
 def main(comm=MPI.COMM_WORLD, microbatches=8, length=12):
+    """Add up the gradients of eight microbatches: the same bits on any number of ranks up to eight."""
     messages = Messages(comm)
     gradients = np.random.default_rng(0).standard_normal((microbatches, length)).astype(np.float32)
     start, stop = microbatches_of(comm.rank, comm.size, microbatches)
-    total = allreduce(messages, form_nodes(start, gradients[start:stop], np.add), microbatches)
-    messages.tell(f"microbatches {start} to {stop - 1}, sent {messages.sent['allreduce']} B of "
-                  f"{total.nbytes}, sum {total.tobytes().hex()[:24]}…")
+    nodes = form_nodes(start, gradients[start:stop], np.add)
+    total = allreduce(messages, np.array(list(nodes.values())), microbatches)
+    messages.tell(f"nodes {list(nodes)}, sent {messages.sent['allreduce']} B of {total.nbytes}, "
+                  f"sum {total.tobytes().hex()[:24]}…")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Clipping and update, wherever a variable lives: one global norm, then each rank updates what it keeps.
+"""Clipping and update, whichever way a gradient came: one global norm, then each rank updates what it keeps.
 
-    norm = sqrt(Σ g²)  over all variables          g = g · min(1, largest / norm)
+    norm = sqrt(Σ g²)  over all variables          g = g · min(1, clip_norm / norm)
 
-Each square of a row is summed in one order, and rows exactly, rounded once at the end (math.fsum): so the norm is the
-same number however the rows are dealt out. The optimizer touches only the rows that have a gradient.
+The squares of a row are added up in one fixed order, and the rows' sums exactly, rounded once at the end (math.fsum):
+so the norm is the same number however rows are dealt out. The optimizer touches only rows that have a gradient.
 """
 
 import math
@@ -22,18 +22,21 @@ def exact_sum(messages, numbers):
     return math.fsum(np.concatenate(messages.gather(np.array(numbers, np.float64), "norm")))
 
 
-def squares(variables, sums, counts):
-    """Return the squares that this rank must count. sums: name -> (ids, gradient).  counts: name -> whether it does."""
+def squares(variables, sums):
+    """Return Σ g² of each row of the summed gradients that count in the norm. sums: name -> (places, gradient)."""
     found = []
     for v in variables:
         _, gradient = sums[v.name]
-        if counts[v.name] and v.clipped and not v.statistic and gradient.size:
+        if v.clipped and not v.statistic and gradient.size:
             found.extend(sum_of_squares_per_row(gradient.reshape(len(gradient) if gradient.ndim else 1, -1)))
     return found
 
 
 class Optimizer:
-    """The optimizer's state of what this rank keeps. options: see ``hybrid.Options``.  values: name -> array."""
+    """Updates what this rank keeps. options: see ``hybrid.Options``.  values: name -> array, updated in place.
+
+    state: name -> what the optimizer keeps beside the values, {slot: array}.
+    """
 
     def __init__(self, variables, values, options):
         self.variables, self.values, self.options = variables, values, options
@@ -41,12 +44,12 @@ class Optimizer:
                       for v in variables}
 
     def update(self, step, sums, norm, microbatches):
-        """Update in place what this rank keeps. step: how many were done before.  sums: name -> (ids, gradient)."""
+        """Do one step. step: how many were done before.  sums: name -> (places in values, None: all; gradient)."""
         o, optimizer = self.options, OPTIMIZERS[self.options.optimizer]
         rate = rate_of(step, base=o.learning_rate, rate=o.rate, warmup=o.warmup, steps=o.rate_steps)
         clip = o.clip_norm / norm if o.clip_norm is not None and norm > o.clip_norm else 1.0
         for v in self.variables:
-            values, state, (ids, gradient) = self.values[v.name], self.state[v.name].values(), sums[v.name]
+            values, state, (places, gradient) = self.values[v.name], self.state[v.name].values(), sums[v.name]
             scale = clip if v.clipped else 1.0
             if v.sparse and not o.average_sparse:
                 scale *= microbatches
@@ -57,6 +60,6 @@ class Optimizer:
             if v.statistic:
                 values += values.dtype.type(STATISTIC_RATE) * (gradient - values)
             elif v.sparse:
-                update_rows(optimizer.define, values, state, ids, gradient, rate, **settings)
+                update_rows(optimizer.define, values, state, places, gradient, rate, **settings)
             elif gradient.size:
                 optimizer.define(values, *state, gradient, rate, **settings)

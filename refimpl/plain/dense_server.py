@@ -11,42 +11,40 @@ from mpi4py import MPI
 
 from models import Variable
 from refimpl.plain.messages import Messages
-from refimpl.plain.tree import add_up, cover, microbatches_of
+from refimpl.plain.tree import add_up, nodes_by_rank
 
 
 class DenseServer:
     """One dense variable, kept by rank ``owner`` alone: ``values`` is empty elsewhere."""
 
     def __init__(self, messages, variable, seed, microbatches, owner=0):
-        self.messages, self.microbatches, self.owner, self.shape = messages, microbatches, owner, variable.shape
-        self.nodes_of = [cover(*microbatches_of(r, messages.size, microbatches)) for r in range(messages.size)]
-        self.values = variable.initial_value(seed)
-        if messages.rank != owner:
-            self.values = np.empty(0, variable.dtype)
+        self.messages, self.microbatches, self.owner = messages, microbatches, owner
+        self.shape, self.size = variable.shape, variable.size
+        self.values = variable.initial_value(seed) if messages.rank == owner else np.empty(0, variable.dtype)
 
-    def pull(self, phase="pull dense"):
+    def pull(self):
         """Return the whole value. Collective."""
-        return self.messages.gather(self.values.reshape(-1), phase)[self.owner].reshape(self.shape)
+        return self.whole(self.values, "pull dense")
 
     def push(self, nodes):
-        """Return (None, the gradient summed over all microbatches) on the owner, (None, nothing) elsewhere. Collective.
-
-        nodes: {(start, stop): array} of this rank's microbatches.
-        """
-        flat = np.stack([gradient.reshape(-1) for gradient in nodes.values()])
+        """Return (None, the gradient summed over all microbatches) on the owner, nothing elsewhere. Collective."""
+        flat = np.array(list(nodes.values()), self.values.dtype).reshape(len(nodes), self.size)
         outgoing = [flat if r == self.owner else flat[:0] for r in range(self.messages.size)]
         arrived = self.messages.exchange(outgoing, "push dense")
         if self.messages.rank != self.owner:
             return None, self.values
-        parts = {node: row for own, rows in zip(self.nodes_of, arrived) for node, row in zip(own, rows)}
+        parts = {}
+        for names, arrays in zip(nodes_by_rank(self.messages.size, self.microbatches), arrived):
+            parts |= zip(names, arrays)
         return None, add_up(0, self.microbatches, parts, np.add).reshape(self.shape)
 
-    def whole(self):
-        """Return the whole variable on every rank. Collective."""
-        return self.pull("whole")
+    def whole(self, array, phase="whole"):
+        """Return on every rank an array that the owner keeps, as ``values``. Collective."""
+        return self.messages.gather(array.reshape(-1), phase)[self.owner].reshape(self.shape)
 
 
 def main(comm=MPI.COMM_WORLD):
+    """Each rank pulls a variable of 40 bytes, and pushes 4**rank for each element."""
     messages = Messages(comm)
     server = DenseServer(messages, Variable("weight", (5, 2)), 0, comm.size)
     _, total = server.push({(comm.rank, comm.rank + 1): np.full_like(server.pull(), 4.0**comm.rank)})

@@ -1,11 +1,17 @@
 """Hybrid training: each variable goes the way that suits it, and the numbers are those of one device.
 
-    ways    a dictionary: variable -> where it lives, and how its gradient travels; dense by allreduce, sparse by server
-    a step  pull what the microbatches need; compute their gradients; add them up in tree order, over all ranks;
-            clip by the global norm; update what this rank keeps
+    strategies   a dictionary: variable -> where it lives and how its gradient travels; dense by allreduce, sparse by
+                 the server
+    a step       pull what the microbatches need; compute their gradients; add them up in tree order, over all ranks;
+                 clip by the global norm; update what this rank keeps
 
-    mpirun -n 4 python -m refimpl.plain.hybrid lm --steps 20        # the SHA-256 is that of: refimpl train lm --steps 20
+    mpirun -n 4 python -m refimpl.plain.hybrid lm --steps 20      # the SHA-256 is that of: refimpl train lm --steps 20
 """
+
+import os
+
+if __name__ == "__main__":  # more threads may add in another order; read when NumPy is imported
+    os.environ |= {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL", "NUMBA")}
 
 import argparse
 import hashlib
@@ -26,7 +32,7 @@ from refimpl.plain.tree import form_nodes
 from refimpl.plain.worker import Worker
 
 ARCHITECTURES = {"hybrid": (Replica, Server), "ps": (DenseServer, Server), "allreduce": (Replica, GatheredRows)}
-"""Architecture -> (the way of dense variables, the way of sparse ones)."""
+"""Architecture -> (the strategy of dense variables, that of sparse ones)."""
 
 
 @dataclass(frozen=True)
@@ -46,39 +52,45 @@ class Options:
 
 
 class Hybrid:
-    """A training on all ranks of ``comm``, which are no more than the microbatches."""
+    """A training on all ranks of ``comm``. loss, norm: those of the global batch in the last step.
+
+    model, data: see ``models``.  With more ranks than microbatches some compute nothing, but keep their rows.
+    """
 
     def __init__(self, model, data, options, comm, architecture="hybrid"):
         self.variables, self.microbatches, self.steps_done = model.variables, data.microbatches, 0
         self.messages, (dense, sparse) = Messages(comm), ARCHITECTURES[architecture]
-        self.ways = {v.name: (sparse if v.sparse else dense)(self.messages, v, options.seed, data.microbatches)
-                     for v in model.variables}
-        self.worker = Worker(model, data, options.seed, self.ways, self.messages.rank, self.messages.size)
-        self.optimizer = Optimizer(model.variables, {name: way.values for name, way in self.ways.items()}, options)
+        self.strategies = {v.name: (sparse if v.sparse else dense)(self.messages, v, options.seed, data.microbatches)
+                           for v in model.variables}
+        self.worker = Worker(model, data, options.seed, self.strategies, self.messages.rank, self.messages.size)
+        values = {name: strategy.values for name, strategy in self.strategies.items()}
+        self.optimizer = Optimizer(model.variables, values, options)
 
     def step(self):
-        """Do one step; ``loss`` and ``norm`` are then those of the global batch. Collective."""
+        """Do one step. Collective."""
         losses, gradients = self.worker.compute(self.steps_done)
         sums = {}
         for v in self.variables:
             nodes = form_nodes(self.worker.first, gradients[v.name], merge_rows if v.sparse else np.add)
-            sums[v.name] = self.ways[v.name].push(nodes)
-        counts = {name: self.messages.rank == 0 or not isinstance(way, Replica) for name, way in self.ways.items()}
+            sums[v.name] = self.strategies[v.name].push(nodes)
+        counted = [v for v in self.variables  # replicas have one sum on every rank: it counts once
+                   if self.messages.rank == 0 or not isinstance(self.strategies[v.name], Replica)]
         self.loss = exact_sum(self.messages, losses)
-        self.norm = math.sqrt(exact_sum(self.messages, squares(self.variables, sums, counts)))
+        self.norm = math.sqrt(exact_sum(self.messages, squares(counted, sums)))
         self.optimizer.update(self.steps_done, sums, self.norm, self.microbatches)
         self.steps_done += 1
 
     def sha256(self):
         """Return the hash of all parameters, as a training prints it. Collective."""
         digest = hashlib.sha256()
-        for name, way in sorted(self.ways.items()):
-            whole = way.whole()
+        for name, strategy in sorted(self.strategies.items()):
+            whole = strategy.whole(strategy.values)
             digest.update(f"parameter/{name} {whole.dtype.str} {whole.shape}\n".encode() + whole.tobytes())
         return digest.hexdigest()
 
 
 def main(comm=MPI.COMM_WORLD):
+    """Train a model as ``refimpl train`` does by default; print its hash and this rank's bytes."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("model", choices=MODELS)
     parser.add_argument("--steps", type=int, default=20)
@@ -88,16 +100,13 @@ def main(comm=MPI.COMM_WORLD):
     mathematics = {f.name for f in fields(Options)}
     recipe = Recipe(asked.model, **{name: value for name, value in defaults.items() if name not in mathematics})
     options = Options(**{name: value for name, value in defaults.items() if name in mathematics})
-    model, data, _ = build(recipe, options.seed)
-    training = Hybrid(model, data, options, comm, asked.architecture)
+    training = Hybrid(*build(recipe, options.seed)[:2], options, comm, asked.architecture)
     for _ in range(asked.steps):
         training.step()
         if comm.rank == 0:
             print(f"step {training.steps_done}  loss {training.loss:.4f}  norm {training.norm:.4f}", flush=True)
-    digest = training.sha256()
-    if comm.rank == 0:
-        print(f"rank 0 sent, in all: {', '.join(f'{phase} {n:,} B' for phase, n in training.messages.sent.items())}")
-        print(f"parameters sha256 {digest}")
+    sent = ", ".join(f"{phase} {n:,} B" for phase, n in training.messages.sent.items())
+    training.messages.tell(f"sent in all: {sent or 'nothing'}; parameters sha256 {training.sha256()}")
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ def exchange_nodes(send, nodes, nodes_of, empty, phase):
     """Exchange row gradients; return {node: RowGradient} of all that came, for ``tree.add_up``. Collective.
 
     nodes: this rank's, {(start, stop): RowGradient}.  nodes_of[r]: the names of rank r's.  empty: what a rank with
-    fewer nodes sends instead.  send(ids, array, phase) -> arrays: sends the part of ``array`` of each row where it goes.
+    fewer nodes sends instead.  send(ids, array, phase) -> arrays: sends each row's part of ``array`` where it goes.
     """
     mine, came = list(nodes.values()), {}
     for i in range(max(map(len, nodes_of))):
@@ -62,6 +62,6 @@ def exchange_nodes(send, nodes, nodes_of, empty, phase):
         rows = send(gradient.ids, gradient.rows, f"{phase} rows")
         for names, *pair in zip(nodes_of, ids, rows):
             if i < len(names):
-                part = RowGradient(*pair)  # two ranks bring one node only of different rows
+                part = RowGradient(*pair)  # aggregators of a machine bring the same node, each of other rows
                 came[names[i]] = merge_rows(came[names[i]], part) if names[i] in came else part
     return came

@@ -11,10 +11,10 @@ from mpi4py import MPI
 
 from kernels import RowGradient
 from kernels.rows.definition import merge_rows
-from models import Uniform, Variable
+from models import Variable
 from refimpl.plain.allreduce import allreduce
 from refimpl.plain.messages import Messages, exchange_nodes
-from refimpl.plain.tree import add_up, cover, microbatches_of
+from refimpl.plain.tree import add_up, nodes_by_rank
 
 
 class Replica:
@@ -30,12 +30,12 @@ class Replica:
 
     def push(self, nodes):
         """Return (None, the gradient summed over all microbatches). nodes: {(start, stop): array}. Collective."""
-        flat = {node: gradient.reshape(-1) for node, gradient in nodes.items()}
-        return None, allreduce(self.messages, flat, self.microbatches).reshape(self.values.shape)
+        vectors = np.array(list(nodes.values()), self.values.dtype).reshape(len(nodes), self.values.size)
+        return None, allreduce(self.messages, vectors, self.microbatches).reshape(self.values.shape)
 
-    def whole(self):
-        """Return the whole variable."""
-        return self.values
+    def whole(self, array):
+        """Return an array that every rank keeps whole, as ``values``."""
+        return array
 
 
 class GatheredRows(Replica):
@@ -45,25 +45,23 @@ class GatheredRows(Replica):
         """Return rows (k,) of the replica: (k, d)."""
         return self.values[rows]
 
-    def to_all(self, ids, array, phase):
-        """Send ``array`` to every rank; return everybody's."""
-        return self.messages.gather(array, phase)
-
     def push(self, nodes):
-        """Return (ids, rows): the row gradient summed over all microbatches. nodes: {(start, stop): RowGradient}."""
-        size, nothing = self.messages.size, RowGradient(np.empty(0, np.int64), self.values[:0])
-        nodes_of = [cover(*microbatches_of(r, size, self.microbatches)) for r in range(size)]
-        parts = exchange_nodes(self.to_all, nodes, nodes_of, nothing, "allgather")
+        """Return (places, rows): the row gradient summed over all microbatches. Collective."""
+        nothing = RowGradient(np.empty(0, np.int64), self.values[:0])
+        nodes_of = nodes_by_rank(self.messages.size, self.microbatches)
+        parts = exchange_nodes(lambda ids, *what: self.messages.gather(*what), nodes, nodes_of, nothing, "allgather")
         total = add_up(0, self.microbatches, parts, merge_rows)
         return total.ids, total.rows
 
 
 def main(comm=MPI.COMM_WORLD):
+    """The example of refimpl.plain.server: everybody gets every row, and the bytes grow with the number of ranks."""
     messages = Messages(comm)
-    table = GatheredRows(messages, Variable("table", (12, 2), sparse=True, initial=Uniform(1.0)), 0, comm.size)
+    table = GatheredRows(messages, Variable("table", (2 * comm.size, 2), sparse=True), 0, comm.size)
     rows = np.unique([0, 2 * comm.rank, 2 * comm.rank + 1])
-    ids, total = table.push({(comm.rank, comm.rank + 1): RowGradient(rows, np.full((len(rows), 2), 4.0**comm.rank))})
-    digits = {int(i): np.base_repr(int(row[0]), 4) for i, row in zip(ids, total)}
+    gradient = RowGradient(rows, np.full_like(table.pull(rows), 4.0**comm.rank))
+    places, total = table.push({(comm.rank, comm.rank + 1): gradient})
+    digits = {int(i): np.base_repr(int(row[0]), 4) for i, row in zip(places, total)}
     messages.tell(f"touched {rows.tolist()}, summed {digits}, sent {dict(messages.sent)}")
 
 

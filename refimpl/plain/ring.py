@@ -1,7 +1,7 @@
 """Ring allreduce: every rank ends with the sum, and sends 2 (N - 1) / N of the vector: nobody could send less.
 
-    N - 1 steps: each rank passes a chunk to its right neighbour, which adds its own.  Then rank r has chunk r + 1 whole.
-    N - 1 steps: each rank passes the whole chunk that it got last to the right.       Then everybody has everything.
+    N - 1 steps: each rank passes a chunk to its right neighbour, which adds its own. Then rank r has chunk r + 1 whole.
+    N - 1 steps: each rank passes the whole chunk that it got last to the right.      Then everybody has everything.
 
 Each chunk is added up along the ring from another rank on: for each N another order, so other bits. The canonical
 allreduce (refimpl.plain.allreduce) sends as much, in the microbatch tree's order. Source: Patarasuk & Yuan 2009.
@@ -35,13 +35,13 @@ def ring_allreduce(comm, vector):
 
 
 def main(comm=MPI.COMM_WORLD, length=12):
-    vector = np.full(length, 4.0**comm.rank)  # the sum's digits to the base 4 tell who was counted how often
+    """Rank r gives 4**r: the sum's digits to the base 4 tell which rank was counted how often."""
+    vector = np.full(length, 4.0**comm.rank)
     sent = ring_allreduce(comm, vector)
-    each = 2 * (comm.size - 1) * vector.nbytes / comm.size
+    needed = 2 * (comm.size - 1) * vector.nbytes / comm.size
     if comm.rank == 0:
-        print(f"every rank gave 4**rank; the sum to the base 4: {np.base_repr(int(vector[0]), 4)}, everywhere the "
-              f"same: {len(set(vector)) == 1}")
-        print(f"rank 0 sent {sent} B of a vector of {vector.nbytes} B; 2 (N - 1) / N of it are {each:g} B")
+        digits = [np.base_repr(int(element), 4) for element in vector]
+        print(f"rank 0 has {digits}; it sent {sent} B; 2 (N - 1) / N of the {vector.nbytes} B are {needed:g} B")
 
 
 if __name__ == "__main__":

@@ -12,43 +12,52 @@ import numpy as np
 
 
 def search(start, largest, measure):
-    """Return (best P, {P: seconds}, (θ0, θ1, θ2) or None). measure(P): mean seconds of a few steps with P partitions."""
-    samples = {start: measure(start)}
-    for following in (lambda: 2 * max(samples), lambda: min(samples) // 2):
-        before = max(samples) if following() > start else min(samples)
-        while 1 <= following() <= largest:
-            tried = following()
-            samples[tried] = measure(tried)
-            if samples[tried] >= samples[before]:
-                break
-            before = tried
-    if len(samples) < 3:  # too few for three parameters
-        return min(samples, key=samples.get), samples, None
-    theta = fit(samples)
-    counts = np.arange(min(samples), max(samples) + 1)
-    said = int(counts[np.argmin(curve(theta, counts))])
-    if said not in samples:  # owners hold whole partitions, so t(P) is no smooth curve: what it says is measured, too
-        samples[said] = measure(said)
-    return min(samples, key=samples.get), samples, theta
+    """Return (best P, {P: seconds}, (θ0, θ1, θ2) or None). measure(P): mean seconds of some steps with P partitions.
+
+    Owners hold whole partitions, so the true t(P) is no smooth curve: the P that the curve says is measured, too, and
+    of all measured the fastest is taken.
+    """
+    samples, tried, theta = {}, min(start, largest), None
+    while tried:
+        samples[tried] = measure(tried)
+        tried = following(samples, largest)
+    if len(samples) >= 3:
+        theta = fit(samples)
+        counts = np.arange(min(samples), max(samples) + 1)
+        said = int(counts[np.argmin(theta[0] + theta[1] / counts + theta[2] * counts)])
+        if said not in samples:
+            samples[said] = measure(said)
+    return min(sorted(samples), key=samples.get), samples, theta
+
+
+def following(samples, largest):
+    """Return the P to try after ``samples``, {P: seconds} in the order of their measurement; None: no more."""
+    start, tried = next(iter(samples)), sorted(samples)
+    if 2 * tried[-1] <= largest and (tried[-1] == start or samples[tried[-1]] < samples[tried[-2]]):
+        return 2 * tried[-1]
+    if tried[0] > 1 and (tried[0] == start or samples[tried[0]] < samples[tried[1]]):
+        return tried[0] // 2
+    if len(tried) >= 3:
+        return None
+    more = round((tried[0] * tried[-1]) ** 0.5), 2 * tried[-1], tried[-1] + 1, tried[0] - 1  # a curve needs three
+    return next((p for p in more if p not in samples and 1 <= p <= largest), None)
 
 
 def fit(samples):
-    """Return (θ0, θ1, θ2) by least squares through {P: seconds}."""
-    counts = np.array(list(samples), float)
-    columns = np.stack([np.ones_like(counts), 1 / counts, counts], axis=1)
-    return tuple(np.linalg.lstsq(columns, np.array(list(samples.values())), rcond=None)[0])
-
-
-def curve(theta, counts):
-    """Return t(P)."""
-    return theta[0] + theta[1] / counts + theta[2] * counts
+    """Return (θ0, θ1, θ2) with the least squared error through {P: seconds}; θ1 and θ2 not negative: free, or zero."""
+    counts, seconds = np.array(list(samples), float), np.array(list(samples.values()))
+    columns, found = np.stack([np.ones_like(counts), 1 / counts, counts], axis=1), []
+    for free in ([0, 1, 2], [0, 1], [0, 2], [0]):
+        theta, scale = np.zeros(3), columns[:, free].max(axis=0)  # columns of one size, for smaller rounding errors
+        theta[free] = np.linalg.lstsq(columns[:, free] / scale, seconds, rcond=None)[0] / scale
+        if min(theta[1:]) >= 0:
+            found.append((((columns @ theta - seconds) ** 2).sum(), theta.tolist()))
+    return tuple(min(found)[1])
 
 
 def main():
-    def measure(partitions):
-        return 0.100 + 0.240 / partitions + 0.002 * partitions
-
-    best, samples, theta = search(8, 1000, measure)
+    """Search on a curve whose lowest point is 11."""
+    best, samples, theta = search(8, 1000, lambda partitions: 0.100 + 0.240 / partitions + 0.002 * partitions)
     for partitions, seconds in samples.items():
         print(f"P = {partitions:3}  {1e3 * seconds:.1f} ms a step")
     print(f"t(P) = {theta[0]:.3f} + {theta[1]:.3f} / P + {theta[2]:.4f} P; best: P = {best}")

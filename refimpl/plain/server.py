@@ -15,9 +15,9 @@ from mpi4py import MPI
 
 from kernels import RowGradient
 from kernels.rows.definition import merge_rows
-from models import Uniform, Variable
+from models import Variable
 from refimpl.plain.messages import Messages, exchange_nodes
-from refimpl.plain.tree import add_up, cover, microbatches_of
+from refimpl.plain.tree import add_up, nodes_by_rank
 
 
 class Server:
@@ -29,7 +29,6 @@ class Server:
     def __init__(self, messages, variable, seed, microbatches, partitions=None):
         self.messages, self.microbatches = messages, microbatches
         self.partitions = partitions or messages.size
-        self.nodes_of = [cover(*microbatches_of(r, messages.size, microbatches)) for r in range(messages.size)]
         rows = np.arange(variable.shape[0])
         self.own = rows[self.owner_of(rows) == messages.rank]
         self.values = variable.initial_value(seed)[self.own]
@@ -54,33 +53,33 @@ class Server:
         return pulled
 
     def push(self, nodes, nodes_of=None):
-        """Return (ids, rows): the gradient, summed over all microbatches, of the own rows that have one. Collective.
+        """Return (places, rows): rows[i] is the gradient of values[places[i]], over all microbatches. Collective.
 
         nodes: {(start, stop): RowGradient} of this rank's microbatches, see ``tree.form_nodes``.
         nodes_of[r]: the names of the nodes that rank r brings; None: those of its own microbatches.
-        ids: (k,) places in ``values``.
         """
+        nodes_of = nodes_of or nodes_by_rank(self.messages.size, self.microbatches)
         nothing = RowGradient(self.own[:0], self.values[:0])
-        parts = exchange_nodes(self.to_owners, nodes, nodes_of or self.nodes_of, nothing, "push")
+        parts = exchange_nodes(self.to_owners, nodes, nodes_of, nothing, "push")
         total = add_up(0, self.microbatches, parts, merge_rows)
         return np.searchsorted(self.own, total.ids), total.rows
 
-    def whole(self):
-        """Return the whole variable on every rank, for checkpoints and hashes. Collective."""
-        rows, values = self.messages.gather(self.own, "whole"), self.messages.gather(self.values, "whole")
-        return np.concatenate(values)[np.argsort(np.concatenate(rows))]
+    def whole(self, array):
+        """Return on every rank the whole of an array that is dealt out as ``values`` are. Collective."""
+        rows, parts = self.messages.gather(self.own, "whole"), self.messages.gather(array, "whole")
+        return np.concatenate(parts)[np.argsort(np.concatenate(rows))]
 
 
 def main(comm=MPI.COMM_WORLD):
     """Each rank pulls three rows, and pushes a gradient of 4**rank for each of them; owners do one SGD step."""
     messages = Messages(comm)
-    server = Server(messages, Variable("table", (12, 2), sparse=True, initial=Uniform(1.0)), 0, comm.size)
+    server = Server(messages, Variable("table", (2 * comm.size, 2), sparse=True), 0, comm.size)
     rows = np.unique([0, 2 * comm.rank, 2 * comm.rank + 1])
     pulled = server.pull(rows)
     gradient = RowGradient(rows, np.full_like(pulled, 4.0**comm.rank))
-    ids, total = server.push({(comm.rank, comm.rank + 1): gradient})
-    server.values[ids] -= 0.1 * total
-    digits = {int(server.own[i]): np.base_repr(int(row[0]), 4) for i, row in zip(ids, total)}
+    places, total = server.push({(comm.rank, comm.rank + 1): gradient})
+    server.values[places] -= 0.1 * total
+    digits = {int(server.own[i]): np.base_repr(int(row[0]), 4) for i, row in zip(places, total)}
     messages.tell(f"owns {server.own.tolist()}, pulled {rows.tolist()}, summed {digits}, sent {dict(messages.sent)}")
 
 

@@ -1,15 +1,17 @@
-"""The microbatch tree: one fixed way to add up V gradients, whoever holds which.
+r"""The microbatch tree: one fixed way to add up V gradients, whoever holds which.
 
 Floating-point addition is not associative: (a + b) + c and a + (b + c) are different numbers. So that every number of
 ranks gives the same sum to the bit, everybody adds in the order of one tree over the V microbatches:
 
-    V = 6:           +            A node is the range of microbatches (start, stop) below it. A range is cut after the
-                 /       \\        largest power of two that leaves a rest: (0, 6) = (0, 4) + (4, 6). Whoever forms a
-               +           +      sum must form a node of this tree; then it cannot matter where that happened.
-             /   \\        / \\
-            +     +      4   5    python -m refimpl.plain.tree
-           / \\   / \\
+    V = 6:         +            A node is the range of microbatches (start, stop) below it. A range is cut after the
+                 /   \          largest power of two that leaves a rest: (0, 6) = (0, 4) + (4, 6). Whoever forms a
+               +       +        sum must form a node of this tree; then it cannot matter where that happened.
+             /   \    / \
+            +     +  4   5
+           / \   / \
           0   1 2   3
+
+    python -m refimpl.plain.tree
 """
 
 import numpy as np
@@ -19,17 +21,12 @@ def add_up(start, stop, nodes, add):
     """Return the sum of microbatches [start, stop) in tree order. nodes: {(start, stop): sum}, as far as formed."""
     if (start, stop) in nodes:
         return nodes[start, stop]
-    middle = start + largest_power_below(stop - start)
+    middle = start + (1 << (stop - start - 1).bit_length() - 1)  # the largest power of two that leaves a rest
     return add(add_up(start, middle, nodes, add), add_up(middle, stop, nodes, add))
 
 
-def largest_power_below(count):
-    """Return the largest power of two below ``count`` (which is at least 2)."""
-    return 1 << (count - 1).bit_length() - 1
-
-
 def microbatches_of(rank, ranks, microbatches):
-    """Return (start, stop): the consecutive microbatches of a rank, as even as can be."""
+    """Return (start, stop): a rank's consecutive microbatches, as even as can be. Of too many ranks some have none."""
     return rank * microbatches // ranks, (rank + 1) * microbatches // ranks
 
 
@@ -45,13 +42,19 @@ def cover(start, stop):
     return nodes
 
 
+def nodes_by_rank(ranks, microbatches):
+    """Return for each rank the nodes that it forms of its own microbatches."""
+    return [cover(*microbatches_of(rank, ranks, microbatches)) for rank in range(ranks)]
+
+
 def form_nodes(start, gradients, add):
-    """Return {node: sum} of a rank's gradients, of its microbatches from ``start`` on."""
+    """Return {node: sum} of a rank's gradients, which are those of its microbatches from ``start`` on."""
     leaves = {(start + i, start + i + 1): gradient for i, gradient in enumerate(gradients)}
     return {node: add_up(*node, leaves, add) for node in cover(start, start + len(gradients))}
 
 
 def main():
+    """Add up six random gradients as 1 to 6 ranks would: one sum. From left to right it is another one."""
     microbatches = 6
     gradients = np.random.default_rng(0).standard_normal((microbatches, 4)).astype(np.float32)
     for ranks in range(1, microbatches + 1):
@@ -61,6 +64,7 @@ def main():
             nodes |= form_nodes(start, gradients[start:stop], np.add)
         total = add_up(0, microbatches, nodes, np.add)
         print(f"{ranks} ranks form {str(list(nodes)):62} sum {total.tobytes().hex()}")
+    print(f"{'from left to right':76} sum {sum(gradients).tobytes().hex()}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A worker: it pulls what its microbatches need, and computes their gradients. It does not know how anything travels."""
+"""A worker pulls what its microbatches need, and computes their gradients. It does not know how anything travels."""
 
 from dataclasses import replace
 
@@ -10,15 +10,15 @@ from refimpl.plain.tree import microbatches_of
 
 
 class Worker:
-    """This rank's share of the global batches. model, data: see ``models``.  ways: name -> where the variable lives."""
+    """This rank's share of the global batches. model, data: see ``models``.  strategies: name -> where it lives."""
 
-    def __init__(self, model, data, seed, ways, rank, ranks):
-        self.model, self.data, self.seed, self.ways = model, data, seed, ways
+    def __init__(self, model, data, seed, strategies, rank, ranks):
+        self.model, self.data, self.seed, self.strategies = model, data, seed, strategies
         self.first, self.stop = microbatches_of(rank, ranks, data.microbatches)
 
     def compute(self, step):
         """Return (losses, {name: gradients}) of this rank's microbatches in a step. Collective: it pulls."""
-        if self.data.starts_epoch(step):
+        if self.data.starts_epoch(step):  # what each microbatch carries from step to step
             self.carried = {v: {} for v in range(self.first, self.stop)}
         batches = [self.batch(step, v) for v in range(self.first, self.stop)]
         needs = [{} if batch is None else self.model.rows_needed(batch) for batch in batches]
@@ -30,12 +30,12 @@ class Worker:
                 rows = {name: rows[np.searchsorted(ids, need[name])] for name, (ids, rows) in pulled.items()}
                 loss, found = self.model.loss_and_gradients(dense, rows, batch)
             losses.append(float(loss))
-            for name, gradient in found.items():  # a model may use its arrays again: keep copies
+            for name, gradient in found.items():  # a model may use its dense arrays again: keep copies
                 gradients[name].append(gradient if isinstance(gradient, RowGradient) else np.array(gradient))
         return losses, gradients
 
     def batch(self, step, v):
-        """Return microbatch v of a step, None if it has no examples."""
+        """Return microbatch v of a step, None if it has no examples. Its random numbers depend on nothing else."""
         batch = self.data.microbatch(step, v)
         key = key_of(self.seed, "microbatch", step, v)
         return None if batch is None else replace(batch, key=key, state=self.carried[v])
@@ -46,9 +46,9 @@ class Worker:
         for v in self.model.variables:
             if v.sparse:
                 ids = np.unique(np.concatenate([np.empty(0, np.int64), *(need[v.name] for need in needs if need)]))
-                pulled[v.name] = ids, self.ways[v.name].pull(ids)
+                pulled[v.name] = ids, self.strategies[v.name].pull(ids)
             else:
-                dense[v.name] = self.ways[v.name].pull()
+                dense[v.name] = self.strategies[v.name].pull()
         return dense, pulled
 
     def nothing(self):

@@ -90,7 +90,7 @@ def test_searching(site, watched):
     page.goto((site / "notebooks" / "index.html").as_uri())
     page.fill(".search input", "sparse_allgather")
     page.click(".found a >> nth=0")
-    page.wait_for_url("**/reference/refimpl.plan.formulas.html#sparse_allgather")
+    page.wait_for_url("**/reference/refimpl.plain.cost_table.html#sparse_allgather")
     page.keyboard.press("/")
     page.keyboard.type("no such thing at all")
     assert page.text_content(".found") == "Nothing of that name"

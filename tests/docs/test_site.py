@@ -80,7 +80,7 @@ def test_every_public_name_can_be_searched_for(site):
     text = (site / "static" / "names.js").read_text().removeprefix("window.siteNames = ").rstrip(";\n")
     found = {(name, url) for name, _, _, url in json.loads(text)}
     assert ("Wire", "reference/refimpl.collectives.wire.html#Wire") in found
-    assert ("sparse_allgather", "reference/refimpl.plan.formulas.html#sparse_allgather") in found
+    assert ("sparse_allgather", "reference/refimpl.plain.cost_table.html#sparse_allgather") in found
     for _, url in found:
         assert (site / url.partition("#")[0]).is_file()
 

@@ -8,7 +8,7 @@ from refimpl.collectives.simulation.network import Network
 from refimpl.experiments.ways import (
     Case, Touching, closed_formula, count_bytes, foretell_seconds, lines_of_ways, who_sends_whom,
 )
-from refimpl.plan.formulas import Bytes
+from refimpl.plain.cost_table import Bytes
 from refimpl.transport.machines import in_blocks
 
 ALPHAS = [Fraction(0), Fraction(1, 20), Fraction(3, 10), Fraction(1)]

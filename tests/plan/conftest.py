@@ -1,4 +1,4 @@
-"""The helpers of these tests, ``toys`` and ``plain_training``, are modules beside them."""
+"""The helpers of these tests, ``constructed``, are a module beside them."""
 
 import sys
 from pathlib import Path

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from refimpl.notebook.exercises import answered, exercise, right, wrong
-from refimpl.plan.formulas import (
+from refimpl.plain.cost_table import (
     Setting, Sparse, dense_allreduce, dense_server_at_owner, sparse_allgather, sparse_as_dense, sparse_server_spread,
 )
 from refimpl.plan.placement import WAYS

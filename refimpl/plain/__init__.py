@@ -1,0 +1,15 @@
+"""Every mechanism once, plainly: NumPy and mpi4py, one idea a file, each runs by itself. Read them in this order.
+
+    tree           in which order gradients are added up, so that any number of ranks gives the same bits
+    messages       how bytes travel, and how they are counted
+    ring           the classic allreduce          allreduce   the one that adds in the tree's order
+    schedule       an allreduce as data, proved before it runs
+    server         rows dealt out to owners: pull, push         dense_server   the same for whole variables
+    replicas       its rivals: dense values and row gradients sent to everybody
+    aggregation    the ranks of a machine deal with the server as one
+    cost_table     what all these cost in bytes
+    worker, clipping, hybrid       a training: gradients, update, and each variable the way that suits it
+    search         how many partitions a served variable is cut into
+
+Nothing here is fast. The fast system is held to these files bit for bit and byte for byte, by tests/plain.
+"""

@@ -1,0 +1,60 @@
+"""Each file of plain/ runs by itself, shows what it promises, and the hybrid has the fast training's hash."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from refimpl.plain import cost_table, schedule, search, tree
+from refimpl.transport.launch import launch
+
+ROOT = Path(__file__).parents[2]
+
+
+def run_on_ranks(ranks, module, *arguments):
+    """Return the lines that ``mpirun -n RANKS python -m refimpl.plain.MODULE`` prints, which must end well."""
+    job = launch(ranks, ["-m", f"refimpl.plain.{module}", *arguments], timeout=120, capture=True, cwd=ROOT)
+    assert job.returncode == 0, job.stderr
+    return job.stdout.splitlines()
+
+
+def test_server_on_four_ranks():
+    assert run_on_ranks(4, "server")[1] == (
+        "rank 1: owns [1, 5], pulled [0, 2, 3], summed {1: '1', 5: '100'}, sent {'pull row numbers': 24, "
+        "'pull rows': 16, 'push row numbers': 24, 'push rows': 24}")
+
+
+def test_hybrid_has_the_hash_of_the_fast_training():
+    command = [sys.executable, "-m", "refimpl", "train", "lm", "--steps", "5", "--no-output", "--json", "--heldout", "100"]
+    fast = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT)
+    assert fast.returncode == 0, fast.stderr
+    printed = run_on_ranks(3, "hybrid", "lm", "--steps", "5")
+    hashes = re.findall("parameters sha256 ([0-9a-f]{64})$", "\n".join(printed), re.MULTILINE)
+    assert hashes == [json.loads(fast.stdout)["parameters_sha256"]] * 3
+    assert printed[4].startswith(f"step 5  loss {json.loads(fast.stdout)['loss']:.4f}  norm ")
+
+
+def test_tree_prints_one_sum_and_another(capsys):
+    tree.main()
+    sums = re.findall("sum ([0-9a-f]{32})", capsys.readouterr().out)
+    assert len(sums) == 7 and len(set(sums[:6])) == 1 and sums[6] != sums[0]
+
+
+def test_schedule_proves_two_and_refuses_one(capsys):
+    schedule.main()
+    ring, doubling, refused = capsys.readouterr().out.splitlines()
+    assert ring.startswith("ring(4): proved; 6 rounds; each rank sends {6} of 4 chunks")
+    assert doubling.startswith("halving_doubling(4): proved; 4 rounds; each rank sends {6} of 4 chunks")
+    assert doubling.endswith("chunks are added as ((0+1)+(2+3))") and "((0+3)+1)+2)" in ring
+    assert refused.startswith("ring without one message: refused: rank ")
+
+
+def test_search_finds_the_lowest_point(capsys):
+    search.main()
+    assert capsys.readouterr().out.splitlines()[-1] == "t(P) = 0.100 + 0.240 / P + 0.0020 P; best: P = 11"
+
+
+def test_cost_table_of_eight_machines(capsys):
+    cost_table.main()
+    assert "\n 8        28.000        28.000         0.560         2.240\n" in capsys.readouterr().out

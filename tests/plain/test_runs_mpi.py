@@ -1,0 +1,69 @@
+"""The files of plain/ that need ranks show on any number of them what they promise."""
+
+import re
+from fractions import Fraction
+from importlib import import_module
+
+import pytest
+
+pytestmark = pytest.mark.mpi
+
+
+@pytest.fixture
+def shown(comm, capfd):
+    """Return what ``main`` of a module prints, line by line, on every rank."""
+    def run(module):
+        import_module(f"refimpl.plain.{module}").main(comm)
+        return comm.bcast(capfd.readouterr().out.splitlines())
+
+    return run
+
+
+def ones(count):
+    """How a sum in which ``count`` ranks are counted once each looks to the base 4."""
+    return "1" * count
+
+
+def test_ring(comm, shown):
+    [line] = shown("ring")
+    sent, needed = re.search(r"it sent (\d+) B; .* are (\d+\.?\d*) B", line).groups()
+    assert line.startswith(f"rank 0 has {[ones(comm.size)] * 12};")
+    assert float(needed) == float(Fraction(2 * (comm.size - 1) * 96, comm.size))
+    assert 12 % comm.size or sent == needed
+
+
+def test_allreduce(comm, shown):
+    lines = shown("allreduce")
+    assert len(lines) == comm.size and len({line.partition("sum ")[2] for line in lines}) == 1
+    assert lines[0].endswith("sum 8cb15bbf222e6abe9fd57b40…")
+
+
+def test_server_and_replicas(comm, shown):
+    """Row 0 is touched by all ranks, row 2 r and 2 r + 1 by rank r alone."""
+    expected = {row: ones(comm.size) if row == 0 else "1" + "0" * (row // 2) for row in range(2 * comm.size)}
+    lines = shown("server")
+    for rank, line in enumerate(lines):
+        own = list(range(rank, 2 * comm.size, comm.size))
+        owned = {row: expected[row] for row in own}
+        assert line.startswith(f"rank {rank}: owns {own}, pulled {sorted({0, 2 * rank, 2 * rank + 1})}, summed {owned}, ")
+    for line in shown("replicas"):
+        assert f" summed {expected}, " in line
+
+
+def test_dense_server(comm, shown):
+    first, *others = shown("dense_server")
+    assert first.startswith(f"rank 0: summed {ones(comm.size)}, sent ")
+    assert f"'pull dense': {40 * (comm.size - 1)}" in first or comm.size == 1
+    assert all("summed nothing" in line and "'push dense': 40" in line for line in others)
+
+
+def test_aggregation(comm, shown):
+    lines = shown("aggregation")
+    bare, local = lines[:comm.size], lines[comm.size:]
+    bytes_of = [[int(re.search(r"machines (\d+) B", line).group(1)) for line in part] for part in (bare, local)]
+    assert [re.search("summed {.*}", line).group() for line in bare] == \
+           [re.search("summed {.*}", line).group() for line in local]
+    assert f"{{0: '{ones(comm.size)}'" in bare[0]
+    assert sum(bytes_of[1]) < sum(bytes_of[0]) or comm.size < 3
+    if comm.size == 4:
+        assert bytes_of == [[64] * 4, [32] * 4]
