@@ -14,9 +14,10 @@ def _nobody_waits(gradients: dict[str, Any]):
 class Batch:
     """One microbatch: the unit of computation. Its gradient is always computed in one call, on one rank.
 
-    inputs, targets: NumPy arrays as the model wants them (lm: (time, streams) int64; cnn: (n, h, w, c) uint8 and (n,)
-                int64). A model that may run on a GPU takes there what it computes with: xp.asarray(batch.inputs), xp
-                being ``array_module`` of its variables; row numbers stay on the host, where they are routed.
+    inputs, targets: NumPy arrays as the model wants them (of text (time, streams) int64; of images (n, h, w, c) uint8
+                and (n,) int64). A model that may run on a GPU takes there what it computes with:
+                xp.asarray(batch.inputs), xp being ``array_module`` of its variables; row numbers stay on the host,
+                where they are routed.
     weights:    None, or an array of targets' shape: 1 where the target counts, 0 where it is padding.
     normaliser: number of counted targets in the *global* batch; the loss divides by it once: every reduction is a sum.
     key:        random key of (seed, step, microbatch): dropout, candidates, augmentation take theirs with

@@ -2,31 +2,21 @@
 
 from dataclasses import asdict, dataclass, field, fields, replace
 
-from models.cnn import PRESETS as CNN_PRESETS, ConvNet
-from models.data import Corpus, Examples, Images, TokenStreams, load
-from models.lm import PRESETS as LM_PRESETS, LanguageModel
+from models.data import load, source_names
+from models.registry import entry_of, is_own
 
-MODELS = ("lm", "cnn")
-PRESETS = {"lm": LM_PRESETS, "cnn": CNN_PRESETS}
-DEFAULTS = {
-    "lm": {"data": "shakespeare", "microbatch_size": 8, "optimizer": "adagrad", "learning_rate": 0.2,
-           "clip_norm": 10.0},
-    "cnn": {"data": "digits", "microbatch_size": 16, "optimizer": "momentum", "learning_rate": 0.1, "rate": "cosine",
-            "weight_decay": 5e-4},
-}
-"""What a model is trained with if nothing else is asked for: the authors' choice for lm (PAPER.md, Models)."""
-
-AUGMENTATION = {"digits": {"augment": False, "flip": False}, "fashion-mnist": {"augment": True, "flip": True},
-                "cifar10": {"augment": True, "flip": True}}
-"""Which images may be shifted and mirrored: a mirrored digit is none, and a shifted 8 x 8 one loses too much."""
+LEARNING_RATES = {"adam": 2e-3, "adagrad": 0.2, "momentum": 0.1, "sgd": 0.5}
+"""Optimizer -> its rate where neither the rate nor the model's own optimizer is asked for."""
 
 
 @dataclass(frozen=True)
 class Recipe:
     """What is trained on what. Its JSON lies in config.json and in every checkpoint.
 
-    sizes: overrides of the preset's values.  microbatches: V.  microbatch_size: streams (lm) or images (cnn) in each.
-    window: time steps of a window (lm).  heldout: at most so many held-out tokens or images are evaluated.
+    model: of ``models.registry.MODELS``, or "package.module:Class".  data: of ``models.data.SOURCES``, or
+    "package.module:function" for a model of one's own.  preset, sizes: of the model; sizes go before the preset's.
+    microbatches: V.  microbatch_size: examples in each, of a text its streams.  window: words of each stream in a step.
+    heldout: at most so many held-out words or images are evaluated.
     """
 
     model: str
@@ -40,6 +30,7 @@ class Recipe:
     heldout: int = 20_000
 
     def to_json(self) -> dict:
+        """Return the fields as plain JSON values."""
         return asdict(self)
 
     @classmethod
@@ -53,49 +44,48 @@ class Recipe:
 
 
 def build(recipe: Recipe, seed: int):
-    """Return (model, data, heldout data) of a recipe. Local: every rank builds its own, from the same files.
+    """Return (model, data, held-out data) of a recipe. Local: every rank builds its own, from the same files.
 
+    Held-out data are None where a model of one's own has none, or cannot be evaluated.
     Raises ValueError (DataError for data) naming what is wrong and what to do.
     """
-    if recipe.model not in MODELS:
-        raise ValueError(f"no model {recipe.model!r}; there are {', '.join(MODELS)}")
-    presets = PRESETS[recipe.model]
-    if recipe.preset not in presets:
-        raise ValueError(f"{recipe.model} has no preset {recipe.preset!r}; it has {', '.join(presets)}")
-    known = set(presets[recipe.preset]) - {"vocabulary"} | (set() if recipe.model == "lm" else {"augment", "flip"})
+    if is_own(recipe.model):
+        from models.own import build_own  # it imports what the user says
+
+        return build_own(recipe, seed)
+    entry = entry_of(recipe.model)
+    if recipe.preset not in entry.presets:
+        raise ValueError(f"{recipe.model} has no preset {recipe.preset!r}; it has {', '.join(entry.presets)}")
+    preset, content = entry.presets[recipe.preset], load(recipe.data)
+    if not isinstance(content, entry.content):
+        raise ValueError(f"{recipe.model} does not train on {recipe.data!r}, which holds {content.kind}; "
+                         f"try {entry.defaults['data']}")
+    known = (set(preset) | set(content.suggested)) - set(content.sizes)
     if unknown := set(recipe.sizes) - known:
         raise ValueError(f"{recipe.model} has no size {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}")
-    content = load(recipe.data)
-    wanted = Corpus if recipe.model == "lm" else Images
-    if not isinstance(content, wanted):
-        raise ValueError(f"{recipe.model} does not train on {recipe.data!r}, which holds "
-                         f"{'images' if wanted is Corpus else 'text'}; try {DEFAULTS[recipe.model]['data']}")
-    sizes = {**presets[recipe.preset], **AUGMENTATION.get(content.name.partition(":")[0], {}), **recipe.sizes}
-    return _language_model(recipe, content, sizes) if wanted is Corpus else _conv_net(recipe, content, sizes, seed)
-
-
-def _language_model(recipe, corpus, sizes):
-    sizes["vocabulary"] = corpus.vocabulary_size
-    sizes["samples"] = min(sizes["samples"], corpus.vocabulary_size)
-    cut = (recipe.microbatches, recipe.microbatch_size, recipe.window)
-    model = LanguageModel(**sizes, dtype=recipe.dtype)
-    return model, TokenStreams(corpus.train, *cut), TokenStreams(corpus.heldout[:recipe.heldout + 1], *cut)
-
-
-def _conv_net(recipe, images, sizes, seed):
-    model = ConvNet(images.train_images.shape[1:], images.classes, **sizes, dtype=recipe.dtype)
-    train = Examples(images.train_images, images.train_labels, recipe.microbatches, recipe.microbatch_size, seed)
-    heldout = Examples(images.heldout_images[:recipe.heldout], images.heldout_labels[:recipe.heldout],
-                       recipe.microbatches, max(recipe.microbatch_size, 64), seed, shuffle=False)
-    return model, train, heldout
+    sizes = entry.fit({**preset, **content.suggested, **recipe.sizes, **content.sizes})
+    return entry.model(**sizes, dtype=recipe.dtype), *content.cut(recipe, seed)
 
 
 def with_defaults(model: str, chosen: dict) -> dict:
     """Return the choices, completed by the model's defaults; a chosen optimizer brings no rate but its own. Local."""
-    defaults = dict(DEFAULTS[model])
+    defaults = dict(entry_of(model).defaults)
     if chosen.get("optimizer", defaults["optimizer"]) != defaults["optimizer"]:
-        defaults["learning_rate"] = {"adam": 2e-3, "adagrad": 0.2, "momentum": 0.1, "sgd": 0.5}[chosen["optimizer"]]
+        defaults["learning_rate"] = LEARNING_RATES[chosen["optimizer"]]
     return {**defaults, **chosen}
+
+
+def recipe_of(model: str, chosen: dict) -> tuple[Recipe, dict]:
+    """Return the recipe, and the options of the trainer, of a model and what was chosen, with its defaults. Local.
+
+    Raises ValueError for a model that there is not, or one of one's own without data.
+    """
+    complete = with_defaults(model, chosen)
+    if "data" not in complete:
+        raise ValueError(f"{model} needs data: --data package.module:function, or one of {source_names()}")
+    names = {f.name for f in fields(Recipe)}
+    return (Recipe(model, **{name: value for name, value in complete.items() if name in names}),
+            {name: value for name, value in complete.items() if name not in names})
 
 
 def resumed(recipe: dict, chosen: dict) -> Recipe:

@@ -10,7 +10,7 @@ from models.data.errors import DataError
 from models.data.examples import Examples
 from models.data.fingerprint import fingerprint_of
 from models.data.protocol import Data, one_epoch
-from models.data.sources import SOURCES, load
+from models.data.sources import SOURCES, is_source, load, source_names
 from models.data.streams import TokenStreams
 from models.data.text.verses import Verses, load_verses
 
@@ -24,7 +24,9 @@ __all__ = [
     "TokenStreams",
     "Verses",
     "fingerprint_of",
+    "is_source",
     "load",
     "load_verses",
     "one_epoch",
+    "source_names",
 ]

@@ -1,11 +1,18 @@
-"""What a source hands over: a text as numbered words, or images with labels; the same on every rank, read-only."""
+"""What a source hands over: a text as numbered words, or images with labels; the same on every rank, read-only.
+
+Both have ``kind``, what they hold; ``sizes``, which a model of them must have; ``suggested``, those which it may have;
+``cut(recipe, seed)``, which returns the data to train on and the held-out data, in microbatches as a recipe says.
+"""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
 from models.data.errors import DataError
+from models.data.examples import Examples
 from models.data.fingerprint import fingerprint_of
+from models.data.streams import TokenStreams
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,6 +24,9 @@ class Corpus:
                     candidate sampling expects that order); or only their number, for text that has no spelling.
     fingerprint:    hex SHA-256 of all of it.
     """
+
+    kind: ClassVar[str] = "text"
+    suggested: ClassVar[dict] = {}
 
     name: str
     train: np.ndarray
@@ -33,6 +43,16 @@ class Corpus:
         """Number of different words."""
         return self.vocabulary if isinstance(self.vocabulary, int) else len(self.vocabulary)
 
+    @property
+    def sizes(self) -> dict:
+        """Sizes that a model of it must have."""
+        return {"vocabulary": self.vocabulary_size}
+
+    def cut(self, recipe, seed: int) -> tuple[TokenStreams, TokenStreams]:
+        """Return the text in streams, and the first words of the held-out one, so many as are evaluated. Local."""
+        cut = recipe.microbatches, recipe.microbatch_size, recipe.window
+        return TokenStreams(self.train, *cut), TokenStreams(self.heldout[:recipe.heldout + 1], *cut)
+
 
 @dataclass(frozen=True, eq=False)
 class Images:
@@ -40,8 +60,11 @@ class Images:
 
     train_images, heldout_images: (n, height, width, channels) uint8, 0 … 255; read-only.
     train_labels, heldout_labels: (n,) int64, 0 … classes - 1; read-only.
+    augment, flip:                whether they may be shifted, and mirrored too: a mirrored digit is none.
     fingerprint:                  hex SHA-256 of all of it.
     """
+
+    kind: ClassVar[str] = "images"
 
     name: str
     train_images: np.ndarray
@@ -49,6 +72,8 @@ class Images:
     heldout_images: np.ndarray
     heldout_labels: np.ndarray
     classes: int
+    augment: bool = True
+    flip: bool = False
     fingerprint: str = field(init=False)
 
     def __post_init__(self):
@@ -58,6 +83,23 @@ class Images:
             shapes = f"{self.train_images.shape} and {self.heldout_images.shape}"
             raise DataError(f"{self.name}: images to train on and held-out images differ in size: {shapes}")
         object.__setattr__(self, "fingerprint", fingerprint_of(*arrays, self.classes))
+
+    @property
+    def sizes(self) -> dict:
+        """Sizes that a model of them must have: shape of an image (height, width, channels), and classes."""
+        return {"image_shape": self.train_images.shape[1:], "classes": self.classes}
+
+    @property
+    def suggested(self) -> dict:
+        """Sizes that a model of them may have."""
+        return {"augment": self.augment, "flip": self.flip}
+
+    def cut(self, recipe, seed: int) -> tuple[Examples, Examples]:
+        """Return the images, shuffled, and so many held-out ones as are evaluated, as they stand. Local."""
+        many, size = recipe.heldout, recipe.microbatch_size
+        return (Examples(self.train_images, self.train_labels, recipe.microbatches, size, seed),
+                Examples(self.heldout_images[:many], self.heldout_labels[:many], recipe.microbatches, max(size, 64),
+                         seed, shuffle=False))
 
 
 def freeze(*arrays):

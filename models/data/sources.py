@@ -1,4 +1,4 @@
-"""Data by name: the one place that knows all the sources."""
+"""Data by name: the one place that knows all the sources. To add one: its file, and its line in SOURCES."""
 
 import inspect
 
@@ -21,6 +21,18 @@ SOURCES = {
     "fashion-mnist[:DIR]": load_fashion_mnist,
     "cifar10:DIR": load_cifar10,
 }
+FORMS = {form.partition(":")[0].rstrip("["): form for form in SOURCES}
+
+
+def is_source(name: str) -> bool:
+    """Return whether a name is of one of SOURCES, whatever stands behind its colon. Local."""
+    return name.partition(":")[0] in FORMS
+
+
+def source_names(content: type | None = None) -> str:
+    """Return the names of the sources, of those that hand over such content, for people to read. Local."""
+    return ", ".join(form for form, loader in SOURCES.items()
+                     if content in (None, inspect.signature(loader).return_annotation))
 
 
 def load(name: str, **options) -> Corpus | Images:
@@ -30,10 +42,9 @@ def load(name: str, **options) -> Corpus | Images:
     Raises DataError if there is no such source or option, or if its files are missing or damaged.
     """
     kind, _, argument = name.partition(":")
-    forms = {form.partition(":")[0].rstrip("["): form for form in SOURCES}
-    if kind not in forms:
-        raise DataError(f"no data called {name!r}; there are {', '.join(SOURCES)}")
-    form, loader = forms[kind], SOURCES[forms[kind]]
+    if kind not in FORMS:
+        raise DataError(f"no data called {name!r}; there are {source_names()}")
+    form, loader = FORMS[kind], SOURCES[FORMS[kind]]
     if argument and ":" not in form or not argument and ":" in form and "[" not in form:
         raise DataError(f"{name!r} should read {form}")
     parameters = list(inspect.signature(loader).parameters)

@@ -8,10 +8,12 @@ import json
 import subprocess
 import sys
 
+from models.registry import MODELS
 from refimpl.experiments.cluster import ClusterError
 from refimpl.transport.launch import LaunchError
 
-HELP = "run a command on emulated machines: cluster --machines 8 --rate 200mbit -- train lm"
+EXAMPLE = f"-- train {next(iter(MODELS))}"
+HELP = f"run a command on emulated machines: cluster --machines 8 --rate 200mbit {EXAMPLE}"
 REFUSALS = ()
 
 
@@ -31,7 +33,7 @@ def add(parser):
                         help="print only one JSON object: exit status, seconds, bytes of each card, a training's "
                              "account, the job's output")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- COMMAND",
-                        help="a command of refimpl (train lm …), or -m MODULE, -c CODE or SCRIPT.py with arguments")
+                        help="a command of refimpl, or -m MODULE, -c CODE or SCRIPT.py with arguments")
 
 
 def run(given: dict) -> int:
@@ -68,7 +70,7 @@ def python_arguments(arguments: list[str]) -> list[str]:
     """Return what follows ``python`` for a command of refimpl, a module, code or a script."""
     arguments = arguments[1:] if arguments[:1] == ["--"] else arguments
     if not arguments:
-        raise ClusterError("nothing to run: give a command after --, as in: -- train lm")
+        raise ClusterError(f"nothing to run: give a command after --, as in: {EXAMPLE}")
     plain = arguments[0] in ("-m", "-c") or arguments[0].endswith(".py")
     return arguments if plain else ["-m", "refimpl", *arguments]
 

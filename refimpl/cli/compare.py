@@ -6,16 +6,18 @@ Each training is a job of its own, started with the mpirun that belongs to mpi4p
 import json
 import sys
 
-from refimpl.cli.options import add_training_options, console
+from models.registry import entry_of
+from refimpl.cli.options import add_model, add_training_options, console, named_model
 from refimpl.transport.launch import LaunchError
 
 HELP = "train under hybrid, allreduce and ps, and as a plan says, and compare: one table, one hash"
 REFUSALS = (ValueError, OSError, LaunchError)
 ARCHITECTURES = ("hybrid", "allreduce", "ps")
+QUALITIES = ("perplexity", "accuracy")
 
 
 def add(parser):
-    parser.add_argument("model", choices=["lm", "cnn"])
+    add_model(parser)
     parser.add_argument("--ranks", type=int, metavar="N", help="ranks to start (default 4)")
     parser.add_argument("--output", metavar="DIR", help="where the run directories go (default runs/compare-MODEL)")
     parser.add_argument("--json", action="store_true", help="print only the results, as one JSON object")
@@ -26,19 +28,18 @@ def run(given: dict) -> int:
     from refimpl.experiments.compare import compare
     from refimpl.pictures.plots import plot_losses
 
-    passed_on = training_arguments(sys.argv[2:])
+    model, passed_on = named_model(given), training_arguments(sys.argv[2:])
     roads = {name: ["--architecture", name] for name in ARCHITECTURES}
     if given.get("plan", "none") != "none":
         roads["plan"] = ["--plan", given["plan"]]
     as_json = given.get("json", False)
-    directory, results = compare(given["model"], given.get("ranks", 4), passed_on, roads, given.get("output"),
-                                 quiet=as_json)
+    directory, results = compare(model, given.get("ranks", 4), passed_on, roads, given.get("output"), quiet=as_json)
     picture = plot_losses({name: directory / name for name in roads}, directory / "loss.png")
     hashes = {r["parameters_sha256"] for r in results}
     if as_json:
         print(json.dumps({"results": results, "one_answer": len(hashes) == 1, "directory": str(directory)}))
     else:
-        _print_table(given["model"], results)
+        _print_table(model, results)
         print(f"{'One answer: the hashes are equal' if len(hashes) == 1 else 'THE HASHES DIFFER'}."
               f" Loss curves: {picture}. Run directories: {directory}/{{{','.join(roads)}}}")
     return 0 if len(hashes) == 1 else 1
@@ -61,12 +62,13 @@ def training_arguments(arguments: list[str]) -> list[str]:
 def _print_table(model, results):
     from rich.table import Table
 
-    unit, quality = ("words/s", "perplexity") if model == "lm" else ("images/s", "accuracy")
+    entry = entry_of(model)
+    quality = entry.quality or next((name for name in QUALITIES if name in results[0]), "loss")
     ranks, steps = results[0]["ranks"], results[0]["steps"]
     table = Table(title=f"{model} on {ranks} ranks, {steps} steps; bytes sent per rank and step")
-    for column, justify in (("architecture", "left"), (unit, "right"), ("dense", "right"), ("rows", "right"),
-                            ("indices", "right"), ("loss", "right"), (f"held-out {quality}", "right"),
-                            ("parameters", "left")):
+    for column, justify in (("architecture", "left"), (f"{entry.unit}/s", "right"), ("dense", "right"),
+                            ("rows", "right"), ("indices", "right"), ("loss", "right"),
+                            (f"held-out {quality}", "right"), ("parameters", "left")):
         table.add_column(column, justify=justify, no_wrap=True)
     for r in results:
         sent = r["sent_per_step"]

@@ -4,12 +4,14 @@ import argparse
 import json
 from pathlib import Path
 
+from refimpl.conformance.traces.golden import NAMES
+
 
 def add(actions):
     """Add the actions to those of ``conformance``."""
     export = actions.add_parser("export", help="write a golden trace, or what an implementation begins from, as files",
                                 argument_default=argparse.SUPPRESS)
-    export.add_argument("trace", help="lm or cnn")
+    export.add_argument("trace", help=" or ".join(NAMES))
     export.add_argument("--stage", metavar="STAGE", help="only what one that joins there begins from: model (inputs), "
                         "aggregate (local gradients) or update (aggregated gradients); default: everything")
     export.add_argument("--precision", metavar="P", help="float32 (default: canonical bits) or float64 (the truth)")
@@ -22,7 +24,7 @@ def add(actions):
     check.add_argument("--json", action="store_true", help="print one JSON object")
     regenerate = actions.add_parser("regenerate", help="train again and write the golden traces anew",
                                     argument_default=argparse.SUPPRESS)
-    regenerate.add_argument("traces", nargs="*", metavar="TRACE", help="lm, cnn (default: both)")
+    regenerate.add_argument("traces", nargs="*", metavar="TRACE", help=f"{', '.join(NAMES)} (default: all)")
     regenerate.add_argument("--out", metavar="DIR", help="write them there (default: where the package keeps them)")
 
 
@@ -52,7 +54,7 @@ def _check(given) -> int:
 
 
 def _regenerate(given) -> int:
-    from refimpl.conformance.traces.golden import FOLDER, NAMES
+    from refimpl.conformance.traces.golden import FOLDER
     from refimpl.conformance.traces.regenerate import regenerate
 
     for file in regenerate(given.get("traces") or NAMES, given.get("out", FOLDER)):

@@ -1,8 +1,12 @@
-"""The options of a training, shared by ``train`` and ``compare``. Absent options are absent: defaults come later."""
+"""The options of a training: of ``train``, ``compare`` and ``plan``. Absent ones are absent: defaults come later."""
 
 import argparse
 import math
+from functools import partial
 
+from models.data import source_names
+from models.own import DEFAULTS as OWN
+from models.registry import MODELS, entries, is_own
 from refimpl.collectives.choose import ALGORITHMS
 from refimpl.collectives.schedule import NCCL
 from refimpl.transport.device.choice import TRANSPORTS
@@ -22,37 +26,83 @@ SAID_BY_PLAN = {"architecture": "--architecture", "sparse_as_dense": "--sparse-a
 """What a plan decides: option -> its name; given beside a plan, it would go unread."""
 
 
+class _InPlaceOf(argparse.Action):
+    """An option that names the model, so that the argument ``position`` need not."""
+
+    def __init__(self, position, *arguments, **named):
+        super().__init__(*arguments, **named)
+        self.position = position
+
+    def __call__(self, parser, namespace, value, option=None):
+        self.position.required = False
+        setattr(namespace, self.dest, value)
+
+
+def add_model(parser: argparse.ArgumentParser):
+    """Add the model: one of the registry by position, or one's own by --model; return the action of such an option."""
+    instead = partial(_InPlaceOf, parser.add_argument("model", choices=list(MODELS)))
+    parser.add_argument("--model", dest="own_model", metavar="MODULE:CLASS", action=instead,
+                        help="a model of your own instead, package.module:Class: called with the sizes of --set")
+    return instead
+
+
+def named_model(given: dict) -> str | None:
+    """Take the model's name from what was given on the command line; None: not said. Raises ValueError for two."""
+    ours, own = given.pop("model", None), given.pop("own_model", None)
+    if ours and own:
+        raise ValueError(f"--model {own} stands beside {ours}: one model is trained; leave one of them out")
+    if own and not is_own(own):
+        raise ValueError(f"--model {own}: it should read package.module:Class"
+                         + (f"; for refimpl's {own} leave --model out" if own in MODELS else ""))
+    return own or ours
+
+
+def said(model: str) -> str:
+    """Return how a command line names a model. Local."""
+    return f"--model {model}" if is_own(model) else model
+
+
 def add_training_options(parser: argparse.ArgumentParser):
     """Add what describes a training; each option's destination is its name in Recipe or Options."""
     what = parser.add_argument_group("what is trained")
-    what.add_argument("--data", metavar="NAME", help="shakespeare, text:FILE, lm1b:DIR, synthetic[:VOCABULARY] for lm; "
-                      "digits, fashion-mnist[:DIR], cifar10:DIR for cnn (default shakespeare, digits)")
-    what.add_argument("--preset", help="sizes of the model: small (default), tiny, or for lm paper")
+    what.add_argument("--data", metavar="NAME", help=f"{_of_each(lambda e: source_names(e.content))} (default: "
+                      f"{_defaults('data')}); with --model any of these, or package.module:function: it is called with "
+                      "microbatches=V, size=B, and seed if it takes one, and returns Data or (Data, held-out Data)")
+    what.add_argument("--preset", help=f"sizes by name: {_of_each(lambda e: ', '.join(e.presets))} (default small)")
     what.add_argument("--set", dest="sizes", metavar="SIZE=N", action="append", type=_assignment,
                       help="override a size of the preset, e.g. --set hidden=512; may be repeated")
     what.add_argument("--dtype", choices=["float32", "float64"], help="of parameters and gradients (default float32)")
     what.add_argument("--microbatches", type=int, metavar="V", help="pieces of the global batch (default 8)")
-    what.add_argument("--microbatch-size", type=int, metavar="B", help="streams or images in each (default 8, 16)")
-    what.add_argument("--window", type=int, metavar="T", help="lm: words of a stream in a step (default 20)")
+    what.add_argument("--microbatch-size", type=int, metavar="B",
+                      help=f"examples in each, streams of a text (default: {_defaults('microbatch_size')}, else 8)")
+    what.add_argument("--window", type=int, metavar="T", help="of a text: words of a stream in a step (default 20)")
     what.add_argument("--heldout", type=int, metavar="N", help="held-out words or images to evaluate (default 20000)")
-    how = parser.add_argument_group("mathematics")
+    add_mathematics(parser.add_argument_group("mathematics"))
+    add_road_options(parser.add_argument_group("how gradients travel (the numbers stay the same)"))
+
+
+def add_mathematics(how):
+    """Add what the numbers depend on, beside model and data."""
     how.add_argument("--steps", type=int, help="steps in all (default 300)")
     how.add_argument("--seed", type=int, help="of initial values, shuffling, dropout, candidates (default 0)")
     how.add_argument("--optimizer", choices=["sgd", "momentum", "adagrad", "adam"],
-                     help="default adagrad, cnn momentum")
+                     help=f"default: {_defaults('optimizer')}, your own {OWN['optimizer']}")
     how.add_argument("--optimizer-option", dest="optimizer_options", metavar="NAME=X", action="append",
                      type=_assignment, help="e.g. beta1=0.8; may be repeated")
-    how.add_argument("--learning-rate", type=float, metavar="X", help="default 0.2; cnn 0.1")
-    how.add_argument("--rate", choices=["constant", "linear", "cosine", "inverse-sqrt"], help="how it falls")
+    how.add_argument("--learning-rate", type=float, metavar="X",
+                     help=f"default: {_defaults('learning_rate')}, your own {OWN['learning_rate']}")
+    how.add_argument("--rate", choices=["constant", "linear", "cosine", "inverse-sqrt"],
+                     help=f"how it falls (default: {_defaults('rate')}, else constant)")
     how.add_argument("--rate-steps", type=int, metavar="N", help="the step at which it has fallen (default --steps)")
     how.add_argument("--warmup", type=int, metavar="N", help="steps over which it rises first (default 0)")
-    how.add_argument("--clip-norm", type=_norm, metavar="X", help="largest global gradient norm, or none (lm 10)")
-    how.add_argument("--weight-decay", type=float, metavar="X", help="adds X times the parameter to its gradient")
+    how.add_argument("--clip-norm", type=_norm, metavar="X", 
+                     help=f"largest global gradient norm, or none (default: {_defaults('clip_norm')}, else none)")
+    how.add_argument("--weight-decay", type=float, metavar="X", help="adds X times the parameter to its "
+                     f"gradient (default: {_defaults('weight_decay')}, else 0)")
     how.add_argument("--sum-sparse", dest="average_sparse", action="store_false",
                      help="sum row gradients over microbatches instead of averaging them, as the authors' code does")
     how.add_argument("--device", choices=["cpu", "cuda", "auto"], help="where ranks compute: cpu (default), a GPU for "
                      "each rank (or shared), auto: GPUs if every rank finds one. Another kind of device, other bits")
-    add_road_options(parser.add_argument_group("how gradients travel (the numbers stay the same)"))
 
 
 def add_road_options(road):
@@ -93,6 +143,15 @@ def add_road_options(road):
                            "for itself")
     road.add_argument("--no-shared-memory", dest="shared_memory", action="store_false",
                       help="send dense gradients as messages even between ranks of one machine")
+
+
+def _of_each(tell) -> str:
+    return "; ".join(f"{name}: {tell(entry)}" for name, entry in entries().items())
+
+
+def _defaults(option: str) -> str:
+    return ", ".join(f"{name} {entry.defaults[option]}" for name, entry in entries().items()
+                     if option in entry.defaults)
 
 
 def split(given: dict) -> tuple[dict, dict, dict]:

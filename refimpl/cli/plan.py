@@ -6,7 +6,7 @@ Nothing is sent or computed, and no rank is started: the data are looked at for 
 import json
 from pathlib import Path
 
-from refimpl.cli.options import add_training_options, console, split, with_plan
+from refimpl.cli.options import add_model, add_training_options, console, named_model, said, split, with_plan
 from refimpl.cli.simulate import add_network_options, network_from
 
 HELP = "which way each variable should go: bytes and predicted time of each way, choice and reason"
@@ -15,7 +15,7 @@ REFUSALS = (ValueError, OSError)
 
 def add(parser):
     parser.conflict_handler = "resolve"  # --rate is the network's here: no learning rate falls in a plan
-    parser.add_argument("model", choices=["lm", "cnn"])
+    add_model(parser)
     add_training_options(parser)
     run = parser.add_argument_group("plan")
     run.add_argument("--ranks", type=int, default=4, metavar="N", help="default 4")
@@ -31,16 +31,16 @@ def add(parser):
 def run(given: dict) -> int:
     from refimpl.plan.report import as_data
 
-    network = _network(given)
-    chosen = _choose(given, network)
+    model, network = named_model(given), _network(given)
+    chosen = _choose(model, given, network)
     if path := given.get("output"):
         _write(path, chosen.plan)
     if given.get("json"):
         print(json.dumps(as_data(chosen)))
         return 0
-    print_table(given["model"], chosen)
+    print_table(model, chosen)
     if path:
-        print(f"The plan: {path}. Follow it, edited or not: train {given['model']} --microbatches "
+        print(f"The plan: {path}. Follow it, edited or not: train {said(model)} --microbatches "
               f"{chosen.plan.microbatches} --plan {path}, on {chosen.plan.ranks} ranks")
     return 0
 
@@ -73,15 +73,15 @@ def _network(given):
     return network_from({**given, "ranks_per_machine": ranks}).on(on)
 
 
-def _choose(given, network):
+def _choose(model, given, network):
     """Return what is chosen for the training that the options describe."""
     from refimpl.training.planning.plan_ahead import plan_ahead
 
-    recipe, options, _ = split({name: value for name, value in given.items() if name not in ("model", "rate")})
+    recipe, options, _ = split({name: value for name, value in given.items() if name != "rate"})
     if with_plan(options).get("plan"):
         raise ValueError("plan makes a plan; to follow one, give --plan FILE to train")
     options.pop("plan", None)  # "none"
-    return plan_ahead(given["model"], network, given["sampled_steps"], **recipe, **options)
+    return plan_ahead(model, network, given["sampled_steps"], **recipe, **options)
 
 
 def print_table(model: str, chosen):

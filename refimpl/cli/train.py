@@ -6,23 +6,25 @@ Every option has one value on all ranks; what a rank finds wrong stops all of th
 import json
 from pathlib import Path
 
-from refimpl.cli.options import add_training_options, positive, split, with_plan
+from models.registry import MODELS, entry_of
+from refimpl.cli.options import add_model, add_training_options, named_model, positive, split, with_plan
 from refimpl.cli.progress import StepProgress
 from refimpl.transport import CollectiveError
 
-HELP = "train lm or cnn on N ranks: mpirun -n N python -m refimpl train lm"
+HELP = (f"train {' or '.join(MODELS)}, or a model of your own, on N ranks: "
+        f"mpirun -n N python -m refimpl train {next(iter(MODELS))}")
 REFUSALS = (CollectiveError,)
 
 
 def add(parser):
-    parser.add_argument("model", choices=["lm", "cnn"])
+    instead = add_model(parser)
     add_training_options(parser)
     run = parser.add_argument_group("run directory")
     run.add_argument("--output", metavar="DIR",
                      help="run directory (default runs/MODEL-ARCHITECTURE, the next free name)")
     run.add_argument("--no-output", action="store_true", help="write no files")
-    run.add_argument("--resume", metavar="DIR",
-                     help="continue from the newest checkpoint in DIR, on any number of ranks")
+    run.add_argument("--resume", metavar="DIR", action=instead, help="continue from the newest checkpoint in DIR, on "
+                     "any number of ranks; it knows its model, data and options")
     run.add_argument("--checkpoint-every", type=int, metavar="N",
                      help="steps between checkpoints (always one at the end)")
     run.add_argument("--evaluate-every", type=int, metavar="N",
@@ -43,52 +45,49 @@ def run(given: dict) -> int:
     from refimpl.transport import Communicator
     from refimpl.transport.waiting import TIMEOUT_SECONDS
 
-    model_name = given.pop("model")
     comm = Communicator(timeout=given.pop("timeout", TIMEOUT_SECONDS))
     recipe, options, rest = split(given)
-    setup = comm.together(lambda: _prepare(model_name, recipe, options, rest), (ValueError, OSError))
+    setup = comm.together(lambda: _prepare(recipe, options, rest), (ValueError, OSError))
     model, data, heldout, recipe, options = setup
-    output = comm.together(lambda: _output(rest, model_name, options), (ValueError, OSError))
+    output = comm.together(lambda: _output(rest, recipe.model, options), (ValueError, OSError))
     name = comm.share_text(str(output))[0]  # ranks that look for a free name one after the other might find two
     output = output and Path(name)
     quiet = comm.rank != 0 or rest.get("json", False)
     if not quiet:
         _introduce(comm, recipe, options, output)
-    account = account_of(comm)
-    with StepProgress(options.steps, "words" if model_name == "lm" else "images", quiet) as progress:
+    account, unit = account_of(comm), entry_of(recipe.model).unit
+    with StepProgress(options.steps, unit, quiet) as progress:
         result = train(model, data, heldout, options=options, comm=comm, output=output, resume=rest.get("resume"),
                        checkpoint_every=rest.get("checkpoint_every"), evaluate_every=rest.get("evaluate_every"),
                        trace=rest.get("trace", False), describe=recipe.to_json(), progress=progress.show,
                        announce=None if quiet else lambda why: print(why, flush=True), watch=account.step)
     account.close()
     if comm.rank == 0:
-        _print_result(result, model_name, rest.get("json", False))
+        _print_result(result, unit, rest.get("json", False))
         _plot_search(result, output, quiet)
     return 0
 
 
-def _prepare(model_name, chosen_recipe, chosen_options, rest):
+def _prepare(chosen_recipe, chosen_options, rest):
     """Return (model, data, heldout, recipe, options): what was asked for, else a checkpoint's, else the defaults."""
-    from models.recipe import Recipe, build, resumed, with_defaults
+    from models.recipe import build, recipe_of, resumed
     from refimpl.training.options import Options
     from refimpl.training.run.checkpoint import read_manifest
 
-    chosen_options = with_plan(chosen_options)
+    name, chosen_options = named_model(rest), with_plan(chosen_options)
     if "resume" in rest:
         manifest = read_manifest(rest["resume"])
         recipe = resumed(manifest["describe"], chosen_recipe)
-        if recipe.model != model_name:
-            raise ValueError(f"{rest['resume']} holds a checkpoint of {recipe.model}, not of {model_name}")
+        if name not in (None, recipe.model):
+            raise ValueError(f"{rest['resume']} holds a checkpoint of {recipe.model}, not of {name}")
         options = Options.from_json({**manifest["options"], **chosen_options})
     else:
-        complete = with_defaults(model_name, {**chosen_recipe, **chosen_options})
-        chosen_recipe = {name: complete.pop(name) for name in ("data", "microbatch_size")} | chosen_recipe
-        recipe = Recipe(model_name, **chosen_recipe)
-        options = Options(**{name: value for name, value in complete.items() if name not in chosen_recipe})
+        recipe, complete = recipe_of(name, {**chosen_recipe, **chosen_options})
+        options = Options(**complete)
     return (*build(recipe, options.seed), recipe, options)
 
 
-def _output(rest, model_name, options):
+def _output(rest, model, options):
     """Return the run directory: as asked, the one resumed from, or the next free name; None for no files."""
     from refimpl.training.run.directory import free_name
 
@@ -96,11 +95,12 @@ def _output(rest, model_name, options):
         return None
     if chosen := rest.get("output") or rest.get("resume"):
         return Path(chosen)
-    return free_name(Path("runs") / f"{model_name}-{options.architecture}")
+    return free_name(Path("runs") / f"{model.replace(':', '.')}-{options.architecture}")
 
 
 def _introduce(comm, recipe, options, output):
-    print(f"{recipe.model} ({recipe.preset}) on {recipe.data}: {options.architecture}, {comm.size} "
+    preset = f" ({recipe.preset})" if recipe.preset else ""
+    print(f"{recipe.model}{preset} on {recipe.data}: {options.architecture}, {comm.size} "
           f"rank{'s' if comm.size > 1 else ''}, {recipe.microbatches} microbatches of {recipe.microbatch_size}, "
           f"{options.optimizer}, {options.steps} steps -> {output or 'no files'}", flush=True)
     allreduce = (options.plan or {}).get("allreduce", options.allreduce)
@@ -120,15 +120,14 @@ def _plot_search(result, output, quiet):
         print(f"partition search: {path}", flush=True)
 
 
-def _print_result(result, model_name, as_json):
+def _print_result(result, unit, as_json):
     record = result.to_json()
     if as_json:
         print(json.dumps(record), flush=True)
         return
     sent = ", ".join(f"{kind} {result.sent_per_step[kind]:,.0f} B" for kind in ("dense", "rows", "indices"))
-    unit = "words/s" if model_name == "lm" else "images/s"
     quality = "".join(f"  {name} {record[name]:.4g}" for name in ("perplexity", "accuracy") if name in record)
-    print(f"loss {result.loss:.4f}{quality}  {result.examples_per_second:,.0f} {unit}")
+    print(f"loss {result.loss:.4f}{quality}  {result.examples_per_second:,.0f} {unit}/s")
     print(f"sent per rank and step: {sent}")
     print(f"parameters sha256 {result.parameters_sha256}")
     print(f"state      sha256 {result.state_sha256}", flush=True)

@@ -15,7 +15,8 @@ def compare(model: str, ranks: int, arguments: list[str], roads: dict[str, list[
     output: directory for the runs; None takes a free name.
     Raises ValueError if a job fails (its own message is on stderr by then), LaunchError if none can be started.
     """
-    directory = Path(output) if output else free_name(Path("runs") / f"compare-{model}", taken=Path.exists)
+    name = f"compare-{model.replace(':', '.')}"
+    directory = Path(output) if output else free_name(Path("runs") / name, taken=Path.exists)
     results = []
     for name, chosen in roads.items():
         command = ["-m", "refimpl", "train", *arguments, *chosen, "--output", str(directory / name),

@@ -40,7 +40,7 @@ class Training:
 
 def train_on_ranks(model: str, ranks: int | None = None, *, machines: int = 0, ranks_per_machine: int = 1,
                    rate: str = "", stored: str = "", output=None, timeout: float = SECONDS, **options) -> Training:
-    """Train ``model`` ("lm" or "cnn") on ranks of a job of its own and return what came of it. Local.
+    """Train ``model``, by its name, on ranks of a job of its own and return what came of it. Local.
 
     ranks: on this machine; or ``machines`` of ``ranks_per_machine`` with cards of ``rate`` ("200mbit"), emulated.
     stored: the name of the stored result (results/NAME.json) that is shown where this machine cannot emulate a cluster.

@@ -16,13 +16,14 @@ if __name__ == "__main__":  # more threads may add in another order; read when N
 import argparse
 import hashlib
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 import numpy as np
 from mpi4py import MPI
 
 from kernels.rows.definition import merge_rows
-from models.recipe import MODELS, Recipe, build, with_defaults
+from models.recipe import build, recipe_of
+from models.registry import MODELS
 from refimpl.plain.clipping import Optimizer, exact_sum, squares
 from refimpl.plain.dense_server import DenseServer
 from refimpl.plain.messages import Messages
@@ -96,11 +97,10 @@ def main(comm=MPI.COMM_WORLD):
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--architecture", choices=ARCHITECTURES, default="hybrid")
     asked = parser.parse_args()
-    defaults = with_defaults(asked.model, {"rate_steps": asked.steps})
-    mathematics = {f.name for f in fields(Options)}
-    recipe = Recipe(asked.model, **{name: value for name, value in defaults.items() if name not in mathematics})
-    options = Options(**{name: value for name, value in defaults.items() if name in mathematics})
-    training = Hybrid(*build(recipe, options.seed)[:2], options, comm, asked.architecture)
+    recipe, chosen = recipe_of(asked.model, {"rate_steps": asked.steps})
+    options = Options(**chosen)
+    model, data, _ = build(recipe, options.seed)
+    training = Hybrid(model, data, options, comm, asked.architecture)
     for _ in range(asked.steps):
         training.step()
         if comm.rank == 0:

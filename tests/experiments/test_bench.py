@@ -4,6 +4,8 @@ import sys
 
 import pytest
 
+from models.lm import PRESETS
+from models.workload import Workload
 from refimpl.experiments.bench import step, timing
 from refimpl.experiments.bench.kernels import conv, lstm, rows
 from refimpl.experiments.bench.timing import Row
@@ -13,7 +15,8 @@ BENCHES = {
     "rows": (rows, SHORT, {"aggregate-rows", "aggregate-rows-vs-numpy", "merge-rows", "adagrad-rows"}),
     "lstm": (lstm, SHORT, {"lstm", "lstm-projection"}),
     "conv": (conv, SHORT, {"conv"}),
-    "step": (step, {**SHORT, "preset": "tiny"}, {"lm-step", *step.MICROBATCH_STREAMS}),
+    "step": (step, {**SHORT, "workloads": [Workload("tiny", "lm", PRESETS["tiny"])]},
+             {"lm-step", *step.MICROBATCH_STREAMS}),
 }
 
 

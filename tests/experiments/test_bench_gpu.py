@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from models.cnn import ConvNet
+from models.registry import workloads_for
 from refimpl.cli.bench import table_rows
 from refimpl.conformance.enclosure import enclosed_steps
 from refimpl.experiments.bench.gpu import bounds, report, run
 
 SHORT = {"seconds": 1e-3, "rounds": 1}
-SMALL = run.Sizes(dict(vocabulary=60, embedding=4, hidden=6, projection=4, layers=1, samples=8, keep=0.9), (3, 2),
-                  (4, 8, 8, 1), dict(width=2, blocks=(1, 1)), (50, 3), 20, 1 << 12)
+SMALL = run.Sizes(workloads_for("warm-up"), (50, 3), 20, 1 << 12)
 
 
 def test_every_work_is_measured_and_reported(cupy, tmp_path):
@@ -52,10 +52,10 @@ def test_what_is_not_possible_is_said():
     assert row.share > 1 and "OUTSIDE: GPU: after step 1 element [" in str(row) and "'parameter/lstm0/bias'" in str(row)
 
 
-@pytest.mark.parametrize("race", [run.race_lm, run.race_cnn])
-def test_a_step_is_raced_against_pytorchs(cupy, race):
+@pytest.mark.parametrize("workload", SMALL.workloads, ids=lambda workload: workload.model)
+def test_a_step_is_raced_against_pytorchs(cupy, workload):
     torch = pytest.importorskip("torch")
-    rows = race(SMALL, torch, {**SHORT, "settle": lambda: None}, on="cpu")
+    rows = run.race_step(workload, torch, {**SHORT, "settle": lambda: None}, on="cpu")
     assert [(row.name, row.peer) for row in rows] == [("refimpl", False), ("torch eager", True)]
 
 

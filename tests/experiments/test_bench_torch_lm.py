@@ -7,7 +7,7 @@ from mpi4py import MPI
 from kernels.random import key_of
 from models.candidates import draw_candidates
 from models.lm import PRESETS, LanguageModel
-from refimpl.experiments.bench.step import token_streams
+from models.workload import Workload
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
 
@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 
 from refimpl.experiments.bench.peers.torch_lm import LogUniformSampler, TorchLanguageModel, TorchTrainer  # noqa: E402
 
-STEPS, STREAMS = 4, 3
+STEPS, DATA = 4, Workload("tiny", "lm", PRESETS["tiny"], dict(streams=3))
 # A step's sums have at most 20 * 3 * (50 + 20) products, 20 cells deep: fewer than 2**15 roundings of half an ULP each,
 # on terms below 2**3. Adagrad divides by at least 1, so it passes on at most ``rate`` of a gradient's error: those of
 # earlier steps fade. An error in the model is 10**6 times the bound (see the test in which it shows).
@@ -28,7 +28,7 @@ def language_model(**sizes):
 
 def train_both(clip_norm, peers_clip_norm):
     """Return (our losses, the peer's losses, our trainer, the peer) after STEPS steps without dropout."""
-    model, data = language_model(), token_streams(PRESETS["tiny"]["vocabulary"], 1, STREAMS)
+    model, data = language_model(), DATA.make_data(1)
     options = Options(optimizer="adagrad", learning_rate=0.2, clip_norm=clip_norm, seed=3)
     ours = Trainer(model, data, options, MPI.COMM_SELF)
     peer = TorchLanguageModel(model, {v.name: v.initial_value(options.seed) for v in model.variables})
@@ -60,7 +60,7 @@ def test_another_optimizer_step_would_show():
 
 
 def test_gradients_of_sparse_parameters_are_sparse_and_clipped():
-    model, data = language_model(), token_streams(PRESETS["tiny"]["vocabulary"], 1, STREAMS)
+    model, data = language_model(), DATA.make_data(1)
     peer = TorchLanguageModel(model, {v.name: v.initial_value(0) for v in model.variables})
     batch = data.microbatch(0, 0)
     trainer = TorchTrainer(peer, 0.2, clip_norm=0.25)

@@ -5,11 +5,13 @@ import json
 import pytest
 
 from models.lm import PRESETS
+from models.workload import Workload
 from refimpl.experiments.bench.training import run as training
 from refimpl.experiments.cluster import missing
 from refimpl.transport.launch import launch
 
-SMALL = {**PRESETS["small"], "vocabulary": 2_000, "embedding": 16, "hidden": 24, "projection": 16, "samples": 64}
+SIZES = {**PRESETS["small"], "vocabulary": 2_000, "embedding": 16, "hidden": 24, "projection": 16, "samples": 64}
+SMALL = Workload("small", "lm", SIZES, dict(streams=2, window=5))
 STEPS = 4
 # As in test_bench_torch_lm, and a sum over ranks more: sums of fewer than 2**16 roundings of half an ULP, on terms
 # below 2**3. Losses of the second and later steps depend on every gradient that travelled.
@@ -21,17 +23,19 @@ from dataclasses import replace
 import numpy as np
 from kernels.random import key_of
 from models.candidates import draw_candidates
-from models.lm import PRESETS, LanguageModel
-from refimpl.experiments.bench.peers.gloo import join_gloo
+from models.lm import PRESETS
+from models.workload import Workload
 from refimpl.experiments.bench.peers import import_torch
-from refimpl.experiments.bench.training.ranks import OPTIONS, token_streams
+from refimpl.experiments.bench.peers.gloo import join_gloo
+from refimpl.experiments.bench.training.ranks import options_of
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
-communicator, torch, options = Communicator(), import_torch(), replace(OPTIONS, seed=3, clip_norm=0.1)
+communicator, torch = Communicator(), import_torch()
+workload = Workload("tiny", "lm", {**PRESETS["tiny"], "keep": 1.0}, dict(streams=3, window=20))
+options = replace(options_of(workload), seed=3, clip_norm=0.1)
 join_gloo(torch, communicator)
 from refimpl.experiments.bench.peers.torch_lm import TorchTrainer, distributed
-wanted = {"sizes": {**PRESETS["tiny"], "keep": 1.0}, "streams": 3, "window": 20}
-model, data = LanguageModel(**wanted["sizes"], dtype="float64"), token_streams(wanted, communicator.size)
+model, data = workload.make_model(dtype="float64"), workload.make_data(communicator.size)
 ours = Trainer(model, data, options, communicator)
 peers = [distributed(model, {v.name: v.initial_value(options.seed) for v in model.variables}) for _ in range(2)]
 theirs = [TorchTrainer(peer, options.learning_rate, norm) for peer, norm in zip(peers, (0.1, 0.11))]
@@ -62,7 +66,7 @@ def test_the_peer_trains_the_same_model_on_several_ranks():
 def test_one_machine_is_raced_and_a_missing_peer_left_out(tmp_path):
     """A directory that holds a broken torch stands for one that is not installed."""
     (tmp_path / "torch.py").write_text("raise ImportError")
-    wanted = {"work": "training", "sizes": SMALL, "streams": 2, "window": 5, "seconds": 0.1, "rounds": 1}
+    wanted = {"work": "training", "workload": SMALL.to_json(), "seconds": 0.1, "rounds": 1}
     code = (f"import sys; sys.path.insert(0, {str(tmp_path)!r}); "
             f"from refimpl.experiments.bench.training import ranks; ranks.main({wanted!r})")
     job = launch(2, ["-c", code], timeout=100, capture=True)
@@ -78,7 +82,7 @@ def test_the_cluster_is_raced_and_bytes_stand_beside_the_seconds(monkeypatch):
         pytest.skip(f"no cluster here: {reason}")
     pytest.importorskip("torch")
     monkeypatch.setitem(training.CLUSTER, "machines", 2)
-    result = training.run(0.1, 1, cluster=True, sizes=SMALL, streams=2, window=5)
+    result = training.run(0.1, 1, cluster=True, workload=SMALL)
     assert {row["name"] for row in result["rows"]} == {"refimpl hybrid", "refimpl allreduce", training.PEER}
     assert all(min(row["card_bytes"]) > 1000 for row in result["rows"])
     assert result["ratios"]["training-cluster"] > 0
@@ -88,4 +92,4 @@ def test_the_cluster_is_raced_and_bytes_stand_beside_the_seconds(monkeypatch):
 
 def test_a_rank_that_fails_ends_the_race_with_its_words():
     with pytest.raises(ValueError, match="choose 1 to 2000, the vocabulary"):
-        training.run(0.1, 1, sizes={**SMALL, "samples": 3_000})
+        training.run(0.1, 1, workload=Workload("small", "lm", {**SIZES, "samples": 3_000}))

@@ -60,13 +60,14 @@ def test_a_job_that_does_not_train_has_no_account():
 STEPS = """
 import json, time
 import numpy as np
-from models.lm import PRESETS, LanguageModel
-from refimpl.experiments.bench.training.ranks import OPTIONS, token_streams
+from models.lm import PRESETS
+from models.workload import Workload
+from refimpl.experiments.bench.training.ranks import options_of
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 communicator = Communicator()
-wanted = {"sizes": {**PRESETS["small"], "vocabulary": 1000, "samples": 64}, "streams": 1, "window": 2}
-trainer = Trainer(LanguageModel(**wanted["sizes"]), token_streams(wanted, communicator.size), OPTIONS, communicator)
+work = Workload("w", "lm", {**PRESETS["small"], "vocabulary": 1000, "samples": 64}, dict(streams=1, window=2))
+trainer = Trainer(work.make_model(), work.make_data(communicator.size), options_of(work), communicator)
 fast, slow, end = 0, 0, time.time() + 60
 while communicator.share(np.array([slow < 3 and time.time() < end]), "clock")[0]:
     begin = time.time()

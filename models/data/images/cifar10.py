@@ -22,7 +22,8 @@ def load_cifar10(path: str) -> Images:
     directory = require_directory(path, REMEDY)
     parts = [read_batch(directory / f"data_batch_{number}.bin") for number in range(1, 6)]
     images, labels = (np.concatenate(arrays) for arrays in zip(*parts))
-    return Images(f"cifar10:{path}", images, labels, *read_batch(directory / "test_batch.bin"), CLASSES)
+    heldout = read_batch(directory / "test_batch.bin")
+    return Images(f"cifar10:{path}", images, labels, *heldout, CLASSES, flip=True)
 
 
 def read_batch(path: Path) -> tuple[np.ndarray, np.ndarray]:

@@ -22,6 +22,5 @@ def load_digits() -> Images:
     order = np.argsort(random_bits(key_of("digits"), len(digits.target)))
     images = ((digits.images.astype(np.int64) * 255 + 8) // 16).astype(np.uint8)[order, :, :, None]
     labels = digits.target.astype(np.int64)[order]
-    return Images(
-        "digits", images[:-HELDOUT], labels[:-HELDOUT], images[-HELDOUT:], labels[-HELDOUT:], len(digits.target_names)
-    )
+    return Images("digits", images[:-HELDOUT], labels[:-HELDOUT], images[-HELDOUT:], labels[-HELDOUT:],
+                  len(digits.target_names), augment=False)  # a shift would lose too much of 8 x 8 pixels

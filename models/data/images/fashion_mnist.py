@@ -18,7 +18,7 @@ def load_fashion_mnist(path: str = "") -> Images:
     """Return Fashion-MNIST; its test set is held out. MNIST itself has the same files. Local. Raises DataError."""
     directory = require_directory(path or DIRECTORY, REMEDY)
     name = f"fashion-mnist:{path}" if path else "fashion-mnist"
-    return Images(name, *read_part(directory, "train"), *read_part(directory, "t10k"), CLASSES)
+    return Images(name, *read_part(directory, "train"), *read_part(directory, "t10k"), CLASSES, flip=True)
 
 
 def read_part(directory: Path, part: str) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""``lm1b:DIR``: the one-billion-word benchmark, tokenised (Chelba et al. 2013); the data of the paper's lm."""
+"""``lm1b:DIR``: the one-billion-word benchmark, tokenised (Chelba et al. 2013), on which the paper trains."""
 
 from itertools import repeat
 from pathlib import Path

@@ -86,8 +86,8 @@ class TraceTraining:
 
     def _carried(self, step, leaf, batch) -> dict:
         """Return the LSTM's state from the step before; zeros where an epoch starts."""
-        if self.ours.name != "lm":
-            return {}
+        if "lstm0/projection" not in self.values:
+            return {}  # nothing is carried
         state = self.state.setdefault(leaf, {})
         if batch["starts_epoch"].item() or not state:
             dtype, streams = self.values["embedding"].dtype, batch["inputs"].shape[1]

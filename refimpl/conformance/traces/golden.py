@@ -6,7 +6,8 @@ from pathlib import Path
 from refimpl.conformance.traces.format import PRECISIONS, Trace, read_trace
 
 FOLDER = Path(__file__).parent / "golden"
-NAMES = ("lm", "cnn")
+NAMES = tuple(sorted({path.name.partition("-")[0] for path in FOLDER.glob("*.json")}))
+"""Those that are there; this package is used without the models, too."""
 
 
 def golden_path(name: str, precision: str) -> Path:

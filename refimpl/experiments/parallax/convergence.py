@@ -1,20 +1,19 @@
 """Experiment 4: held-out perplexity over time and over steps, with real computation; over steps all are one curve."""
 
+from models.registry import workloads_for
 from refimpl.experiments.parallax.cells.cell import ARCHITECTURES, Cell
 from refimpl.experiments.parallax.cells.summary import by_cell
-from refimpl.experiments.parallax.cells.workload import Workload
 from refimpl.experiments.parallax.study import Context, Finding, Table
 
 NAME = "convergence"
 RATE = "50mbit"
-LEARNER = Workload("learner", "lm", dict(vocabulary=4000, embedding=64, hidden=64, projection=0, layers=1, samples=256,
-                                         keep=0.9), streams=8, window=20)
 
 
 def cells_of(context: Context) -> list[Cell]:
     """Return a cell for each architecture: real computation, whatever the others do."""
     machines, steps, every = (2, 10, 5) if context.quick else (4, 60, 10)
-    return [Cell(NAME, LEARNER, architecture, machines, 2, RATE, "real", steps=steps, warm=0, evaluate_every=every)
+    learner, *_ = workloads_for(NAME)
+    return [Cell(NAME, learner, architecture, machines, 2, RATE, "real", steps=steps, warm=0, evaluate_every=every)
             for architecture in ARCHITECTURES]
 
 

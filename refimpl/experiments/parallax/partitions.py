@@ -1,8 +1,9 @@
 """Experiment 3: throughput over the number of partitions P, the curve through it, and the P that the search finds."""
 
+from models.registry import workloads_for
 from refimpl.experiments.parallax.cells.cell import Cell
 from refimpl.experiments.parallax.cells.summary import by_cell
-from refimpl.experiments.parallax.proportions import LM, slowdown_of
+from refimpl.experiments.parallax.proportions import slowdown_of
 from refimpl.experiments.parallax.study import Context, Finding, Table
 from refimpl.plan.search import fit_curve
 
@@ -10,6 +11,8 @@ NAME = "partitions"
 RATE = "100mbit"
 COUNTS = (1, 2, 4, 8, 16, 32, 64, 128)
 NEAR = 0.05  # the searched P must be so near to the best one's time
+WORKLOAD, *_ = workloads_for(NAME)
+TITLE = WORKLOAD.model.upper()
 SEARCH = {"search_partitions": True, "search_warmup": 1, "search_sample": 3}
 
 
@@ -17,8 +20,8 @@ def cells_of(context: Context) -> list[Cell]:
     """Return a cell for each P under hybrid, and one that searches."""
     machines, counts = (2, (1, 4, 16)) if context.quick else (8, COUNTS)
     compute = context.compute or "replay"
-    slower = slowdown_of(LM, RATE, context.profile(LM).mean_seconds) if compute == "replay" else 1.0
-    plain = Cell(NAME, LM, "hybrid", machines, 2, RATE, compute, slower, steps=2 if context.quick else 5, warm=1)
+    slower = slowdown_of(WORKLOAD, RATE, context.profile(WORKLOAD).mean_seconds) if compute == "replay" else 1.0
+    plain = Cell(NAME, WORKLOAD, "hybrid", machines, 2, RATE, compute, slower, steps=2 if context.quick else 5, warm=1)
     return [*(plain.but(options={"partitions": count}) for count in counts), plain.but(options=SEARCH)]
 
 
@@ -30,7 +33,7 @@ def study(context: Context) -> Finding:
     fit = fit_curve({count: s.seconds for count, s in fixed.items()}) if len(fixed) >= 3 else None
     rows = [[str(count), f"{s.seconds:.3f}", "-" if fit is None else f"{fit.seconds(count):.3f}", f"{s.speed:,.0f}",
              f"{100 * s.spread:.0f} %"] for count, s in fixed.items()]
-    tables = [Table(f"LM, hybrid, {cells[0].machines} x 2 ranks, {RATE}: seconds of a step over P",
+    tables = [Table(f"{TITLE}, hybrid, {cells[0].machines} x 2 ranks, {RATE}: seconds of a step over P",
                     ["P", "measured", "fitted", "words a second", "spread"], rows)]
     said = []
     if fit is not None:
@@ -41,8 +44,9 @@ def study(context: Context) -> Finding:
         said.append(_verdict(searching, fixed))
     lines = {"measured": [(count, s.speed) for count, s in fixed.items()]}
     if fit is not None:
-        lines["fitted"] = [(count, LM.examples * cells[0].ranks / fit.seconds(count)) for count in fixed]
-    return Finding(NAME, "Partitions", tables, said, [("LM, hybrid", "partitions P (log)", "words a second", lines)])
+        lines["fitted"] = [(count, WORKLOAD.examples * cells[0].ranks / fit.seconds(count)) for count in fixed]
+    return Finding(NAME, "Partitions", tables, said,
+                   [(f"{TITLE}, hybrid", "partitions P (log)", "words a second", lines)])
 
 
 def _walk(search) -> Table:

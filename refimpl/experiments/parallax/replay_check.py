@@ -1,15 +1,13 @@
 """Is a replay what it claims? Step times of real computation and of its replay, on 2 and on 4 ranks."""
 
+from models.registry import workloads_for
 from refimpl.experiments.parallax.cells.cell import Cell
 from refimpl.experiments.parallax.cells.summary import by_cell
-from refimpl.experiments.parallax.cells.workload import Workload
 from refimpl.experiments.parallax.study import Context, Finding, Table
 
 NAME = "replay-check"
 RATE = "100mbit"
-HEAVY = Workload("heavy", "lm", dict(vocabulary=10_000, embedding=128, hidden=512, projection=128, layers=1,
-                                     samples=512, keep=0.9), streams=64, window=20)
-"""An LM that computes for about as long as it talks, so that a wrong replay would show."""
+HEAVY, *_ = workloads_for(NAME)
 
 
 def cells_of(context: Context) -> list[Cell]:

@@ -3,8 +3,8 @@
 from datetime import date
 from pathlib import Path
 
+from models.workload import Workload
 from refimpl.experiments.parallax.cells.cell import code_version
-from refimpl.experiments.parallax.cells.workload import Workload
 from refimpl.experiments.parallax.proportions import ASSUMPTIONS, PAPER, computation_to_dense, rows_to_dense
 from refimpl.experiments.parallax.study import Context, Finding, Table
 from refimpl.pictures.plots import plot_curves
@@ -71,12 +71,11 @@ def markdown(table: Table) -> str:
 def proportions(context: Context) -> str:
     """Return the section that holds our proportions beside the paper's."""
     rows = []
-    for model in ("lm", "cnn"):
+    for model, paper in PAPER.items():
         if (profile := context.profiles.get(model)) is None:
             continue
         ours = Workload(**profile.workload).make_model()
         dense, sparse = (sum(v.size for v in ours.variables if v.sparse == kind) for kind in (False, True))
-        paper = PAPER[model]
         rows.append([model, f"{paper.dense:,}", f"{dense:,}", f"{paper.sparse:,}", f"{sparse:,}",
                      f"{paper.row_elements / paper.dense:.2f}", f"{rows_to_dense(profile, ours):.2f}",
                      f"{computation_to_dense(model):.1f}", f"{1e3 * profile.mean_seconds:.2f}"])

@@ -1,30 +1,30 @@
-"""Experiment 2: sentences from 120 words down to 1, alpha from 1 down (docs/paper.md, Sparsity-degree experiment).
+"""Experiment 2: sentences from 120 words down to 1, alpha from 1 down (docs/paper.md, Sparsity-degree experiment)."""
 
-An eighth of the paper's: vocabulary 1,920 for 15,360, batch 16 a worker for 128; the LSTM's state of 128 as it is, 33
-partitions, samples = batch x length. Words of a microbatch all differ: at length 120 every row is touched.
-"""
+from dataclasses import replace
 
 import numpy as np
 
+from models.registry import workloads_for
+from models.workload import Workload
 from refimpl.experiments.cluster import parse_rate
 from refimpl.experiments.parallax.cells.cell import ARCHITECTURES, Cell
 from refimpl.experiments.parallax.cells.summary import by_cell
-from refimpl.experiments.parallax.cells.workload import Workload
-from refimpl.experiments.parallax.proportions import EFFICIENCY, TITAN_XP, network_bytes_a_second
+from refimpl.experiments.parallax.proportions import TITAN_XP, network_bytes_a_second
 from refimpl.experiments.parallax.study import Context, Finding, Table
 
 NAME = "sparsity"
 RATE = "100mbit"
 LENGTHS = (120, 60, 30, 12, 4, 1)
-BATCH, VOCABULARY, WIDTH, PARTITIONS = 16, 1920, 128, 33
+LONGEST, *_ = workloads_for(NAME)
+BATCH, VOCABULARY, WIDTH = LONGEST.shape["streams"], LONGEST.sizes["vocabulary"], LONGEST.sizes["embedding"]
+PARTITIONS = 33
 TOLERANCE = 0.05  # of a step's time: less is the cluster's noise
 
 
 def workload_of(length: int) -> Workload:
-    """Return the LM that reads ``length`` words of each stream."""
-    words = BATCH * length
-    sizes = dict(vocabulary=VOCABULARY, embedding=WIDTH, hidden=WIDTH, projection=0, layers=1, samples=words, keep=0.9)
-    return Workload(f"length-{length}", "lm", sizes, streams=BATCH, window=length, distinct=True)
+    """Return the model that reads ``length`` words of each stream, with as many candidates as words."""
+    return replace(LONGEST, name=f"length-{length}", sizes={**LONGEST.sizes, "samples": BATCH * length},
+                   shape={**LONGEST.shape, "window": length})
 
 
 def slowdown(measured_seconds: float) -> float:
@@ -33,7 +33,7 @@ def slowdown(measured_seconds: float) -> float:
     measured_seconds: of a microbatch of length 120, alone.
     """
     words, dense = 128 * 120, 2 * WIDTH * 4 * WIDTH
-    on_gpu = 6 * words * (dense + words * WIDTH) / (TITAN_XP * EFFICIENCY["lm"])
+    on_gpu = 6 * words * (dense + words * WIDTH) / (TITAN_XP * LONGEST.entry.paper.efficiency)
     one_table = 15_360 * WIDTH * 4 / network_bytes_a_second()
     ours = VOCABULARY * WIDTH * 4 / (parse_rate(RATE) / 8)
     return float(f"{on_gpu / one_table * ours / measured_seconds:.3g}")

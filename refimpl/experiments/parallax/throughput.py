@@ -1,19 +1,18 @@
 """Experiment 1: words and images a second of each architecture, on more and more machines; the headline at 8 x 6."""
 
+from models.registry import workloads_for
 from refimpl.experiments.parallax.cells.cell import ARCHITECTURES, Cell
 from refimpl.experiments.parallax.cells.plans import predicted_exchange
 from refimpl.experiments.parallax.cells.summary import by_cell
-from refimpl.experiments.parallax.proportions import CNN, LM, slowdown_of
+from refimpl.experiments.parallax.proportions import PAPER, slowdown_of
 from refimpl.experiments.parallax.study import Context, Finding, Table, bytes_of, speed_of
 
 NAME = "throughput"
 RATE = "100mbit"
-GOALS = {("lm", "allreduce"): 6.02, ("lm", "naive ps"): 2.8, ("cnn", "naive ps"): 1.53}
-"""The abstract's ratios: hybrid's speed over this architecture's."""
 CPU_BOUND = 0.8  # of the cores' time
-EQUAL = 0.03  # the CNN under hybrid and allreduce
+EQUAL = 0.03  # a model without sparse variables under hybrid and allreduce
 STEPS = {"allreduce": (1, 2), "naive ps": (1, 2)}  # (warm, counted) of the slow ones
-OTHER_STEPS, CNN_STEPS, QUICK_STEPS = (1, 5), (1, 4), (1, 2)
+OTHER_STEPS, DENSE_STEPS, QUICK_STEPS = (1, 5), (1, 4), (1, 2)
 
 
 def cells_of(context: Context) -> list[Cell]:
@@ -26,13 +25,13 @@ def cells_of(context: Context) -> list[Cell]:
         compute = context.compute or compute
         for count in machines:
             cells += [_cell(context, workload, architecture, count, each, compute)
-                      for workload in (LM, CNN) for architecture in ARCHITECTURES]
+                      for workload in workloads_for(NAME) for architecture in ARCHITECTURES]
     return list({cell.file: cell for cell in cells}.values())
 
 
 def _cell(context, workload, architecture, machines, each, compute):
     cell = Cell(NAME, workload, architecture, machines, each, RATE, compute)
-    warm, steps = CNN_STEPS if workload is CNN else STEPS.get(architecture, OTHER_STEPS)
+    warm, steps = STEPS.get(architecture, OTHER_STEPS) if PAPER[workload.model].sparse else DENSE_STEPS
     if context.quick:
         warm, steps = QUICK_STEPS
     slowdown = 1.0
@@ -45,7 +44,7 @@ def study(context: Context) -> Finding:
     """Run the cells; return tables, curves and sentences."""
     cells = cells_of(context)
     found = by_cell(cells, context.runner.results(cells), context.cores)
-    tables = [_speeds(found, model, compute) for model in ("lm", "cnn") for compute in ("replay", "real")
+    tables = [_speeds(found, model, compute) for model in PAPER for compute in ("replay", "real")
               if any(s.cell.workload.model == model and s.cell.compute == compute for s in found)]
     largest = [s for s in found if s.cell.compute == "replay"] or found
     most = max((s.cell.ranks for s in largest), default=0)
@@ -64,7 +63,7 @@ def _speeds(found, model, compute) -> Table:
         speeds = {(s.cell.machines, s.cell.ranks_per_machine): s for s in some if s.cell.architecture == architecture}
         rows.append([architecture, *(speed_of(speeds.get(cluster)) for cluster in clusters)])
     label = {"replay": "replayed", "real": "real computation"}[compute]
-    return Table(f"{model}: {some[0].cell.workload.unit} a second, {label}, cards of {RATE}",
+    return Table(f"{model}: {some[0].cell.workload.entry.unit} a second, {label}, cards of {RATE}",
                  ["architecture", *(f"{m} x {r}" for m, r in clusters)], rows)
 
 
@@ -98,9 +97,9 @@ def _ratios(headline, predicted) -> Table:
     """Table of ratios: predicted from bytes and computation, measured, and the abstract's."""
     rows = []
     seconds = {(s.cell.workload.model, s.cell.architecture): sum(predicted[s.cell.file]) for s in headline}
-    for model in ("lm", "cnn"):
+    for model, paper in PAPER.items():
         for over in ("allreduce", "naive ps", "optimised ps"):
-            measured, goal = ratio(headline, model, over), GOALS.get((model, over))
+            measured, goal = ratio(headline, model, over), paper.goals.get(over)
             if measured is not None:
                 expected = seconds[model, over] / seconds[model, "hybrid"]
                 judged = ["-", "-"] if goal is None else [f"{goal:.2f}", "yes" if measured >= goal else "no"]
@@ -117,18 +116,28 @@ def _sentences(headline, series) -> list[str]:
     """Return what the numbers say, in words."""
     said = [f"{s.cell.workload.name}, {s.cell.architecture}: the ranks keep the cores {100 * s.busy:.0f} % busy: "
             "not the cards alone set the pace." for s in headline if s.busy > CPU_BOUND]
-    equal = ratio(headline, "cnn", "allreduce")
-    if equal is not None:
-        near = "within" if abs(equal - 1) <= EQUAL else "not within"
-        said.append(f"CNN: hybrid runs at {equal:.3f} of allreduce's speed ({near} {100 * EQUAL:.0f} %): "
-                    "without a sparse variable the two are one plan.")
-    for architecture in ("hybrid", "allreduce"):
-        some = [s for s in series if s.cell.workload.model == "lm" and s.cell.architecture == architecture]
-        speeds = [s.speed for s in sorted(some, key=lambda s: s.cell.machines)]
-        if len(speeds) > 1:
-            gains = ", ".join(f"{b / a:.2f}" for a, b in zip(speeds, speeds[1:]))
-            said.append(f"LM, {architecture}: each doubling of the machines multiplies the words a second by {gains}.")
-    return said
+    for model in (m for m, paper in PAPER.items() if not paper.sparse):
+        equal = ratio(headline, model, "allreduce")
+        if equal is not None:
+            near = "within" if abs(equal - 1) <= EQUAL else "not within"
+            said.append(f"{model.upper()}: hybrid runs at {equal:.3f} of allreduce's speed ({near} {100 * EQUAL:.0f} "
+                        "%): without a sparse variable the two are one plan.")
+    pairs = [(m, a) for m, paper in PAPER.items() if paper.sparse for a in ("hybrid", "allreduce")]
+    return said + [_scaling(series, *pair) for pair in pairs if len(_by_machines(series, *pair)) > 1]
+
+
+def _by_machines(series, model, architecture) -> list:
+    """Return the summaries of a model under an architecture, fewest machines first."""
+    some = [s for s in series if (s.cell.workload.model, s.cell.architecture) == (model, architecture)]
+    return sorted(some, key=lambda s: s.cell.machines)
+
+
+def _scaling(series, model, architecture) -> str:
+    """Return what each doubling of the machines gains, in words."""
+    found = _by_machines(series, model, architecture)
+    gains = ", ".join(f"{b.speed / a.speed:.2f}" for a, b in zip(found, found[1:]))
+    return (f"{model.upper()}, {architecture}: each doubling of the machines multiplies the "
+            f"{found[0].cell.workload.entry.unit} a second by {gains}.")
 
 
 def _curves(found) -> list:
@@ -138,6 +147,6 @@ def _curves(found) -> list:
         some = [s for s in found if (s.cell.workload.model, s.cell.compute) == (model, compute)]
         lines = {a: [(s.cell.machines, s.speed) for s in some if s.cell.architecture == a] for a in ARCHITECTURES}
         each = some[0].cell.ranks_per_machine
-        unit = some[0].cell.workload.unit
+        unit = some[0].cell.workload.entry.unit
         curves.append((f"{model}, {compute}", f"machines of {each} ranks", f"{unit} a second", lines))
     return curves

@@ -1,8 +1,6 @@
 """Plan a training before it runs: no rank is started, nothing is computed or sent."""
 
-from dataclasses import fields
-
-from models.recipe import Recipe, build, with_defaults
+from models.recipe import build, recipe_of
 from refimpl.collectives.simulation.network import Network
 from refimpl.plan.choose import Chosen, choose_plan
 from refimpl.plan.sample import STEPS
@@ -11,16 +9,14 @@ from refimpl.training.planning.planning import placing, sample_of
 
 
 def plan_ahead(model: str, network: Network, sampled_steps: int = STEPS, **chosen) -> Chosen:
-    """Return the plan that a training of ``model`` ("lm" or "cnn") follows on a network, and all it was chosen from.
+    """Return the plan that a training of ``model``, by its name, follows on a network, and all it was chosen from.
 
     chosen: fields of Recipe and Options where they differ from the defaults (architecture: from "auto").
     sampled_steps: steps whose rows are looked up in the data. Local.
     Raises ValueError as ``build``, ``Options`` and ``choose_plan`` do, OSError for data that cannot be read.
     """
-    of_recipe = {f.name for f in fields(Recipe)}
-    complete = {"microbatches": max(8, network.ranks), "architecture": "auto", **with_defaults(model, chosen)}
-    recipe = Recipe(model, **{name: value for name, value in complete.items() if name in of_recipe})
-    options = Options(**{name: value for name, value in complete.items() if name not in of_recipe})
+    recipe, complete = recipe_of(model, {"microbatches": max(8, network.ranks), "architecture": "auto", **chosen})
+    options = Options(**complete)
     trained, data, _ = build(recipe, options.seed)
     sample = sample_of(trained, data, options.seed, sampled_steps)
     return choose_plan(trained.variables, sample, network, data.microbatches, architecture=options.architecture,

@@ -234,4 +234,4 @@ def test_refusals():
         refused(lambda t, rows=rows: t.add("aggregated", 1, "embedding", rows), words)
     counted = Semantics(sparse="per-row-count").to_json()
     refused(lambda t: t.head.update(joined_at="model", semantics=counted), "join at")
-    refused(lambda t: t.head.update(trace="resnet"), "no golden trace 'resnet'; there are lm, cnn")
+    refused(lambda t: t.head.update(trace="resnet"), "no golden trace 'resnet'; there are cnn, lm")

@@ -166,4 +166,4 @@ class TestCommand:
         assert "this version reads format 1" in capsys.readouterr().err
         assert main(["conformance", "check", str(written.with_name("none.json"))]) == 1
         assert main(["conformance", "export", "resnet"]) == 1
-        assert "no golden trace 'resnet'; there are lm, cnn" in capsys.readouterr().err
+        assert "no golden trace 'resnet'; there are cnn, lm" in capsys.readouterr().err

@@ -7,19 +7,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from models.registry import workloads_for
+from models.workload import Workload
 from refimpl.experiments.parallax import proportions, sparsity
 from refimpl.experiments.parallax.cells.cell import ARCHITECTURES, Cell, allreduce_of, code_version, kept_result
 from refimpl.experiments.parallax.cells.job import together
 from refimpl.experiments.parallax.cells.plans import naive_plan
 from refimpl.experiments.parallax.cells.run import Runner
 from refimpl.experiments.parallax.cells.summary import summarise
-from refimpl.experiments.parallax.cells.workload import Workload
-from refimpl.experiments.parallax.proportions import CNN, LM, PAPER
+from refimpl.experiments.parallax.proportions import PAPER
 from refimpl.experiments.parallax.study import Context
 from refimpl.plan.validate import check_plan
 from refimpl.training.options import Options
 from refimpl.transport.machines import in_blocks
 
+LM, CNN = workloads_for("throughput")
 CELL = Cell("throughput", LM, "hybrid", 8, 6, "100mbit", options={"partitions": 3})
 
 
@@ -132,7 +134,7 @@ def test_at_length_120_every_word_is_touched():
     assert short.inputs.shape == (4, 16) and len(np.unique(short.inputs)) == 64
     assert not np.array_equal(batch.inputs, data.microbatch(1, 1).inputs)
     with pytest.raises(ValueError, match="cannot differ"):
-        Workload("x", "lm", dict(vocabulary=9), streams=2, window=5, distinct=True).make_data(1)
+        Workload("x", "lm", dict(vocabulary=9), dict(streams=2, window=5, distinct=True)).make_data(1)
 
 
 def test_ranks_measurements_add_up_by_machine():

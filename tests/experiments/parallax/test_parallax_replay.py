@@ -8,15 +8,15 @@ import pytest
 from kernels import RowGradient
 from kernels.random import key_of
 from models import Batch, Variable
-from refimpl.experiments.parallax.cells.workload import Workload
+from models.workload import Workload
 from refimpl.experiments.parallax.replay.model import ReplayData, ReplayModel
-from refimpl.experiments.parallax.replay.profile import Entry, Profile, measure_profile, record_entry
+from refimpl.experiments.parallax.replay.profile import Profile, measure_profile, record_entry
 from refimpl.training.check import check_gradients, check_needs
 from refimpl.training.scalars import Scalars
 
 LM = Workload("tiny", "lm", dict(vocabulary=60, embedding=4, hidden=6, projection=3, layers=1, samples=9, keep=0.9),
-              streams=2, window=5)
-CNN = Workload("tiny-cnn", "cnn", dict(width=2, blocks=(1, 1)), images=2, image_size=8)
+              dict(streams=2, window=5))
+CNN = Workload("tiny-cnn", "cnn", dict(width=2, blocks=(1, 1), augment=False), dict(images=2, image_size=8))
 
 
 class Clock:

@@ -2,16 +2,18 @@
 
 import pytest
 
+from models.registry import workloads_for
+from models.workload import Workload
 from refimpl.experiments.cluster import missing
 from refimpl.experiments.parallax import convergence, sparsity, throughput
 from refimpl.experiments.parallax.cells.cell import Cell
 from refimpl.experiments.parallax.cells.run import Runner
 from refimpl.experiments.parallax.cells.summary import Summary
-from refimpl.experiments.parallax.cells.workload import Workload
-from refimpl.experiments.parallax.proportions import CNN, LM
 from refimpl.experiments.parallax.report import markdown, write_report
 from refimpl.experiments.parallax.study import Context, Finding, Table
 from refimpl.transport.launch import launch
+
+LM, CNN = workloads_for("throughput")
 
 
 def summary(architecture, speed, workload=LM, machines=8, **result):
@@ -74,7 +76,7 @@ def test_answers_that_differ_are_said_to():
 
 SEARCH = {"search_partitions": True, "search_warmup": 0, "search_sample": 1}
 TINY = Workload("tiny", "lm", dict(vocabulary=300, embedding=4, hidden=8, projection=0, layers=1, samples=20, keep=0.9),
-                streams=2, window=5)
+                dict(streams=2, window=5))
 
 
 @pytest.mark.skipif(bool(missing()), reason=missing() or "the cluster works")

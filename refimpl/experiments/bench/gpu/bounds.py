@@ -9,12 +9,9 @@ from typing import Any, Callable
 
 import numpy as np
 
-from kernels.random import key_of, random_bits
 from kernels.update import OPTIMIZERS
-from models.cnn import ConvNet
-from models.data import Examples, TokenStreams
-from models.data.text.synthetic import load_synthetic
-from models.lm import PRESETS, LanguageModel
+from models.registry import entries
+from models.workload import Bounded
 from refimpl.conformance.enclosure import enclosed_steps
 from refimpl.conformance.enclosure.compare import check, distances
 from refimpl.training.options import Options
@@ -63,23 +60,14 @@ class Row:
         return f"{said}; OUTSIDE: {self.error}" if self.error else f"{said} ({self.share:.1%} of an element's own)"
 
 
-def language_model(dtype):
-    return (LanguageModel(**PRESETS["tiny"], dtype=dtype),
-            TokenStreams(load_synthetic("50", tokens=400, heldout_tokens=0).train, 4, 2, 4))
+def _training(model: str, small: Bounded) -> Training:
+    def make():
+        return small.workload.make_model(dtype=small.dtype), small.workload.make_data(4)
+
+    return Training(f"{model.upper()} {small.what}", make, small.optimizer, small.learning_rate, small.steps)
 
 
-def network(dtype, blocks):
-    images = (random_bits(key_of("images"), 64 * 64) >> np.uint64(56)).astype(np.uint8).reshape(64, 8, 8, 1)
-    targets = (random_bits(key_of("targets"), 64) % np.uint64(5)).astype(np.int64)
-    return ConvNet((8, 8, 1), 5, width=4, blocks=blocks, dtype=dtype), Examples(images, targets, 4, 4, 1)
-
-
-TRAININGS = (
-    Training("LM float32 adagrad", lambda: language_model("float32"), "adagrad", 0.2, 2),
-    Training("LM float64 adam", lambda: language_model("float64"), "adam", 0.01, 4),
-    Training("CNN float32 momentum, one layer", lambda: network("float32", ()), "momentum", 0.05, 4),
-    Training("CNN float64 momentum, a block", lambda: network("float64", (1,)), "momentum", 0.05, 2),
-)
+TRAININGS = tuple(_training(model, small) for model, entry in entries().items() for small in entry.bounds)
 
 
 def run(trainings=TRAININGS) -> list[dict]:

@@ -65,6 +65,12 @@ def lm_step(time, streams, embedding, hidden, projection, samples) -> list[Work]
     ]
 
 
+def lm_budget(sizes: dict, shape: dict) -> list[Work]:
+    """Return ``lm_step`` of a workload's sizes and its microbatch's shape."""
+    widths = (sizes[name] for name in ("embedding", "hidden", "projection", "samples"))
+    return lm_step(shape["window"], shape["streams"], *widths)
+
+
 def bounds(table: list[Work]) -> tuple[float, float]:
     """Return (seconds of the host, seconds of the GPU) of a step."""
     return sum(work.host for work in table), sum(work.device for work in table)

@@ -44,9 +44,9 @@ def describe(result: dict) -> list[str]:
     lines.append(f"row merge: {merged / 1e9:,.0f} GB/s, {merged / copied:.0%} of the GPU's copy bandwidth, "
                  f"{copied / 1e9:,.0f} GB/s (reach 50%)")
     lines += [str(Row(**row)) for row in result.get("bounds", ())]
-    if budget := result.get("lm_budget"):
-        lines.append(f"LM step, by its budget: {budget['device'] * 1e3:.1f} ms of the GPU (an H100), beside them "
-                     f"{budget['host'] * 1e3:.1f} ms of the host for {budget['launches']} launches")
+    for model, budget in result.get("budgets", {}).items():
+        lines.append(f"{model.upper()} step, by its budget: {budget['device'] * 1e3:.1f} ms of the GPU (an H100), "
+                     f"beside them {budget['host'] * 1e3:.1f} ms of the host for {budget['launches']} launches")
     between = result.get("allreduce", {})
     if "error" in between:
         lines.append(f"allreduce between two ranks failed: {between['error']}")

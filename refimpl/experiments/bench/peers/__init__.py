@@ -1,5 +1,8 @@
-"""The libraries that benchmarks race against, where they are installed."""
+"""The libraries that benchmarks race against, where they are installed, and our models as written in them."""
 
+import importlib
+import importlib.util
+import itertools
 import sys
 import warnings
 
@@ -15,3 +18,28 @@ def import_torch():
     torch.sparse.check_sparse_tensor_invariants.disable()  # they cost time; saying so here keeps torch quiet
     warnings.filterwarnings("ignore", "LSTM with projections is not supported with oneDNN")  # so it says
     return torch
+
+
+def torch_twin(model_name: str, model, options, **where):
+    """Return a model of the registry in PyTorch, ready to train from the values that ours begins with. Local.
+
+    It is ``Twin`` of ``torch_NAME`` beside this file, None if there is none: step(batch, starts_epoch) does a training
+    step on a microbatch; computation(batch) returns a callable, its forward and backward pass alone.
+    options: of our trainer, the optimizer's.  where: arguments of Twin.
+    """
+    module = f"{__name__}.torch_{model_name}"
+    if importlib.util.find_spec(module) is None:
+        return None
+    values = {v.name: v.initial_value(options.seed) for v in model.variables}
+    return importlib.import_module(module).Twin(model, values, options, **where)
+
+
+def stepper(twin, data, microbatch: int = 0):
+    """Return a callable: a twin's next step, on one microbatch of each of the data's steps. Local."""
+    numbers = itertools.count()
+
+    def step():
+        number = next(numbers)
+        twin.step(data.microbatch(number, microbatch), data.starts_epoch(number))
+
+    return step

@@ -62,3 +62,14 @@ class TorchImageTrainer:
         loss.backward()
         self.optimizer.step()
         return loss.item()
+
+
+class Twin:
+    """The network with its trainer, as benchmarks drive it, see ``peers.torch_twin``. It has its own initial values."""
+
+    def __init__(self, model: ConvNet, values: dict, options, on: str = "cpu"):
+        self.trainer = TorchImageTrainer(TorchConvNet(model).to(on), options.learning_rate)
+
+    def step(self, batch, starts_epoch: bool):
+        """Do a training step."""
+        self.trainer.step(batch.inputs, batch.targets)

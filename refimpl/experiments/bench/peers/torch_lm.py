@@ -4,7 +4,6 @@ Eager mode; nn.LSTM with projection; embedding, softmax weight and softmax bias 
 coalesced once, before clipping. The same model as ``models.lm``: its variables can be loaded, and give the same losses.
 """
 
-import itertools
 import math
 
 import numpy as np
@@ -104,19 +103,6 @@ class TorchTrainer:
         self.optimizer.step()
         return loss.item()
 
-    def stepper(self, data, sampler: "LogUniformSampler", microbatch: int = 0):
-        """Return a callable: the next step, on one microbatch of it; an epoch begins with fresh state. Local."""
-        numbers = itertools.count()
-
-        def step():
-            number = next(numbers)
-            if data.starts_epoch(number):
-                self.state = None
-            batch = data.microbatch(number, microbatch)
-            self.step(batch.inputs, batch.targets, sampler.draw())
-
-        return step
-
     @torch.no_grad()
     def clip(self):
         """Scale all gradients so that their norm is at most ``clip_norm``; the sparse ones are coalesced here, once."""
@@ -149,3 +135,32 @@ class LogUniformSampler:
                 last = np.partition(first, self.samples - 1)[self.samples - 1]
                 return Candidates(distinct[first <= last], int(last) + 1, self.vocabulary)
             tries *= 2
+
+
+class Twin:
+    """The model with its trainer and sampler, as benchmarks drive it, see ``peers.torch_twin``.
+
+    rank: whose candidates it draws.  on: where it computes.  together: as ``distributed``, on the ranks of gloo.
+    """
+
+    def __init__(self, model: LanguageModel, values: dict, options, rank: int = 0, on: str = "cpu", together=False):
+        self.model = distributed(model, values) if together else TorchLanguageModel(model, values).to(on)
+        self.trainer = TorchTrainer(self.model, options.learning_rate, options.clip_norm)
+        self.sampler = LogUniformSampler(model.samples, model.vocabulary, seed=rank)
+
+    def step(self, batch, starts_epoch: bool):
+        """Do a training step; the state begins anew with an epoch."""
+        if starts_epoch:
+            self.trainer.state = None
+        self.trainer.step(batch.inputs, batch.targets, self.sampler.draw())
+
+    def computation(self, batch):
+        """Return a callable: forward and backward pass of a microbatch, on one rank."""
+        alone, drawn = getattr(self.model, "module", self.model), self.sampler.draw()
+        inputs, targets = torch.from_numpy(batch.inputs), torch.from_numpy(batch.targets)
+
+        def compute():
+            self.trainer.optimizer.zero_grad()
+            alone(inputs, targets, None, drawn)[0].backward()
+
+        return compute

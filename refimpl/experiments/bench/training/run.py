@@ -1,6 +1,6 @@
 """How fast is a whole training beside PyTorch's DistributedDataParallel over gloo, on one machine and on a cluster?
 
-The same language model, the same words, the same batch a rank, in the same processes, step by step in turns:
+The same model, the same words, the same batch a rank, in the same processes, step by step in turns:
 
 refimpl hybrid:     dense gradients by allreduce, rows through the sharded server; partitions interleaved, not the
                     default: contiguous ones would put the frequent words on one machine, whose card then is the limit
@@ -13,31 +13,25 @@ share this one's cores), the bytes on the busiest card at the line's rate, and t
 updates, copies, latency) less what overlaps.
 """
 
-from models.lm import PRESETS
+from models.registry import workloads_for
 from refimpl.experiments.bench.job import BYTES_A_SECOND, measure
 
 PEER = "torch DDP (gloo)"
 HYBRID = "refimpl hybrid"
-SIZES = {**PRESETS["small"], "vocabulary": 100_000, "samples": 4096}
-"""The preset small, but for its rows: a rank's step touches about 1.7 times as many elements of rows as there are dense
-ones, and 2 % of the rows, as in the authors' model (docs/paper.md, Models). More words a rank would touch hardly more
-rows and only add computation, which 8 machines must do here on one machine's cores."""
-STREAMS, WINDOW = 8, 20  # a rank's microbatch, as ``train lm`` has it if nothing else is asked for
 MACHINE = {"work": "training", "ranks": 4}
 CLUSTER = {"work": "training-cluster", "ranks": 1, "machines": 8}
 
 
-def run(seconds: float = 24.0, rounds: int = 5, cluster: bool = False, sizes: dict = SIZES, streams: int = STREAMS,
-        window: int = WINDOW) -> dict:
+def run(seconds: float = 24.0, rounds: int = 5, cluster: bool = False, workload=None) -> dict:
     """Race a training step and return {"rows", "ratios", "parts", "touched"}. Local; launches the ranks.
 
+    workload: what is trained, a microbatch a rank; None: that of the first model which has one for it.
     rows: a Row each, with words_per_second, and on the cluster line_seconds and card_bytes (busiest machine's mean of a
     step: sent, received).  ratios: the peer's seconds / those of hybrid.  parts: see ``parts``.
     touched: what a rank's step touches of the sparse variables, beside the dense elements.
     """
-    setting = CLUSTER if cluster else MACHINE
-    wanted = {"work": setting["work"], "sizes": sizes, "streams": streams, "window": window, "seconds": seconds,
-              "rounds": rounds}
+    setting, workload = CLUSTER if cluster else MACHINE, workload or workloads_for("training")[0]
+    wanted = {"work": setting["work"], "workload": workload.to_json(), "seconds": seconds, "rounds": rounds}
     found = measure("refimpl.experiments.bench.training.ranks", wanted, setting["ranks"], setting.get("machines", 0))
     for row in found["rows"]:
         if card := row.get("card_bytes"):

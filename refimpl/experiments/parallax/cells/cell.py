@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from refimpl.experiments.parallax.cells.workload import Workload
+from models.workload import Workload
 
 ARCHITECTURES = {
     "allreduce": {"architecture": "allreduce", "local_aggregation": False},
@@ -18,12 +18,9 @@ ARCHITECTURES = {
 """The paper's contenders -> options of the trainer: Horovod (rows by allgather, nothing merged on the machine),
 TensorFlow's parameter server (whole variables), and Parallax. Interleaved: Zipf's first rows have many owners."""
 
-OPTIMIZER = {"lm": {"optimizer": "adagrad", "learning_rate": 0.2, "clip_norm": 10.0},
-             "cnn": {"optimizer": "momentum", "learning_rate": 0.1}}
-
 SOURCES = ("kernels", "models", "refimpl/transport", "refimpl/gradients", "refimpl/collectives", "refimpl/server",
            "refimpl/strategies", "refimpl/plan", "refimpl/training", "refimpl/experiments/parallax/replay/model.py",
-           *(f"refimpl/experiments/parallax/cells/{name}.py" for name in ("job", "plans", "workload")))
+           "refimpl/experiments/parallax/cells/job.py", "refimpl/experiments/parallax/cells/plans.py")
 """What a cell's numbers come from: a change there makes a cell run anew."""
 
 MANY = 1000  # steps: more than a partition search takes
@@ -64,7 +61,7 @@ class Cell:
     @property
     def trainer_options(self) -> dict:
         """Return the options of the training: the model's optimizer, the architecture's road, and the cell's own."""
-        given = {**OPTIMIZER[self.workload.model], "allreduce": allreduce_of(self.machines, self.ranks_per_machine),
+        given = {**self.workload.entry.optimizer, "allreduce": allreduce_of(self.machines, self.ranks_per_machine),
                  **ARCHITECTURES[self.architecture], **self.options}
         steps = MANY if given.get("search_partitions") else self.warm + self.steps  # it ends when it has found its P
         return {**given, "steps": steps, "seed": self.seed}

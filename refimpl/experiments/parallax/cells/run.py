@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 from typing import Callable
 
+from models.registry import workloads_for
 from refimpl.experiments.cluster import run_on_cluster
 from refimpl.experiments.parallax.cells.cell import Cell, code_version, kept_result
 from refimpl.experiments.parallax.cells.network import emulated_network, network_file
-from refimpl.experiments.parallax.cells.workload import Workload
 from refimpl.experiments.parallax.replay.profile import Profile, measure_profile
 from refimpl.training.run.files import write_json
 
@@ -16,10 +16,8 @@ ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "
 SECONDS_OF_A_CELL = 300.0  # nothing that works takes so long
 PROFILED_STEPS = 2
 
-_TINY = dict(vocabulary=200, embedding=4, hidden=8, projection=4, layers=1, samples=20, keep=0.9)
 WARM_UP = tuple(Cell("warm-up", workload, architecture, 2, 2, "1gbit", "real", steps=1, warm=0)
-                for workload in (Workload("warm-lm", "lm", _TINY, streams=2, window=4),
-                                 Workload("warm-cnn", "cnn", dict(width=2, blocks=(1, 1)), images=2, image_size=8))
+                for workload in workloads_for("warm-up")
                 for architecture in ("hybrid", "allreduce", "naive ps"))
 """Run before anything else with new code: kernels are compiled once and kept on disk, not by 48 ranks at once."""
 

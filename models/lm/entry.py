@@ -1,0 +1,22 @@
+"""The language model's entry in the registry."""
+
+from models.data import Corpus
+from models.data.text.windows import SyntheticText
+from models.lm.golden import GOLDEN
+from models.lm.model import LanguageModel
+from models.lm.presets import PRESETS
+from models.lm.workloads import BOUNDS, PAPER, WORKLOADS
+from models.registry import Entry
+
+
+def fit(sizes: dict) -> dict:
+    """Return the sizes with no more candidates than words."""
+    return {**sizes, "samples": min(sizes["samples"], sizes["vocabulary"])}
+
+
+ENTRY = Entry(
+    model=LanguageModel, content=Corpus, presets=PRESETS, unit="words", quality="perplexity", fit=fit,
+    defaults={"data": "shakespeare", "microbatch_size": 8, "optimizer": "adagrad", "learning_rate": 0.2,
+              "clip_norm": 10.0},  # the authors' choice (docs/paper.md, Models)
+    synthetic=lambda sizes, **shape: SyntheticText(sizes["vocabulary"], **shape),
+    workloads=WORKLOADS, bounds=BOUNDS, reach={"lm-step": 1.0, "gpu-lm-step": 1.0}, paper=PAPER, golden=GOLDEN)

@@ -1,0 +1,66 @@
+"""What benchmarks and the paper's experiment train of the language model, and what the paper says of it."""
+
+from models.data import TokenStreams
+from models.data.text.synthetic import load_synthetic
+from models.lm.model import LanguageModel
+from models.lm.presets import PRESETS
+from models.paper import Paper
+from models.workload import Bounded, Workload
+
+
+def _sizes(vocabulary, width, hidden, projection, samples):
+    return dict(vocabulary=vocabulary, embedding=width, hidden=hidden, projection=projection, layers=1,
+                samples=samples, keep=0.9)
+
+
+PAPERS = Workload("lm", "lm", _sizes(49_592, 128, 128, 128, 512))
+"""The paper's with every width a quarter (projection 512 -> 128), and the LSTM's state, the vocabulary, the candidates
+and the words of a microbatch a sixteenth: dense and sparse elements both shrink 64 times, and alpha stays."""
+
+SPARSITY = Workload("sparsity", "lm", _sizes(1920, 128, 128, 0, 16 * 120), dict(streams=16, window=120, distinct=True))
+"""An eighth of the paper's sparsity-degree experiment: vocabulary 1,920 for 15,360, batch 16 a worker for 128; the
+LSTM's state of 128 as it is, samples = batch x length. Words of a microbatch all differ: every row is touched."""
+
+RACED = Workload("training", "lm", {**PRESETS["small"], "vocabulary": 100_000, "samples": 4096})
+"""The preset small, but for its rows: a rank's step touches about 1.7 times as many elements of rows as there are dense
+ones, and 2 % of the rows, as in the authors' model (docs/paper.md, Models). More words a rank would touch hardly more
+rows and only add computation, which 8 machines must do here on one machine's cores."""
+
+HEAVY = Workload("heavy", "lm", _sizes(10_000, 128, 512, 128, 512), dict(streams=64))
+"""It computes for about as long as it talks, so that a wrong replay would show."""
+
+TINY = Workload("tiny", "lm", PRESETS["tiny"], dict(streams=2, window=4))
+
+WORKLOADS = {
+    "throughput": PAPERS,
+    "partitions": PAPERS,
+    "sparsity": SPARSITY,
+    "convergence": Workload("learner", "lm", _sizes(4000, 64, 64, 0, 256)),
+    "replay-check": HEAVY,
+    "warm-up": Workload("warm-lm", "lm", _sizes(200, 4, 8, 4, 20), dict(streams=2, window=4)),
+    "step": Workload("step", "lm", PRESETS["small"], dict(streams=64)),
+    "training": RACED,
+    "gpu": Workload("gpu", "lm", _sizes(100_000, 512, 2048, 512, 8192), dict(streams=128, window=20)),
+}
+
+BOUNDS = (Bounded("float32 adagrad", TINY, "float32", "adagrad", 0.2, 2),
+          Bounded("float64 adam", TINY, "float64", "adam", 0.01, 4))
+
+
+def at_size(ranks: int, seed: int):
+    """Return the paper's model, and synthetic text cut for so many workers. Local; no parameter is made."""
+    model = LanguageModel(**PRESETS["paper"])
+    tokens = load_synthetic(str(model.vocabulary), ranks * PAPER.examples * 2 + 1, 0, seed).train
+    return model, TokenStreams(tokens, ranks, 128, 20)
+
+
+PAPER = Paper(
+    dense=9_445_376, sparse=813_306_750, alpha=0.02, examples=128 * 20, at_size=at_size,
+    flop=6 * (9_445_376 + 8192 * 512),  # 2 an element and word forward, twice that backward, of LSTM and softmax
+    efficiency=0.3, goals={"allreduce": 6.02, "naive ps": 2.8},
+    assumed=("The LSTM reaches 30 % of a GPU's peak. A word costs 6 FLOP for each dense element and each scored "
+             "candidate's element.",
+             "alpha of the LM is 0.02 of all elements, dense ones counting 1 (docs/paper.md): so a worker's rows are "
+             "0.74 of the dense elements.",
+             "At the paper's size the LM's rows are those of synthetic Zipf text, 2,560 words a GPU, and of 8,192 "
+             "log-uniform candidates each."))

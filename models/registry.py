@@ -1,0 +1,84 @@
+"""The project's models by name. To add one: its folder, with ENTRY in its ``entry.py``, and its line in MODELS.
+
+``train``, ``compare``, ``plan``, ``bench`` and ``experiment`` find a model here, and name none.
+"""
+
+import importlib
+from dataclasses import dataclass, field
+from typing import Any, Callable
+
+MODELS = {
+    "lm": "models.lm",
+    "cnn": "models.cnn",
+}
+"""Name -> folder (package), loaded when it is asked for."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What others know of a model.
+
+    model:     its class, model(**sizes, dtype=...); sizes are those of a preset and of the data.
+    content:   the type of data that it trains on, ``models.data.Corpus`` or ``Images``; None: any.
+    presets:   name -> sizes.
+    defaults:  fields of ``Recipe`` and of a trainer's options, where nothing else is asked for.
+    unit:      what its examples are called.
+    quality:   what its evaluation gives, "perplexity" or "accuracy"; "": not known before.
+    fit:       fit(sizes) -> the sizes that suit the data.
+    synthetic: synthetic(sizes, **shape) -> data in microbatches of that shape, e.g. ``SyntheticText``.
+    workloads: what benchmarks and the paper's experiment train: name -> ``Workload``.
+    bounds:    small trainings to compare devices by, ``Bounded``.
+    reach:     name of a benchmark's work -> the ratio to its best peer that it should reach.
+    paper:     the model as the paper measured it, ``Paper``.
+    golden:    the training of its golden trace, ``Golden``.
+    Its PyTorch twin, if it has one, is ``refimpl.experiments.bench.peers.torch_NAME``.
+    """
+
+    model: Callable[..., Any]
+    content: type | None
+    presets: dict[str, dict]
+    defaults: dict
+    unit: str
+    quality: str
+    fit: Callable[[dict], dict] = dict
+    synthetic: Callable[..., Any] | None = None
+    workloads: dict = field(default_factory=dict)
+    bounds: tuple = ()
+    reach: dict[str, float] = field(default_factory=dict)
+    paper: Any = None
+    golden: Any = None
+
+    @property
+    def optimizer(self) -> dict:
+        """The defaults that name the optimizer of a benchmark: its kind, a constant rate, clipping."""
+        names = ("optimizer", "learning_rate", "clip_norm")
+        return {name: self.defaults[name] for name in names if name in self.defaults}
+
+
+def is_own(model: str) -> bool:
+    """Return whether a model is a user's own, "package.module:Class", and not one of MODELS. Local."""
+    return ":" in model
+
+
+def entry_of(model: str) -> Entry:
+    """Return the entry of a model: of MODELS, or "package.module:Class". Local.
+
+    Raises ValueError, saying what to do, where there is no such model.
+    """
+    if is_own(model):
+        from models.own import own_entry  # it needs Entry
+
+        return own_entry(model)
+    if model not in MODELS:
+        raise ValueError(f"no model {model!r}; there are {', '.join(MODELS)}, and your own: package.module:Class")
+    return importlib.import_module(f"{MODELS[model]}.entry").ENTRY
+
+
+def entries() -> dict[str, Entry]:
+    """Return name -> entry of all MODELS. Local."""
+    return {model: entry_of(model) for model in MODELS}
+
+
+def workloads_for(purpose: str) -> list:
+    """Return the workload that each model has for a purpose, e.g. "throughput"; of those that have one. Local."""
+    return [entry.workloads[purpose] for entry in entries().values() if purpose in entry.workloads]

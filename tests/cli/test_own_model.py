@@ -1,0 +1,182 @@
+"""A user's own model and data from the command line: the same numbers as from Python, resumed, planned, or refused."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from models.own import DEFAULTS
+from refimpl.cli import main
+from refimpl.training.options import Options
+from refimpl.transport.launch import launch
+
+README = Path(__file__).parents[2] / "README.md"
+OWN = ["--model", "ratings:Ratings", "--data", "ratings:draw"]
+SHORT = ["--microbatch-size", "16", "--steps", "6"]
+MORE = '''
+class Sized(Ratings):
+    def __init__(self, hidden, depth=1):
+        assert hidden == 3
+
+class Words(Ratings):
+    """Takes what a text gives, and what is set; trains on nothing but its bias."""
+    def __init__(self, vocabulary, hidden=2, dtype="float64"):
+        self.variables = [Variable("words", (vocabulary, hidden), sparse=True, dtype=dtype)]
+    def rows_needed(self, batch):
+        return {"words": np.unique(batch.inputs)}
+    def loss_and_gradients(self, dense, rows, batch):
+        ids = batch.inputs.ravel()
+        return 0.0, {"words": aggregate_rows(ids, np.ones((ids.size, 3), rows["words"].dtype))}
+
+class Pixels(Ratings):
+    def __init__(self, image_shape, classes):
+        self.variables = [Variable("bias", (classes,))]
+        assert image_shape == (8, 8, 1)
+    def rows_needed(self, batch):
+        return {}
+    def loss_and_gradients(self, dense, rows, batch):
+        return 1.0 / batch.normaliser, {"bias": dense["bias"] * 0 + len(batch.inputs) / batch.normaliser}
+    def evaluate(self, dense, tables, batch):
+        return {"loss": 0.0, "count": len(batch.inputs), "correct": 1}
+
+class Half:
+    variables = []
+
+class Wrong(Ratings):
+    variables = ["users"]
+
+instance = Ratings()
+
+def seeded(microbatches, size, seed):
+    assert seed == 5
+    return draw(microbatches, size), draw(microbatches, size)
+
+def nothing(microbatches, size):
+    return [1, 2, 3]
+
+def rigid(microbatches):
+    return draw(microbatches, 4)
+
+def deaf(microbatches, size):
+    return draw(3, size)
+'''
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The folder in which ``ratings.py`` lies, with README's model and more; commands run in it."""
+    (program,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    (tmp_path / "ratings.py").write_text(program + MORE)
+    (tmp_path / "lacking.py").write_text("import no_such_library\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def train(*arguments, ranks=1):
+    """Train on ranks; return (status, stdout, the lines of stderr that are errors)."""
+    job = launch(ranks, ["-m", "refimpl", "train", *map(str, arguments)], timeout=120, capture=True)
+    return job.returncode, job.stdout, [line for line in job.stderr.splitlines() if line.startswith("refimpl: error: ")]
+
+
+def test_it_trains_on_1_and_3_ranks_and_a_checkpoint_knows_both_names(folder):
+    hashes, config = set(), None
+    for ranks in (1, 3):
+        status, said, errors = train(*OWN, *SHORT, "--output", folder / f"run{ranks}", ranks=ranks)
+        assert status == 0, errors
+        assert f"ratings:Ratings on ratings:draw: hybrid, {ranks} rank" in said and "examples/s" in said
+        hashes.add(json.loads((folder / f"run{ranks}" / "result.json").read_text())["parameters_sha256"])
+        config = json.loads((folder / f"run{ranks}" / "config.json").read_text())
+    assert len(hashes) == 1
+    assert (config["describe"]["model"], config["describe"]["data"]) == ("ratings:Ratings", "ratings:draw")
+    options = Options(steps=6).to_json()
+    assert {name: config["options"][name] for name in options} == {**options}, "the defaults are those of Python"
+    assert {name: options[name] for name in ("optimizer", "learning_rate")}.items() <= DEFAULTS.items()
+    status, _, errors = train(*OWN, *SHORT, "--steps", 4, "--output", folder / "half", ranks=3)
+    assert status == 0, errors
+    for who in ([], ["--model", "ratings:Ratings"]):
+        status, said, errors = train("--resume", folder / "half", *who, "--steps", 6, "--json", ranks=1)
+        assert status == 0 and json.loads(said)["parameters_sha256"] in hashes, errors
+    status, _, errors = train("--resume", folder / "half", "--model", "ratings:Sized")
+    assert status != 0 and "holds a checkpoint of ratings:Ratings, not of ratings:Sized" in errors[0]
+
+
+def test_readmes_command_gives_the_hash_of_its_program(folder):
+    (command,) = re.findall(r"python (-m refimpl train --model .*?)\n```", README.read_text(), re.DOTALL)
+    script = launch(1, ["ratings.py"], timeout=120, capture=True)
+    job = launch(3, [*command.replace("\\", "").split(), "--no-output", "--json"], timeout=120, capture=True)
+    assert job.returncode == 0, job.stderr
+    assert script.stdout.split()[1] == json.loads(job.stdout)["parameters_sha256"]
+
+
+def test_sizes_seed_and_heldout_data_reach_it(folder, capsys, monkeypatch):
+    monkeypatch.syspath_prepend(folder)
+    where = ["--no-output", "--json", "--steps", "2"]
+    assert main(["train", "--model", "ratings:Sized", "--data", "ratings:draw", "--set", "hidden=3", *where]) == 0
+    assert main(["train", "--model", "ratings:Words", "--data", "synthetic:40", "--set", "hidden=3",
+                 "--dtype", "float32", "--microbatch-size", "2", "--window", "3", *where]) == 0
+    assert main(["train", "--model", "ratings:Pixels", "--data", "digits", "--heldout", "100", *where]) == 0
+    _, words, pixels = map(json.loads, capsys.readouterr().out.splitlines())
+    assert "perplexity" not in words and pixels["accuracy"] == pytest.approx(1 / 50)  # 100 in batches of 64: 2 correct
+    assert main(["train", "--model", "ratings:Ratings", "--data", "ratings:seeded", "--seed", "5", *where]) == 1
+    assert "ratings:seeded returns held-out data, but ratings:Ratings has no evaluate" in capsys.readouterr().err
+
+
+def test_it_is_planned_and_compared(folder):
+    for command, words in (
+            (["plan", *OWN, "--ranks", "4", "--machines", "2", "--rate", "100mbit", "--output", "plan.json"],
+             ("ratings:Ratings: plan auto", "train --model ratings:Ratings --microbatches 8")),
+            (["compare", *OWN, *SHORT, "--ranks", "2"], ("One answer", "examples/s"))):
+        job = subprocess.run([sys.executable, "-m", "refimpl", *command], capture_output=True, text=True, timeout=120)
+        assert job.returncode == 0 and all(said in job.stdout for said in words), job.stderr
+    assert (folder / "runs" / "compare-ratings.Ratings" / "hybrid" / "result.json").exists()
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["--model", "rating:Ratings", *OWN[2:]], "--model rating:Ratings: there is no module rating: run from the folder "
+     "where rating.py lies, or name that folder in PYTHONPATH"),
+    (["--model", "ratings.py:Ratings", *OWN[2:]], "ratings.py is a file, not a module: run from the folder where it "
+     "lies, and say ratings:Ratings"),
+    (["--model", "ratings:Rating", *OWN[2:]], "has no Rating; it has Ratings, draw, Sized"),
+    (["--model", "ratings:", *OWN[2:]], "--model ratings:: it should read package.module:NAME"),
+    (["--model", "ratings", *OWN[2:]], "--model ratings: it should read package.module:Class"),
+    (["--model", "lm", *OWN[2:]], "for refimpl's lm leave --model out"),
+    (["--model", "ratings:instance", *OWN[2:]], "is Ratings, not a class"),
+    (["--model", "ratings:Half", *OWN[2:]], "ratings:Half is no model: it has no rows_needed, loss_and_gradients"),
+    (["--model", "ratings:Wrong", *OWN[2:]], "they must be a list of Variable"),
+    ([*OWN, "--set", "hidden=3"], "ratings:Ratings has no size hidden; it has none"),
+    ([*OWN, "--dtype", "float64"], "ratings:Ratings has no size dtype"),
+    (["--model", "ratings:Sized", *OWN[2:]], "ratings:Sized needs a size hidden: give --set hidden=N"),
+    ([*OWN, "--preset", "tiny"], "ratings:Ratings has no presets: leave --preset out"),
+    (OWN[:2], "ratings:Ratings needs data: --data package.module:function, or one of shakespeare, "),
+    ([*OWN[:2], "--data", "nonsense"], "no data called 'nonsense'; there are shakespeare, "),
+    ([*OWN[:2], "--data", "ratings:nothing"], "returned list, which is no Data: it has no microbatches, "),
+    ([*OWN[:2], "--data", "ratings:rigid"], "cannot be called with (microbatches=8, size=8): "),
+    ([*OWN[:2], "--data", "ratings:deaf"], "returned 3 microbatches a step; 8 were asked for"),
+    ([*OWN[:2], "--data", "ratings:np"], "is module, not a function"),
+    (["lm", *OWN], "--model ratings:Ratings stands beside lm: one model is trained; leave one of them out"),
+])
+def test_refusals_name_culprit_and_remedy(folder, monkeypatch, capsys, arguments, words):
+    monkeypatch.syspath_prepend(folder)
+    assert main(["train", *arguments, "--no-output"]) == 1
+    assert words in capsys.readouterr().err
+    assert main(["plan", *arguments]) == 1
+    assert words in capsys.readouterr().err
+
+
+def test_a_refusal_is_one_message_on_every_rank(folder):
+    status, _, errors = train("--model", "ratings:Half", *OWN[2:], ranks=3)
+    assert status != 0 and len(errors) == 3 and len(set(errors)) == 1 and "ratings:Half is no model" in errors[0]
+
+
+def test_what_it_lacks_itself_is_told_as_python_tells_it(folder):
+    job = launch(1, ["-m", "refimpl", "train", "--model", "lacking:Model", *OWN[2:]], timeout=60, capture=True)
+    assert job.returncode != 0 and "No module named 'no_such_library'" in job.stderr and "lacking.py" in job.stderr
+
+
+def test_neither_a_model_nor_a_run_to_resume(capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "--steps", "3"])
+    assert "required: model" in capsys.readouterr().err
