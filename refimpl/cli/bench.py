@@ -9,7 +9,7 @@ import json
 import math
 
 from models.registry import entries
-from refimpl.cli.options import console, positive
+from refimpl.cli.options import console, positive, seconds
 from refimpl.collectives.units import BYTES, parse
 
 HELP = "race our kernels, training and allreduce against NumPy, PyTorch and MPI, one thread each"
@@ -32,7 +32,7 @@ LINE_RATE = {"cluster": 0.97, "cluster-hierarchical": 0.95}
 def add(parser):
     """Add the options."""
     parser.add_argument("bench", choices=BENCHES)
-    parser.add_argument("--seconds", type=_seconds, metavar="S", help="time for each race (default: as its noise asks)")
+    parser.add_argument("--seconds", type=seconds, metavar="S", help="time for each race (default: as its noise asks)")
     parser.add_argument("--rounds", type=_rounds, metavar="N", help="interleaved rounds, of which the median counts")
     parser.add_argument("--cluster", action="store_true",
                         help="allreduce, training: on an emulated cluster at 200 Mbit/s")
@@ -162,10 +162,6 @@ def _print_table(name, result):
         last = (work, size)
         table.add_row(*shown, *rest, f"[bold red]{reach}[/]" if "MISSED" in reach else reach)
     console().print(table)
-
-
-def _seconds(text: str) -> float:
-    return positive(text, float, "seconds")
 
 
 def _rounds(text: str) -> int:

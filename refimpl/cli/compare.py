@@ -17,6 +17,7 @@ QUALITIES = ("perplexity", "accuracy")
 
 
 def add(parser):
+    """Add the options."""
     add_model(parser)
     parser.add_argument("--ranks", type=int, metavar="N", help="ranks to start (default 4)")
     parser.add_argument("--output", metavar="DIR", help="where the run directories go (default runs/compare-MODEL)")
@@ -25,23 +26,24 @@ def add(parser):
 
 
 def run(given: dict) -> int:
+    """Train under each; print a table. Status 1: the parameters differ."""
     from refimpl.experiments.compare import compare
     from refimpl.pictures.plots import plot_losses
 
     model, passed_on = named_model(given), training_arguments(sys.argv[2:])
-    roads = {name: ["--architecture", name] for name in ARCHITECTURES}
+    trainings = {name: ["--architecture", name] for name in ARCHITECTURES}
     if given.get("plan", "none") != "none":
-        roads["plan"] = ["--plan", given["plan"]]
+        trainings["plan"] = ["--plan", given["plan"]]
     as_json = given.get("json", False)
-    directory, results = compare(model, given.get("ranks", 4), passed_on, roads, given.get("output"), quiet=as_json)
-    picture = plot_losses({name: directory / name for name in roads}, directory / "loss.png")
+    directory, results = compare(model, given.get("ranks", 4), passed_on, trainings, given.get("output"), quiet=as_json)
+    picture = plot_losses({name: directory / name for name in trainings}, directory / "loss.png")
     hashes = {r["parameters_sha256"] for r in results}
     if as_json:
         print(json.dumps({"results": results, "one_answer": len(hashes) == 1, "directory": str(directory)}))
     else:
         _print_table(model, results)
         print(f"{'One answer: the hashes are equal' if len(hashes) == 1 else 'THE HASHES DIFFER'}."
-              f" Loss curves: {picture}. Run directories: {directory}/{{{','.join(roads)}}}")
+              f" Loss curves: {picture}. Run directories: {directory}/{{{','.join(trainings)}}}")
     return 0 if len(hashes) == 1 else 1
 
 

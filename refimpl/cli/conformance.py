@@ -1,6 +1,7 @@
 """Hold an implementation's numbers against ours, and name the bug."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 from refimpl.cli import conformance_traces
@@ -10,11 +11,10 @@ REFUSALS = (ValueError, OSError)
 
 
 def add(parser):
-    import argparse
-
+    """Add the actions and their options."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    run_ = actions.add_parser("run", help="run the cases on an adapter and judge its numbers",
-                              argument_default=argparse.SUPPRESS)
+    action = partial(actions.add_parser, argument_default=parser.argument_default)
+    run_ = action("run", help="run the cases on an adapter and judge its numbers")
     run_.add_argument("--target", required=True, metavar="MODULE",
                       help="the adapter, a module on PYTHONPATH (see docs/conformance.md)")
     run_.add_argument("--ranks", type=int, nargs="+", metavar="N",
@@ -28,20 +28,18 @@ def add(parser):
     run_.add_argument("--verbose", action="store_true", help="list the cases that passed too")
     run_.add_argument("--html", metavar="FILE", help="write the report as one page")
     run_.add_argument("--json", action="store_true", help="print one JSON object")
-    mutants = actions.add_parser("mutants",
-                                 help="how good the suite is: classic bugs planted, correct implementations tried",
-                                 argument_default=argparse.SUPPRESS)
+    mutants = action("mutants", help="how good the suite is: classic bugs planted, correct implementations tried")
     mutants.add_argument("--ranks", type=int, metavar="N", help="default 4")
     mutants.add_argument("--configurations", type=int, metavar="N", help="correct implementations to try (default 200)")
     mutants.add_argument("--json", action="store_true", help="print one JSON object")
-    actions.add_parser("manifest", help="print the vocabulary of the semantics manifest, and an example",
-                       argument_default=argparse.SUPPRESS)
-    cases = actions.add_parser("cases", help="list the cases", argument_default=argparse.SUPPRESS)
+    action("manifest", help="print the vocabulary of the semantics manifest, and an example")
+    cases = action("cases", help="list the cases")
     cases.add_argument("--ranks", type=int, metavar="N", help="default 4")
-    conformance_traces.add(actions)
+    conformance_traces.add(action)
 
 
 def run(given: dict) -> int:
+    """Do the action; return its status."""
     ours = {"run": _run, "mutants": _mutants, "manifest": _manifest, "cases": _cases}
     return (ours | conformance_traces.ACTIONS)[given["action"]](given)
 

@@ -1,29 +1,25 @@
 """conformance export, check and regenerate: golden traces of whole trainings, as files."""
 
-import argparse
 import json
 from pathlib import Path
 
 from refimpl.conformance.traces.golden import NAMES
 
 
-def add(actions):
-    """Add the actions to those of ``conformance``."""
-    export = actions.add_parser("export", help="write a golden trace, or what an implementation begins from, as files",
-                                argument_default=argparse.SUPPRESS)
+def add(action):
+    """Add the actions to those of ``conformance``: action(name, help=...) returns the parser of one."""
+    export = action("export", help="write a golden trace, or what an implementation begins from, as files")
     export.add_argument("trace", help=" or ".join(NAMES))
     export.add_argument("--stage", metavar="STAGE", help="only what one that joins there begins from: model (inputs), "
                         "aggregate (local gradients) or update (aggregated gradients); default: everything")
     export.add_argument("--precision", metavar="P", help="float32 (default: canonical bits) or float64 (the truth)")
     export.add_argument("--out", metavar="PATH", help="write PATH.json and PATH.safetensors (default: its name)")
-    check = actions.add_parser("check", help="hold another implementation's trace against ours",
-                               argument_default=argparse.SUPPRESS)
+    check = action("check", help="hold another implementation's trace against ours")
     check.add_argument("trace", metavar="THEIR_TRACE", help="the manifest (.json); its .safetensors lies beside it")
     check.add_argument("--verbose", action="store_true", help="list the stages that passed too")
     check.add_argument("--html", metavar="FILE", help="write the report as one page")
     check.add_argument("--json", action="store_true", help="print one JSON object")
-    regenerate = actions.add_parser("regenerate", help="train again and write the golden traces anew",
-                                    argument_default=argparse.SUPPRESS)
+    regenerate = action("regenerate", help="train again and write the golden traces anew")
     regenerate.add_argument("traces", nargs="*", metavar="TRACE", help=f"{', '.join(NAMES)} (default: all)")
     regenerate.add_argument("--out", metavar="DIR", help="write them there (default: where the package keeps them)")
 

@@ -14,6 +14,7 @@ REFUSALS = (ValueError, OSError)
 
 
 def add(parser):
+    """Add the options."""
     parser.conflict_handler = "resolve"  # --rate is the network's here: no learning rate falls in a plan
     add_model(parser)
     add_training_options(parser)
@@ -29,6 +30,7 @@ def add(parser):
 
 
 def run(given: dict) -> int:
+    """Choose; print the plan, and write it where asked to."""
     from refimpl.plan.report import as_data
 
     model, network = named_model(given), _network(given)
@@ -110,8 +112,8 @@ def _variables(model, chosen):
     for f in chosen.forecasts:
         cells = []
         for way in ("as-dense" if f.sparse else "allreduce", "allgather", "server"):
-            road = f.roads.get(way)
-            cells += ["-", "-"] if road is None else [f"{road.card_bytes / 1e6:,.4g}", f"{road.step * 1e3:,.4g}"]
+            cost = f.roads.get(way)
+            cells += ["-", "-"] if cost is None else [f"{cost.card_bytes / 1e6:,.4g}", f"{cost.step * 1e3:,.4g}"]
         table.add_row(f.variable, "sparse" if f.sparse else "dense", f"{f.nbytes / 1e6:,.4g}",
                       f"{f.alpha:.3g}" if f.sparse else "1", *cells, f.way, f.reason)
     return table

@@ -8,17 +8,17 @@ from refimpl.training.run.directory import free_name
 from refimpl.transport.launch import launch
 
 
-def compare(model: str, ranks: int, arguments: list[str], roads: dict[str, list[str]], output=None, quiet=False):
-    """Run ``train`` on ``ranks`` ranks on each road; return (directory, [result of each]). Local.
+def compare(model: str, ranks: int, arguments: list[str], trainings: dict[str, list[str]], output=None, quiet=False):
+    """Run ``train`` on ``ranks`` ranks under each; return (directory, [result of each]). Local.
 
-    arguments: the training's command line after ``train``.  roads: name -> what it is told beside them.
+    arguments: the training's command line after ``train``.  trainings: name -> what it is told beside them.
     output: directory for the runs; None takes a free name.
     Raises ValueError if a job fails (its own message is on stderr by then), LaunchError if none can be started.
     """
     name = f"compare-{model.replace(':', '.')}"
     directory = Path(output) if output else free_name(Path("runs") / name, taken=Path.exists)
     results = []
-    for name, chosen in roads.items():
+    for name, chosen in trainings.items():
         command = ["-m", "refimpl", "train", *arguments, *chosen, "--output", str(directory / name),
                    *(["--json"] if quiet else [])]
         if not quiet:
