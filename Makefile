@@ -27,7 +27,7 @@ extras := test$(if $(filter-out system,$(MPI)),$(comma)$(MPI))
 installed := $(venv)/.installed $(if $(TORCH),$(venv)/.torch)
 gpu_installed := $(if $(ENVIRONMENT),,$(installed) $(venv)/.$(GPU))
 gpu_tests := tests/kernels tests/device tests/training tests/transport/test_device_arrays_mpi.py \
-             tests/transport/test_nccl_names.py tests/server/test_roads_mpi.py
+             tests/transport/test_nccl_names.py tests/strategies/test_server_mpi.py
 gpu_report := runs/bench-gpu
 on_gpu = REFIMPL_TEST_DEVICE=cuda REFIMPL_TEST_REPORT=$(gpu_report)/tests-$(1).json
 mpi_pytest := -m pytest -q --color=no -p no:cacheprovider --with-mpi -m mpi
@@ -94,11 +94,15 @@ $(venv)/.docs: $(venv)/.installed
 	$(pip) -e '.[docs]'
 	@touch $@
 
-docs: $(venv)/.docs ## build the website into build/site: README, notebooks, guides, findings, reference
-	$(python) -m docs.website
+docs: $(venv)/.docs ## build the website into build/site: lessons, guides, reference
+	@rm -rf build/site build/site-source; mkdir -p build/site-source
+	@cp -R docs notebooks README.md build/site-source; mv build/site-source/docs/index.md build/site-source
+	$(python) -m sphinx -q -d build/doctrees -c docs $(SPHINX) build/site-source build/site
+	@echo "open $(CURDIR)/build/site/index.html"
 
-test-docs: $(venv)/.docs ## build the website and look at it in headless Chromium, if there is one
-	$(python) -m pytest -q tests/docs
+test-docs: SPHINX := -W --keep-going
+test-docs: docs ## build the website, any warning an error, and look at it in headless Chromium, if there is one
+	REFIMPL_SITE=build/site $(python) -m pytest -q tests/docs
 
 bench: $(installed) ## measure us beside our peers
 	@for work in rows lstm conv step allreduce; do $(python) -m refimpl bench $$work || exit 1; done

@@ -111,11 +111,11 @@ def _variables(model, chosen):
         table.add_column(heading, justify="left" if words else "right", no_wrap=heading in ("variable", "choice", "ms"))
     for f in chosen.forecasts:
         cells = []
-        for way in ("as-dense" if f.sparse else "allreduce", "allgather", "server"):
-            cost = f.roads.get(way)
-            cells += ["-", "-"] if cost is None else [f"{cost.card_bytes / 1e6:,.4g}", f"{cost.step * 1e3:,.4g}"]
+        for name in ("as-dense" if f.sparse else "allreduce", "allgather", "server"):
+            found = f.candidates.get(name)
+            cells += ["-", "-"] if found is None else [f"{found.card_bytes / 1e6:,.4g}", f"{found.step * 1e3:,.4g}"]
         table.add_row(f.variable, "sparse" if f.sparse else "dense", f"{f.nbytes / 1e6:,.4g}",
-                      f"{f.alpha:.3g}" if f.sparse else "1", *cells, f.way, f.reason)
+                      f"{f.alpha:.3g}" if f.sparse else "1", *cells, f.strategy, f.reason)
     return table
 
 

@@ -39,7 +39,7 @@ def _train(trainer: Trainer, steps: int) -> list:
     states = []
     for _ in range(steps):
         trainer.train_step()
-        values = [trainer.exchange.collect(v.name, None, False, "report") for v in trainer.model.variables]
+        values = [trainer.parameters.collect(v.name, None, False, "report") for v in trainer.model.variables]
         states.append(None if trainer.comm.rank else np.concatenate([value.ravel() for value in values]))
     return states
 

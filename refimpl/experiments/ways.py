@@ -23,10 +23,11 @@ from refimpl.plain.cost_table import (
     Bytes, Setting, Sparse, dense_allreduce, dense_server_at_owner, dense_server_spread, sparse_allgather,
     sparse_as_dense, sparse_server_at_owner, sparse_server_spread,
 )
-from refimpl.plan.bytes_between import bytes_between
-from refimpl.plan.placement import WAYS, Plan, make_plan
+from refimpl.plan import Plan, make_plan
+from refimpl.plan.cost import bytes_between
 from refimpl.plan.predict import Predictor
 from refimpl.plan.sample import take_sample
+from refimpl.plan.strategy import names_of
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
@@ -43,7 +44,7 @@ TITLES = {(True, "server"): "sparse, server", (True, "allgather"): "sparse, allg
 class Case:
     """m equal variables of (rows, columns) float32 that go one way, and α, the part of the rows that a rank touches.
 
-    way: one of ``plan.placement.WAYS`` of the kind.  partitions: P of each sparse variable on the server, interleaved.
+    way: the name of a strategy for the kind.  partitions: P of each sparse variable on the server, interleaved.
     Variables and partitions are spread over the owners; one variable in one partition has one owner.
     Raises ValueError for a way of another kind, and where the touched rows cannot be the same number in each partition.
     """
@@ -57,9 +58,10 @@ class Case:
     partitions: int = 1
 
     def __post_init__(self):
-        if self.way not in WAYS[self.sparse]:
+        known = names_of(self.sparse, automatic=True)
+        if self.way not in known:
             kind = "sparse" if self.sparse else "dense"
-            raise ValueError(f"a {kind} variable cannot go {self.way!r}; give {', '.join(WAYS[self.sparse])}")
+            raise ValueError(f"a {kind} variable cannot go {self.way!r}; give {', '.join(known)}")
         if self.partitions > 1 and not (self.sparse and self.way == "server"):
             raise ValueError(f"{self.partitions} partitions: only a sparse variable on the server has any")
         if not 0 <= self.alpha <= 1 or self.alpha * self.rows % self.partitions or self.rows % self.partitions:
@@ -123,8 +125,7 @@ def who_sends_whom(case: Case, ranks: int) -> np.ndarray:
     """Return the bytes of a case's step from rank to rank, as the plan accounts for them: (N, N) int64. Local."""
     model = Touching(case)
     sample = take_sample(model, Slices(case, ranks), 0, (0,))
-    pulled, pushed = (sample.pulled(0, ranks), sample.pushed(0, ranks)) if case.sparse else ({}, {})
-    found = bytes_between(plan_of_case(case, in_blocks(ranks, 1)), model.variables, pulled, pushed)
+    found = bytes_between(plan_of_case(case, in_blocks(ranks, 1)), model.variables, *sample.both(0, ranks))
     return sum((matrix for (_, name, _), matrix in found.items() if name), np.zeros((ranks, ranks), np.int64))
 
 
@@ -157,7 +158,7 @@ def plan_of_case(case: Case, machines: Machines) -> Plan:
     """Return the plan in which all variables of a case go its way, interleaved partitions on the server. Local."""
     variables, ranks = Touching(case).variables, sum(map(len, machines))
     return make_plan(variables, "auto", ranks, ranks, partitions=case.partitions, scheme="interleaved",
-                     allreduce="direct", machines=machines, ways={v.name: case.way for v in variables})
+                     allreduce="direct", machines=machines, strategies={v.name: case.way for v in variables})
 
 
 class Touching:

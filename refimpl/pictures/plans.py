@@ -1,37 +1,43 @@
-"""A plan as a picture: for each variable what each way would put on the busiest card, and the way that was chosen."""
+"""A plan as a picture: for each variable what each strategy would put on the busiest card, and the one that was chosen."""
 
 from refimpl.pictures.picture import BLACK, BLUE, GREEN, GREY, ORANGE, Picture, figure_in_style, picture_of, table
 from refimpl.plan.choose import Chosen
+from refimpl.plan.strategy import names_of, strategy_of
 
-LOOKS = {"allreduce": ("allreduce", GREEN, "D"), "server": ("server", BLUE, "o"),
-         "allgather": ("rows to all (allgather)", ORANGE, "s"),
-         "as-dense": ("whole, as if dense (allreduce)", BLACK, "^")}
-"""Way -> what plots call it, colour and mark: those of its curve over α, see ``lines_of_ways``."""
+COLOURS = {"green": GREEN, "blue": BLUE, "orange": ORANGE, "black": BLACK}
+
+
+def looks() -> dict[str, tuple[str, str, str]]:
+    """Return strategy -> (what plots call it, colour, mark), dense ones first. Local."""
+    kinds = [(name, sparse) for sparse in (False, True) for name in reversed(names_of(sparse, automatic=True))]
+    classes = {name: strategy_of(name, sparse) for name, sparse in kinds}
+    return {name: (cls.label, COLOURS[cls.colour], cls.mark) for name, cls in classes.items()}
 
 
 def draw_plan(chosen: Chosen) -> Picture:
-    """Draw a plan: a line a variable, a mark for each way that it could go; filled is the way that it goes. Local.
+    """Draw a plan: a line a variable, a mark for each strategy that it could have; filled is the one that it has. Local.
 
     x: bytes of a step through the card that has most of them, in and out, logarithmic.
     """
     forecasts = chosen.forecasts
     with figure_in_style(8.6, 1.5 + 0.46 * len(forecasts)) as (figure, axes):
         for place, forecast in enumerate(forecasts):
-            counts = [road.card_bytes for road in forecast.roads.values()]
+            counts = [candidate.card_bytes for candidate in forecast.candidates.values()]
             axes.plot([min(counts), max(counts)], [place, place], color=GREY, linewidth=0.8, zorder=1)
-            for way, road in forecast.roads.items():
-                _, colour, mark = LOOKS[way]
-                axes.plot([road.card_bytes], [place], mark, color=colour, markersize=11 if way == forecast.way else 8,
-                          markerfacecolor=colour if way == forecast.way else "white", markeredgewidth=2)
+            for name, candidate in forecast.candidates.items():
+                _, colour, mark = looks()[name]
+                has = name == forecast.strategy
+                axes.plot([candidate.card_bytes], [place], mark, color=colour, markersize=11 if has else 8,
+                          markerfacecolor=colour if has else "white", markeredgewidth=2)
         axes.set_yticks(range(len(forecasts)), [_label(forecast) for forecast in forecasts])
         axes.set(xscale="log", ylim=(len(forecasts) - 0.5, -0.5),
                  xlabel="bytes of a step through the busiest machine's card, in and out")
         axes.tick_params(axis="y", length=0)
-        seen = [way for way in LOOKS if any(way in forecast.roads for forecast in forecasts)]
-        figure.legend(handles=[_key(axes, way) for way in seen], loc="outside lower center", ncols=len(seen),
+        seen = [name for name in looks() if any(name in forecast.candidates for forecast in forecasts)]
+        figure.legend(handles=[_key(axes, name) for name in seen], loc="outside lower center", ncols=len(seen),
                       title="filled: the way that was chosen")
         alt = "The way of each variable, and the bytes that each way would put on the busiest card: " + "; ".join(
-            f"{f.variable} goes by {f.way}, {f.roads[f.way].card_bytes:,}" for f in forecasts)
+            f"{f.variable} goes by {f.strategy}, {f.candidates[f.strategy].card_bytes:,}" for f in forecasts)
         return picture_of(figure, alt, _numbers(forecasts))
 
 
@@ -39,12 +45,12 @@ def _label(forecast) -> str:
     return f"{forecast.variable}\nα = {forecast.alpha:.2g}" if forecast.sparse else f"{forecast.variable}\ndense"
 
 
-def _key(axes, way):
-    label, colour, mark = LOOKS[way]
+def _key(axes, name):
+    label, colour, mark = looks()[name]
     return axes.plot([], [], mark, color=colour, label=label, markersize=9)[0]
 
 
 def _numbers(forecasts) -> str:
-    rows = [[f.variable, f"{f.alpha:.3g}" if f.sparse else "dense", f.way,
-             *(f.roads[way].card_bytes if way in f.roads else "" for way in LOOKS)] for f in forecasts]
-    return table(["bytes", "α", "goes by", *LOOKS], rows)
+    rows = [[f.variable, f"{f.alpha:.3g}" if f.sparse else "dense", f.strategy,
+             *(f.candidates[name].card_bytes if name in f.candidates else "" for name in looks())] for f in forecasts]
+    return table(["bytes", "α", "goes by", *looks()], rows)

@@ -1,8 +1,12 @@
-"""The plan: which way each variable travels and who owns it, as data; and the bytes that this must cost."""
+"""The plan: which strategy each variable has and who owns it, as data; and the bytes that this must cost.
+
+plan.py is the data, make.py makes it, choose.py chooses it, cost.py has its exact bytes, predict.py its seconds.
+"""
 
 from refimpl.plan.balance import imbalance, owner_loads
 from refimpl.plan.cost import ledger_keys, predict_crossing, predict_step
-from refimpl.plan.placement import ARCHITECTURES, Placement, Plan, make_plan
+from refimpl.plan.make import ARCHITECTURES, make_plan
+from refimpl.plan.plan import Placement, Plan
 
 __all__ = ["ARCHITECTURES", "Placement", "Plan", "imbalance", "ledger_keys", "make_plan", "owner_loads",
            "predict_crossing", "predict_step"]

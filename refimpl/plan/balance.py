@@ -4,75 +4,59 @@ Words are Zipf-distributed: partitions of equal bytes have very unequal loads, a
 most to do. What makes up for it is more partitions than owners, and to know their loads.
 """
 
-from dataclasses import replace
-
 import numpy as np
 
-from refimpl.server.partition import Partitioning
+from refimpl.server.partition import row_bytes
 
 
-def row_bytes(variable) -> int:
-    """Return the bytes of one row of a sparse variable. Local."""
-    return variable.shape[1] * np.dtype(variable.dtype).itemsize
+def by_popularity(variables, strategies: dict, popularity: dict, ranks: int) -> dict:
+    """Return the strategies with other owners: partitions by expected load, heaviest first, to the least loaded. Local.
 
-
-def partition_loads(variable, parts, popularity=None):
-    """Return the bytes that each partition is expected to serve in a step: (P,) float64. Local.
-
-    popularity: (rows,), how many times each row is pulled in a step; None: every row as often.
-    """
-    if popularity is None:
-        counts = np.array([len(parts.rows_of_partition(p)) for p in range(parts.partitions)], np.float64)
-    else:
-        rows = map(parts.rows_of_partition, range(parts.partitions))
-        counts = np.array([popularity[r.start:r.stop:r.step].sum() for r in rows], np.float64)
-    return counts * row_bytes(variable)
-
-
-def by_popularity(variables, placements, popularity: dict, ranks: int) -> list:
-    """Return the placements with other owners: partitions by expected load, heaviest first, to the least loaded. Local.
-
-    popularity: sparse variable -> (rows,), how many times each row is pulled in a step.  A dense variable on the server
-    is pulled whole by every rank. A variable that popularity lacks keeps its owners, whose load counts.
+    strategies: variable -> strategy.  popularity: sparse variable -> (rows,), how many times each row is pulled in a
+    step; a variable that it lacks keeps its owners, whose load counts.
     Greedy: the busiest owner has at most 4/3 of the least possible load (Graham 1969).
     """
     load, pieces, owners = [0.0] * ranks, [], {}
-    for index, (variable, placement) in enumerate(zip(variables, placements)):
-        loads = loads_of(variable, placement, ranks, popularity.get(variable.name))
-        owners[index] = list(placement.owners)
-        for partition, bytes_served in enumerate(loads):
-            if placement.sparse and variable.name in popularity:
-                pieces.append((-bytes_served, index, partition))
+    for index, v in enumerate(variables):
+        strategy = strategies[v.name]
+        owners[v.name] = list(strategy.owners)
+        for partition, bytes_served in enumerate(strategy.loads(v, ranks, popularity.get(v.name))):
+            if strategy.partitioned and v.name in popularity:
+                pieces.append((-bytes_served, index, partition, v.name))
             else:
-                load[placement.owners[partition]] += bytes_served
-    for bytes_served, index, partition in sorted(pieces):
+                load[strategy.owners[partition]] += bytes_served
+    for bytes_served, _, partition, name in sorted(pieces):
         owner = load.index(min(load))
         load[owner] -= bytes_served
-        owners[index][partition] = owner
-    return [replace(placement, owners=tuple(owners[index])) for index, placement in enumerate(placements)]
-
-
-def loads_of(variable, placement, ranks: int, popularity=None):
-    """Return the bytes that each partition of a placement is expected to serve in a step: (P,) float64. Local."""
-    if placement.way != "server":
-        return np.empty(0)
-    if not placement.sparse:
-        return np.array([float(variable.nbytes * ranks)])
-    parts = Partitioning(variable.shape[0] - placement.hot, placement.owners, ranks, placement.scheme)
-    return partition_loads(variable, parts, None if popularity is None else popularity[placement.hot:])
+        owners[name][partition] = owner
+    return {name: strategy.with_owners(tuple(owners[name])) if strategy.partitioned else strategy
+            for name, strategy in strategies.items()}
 
 
 def owner_loads(variables, plan, popularity: dict | None = None):
     """Return the bytes that each rank is expected to serve in a step under a plan: (N,) float64. Local."""
     total = np.zeros(plan.ranks)
-    by_name = {p.variable: p for p in plan.placements}
-    for variable in variables:
-        placement = by_name[variable.name]
-        loads = loads_of(variable, placement, plan.ranks, (popularity or {}).get(variable.name))
-        np.add.at(total, list(placement.owners)[:len(loads)], loads)
+    for v in variables:
+        strategy = plan.strategies[v.name]
+        loads = strategy.loads(v, plan.ranks, (popularity or {}).get(v.name))
+        np.add.at(total, list(strategy.owners)[:len(loads)], loads)
     return total
 
 
 def imbalance(loads) -> float:
     """Return max/mean of the owners' loads: 1 where all have as much, N where one has everything. Local."""
     return float(loads.max() / loads.mean()) if loads.sum() else 1.0
+
+
+def owned_bytes(plan, variables, arrays: int) -> np.ndarray:
+    """Return the bytes of partitioned variables and their state that each rank holds: (N,) int64. Local.
+
+    arrays: how many of a variable's shape it keeps: its values, and each of the optimizer's states.
+    """
+    total = np.zeros(plan.ranks, np.int64)
+    for v in plan.partitioned(variables):
+        parts = plan.partitioning(v)
+        total += arrays * row_bytes(v) * (v.shape[0] - parts.rows)  # hot rows: a replica on each
+        np.add.at(total, list(parts.owners), [arrays * row_bytes(v) * len(parts.rows_of_partition(p))
+                                              for p in range(parts.partitions)])
+    return total

@@ -1,10 +1,11 @@
-"""``--architecture auto``: each variable the way that adds least to the predicted step, the others going as they go.
+"""``--architecture auto``: each variable gets the strategy that adds least to the predicted step, the others given.
 
     1. predict the step under allreduce (sparse rows gathered, or sent whole), ps and hybrid; begin with the fastest
-    2. give a variable another way wherever that makes the predicted step at least a twentieth shorter, until no such
-       change is left: predictions are not finer, and a way for one small variable alone costs messages of its own
+    2. give a variable another strategy wherever that makes the predicted step at least a twentieth shorter, until no
+       such change is left: predictions are not finer, and a strategy for one small variable alone costs messages of
+       its own
 
-So no architecture is predicted to be faster than auto. A sparse variable whose α is high comes to go "as-dense": what
+So no architecture is predicted to be faster than auto. A sparse variable whose α is high comes to be sent whole: what
 the server moves grows with α, what the allreduce moves does not. Deterministic: one sample and network, one plan.
 """
 
@@ -16,21 +17,24 @@ from refimpl.collectives.auto import choose_algorithm
 from refimpl.collectives.simulation.network import Network
 from refimpl.gradients import Layout
 from refimpl.plan.balance import imbalance, owner_loads
-from refimpl.plan.placement import WAYS, Plan, make_plan
+from refimpl.plan.make import ARCHITECTURES, AS_DENSE, make_plan
+from refimpl.plan.plan import Plan
 from refimpl.plan.predict import Predictor
 from refimpl.plan.sample import Sample
+from refimpl.plan.strategy import names_of, strategy_of
 
-BEGINNINGS = {"hybrid": ("allreduce", "server"), "allreduce": ("allreduce", "allgather"),
-              "allreduce, sparse as dense": ("allreduce", "as-dense"), "ps": ("server", "server")}
-"""What the predicted step is compared with, the first of equals taken: name -> (way of dense, of sparse variables)."""
+BEGINNINGS = {"hybrid": ARCHITECTURES["hybrid"], "allreduce": ARCHITECTURES["allreduce"],
+              "allreduce, sparse as dense": (ARCHITECTURES["allreduce"][0], AS_DENSE["allreduce"]),
+              "ps": ARCHITECTURES["ps"]}
+"""What the predicted step is compared with, the first of equals taken: name -> (strategy of dense, of sparse)."""
 
 GAIN = 0.05  # a part of the step's time: a change for less is more often measured slower than faster
 ROUNDING = 1e-9  # a part of the step's time: less is no difference
 
 
 @dataclass(frozen=True)
-class Road:
-    """One variable on one way. alone: predicted seconds of it by itself.  step: of all, the others going as planned.
+class Candidate:
+    """One strategy for a variable. alone: predicted seconds of it by itself.  step: of all, the others as planned.
 
     card_bytes: of a step through the card that has most of them, in and out (between ranks, on one machine).
     """
@@ -42,7 +46,7 @@ class Road:
 
 @dataclass(frozen=True)
 class Forecast:
-    """A variable, and what each way that it can go would cost. alpha: of a worker; alpha_machine: of a machine.
+    """A variable, its strategy, and what each candidate would cost. alpha: of a worker; alpha_machine: of a machine.
 
     crossing: the α at which the server would take as long as sending it whole, each by itself; None: dense, or never.
     """
@@ -50,8 +54,8 @@ class Forecast:
     variable: str
     sparse: bool
     nbytes: int
-    way: str
-    roads: dict[str, Road]
+    strategy: str
+    candidates: dict[str, Candidate]
     alpha: float = 1.0
     alpha_machine: float = 1.0
     crossing: float | None = None
@@ -91,30 +95,32 @@ def choose_plan(variables, sample: Sample, network: Network, microbatches: int, 
     trial = Trials(variables, predictor, making)
     totals = {name: trial.seconds({v.name: kinds[v.sparse] for v in variables}) for name, kinds in BEGINNINGS.items()}
     if architecture == "auto":
-        ways = _improve(variables, trial, _beginning(variables, totals))
-        totals = {"auto": trial.seconds(ways), **totals}
-        plan = trial.plan(ways)
+        chosen = _improve(variables, trial, _beginning(variables, totals))
+        totals = {"auto": trial.seconds(chosen), **totals}
+        plan = trial.plan(chosen)
     else:
         plan = make_plan(variables, architecture, sparse_as_dense=sparse_as_dense, **making)
-        ways = {p.variable: p.way for p in plan.placements}
-    forecasts = tuple(_forecast(v, ways, trial, predictor, sample) for v in variables)
+        chosen = {name: strategy.name for name, strategy in plan.strategies.items()}
+    forecasts = tuple(_forecast(v, chosen, trial, predictor, sample) for v in variables)
     return Chosen(plan, forecasts, totals, network, sample.steps, imbalance(owner_loads(variables, plan, pulls)))
 
 
 class Trials:
-    """Plans that give each variable a way, and their predicted seconds. making: what else ``make_plan`` is told."""
+    """Plans that give each variable a strategy, and their predicted seconds. making: what else ``make_plan`` takes."""
 
     def __init__(self, variables, predictor: Predictor, making: dict):
         self.variables, self.predictor, self.making = variables, predictor, making
         self.known: dict[tuple, float] = {}
 
-    def plan(self, ways: dict[str, str]) -> Plan:
-        return make_plan(self.variables, "auto", ways=ways, **self.making)
+    def plan(self, strategies: dict[str, str]) -> Plan:
+        """Return the plan with these strategies: variable -> name."""
+        return make_plan(self.variables, "auto", strategies=strategies, **self.making)
 
-    def seconds(self, ways: dict[str, str]) -> float:
-        key = tuple(ways[v.name] for v in self.variables)
+    def seconds(self, strategies: dict[str, str]) -> float:
+        """Return the predicted seconds of its exchanges."""
+        key = tuple(strategies[v.name] for v in self.variables)
         if key not in self.known:
-            self.known[key] = self.predictor.seconds(self.plan(ways))
+            self.known[key] = self.predictor.seconds(self.plan(strategies))
         return self.known[key]
 
 
@@ -123,17 +129,17 @@ def _beginning(variables, totals):
     return {v.name: BEGINNINGS[best][v.sparse] for v in variables}
 
 
-def _improve(variables, trial, ways):
-    """Return the ways from which no single change makes the predicted step shorter by GAIN."""
-    seconds, changed = trial.seconds(ways), True
+def _improve(variables, trial, chosen):
+    """Return the strategies from which no single change makes the predicted step shorter by GAIN."""
+    seconds, changed = trial.seconds(chosen), True
     while changed:
         changed = False
         for variable in variables:
-            for way in WAYS[variable.sparse]:
-                other = {**ways, variable.name: way}
+            for name in names_of(variable.sparse, automatic=True):
+                other = {**chosen, variable.name: name}
                 if trial.seconds(other) < (1 - GAIN) * seconds:
-                    ways, seconds, changed = other, trial.seconds(other), True
-    return ways
+                    chosen, seconds, changed = other, trial.seconds(other), True
+    return chosen
 
 
 def _algorithm(variables, allreduce, network, microbatches):
@@ -146,36 +152,44 @@ def _algorithm(variables, allreduce, network, microbatches):
     return choose_algorithm(microbatches, layout.size, itemsize, network.machines, network).algorithm
 
 
-def _forecast(variable, ways, trial, predictor, sample) -> Forecast:
-    roads = {}
-    for way in WAYS[variable.sparse]:
-        other = {**ways, variable.name: way}
+def _forecast(variable, chosen, trial, predictor, sample) -> Forecast:
+    candidates = {}
+    for name in names_of(variable.sparse, automatic=True):
+        other = {**chosen, variable.name: name}
         plan = trial.plan(other)
-        placement = plan.placement(variable.name)
-        roads[way] = Road(predictor.alone(plan, placement), trial.seconds(other), predictor.card_bytes(plan, placement))
-    found = Forecast(variable.name, variable.sparse, variable.nbytes, ways[variable.name], roads)
+        candidates[name] = Candidate(predictor.alone(plan, variable), trial.seconds(other),
+                                     predictor.card_bytes(plan, variable))
+    found = Forecast(variable.name, variable.sparse, variable.nbytes, chosen[variable.name], candidates)
     if variable.sparse and sample.steps:
-        plan = trial.plan({**ways, variable.name: "server"})
-        placement = plan.placement(variable.name)
+        served, whole = _served_and_whole(candidates, variable)
+        plan = trial.plan({**chosen, variable.name: served})
         alpha = sample.alpha(variable.name, plan.ranks)
         found = replace(found, alpha=alpha, alpha_machine=sample.alpha_machine(variable.name, plan.on_machines),
-                        crossing=_crossing(alpha, roads, predictor.without_bytes(plan, placement)))
+                        crossing=_crossing(alpha, candidates[served].alone, candidates[whole].alone,
+                                           predictor.without_bytes(plan, variable)))
     return replace(found, reason=_reason(found))
 
 
-def _crossing(alpha, roads, fixed) -> float | None:
-    """Return α (T' - t) / (T - t), T of the server, T' as dense, t what the server takes for no bytes at all."""
-    moved = roads["server"].alone - fixed
-    return alpha * max(0.0, roads["as-dense"].alone - fixed) / moved if moved > 0 else None
+def _served_and_whole(candidates, variable):
+    """Return the names of the candidates that keep rows at owners, and that send the variable whole."""
+    classes = {name: strategy_of(name, variable.sparse) for name in candidates}
+    return (next(name for name, cls in classes.items() if not cls.replicated),
+            next(name for name, cls in classes.items() if cls.arena([variable]) is not None))
+
+
+def _crossing(alpha, served, whole, fixed) -> float | None:
+    """Return α (T' - t) / (T - t), T of the server, T' sent whole, t what the server takes for no bytes at all."""
+    moved = served - fixed
+    return alpha * max(0.0, whole - fixed) / moved if moved > 0 else None
 
 
 def _reason(found: Forecast) -> str:
-    """Return why a variable goes its way: what the next best way would add to the step, and on which side α lies."""
-    others = [(road.step - found.roads[found.way].step, way) for way, road in found.roads.items() if way != found.way]
-    more, way = min(others)
-    if abs(more) <= ROUNDING * found.roads[found.way].step:
-        return f"{way} would take as long"
-    told = f"{way} would add {1e3 * more:.3g} ms" if more > 0 else f"{way} would save only {-1e3 * more:.3g} ms"
+    """Return why a variable has its strategy: what the next best would add to the step, and on which side α lies."""
+    own = found.candidates[found.strategy].step
+    more, name = min((other.step - own, name) for name, other in found.candidates.items() if name != found.strategy)
+    if abs(more) <= ROUNDING * own:
+        return f"{name} would take as long"
+    told = f"{name} would add {1e3 * more:.3g} ms" if more > 0 else f"{name} would save only {-1e3 * more:.3g} ms"
     if not found.sparse or found.crossing is None:
         return told
     if found.crossing > 1:

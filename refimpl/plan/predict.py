@@ -1,15 +1,15 @@
 """Predicted seconds of a plan's exchanges on a network, and what each variable adds to them.
 
-    seconds of a step = sum over what travels together (each way and kind) of
-        allreduce, as-dense   the schedule, simulated (collectives/simulate.py), + work
-        server, allgather     sum over its rounds (traffic.py) of (latency + overhead x the busiest rank's messages
+    seconds of a step = sum over what travels together (each strategy) of
+        summed by allreduce   the schedule, simulated (collectives/simulation), + work
+        as messages           sum over its rounds (traffic.py) of (latency + overhead x the busiest rank's messages
                               + max over machines of bytes / bandwidth, out or in, through the card or in memory) + work
                               (the server's row numbers and how many they are: one message, one latency)
 
     work = bytes that the busiest rank adds up and updates / the network's reduction speed
 
 The maximum over machines is what makes an owner's card a hot spot. Not in it: computation, what overlaps with it, and
-what is the same for every plan (loss, norm). Predictions compare ways; they are not a step's time.
+what is the same for every plan (loss, norm). Predictions compare strategies; they are not a step's time.
 """
 
 from functools import lru_cache
@@ -20,13 +20,11 @@ from refimpl.collectives.choose import make_schedule
 from refimpl.collectives.running.segments import segments_of
 from refimpl.collectives.simulation.network import Network
 from refimpl.collectives.simulation.simulate import simulate
-from refimpl.gradients import Layout
-from refimpl.plan.cost import INSIDE
-from refimpl.plan.placement import Placement, Plan
+from refimpl.plan.cost import INSIDE, together
+from refimpl.plan.plan import Plan
 from refimpl.plan.sample import Sample
 from refimpl.plan.traffic import Traffic, traffic_of
 
-SUMMED_WHOLE = ("allreduce", "as-dense")
 MOST_SEGMENTS = 16  # simulated of a vector: more change nothing but the time that it takes
 
 
@@ -71,61 +69,49 @@ class Predictor:
     """
 
     def __init__(self, variables, sample: Sample, network: Network):
-        self.variables, self.sample, self.network = {v.name: v for v in variables}, sample, network
-        self.known: dict[tuple, Traffic] = {}  # by shape, too: hot rows cut one variable in two at many places
+        self.variables, self.sample, self.network = list(variables), sample, network
+        self.known: dict[tuple, Traffic] = {}
         self.times: dict[tuple, AllreduceTime] = {}
-        self.touched: dict[str, float] = {name: self._touched(name) for name in sample.rows}
 
     def seconds(self, plan: Plan) -> float:
         """Return the predicted seconds of all exchanges of a step."""
-        return sum(self.by_way(plan).values())
+        return sum(self.by_strategy(plan).values())
 
-    def by_way(self, plan: Plan) -> dict[tuple[str, bool], float]:
-        """Return (way, sparse) -> predicted seconds of what travels together."""
-        groups: dict[tuple[str, bool], list[Placement]] = {}
-        for placement in plan.placements:
-            groups.setdefault((placement.way, placement.sparse), []).append(placement)
-        return {key: self._together(plan, key, placements) for key, placements in groups.items()}
+    def by_strategy(self, plan: Plan) -> dict[type, float]:
+        """Return strategy's class -> predicted seconds of what travels together."""
+        return {strategy: self._together(plan, strategy, placed)
+                for strategy, placed in together(plan, self.variables)}
 
-    def alone(self, plan: Plan, placement: Placement) -> float:
+    def alone(self, plan: Plan, variable) -> float:
         """Return the predicted seconds of one variable that travels by itself."""
-        return self._together(plan, (placement.way, placement.sparse), [placement])
+        return sum(self._together(plan, strategy, placed) for strategy, placed in together(plan, [variable]))
 
-    def without_bytes(self, plan: Plan, placement: Placement) -> float:
-        """Return the part of ``alone`` on "server" or "allgather" that no row adds to: latency, messages."""
-        return seconds_of(self._traffic(plan, placement), self.network, bytes_count=False)
+    def without_bytes(self, plan: Plan, variable) -> float:
+        """Return the part of ``alone``, of a variable that goes as messages, that no row adds to: latency, messages."""
+        return seconds_of(self._traffic(plan, variable, plan.strategies[variable.name]), self.network, False)
 
-    def card_bytes(self, plan: Plan, placement: Placement) -> int:
+    def card_bytes(self, plan: Plan, variable) -> int:
         """Return the bytes of one variable and step through the card that has most of them, in and out.
 
-        Where there is one machine: the bytes between its ranks.
+        Where there is one machine: the bytes between its ranks. Of a variable that is two in one: both parts' added up.
         """
-        if placement.way in SUMMED_WHOLE:
-            layout = self._layout([placement])
+        return sum(self._card_bytes(plan, strategy, placed[0]) for strategy, placed in together(plan, [variable]))
+
+    def _card_bytes(self, plan, strategy, part):
+        layout = strategy.arena([part[0]])
+        if layout is not None:
             return self._time(plan, layout).card_bytes(layout.size)
-        traffic = self._traffic(plan, placement)
+        traffic = self._traffic(plan, *part)
         several = len(self.network.machines) > 1
         return round(float((traffic.through_cards() if several else traffic.inside_machines()).max()))
 
-    def _together(self, plan, key, placements):
-        if key[0] not in SUMMED_WHOLE:
-            traffics = [self._traffic(plan, placement) for placement in placements]
+    def _together(self, plan, strategy, placed):
+        layout = strategy.arena([variable for variable, _ in placed])
+        if layout is None:
+            traffics = [self._traffic(plan, *part) for part in placed]
             return seconds_of(sum(traffics[1:], traffics[0]), self.network)
-        layout = self._layout(placements)
-        return self._time(plan, layout).seconds(layout.size) + self._work(placements) / self.network.reduction
-
-    def _work(self, placements):
-        """Bytes that every rank updates; sent whole, an array is also filled, and only touched rows are updated."""
-        variables = [(self.variables[p.variable], p.way) for p in placements]
-        return sum(v.nbytes if way == "allreduce" else v.nbytes * (1 + self.touched[v.name]) for v, way in variables)
-
-    def _touched(self, name):
-        everyone = self.sample.alphas(name, [range(self.sample.microbatches)])
-        return float(everyone.mean()) if everyone.size else 0.0
-
-    def _layout(self, placements):
-        layout = Layout.of([self.variables[p.variable] for p in placements])
-        return layout.with_marks() if placements[0].way == "as-dense" else layout
+        work = sum(value.work(variable, plan, self.sample) for variable, value in placed)
+        return self._time(plan, layout).seconds(layout.size) + float(work.max()) / self.network.reduction
 
     def _time(self, plan, layout) -> AllreduceTime:
         key = plan.allreduce, plan.microbatches, np.dtype(layout.dtype).itemsize
@@ -133,10 +119,11 @@ class Predictor:
             self.times[key] = AllreduceTime(plan.allreduce, self.network, plan.microbatches, key[2])
         return self.times[key]
 
-    def _traffic(self, plan, placement) -> Traffic:
-        key = placement, plan.local_aggregation, self.variables[placement.variable].shape
+    def _traffic(self, plan, variable, strategy) -> Traffic:
+        # by shape, too: hot rows cut one variable in two at many places
+        key = variable.name, variable.shape, strategy, plan.local_aggregation
         if key not in self.known:
-            self.known[key] = traffic_of(self.variables[placement.variable], placement, plan, self.sample)
+            self.known[key] = traffic_of(variable, strategy, plan, self.sample)
         return self.known[key]
 
 
@@ -147,7 +134,7 @@ def seconds_of(traffic: Traffic, network: Network, bytes_count: bool = True) -> 
         if not messages.any():
             continue
         if name[1] != "indices" or (name[0], "control") not in traffic.messages or name[0] == "allgather":
-            # the server's row numbers travel in the message that says how many they are (lists.py)
+            # the server's row numbers travel in the message that says how many they are (server/row_numbers.py)
             crosses = len(network.machines) > 1 and name[0] not in INSIDE
             total += network.latency if crosses else network.latency_within
             total += network.overhead * float(messages.max())

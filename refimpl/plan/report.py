@@ -4,7 +4,7 @@ import textwrap
 from dataclasses import asdict
 
 from refimpl.plan.choose import Chosen
-from refimpl.plan.placement import WAYS
+from refimpl.plan.strategy import names_of
 
 OPERATIONS = (
     "before the network: a rank adds its microbatches' gradients up to nodes of the tree, merges equal rows, and asks "
@@ -20,14 +20,14 @@ def describe(chosen: Chosen, width: int | None = None) -> str:
     """Return the plan, its rule and numbers, as lines of text, at most ``width`` wide if that is given. Local."""
     lines = [f"plan {chosen.plan.architecture}: {headline(chosen)}"]
     if chosen.plan.architecture == "auto":
-        lines.append("  rule: each variable goes the way that makes the predicted step clearly shorter, the others as "
-                     "they go")
+        lines.append("  rule: each variable gets the strategy that makes the predicted step clearly shorter, the others "
+                     "given")
     for f in chosen.forecasts:
         if f.sparse:
-            lines.append(f"  {f.variable} (sparse, α {f.alpha:.3g}, {f.nbytes / 1e6:.3g} MB): {f.way}; {f.reason}")
-    for way in WAYS[False]:
-        if dense := [f for f in chosen.forecasts if not f.sparse and f.way == way]:
-            lines.append(f"  {len(dense)} dense ({sum(f.nbytes for f in dense) / 1e6:.3g} MB): {way}")
+            lines.append(f"  {f.variable} (sparse, α {f.alpha:.3g}, {f.nbytes / 1e6:.3g} MB): {f.strategy}; {f.reason}")
+    for name in names_of(sparse=False):
+        if dense := [f for f in chosen.forecasts if not f.sparse and f.strategy == name]:
+            lines.append(f"  {len(dense)} dense ({sum(f.nbytes for f in dense) / 1e6:.3g} MB): {name}")
     lines.append("  predicted ms of a step's exchanges: "
                  + ", ".join(f"{name} {seconds * 1e3:.4g}" for name, seconds in chosen.totals.items()))
     lines.append(f"  the busiest owner serves {chosen.busiest:.2f} x the mean")

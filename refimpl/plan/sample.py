@@ -7,6 +7,7 @@ a gradient touches the rows that were asked for.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Callable
 
 import numpy as np
@@ -37,15 +38,24 @@ class Sample:
         leaves = self.touched[index][name]
         return [union([leaves[v] for v in group]) for group in groups]
 
-    def pulled(self, index: int, ranks: int) -> dict[str, list]:
-        """Return name -> rows that each of ``ranks`` ranks needs, as ``predict_step`` wants them."""
-        workers = workers_of(self.microbatches, ranks)
-        return {name: self.of_groups(index, name, workers) for name in self.rows}
+    def pulled(self, index: int, name: str, ranks: int) -> list:
+        """Return the rows of a variable that each of ``ranks`` ranks needs, as ``predict_step`` wants them."""
+        return self.of_groups(index, name, workers_of(self.microbatches, ranks)) if name in self.rows else []
 
-    def pushed(self, index: int, ranks: int) -> dict[str, list]:
-        """Return name -> the rows of each tree node of each of ``ranks`` ranks, as ``predict_step`` wants them."""
+    def pushed(self, index: int, name: str, ranks: int) -> list:
+        """Return the rows of each tree node of each of ``ranks`` ranks, as ``predict_step`` wants them."""
         nodes = [nodes_of(leaves, self.microbatches) for leaves in workers_of(self.microbatches, ranks)]
-        return {name: [self.of_groups(index, name, each) for each in nodes] for name in self.rows}
+        return [self.of_groups(index, name, each) for each in nodes] if name in self.rows else []
+
+    def both(self, index: int, ranks: int) -> tuple[dict, dict]:
+        """Return name -> ``pulled``, and name -> ``pushed``, of all sparse variables."""
+        return tuple({name: of(index, name, ranks) for name in self.rows} for of in (self.pulled, self.pushed))
+
+    @cached_property
+    def by_anyone(self) -> dict[str, list]:
+        """name -> for each sampled step the sorted unique rows that any microbatch touches."""
+        everyone = [range(self.microbatches)]
+        return {name: [self.of_groups(i, name, everyone)[0] for i in range(len(self.steps))] for name in self.rows}
 
     def alphas(self, name: str, groups) -> np.ndarray:
         """Return (steps,) float64: the part of the rows that a group of microbatches touches, mean over the groups."""

@@ -1,25 +1,22 @@
-"""What one variable puts on the network in a step, round by round: the exact bytes of its way for a sample's rows.
+"""What one variable puts on the network in a step, round by round: the exact bytes of its strategy for a sample's rows.
 
 A round is what must be over before the next begins: the control messages, row numbers or rows of one phase. Its bytes
-are those of ``bytes_between``, which the ledger of such a step would show; means over the sampled steps. Allreduce is
-not here: its schedule is simulated (predict.py).
+are those of ``Strategy.bytes_between``, which the ledger of such a step would show; means over the sampled steps. What
+is summed by allreduce is not here: its schedule is simulated (predict.py).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from refimpl.plan.balance import row_bytes
-from refimpl.plan.bytes_between import bytes_between
-from refimpl.plan.placement import Placement, Plan
+from refimpl.plan.parts import cut_lists
 from refimpl.plan.sample import Sample
-from refimpl.server.rounds import partitions_a_round
 
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
     """Bytes and messages of a step, by round: (phase, kind). Adds up over variables that travel together, but for
-    messages: small arrays of a pair are one (packed.py), and of large ones the bytes count. Local.
+    messages: small arrays of a pair are one (transport/packed.py), and of large ones the bytes count. Local.
 
     sent, received: round -> (M,) bytes that leave and enter each machine's card.  within: round -> (M,) bytes between
     ranks of a machine.  messages: round -> (N,) that each rank sends or is sent.  work: (N,) bytes that each rank adds
@@ -53,28 +50,20 @@ class Traffic:
         return np.sum([*columns, np.zeros(1)], axis=0) if not columns else np.sum(columns, axis=0)
 
 
-def traffic_of(variable, placement: Placement, plan: Plan, sample: Sample) -> Traffic:
-    """Return what a variable costs on "server" or "allgather". plan: whose ranks and machines share the work. Local."""
-    alone, steps = replace(plan, placements=(placement,), buckets=()), max(1, len(sample.steps))
+def traffic_of(variable, strategy, plan, sample: Sample) -> Traffic:
+    """Return what a variable costs that goes as messages. plan: whose ranks and machines share the work. Local."""
+    steps = len(sample.steps) if variable.sparse and sample.steps else 1
     rounds: dict[tuple[str, str], np.ndarray] = {}
-    for i in range(steps if placement.sparse and sample.steps else 1):
-        pulled, pushed = {}, {}
-        if placement.sparse:
-            pulled, pushed = sample.pulled(i, plan.ranks), sample.pushed(i, plan.ranks)
-        for (phase, name, kind), matrix in bytes_between(alone, [variable], pulled, pushed).items():
-            if phase != "norm":
-                share = matrix / (steps if placement.sparse else 1)
-                rounds[phase, kind] = rounds.get((phase, kind), 0) + share
-    work = _merged(rounds, plan.ranks) + _updated(variable, placement, alone, sample)
-    return _add_up(rounds, plan.on_machines, plan.ranks, work, _row_rounds(variable, placement, plan))
+    for i in range(steps):
+        def touched(part, i=i):
+            return (cut_lists(part, sample.pulled(i, part.name, plan.ranks)),
+                    [cut_lists(part, own) for own in sample.pushed(i, part.name, plan.ranks)])
 
-
-def _row_rounds(variable, placement, plan) -> int:
-    """In how many rounds the rows of an owner's partitions travel."""
-    if not (placement.sparse and placement.owners):
-        return 1
-    most = max(placement.owners.count(owner) for owner in set(placement.owners))
-    return -(-most // partitions_a_round(plan.partitioning(variable), row_bytes(variable)))
+        for (phase, _, kind), matrix in strategy.bytes_between([(variable, strategy)], plan, touched).items():
+            if matrix.any():
+                rounds[phase, kind] = rounds.get((phase, kind), 0) + matrix / steps
+    work = _merged(rounds, plan.ranks) + strategy.work(variable, plan, sample)
+    return _add_up(rounds, plan.on_machines, plan.ranks, work, strategy.message_rounds(variable, plan.ranks))
 
 
 def _merged(rounds, ranks):
@@ -83,18 +72,6 @@ def _merged(rounds, ranks):
     for (phase, kind), matrix in rounds.items():
         if phase in ("aggregate", "push", "allgather") and kind in ("rows", "dense"):
             work += matrix.sum(axis=0)
-    return work
-
-
-def _updated(variable, placement, plan, sample):
-    """(N,) bytes of values that each rank updates: what it owns, or all that was touched where everyone has it."""
-    work, width = np.zeros(plan.ranks), variable.nbytes // max(1, variable.shape[0] if variable.shape else 1)
-    if not placement.sparse:
-        work[placement.owners[0]] = variable.nbytes
-    for i in range(len(sample.steps) if placement.sparse else 0):
-        touched = sample.of_groups(i, variable.name, [range(sample.microbatches)])[0]
-        rows = plan.partitioning(variable).counts(touched) if placement.way == "server" else len(touched)
-        work += width * rows / len(sample.steps)
     return work
 
 

@@ -7,16 +7,17 @@ import json
 from dataclasses import fields
 from pathlib import Path
 
-from refimpl.plan.placement import ARCHITECTURES, PLAN_FORMAT, WAYS, Placement, Plan
-from refimpl.server.partition import SCHEMES
+from refimpl.plan.make import ARCHITECTURES
+from refimpl.plan.plan import PLAN_FORMAT, Plan
+from refimpl.plan.strategy import fields_of, strategy_of
 from refimpl.transport.machines import Machines
 
 FIELDS = {"architecture": str, "ranks": int, "microbatches": int, "allreduce": str, "placements": list,
           "machines": (list, tuple), "local_aggregation": bool}
 """What a plan's JSON must have, and of which type; the rest has defaults."""
 
-OF_PLACEMENT = {"variable": str, "sparse": bool, "way": str, "owners": (list, tuple)}
-"""What each of its placements must have."""
+OF_PLACEMENT = {"variable": str, "sparse": bool, "strategy": str}
+"""What each of its placements must have, beside what its strategy asks for."""
 
 LISTS = {"machines": int, "buckets": str}
 """Lists of lists: of ranks, of variables' names."""
@@ -39,20 +40,34 @@ def read_plan(path) -> dict:
 def plan_from(data: dict) -> Plan:
     """Return the plan of its JSON. Raises ValueError naming what is missing, unknown or of another type."""
     if data.get("format") == PLAN_FORMAT:
-        _check_fields("plan", data, Plan, FIELDS)
+        _check_fields("plan", data, [field.name for field in fields(Plan)], FIELDS)
         for name, kind in LISTS.items():
             if not _are_lists(data.get(name, ()), kind):
                 raise ValueError(f"plan: {name} is {_said(data[name])}; it must be a list of lists of "
                                  f"{'ranks' if kind is int else 'names'}")
         for number, placement in enumerate(data["placements"]):
-            if not isinstance(placement, dict):
-                raise ValueError(f"plan: placement {number} is {_said(placement)}; see a plan.json of this version")
-            _check_fields(f"plan, {placement.get('variable', f'placement {number}')}", placement, Placement,
-                          OF_PLACEMENT)
+            _check_placement_fields(number, placement)
     try:
         return Plan.from_json(data)
     except (TypeError, KeyError, AttributeError) as problem:
         raise ValueError(f"plan: {problem}; see a plan.json of this version for what it must hold") from problem
+
+
+def _check_placement_fields(number, placement):
+    """Raise ValueError unless a placement has what its strategy asks for, and nothing else."""
+    if not isinstance(placement, dict):
+        raise ValueError(f"plan: placement {number} is {_said(placement)}; see a plan.json of this version")
+    what = f"plan, {placement.get('variable', f'placement {number}')}"
+    _check_fields(what, placement, None, OF_PLACEMENT)
+    try:
+        strategy = strategy_of(placement["strategy"], placement["sparse"])
+    except ValueError as problem:
+        raise ValueError(f"{what}: {problem}") from problem
+    known = [*OF_PLACEMENT, *fields_of(strategy)]
+    if unknown := [name for name in placement if name not in known]:
+        raise ValueError(f"{what}: the strategy {strategy.name} has no {', '.join(map(_said, unknown))}; leave that out. "
+                         f"It has {', '.join(fields_of(strategy))}")
+    _check_fields(what, placement, known, strategy.asks)
 
 
 def _are_lists(value, kind) -> bool:
@@ -61,25 +76,29 @@ def _are_lists(value, kind) -> bool:
                                             for some in value)
 
 
-def _check_fields(what, data, kind, required):
-    """Raise ValueError unless ``data`` has only fields of the dataclass ``kind``, the required ones of their type."""
-    known = [field.name for field in fields(kind)]
-    if unknown := [name for name in data if name not in known and name != "format"]:
+def _check_fields(what, data, known, required):
+    """Raise ValueError unless ``data`` has only ``known`` fields (None: any), the required ones of their type."""
+    if unknown := [name for name in data if known is not None and name not in known and name != "format"]:
         raise ValueError(f"{what}: there is no {', '.join(map(_said, unknown))}; there are {', '.join(known)}")
-    numbers = {"hot": (int, float)} if "hot" in data else {}  # else it could not even be compared with its limits
-    for name, wanted in {**required, **numbers}.items():
+    for name, wanted in required.items():
         value = data.get(name, "missing")
         if name not in data or not isinstance(value, wanted) or wanted is int and isinstance(value, bool):
             raise ValueError(f"{what}: {name} is {_said(value)}; see a plan.json of this version")
 
 
-def check_plan(plan: Plan, variables, ranks: int, microbatches: int, machines: Machines) -> Plan:
-    """Return the plan if a training of these variables on these ranks can follow it. Raises ValueError if not."""
+def check_plan(plan: Plan, variables, ranks: int, microbatches: int, machines: Machines, *, consistencies,
+               codecs) -> Plan:
+    """Return the plan if a training of these variables on these ranks can follow it. Raises ValueError if not.
+
+    consistencies, codecs: the names of those that there are.
+    """
     _check_job(plan, ranks, microbatches, machines)
+    if plan.consistency not in consistencies:
+        raise ValueError(f"plan: no consistency {_said(plan.consistency)}; there are {', '.join(consistencies)}")
     _check_names(plan, variables)
     by_name = {v.name: v for v in variables}
     for placement in plan.placements:
-        _check_placement(placement, by_name[placement.variable], ranks)
+        _check_placement(placement, by_name[placement.variable], ranks, codecs)
     _check_buckets(plan)
     _check_pull_rounds(plan)
     try:
@@ -105,7 +124,7 @@ def _check_job(plan, ranks, microbatches, machines):
 def _check_names(plan, variables):
     planned, known = [p.variable for p in plan.placements], [v.name for v in variables]
     if twice := sorted({_said(name) for name in planned if planned.count(name) > 1}):
-        raise ValueError(f"the plan places {', '.join(twice)} more than once; each variable goes one way")
+        raise ValueError(f"the plan places {', '.join(twice)} more than once; each variable has one strategy")
     if unknown := [name for name in planned if name not in known]:
         raise ValueError(f"the plan places {', '.join(map(_said, unknown))}, which the model lacks; "
                          f"its variables are {', '.join(known)}")
@@ -113,50 +132,36 @@ def _check_names(plan, variables):
         raise ValueError(f"the plan has no placement for {', '.join(map(_said, missing))}; every variable needs one")
 
 
-def _check_placement(placement, variable, ranks):
+def _check_placement(placement, variable, ranks, codecs):
     name, kind = f"plan, {variable.name}", "sparse" if variable.sparse else "dense"
     if placement.sparse is not variable.sparse:
         raise ValueError(f"{name}: sparse is {_said(placement.sparse)}, but the variable is {kind}")
-    if placement.way not in WAYS[variable.sparse]:
-        raise ValueError(f"{name}: no way {placement.way!r} for a {kind} variable; "
-                         f"there are {', '.join(WAYS[variable.sparse])}")
-    most = variable.shape[0] if variable.sparse else 0
-    if type(placement.hot) is not int or placement.hot > most:
-        raise ValueError(f"{name}: {_said(placement.hot)} hot rows; give a whole number from 0 to {most}")
-    if placement.way != "server":
-        if placement.owners:
-            raise ValueError(f"{name}: owners {_said(placement.owners)} on the way {placement.way}, where every rank "
-                             "has the variable; leave owners empty, or choose the way server")
-        return
-    if not placement.owners or not variable.sparse and len(placement.owners) != 1:
-        wanted = ("at least one owner, the rank of each partition" if variable.sparse
-                  else "exactly one owner: it is not cut")
-        raise ValueError(f"{name}: owners {_said(placement.owners)}; on the server a {kind} variable has {wanted}")
-    for owner in placement.owners:
-        if type(owner) is not int or not 0 <= owner < ranks:
-            raise ValueError(f"{name}: owner {_said(owner)} is none of the ranks 0 to {ranks - 1}")
-    if placement.scheme not in SCHEMES:
-        raise ValueError(f"{name}: no partition scheme {placement.scheme!r}; there are {', '.join(SCHEMES)}")
+    if placement.strategy.codec not in codecs:
+        raise ValueError(f"{name}: no codec {_said(placement.strategy.codec)}; there are {', '.join(codecs)}")
+    try:
+        placement.strategy.check(variable, ranks)
+    except ValueError as problem:
+        raise ValueError(f"{name}: {problem}") from problem
 
 
 def _check_buckets(plan):
-    kinds = {p.variable: (p.way, p.sparse) for p in plan.placements}
+    kinds = {name: type(strategy) for name, strategy in plan.strategies.items()}
     named = [name for bucket in plan.buckets for name in bucket]
     if plan.buckets and sorted(named) != sorted(kinds):
         odd = sorted({_said(name) for name in named + list(kinds) if named.count(name) != 1 or name not in kinds})
         raise ValueError(f"plan: buckets must name each variable once; look at {', '.join(odd)}, or leave them empty")
     for bucket in plan.buckets:
         if len({kinds[name] for name in bucket}) > 1:
-            raise ValueError(f"plan: the bucket {', '.join(bucket)} mixes ways or kinds; put only variables of one way "
-                             "and kind together")
+            raise ValueError(f"plan: the bucket {', '.join(bucket)} mixes strategies or kinds; put only variables of "
+                             "one strategy and kind together")
 
 
 def _check_pull_rounds(plan):
     if type(plan.pull_rounds) is not int or not 1 <= plan.pull_rounds <= plan.microbatches:
         raise ValueError(f"plan: pull_rounds is {_said(plan.pull_rounds)}; rows are pulled in 1 to {plan.microbatches} "
                          "rounds, one for each microbatch at most")
-    if plan.pull_rounds > 1 and len(plan.groups().members) < plan.ranks:  # else a row could cross in two rounds
-        raise ValueError(f"plan: pull_rounds is {plan.pull_rounds}, but the ranks of a machine unite their pulls in "
+    if plan.pull_rounds > 1 and plan.aggregators() is not None:  # else a row could cross in two rounds
+        raise ValueError(f"plan: pull_rounds is {plan.pull_rounds}, but the ranks of a machine pull together in "
                          "one round; give 1, or local_aggregation false")
 
 

@@ -1,11 +1,11 @@
-"""The parameter server: variables that live on owners, who serve their values and sum and apply their gradients."""
+"""The parameter server: variables that live on owners, who serve their values, and sum and apply their gradients.
 
-from refimpl.server.groups import Groups
+partition.py says who owns what, rows.py is the server, local_aggregation.py wraps it for the ranks of a machine;
+dense.py serves whole dense variables. Plainly: ``refimpl.plain.server`` and ``refimpl.plain.aggregation``.
+"""
+
+from refimpl.server.clients import Aggregators, Clients
 from refimpl.server.partition import SCHEMES, Partitioning, Route
-from refimpl.server.places import Places
-from refimpl.server.road import Holding, Road, Summed
-from refimpl.server.served_dense import ServedDense
-from refimpl.server.served_rows import ServedRows
+from refimpl.server.shard import ReducedGradient, Shard
 
-__all__ = ["SCHEMES", "Groups", "Holding", "Partitioning", "Places", "Road", "Route", "ServedDense", "ServedRows",
-           "Summed"]
+__all__ = ["SCHEMES", "Aggregators", "Clients", "Partitioning", "ReducedGradient", "Route", "Shard"]

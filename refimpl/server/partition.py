@@ -95,12 +95,16 @@ class Partitioning:
             index = ids - self._starts[partition]
         return partition, index
 
+    def owners_of(self, ids):
+        """Return the owner of each row: (k,) int64. Local."""
+        return np.asarray(self.owners, np.int64)[self.locate(ids)[0]]
+
     def counts(self, ids):
         """Return how many of the row numbers each owner has: (N,) int64. Local."""
-        return np.bincount(np.asarray(self.owners, np.int64)[self.locate(ids)[0]], minlength=self.ranks)
+        return np.bincount(self.owners_of(ids), minlength=self.ranks)
 
     def route(self, ids) -> "Route":
-        """Return how to send sorted global row numbers to their owners: as rows of their tables, a piece for each.
+        """Return how to send sorted row numbers to their owners: as rows of their tables.
 
         ids: (k,) int64, strictly increasing. Local.
         """
@@ -113,25 +117,26 @@ class Partitioning:
         return Route(numbers, np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=self.ranks))]), order)
 
 
+def row_bytes(variable) -> int:
+    """Return the bytes of one row of a sparse variable. Local."""
+    return variable.shape[1] * np.dtype(variable.dtype).itemsize
+
+
 @dataclass(frozen=True)
 class Route:
-    """Row numbers in the order in which they are sent. numbers: (k,) int64, increasing within a piece.
+    """Row numbers in the order in which they are sent: by owner, each owner's as rising rows of its table.
 
-    bounds: piece i is numbers[bounds[i]:bounds[i + 1]].  order: numbers[j] is that of ids[order[j]]; None: order kept.
+    numbers: (k,) int64.  bounds: those of owner o are numbers[bounds[o]:bounds[o + 1]].
+    order: numbers[j] is that of ids[order[j]]; None: order kept.
     """
 
     numbers: np.ndarray
     bounds: np.ndarray
     order: np.ndarray | None
 
-    def part(self, first: int, end: int | None = None) -> slice:
-        """Return the slice of piece ``first``, or of pieces [first, end)."""
-        return slice(int(self.bounds[first]), int(self.bounds[first + 1 if end is None else end]))
-
-    @property
-    def counts(self):
-        """Rows of each piece: int64."""
-        return np.diff(self.bounds)
+    def of(self, owner: int):
+        """Return the numbers of an owner: (n,) int64, rows of its table."""
+        return self.numbers[self.bounds[owner]:self.bounds[owner + 1]]
 
     def sort(self, rows):
         """Return rows, given in the order of the ids, in the order of the numbers."""

@@ -1,1 +1,18 @@
-"""How one variable is kept, exchanged and paid for: one strategy a file."""
+"""How one variable is kept, exchanged and paid for: one strategy a file, exchange and exact bytes side by side.
+
+A strategy is a value of the plan (``refimpl.plan.strategy``); its exchange (``exchange.py``) is what runs in a training.
+"""
+
+from refimpl.plan.strategy import STRATEGIES
+from refimpl.strategies.allgather import GatheredRows
+from refimpl.strategies.allreduce import Allreduce
+from refimpl.strategies.as_dense import RowsAsDense
+from refimpl.strategies.dense_server import ServedDense
+from refimpl.strategies.hot_rows import HotRows
+from refimpl.strategies.server import ServedRows
+
+# in the order in which the exchanges of a step begin: what is pulled comes first, and rows before dense variables
+for _strategy in (ServedRows, HotRows, GatheredRows, RowsAsDense, ServedDense, Allreduce):
+    STRATEGIES[_strategy.name, _strategy.sparse] = _strategy
+
+__all__ = ["STRATEGIES", "Allreduce", "GatheredRows", "HotRows", "RowsAsDense", "ServedDense", "ServedRows"]

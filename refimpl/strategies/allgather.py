@@ -1,62 +1,100 @@
-"""Sparse variables replicated on every rank: their row gradients reach all ranks by allgather, or as dense arrays.
+"""Strategy "allgather" of sparse variables: a replica on every rank, row gradients of all ranks to all ranks.
 
-Both ways every rank ends with the same row gradient, the tree's sum, and updates its own copy of those rows.
+    bytes in and out of a rank: 2 α w (N - 1), N / 2 times what the server moves       (docs/paper.md, Bytes)
+
+Every rank ends with the same row gradient, the tree's sum, and updates its own copy of those rows. Plainly:
+``refimpl.plain.replicas``.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 
-from kernels import RowGradient, array_module, merge_rows, take_rows, to_numpy
-from models import Variable
-from refimpl.collectives.running.allreduce import open_allreduce
-from refimpl.collectives.schedule import Schedule
-from refimpl.gradients import TOUCHED, Arena, Layout, RowTree, cover, fold, leaves_of
-from refimpl.server.road import Holding, Summed
+from kernels import RowGradient, array_module, merge_rows, take_rows
+from refimpl.gradients import RowTree, cover, fold, leaves_of
+from refimpl.plan.cost import INDEX
+from refimpl.plan.parts import cut_lists
+from refimpl.plan.strategy import Strategy
+from refimpl.server import ReducedGradient, Shard
+from refimpl.server.partition import row_bytes
 from refimpl.server.rounds import ahead
-from refimpl.transport import Communicator
+from refimpl.strategies.exchange import Replicas
 
 
-class ReplicatedRows:
-    """The road of sparse variables by allgather: 2 α w (N - 1) bytes in and out of each rank. Collective to use."""
+@dataclass(frozen=True)
+class GatheredRows(Strategy):
+    """Nothing is to be said of it: all ranks keep it."""
 
-    phase, local = "allgather", True
+    name, sparse = "allgather", True
+    label, colour, mark = "rows to all (allgather)", "orange", "s"
+    keys = (("allgather", "indices"), ("allgather", "rows"))
 
-    def __init__(self, variables: list[Variable], comm: Communicator, leaves: int, seed: int, xp=np):
+    @classmethod
+    def bytes_between(cls, placed, plan, touched):
+        """(8 + d s) k_r from rank r to each other, of its k_r gradient rows; and 8 for the length of each node's."""
+        found, others = {}, 1 - np.eye(plan.ranks, dtype=np.int64)
+        most = max(len(cover(leaves_of(r, plan.ranks, plan.microbatches))) for r in range(plan.ranks))
+        for variable, _ in placed:
+            _, pushed = touched(variable)
+            rows = np.array([sum(map(len, per_node)) for per_node in pushed])[:, None] * others
+            found["allgather", variable.name, "indices"] = INDEX * rows
+            found["allgather", variable.name, "rows"] = row_bytes(variable) * rows
+        return found | {("allgather", "", "control"): INDEX * most * len(placed) * others}
+
+    def work(self, variable, plan, sample):
+        touched = cut_lists(variable, sample.by_anyone[variable.name])
+        return np.full(plan.ranks, row_bytes(variable) * np.mean([len(ids) for ids in touched]) if touched else 0.0)
+
+    @classmethod
+    def open(cls, placed, plan, comm, seed, xp, shared):
+        return GatheredRowsExchange([variable for variable, _ in placed], plan.microbatches, comm, seed, xp)
+
+
+class ReplicatedRows(Replicas):
+    """Sparse variables of which every rank keeps all rows. leaves: V."""
+
+    def __init__(self, variables: list, leaves: int, comm, seed: int, xp=np):
         self.comm, self.variables = comm, list(variables)
-        self.holdings = {v.name: Holding(v, xp.asarray(v.initial_value(seed))) for v in variables}
+        self.shards = {v.name: Shard(v, xp.asarray(v.initial_value(seed))) for v in variables}
         self.gradients = RowTree(variables, xp)
         self.nodes = [cover(leaves_of(r, comm.size, leaves)) for r in range(comm.size)]
 
     def open(self):
-        pass
-
-    def dense(self):
-        return {}
+        """Do nothing: it is ready."""
 
     def pull(self, needs, phase="pull"):
-        return {name: take_rows(holding.values, needs[name])
-                for name, holding in self.holdings.items() if name in needs}
+        """Return name -> (k, d) rows of the replica. Local."""
+        return {name: take_rows(shard.values, needs[name]) for name, shard in self.shards.items() if name in needs}
 
     def add(self, leaf, gradients):
+        """Add a microbatch's gradients. Local."""
         self.gradients.push(leaf, gradients)
 
     def held(self):
+        """Return what ``push`` lets go of. Local."""
         return self.gradients.held()
 
+
+class GatheredRowsExchange(ReplicatedRows):
+    """Sparse variables by allgather. Collective to use; see ``strategies.exchange.Exchange``."""
+
+    phase = "allgather"
+
     def push(self):
+        """Return the sums of all variables. Collective."""
         parts = self.gradients.take()
         most = max(len(nodes) for nodes in self.nodes)
         counts = np.zeros((most, len(parts)), np.int64)
         for j, nodes in enumerate(parts.values()):
             counts[:len(nodes), j] = [len(g) for _, g in nodes]
-        counts = self.comm.share(counts, "allgather")
-        arrived = self._allgather(parts, counts)
-        summed = []
-        for name, holding in self.holdings.items():
+        arrived = self._allgather(parts, self.comm.share(counts, "allgather"))
+        reduced = []
+        for name, shard in self.shards.items():
             nodes = [(node, arrived[name, rank][i])
                      for rank in range(self.comm.size) for i, node in enumerate(self.nodes[rank])]
             total = fold(nodes, merge_rows)
-            summed.append(Summed(holding, total.ids, total.rows, self.comm.rank == 0))
-        return summed
+            reduced.append(ReducedGradient(shard, total.ids, total.rows, self.comm.rank == 0))
+        return reduced
 
     def _allgather(self, parts, counts):
         """Return arrived[name, rank] = the row gradients of the rank's nodes.
@@ -75,67 +113,12 @@ class ReplicatedRows:
         to, source = (self.comm.rank + k) % self.comm.size, (self.comm.rank - k) % self.comm.size
         leaving, arriving = [], []
         for j, (name, nodes) in enumerate(parts.items()):
-            values = self.holdings[name].values
+            values = self.shards[name].values
             empty = array_module(values).empty
             arrived[name, source] = [RowGradient(np.empty(n, np.int64), empty((n, values.shape[1]), values.dtype))
                                      for n in counts[source, :len(self.nodes[source]), j]]
             leaving += [(name, g) for _, g in nodes]
             arriving += [(name, g) for g in arrived[name, source]]
-        return (self.comm.start([(to, g.ids, {name: g.ids.size}) for name, g in leaving],
-                                [(source, g.ids, {name: g.ids.size}) for name, g in arriving], "allgather", "indices"),
-                self.comm.start([(to, g.rows, {name: g.rows.size}) for name, g in leaving],
-                                [(source, g.rows, {name: g.rows.size}) for name, g in arriving], "allgather", "rows"))
-
-    def collect(self, name, slot, everyone, phase):
-        return self.holdings[name].array(slot) if everyone or self.comm.rank == 0 else None
-
-    def place(self, name, slot, read):
-        self.holdings[name].array(slot)[...] = read(None)
-
-
-class RowsAsDense(ReplicatedRows):
-    """The road of sparse variables sent whole by allreduce (``--sparse-as-dense``). Collective to use.
-
-    Beside the values travels one number a row, which counts who touched it: only touched rows are updated, as on any
-    other road (DESIGN, I3; a decay of untouched rows would be another optimizer).
-    """
-
-    phase = "allreduce"
-
-    def __init__(self, variables, schedule: Schedule, comm: Communicator, leaves: int, seed: int, xp=np, shared=True):
-        super().__init__(variables, comm, leaves, seed, xp)
-        self.layout = Layout.of(variables).with_marks()
-        self.schedule, self.xp, self.shared = schedule, xp, shared
-
-    def open(self):
-        like = self.xp.empty(0, self.layout.dtype)
-        self.allreduce = open_allreduce(self.schedule, self.comm, self.layout.size, like, "allreduce", self._whose,
-                                        self.shared)
-        self.arenas = [Arena(self.layout, flat=slot) for slot in self.allreduce.slots]
-        # what adds nothing: x + -0.0 is x, while -0.0 + 0.0 is 0.0, no longer x. CuPy makes 0.0 of the number -0.0, and
-        # of an array without axes
-        self.nothing = self.xp.asarray(np.full(1, -0.0, self.layout.dtype))
-
-    def _whose(self, start, stop):
-        """Whose elements a message holds; the touched marks count as their variable's."""
-        found: dict[str, int] = {}
-        for name, elements in self.layout.overlaps(start, stop).items():
-            variable = name.removesuffix(TOUCHED)
-            found[variable] = found.get(variable, 0) + elements
-        return found
-
-    def push(self):
-        parts = self.gradients.take()
-        for arena in self.arenas:
-            arena.flat[...] = self.nothing
-        for name, nodes in parts.items():
-            for arena, (_, gradient) in zip(self.arenas, nodes):
-                ids = self.xp.asarray(gradient.ids)
-                arena[name][ids] = gradient.rows
-                arena[name + TOUCHED][ids] = 1
-        total, summed = Arena(self.layout, flat=self.allreduce()), []
-        self.comm.settle()
-        for name, holding in self.holdings.items():
-            ids = to_numpy(self.xp.flatnonzero(total[name + TOUCHED]))
-            summed.append(Summed(holding, ids, take_rows(total[name], ids), self.comm.rank == 0))
-        return summed
+        return [self.comm.start([(to, getattr(g, field), {name: getattr(g, field).size}) for name, g in leaving],
+                                [(source, getattr(g, field), {name: getattr(g, field).size}) for name, g in arriving],
+                                "allgather", kind) for field, kind in (("ids", "indices"), ("rows", "rows"))]

@@ -1,27 +1,72 @@
-"""Dense variables replicated on every rank: gradients in arenas, summed by an allreduce schedule."""
+"""Strategy "allreduce" of dense variables: a replica on every rank, gradients in one arena, summed by a schedule.
+
+    bytes in and out of a rank: 4 w (N - 1) / N, and no hot spot       (docs/paper.md, Bytes)
+
+The plan names the algorithm (``refimpl.collectives``). Plainly: ``refimpl.plain.allreduce`` and ``replicas``.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
 
 import numpy as np
 
-from models import Variable
 from refimpl.collectives.running.allreduce import open_allreduce
-from refimpl.collectives.schedule import Schedule
-from refimpl.gradients import Arena, DenseTree, Layout
-from refimpl.server.road import Holding, Summed
-from refimpl.transport import Communicator
+from refimpl.gradients import TOUCHED, Arena, DenseTree, Layout
+from refimpl.plan.strategy import Strategy
+from refimpl.server import ReducedGradient, Shard
+from refimpl.strategies.exchange import Replicas
 
 
-class ReplicatedDense:
-    """The road of dense variables by allreduce. Collective to use."""
+@dataclass(frozen=True)
+class Allreduce(Strategy):
+    """Nothing is to be said of it: all ranks keep it."""
 
-    phase, local = "allreduce", True
+    name, sparse = "allreduce", False
+    label, colour, mark = "allreduce", "green", "D"
+    keys = (("allreduce", "dense"),)
 
-    def __init__(self, variables: list[Variable], schedule: Schedule, comm: Communicator, seed: int, xp=np, shared=True):
+    @classmethod
+    def arena(cls, variables):
+        return Layout.of(variables)
+
+    @classmethod
+    def bytes_between(cls, placed, plan, touched):
+        return allreduce_bytes(cls.arena([variable for variable, _ in placed]), plan.schedule())
+
+    @classmethod
+    def open(cls, placed, plan, comm, seed, xp, shared):
+        return AllreduceExchange([variable for variable, _ in placed], plan.schedule(), comm, seed, xp, shared)
+
+
+def allreduce_bytes(layout: Layout, schedule) -> dict:
+    """Return {("allreduce", variable, "dense"): (N, N) bytes}: what the schedule's transfers hold of each array. Local.
+
+    In all 2 (N - 1) / N of the arena out of each rank where every rank brings one node of the tree.
+    """
+    bounds, itemsize = schedule.bounds(layout.size), np.dtype(layout.dtype).itemsize
+    total: dict = defaultdict(lambda: np.zeros((schedule.ranks, schedule.ranks), np.int64))
+    found: dict = {}
+    for t in (t for step in schedule.rounds for t in step.transfers):
+        if (t.start, t.stop) not in found:
+            found[t.start, t.stop] = layout.overlaps(bounds[t.start], bounds[t.stop])
+        for name, elements in found[t.start, t.stop].items():
+            total["allreduce", name.removesuffix(TOUCHED), "dense"][t.source, t.destination] += elements * itemsize
+    return dict(total)
+
+
+class AllreduceExchange(Replicas):
+    """Dense variables by allreduce. Collective to use; see ``strategies.exchange.Exchange``."""
+
+    phase = "allreduce"
+
+    def __init__(self, variables: list, schedule, comm, seed: int, xp=np, shared=True):
         layout = Layout.of(variables)
         self.comm, self.variables, self.schedule, self.xp, self.shared = comm, list(variables), schedule, xp, shared
         self.values = Arena(layout, xp).fill({v.name: v.initial_value(seed) for v in variables})
-        self.holdings = {v.name: Holding(v, self.values[v.name]) for v in variables}
+        self.shards = {v.name: Shard(v, self.values[v.name]) for v in variables}
 
     def open(self):
+        """Make the allreduce ready, with all ranks. Collective."""
         layout = self.values.layout
         self.allreduce = open_allreduce(self.schedule, self.comm, layout.size, self.values.flat, "allreduce",
                                         layout.overlaps, self.shared)
@@ -31,25 +76,24 @@ class ReplicatedDense:
         self.gradients = DenseTree(layout, self.xp, homes)
 
     def pull(self, needs, phase="pull"):
+        """Return nothing: the values are here. Local."""
         return {}
 
     def dense(self):
+        """Return name -> whole value. Local."""
         return self.values.views
 
     def add(self, leaf, gradients):
+        """Add a microbatch's gradients. Local."""
         self.gradients.push(leaf, gradients)
 
     def held(self):
+        """Return what ``push`` lets go of. Local."""
         return self.gradients.held()
 
     def push(self):
+        """Return the sums of all variables. Collective."""
         self.gradients.take()
         total, counts = Arena(self.values.layout, flat=self.allreduce()), self.comm.rank == 0
         # read before all ranks meet at the next step's data: only after that are slots written again
-        return [Summed(holding, None, total[name], counts) for name, holding in self.holdings.items()]
-
-    def collect(self, name, slot, everyone, phase):
-        return self.holdings[name].array(slot) if everyone or self.comm.rank == 0 else None
-
-    def place(self, name, slot, read):
-        self.holdings[name].array(slot)[...] = read(None)
+        return [ReducedGradient(shard, None, total[name], counts) for name, shard in self.shards.items()]

@@ -1,66 +1,123 @@
-"""The road of sparse variables with hot rows: a replica of the first rows on every rank, the rest on the server.
+"""Strategy "hot-rows" of sparse variables: the first H rows replicated, the rest on the server: two variables in one.
 
-Each part is a road that exists anyway; this one splits what it is given at row H and puts together what comes back. A
-row's sum is formed within its part, in the microbatch tree's order: so no bit depends on H (DESIGN, I1).
+Where rows are numbered by falling popularity, as words are, the first ones are asked for by every rank in every step:
+the server then sends each of them to all, and takes it back from all; an allreduce of a replicated row costs less.
+
+    table    rows [0, H)   a replica on every rank, summed by allreduce ("as-dense") or allgather
+             rows [H, R)   partitions on their owners, pulled and pushed
+
+It is worth what its two parts are: bytes, messages, seconds. A row's sum is formed within its part, in the microbatch
+tree's order: so no bit depends on H (I1). (After the idea that hot keys are replicated; the paper has no such rule.)
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from kernels import RowGradient, array_module
 from kernels.rows import rows_between
-from models import Variable
-from refimpl.plan.hot_rows import rows_of, split_ids
-from refimpl.plan.placement import Plan
-from refimpl.server import ServedRows
-from refimpl.strategies.allgather import ReplicatedRows, RowsAsDense
+from refimpl.plan.parts import rows_of
+from refimpl.plan.plan import Plan
+from refimpl.plan.strategy import strategy_of
+from refimpl.server import Partitioning
+from refimpl.strategies.server import ServedRows
+
+REPLICAS = ("as-dense", "allgather")
+"""The strategies that the hot rows themselves may have."""
 
 
-class HotRows:
-    """Sparse variables on the server, of which some have hot rows. Collective to use; see ``server.road.Road``.
+@dataclass(frozen=True)
+class HotRows(ServedRows):
+    """hot: H.  replica: the strategy of the hot rows, of REPLICAS.  owners, scheme: of the partitions of the rest."""
 
-    cold: the road of the rows from H on.  replicas: the roads of rows below H, by allreduce or by allgather.
-    holdings: (variable, "cold" or "hot") -> Holding.
+    name, automatic = "hot-rows", False
+    label = "server, hot rows replicated"
+    asks = {"owners": (list, tuple), "hot": (int, float)}
+
+    hot: int = 0
+    replica: str = REPLICAS[0]
+
+    def parts(self, variable):
+        return [(rows_of(variable, self.hot, variable.shape[0]), ServedRows(self.owners, self.scheme, codec=self.codec)),
+                (rows_of(variable, 0, self.hot), strategy_of(self.replica, True)(codec=self.codec))]
+
+    def partitioning(self, variable, ranks):
+        return Partitioning(variable.shape[0] - self.hot, self.owners, ranks, self.scheme)
+
+    def check(self, variable, ranks):
+        if type(self.hot) is not int or not 0 < self.hot <= variable.shape[0]:
+            raise ValueError(f"{self.hot!r} hot rows; give a whole number from 1 to {variable.shape[0]}, or the "
+                             "strategy server")
+        if self.replica not in REPLICAS:
+            raise ValueError(f"hot rows cannot go {self.replica!r}; give {' or '.join(REPLICAS)}")
+        super().check(variable, ranks)
+
+    def loads(self, variable, ranks, popularity=None):
+        return super().loads(variable, ranks, None if popularity is None else popularity[self.hot:])
+
+    @classmethod
+    def open(cls, placed, plan, comm, seed, xp, shared):
+        return HotRowsExchange(placed, plan, comm, seed, xp, shared)
+
+
+def with_hot_rows(plan: Plan, hot: dict[str, int], replica: str = REPLICAS[0]) -> Plan:
+    """Return the plan with so many hot rows of each partitioned variable named, none of the others. Local."""
+    found = {}
+    for name, strategy in plan.strategies.items():
+        if strategy.partitioned:
+            placed = strategy.owners, strategy.scheme
+            found[name] = HotRows(*placed, hot[name], replica) if hot.get(name) else ServedRows(*placed)
+    return plan.replaced(found)
+
+
+class HotRowsExchange:
+    """Sparse variables with hot rows. Collective to use; see ``strategies.exchange.Exchange``.
+
+    cold: the exchange of the rows from H on.  replicas: the exchanges of rows below H, one for each strategy of them.
+    shards: (variable, "cold" or "hot") -> Shard.
     """
 
-    phase, local = "push", False
+    phase, replicated = "push", False
 
-    def __init__(self, variables: list[Variable], plan: Plan, schedule, comm, seed: int, xp=np, shared=True):
-        self.variables, leaves, by_name = list(variables), plan.microbatches, {p.variable: p for p in plan.placements}
-        self.hot = {v.name: by_name[v.name].hot for v in variables}
-        cold = [rows_of(v, self.hot[v.name], v.shape[0]) for v in variables]
-        self.cold = ServedRows(cold, {v.name: plan.partitioning(v) for v in variables}, comm, leaves, seed, xp,
-                               plan.groups())
-        ways = {way: [rows_of(v, 0, self.hot[v.name]) for v in variables
-                      if self.hot[v.name] and by_name[v.name].hot_way == way] for way in ("as-dense", "allgather")}
-        self.replicas: list[ReplicatedRows] = []
-        if ways["as-dense"]:
-            self.replicas.append(RowsAsDense(ways["as-dense"], schedule, comm, leaves, seed, xp, shared))
-        if ways["allgather"]:
-            self.replicas.append(ReplicatedRows(ways["allgather"], comm, leaves, seed, xp))
-        self.replica_of = {v.name: road for road in self.replicas for v in road.variables}
-        self.holdings = {(name, part): holding for part, roads in (("cold", [self.cold]), ("hot", self.replicas))
-                         for road in roads for name, holding in road.holdings.items()}
+    def __init__(self, placed: list, plan, comm, seed: int, xp=np, shared=True):
+        self.variables = [variable for variable, _ in placed]
+        self.hot = {v.name: strategy.hot for v, strategy in placed}
+        both = [strategy.parts(v) for v, strategy in placed]
+        self.cold = ServedRows.open([cold for cold, _ in both], plan, comm, seed, xp, shared)
+        kinds = dict.fromkeys(type(strategy) for _, (_, strategy) in both)
+        self.replicas = [kind.open([hot for _, hot in both if type(hot[1]) is kind], plan, comm, seed, xp, shared)
+                         for kind in kinds]
+        self.replica_of = {v.name: exchange for exchange in self.replicas for v in exchange.variables}
+
+    @property
+    def shards(self):
+        """(variable, "cold" or "hot") -> what this rank keeps of it."""
+        return {(name, part): shard for part, exchanges in (("cold", [self.cold]), ("hot", self.replicas))
+                for exchange in exchanges for name, shard in exchange.shards.items()}
 
     def open(self):
-        for road in self.replicas:
-            road.open()
+        """Make the replicas' exchanges ready, with all ranks. Collective."""
+        for exchange in self.replicas:
+            exchange.open()
 
     def dense(self):
+        """Return nothing: these are rows."""
         return {}
 
     def pull(self, needs, phase="pull"):
-        split = {name: split_ids(needs[name], hot) for name, hot in self.hot.items() if name in needs}
-        found = self.cold.pull({name: cold for name, (_, cold) in split.items()}, phase)
-        for name, road in self.replica_of.items():
-            if name in found:
-                rows = road.pull({name: split[name][0]})[name]
-                found[name] = array_module(rows).concatenate([rows, found[name]])
+        """Return name -> (k, d) rows: the hot ones from the replica, the others from their owners. Collective."""
+        first = {name: int(np.searchsorted(needs[name], hot)) for name, hot in self.hot.items() if name in needs}
+        found = self.cold.pull({name: needs[name][n:] - self.hot[name] for name, n in first.items()}, phase)
+        for name in found:
+            rows = self.replica_of[name].pull({name: needs[name][:first[name]]})[name]
+            found[name] = array_module(rows).concatenate([rows, found[name]])
         return found
 
     def add(self, leaf, gradients):
-        for road in self.replicas:
-            road.add(leaf, gradients and {v.name: rows_between(gradients[v.name], 0, self.hot[v.name])
-                                          for v in road.variables})
+        """Add a microbatch's gradients, each to the part where it belongs. Local."""
+        for exchange in self.replicas:
+            exchange.add(leaf, gradients and {v.name: rows_between(gradients[v.name], 0, self.hot[v.name])
+                                              for v in exchange.variables})
         self.cold.add(leaf, gradients and {v.name: self._rest(v, gradients[v.name]) for v in self.variables})
 
     def _rest(self, variable, gradient):
@@ -70,26 +127,31 @@ class HotRows:
         return RowGradient(part.ids - hot, part.rows)
 
     def held(self):
-        return [gradient for road in (self.cold, *self.replicas) for gradient in road.held()]
+        """Return what ``push`` lets go of. Local."""
+        return [gradient for exchange in (self.cold, *self.replicas) for gradient in exchange.held()]
 
-    def push(self, arrived=None):
-        summed = self.cold.push(arrived)
-        for road in self.replicas:
-            pieces = road.push()
-            summed += pieces
-            for piece in pieces if arrived is not None else ():
-                arrived(piece)
-        return summed
+    def push(self):
+        """Return the sums of both parts. Collective."""
+        return [piece for exchange in (self.cold, *self.replicas) for piece in exchange.push()]
 
     def collect(self, name, slot, everyone, phase):
+        """Return a whole variable or state array, on rank 0 or on everyone. Collective."""
         rest = self.cold.collect(name, slot, everyone, phase)
-        if rest is None or name not in self.replica_of:
-            return rest
-        rows = self.holdings[name, "hot"].array(slot)
+        if rest is None:
+            return None
+        rows = self.shards[name, "hot"].array(slot)
         return array_module(rows).concatenate([rows, rest])
 
     def place(self, name, slot, read):
+        """Set what this rank keeps. Local."""
         hot = self.hot[name]
         self.cold.place(name, slot, lambda rows: read(range(rows.start + hot, rows.stop + hot, rows.step)))
-        if name in self.replica_of:
-            self.replica_of[name].place(name, slot, lambda rows: read(range(hot)))
+        self.replica_of[name].place(name, slot, lambda rows: read(range(hot)))
+
+    def tables_for(self, plan):
+        """See ``ServedRowsExchange.tables_for``. Local."""
+        return self.cold.tables_for(plan)
+
+    def follow(self, plan, tables):
+        """See ``ServedRowsExchange.follow``. Collective."""
+        self.cold.follow(plan, tables)

@@ -16,11 +16,11 @@ def evaluate(trainer: Trainer, heldout, steps: int | None = None) -> dict:
     Every rank evaluates its microbatches on whole values of all variables.
     Needs model.evaluate(dense, tables, batch); see ``models.protocol``.
     """
-    exchange, comm = trainer.exchange, trainer.comm
-    values = {v.name: exchange.collect(v.name, None, True, "evaluate") for v in exchange.variables}
+    parameters, comm = trainer.parameters, trainer.comm
+    values = {v.name: parameters.collect(v.name, None, True, "evaluate") for v in parameters.variables}
     comm.settle()
-    dense = {v.name: aligned(values[v.name]) for v in exchange.variables if not v.sparse}
-    tables = {v.name: values[v.name] for v in exchange.variables if v.sparse}
+    dense = {v.name: aligned(values[v.name]) for v in parameters.variables if not v.sparse}
+    tables = {v.name: values[v.name] for v in parameters.variables if v.sparse}
     sums: dict[str, list[float]] = {"loss": [], "count": [], "correct": []}
 
     def work():

@@ -174,7 +174,7 @@ def _finish(trainer, directory, totals, evaluation, heldout, output, search) -> 
     result = Result(trainer.plan.architecture, trainer.comm.size, trainer.step, evaluation=evaluation or {},
                     partition_search=search, overlap=trainer.overlap,
                     run_directory=None if output is None else str(output), rank=trainer.comm.rank,
-                    **totals.result(), **hashes(trainer.exchange, OPTIMIZERS[options.optimizer].state))
+                    **totals.result(), **hashes(trainer.parameters, OPTIMIZERS[options.optimizer].state))
     trainer.comm.agree(_attempt(lambda: directory and directory.finish(result.to_json())))
     return result
 
@@ -206,7 +206,7 @@ def _attempt(work) -> Exception | None:
 def _report(directory, trainer, output, record, progress) -> Exception | None:
     """Write and show a step's metrics on rank 0; return what went wrong, which stops all ranks at their next step."""
     if output is not None:
-        keys = ledger_keys(trainer.plan)
+        keys = ledger_keys(trainer.plan, trainer.model.variables)
         counts = trainer.comm.gather_ledger(keys)
         record = {**record, "alpha": mean_alpha(trainer.comm, trainer.alpha)}
 

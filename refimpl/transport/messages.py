@@ -39,13 +39,21 @@ class MpiMessages:
 
     def wait_some(self, started) -> list["MpiPrepared"]:
         """Return those of the ``started`` that are through, at least one. Collective over the ranks concerned."""
-        if through := [one for one in started if one.is_through()]:
-            return through
-        wait = Wait(self.waiter, lambda: [peer for one in started for peer in one.late()], started[0].what, started)
-        while not through:
-            wait.pause()
-            through = [one for one in started if one.is_through()]
-        return through
+        requests = [request for one in started for request in one.requests]
+        of = [one for one in started for _ in one.requests]
+        wait = None
+        while True:
+            done = MPI.Prequest.Testsome(requests) or ()
+            for number in done:
+                of[number].missing -= 1
+            if through := [one for one in started if not one.missing]:
+                return through
+            if wait is None:
+                wait = Wait(self.waiter, lambda: [p for one in started for p in one.late()], started[0].what, started)
+            if done:
+                wait.progress()
+            else:
+                wait.pause()
 
     def settle(self, unless=lambda: False):
         """Return at once: every wait for messages is the host's own. Local."""
@@ -68,18 +76,19 @@ class MpiPending:
 
 
 class MpiPrepared:
-    """Persistent requests that are started together. peers[i]: the rank at the other end of requests[i]. Local."""
+    """Persistent requests that are started together. Local.
+
+    peers[i]: the rank at the other end of requests[i].  missing: how many of those that were started are not through.
+    """
 
     def __init__(self, requests, peers, what: str):
-        self.requests, self.peers, self.what = requests, peers, what
+        self.requests, self.peers, self.what, self.missing = requests, peers, what, 0
 
     def start(self):
         """Begin to move the messages once more. Local."""
-        MPI.Prequest.Startall(self.requests)
-
-    def is_through(self) -> bool:
-        """Return whether all messages have come and gone. Local."""
-        return MPI.Prequest.Testall(self.requests)
+        for request in self.requests:
+            request.Start()
+        self.missing = len(self.requests)
 
     def late(self) -> list[int]:
         """Return the peers whose messages are not through. Local."""

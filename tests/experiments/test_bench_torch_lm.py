@@ -47,7 +47,7 @@ def train_both(clip_norm, peers_clip_norm):
 def test_losses_and_parameters_agree_step_by_step(clip_norm):
     ours, theirs, trainer, peer = train_both(clip_norm, clip_norm)
     assert np.abs(ours - theirs).max() <= BOUND * np.abs(ours).max()
-    values = {v.name: trainer.exchange.collect(v.name) for v in trainer.model.variables}
+    values = {v.name: trainer.parameters.collect(v.name) for v in trainer.model.variables}
     expected = TorchLanguageModel(trainer.model, values).state_dict()
     for name, value in peer.state_dict().items():
         assert (value - expected[name]).abs().max() <= BOUND * expected[name].abs().max(), name

@@ -1,4 +1,4 @@
-"""Buckets: every variable once, one way and kind each, in the order of a backward pass."""
+"""Buckets: every variable once, one strategy each, in the order of a backward pass."""
 
 from dataclasses import replace
 
@@ -9,6 +9,7 @@ from models.cnn import PRESETS as CNN_PRESETS, ConvNet
 from models.lm import PRESETS, LanguageModel
 from refimpl.plan import make_plan
 from refimpl.plan.buckets import Bucket, buckets_of, with_buckets
+from refimpl.strategies import Allreduce, ServedRows
 
 ROWS = [Variable("words", (9, 2), sparse=True), Variable("kernel", (50, 2)), Variable("bias", (2,)),
         Variable("weight", (9, 4), sparse=True), Variable("rare", (9, 1), sparse=True),
@@ -19,10 +20,10 @@ def named(plan, variables, **settings):
     return list(with_buckets(plan, variables, **settings).buckets)
 
 
-def test_a_plan_without_buckets_has_one_for_each_way_and_kind():
+def test_a_plan_without_buckets_has_one_for_each_strategy():
     plan = make_plan(ROWS, "hybrid", 3, 4)
-    assert buckets_of(plan) == [Bucket("server", True, ("words", "weight", "rare", "other")),
-                                Bucket("allreduce", False, ("kernel", "bias"))]
+    assert buckets_of(plan) == [Bucket(ServedRows, ("words", "weight", "rare", "other")),
+                                Bucket(Allreduce, ("kernel", "bias"))]
 
 
 def test_neighbours_with_as_many_rows_go_together_in_backward_order():
@@ -56,7 +57,7 @@ def test_dense_buckets_hold_so_many_bytes(architecture, largest):
     ((("words", "weight", "rare", "other"), ("kernel",)), "'bias' 0 times"),
     ((("words", "weight", "rare", "other"), ("kernel", "bias"), ("bias",)), "'bias' 2 times"),
     ((("words", "weight", "rare", "other", "ghost"), ("kernel", "bias")), "'ghost' 1 times"),
-    ((("words", "weight", "rare", "kernel"), ("other",), ("bias",)), "several ways"),
+    ((("words", "weight", "rare", "kernel"), ("other",), ("bias",)), "several strategies"),
     ((("words", "weight", "rare", "other"), (), ("kernel", "bias")), "is empty"),
 ])
 def test_buckets_that_mean_nothing_are_refused(buckets, words):

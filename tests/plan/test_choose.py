@@ -1,4 +1,4 @@
-"""Constructed cases in which each way wins, and what holds of every choice."""
+"""Constructed cases in which each strategy wins, and what holds of every choice."""
 
 import math
 
@@ -37,33 +37,33 @@ def spread(ranks, alpha, seed=1):
     return sample_of([rng.choice(ROWS, round(alpha * ROWS), replace=False) for _ in range(ranks)])
 
 
-def ways(chosen):
-    return {p.variable: p.way for p in chosen.plan.placements}
+def names(chosen):
+    return {variable: strategy.name for variable, strategy in chosen.plan.strategies.items()}
 
 
 def test_large_dense_variables_go_by_allreduce_and_few_rows_by_the_server():
     """The hybrid: the owner of a dense variable would be a hot spot, and everyone's rows are a few of many."""
     chosen = choose_plan([TABLE, WEIGHT], spread(8, 0.02), network(8), 8)
-    assert ways(chosen) == {"table": "server", "weight": "allreduce"}
+    assert names(chosen) == {"table": "server", "weight": "allreduce"}
     assert chosen.totals["auto"] == chosen.totals["hybrid"]
-    weight = chosen.forecasts[1].roads
+    weight = chosen.forecasts[1].candidates
     assert weight["server"].card_bytes == 2 * WEIGHT.nbytes * 7
     assert weight["allreduce"].card_bytes == WEIGHT.nbytes * 4 * 7 // 8
 
 
 def test_a_sparse_variable_goes_as_dense_from_some_alpha_on():
     """One crossing, where the forecasts of both sides say that it is."""
-    way_at, crossings = {}, {}
+    strategy_at, crossings = {}, {}
     for alpha in (0.02, 0.2, 0.4, 0.6, 0.8, 1.0):
         chosen = choose_plan([TABLE, WEIGHT], spread(8, alpha), network(8), 8)
-        way_at[alpha], crossings[alpha] = ways(chosen)["table"], chosen.forecasts[0].crossing
+        strategy_at[alpha], crossings[alpha] = names(chosen)["table"], chosen.forecasts[0].crossing
         assert chosen.forecasts[0].alpha == pytest.approx(alpha, rel=0.01)
-    found = list(way_at.values())
+    found = list(strategy_at.values())
     first = found.index("as-dense")
     assert 0 < first and found == ["server"] * first + ["as-dense"] * (len(found) - first)
-    alphas = list(way_at)
+    alphas = list(strategy_at)
     assert alphas[first - 1] < crossings[alphas[first]] < alphas[first] * 1.01
-    assert all((alpha > crossings[alpha]) == (way == "as-dense") for alpha, way in way_at.items())
+    assert all((alpha > crossings[alpha]) == (name == "as-dense") for alpha, name in strategy_at.items())
 
 
 def test_a_slow_start_favours_what_sends_fewer_messages():
@@ -71,9 +71,9 @@ def test_a_slow_start_favours_what_sends_fewer_messages():
     small = Variable("table", (12, 2), sparse=True)
     rows = sample_of([[v, v + 4] for v in range(4)], rows=12)
     chosen = choose_plan([small], rows, network(4, latency=0.05), 4)
-    roads = chosen.forecasts[0].roads
-    assert ways(chosen)["table"] != "server" and roads[ways(chosen)["table"]].alone < roads["server"].alone / 1.9
-    assert ways(choose_plan([small, WEIGHT], rows, network(4, latency=0.05), 4))["table"] != "server"
+    candidates = chosen.forecasts[0].candidates
+    assert names(chosen)["table"] != "server" and candidates[names(chosen)["table"]].alone < candidates["server"].alone / 1.9
+    assert names(choose_plan([small, WEIGHT], rows, network(4, latency=0.05), 4))["table"] != "server"
 
 
 def test_a_hot_owner_loses_its_variable():
@@ -82,10 +82,10 @@ def test_a_hot_owner_loses_its_variable():
     even = sample_of([np.arange(64) * 64 + v for v in range(4)])
     hot = sample_of([np.arange(64) + 64 * v for v in range(4)])  # all in the first partition
     one, other = (choose_plan([TABLE], rows, fast, 4) for rows in (even, hot))
-    assert ways(one)["table"] == "server" and ways(other)["table"] == "allgather"
-    assert other.forecasts[0].roads["server"].card_bytes > 1.9 * one.forecasts[0].roads["server"].card_bytes
+    assert names(one)["table"] == "server" and names(other)["table"] == "allgather"
+    assert other.forecasts[0].candidates["server"].card_bytes > 1.9 * one.forecasts[0].candidates["server"].card_bytes
     dealt = choose_plan([TABLE], hot, fast, 4, scheme="interleaved")
-    assert ways(dealt)["table"] == "server"  # no row is hot, a range was
+    assert names(dealt)["table"] == "server"  # no row is hot, a range was
 
 
 def test_a_slow_machine_is_seen_where_its_card_is_used():
@@ -112,21 +112,21 @@ def test_no_architecture_is_predicted_to_be_faster_than_auto_nor_any_single_chan
     assert chosen == choose_plan(variables, sample, net, leaves)  # one sample and network, one plan
     assert chosen.totals["auto"] == min(chosen.totals.values()) and set(chosen.totals) == {"auto", *BEGINNINGS}
     for forecast in chosen.forecasts:
-        best = forecast.roads[forecast.way].step
+        best = forecast.candidates[forecast.strategy].step
         assert best == pytest.approx(chosen.totals["auto"])
-        assert all(road.step >= best * (1 - 1e-8) for road in forecast.roads.values())
+        assert all(other.step >= best * (1 - 1e-8) for other in forecast.candidates.values())
     assert all(math.isfinite(s) and s >= 0 for s in chosen.totals.values())
     assert "rule" in describe(chosen) and as_data(chosen)["plan"]["architecture"] == "auto"
 
 
 def test_one_rank_has_nothing_to_choose():
     chosen = choose_plan([TABLE, WEIGHT], spread(1, 0.5), network(1), 1)
-    assert ways(chosen) == {"table": "server", "weight": "allreduce"}
+    assert names(chosen) == {"table": "server", "weight": "allreduce"}
 
 
 def test_a_named_architecture_is_forecast_not_chosen():
     chosen = choose_plan([TABLE, WEIGHT], spread(4, 1.0), network(4), 4, architecture="ps", allreduce="ring")
-    assert ways(chosen) == {"table": "server", "weight": "server"} and "auto" not in chosen.totals
+    assert names(chosen) == {"table": "server", "weight": "server"} and "auto" not in chosen.totals
     assert chosen.plan == make_plan([TABLE, WEIGHT], "ps", 4, 4, machines=in_blocks(4, 1), allreduce="ring")
     assert "would save" in chosen.forecasts[0].reason
     with pytest.raises(ValueError, match="no architecture 'telepathy'"):
@@ -138,7 +138,7 @@ def test_the_seconds_of_a_server_by_hand():
     rows = Variable("rows", (2, 250), sparse=True)
     net = Network(in_blocks(2, 1), 0.5, 1000.0, 2000.0, reduction=4000.0, overhead=0.25)
     plan = make_plan([rows], "hybrid", 2, 2, machines=net.machines)
-    traffic = traffic_of(rows, plan.placements[0], plan, Sample(2, {"rows": 2}, (0,), ({"rows": [
+    traffic = traffic_of(rows, plan.strategies["rows"], plan, Sample(2, {"rows": 2}, (0,), ({"rows": [
         np.empty(0, np.int64), np.array([0])]},)))
     messages = {("pull", "control"): (2, 8), ("pull", "indices"): (1, 8), ("pull", "rows"): (1, 1000),
                 ("push", "control"): (2, 8), ("push", "indices"): (1, 8), ("push", "rows"): (1, 1000)}

@@ -1,6 +1,5 @@
 """Plans with hot rows: worth what the plan of two variables is; how many are chosen follows from popularity."""
 
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,10 +8,13 @@ from models import Uniform, Variable
 from refimpl.collectives.simulation.network import Network
 from refimpl.plan import Plan, make_plan, predict_step
 from refimpl.plan.balance import owner_loads
-from refimpl.plan.choose_hot import HotPredictor, choose_hot_rows, describe_hot
-from refimpl.plan.hot_rows import apart, hot_name, rows_of, split_ids, with_hot_rows
-from refimpl.plan.placement import Placement
+from refimpl.plan.cost import together
+from refimpl.plan.parts import rows_of
+from refimpl.plan.predict import Predictor
 from refimpl.plan.sample import Sample
+from refimpl.strategies import HotRows, RowsAsDense, ServedRows
+from refimpl.strategies.choose_hot import choose_hot_rows, describe_hot
+from refimpl.strategies.hot_rows import with_hot_rows
 
 RANKS, ROWS = 8, 2000
 MACHINES = tuple((r,) for r in range(RANKS))
@@ -41,22 +43,22 @@ def test_two_parts_have_the_rows_of_the_whole():
 
 
 def test_row_numbers_are_split_and_counted_anew():
-    ids = np.array([0, 3, 4, 2**31 + 5])
+    v, ids = Variable("v", (2**33, 1), sparse=True), np.array([0, 3, 4, 2**31 + 5])
     for hot, first, rest in ((0, [], ids), (4, [0, 3], [0, 2**31 + 1]), (2**32, ids, [])):
-        found = split_ids(ids, hot)
+        found = [rows_of(v, 0, hot).cut(ids), rows_of(v, hot, 2**33).cut(ids)]
         assert [part.tolist() for part in found] == [list(first), list(rest)]
         assert found[1].dtype == np.int64
 
 
 def test_a_plan_with_hot_rows_is_a_plan_of_two_variables():
     plan = with_hot_rows(make_plan([WORDS, BIAS], "hybrid", 4, 8), {"words": 50})
-    parts, variables = apart(plan, [WORDS, BIAS])
-    assert [(p.variable, p.way, p.hot) for p in parts.placements] == [
-        ("words", "server", 0), (hot_name("words"), "as-dense", 0), ("bias", "server", 0)]
-    assert [v.shape[0] for v in variables] == [ROWS - 50, 50, ROWS]
-    assert parts.buckets == (("words", "bias"), (hot_name("words"),))
+    assert [type(s) for s in plan.strategies.values()] == [HotRows, ServedRows]
+    parts = together(plan, [WORDS, BIAS])
+    assert [(kind, [(v.name, v.shape[0]) for v, _ in placed]) for kind, placed in parts] == [
+        (ServedRows, [("words", ROWS - 50), ("bias", ROWS)]), (RowsAsDense, [("words", 50)])]
     assert plan.partitioning(WORDS).rows == ROWS - 50
     assert Plan.from_json(plan.to_json()) == plan
+    assert with_hot_rows(plan, {}) == make_plan([WORDS, BIAS], "hybrid", 4, 8)
 
 
 def test_bytes_by_hand():
@@ -77,8 +79,9 @@ def test_popular_rows_of_a_narrow_variable_are_replicated():
     chosen, forecasts = choose_hot_rows(plan, [WORDS, BIAS], sample, SLOW)
     found = {f.variable: f for f in forecasts}
     assert 50 < found["bias"].hot < ROWS and found["bias"].seconds < found["bias"].without
-    assert {p.variable: p.hot for p in chosen.placements} == {name: f.hot for name, f in found.items()}
-    best, without = (HotPredictor([WORDS, BIAS], sample, SLOW).seconds(p) for p in (chosen, plan))
+    assert {name: getattr(s, "hot", 0) for name, s in chosen.strategies.items()} == {
+        name: f.hot for name, f in found.items()}
+    best, without = (Predictor([WORDS, BIAS], sample, SLOW).seconds(p) for p in (chosen, plan))
     assert best <= min(time for f in forecasts for _, _, time in f.curve) * (1 + 1e-9)
     assert best == found["bias"].seconds < without
     assert f"the first {found['bias'].hot} of {ROWS} rows" in describe_hot(forecasts)
@@ -91,21 +94,20 @@ def test_rows_that_few_ranks_touch_stay_on_the_server():
     assert "none: no number of them is predicted to pay" in describe_hot(forecasts)
 
 
-def test_what_has_no_hot_rows_is_refused():
-    for placement in (dict(sparse=False, way="server", hot=1), dict(sparse=True, way="allgather", hot=1),
-                      dict(sparse=True, way="server", hot=-1)):
-        with pytest.raises(ValueError, match="hot rows: only a sparse variable on the server"):
-            Placement("v", **placement)
-    with pytest.raises(ValueError, match="cannot go 'server'; give as-dense or allgather"):
-        Placement("v", True, "server", (0,), hot=1, hot_way="server")
-    plan = make_plan([BIAS], "hybrid", 2, 2)
-    with pytest.raises(ValueError, match="2001 hot rows of 'bias', which has 2000"):
-        with_hot_rows(plan, {"bias": ROWS + 1}).partitioning(BIAS)
+@pytest.mark.parametrize("strategy, words", [
+    (HotRows((0,), hot=0), "0 hot rows; give a whole number from 1 to 2000"),
+    (HotRows((0,), hot=ROWS + 1), "2001 hot rows; give a whole number from 1 to 2000"),
+    (HotRows((0,), hot=5, replica="server"), "hot rows cannot go 'server'; give as-dense or allgather"),
+    (HotRows((), hot=5), "at least one owner"),
+])
+def test_what_cannot_be_followed_is_refused(strategy, words):
+    with pytest.raises(ValueError, match=words):
+        strategy.check(BIAS, 2)
 
 
 def test_owners_loads_leave_hot_rows_out():
     plan = make_plan([BIAS], "hybrid", 2, 2)
-    hot = replace(with_hot_rows(plan, {"bias": 500}))
+    hot = with_hot_rows(plan, {"bias": 500})
     assert owner_loads([BIAS], hot).tolist() == [750 * 4] * 2
     popularity = {"bias": np.r_[np.full(500, 100), np.ones(1500)]}
     assert owner_loads([BIAS], hot, popularity).tolist() == [750 * 4] * 2

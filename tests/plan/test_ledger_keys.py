@@ -22,7 +22,7 @@ def test_predicted_bytes_have_keys(architecture, dense, ranks):
 def check_keys(plan, ranks):
     ids = np.arange(0, 20, 2)
     pushed = {"e": [[ids] * len(cover(leaves_of(r, ranks, 8))) for r in range(ranks)]}
-    keys = ledger_keys(plan)
+    keys = ledger_keys(plan, VARIABLES)
     assert len(set(keys)) == len(keys)
     for rank in range(ranks):
         assert set(predict_step(plan, VARIABLES, {"e": [ids] * ranks}, pushed, rank)) <= set(keys)

@@ -56,11 +56,11 @@ def test_machines_may_have_ranks_that_do_not_follow_each_other():
 
 def test_pulled_and_pushed_are_what_predict_step_wants():
     sample = take_sample(FOUR, FOUR, 0)
-    assert [ids.tolist() for ids in sample.pulled(0, 3)["e"]] == [[0, 1], [1, 2], [5]]
-    pushed = sample.pushed(1, 3)["e"]  # rank 2 has microbatches 2 and 3, one node
+    assert [ids.tolist() for ids in sample.pulled(0, "e", 3)] == [[0, 1], [1, 2], [5]]
+    pushed = sample.pushed(1, "e", 3)  # rank 2 has microbatches 2 and 3, one node
     assert [[ids.tolist() for ids in nodes] for nodes in pushed] == [[[3]], [[]], [[3, 4, 5, 6, 9]]]
     for ranks in (1, 2, 3, 4):
-        assert [len(nodes) for nodes in sample.pushed(0, ranks)["e"]] == [
+        assert [len(nodes) for nodes in sample.pushed(0, "e", ranks)] == [
             len(cover(leaves_of(r, ranks, 4))) for r in range(ranks)]
 
 

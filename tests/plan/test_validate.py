@@ -8,6 +8,8 @@ import pytest
 from models import Variable
 from refimpl.plan import make_plan
 from refimpl.plan.validate import check_plan, plan_from, read_plan
+from refimpl.strategies.codec import CODECS
+from refimpl.training.consistency import CONSISTENCIES
 from refimpl.transport.machines import in_blocks
 
 VARIABLES = [Variable("rows", (12, 5), sparse=True), Variable("dense", (8,)), Variable("bias", ())]
@@ -16,12 +18,17 @@ GOOD = json.loads(json.dumps(make_plan(VARIABLES, "hybrid", 4, 8, machines=MACHI
 
 
 def followed(data, ranks=4, microbatches=8, machines=MACHINES):
-    return check_plan(plan_from(data), VARIABLES, ranks, microbatches, machines)
+    return check_plan(plan_from(data), VARIABLES, ranks, microbatches, machines, consistencies=CONSISTENCIES,
+                      codecs=CODECS)
 
 
 def edited(**changes):
-    """changes: of the plan, or of a placement ("rows__way")."""
+    """changes: of the plan, or of a placement ("rows__strategy"), which then has no fields but those said."""
     data = copy.deepcopy(GOOD)
+    for placement in data["placements"]:
+        if f"{placement['variable']}__strategy" in changes:
+            for field in set(placement) - {"variable", "sparse", "codec"}:
+                del placement[field]
     for name, value in changes.items():
         variable, _, field = name.partition("__")
         if field:
@@ -34,25 +41,27 @@ def edited(**changes):
 def test_a_plan_is_followed_as_it_is():
     assert followed(GOOD) == make_plan(VARIABLES, "hybrid", 4, 8, machines=MACHINES)
     for changes in (dict(rows__owners=[3]), dict(rows__owners=[0, 0, 3, 1, 2], rows__scheme="interleaved"),
-                    dict(rows__way="as-dense", rows__owners=[]), dict(rows__way="allgather", rows__owners=[]),
-                    dict(bias__way="server", bias__owners=[2]), dict(allreduce="hierarchical"),
+                    dict(rows__strategy="as-dense"), dict(rows__strategy="allgather"),
+                    dict(bias__strategy="server", bias__owners=[2]), dict(allreduce="hierarchical"),
                     dict(buckets=[["bias", "dense"], ["rows"]]), dict(local_aggregation=False),
-                    dict(local_aggregation=False, pull_rounds=3), dict(rows__hot=12, rows__hot_way="allgather")):
+                    dict(local_aggregation=False, pull_rounds=3),
+                    dict(rows__strategy="hot-rows", rows__owners=[1], rows__scheme="interleaved", rows__hot=12,
+                         rows__replica="allgather")):
         assert json.loads(json.dumps(followed(edited(**changes)).to_json())) == edited(**changes)
 
 
 @pytest.mark.parametrize("changes, words", [
-    (dict(rows__way="allreduce", rows__owners=[]),
-     "plan, rows: no way 'allreduce' for a sparse variable; there are server, allg"),
-    (dict(dense__way="as-dense"), "plan, dense: no way 'as-dense' for a dense variable; there are allreduce, server"),
+    (dict(rows__strategy="allreduce"),
+     "plan, rows: no strategy 'allreduce' for a sparse variable; there are server, hot-rows, allg"),
+    (dict(dense__strategy="as-dense"), "plan, dense: no strategy 'as-dense' for a dense variable; there are server, allreduce"),
     (dict(architecture="../elsewhere"), "the plan's architecture is '../elsewhere'; say allreduce, ps, hybrid or auto"),
-    (dict(rows__sparse=False), "plan, rows: sparse is false, but the variable is sparse"),
+    (dict(rows__sparse=False), "plan, rows: the strategy server has no scheme; leave that out. It has codec, owners"),
     (dict(rows__owners=[]), "plan, rows: owners []; on the server a sparse variable has at least one owner"),
     (dict(rows__owners=[0, 4]), "plan, rows: owner 4 is none of the ranks 0 to 3"),
     (dict(rows__owners=[-1]), "plan, rows: owner -1 is none of the ranks 0 to 3"),
-    (dict(rows__owners=[True]), "plan, rows: owner true is none"),
-    (dict(dense__way="server", dense__owners=[0, 1]), "on the server a dense variable has exactly one owner"),
-    (dict(dense__owners=[1]), "plan, dense: owners [1] on the way allreduce, where every rank has the variable"),
+    (dict(rows__owners=[True]), "plan, rows: owner True is none"),
+    (dict(dense__strategy="server", dense__owners=[0, 1]), "on the server a dense variable has exactly one owner"),
+    (dict(dense__owners=[1]), "plan, dense: the strategy allreduce has no owners; leave that out. It has codec"),
     (dict(rows__scheme="random"), "plan, rows: no partition scheme 'random'; there are contiguous, interleaved"),
     (dict(allreduce="telepathy"), "plan: allreduce 'telepathy': no allreduce algorithm"),
     (dict(ranks=5),
@@ -61,30 +70,35 @@ def test_a_plan_is_followed_as_it_is():
     (dict(machines=[[0, 1, 2, 3]]),
      "the plan is for machines with ranks [[0, 1, 2, 3]], here they have [[0, 1], [2, 3]]"),
     (dict(rows__variable="table"), "the plan places table, which the model lacks; its variables are rows, dense, bias"),
-    (dict(buckets=[["rows", "dense"], ["bias"]]), "mixes ways or kinds"),
+    (dict(buckets=[["rows", "dense"], ["bias"]]), "mixes strategies or kinds"),
     (dict(buckets=[["rows"], ["dense"]]), "buckets must name each variable once; look at bias"),
     (dict(buckets=[["rows"], ["dense", "bias", "bias"]]), "look at bias"),
-    (dict(rows__hot=2.5), "plan, rows: 2.5 hot rows; give a whole number from 0 to 12"),
-    (dict(rows__hot=13), "plan, rows: 13 hot rows; give a whole number from 0 to 12"),
+    (dict(rows__strategy="hot-rows", rows__owners=[0], rows__hot=2.5),
+     "plan, rows: 2.5 hot rows; give a whole number from 1 to 12, or the strategy server"),
+    (dict(rows__strategy="hot-rows", rows__owners=[0], rows__hot=13), "plan, rows: 13 hot rows; give a whole number"),
+    (dict(rows__strategy="hot-rows", rows__owners=[0], rows__hot=3, rows__replica="server"),
+     "plan, rows: hot rows cannot go 'server'; give as-dense or allgather"),
+    (dict(rows__codec="gzip"), "plan, rows: no codec gzip; there are identity"),
+    (dict(consistency="eventual"), "plan: no consistency eventual; there are synchronous"),
     (dict(pull_rounds=0), "plan: pull_rounds is 0; rows are pulled in 1 to 8 rounds"),
     (dict(local_aggregation=False, pull_rounds=9), "plan: pull_rounds is 9; rows are pulled in 1 to 8 rounds"),
     (dict(pull_rounds="2"), "plan: pull_rounds is 2; rows"),
-    (dict(pull_rounds=2), "pull_rounds is 2, but the ranks of a machine unite their pulls in one round; give 1, or"),
+    (dict(pull_rounds=2), "pull_rounds is 2, but the ranks of a machine pull together in one round; give 1, or"),
     (dict(format=1), "plan of format 1: this version reads format"),
     (dict(ranks="4"), "plan: ranks is 4; see"),
     (dict(local_aggregation="no"), "plan: local_aggregation is no"),
     (dict(placements={}), "plan: placements is {}"),
     (dict(placements=[{"variable": "rows"}]), "plan, rows: sparse is missing; see"),
-    (dict(placements=[{"variable": "rows", "sparse": True, "owners": [0]}]), "plan, rows: way is missing; see"),
+    (dict(placements=[{"variable": "rows", "sparse": True, "owners": [0]}]), "plan, rows: strategy is missing; see"),
     (dict(placements=[3]), "plan: placement 0 is 3; see"),
     (dict(rows__owners=None), "plan, rows: owners is null; see"),
-    (dict(rows__hot="all"), "plan, rows: hot is all; see"),
+    (dict(rows__strategy="hot-rows", rows__owners=[0], rows__hot="all"), "plan, rows: hot is all; see"),
     (dict(machines=[1]), "plan: machines is [1]; it must be a list of lists of ranks"),
     (dict(buckets=["rows"]), 'plan: buckets is ["rows"]; it must be a list of lists of names'),
     (dict(buckets=None), "plan: buckets is null; it must be a list of lists"),
     (dict(buckets=[["dense", "bias"], [["rows"]]]), "it must be a list of lists of names"),
     (dict(colour="red"), "plan: there is no colour; there are architecture, ranks"),
-    (dict(rows__colour="red"), "plan, rows: there is no colour; there are variable, sparse"),
+    (dict(rows__colour="red"), "plan, rows: the strategy server has no colour; leave that out. It has codec, owners, scheme"),
 ])
 def test_what_would_not_work_is_refused(changes, words):
     with pytest.raises(ValueError) as caught:

@@ -21,9 +21,10 @@ def test_every_row_has_one_owner_and_one_place(scheme, rows, ranks, partitions):
         route = parts.route(ids)
         sent = route.sort(ids)
         for owner in range(ranks):
-            local = route.numbers[route.part(owner)]
-            assert (owned[owner][local] == sent[route.part(owner)]).all() and (np.diff(local) > 0).all()
-        assert (route.unsort(sent) == ids).all() and route.counts.sum() == count
+            local, part = route.of(owner), sent[route.bounds[owner]:route.bounds[owner + 1]]
+            assert (owned[owner][local] == part).all() and (np.diff(local) > 0).all()
+            assert (parts.owners_of(part) == owner).all()
+        assert (route.unsort(sent) == ids).all() and len(route.numbers) == count
 
 
 def test_rows_beyond_two_to_the_31():

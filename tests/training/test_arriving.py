@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refimpl.training.exchange.arriving import Arriving, Fetched, Wanted, wanted_rows
+from refimpl.training.step.arriving import Arriving, Fetched, Wanted, wanted_rows
 
 
 def some_needs(rng, count, rows):

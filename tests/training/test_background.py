@@ -6,8 +6,8 @@ import time
 import numpy as np
 import pytest
 
-from refimpl.training.exchange.background import Background, Job
 from refimpl.training.run.timeline import Timeline
+from refimpl.training.step.background import Background, Job
 from refimpl.transport import CollectiveError, SilentPeer
 
 

@@ -8,7 +8,7 @@ from toys import WORKS, Recording, Script, Scripted, make_options
 from models import Variable
 from refimpl.gradients import cover, leaves_of
 from refimpl.plan import predict_crossing, predict_step
-from refimpl.server.lists import HEAD
+from refimpl.server.row_numbers import HEAD
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator

@@ -10,8 +10,8 @@ import pytest
 from toys import last, make_trainer, refusal
 
 from refimpl.gradients import RowTree
-from refimpl.training.exchange.background import Background
-from refimpl.training.exchange.overlapped import OverlappedStep
+from refimpl.training.step.background import Background
+from refimpl.training.step.overlapped import OverlappedStep
 from refimpl.transport import CollectiveError, Communicator
 
 pytestmark = pytest.mark.mpi(min_size=2)
@@ -114,7 +114,7 @@ def test_an_exchange_that_fails_ends_all_ranks(comm, standin, name, method, arch
         def broken(*arguments):
             raise KeyError("the cable")
 
-        setattr(trainer.exchange.road_of[name], method, broken)
+        setattr(trainer.parameters.exchange_of[name], method, broken)
     message = refusal(comm, trainer.train_step)
     assert f"rank {comm.size - 1}: KeyError: 'the cable'" in message
 

@@ -57,7 +57,7 @@ class Case:
         return Trainer(self.model(), self.data(), self.options(device=device, **changes), MPI.COMM_SELF)
 
     def arrays(self, trainer):
-        found = gather_arrays(trainer.exchange, OPTIMIZERS[self.optimizer].state)
+        found = gather_arrays(trainer.parameters, OPTIMIZERS[self.optimizer].state)
         return {key: array.copy() for key, array in found.items()}  # on one rank of the CPU they are the live ones
 
 

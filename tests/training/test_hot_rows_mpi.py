@@ -11,9 +11,9 @@ from toys import WORKS, Recording, answer, make_options, make_trainer, refusal, 
 
 from kernels.update import OPTIMIZERS
 from refimpl.plan import ledger_keys, predict_step
-from refimpl.plan.hot_rows import with_hot_rows
-from refimpl.plan.repartition import served_bytes, with_partitions
-from refimpl.strategies.hot_rows import HotRows
+from refimpl.plan.balance import owned_bytes
+from refimpl.plan.make import with_partitions
+from refimpl.strategies.hot_rows import HotRowsExchange, with_hot_rows
 from refimpl.training import trainer as trainer_module
 from refimpl.training.planning.repartition import repartition
 from refimpl.training.run.checkpoint import load_checkpoint, save_checkpoint
@@ -32,28 +32,28 @@ def plans(monkeypatch):
     """Return a function that gives the plans of trainers made from now on hot rows."""
     settle = trainer_module.within_memory
 
-    def with_hot(hot, way, plan, variables, options):
-        return settle(with_hot_rows(plan, hot, way), variables, options)
+    def with_hot(hot, replica, plan, variables, options):
+        return settle(with_hot_rows(plan, hot, replica), variables, options)
 
-    return lambda hot, way: monkeypatch.setattr(trainer_module, "within_memory", partial(with_hot, hot, way))
+    return lambda hot, replica: monkeypatch.setattr(trainer_module, "within_memory", partial(with_hot, hot, replica))
 
 
 def found_by(trainer, optimizer, steps=3):
     records = [trainer.train_step() for _ in range(steps)]
     return (records[-1]["loss"], records[-1]["gradient_norm"],
-            *hashes(trainer.exchange, OPTIMIZERS[optimizer].state).values())
+            *hashes(trainer.parameters, OPTIMIZERS[optimizer].state).values())
 
 
-@pytest.mark.parametrize("hot,way,optimizer,road", [
+@pytest.mark.parametrize("hot,replica,optimizer,options", [
     (*CASES[0], "adam", dict(architecture="ps")), (*CASES[0], "adagrad", dict(overlap=True)),
     (*CASES[1], "adam", dict(overlap=True)), (*CASES[2], "sgd", dict(scheme="interleaved", overlap=False)),
     (*CASES[3], "momentum", dict(partitions=5, local_aggregation=False))])
-def test_one_answer(comm, plans, hot, way, optimizer, road):
+def test_one_answer(comm, plans, hot, replica, optimizer, options):
     expected = answer("toy", optimizer, MPI.COMM_SELF)
-    plans(hot, way)
+    plans(hot, replica)
     communicator = Communicator(comm, machines=in_blocks(comm.size, 2)) if comm.size % 2 == 0 else comm
-    trainer = make_trainer("toy", optimizer, communicator, **road)
-    assert any(isinstance(r, HotRows) for r in trainer.exchange.roads)
+    trainer = make_trainer("toy", optimizer, communicator, **options)
+    assert any(isinstance(e, HotRowsExchange) for e in trainer.parameters.exchanges)
     assert found_by(trainer, optimizer) == expected
 
 
@@ -64,23 +64,23 @@ def test_any_number_of_microbatches(comm, plans, microbatches):
     assert found_by(make_trainer("toy", "adagrad", comm, microbatches=microbatches), "adagrad") == expected
 
 
-@pytest.mark.parametrize("hot,way,road,microbatches", [
+@pytest.mark.parametrize("hot,replica,options,microbatches", [
     (*CASES[0], dict(overlap=False), 8), (*CASES[1], dict(partitions=5, scheme="interleaved", allreduce="direct"), 3),
     (*CASES[2], dict(overlap=True), 8), (*CASES[3], dict(architecture="ps", local_aggregation=False), 3),
     (*CASES[0], dict(overlap=True), 3), (*CASES[1], dict(overlap=True, local_aggregation=False), 8)])
-def test_bytes_are_as_predicted(comm, plans, hot, way, road, microbatches):
-    plans(hot, way)
+def test_bytes_are_as_predicted(comm, plans, hot, replica, options, microbatches):
+    plans(hot, replica)
     model, data, _ = WORKS["toy"]
     recording, communicator = Recording(model()), comm
     if comm.size % 2 == 0:
         communicator = Communicator(comm, machines=in_blocks(comm.size, 2))
-    trainer = Trainer(recording, data(microbatches), make_options("toy", "sgd", shared_memory=False, **road), communicator)
+    trainer = Trainer(recording, data(microbatches), make_options("toy", "sgd", shared_memory=False, **options), communicator)
     for step in range(3):
         trainer.train_step()
         pulled, pushed = rows_of_step(comm, recording, trainer.data, step)
         predicted = predict_step(trainer.plan, recording.variables, pulled, pushed, comm.rank)
         found = counted(trainer.comm.ledger)
-        assert differences(found, predicted) == {} and set(found) <= set(ledger_keys(trainer.plan))
+        assert differences(found, predicted) == {} and set(found) <= set(ledger_keys(trainer.plan, recording.variables))
 
 
 def test_a_checkpoint_goes_on_under_another_plan(comm, plans, tmp_path):
@@ -110,12 +110,12 @@ def test_partitions_of_the_rest_can_change(comm, plans):
     trainer.train_step()
     state, variables = whole_state(trainer, "adam"), trainer.model.variables
     plan = with_partitions(trainer.plan, variables, 5)
-    assert plan.placements[0].hot == 13 and repartition(trainer.exchange, plan)
+    assert plan.strategies["table"].hot == 13 and repartition(trainer.parameters, plan)
     trainer.plan = plan
     assert all(np.array_equal(state[key], array) for key, array in whole_state(trainer, "adam").items())
-    held = sum(array.nbytes for road in trainer.exchange.roads for holding in road.holdings.values()
-               if holding.variable.sparse for array in (holding.values, *holding.state.values()))
-    assert held == served_bytes(plan, variables, 3)[comm.rank]
+    held = sum(array.nbytes for exchange in trainer.parameters.exchanges for shard in exchange.shards.values()
+               if shard.variable.sparse for array in (shard.values, *shard.state.values()))
+    assert held == owned_bytes(plan, variables, 3)[comm.rank]
     assert found_by(trainer, "adam", 2) == expected
 
 
@@ -123,26 +123,26 @@ def test_the_answer_would_show_a_row_that_is_counted_twice(comm, plans, monkeypa
     """Hot rows that go to the server too."""
     plans({"table": 7}, "as-dense")
     expected = answer("toy", "sgd", MPI.COMM_SELF)
-    take = HotRows._rest
+    take = HotRowsExchange._rest
 
     def shifted(self, variable, gradient):
         part = take(self, variable, gradient)
         return type(part)(part.ids, part.rows * 2)
 
-    monkeypatch.setattr(HotRows, "_rest", shifted)
+    monkeypatch.setattr(HotRowsExchange, "_rest", shifted)
     assert found_by(make_trainer("toy", "sgd", comm), "sgd") != expected
 
 
 def test_so_many_as_asked_for_or_as_pay(comm):
     expected = answer("lm", "adagrad", MPI.COMM_SELF)
     trainer = make_trainer("lm", "adagrad", comm, hot_rows=20)
-    assert {p.hot for p in trainer.plan.placements if p.sparse} == {20}
+    assert {s.hot for s in trainer.plan.strategies.values() if s.sparse} == {20}
     assert found_by(trainer, "adagrad") == expected
     trainer = make_trainer("lm", "adagrad", comm, hot_rows="auto")
     assert "hot rows of" in trainer.reason
     assert found_by(trainer, "adagrad") == expected
     trainer = make_trainer("toy", "adam", comm, hot_rows=30)  # one of nine rows has nine
-    assert [p.hot for p in trainer.plan.placements if p.sparse] == [30, 9]
+    assert [s.hot for s in trainer.plan.strategies.values() if s.sparse] == [30, 9]
 
 
 def test_hot_rows_that_nothing_can_have_are_refused(comm):

@@ -10,19 +10,19 @@ from toys import WORKS, Script, Scripted, make_options, make_trainer
 from kernels.reductions import definition
 from models import Variable
 from refimpl.gradients import leaves_of
-from refimpl.server import Holding, Summed
+from refimpl.server import ReducedGradient, Shard
 from refimpl.training.evaluate import evaluate
 from refimpl.training.norm import clip_scale, norm_of
 from refimpl.training.options import Options
-from refimpl.training.scalars import Scalars
+from refimpl.training.step.scalars import Scalars
 from refimpl.training.trainer import Trainer
 
-ROADS = [dict(architecture="allreduce"), dict(architecture="allreduce", sparse_as_dense=True), dict(architecture="ps"),
+ARCHITECTURES = [dict(architecture="allreduce"), dict(architecture="allreduce", sparse_as_dense=True), dict(architecture="ps"),
          dict(architecture="hybrid", partitions=5, scheme="interleaved")]
 
 
-def summed(variable, gradient, ids=None, counts=True):
-    return Summed(Holding(variable, None), ids, gradient, counts)
+def reduced(variable, gradient, ids=None, counts=True):
+    return ReducedGradient(Shard(variable, None), ids, gradient, counts)
 
 
 def norm(pieces):
@@ -39,8 +39,8 @@ def test_the_norm_is_the_root_of_the_exact_sum_of_rows():
     rng = np.random.default_rng(0)
     dense, rows = rng.standard_normal((33, 70)).astype("f"), (rng.standard_normal((50, 9)) * 1e-18).astype("f")
     scalar, vector = np.float32(1e15), rng.standard_normal(11).astype("f")
-    pieces = [summed(Variable("a", (33, 70)), dense), summed(Variable("s", (99, 9), sparse=True), rows, np.arange(50)),
-              summed(Variable("c", ()), np.asarray(scalar)), summed(Variable("b", (11,)), vector)]
+    pieces = [reduced(Variable("a", (33, 70)), dense), reduced(Variable("s", (99, 9), sparse=True), rows, np.arange(50)),
+              reduced(Variable("c", ()), np.asarray(scalar)), reduced(Variable("b", (11,)), vector)]
     each = [*definition.sum_of_squares_per_row(dense), *definition.sum_of_squares_per_row(rows), float(scalar) ** 2,
             *(vector.astype(float) ** 2)]
     assert norm(pieces) == math.sqrt(math.fsum(each))
@@ -49,9 +49,9 @@ def test_the_norm_is_the_root_of_the_exact_sum_of_rows():
 def test_what_does_not_count():
     """Other ranks' copies, statistics, variables that are not clipped, and arrays without elements."""
     one = np.ones((2, 2), np.float32)
-    pieces = [summed(Variable("a", (2, 2)), one), summed(Variable("b", (2, 2)), one, counts=False),
-              summed(Variable("c", (2, 2), statistic=True), one), summed(Variable("d", (2, 2), clipped=False), one),
-              summed(Variable("e", (0, 2)), one[:0]), summed(Variable("s", (9, 2), sparse=True), one[:0], np.arange(0))]
+    pieces = [reduced(Variable("a", (2, 2)), one), reduced(Variable("b", (2, 2)), one, counts=False),
+              reduced(Variable("c", (2, 2), statistic=True), one), reduced(Variable("d", (2, 2), clipped=False), one),
+              reduced(Variable("e", (0, 2)), one[:0]), reduced(Variable("s", (9, 2), sparse=True), one[:0], np.arange(0))]
     assert norm(pieces) == 2.0
     assert norm([]) == 0.0
 
@@ -59,13 +59,13 @@ def test_what_does_not_count():
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_a_norm_of_what_is_not_finite_is_refused(bad):
     with pytest.raises(ValueError, match="finite"):
-        norm([summed(Variable("a", (2,)), np.array([1, bad], np.float32))])
+        norm([reduced(Variable("a", (2,)), np.array([1, bad], np.float32))])
 
 
 def test_squares_that_overflow_are_told_where_all_ranks_agree():
     """Not while sums come: there the other ranks may be in the middle of an exchange."""
     scalars = Scalars()
-    scalars.add([summed(Variable("a", (2,), dtype="float64"), np.array([1e200, 0.0]))])
+    scalars.add([reduced(Variable("a", (2,), dtype="float64"), np.array([1e200, 0.0]))])
     with pytest.raises(ValueError, match="sum of squares.* not finite"):
         raise scalars.read([]).overflow
 
@@ -76,24 +76,24 @@ def test_clip_scale():
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("road", ROADS, ids=str)
-def test_every_element_counts_once_on_every_road(comm, road):
+@pytest.mark.parametrize("options", ARCHITECTURES, ids=str)
+def test_every_element_counts_once_on_every_options(comm, options):
     """Powers of two with room between their squares: the digits of the squared norm say what was counted how often."""
     data = Script([[{row: [2.0**row, 0.0]} for row in range(8)]])
-    trainer = Trainer(Scripted(), data, Options(**road), comm)
+    trainer = Trainer(Scripted(), data, Options(**options), comm)
     norm = trainer.train_step()["gradient_norm"]
     rows, dense = sum(4.0**row for row in range(8)), float(sum(2.0**row for row in range(8))) ** 2
     assert norm == math.sqrt(rows + dense)
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("road", ROADS, ids=str)
+@pytest.mark.parametrize("options", ARCHITECTURES, ids=str)
 @pytest.mark.parametrize("work", WORKS)
-def test_evaluation_does_not_depend_on_the_ranks(comm, work, road):
+def test_evaluation_does_not_depend_on_the_ranks(comm, work, options):
     _, data, _ = WORKS[work]
     results = []
     for ranks in (comm, MPI.COMM_SELF):
-        trainer = make_trainer(work, "adam", ranks, **road)
+        trainer = make_trainer(work, "adam", ranks, **options)
         trainer.train_step()
         results.append([evaluate(trainer, data(count), steps) for count, steps in ((8, None), (8, 1), (3, 1))])
     assert results[0] == results[1]
@@ -109,7 +109,7 @@ def test_evaluation_is_the_mean_over_the_heldout_examples(comm):
     model, data, _ = WORKS["lm"]
     trainer = make_trainer("lm", "adam", comm)
     trainer.train_step()
-    values = {v.name: trainer.exchange.collect(v.name, None, True)
+    values = {v.name: trainer.parameters.collect(v.name, None, True)
               for v in trainer.model.variables}
     losses, held = [], data()
     for v in leaves_of(0, 1, 8):

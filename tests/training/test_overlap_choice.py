@@ -2,7 +2,7 @@
 
 import pytest
 
-from refimpl.training.exchange.overlap_choice import OverlapChoice, choose_overlap, hosts_of
+from refimpl.training.step.overlap_choice import OverlapChoice, choose_overlap, hosts_of
 from refimpl.transport.machines import in_blocks
 
 

@@ -105,7 +105,7 @@ def test_an_exchange_that_fails(comm, architecture, names, method, each, overlap
         trainer = trainer_of(private, Announcing(), overlap, each, architecture=architecture)
         trainer.train_step()
         if comm.rank == comm.size - 1:
-            road = trainer.exchange.road_of[name]
+            road = trainer.parameters.exchange_of[name]
 
             def broken(*arguments):
                 raise KeyError("the cable")
@@ -119,7 +119,7 @@ def test_the_update_that_fails(comm, monkeypatch):
     if comm.rank == comm.size - 1:
         def broken(*arguments):
             raise MemoryError("no room")
-        monkeypatch.setattr(trainer, "_update", broken)
+        monkeypatch.setattr(trainer.consistency, "update", broken)
 
     def steps():
         for _ in range(2):

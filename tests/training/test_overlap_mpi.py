@@ -12,8 +12,8 @@ from toys import WORKS, Recording, Script, Scripted, answer, make_options, make_
 from kernels import RowGradient
 from models import Batch, Constant, Variable
 from refimpl.plan import predict_step
-from refimpl.training.exchange import overlap_choice
 from refimpl.training.options import Options
+from refimpl.training.step import overlap_choice
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
@@ -180,7 +180,7 @@ def test_the_plan_says_what_travels_together(comm):
     trainer = make_trainer("lm", "sgd", communicator, overlap=True)
     assert trainer.plan.buckets[0] == ("softmax_weight", "softmax_bias") and trainer.plan.buckets[-1] == ("embedding",)
     assert trainer.plan.pull_rounds == -(-8 // comm.size)
-    assert [tuple(v.name for v in road.variables) for road in trainer.exchange.roads] == list(trainer.plan.buckets)
+    assert [tuple(v.name for v in road.variables) for road in trainer.parameters.exchanges] == list(trainer.plan.buckets)
     united = make_trainer("lm", "sgd", Communicator(comm, in_blocks(comm.size, comm.size)), overlap=True).plan
     assert united.pull_rounds == (1 if comm.size > 1 else 8)
 

@@ -8,10 +8,13 @@ from mpi4py import MPI
 from toys import WORKS, answer, make_options, make_trainer, refusal
 
 from kernels.update import OPTIMIZERS
-from refimpl.plan.repartition import served_bytes, with_partitions
+from refimpl.plan.balance import owned_bytes
+from refimpl.plan.make import with_partitions
 from refimpl.plan.search import Fit
-from refimpl.training.planning import partition_trials as trials_module, repartition as repartition_module
+from refimpl.strategies.server import ServedRowsExchange
+from refimpl.training.planning import partition_trials as trials_module
 from refimpl.training.planning.partition_trials import PartitionTrials
+from refimpl.training.planning.repartition import repartition
 from refimpl.training.run.whole import hashes
 from refimpl.training.session import train
 from refimpl.transport import Communicator
@@ -45,10 +48,10 @@ def test_the_chosen_partitions_are_followed_and_the_answer_is_the_same(comm):
     assert [s["partitions"] for s in found["samples"]] == [4, 8, 16, 2, 6] and found["chosen"] == 6 and found["finished"]
     assert [s["seconds"] for s in found["samples"]] == [BEST_AT_6.seconds(p) for p in (4, 8, 16, 2, 6)]
     plan = with_partitions(trainer.plan, trainer.model.variables, 6)
-    assert trainer.plan == trainer.exchange.plan == plan
+    assert trainer.plan == trainer.parameters.plan == plan
     record = trainer.train_step()
     expected = answer("toy", "adam", MPI.COMM_SELF, steps=trainer.step)
-    state = hashes(trainer.exchange, OPTIMIZERS["adam"].state)
+    state = hashes(trainer.parameters, OPTIMIZERS["adam"].state)
     assert (record["loss"], record["gradient_norm"], *state.values()) == expected
     assert not trials.after_step(1.0) and (comm.rank or "6 from now on (tried 4, 8, 16, 2, 6;" in said[-1])
 
@@ -64,10 +67,10 @@ def test_it_starts_at_the_number_of_machines_and_moves_every_bucket(comm, overla
     machines = in_blocks(comm.size, 2) if comm.size % 2 == 0 else ((0,), tuple(range(1, comm.size)))
     trainer, trials, _ = searched(Communicator(comm, machines=machines), overlap=overlap)
     assert trials.to_json()["samples"][0]["partitions"] == len(machines)
-    assert {len(p.owners) for p in trainer.plan.placements if p.sparse} == {6}
+    assert {len(s.owners) for s in trainer.plan.strategies.values() if s.sparse} == {6}
     record = trainer.train_step()
     expected = answer("toy", "adam", MPI.COMM_SELF, steps=trainer.step)
-    state = hashes(trainer.exchange, OPTIMIZERS["adam"].state)
+    state = hashes(trainer.parameters, OPTIMIZERS["adam"].state)
     assert (record["loss"], record["gradient_norm"], *state.values()) == expected
 
 
@@ -108,26 +111,26 @@ def test_what_fails_where_it_is_announced_stops_all_ranks(comm, options):
 def test_a_memory_limit_raises_the_lower_limit(comm):
     plan = make_trainer("toy", "adam", comm, architecture="hybrid").plan
     variables = make_trainer("toy", "adam", comm).model.variables
-    whole = int(served_bytes(plan, variables, 3).sum())
-    limit = int(served_bytes(with_partitions(plan, variables, comm.size), variables, 3).max())
+    whole = int(owned_bytes(plan, variables, 3).sum())
+    limit = int(owned_bytes(with_partitions(plan, variables, comm.size), variables, 3).max())
     trainer, trials, _ = searched(comm, partitions=1, memory_limit=limit)
-    held = served_bytes(trainer.plan, variables, 3)
-    holdings = [trainer.exchange.road_of[v.name].holdings[v.name] for v in variables if v.sparse]
-    mine = sum(array.nbytes for holding in holdings for array in (holding.values, *holding.state.values()))
+    held = owned_bytes(trainer.plan, variables, 3)
+    shards = [trainer.parameters.exchange_of[v.name].shards[v.name] for v in variables if v.sparse]
+    mine = sum(array.nbytes for shard in shards for array in (shard.values, *shard.state.values()))
     assert mine == held[comm.rank] and held.max() <= limit and held.sum() == whole
     if comm.size > 1:
         assert trials.search.too_large[0] == 1 and trials.search.least > 1
 
 
 def test_a_rank_without_memory_raises_the_lower_limit(comm, monkeypatch):
-    def no_memory(holding, rows):
+    def no_memory(exchange, plan):
         raise MemoryError
 
-    def with_eight_too_many(exchange, plan):
+    def with_eight_too_many(parameters, plan):
         with monkeypatch.context() as patch:
-            if comm.rank == comm.size - 1 and len(plan.placements[0].owners) == 8:
-                patch.setattr(repartition_module, "_new_tables", no_memory)
-            return repartition_module.repartition(exchange, plan)
+            if comm.rank == comm.size - 1 and len(plan.placements[0].strategy.owners) == 8:
+                patch.setattr(ServedRowsExchange, "tables_for", no_memory)
+            return repartition(parameters, plan)
 
     monkeypatch.setattr(trials_module, "repartition", with_eight_too_many)
     trainer = make_trainer("toy", "adam", comm, **{**SEARCH, "partitions": 16, "steps": 60})

@@ -17,14 +17,14 @@ from refimpl.transport.machines import in_blocks
 
 
 def mixed(comm, work="toy", each=2, **changes):
-    """A plan in which the variables of each kind go different ways, as someone might have written it."""
+    """A plan in which the variables of each kind have different strategies, as someone might have written it."""
     model, data, _ = WORKS[work]
-    variables, ways = model().variables, {}
+    variables, strategies = model().variables, {}
     for i, variable in enumerate(v for v in variables if v.sparse):
-        ways[variable.name] = ("as-dense", "server", "allgather")[i % 3]
+        strategies[variable.name] = ("as-dense", "server", "allgather")[i % 3]
     for i, variable in enumerate(v for v in variables if not v.sparse):
-        ways[variable.name] = ("allreduce", "server")[i % 2]
-    plan = make_plan(variables, "auto", comm.size, 8, machines=in_blocks(comm.size, each), ways=ways, partitions=3)
+        strategies[variable.name] = ("allreduce", "server")[i % 2]
+    plan = make_plan(variables, "auto", comm.size, 8, machines=in_blocks(comm.size, each), strategies=strategies, partitions=3)
     return json.loads(json.dumps(replace(plan, **changes).to_json()))
 
 
@@ -54,7 +54,7 @@ def test_all_ranks_have_the_same_plan_and_reason(comm):
 @pytest.mark.mpi
 def test_a_given_plan_is_followed(comm):
     trainer = make_trainer("toy", "sgd", on_machines(comm), plan=mixed(comm))
-    assert {p.variable: p.way for p in trainer.plan.placements} == {
+    assert {name: strategy.name for name, strategy in trainer.plan.strategies.items()} == {
         "table": "as-dense", "rare": "server", "weight": "allreduce", "empty": "server", "bias": "allreduce",
         "scale": "server", "mean": "allreduce"}
     assert trainer.reason is None
@@ -123,8 +123,8 @@ def test_partitions_of_the_rows_that_are_not_hot_go_by_their_popularity(comm, ho
                            hot_rows=hot)
     plan, model, sample = trainer.plan, trainer.model, take_sample(trainer.model, trainer.data, trainer.options.seed)
     pulls = sample.pulls_per_step(plan.machines)
-    assert hot == "auto" or {p.hot for p in plan.placements if p.sparse} == {hot}
-    assert by_popularity(model.variables, plan.placements, pulls, comm.size) == list(plan.placements)
+    assert hot == "auto" or {getattr(s, "hot", 0) for s in plan.strategies.values() if s.sparse} == {hot}
+    assert by_popularity(model.variables, plan.strategies, pulls, comm.size) == plan.strategies
 
 
 @pytest.mark.mpi

@@ -10,8 +10,10 @@ from test_bytes_mpi import counted
 from toys import answer, make_trainer, whole_state
 
 from kernels.update import OPTIMIZERS
-from refimpl.plan.repartition import moved_bytes, with_partitions
-from refimpl.training.planning import repartition as repartition_module
+from refimpl.plan.make import with_partitions
+from refimpl.server.moves import moves_of
+from refimpl.server.partition import row_bytes
+from refimpl.strategies import server as server_module
 from refimpl.training.planning.repartition import repartition
 from refimpl.training.run.whole import hashes
 
@@ -23,11 +25,23 @@ def moved_to(trainer, partitions, scheme):
     """Move a trainer to other partitions; return the plan that it followed before."""
     before, variables = trainer.plan, trainer.model.variables
     plan = with_partitions(before, variables, partitions)
-    plan = replace(plan, placements=tuple(replace(p, scheme=scheme) if p.owners and p.sparse else p
-                                          for p in plan.placements))
-    assert repartition(trainer.exchange, plan)
+    plan = plan.replaced({v.name: plan.strategies[v.name].with_owners(plan.strategies[v.name].owners, scheme)
+                          for v in plan.partitioned(variables)})
+    assert repartition(trainer.parameters, plan)
     trainer.plan = plan
     return before
+
+
+def moved_bytes(old, new, variables, arrays, rank):
+    """Return {(phase, variable, kind): (sent, received)}: each row that changes its owner, with its state, once."""
+    found = {}
+    for v in old.partitioned(variables):
+        moves, size = moves_of(old.partitioning(v), new.partitioning(v), rank), arrays * row_bytes(v)
+        both = tuple(size * sum(len(rows) for r, rows in enumerate(side) if r != rank)
+                     for side in (moves.leaving, moves.arriving))
+        if any(both):
+            found["repartition", v.name, "rows"] = both
+    return found
 
 
 @pytest.mark.parametrize("work,optimizer,architecture",
@@ -39,13 +53,13 @@ def test_one_answer_whatever_the_partitions_on_the_way(comm, work, optimizer, ar
         trainer.train_step()
         moved_to(trainer, partitions, scheme)
     record = trainer.train_step()
-    found = hashes(trainer.exchange, OPTIMIZERS[optimizer].state)
+    found = hashes(trainer.parameters, OPTIMIZERS[optimizer].state)
     assert (record["loss"], record["gradient_norm"], *found.values()) == expected
 
 
 @pytest.mark.parametrize("piece", [1, 1 << 20])
 def test_a_move_keeps_every_bit_and_counts_every_byte(comm, piece, monkeypatch):
-    monkeypatch.setattr(repartition_module, "PIECE", piece)
+    monkeypatch.setattr(server_module, "PIECE", piece)
     trainer = make_trainer("toy", "adam", comm, architecture="hybrid")
     trainer.train_step()
     variables, arrays = trainer.model.variables, 3
@@ -59,9 +73,9 @@ def test_a_move_keeps_every_bit_and_counts_every_byte(comm, piece, monkeypatch):
         assert all(np.array_equal(state[key], after[key]) for key in state)
         for v in variables:
             if v.sparse:
-                holding = trainer.exchange.road_of[v.name].holdings[v.name]
+                shard = trainer.parameters.exchange_of[v.name].shards[v.name]
                 rows = trainer.plan.partitioning(v).rows_owned(comm.rank)
-                assert [len(holding.array(slot)) for slot in (None, "first", "second")] == [rows] * 3
+                assert [len(shard.array(slot)) for slot in (None, "first", "second")] == [rows] * 3
 
 
 def test_the_check_would_see_a_wrong_row(comm, monkeypatch):
@@ -69,13 +83,13 @@ def test_the_check_would_see_a_wrong_row(comm, monkeypatch):
     trainer = make_trainer("toy", "adam", comm, architecture="hybrid", partitions=1)
     trainer.train_step()
     state = whole_state(trainer, "adam")
-    right = repartition_module.moves_of
+    right = moves_of
 
     def reversed_moves(old, new, rank):
         moves = right(old, new, rank)
         return replace(moves, arriving=[rows[::-1] for rows in moves.arriving])
 
-    monkeypatch.setattr(repartition_module, "moves_of", reversed_moves)
+    monkeypatch.setattr(server_module, "moves_of", reversed_moves)
     moved_to(trainer, 5, "interleaved")
     after = whole_state(trainer, "adam")
     assert not np.array_equal(state["table", None], after["table", None])
@@ -87,11 +101,11 @@ def test_without_memory_nothing_changes(comm, monkeypatch):
     trainer.train_step()
     state, plan = whole_state(trainer, "adam"), trainer.plan
     if comm.rank == comm.size - 1:
-        def no_memory(holding, rows):
+        def no_memory(exchange, plan):
             raise MemoryError
-        monkeypatch.setattr(repartition_module, "_new_tables", no_memory)
+        monkeypatch.setattr(server_module.ServedRowsExchange, "tables_for", no_memory)
     other = with_partitions(plan, trainer.model.variables, 3 * comm.size + 1)
-    assert not repartition(trainer.exchange, other) and trainer.exchange.plan == plan
+    assert not repartition(trainer.parameters, other) and trainer.parameters.plan == plan
     after = whole_state(trainer, "adam")
     assert all(np.array_equal(state[key], after[key]) for key in state)
     trainer.train_step()
@@ -100,4 +114,4 @@ def test_without_memory_nothing_changes(comm, monkeypatch):
 def test_only_partitions_can_change(comm):
     trainer = make_trainer("toy", "sgd", comm, architecture="hybrid")
     with pytest.raises(ValueError, match="only the partitions of sparse variables"):
-        repartition(trainer.exchange, replace(trainer.plan, architecture="ps"))
+        repartition(trainer.parameters, replace(trainer.plan, architecture="ps"))

@@ -167,13 +167,13 @@ def answer(work, optimizer, comm, steps=3, **changes):
     """Train a work; return (loss, gradient norm, hash of parameters, hash of optimizer state)."""
     trainer = make_trainer(work, optimizer, comm, **changes)
     records = [trainer.train_step() for _ in range(steps)]
-    found = hashes(trainer.exchange, OPTIMIZERS[optimizer].state)
+    found = hashes(trainer.parameters, OPTIMIZERS[optimizer].state)
     return records[-1]["loss"], records[-1]["gradient_norm"], found["parameters_sha256"], found["state_sha256"]
 
 
 def whole_state(trainer, optimizer):
     """Return (variable, slot or None) -> whole array, on every rank. Collective."""
-    return {(v.name, slot): np.array(to_numpy(trainer.exchange.collect(v.name, slot, everyone=True)))
+    return {(v.name, slot): np.array(to_numpy(trainer.parameters.collect(v.name, slot, everyone=True)))
             for v in trainer.model.variables for slot in (None, *([] if v.statistic else OPTIMIZERS[optimizer].state))}
 
 

@@ -10,7 +10,8 @@ from models import Uniform, Variable
 from refimpl.collectives import check_programs, make_schedule
 from refimpl.collectives.running.runner import Runner
 from refimpl.gradients import leaves_of
-from refimpl.server import Groups, Partitioning, ServedRows
+from refimpl.plan import Placement, Plan
+from refimpl.strategies import ServedRows
 from refimpl.transport import CollectiveError, Communicator, SilentPeer
 from refimpl.transport.machines import in_blocks
 
@@ -92,16 +93,17 @@ def test_the_server_asks_in_an_order_in_which_nobody_waits_in_a_circle(comm, cup
     machines = in_blocks(comm.size, each)
     communicator = _comm(comm, machines=machines)
     table = Variable("table", (37, 3), sparse=True, initial=Uniform(1.0))
-    parts = {"table": Partitioning.round_robin(37, 2 * comm.size + 1, comm.size, "interleaved")}
-    road = ServedRows([table], parts, communicator, comm.size, 1, cupy, Groups.of_machines(machines))
+    strategy = ServedRows(tuple(p % comm.size for p in range(2 * comm.size + 1)), "interleaved")
+    plan = Plan("ps", comm.size, comm.size, "direct", (Placement("table", strategy),), machines)
+    exchange = ServedRows.open([(table, strategy)], plan, communicator, 1, cupy, True)
     rng = np.random.default_rng(comm.rank)
     ids = np.sort(rng.choice(37, 7 + comm.rank, replace=False))
     calls.clear()
-    rows = road.pull({"table": ids})["table"]
+    rows = exchange.pull({"table": ids})["table"]
     assert np.array_equal(rows.get(), table.initial_value(1)[ids])
     for leaf in leaves_of(comm.rank, comm.size, comm.size):
-        road.add(leaf, {"table": RowGradient(ids, rows)})
-    road.push()
+        exchange.add(leaf, {"table": RowGradient(ids, rows)})
+    exchange.push()
     programs = programs_of(comm, cupy.standin.groups())
     assert sum(len(groups) for groups in programs) > comm.size
     check_programs(programs, "the server's groups")

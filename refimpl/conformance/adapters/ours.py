@@ -20,7 +20,7 @@ from refimpl.conformance.adapters.ours_training import TrainingAdapter
 from refimpl.conformance.adapters.untouched_table import UntouchedTable
 from refimpl.conformance.semantics import Semantics
 from refimpl.plan import make_plan
-from refimpl.training.exchange.exchange import open_roads
+from refimpl.training.parameters import Parameters
 from refimpl.transport import Communicator
 
 LAUNCHER = "mpi"
@@ -72,26 +72,26 @@ class Ours(TrainingAdapter):
         return self._aggregate(joined, shapes)
 
     def _aggregate(self, gradients, shapes) -> dict:
-        """Sum one microbatch a rank over the roads of the plan, and hand out what this rank holds."""
+        """Sum one microbatch a rank as the plan says, and hand out what this rank keeps."""
         size, names = self.comm.size, sorted(gradients)
         variables = tuple(UntouchedTable(n, shapes[n], True, dtype=gradients[n][1].dtype.name) if n in shapes else
                           Variable(n, gradients[n].shape, dtype=gradients[n].dtype.name) for n in names)
         plan = self.plan(variables)
-        roads = open_roads(variables, plan, self.comm, 0, shared=self.settings.get("shared_memory", True))
-        for road in roads:
-            road.open()
+        shared = self.settings.get("shared_memory", True)
+        parameters = Parameters(variables, plan, self.comm, 0, "sgd", shared=shared)
+        parameters.open()
         leaf = {}
         for name, part in gradients.items():
             scalar = (part[1] if name in shapes else part).dtype.type(size)
             leaf[name] = kernels.aggregate_rows(part[0], part[1] / scalar) if name in shapes else part / scalar
         result = {}
-        for road in roads:
-            road.add(self.comm.rank, {v.name: leaf[v.name] for v in road.variables})
-            for summed in road.push():  # a variable's partitions may come one by one
-                name, whole = summed.holding.variable.name, np.array(summed.gradient)
-                if summed.ids is not None:
+        for exchange in parameters.exchanges:
+            exchange.add(self.comm.rank, {v.name: leaf[v.name] for v in exchange.variables})
+            for reduced in exchange.push():  # a variable's partitions may come one by one
+                name, whole = reduced.shard.variable.name, np.array(reduced.gradient)
+                if reduced.ids is not None:
                     pieces = result.get(name, (np.empty(0, np.int64), whole[:0]))
-                    whole = tuple(map(np.concatenate, zip(pieces, (self._global_ids(plan, summed), whole))))
+                    whole = tuple(map(np.concatenate, zip(pieces, (self._global_ids(plan, reduced), whole))))
                 result[name] = whole
         self.comm.agree()  # sums may lie in shared memory: all have read them
         return self._everywhere(result, variables, plan)
@@ -102,10 +102,10 @@ class Ours(TrainingAdapter):
         return make_plan(variables, self.settings["architecture"], self.comm.size, self.comm.size,
                          machines=self.comm.machines, **options)
 
-    def _global_ids(self, plan, summed):
+    def _global_ids(self, plan, reduced):
         """Return the numbers in the whole variable of rows of this rank's table."""
-        variable, ids = summed.holding.variable, np.asarray(summed.ids)
-        if next(p.way for p in plan.placements if p.variable == variable.name) != "server":
+        variable, ids = reduced.shard.variable, np.asarray(reduced.ids)
+        if not plan.strategies[variable.name].partitioned:
             return ids
         parts = plan.partitioning(variable)
         mine = [parts.rows_of_partition(p) for p in parts.partitions_of(self.comm.rank)]
@@ -116,7 +116,8 @@ class Ours(TrainingAdapter):
 
     def _everywhere(self, result, variables, plan):
         """Return the aggregates; a dense one that only its owner has is what all will pull: hand it on."""
-        owners = {p.variable: p.owners[0] for p in plan.placements if p.way == "server" and not p.sparse}
+        owners = {name: strategy.owners[0] for name, strategy in plan.strategies.items()
+                  if not (strategy.sparse or strategy.replicated)}
         for v in variables:
             if v.name in owners:
                 owner, whole = owners[v.name], result.get(v.name)

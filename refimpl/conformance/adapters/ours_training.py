@@ -61,7 +61,7 @@ class TrainingAdapter:
             if trainer.step == task.resume_after:
                 trainer = self._resumed(trainer, variables, data, task)
             trainer.train_step()
-            seen.append({v.name: np.array(trainer.exchange.collect(v.name, everyone=True)) for v in variables})
+            seen.append({v.name: np.array(trainer.parameters.collect(v.name, everyone=True)) for v in variables})
         return seen
 
     accumulate = resume = update
@@ -101,7 +101,7 @@ class TrainingAdapter:
         trainer = Trainer(GivenGradients([variable]), data, Options(optimizer="sgd", learning_rate=1.0, steps=1,
                                                                     **self.settings), self.comm)
         loss = trainer.train_step()["loss"]
-        return np.asarray(loss), -np.array(trainer.exchange.collect("gradient", everyone=True))
+        return np.asarray(loss), -np.array(trainer.parameters.collect("gradient", everyone=True))
 
     def sample(self, count, epoch):
         """Return the examples in this rank's microbatches of one epoch."""

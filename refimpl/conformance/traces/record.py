@@ -43,19 +43,20 @@ class RecordingTrainer(Trainer):
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
         self.aggregated: dict[tuple[int, str], list] = {}
+        self._let_update, self.consistency.update = self.consistency.update, self._update
 
-    def _update(self, summed, scale):
-        for piece in summed:
-            name = piece.holding.variable.name
+    def _update(self, number, reduced, scale):
+        for piece in reduced:
+            name = piece.shard.variable.name
             ids = None if piece.ids is None else self._row_numbers(name)[piece.ids]
-            self.aggregated.setdefault((self.step, name), []).append((ids, np.array(piece.gradient)))
-        return super()._update(summed, scale)
+            self.aggregated.setdefault((number, name), []).append((ids, np.array(piece.gradient)))
+        return self._let_update(number, reduced, scale)
 
     def _row_numbers(self, name):
         """Return which row of a variable each row of what this rank holds is."""
-        road, variable = self.exchange.road_of[name], next(v for v in self.model.variables if v.name == name)
-        if hasattr(road, "partitionings"):
-            return road.partitionings[name].global_rows(self.comm.rank)
+        variable = next(v for v in self.model.variables if v.name == name)
+        if self.plan.strategies[name].partitioned:
+            return self.plan.partitioning(variable).global_rows(self.comm.rank)
         return np.arange(variable.shape[0])
 
 
@@ -92,9 +93,9 @@ def record_steps(trace: Trace, trainer: RecordingTrainer, steps: int):
         for variable in trainer.model.variables:
             name = variable.name
             trace.add("aggregated", step, name, _joined(variable, trainer.aggregated.get((step, name), [])))
-            trace.add("parameters", step, name, trainer.exchange.collect(name, everyone=True))
+            trace.add("parameters", step, name, trainer.parameters.collect(name, everyone=True))
             for slot in slots if not variable.statistic else ():
-                trace.add("state", step, name, trainer.exchange.collect(name, slot, everyone=True), part=slot)
+                trace.add("state", step, name, trainer.parameters.collect(name, slot, everyone=True), part=slot)
 
 
 def _joined(variable, pieces):

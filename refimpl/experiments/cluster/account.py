@@ -81,7 +81,7 @@ class Account:
         for step, plan, _ in self.looked_at:
             model, data = self.trainer.model, self.trainer.data
             sample = take_sample(model, data, self.trainer.options.seed, (step,))
-            pulled, pushed = (rows(0, plan.ranks) if sample.steps else {} for rows in (sample.pulled, sample.pushed))
+            pulled, pushed = sample.both(0, plan.ranks)
             for number in range(len(machines)):
                 bytes_of = predict_crossing(plan, model.variables, pulled, pushed, number)
                 predicted[number] += np.sum(list(bytes_of.values()) or [(0, 0)], axis=0)

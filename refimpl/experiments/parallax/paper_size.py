@@ -45,7 +45,7 @@ def exchange_seconds(variables, sample: Sample, architecture: str, on: Network) 
     options = {"allreduce": allreduce_of(MACHINES, GPUS), **ARCHITECTURES[architecture]}
     plan = plan_of(architecture, options, variables, on.machines)
     predictor = Predictor(variables, sample, on)
-    return predictor.seconds(plan), sum(predictor.card_bytes(plan, placement) for placement in plan.placements)
+    return predictor.seconds(plan), sum(predictor.card_bytes(plan, variable) for variable in variables)
 
 
 def study(context: Context) -> Finding:

@@ -6,7 +6,7 @@ from refimpl.notebook.exercises import answered, exercise, right, wrong
 from refimpl.plain.cost_table import (
     Setting, Sparse, dense_allreduce, dense_server_at_owner, sparse_allgather, sparse_as_dense, sparse_server_spread,
 )
-from refimpl.plan.placement import WAYS
+from refimpl.plan.strategy import names_of
 
 KERNEL_BYTES = 128 * 1024 * 4
 
@@ -58,9 +58,9 @@ def check_plan(plan):
     if missing := [name for name in WISHES if plan.get(name, ...) is ...]:
         return wrong(f"{', '.join(missing)}: which way?") if len(missing) < len(WISHES) else answered(...)
     for name, wish in WISHES.items():
-        if plan[name] not in WAYS[wish.sparse]:
+        if plan[name] not in names_of(wish.sparse, automatic=True):
             kind = "sparse" if wish.sparse else "dense"
-            return wrong(f"{name} is {kind}: it can go {', '.join(WAYS[wish.sparse])}")
+            return wrong(f"{name} is {kind}: it can go {', '.join(names_of(wish.sparse, automatic=True))}")
         counts = wish.bytes_by_way(MACHINES)
         best = min(counts, key=counts.get)
         if plan[name] != best:

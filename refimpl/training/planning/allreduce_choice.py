@@ -7,8 +7,7 @@ import numpy as np
 from refimpl.collectives.auto import choose_algorithm
 from refimpl.collectives.choose import make_schedule
 from refimpl.collectives.simulation.calibrate import network_of
-from refimpl.gradients import Layout
-from refimpl.plan.placement import ARCHITECTURES
+from refimpl.plan.make import summed_by
 from refimpl.training.run.files import write_json
 
 
@@ -18,11 +17,11 @@ def choose_allreduce(variables, options, comm, microbatches: int, network_file=N
     Ranks must have agreed on their options. The network is measured only where there are several machines, and kept in
     ``network_file`` (None: nowhere) for those who resume.
     """
-    dense_way, _ = ARCHITECTURES.get(options.architecture, ("", ""))
-    summed = [v for v in variables if not v.sparse and dense_way == "allreduce" or v.sparse and options.sparse_as_dense]
-    if options.allreduce != "auto" or not summed:
+    if options.allreduce != "auto":
         return None
-    layout = comm.together(lambda: Layout.of(summed), (ValueError,))
+    layout = comm.together(lambda: summed_by(variables, options.architecture, options.sparse_as_dense), (ValueError,))
+    if layout is None:
+        return None
     if comm.device_transport is not None and (len(comm.machines) == 1 or comm.device_transport.name == "nccl"):
         return between_gpus(comm.machines, microbatches)
     network = network_of(comm, network_file, write_network) if len(comm.machines) > 1 else None

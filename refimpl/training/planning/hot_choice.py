@@ -3,10 +3,9 @@
 import json
 
 from refimpl.collectives.simulation.calibrate import network_of
-from refimpl.plan.choose_hot import choose_hot_rows, describe_hot
-from refimpl.plan.hot_rows import with_hot_rows
-from refimpl.plan.placement import Plan
-from refimpl.plan.repartition import served
+from refimpl.plan import Plan
+from refimpl.strategies.choose_hot import choose_hot_rows, describe_hot
+from refimpl.strategies.hot_rows import with_hot_rows
 from refimpl.training.planning.allreduce_choice import write_network
 from refimpl.training.planning.planning import balanced, sample_of
 
@@ -20,7 +19,7 @@ def add_hot_rows(plan: Plan, reason: str | None, model, data, options, comm, net
         return plan, reason
     comm.together(lambda: _check(plan, model.variables, options))
     if options.hot_rows != "auto":
-        hot = {v.name: min(options.hot_rows, v.shape[0]) for v in served(plan, model.variables)}
+        hot = {v.name: min(options.hot_rows, v.shape[0]) for v in plan.partitioned(model.variables)}
         return balanced(with_hot_rows(plan, hot), model, data, options, comm), reason
     network = network_of(comm, network_file, write_network)
 
@@ -38,6 +37,6 @@ def _check(plan, variables, options):
     """Raise ValueError if the plan was given, or sends no sparse variable to the server. Local."""
     if options.plan is not None:
         raise ValueError("--plan says itself how many rows are hot; leave --hot-rows out, or edit the plan")
-    if plan.architecture != "auto" and not served(plan, variables):
+    if plan.architecture != "auto" and not plan.partitioned(variables):
         raise ValueError(f"--hot-rows: no sparse variable of this model goes to the server under architecture "
                          f"{plan.architecture}; leave the option out, or resume with --hot-rows 0")

@@ -9,8 +9,9 @@ from typing import Callable
 import numpy as np
 
 from kernels.update import OPTIMIZERS
-from refimpl.plan.placement import Plan
-from refimpl.plan.repartition import served, served_bytes, with_partitions
+from refimpl.plan import Plan
+from refimpl.plan.balance import owned_bytes
+from refimpl.plan.make import with_partitions
 from refimpl.plan.search import PartitionSearch
 from refimpl.training.planning.repartition import repartition
 
@@ -22,7 +23,7 @@ def within_memory(plan: Plan, variables, options) -> Plan:
     """
     if not _searches(plan, variables, options):
         if not _fits(plan, variables, options):
-            held = served_bytes(plan, variables, _arrays(options))
+            held = owned_bytes(plan, variables, _arrays(options))
             raise ValueError(f"rank {held.argmax()} would hold {held.max()} bytes of served rows and their state, the "
                              f"memory limit is {options.memory_limit}; spread them over more --partitions, let "
                              f"--search-partitions find how many, or use more ranks")
@@ -38,7 +39,7 @@ def within_memory(plan: Plan, variables, options) -> Plan:
 
 def _searches(plan, variables, options) -> bool:
     """True if partitions are to be searched for. Raises ValueError if there are none, unless "auto" sent none there."""
-    if not options.search_partitions or served(plan, variables):
+    if not options.search_partitions or plan.partitioned(variables):
         return options.search_partitions
     if plan.architecture == "auto":
         return False
@@ -48,7 +49,7 @@ def _searches(plan, variables, options) -> bool:
 
 def _search(plan, variables, options) -> PartitionSearch:
     """Return the search at its beginning: from the number of machines, or from ``options.partitions``."""
-    most = max([1, *(v.shape[0] for v in served(plan, variables))])
+    most = max([1, *(v.shape[0] for v in plan.partitioned(variables))])
     return PartitionSearch(options.partitions or len(plan.machines or [0]), most)
 
 
@@ -59,7 +60,7 @@ def _arrays(options) -> int:
 
 def _fits(plan, variables, options) -> bool:
     limit = options.memory_limit
-    return limit is None or int(served_bytes(plan, variables, _arrays(options)).max()) <= limit
+    return limit is None or int(owned_bytes(plan, variables, _arrays(options)).max()) <= limit
 
 
 class PartitionTrials:
@@ -112,7 +113,7 @@ class PartitionTrials:
         """Train with P partitions from now on; False if that takes too much memory on any rank."""
         plan = with_partitions(self.trainer.plan, self.variables, count)
         with self.trainer.timeline.phase("repartition"):
-            if not _fits(plan, self.variables, self.options) or not repartition(self.trainer.exchange, plan):
+            if not _fits(plan, self.variables, self.options) or not repartition(self.trainer.parameters, plan):
                 return False
         self.trainer.plan = plan
         return True

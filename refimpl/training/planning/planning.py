@@ -1,18 +1,19 @@
 """The plan of a training: the one that was given, the one that ``auto`` chooses, or the architecture's."""
 
 import json
-from dataclasses import replace
 
 from refimpl.collectives.simulation.calibrate import network_of
 from refimpl.plan import make_plan
 from refimpl.plan.balance import by_popularity
 from refimpl.plan.choose import choose_plan
-from refimpl.plan.placement import Plan
+from refimpl.plan.plan import Plan
 from refimpl.plan.report import describe
 from refimpl.plan.sample import STEPS, Sample, take_sample
 from refimpl.plan.validate import check_plan, plan_from
-from refimpl.training.check import check_needs
+from refimpl.strategies.codec import CODECS
+from refimpl.training.consistency import CONSISTENCIES
 from refimpl.training.planning.allreduce_choice import choose_allreduce, write_network
+from refimpl.training.step.check import check_needs
 
 
 def plan_of(model, data, options, comm, network_file=None) -> tuple[Plan, str | None]:
@@ -38,7 +39,8 @@ def placing(options) -> dict:
 
 
 def _given(model, data, options, comm):
-    return check_plan(plan_from(options.plan), model.variables, comm.size, data.microbatches, comm.machines)
+    return check_plan(plan_from(options.plan), model.variables, comm.size, data.microbatches, comm.machines,
+                      consistencies=CONSISTENCIES, codecs=CODECS)
 
 
 def balanced(plan, model, data, options, comm) -> Plan:
@@ -51,8 +53,7 @@ def balanced(plan, model, data, options, comm) -> Plan:
 
     def place():
         pulls = sample_of(model, data, options.seed).pulls_per_step(comm.machines, options.local_aggregation)
-        placements = by_popularity(model.variables, plan.placements, pulls, comm.size)
-        return json.dumps(replace(plan, placements=tuple(placements)).to_json())
+        return json.dumps(plan.replaced(by_popularity(model.variables, plan.strategies, pulls, comm.size)).to_json())
 
     return Plan.from_json(json.loads(comm.once(place)))
 

@@ -30,7 +30,7 @@ def save_checkpoint(trainer: Trainer, directory: Path, describe: dict, keep: int
     Raises CollectiveError on every rank if rank 0 cannot write.
     """
     slots = OPTIMIZERS[trainer.options.optimizer].state
-    arrays = gather_arrays(trainer.exchange, slots) | gather_carried(trainer.comm, trainer.carried)
+    arrays = gather_arrays(trainer.parameters, slots) | gather_carried(trainer.comm, trainer.carried)
     error = None
     if trainer.comm.rank == 0:
         try:
@@ -146,7 +146,7 @@ def load_checkpoint(trainer: Trainer, directory: Path):
 
 
 def _place(trainer, file):
-    for name, slot in slots_of(trainer.exchange, OPTIMIZERS[trainer.options.optimizer].state):
+    for name, slot in slots_of(trainer.parameters, OPTIMIZERS[trainer.options.optimizer].state):
         key = key_of_array(name, slot)
 
         @cache  # an interleaved table is read once, not once for each partition
@@ -158,7 +158,7 @@ def _place(trainer, file):
                 return as_array(trainer.xp, whole() if rows is None else whole()[rows.start:rows.stop:rows.step])
             return trainer.xp.asarray(file.get_slice(key)[rows.start:rows.stop] if len(rows) else whole()[:0])
 
-        trainer.exchange.place(name, slot, read)
+        trainer.parameters.place(name, slot, read)
     for v, state in trainer.carried.items():
         state.clear()
         prefix = f"carry/{v}/"

@@ -6,14 +6,14 @@ import numpy as np
 from safetensors.numpy import load, save
 
 from kernels import to_numpy
-from refimpl.training.exchange.exchange import Exchange
+from refimpl.training.parameters import Parameters
 from refimpl.transport import Communicator
 
 
-def slots_of(exchange: Exchange, optimizer_state) -> list[tuple[str, str | None]]:
+def slots_of(parameters: Parameters, optimizer_state) -> list[tuple[str, str | None]]:
     """Return (variable, slot) of every array of the state, slot None for the value: the same list on every rank."""
     pairs: list[tuple[str, str | None]] = []
-    for variable in exchange.variables:
+    for variable in parameters.variables:
         pairs.append((variable.name, None))
         if not variable.statistic:
             pairs += [(variable.name, slot) for slot in optimizer_state]
@@ -25,13 +25,13 @@ def key_of_array(name: str, slot: str | None) -> str:
     return f"parameter/{name}" if slot is None else f"state/{slot}/{name}"
 
 
-def gather_arrays(exchange: Exchange, optimizer_state) -> dict:
+def gather_arrays(parameters: Parameters, optimizer_state) -> dict:
     """Return key -> NumPy array of the whole state on rank 0, {} elsewhere. Collective."""
     arrays = {}
-    for name, slot in slots_of(exchange, optimizer_state):
-        array = exchange.collect(name, slot, everyone=False, phase="checkpoint")
+    for name, slot in slots_of(parameters, optimizer_state):
+        array = parameters.collect(name, slot, everyone=False, phase="checkpoint")
         if array is not None:
-            exchange.comm.settle()
+            parameters.comm.settle()
             arrays[key_of_array(name, slot)] = _in_one_piece(array)
     return arrays
 
@@ -76,8 +76,8 @@ def sha256_of(arrays: dict, prefix: str) -> str:
     return digest.hexdigest()
 
 
-def hashes(exchange: Exchange, optimizer_state) -> dict:
+def hashes(parameters: Parameters, optimizer_state) -> dict:
     """Return {"parameters_sha256", "state_sha256"} on every rank: one answer to the bit (DESIGN, I1). Collective."""
-    arrays = gather_arrays(exchange, optimizer_state)
-    text = exchange.comm.once(lambda: sha256_of(arrays, "parameter/") + sha256_of(arrays, "state/"))
+    arrays = gather_arrays(parameters, optimizer_state)
+    text = parameters.comm.once(lambda: sha256_of(arrays, "parameter/") + sha256_of(arrays, "state/"))
     return {"parameters_sha256": text[:64], "state_sha256": text[64:]}

@@ -168,10 +168,11 @@ def test_quick_cells_are_few_and_small(quick, tmp_path):
 def test_the_naive_servers_are_one_a_machine_and_take_whole_variables():
     variables, machines = CNN.make_model().variables, in_blocks(48, 6)
     plan = naive_plan(variables, machines)
-    assert {p.owners[0] for p in plan.placements} <= set(range(0, 48, 6)) and not plan.local_aggregation
-    assert all(p.way == "server" and len(p.owners) == 1 for p in plan.placements)
+    strategies = plan.strategies
+    assert {s.owners[0] for s in strategies.values()} <= set(range(0, 48, 6)) and not plan.local_aggregation
+    assert all(s.name == "server" and len(s.owners) == 1 for s in strategies.values())
     nbytes, load = {v.name: v.nbytes for v in variables}, dict.fromkeys(range(0, 48, 6), 0)
-    for placement in plan.placements:
-        load[placement.owners[0]] += nbytes[placement.variable]
+    for name, strategy in strategies.items():
+        load[strategy.owners[0]] += nbytes[name]
     assert max(load.values()) / sum(load.values()) == pytest.approx(0.173, abs=1e-3)
     check_plan(plan, variables, 48, 48, machines)

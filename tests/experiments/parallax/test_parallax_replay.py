@@ -11,8 +11,8 @@ from models import Batch, Variable
 from models.workload import Workload
 from refimpl.experiments.parallax.replay.model import ReplayData, ReplayModel
 from refimpl.experiments.parallax.replay.profile import Profile, measure_profile, record_entry
-from refimpl.training.check import check_gradients, check_needs
-from refimpl.training.scalars import Scalars
+from refimpl.training.step.check import check_gradients, check_needs
+from refimpl.training.step.scalars import Scalars
 
 LM = Workload("tiny", "lm", dict(vocabulary=60, embedding=4, hidden=6, projection=3, layers=1, samples=9, keep=0.9),
               dict(streams=2, window=5))

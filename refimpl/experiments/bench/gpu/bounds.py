@@ -81,7 +81,7 @@ def compare(training: Training):
     slots = OPTIMIZERS[training.optimizer].state
 
     def arrays_of(trainer):
-        return {key: np.array(array, np.float64) for key, array in gather_arrays(trainer.exchange, slots).items()}
+        return {key: np.array(array, np.float64) for key, array in gather_arrays(trainer.parameters, slots).items()}
 
     start = arrays_of(trainers[0])
     for state, _ in enclosed_steps(*training.make(), training.options("cpu"), training.steps):

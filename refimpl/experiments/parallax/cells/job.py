@@ -67,13 +67,13 @@ def run_cell(cell: Cell, comm: Communicator, profile: str | None, directory: Pat
             trainer.train_step()
         watch = Watch(comm)
         records, curve = _train(cell, trainer, watch)
-        parameters = hashes(trainer.exchange, OPTIMIZERS[options.optimizer].state) if cell.evaluate_every else {}
+        parameters = hashes(trainer.parameters, OPTIMIZERS[options.optimizer].state) if cell.evaluate_every else {}
     everyone = [json.loads(text) for text in comm.share_text(json.dumps(watch.result()))]
     if comm.rank:
         return None
     return {"step_seconds": watch.seconds, "examples": data.examples(0), "losses": [r["loss"] for r in records],
             "phases": [r["seconds"] for r in records], "allreduce": trainer.plan.allreduce, "search": found,
-            "ways": {p.variable: p.way for p in trainer.plan.placements}, "curve": curve,
+            "ways": {name: strategy.name for name, strategy in trainer.plan.strategies.items()}, "curve": curve,
             "parameters": parameters.get("parameters_sha256"), **together(everyone, comm.machines)}
 
 

@@ -12,6 +12,7 @@ from refimpl.experiments.parallax.replay.profile import Profile
 from refimpl.plan import Placement, Plan, make_plan
 from refimpl.plan.predict import Predictor
 from refimpl.plan.sample import take_sample
+from refimpl.strategies import ServedDense, ServedRows
 from refimpl.transport.machines import Machines
 
 PLACING = ("partitions", "scheme", "local_aggregation")
@@ -24,27 +25,28 @@ def naive_plan(variables, machines: Machines, allreduce: str = "direct") -> Plan
     for variable in variables:
         least = load.index(min(load))
         load[least] += variable.nbytes
-        placements.append(Placement(variable.name, variable.sparse, "server", (machines[least][0],)))
+        strategy = ServedRows if variable.sparse else ServedDense
+        placements.append(Placement(variable.name, strategy(owners=(machines[least][0],))))
     ranks = sum(map(len, machines))
     return Plan("ps", ranks, ranks, allreduce, tuple(placements), machines, local_aggregation=False)
 
 
-def plan_of(architecture: str, options: dict, variables, machines: Machines, ways: dict | None = None) -> Plan:
-    """Return the plan of one of ARCHITECTURES, V = ranks. options: of the trainer.  ways: what auto chose. Local."""
+def plan_of(architecture: str, options: dict, variables, machines: Machines, strategies: dict | None = None) -> Plan:
+    """Return the plan of one of ARCHITECTURES, V = ranks. options: of the trainer.  strategies: what auto chose. Local."""
     if architecture == "naive ps":
         return naive_plan(variables, machines, options["allreduce"])
     ranks, placing = sum(map(len, machines)), {name: options[name] for name in PLACING if name in options}
     return make_plan(variables, options["architecture"], ranks, ranks, allreduce=options["allreduce"],
-                     machines=machines, ways=ways if architecture == "auto" else None, **placing)
+                     machines=machines, strategies=strategies if architecture == "auto" else None, **placing)
 
 
-def predicted_exchange(cell: Cell, profile: Profile, ways: dict[str, str] | None = None) -> float:
+def predicted_exchange(cell: Cell, profile: Profile, strategies: dict[str, str] | None = None) -> float:
     """Return the predicted seconds of a step's exchanges, nothing overlapping. Local.
 
-    The rows are the profile's, the rate is the cell's.  ways: of each variable, as the cell's plan had them.
+    The rows are the profile's, the rate is the cell's.  strategies: of each variable, as the cell's plan had them.
     """
     network = emulated_network(*cell.cluster)
     model, data = ReplayModel(cell.workload.make_model().variables, profile), ReplayData(profile, cell.ranks)
     sample = take_sample(model, data, cell.seed, steps=len(profile.entries))
-    plan = plan_of(cell.architecture, cell.trainer_options, model.variables, network.machines, ways)
+    plan = plan_of(cell.architecture, cell.trainer_options, model.variables, network.machines, strategies)
     return Predictor(model.variables, sample, network).seconds(plan)

@@ -1,0 +1,93 @@
+"""From an architecture to a plan: which strategy each variable gets, and who owns what."""
+
+from refimpl.gradients import Layout
+from refimpl.plan.balance import by_popularity
+from refimpl.plan.plan import Placement, Plan
+from refimpl.plan.strategy import Strategy, strategy_of
+from refimpl.transport.machines import Machines
+
+ARCHITECTURES = {
+    "allreduce": ("allreduce", "allgather"),
+    "ps": ("server", "server"),
+    "hybrid": ("allreduce", "server"),
+}
+"""Architecture -> (strategy of dense variables, of sparse variables)."""
+
+AS_DENSE = {"allreduce": "as-dense"}
+"""Architecture -> the strategy of sparse variables with ``--sparse-as-dense``; the others know none."""
+
+
+def make_plan(variables, architecture: str, ranks: int, microbatches: int, *, allreduce: str = "auto",
+              partitions: int | None = None, scheme: str = "contiguous", sparse_as_dense: bool = False,
+              machines: Machines | None = None, local_aggregation: bool = True,
+              strategies: dict[str, str] | None = None, popularity: dict | None = None) -> Plan:
+    """Return the plan of an architecture. partitions: P of each sparse variable; None: one for each rank. Local.
+
+    machines: the ranks of each machine; None: all on one.
+    strategies: variable -> the name of its strategy: what architecture "auto" chose, which has no other.
+    popularity: sparse variable -> (rows,), how often each row is pulled in a step: see ``by_popularity``.
+
+    What is owned goes whole, or in partitions, to the ranks with the fewest bytes so far, in the model's order
+    (docs/paper.md, Mechanisms). Raises ValueError for an unknown architecture or a combination that means nothing.
+    """
+    check_variables(variables)
+    names = _names(variables, architecture, sparse_as_dense) if strategies is None else strategies
+    chosen = {v.name: strategy_of(names[v.name], v.sparse) for v in variables}
+    placed = place(variables, chosen, ranks, partitions, scheme)
+    if popularity is not None:
+        placed = by_popularity(variables, placed, popularity, ranks)
+    return Plan(architecture, ranks, microbatches, allreduce, tuple(Placement(*pair) for pair in placed.items()),
+                machines or (tuple(range(ranks)),), local_aggregation)
+
+
+def place(variables, chosen: dict[str, type[Strategy]], ranks: int, partitions: int | None, scheme: str) -> dict:
+    """Return variable -> strategy, owners and all. chosen: variable -> class. Local.
+
+    Raises ValueError for more partitions than the largest partitioned variable has rows: the rest would be empty.
+    """
+    most = max((v.shape[0] for v in variables if chosen[v.name].partitioned), default=0)
+    if partitions is not None and partitions > most > 0:
+        raise ValueError(f"{partitions} partitions: the largest sparse variable on the server has {most} rows, "
+                         f"give at most {most}")
+    load, count = [0.0] * ranks, ranks if partitions is None else partitions
+    return {v.name: chosen[v.name].place(v, load, count, scheme) for v in variables}
+
+
+def with_partitions(plan: Plan, variables, partitions: int) -> Plan:
+    """Return the plan with P partitions of each variable that has any, dealt as ``make_plan`` does. Local."""
+    dealt = place(variables, {name: type(strategy) for name, strategy in plan.strategies.items()}, plan.ranks,
+                  partitions, "contiguous")
+    return plan.replaced({v.name: plan.strategies[v.name].with_owners(dealt[v.name].owners)
+                          for v in plan.partitioned(variables)})
+
+
+def summed_by(variables, architecture: str, sparse_as_dense: bool) -> Layout | None:
+    """Return the layout of all that an architecture sums by allreduce; None if nothing. Local. Raises as make_plan."""
+    if architecture not in ARCHITECTURES:
+        return None
+    names = _names(variables, architecture, sparse_as_dense)
+    summed = [v for v in variables if strategy_of(names[v.name], v.sparse).arena([v]) is not None]
+    return Layout.of(summed) if summed else None
+
+
+def _names(variables, architecture, sparse_as_dense) -> dict[str, str]:
+    """Return variable -> strategy's name under an architecture. Raises ValueError for one that means nothing."""
+    if architecture not in ARCHITECTURES:
+        raise ValueError(f"no architecture {architecture!r}; there are {', '.join(ARCHITECTURES)}")
+    dense, sparse = ARCHITECTURES[architecture]
+    if sparse_as_dense:
+        if architecture not in AS_DENSE:
+            raise ValueError(f"--sparse-as-dense goes with --architecture {' or '.join(AS_DENSE)}, not {architecture}")
+        sparse = AS_DENSE[architecture]
+    return {v.name: sparse if v.sparse else dense for v in variables}
+
+
+def check_variables(variables):
+    """Raise ValueError for variables that cannot be told apart, or that no strategy could carry. Local."""
+    names = [v.name for v in variables]
+    for v in variables:
+        if names.count(v.name) > 1:
+            raise ValueError(f"{names.count(v.name)} variables are called {v.name!r}: give each its own name")
+        if v.sparse and v.statistic:
+            raise ValueError(f"variable {v.name!r} is sparse and a statistic: an estimate needs all rows, "
+                             "make it dense")

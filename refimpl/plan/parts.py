@@ -1,0 +1,36 @@
+"""Some rows of a variable as a variable of their own: with the same initial values, and row numbers from 0 on."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from models import Variable
+
+
+@dataclass(frozen=True)
+class RowsOf(Variable):
+    """Rows [first, first + shape[0]) of ``whole``, under its name."""
+
+    whole: Variable | None = None
+    first: int = 0
+
+    def initial_rows(self, seed, start=0, stop=None, stride=1):
+        rows = range(self.shape[0])[start:stop:stride]
+        return self.whole.initial_rows(seed, self.first + rows.start, self.first + rows.stop, rows.step)
+
+    def cut(self, ids):
+        """Return those of the whole variable's row numbers that are here, counted from ``first``. ids: sorted. Local."""
+        low, high = np.searchsorted(ids, (self.first, self.first + self.shape[0]))
+        return ids[low:high] - self.first
+
+
+def rows_of(variable: Variable, start: int, stop: int) -> RowsOf:
+    """Return rows [start, stop) of a variable as a variable. Local."""
+    v = variable
+    return RowsOf(v.name, (stop - start, *v.shape[1:]), v.sparse, v.initial, v.dtype, v.decays, v.clipped, v.statistic,
+                  v, start)
+
+
+def cut_lists(variable: Variable, id_lists) -> list:
+    """Return lists of the whole variable's row numbers as this one's: they are the same unless it is a part. Local."""
+    return [variable.cut(ids) for ids in id_lists] if isinstance(variable, RowsOf) else list(id_lists)

@@ -1,0 +1,117 @@
+"""The plan: a strategy for each variable, and what they share. Plain data that can be printed, compared and saved."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from refimpl.collectives.choose import make_schedule
+from refimpl.collectives.schedule import Schedule
+from refimpl.plan.strategy import Strategy, strategy_of
+from refimpl.server import Aggregators, Clients, Partitioning
+from refimpl.transport.machines import Machines
+
+PLAN_FORMAT = 4
+SYNCHRONOUS = "synchronous"
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A variable, by its name, and the strategy by which it is kept, exchanged and paid for."""
+
+    variable: str
+    strategy: Strategy
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the variable is sparse."""
+        return self.strategy.sparse
+
+    def to_json(self) -> dict:
+        """Return plain data for plan.json. Local."""
+        return {"variable": self.variable, "sparse": self.sparse, **self.strategy.to_json()}
+
+    @classmethod
+    def from_json(cls, data: dict) -> "Placement":
+        """Read what ``to_json`` wrote. Raises ValueError for an unknown strategy, TypeError for unknown fields."""
+        data = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
+        variable, sparse, name = (data.pop(key) for key in ("variable", "sparse", "strategy"))
+        return cls(variable, strategy_of(name, sparse)(**data))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A placement for every variable. Every rank derives the same plan, and checks that it did.
+
+    allreduce: algorithm of what is summed by allreduce.  machines: the ranks of each machine.
+    local_aggregation: a machine's ranks deal with the server together.
+    buckets: variables that are exchanged together, each of one strategy, in the order in which their exchange begins;
+    empty: one bucket for each strategy.
+    pull_rounds: in how many rounds a step's rows are pulled: a rank's i-th microbatch asks in round min(i, rounds - 1)
+    for those rows that none before it has.
+    consistency: how old the values may be that a worker computes with, of ``refimpl.training.consistency``.
+    """
+
+    architecture: str
+    ranks: int
+    microbatches: int
+    allreduce: str
+    placements: tuple[Placement, ...]
+    machines: Machines | None = None
+    local_aggregation: bool = True
+    buckets: tuple[tuple[str, ...], ...] = ()
+    pull_rounds: int = 1
+    consistency: str = SYNCHRONOUS
+
+    def schedule(self) -> Schedule:
+        """Return the proved schedule of the plan's allreduces. Local."""
+        machines = self.machines if self.allreduce == "hierarchical" else None
+        return make_schedule(self.allreduce, self.ranks, self.microbatches, machines=machines)
+
+    @property
+    def on_machines(self) -> Machines:
+        """The ranks of each machine; all on one where the plan does not say."""
+        return self.machines or (tuple(range(self.ranks)),)
+
+    def aggregators(self) -> Aggregators | None:
+        """Return who deals with the server for whom; None where each rank deals with it itself. Local."""
+        return Aggregators.of(self.on_machines) if self.local_aggregation else None
+
+    def clients(self) -> Clients:
+        """Return which ranks deal with which owners. Local."""
+        aggregators = self.aggregators()
+        return (aggregators.clients(self.microbatches) if aggregators is not None
+                else Clients.every_rank(self.ranks, self.microbatches))
+
+    @cached_property
+    def strategies(self) -> dict[str, Strategy]:
+        """Variable -> its strategy, in the model's order."""
+        return {p.variable: p.strategy for p in self.placements}
+
+    def partitioning(self, variable) -> Partitioning:
+        """Return the partitions of a variable whose strategy has any. Local."""
+        return self.strategies[variable.name].partitioning(variable, self.ranks)
+
+    def partitioned(self, variables) -> list:
+        """Return the variables whose strategy has partitions, in the model's order. Local."""
+        return [v for v in variables if self.strategies[v.name].partitioned]
+
+    def replaced(self, strategies: dict[str, Strategy]) -> "Plan":
+        """Return the plan with other strategies for some variables. Local."""
+        return replace(self, placements=tuple(Placement(p.variable, strategies.get(p.variable, p.strategy))
+                                              for p in self.placements))
+
+    def to_json(self) -> dict:
+        """Return plain data for plan.json. Local."""
+        data = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {"format": PLAN_FORMAT, **data, "placements": [p.to_json() for p in self.placements]}
+
+    @classmethod
+    def from_json(cls, data: dict) -> "Plan":
+        """Read what ``to_json`` wrote. Raises ValueError for another format version."""
+        data = dict(data)
+        version = data.pop("format", None)
+        if version != PLAN_FORMAT:
+            raise ValueError(f"plan of format {version}: this version reads format {PLAN_FORMAT}; make it again with "
+                             "python -m refimpl plan MODEL --ranks N --output FILE")
+        placements = tuple(map(Placement.from_json, data.pop("placements")))
+        machines, buckets = data.pop("machines"), tuple(map(tuple, data.pop("buckets", ())))
+        return cls(placements=placements, machines=machines and tuple(map(tuple, machines)), buckets=buckets, **data)

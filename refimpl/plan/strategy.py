@@ -1,0 +1,131 @@
+"""What the plan asks of a strategy: how one variable is kept, exchanged and paid for. One class each: refimpl.strategies.
+
+A plan holds a strategy for each variable as a value: its fields are what plan.json says of it. Plan, prediction, checks,
+reports and pictures ask the value or its class, and compare no names; to add a strategy is to add its file.
+"""
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Callable, ClassVar
+
+import numpy as np
+
+from refimpl.gradients import Layout
+
+STRATEGIES: dict[tuple[str, bool], type["Strategy"]] = {}
+"""(name, sparse) -> class, in the order in which exchanges of a step begin. Filled by ``refimpl.strategies``."""
+
+IDENTITY = "identity"
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """What holds of a strategy if it says nothing else.
+
+    name, sparse: what plans call it, and the kind of variable that it carries.  label: what pictures call it.
+    keys: the (phase, kind) in which its bytes travel.  replicated: every rank keeps the whole variable.
+    partitioned: there are partitions whose number and owners may change (``with_owners``).
+    automatic: whether ``auto`` may choose it.  asks: fields that plan.json must have, and their types.
+    codec: how rows and gradients are encoded on their way, of ``refimpl.strategies.codec``.
+    """
+
+    name: ClassVar[str] = ""
+    sparse: ClassVar[bool] = False
+    label: ClassVar[str] = ""
+    colour: ClassVar[str] = "black"
+    mark: ClassVar[str] = "o"
+    keys: ClassVar[tuple[tuple[str, str], ...]] = ()
+    replicated: ClassVar[bool] = True
+    partitioned: ClassVar[bool] = False
+    automatic: ClassVar[bool] = True
+    asks: ClassVar[dict[str, Any]] = {}
+
+    codec: str = field(default=IDENTITY, kw_only=True)
+
+    # -- what a plan says of it
+
+    @classmethod
+    def place(cls, variable, load: list[float], partitions: int, scheme: str) -> "Strategy":
+        """Return the strategy for a variable. load[r]: bytes that rank r owns so far; what is placed is added. Local."""
+        return cls()
+
+    @property
+    def owners(self) -> tuple[int, ...]:
+        """The rank that keeps each partition; () where every rank keeps everything."""
+        return ()
+
+    def to_json(self) -> dict:
+        """Return its name and fields as plain data. Local."""
+        return {"strategy": self.name, **asdict(self)}
+
+    def check(self, variable, ranks: int):
+        """Raise ValueError, with the remedy, unless a training on ``ranks`` ranks can follow it. Local."""
+        for owner in self.owners:
+            if type(owner) is not int or not 0 <= owner < ranks:
+                raise ValueError(f"owner {owner!r} is none of the ranks 0 to {ranks - 1}")
+
+    def parts(self, variable) -> list[tuple[Any, "Strategy"]]:
+        """Return the variables that it is worth, and their strategies: of one that is two in one, both. Local."""
+        return [(variable, self)]
+
+    # -- what it costs
+
+    def loads(self, variable, ranks: int, popularity=None):
+        """Return the bytes that each partition is expected to serve in a step: (P,) float64; () without owners. Local.
+
+        popularity: (rows,), how many times each row is pulled in a step; None: every row as often.
+        """
+        return np.empty(0)
+
+    @classmethod
+    def bytes_between(cls, placed: list, plan, touched: Callable) -> dict:
+        """Return {(phase, variable, kind): (N, N) int64 bytes from rank to rank} of variables exchanged together. Local.
+
+        placed: (variable, strategy) of each.  touched(variable): (pulled, pushed), see ``plan.cost.bytes_between``.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def arena(cls, variables) -> Layout | None:
+        """Return the arena that an allreduce sums for these variables; None: they go as messages of their own. Local."""
+        return None
+
+    @classmethod
+    def bucket_bytes(cls, least: int, ranks: int) -> int:
+        """Return how many bytes of dense variables fill a bucket, ``least`` being enough for one message. Local."""
+        return least
+
+    def message_rounds(self, variable, ranks: int) -> int:
+        """Return in how many rounds its rows travel. Local."""
+        return 1
+
+    def work(self, variable, plan, sample):
+        """Return the bytes that each rank fills or updates in a step, beside adding up what comes: (N,). Local."""
+        return np.full(plan.ranks, float(variable.nbytes))
+
+    # -- at work
+
+    @classmethod
+    def open(cls, placed: list, plan, comm, seed: int, xp, shared: bool):
+        """Return the ``refimpl.strategies.exchange.Exchange`` of variables exchanged together, not opened yet. Local.
+
+        shared: whether ranks of one machine may sum in shared memory.
+        """
+        raise NotImplementedError
+
+
+def strategy_of(name: str, sparse: bool) -> type[Strategy]:
+    """Return the class of that name for that kind of variable. Raises ValueError naming those there are. Local."""
+    if (name, sparse) not in STRATEGIES:
+        kind = "sparse" if sparse else "dense"
+        raise ValueError(f"no strategy {name!r} for a {kind} variable; there are {', '.join(names_of(sparse))}")
+    return STRATEGIES[name, sparse]
+
+
+def names_of(sparse: bool, automatic: bool = False) -> list[str]:
+    """Return the names of the strategies for one kind of variable; automatic: of those that ``auto`` chooses from."""
+    return [name for (name, kind), cls in STRATEGIES.items() if kind == sparse and (cls.automatic or not automatic)]
+
+
+def fields_of(strategy: type[Strategy]) -> list[str]:
+    """Return what a plan says of a strategy beside its name. Local."""
+    return [each.name for each in fields(strategy)]

@@ -1,0 +1,90 @@
+"""The parameter server of dense variables: each lies whole on one owner, as in the classical parameter server.
+
+    pull    owner --- whole value --> rank         2 w (N - 1) bytes at the owner of w bytes: the hot spot that
+    push    rank --- whole gradient -> owner       allreduce does not have (docs/paper.md, Bytes)
+
+Values and gradients of an owner lie side by side, so that a message is one piece. Equals ``refimpl.plain.dense_server``.
+"""
+
+from refimpl.gradients import TreeSum, cover, fold, leaves_of
+from refimpl.server.clients import Aggregators, Clients
+from refimpl.transport import Communicator
+
+
+class DenseServer:
+    """Dense variables of all owners, exchanged together. Collective to use.
+
+    pieces[o]: owner o's values, a flat view of this rank's copy.  elements[o]: {variable: elements} of that piece.
+    """
+
+    def __init__(self, pieces: list, elements: list[dict], comm: Communicator, clients: Clients, xp):
+        self.pieces, self.elements, self.comm, self.xp, self.nodes = pieces, elements, comm, xp, clients.nodes
+        self.owners, self.clients = clients.owners[comm.rank], clients.of(comm.rank)
+
+    def pull(self, phase: str = "pull"):
+        """Bring the pieces up to date, of all owners that this rank deals with."""
+        me = self.comm.rank
+        self.comm.exchange([self.message(client, self.pieces[me], me) for client in self.clients],
+                           [self.message(owner, self.pieces[owner], owner) for owner in self.owners], phase, "dense")
+
+    def push(self, nodes: dict[int, list], phase: str = "push"):
+        """Return the sum of the gradients of this rank's own piece. nodes: owner -> [(node, flat gradient)]."""
+        me = self.comm.rank
+        sends = [self.message(owner, flat, owner) for owner in self.owners for _, flat in nodes[owner]]
+        came = [(client, node, self.xp.empty_like(self.pieces[me]))
+                for client in self.clients for node in self.nodes[client]]
+        self.comm.exchange(sends, [self.message(client, flat, me) for client, _, flat in came], phase, "dense")
+        total = fold(sorted([(node, flat) for _, node, flat in came] + nodes[me], key=_first_leaf), self.add)
+        return self.xp.empty_like(self.pieces[me]) if total is None else total  # None: it owns nothing
+
+    def message(self, peer, flat, owner):
+        """Return what ``Communicator.exchange`` takes: a piece of an owner, to or from a peer. Local."""
+        return peer, flat, self.elements[owner]
+
+    def add(self, left, right):
+        """Add two gradients, into the left one. Local."""
+        return self.xp.add(left, right, out=left)
+
+
+class LocalDenseAggregation:
+    """A dense server as the ranks of machines use it: a machine pulls a value once, and pushes one sum. leaves: V."""
+
+    def __init__(self, server: DenseServer, aggregators: Aggregators, leaves: int):
+        self.server, self.comm, me = server, server.comm, server.comm.rank
+        self.peers = [rank for rank in aggregators.machine(me) if rank != me]
+        self.nodes = {rank: cover(leaves_of(rank, self.comm.size, leaves)) for rank in self.peers}
+        self.through = {owner: aggregators.aggregator(me, owner) for owner in range(self.comm.size)}
+
+    def pull(self, phase: str = "pull"):
+        """Bring all pieces up to date."""
+        self.server.pull(phase)
+        message, pieces, me = self.server.message, self.server.pieces, self.comm.rank
+        sends = [message(peer, pieces[o], o) for peer in self.peers for o, rank in self.through.items() if rank == me]
+        receives = [message(rank, pieces[o], o) for o, rank in self.through.items() if rank != me]
+        self.comm.exchange(sends, receives, "scatter", "dense")
+
+    def push(self, nodes: dict[int, list], phase: str = "push"):
+        """Return the sum of the gradients of this rank's own piece. nodes: owner -> [(node, flat gradient)]."""
+        message, pieces, me = self.server.message, self.server.pieces, self.comm.rank
+        sends = [message(rank, flat, owner) for owner, rank in self.through.items() if rank != me
+                 for _, flat in nodes[owner]]
+        merged, receives = {}, []
+        for owner in [o for o, rank in self.through.items() if rank == me]:
+            merged[owner] = list(nodes[owner])
+            for peer in self.peers:
+                flats = [(node, self.server.xp.empty_like(pieces[owner])) for node in self.nodes[peer]]
+                receives += [message(peer, flat, owner) for _, flat in flats]
+                merged[owner] += flats
+        self.comm.exchange(sends, receives, "aggregate", "dense")
+        return self.server.push({owner: self._joined(parts) for owner, parts in merged.items()}, phase)
+
+    def _joined(self, parts):
+        """Add up what the machine has, to the nodes of the tree that it can form."""
+        tree = TreeSum(self.server.add)
+        for node, flat in sorted(parts, key=_first_leaf):
+            tree.push(node, flat)
+        return tree.parts
+
+
+def _first_leaf(part):
+    return part[0].first_leaf

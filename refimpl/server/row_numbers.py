@@ -1,0 +1,63 @@
+"""Lists of row numbers between ranks: a message for each pair, which begins with how long its lists are.
+
+    |length of each list|row numbers ...     HEAD numbers, or all lengths if these are more; the rest in a second message
+"""
+
+import numpy as np
+
+from refimpl.transport import Communicator
+
+HEAD = 2048  # numbers of a first message, row numbers that fit among them: 16 KiB
+
+
+def exchange_row_numbers(comm: Communicator, outgoing: dict[int, list], incoming: dict[int, list[str]],
+                         phase: str) -> dict[int, list]:
+    """Send each peer its lists; return each peer's lists for this rank: (k,) int64 each. Collective over these ranks.
+
+    outgoing[peer]: (variable, (k,) int64) of each list.  incoming[peer]: the variable of each list that will come.
+    Bytes: 8 for each list (control), 8 for each row number (indices).
+    """
+    what = f"{phase} (row numbers)"
+    leaving = {peer: _message([numbers for _, numbers in lists]) for peer, lists in outgoing.items() if lists}
+    expected = {peer: len(names) for peer, names in incoming.items() if names}
+    heads = {peer: np.empty(max(HEAD, n), np.int64) for peer, n in expected.items()}
+    ends = {peer: max(HEAD, len(outgoing[peer])) for peer in leaving}
+    comm.post([(peer, numbers[:ends[peer]]) for peer, numbers in leaving.items()], list(heads.items()), what).wait()
+    came = {peer: _whole(head, expected[peer]) for peer, head in heads.items()}
+    comm.post([(peer, numbers[ends[peer]:]) for peer, numbers in leaving.items() if len(numbers) > ends[peer]],
+              [(peer, came[peer][len(head):]) for peer, head in heads.items() if len(came[peer]) > len(head)],
+              what).wait()
+    result = {peer: _lists(came[peer], len(names)) if names else [] for peer, names in incoming.items()}
+    for peer, lists in outgoing.items():
+        _count(comm, "sent", peer, [(name, len(numbers)) for name, numbers in lists], phase)
+    for peer, names in incoming.items():
+        _count(comm, "received", peer, list(zip(names, map(len, result[peer]))), phase)
+    return result
+
+
+def _message(lists):
+    """Return what travels: the length of each list, then all row numbers."""
+    return np.concatenate([np.array([len(numbers) for numbers in lists], np.int64), *lists])
+
+
+def _whole(head, lists: int):
+    """Return the message that begins with ``head``; what has not come yet is to be filled in."""
+    size = lists + int(head[:lists].sum())
+    if size <= len(head):
+        return head[:size]
+    return np.concatenate([head, np.empty(size - len(head), np.int64)])
+
+
+def _lists(message, lists: int):
+    return np.split(message[lists:], np.cumsum(message[:lists])[:-1])
+
+
+def _count(comm, direction, peer, lengths, phase):
+    if not lengths:
+        return
+    rows: dict[str, int] = {}
+    for name, length in lengths:
+        rows[name] = rows.get(name, 0) + length
+    crosses = peer not in comm.machine
+    comm.ledger.count(direction, crosses, phase, {"": len(lengths)}, "control", 8)
+    comm.ledger.count(direction, crosses, phase, rows, "indices", 8)

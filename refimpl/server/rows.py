@@ -1,0 +1,135 @@
+"""The parameter server of sparse variables: pull the rows that a step needs, push row gradients to their owners.
+
+    pull    rank --- row numbers ---> owner        each rank is worker and server; what it owns itself never leaves it
+            rank <------ rows ------- owner
+    push    rank --- row numbers, rows -> owner, which adds up the nodes of the microbatch tree that come (I1)
+
+Row numbers go first, then rows in rounds. Equals ``refimpl.plain.server``, bit for bit.
+"""
+
+from kernels import RowGradient, array_module, merge_rows, take_rows
+from refimpl.gradients import fold
+from refimpl.server.clients import Clients
+from refimpl.server.partition import Partitioning, row_bytes
+from refimpl.server.rounds import ahead, cut, partitions_a_round, round_edges
+from refimpl.server.row_numbers import exchange_row_numbers
+from refimpl.server.shard import ReducedGradient, Shard
+from refimpl.transport import Communicator
+
+
+class RowServer:
+    """Some sparse variables, exchanged together. Local to make, Collective to use: all ranks call the same methods.
+
+    shards: name -> the rows that this rank owns.  partitionings: name -> who owns which, the same on every rank.
+    clients: which ranks deal with which owners, and the nodes of the tree that they push.
+    """
+
+    def __init__(self, shards: dict[str, Shard], partitionings: dict[str, Partitioning], comm: Communicator,
+                 clients: Clients):
+        self.shards, self.partitionings, self.comm, self.nodes = shards, partitionings, comm, clients.nodes
+        self.owners, self.clients = clients.owners[comm.rank], clients.of(comm.rank)
+        self.edges, self.mine = {}, [name for name, parts in partitionings.items() if comm.rank in parts.owners]
+        for name, parts in partitionings.items():
+            each = partitions_a_round(parts, row_bytes(shards[name].variable))
+            self.edges[name] = [round_edges(parts, owner, each) for owner in range(comm.size)]
+
+    def pull(self, needs: dict, phase: str = "pull") -> dict:
+        """Return name -> (k, d) rows as their owners have them now. needs: name -> (k,) int64, sorted, unique."""
+        names = list(needs)
+        routes = {name: self.partitionings[name].route(ids) for name, ids in needs.items()}
+        served = [name for name in names if name in self.mine]
+        asked = exchange_row_numbers(
+            self.comm, {o: [(name, routes[name].of(o)) for name in names if self._owns(o, name)] for o in self.owners},
+            {client: served for client in self.clients}, phase)
+        mine = {name: self._cut_by_owner(name, routes[name]) for name in names}
+        theirs = [(client, name, ids, cut(ids, self.edges[name][self.comm.rank]))
+                  for client, lists in asked.items() for name, ids in zip(served, lists)]
+        answers = {name: self._empty(name, len(ids)) for name, ids in needs.items()}
+
+        def begin(number):
+            sends = [(client, rows, {name: rows.size}) for client, name, ids, pieces in theirs
+                     for rows in [take_rows(self.shards[name].values, ids[_of(pieces, number)])]]
+            receives = [(owner, rows, {name: rows.size}) for name in names for owner in self.owners
+                        for rows in [answers[name][_of(mine[name][owner], number)]]]
+            pending = self.comm.start(sends, receives, phase, "rows")
+            for name in names:
+                own = _of(mine[name][self.comm.rank], number)
+                answers[name][own] = take_rows(self.shards[name].values, routes[name].numbers[own])
+            return pending
+
+        for pending in ahead(map(begin, self._rounds(names))):
+            pending.wait()
+        return {name: routes[name].unsort(rows) for name, rows in answers.items()}
+
+    def push(self, parts: dict, phase: str = "push"):
+        """Yield a ReducedGradient of each round's partitions that this rank owns, as soon as it is there.
+
+        parts: name -> [(node, RowGradient)], for each node that this rank pushes; ids are rows of the variable.
+        """
+        sent = {name: [self._routed(name, gradient) for _, gradient in nodes] for name, nodes in parts.items()}
+        announced = exchange_row_numbers(
+            self.comm, {o: [(name, route.of(o)) for name in parts if self._owns(o, name) for route, _, _ in sent[name]]
+                        for o in self.owners},
+            {client: [name for name in parts if name in self.mine for _ in self.nodes[client]]
+             for client in self.clients}, phase)
+        coming = self._coming(list(parts), announced)
+
+        def begin(number):
+            sends, receives, nodes = [], [], {}
+            for name in parts:
+                for route, rows, pieces in sent[name]:
+                    for owner in self.owners:
+                        some = rows[_of(pieces[owner], number)]
+                        sends.append((owner, some, {name: some.size}))
+                nodes[name] = [(node, RowGradient(route.numbers[_of(pieces[self.comm.rank], number)],
+                                                  rows[_of(pieces[self.comm.rank], number)]))
+                               for (node, _), (route, rows, pieces) in zip(parts[name], sent[name])]
+                for client, node, numbers, pieces in coming[name]:
+                    ids = numbers[_of(pieces, number)]
+                    rows = self._empty(name, len(ids))
+                    receives.append((client, rows, {name: rows.size}))
+                    nodes[name].append((node, RowGradient(ids, rows)))
+            return nodes, self.comm.start(sends, receives, phase, "rows")
+
+        for number, (nodes, pending) in enumerate(ahead(map(begin, self._rounds(parts)))):
+            pending.wait()
+            for name in parts:
+                if number < len(self.edges[name][self.comm.rank]) - 1:
+                    total = fold(sorted(nodes[name], key=lambda part: part[0].first_leaf), merge_rows)
+                    yield ReducedGradient(self.shards[name], total.ids, total.rows, True)
+
+    def _routed(self, name, gradient):
+        """Return (route, rows in its order, owner -> slices by round) of a row gradient."""
+        route = self.partitionings[name].route(gradient.ids)
+        return route, route.sort(gradient.rows), self._cut_by_owner(name, route)
+
+    def _coming(self, names, announced) -> dict:
+        """Return name -> (client, node, row numbers, slices by round) of each row gradient that will come."""
+        coming: dict = {name: [] for name in names}
+        for client, lists in announced.items():
+            following = iter(lists)
+            for name in names if lists else ():
+                for node in self.nodes[client] if name in self.mine else ():
+                    numbers = next(following)
+                    coming[name].append((client, node, numbers, cut(numbers, self.edges[name][self.comm.rank])))
+        return coming
+
+    def _owns(self, owner, name) -> bool:
+        return len(self.edges[name][owner]) > 1
+
+    def _rounds(self, names) -> range:
+        """The rounds of an exchange of some variables: as many as the busiest owner has."""
+        return range(max((len(edges) - 1 for name in names for edges in self.edges[name]), default=0))
+
+    def _cut_by_owner(self, name, route) -> dict[int, list[slice]]:
+        """owner -> the slice of a route that travels in each round, for the owners that this rank deals with."""
+        return {o: cut(route.of(o), self.edges[name][o], int(route.bounds[o])) for o in (*self.owners, self.comm.rank)}
+
+    def _empty(self, name, rows):
+        table = self.shards[name].values
+        return array_module(table).empty((rows, table.shape[1]), table.dtype)
+
+
+def _of(pieces, number):
+    """Return what travels in a round; nothing where an owner has no such round."""
+    return pieces[number] if number < len(pieces) else slice(0, 0)

@@ -1,0 +1,36 @@
+"""What a rank keeps of a variable, and what it gets of the summed gradient: the optimizer works on these two."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from models import Variable
+
+
+@dataclass
+class Shard:
+    """A variable, or the rows of it that this rank keeps, with the optimizer's state of them.
+
+    values: the whole value (dense, or replicated), or (rows owned, d).  state: slot -> array of values' shape.
+    """
+
+    variable: Variable
+    values: Any
+    state: dict[str, Any] = field(default_factory=dict)
+
+    def array(self, slot: str | None):
+        """Return the values (slot None) or an array of the optimizer's state. Local."""
+        return self.values if slot is None else self.state[slot]
+
+
+@dataclass
+class ReducedGradient:
+    """The gradient of a shard, summed over the global batch: what clipping and the optimizer work on.
+
+    ids:    None for a whole gradient; else (k,) int64 rows of ``shard.values`` that ``gradient`` (k, d) belongs to.
+    counts: True on exactly one rank for each element, so that a norm adds every element once.
+    """
+
+    shard: Shard
+    ids: Any
+    gradient: Any
+    counts: bool

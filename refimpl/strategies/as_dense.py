@@ -1,0 +1,93 @@
+"""Strategy "as-dense" of sparse variables: sent whole by allreduce, as if they were dense (``--sparse-as-dense``).
+
+    bytes in and out of a rank: 4 (w + 4 R) (N - 1) / N for R rows, whatever α: less than the server's if α is near 1
+
+Beside the values travels one number a row, which counts who touched it: only touched rows are updated, as by any other
+strategy (I3; a decay of untouched rows would be another optimizer).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels import take_rows, to_numpy
+from refimpl.collectives.running.allreduce import open_allreduce
+from refimpl.gradients import TOUCHED, Arena, Layout
+from refimpl.plan.parts import cut_lists
+from refimpl.plan.strategy import Strategy
+from refimpl.server import ReducedGradient
+from refimpl.strategies.allgather import ReplicatedRows
+from refimpl.strategies.allreduce import allreduce_bytes
+
+
+@dataclass(frozen=True)
+class RowsAsDense(Strategy):
+    """Nothing is to be said of it: all ranks keep it."""
+
+    name, sparse = "as-dense", True
+    label, colour, mark = "whole, as if dense (allreduce)", "black", "^"
+    keys = (("allreduce", "dense"),)
+
+    @classmethod
+    def arena(cls, variables):
+        return Layout.of(variables).with_marks()
+
+    @classmethod
+    def bytes_between(cls, placed, plan, touched):
+        return allreduce_bytes(cls.arena([variable for variable, _ in placed]), plan.schedule())
+
+    def work(self, variable, plan, sample):
+        """An array is filled, and the touched rows are updated."""
+        touched = cut_lists(variable, sample.by_anyone[variable.name])
+        part = np.mean([len(ids) for ids in touched]) / max(1, variable.shape[0]) if touched else 0.0
+        return np.full(plan.ranks, variable.nbytes * (1 + part))
+
+    @classmethod
+    def open(cls, placed, plan, comm, seed, xp, shared):
+        return RowsAsDenseExchange([variable for variable, _ in placed], plan, comm, seed, xp, shared)
+
+
+class RowsAsDenseExchange(ReplicatedRows):
+    """Sparse variables sent whole. Collective to use; see ``strategies.exchange.Exchange``."""
+
+    phase = "allreduce"
+
+    def __init__(self, variables: list, plan, comm, seed: int, xp=np, shared=True):
+        super().__init__(variables, plan.microbatches, comm, seed, xp)
+        self.layout = Layout.of(variables).with_marks()
+        self.schedule, self.xp, self.shared = plan.schedule(), xp, shared
+
+    def open(self):
+        """Make the allreduce ready, with all ranks. Collective."""
+        like = self.xp.empty(0, self.layout.dtype)
+        self.allreduce = open_allreduce(self.schedule, self.comm, self.layout.size, like, "allreduce", self._whose,
+                                        self.shared)
+        self.arenas = [Arena(self.layout, flat=slot) for slot in self.allreduce.slots]
+        # what adds nothing: x + -0.0 is x, while -0.0 + 0.0 is 0.0, no longer x. CuPy makes 0.0 of the number -0.0, and
+        # of an array without axes
+        self.nothing = self.xp.asarray(np.full(1, -0.0, self.layout.dtype))
+
+    def _whose(self, start, stop):
+        """Whose elements a message holds; the touched marks count as their variable's."""
+        found: dict[str, int] = {}
+        for name, elements in self.layout.overlaps(start, stop).items():
+            variable = name.removesuffix(TOUCHED)
+            found[variable] = found.get(variable, 0) + elements
+        return found
+
+    def push(self):
+        """Return the sums of the rows that anyone touched. Collective."""
+        parts = self.gradients.take()
+        for arena in self.arenas:
+            arena.flat[...] = self.nothing
+        for name, nodes in parts.items():
+            for arena, (_, gradient) in zip(self.arenas, nodes):
+                ids = self.xp.asarray(gradient.ids)
+                arena[name][ids] = gradient.rows
+                arena[name + TOUCHED][ids] = 1
+        total, reduced = Arena(self.layout, flat=self.allreduce()), []
+        self.comm.settle()
+        for name, shard in self.shards.items():
+            ids = to_numpy(self.xp.flatnonzero(total[name + TOUCHED]))
+            reduced.append(ReducedGradient(shard, ids, take_rows(total[name], ids), self.comm.rank == 0))
+        return reduced

@@ -1,0 +1,106 @@
+"""What ranks send owners and aggregators, as matrices: the exact bytes of the strategies that keep values at owners.
+
+    B[i, j]: bytes that rank i sends rank j.     counts[r, o]: rows (or bytes) that rank r has for owner o
+
+A client of the server (``refimpl.server.clients``) is a rank, or with local aggregation the aggregator of a machine:
+then rows go from ranks to aggregators ("inside") and, united, from these to owners ("across").
+"""
+
+import numpy as np
+
+from kernels import unique_ids
+from refimpl.gradients import cover, leaves_of
+from refimpl.plan.cost import INDEX
+from refimpl.plan.sample import union
+from refimpl.server.partition import row_bytes
+
+
+def across(plan, counts):
+    """Return what clients send owners. counts[r, o]: what rank r, or its machine, has for owner o. Local."""
+    deals = np.zeros_like(counts)
+    for rank, owners in enumerate(plan.clients().owners):
+        deals[rank, list(owners)] = 1
+    return counts * deals
+
+
+def inside(plan, counts):
+    """Return what ranks send the aggregators of their machine; counts[r, o]: what rank r has for owner o. Local."""
+    found, aggregators = np.zeros_like(counts), plan.aggregators()
+    if aggregators is not None:
+        for rank in range(plan.ranks):
+            to = [aggregators.aggregator(rank, owner) for owner in range(plan.ranks)]
+            np.add.at(found[rank], to, counts[rank])
+    np.fill_diagonal(found, 0)
+    return found
+
+
+def lists_inside(plan, parts):
+    """Return L[r, p] = 1 where rank r sends peer p a list: p is the aggregator of an owner of the variable. Local."""
+    owning = np.zeros((plan.ranks, plan.ranks), np.int64)
+    owning[:, list(parts.owners)] = 1
+    return np.minimum(inside(plan, owning), 1)
+
+
+def lists_across(plan, parts):
+    """Return L[r, o] = 1 where client r sends owner o a list: o owns rows of the variable. Local."""
+    owning = np.zeros((plan.ranks, plan.ranks), np.int64)
+    owning[:, list(parts.owners)] = 1
+    return across(plan, owning)
+
+
+def groups(plan) -> list[tuple[int, ...]]:
+    """Return for each rank the ranks for which it deals with the server: its machine's, or itself. Local."""
+    aggregators = plan.aggregators()
+    return [aggregators.machine(r) if aggregators is not None else (r,) for r in range(plan.ranks)]
+
+
+def nodes_pushed(plan):
+    """Return (nodes of each rank, nodes of each client): (N,) int64 each. Local."""
+    own = [len(cover(leaves_of(r, plan.ranks, plan.microbatches))) for r in range(plan.ranks)]
+    return np.array(own), np.array([len(nodes) for nodes in plan.clients().nodes])
+
+
+def pull_rows(variable, parts, plan, pulled) -> dict:
+    """Return the bytes of pulls: 8 a row number to the owner, d s a row back, and 8 for the length of each list. Local.
+
+    d columns of s bytes.  pulled[r]: (k,) rows that rank r needs.
+    """
+    name, width, length = variable.name, row_bytes(variable), INDEX * plan.pull_rounds
+    own = _by_owner(parts, pulled)
+    united = _by_owner(parts, [union([pulled[r] for r in members]) for members in groups(plan)])
+    to_aggregators, to_owners = inside(plan, own), across(plan, united)
+    return {("gather", "", "control"): length * lists_inside(plan, parts), ("gather", name, "indices"): INDEX * to_aggregators,
+            ("pull", "", "control"): length * lists_across(plan, parts),
+            ("pull", name, "indices"): INDEX * to_owners, ("pull", name, "rows"): width * to_owners.T,
+            ("scatter", name, "rows"): width * to_aggregators.T}
+
+
+def push_rows(variable, parts, plan, pushed) -> dict:
+    """Return the bytes of a push: 8 + d s for each row of each node, and 8 for the length of each list. Local.
+
+    pushed[r]: for each node of rank r, the (k,) rows that its gradient touches.
+    """
+    name, width = variable.name, row_bytes(variable)
+    own = np.array([_by_owner(parts, per_node).sum(axis=0) for per_node in pushed])
+    united = np.array([_by_owner(parts, _joined(plan, rank, pushed)).sum(axis=0) for rank in range(plan.ranks)])
+    of_rank, of_client = nodes_pushed(plan)
+    to_aggregators, to_owners = inside(plan, own), across(plan, united)
+    return {("aggregate", "", "control"): INDEX * of_rank[:, None] * lists_inside(plan, parts),
+            ("aggregate", name, "indices"): INDEX * to_aggregators, ("aggregate", name, "rows"): width * to_aggregators,
+            ("push", "", "control"): INDEX * of_client[:, None] * lists_across(plan, parts),
+            ("push", name, "indices"): INDEX * to_owners, ("push", name, "rows"): width * to_owners}
+
+
+def _joined(plan, rank, pushed):
+    """The rows of each node that a client pushes."""
+    aggregators = plan.aggregators()
+    if aggregators is None:
+        return pushed[rank]
+    nodes = [ids for peer in aggregators.machine(rank) for ids in pushed[peer]]
+    return [unique_ids(np.concatenate([nodes[i] for i in some]))
+            for _, some in aggregators.joined(rank, plan.microbatches)]
+
+
+def _by_owner(parts, id_lists):
+    """(lists, N) int64: the rows of each list by owner."""
+    return np.array([parts.counts(ids) for ids in id_lists], np.int64).reshape(-1, parts.ranks)

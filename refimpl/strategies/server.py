@@ -1,0 +1,215 @@
+"""Strategy "server" of sparse variables: rows in P partitions, each on an owner that serves, sums and updates them.
+
+    bytes in and out of a rank: 4 α w (N - 1) / N, and 8 for each row number      (docs/paper.md, Bytes)
+
+The server itself: ``refimpl.server.rows``, and ``local_aggregation`` around it. Plainly: ``refimpl.plain.server``.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from kernels import array_module, take_rows
+from refimpl.gradients import RowTree
+from refimpl.plan.parts import cut_lists
+from refimpl.plan.strategy import Strategy
+from refimpl.server import SCHEMES, Partitioning, Shard
+from refimpl.server.local_aggregation import LocalAggregation
+from refimpl.server.moves import moves_of
+from refimpl.server.partition import row_bytes
+from refimpl.server.rounds import partitions_a_round
+from refimpl.server.rows import RowServer
+from refimpl.strategies.served_bytes import pull_rows, push_rows
+
+PIECE = 1 << 20  # bytes of rows that a rank has under way to each other rank while partitions move
+
+
+@dataclass(frozen=True)
+class ServedRows(Strategy):
+    """owners: the rank of each partition.  scheme: which rows a partition has, see ``Partitioning``."""
+
+    name, sparse, replicated, partitioned = "server", True, False, True
+    label, colour, mark = "server", "blue", "o"
+    keys = (("gather", "indices"), ("pull", "indices"), ("pull", "rows"), ("scatter", "rows"),
+            ("aggregate", "indices"), ("aggregate", "rows"), ("push", "indices"), ("push", "rows"))
+    asks = {"owners": (list, tuple)}
+
+    owners: tuple[int, ...] = ()
+    scheme: str = "contiguous"
+
+    @classmethod
+    def place(cls, variable, load, partitions, scheme):
+        parts = Partitioning.dealt(variable.shape[0], partitions, load, scheme)
+        for partition, owner in enumerate(parts.owners):
+            load[owner] += row_bytes(variable) * len(parts.rows_of_partition(partition))
+        return cls(parts.owners, scheme)
+
+    def with_owners(self, owners, scheme: str | None = None) -> "ServedRows":
+        """Return the strategy with other partitions, of another scheme if one is given. Local."""
+        return replace(self, owners=tuple(owners), scheme=self.scheme if scheme is None else scheme)
+
+    def partitioning(self, variable, ranks: int) -> Partitioning:
+        """Return the partitions of a variable. Local."""
+        return Partitioning(variable.shape[0], self.owners, ranks, self.scheme)
+
+    def check(self, variable, ranks):
+        if not self.owners:
+            raise ValueError("owners []; on the server a sparse variable has at least one owner, the rank of each "
+                             "partition")
+        super().check(variable, ranks)
+        if self.scheme not in SCHEMES:
+            raise ValueError(f"no partition scheme {self.scheme!r}; there are {', '.join(SCHEMES)}")
+
+    def loads(self, variable, ranks, popularity=None):
+        rows = map(self.partitioning(variable, ranks).rows_of_partition, range(len(self.owners)))
+        counts = [len(r) if popularity is None else popularity[r.start:r.stop:r.step].sum() for r in rows]
+        return np.array(counts, np.float64) * row_bytes(variable)
+
+    @classmethod
+    def bytes_between(cls, placed, plan, touched):
+        found: dict = {}
+        for variable, strategy in placed:
+            parts, (pulled, pushed) = strategy.partitioning(variable, plan.ranks), touched(variable)
+            for key, matrix in {**pull_rows(variable, parts, plan, pulled),
+                                **push_rows(variable, parts, plan, pushed)}.items():
+                found[key] = found.get(key, 0) + matrix
+        return found
+
+    def message_rounds(self, variable, ranks):
+        most = max(self.owners.count(owner) for owner in set(self.owners))
+        return -(-most // partitions_a_round(self.partitioning(variable, ranks), row_bytes(variable)))
+
+    def work(self, variable, plan, sample):
+        parts, total = self.partitioning(variable, plan.ranks), np.zeros(plan.ranks)
+        for ids in cut_lists(variable, sample.by_anyone[variable.name]):
+            total += row_bytes(variable) * parts.counts(ids) / len(sample.steps)
+        return total
+
+    @classmethod
+    def open(cls, placed, plan, comm, seed, xp, shared):
+        return ServedRowsExchange(placed, plan, comm, seed, xp)
+
+
+class ServedRowsExchange:
+    """Sparse variables on the server. Collective to use; see ``strategies.exchange.Exchange``."""
+
+    phase, replicated = "push", False
+
+    def __init__(self, placed: list, plan, comm, seed: int, xp=np):
+        self.comm, self.plan, self.variables = comm, plan, [variable for variable, _ in placed]
+        self.gradients = RowTree(self.variables, xp)
+        parts = {v.name: strategy.partitioning(v, comm.size) for v, strategy in placed}
+        self._serve(parts, {v.name: Shard(v, self._initial(v, parts[v.name], seed, xp)) for v in self.variables})
+
+    def _serve(self, partitionings, shards):
+        self.partitionings, self.shards = partitionings, shards
+        self.server = RowServer(shards, partitionings, self.comm, self.plan.clients())
+        aggregators = self.plan.aggregators()
+        if aggregators is not None:
+            self.server = LocalAggregation(self.server, aggregators, self.plan.microbatches)
+
+    def _initial(self, variable, parts, seed, xp):
+        tables = [variable.initial_rows(seed, rows.start, rows.stop, rows.step)
+                  for rows in map(parts.rows_of_partition, parts.partitions_of(self.comm.rank))]
+        return xp.asarray(np.concatenate([np.empty((0, variable.shape[1]), variable.dtype), *tables]))
+
+    def open(self):
+        """Do nothing: it is ready."""
+
+    def dense(self):
+        """Return nothing: these are rows."""
+        return {}
+
+    def pull(self, needs, phase="pull"):
+        """Return name -> (k, d) rows, as their owners have them now. Collective."""
+        return self.server.pull({name: needs[name] for name in self.shards if name in needs}, phase)
+
+    def add(self, leaf, gradients):
+        """Add a microbatch's gradients. Local."""
+        self.gradients.push(leaf, gradients)
+
+    def held(self):
+        """Return what ``push`` lets go of. Local."""
+        return self.gradients.held()
+
+    def push(self):
+        """Return the sums of the rows that this rank owns, one for each round of its partitions. Collective."""
+        return list(self.server.push(self.gradients.take()))
+
+    def collect(self, name, slot, everyone, phase):
+        """Return a whole variable or state array, on rank 0 or on everyone. Collective."""
+        parts, variable = self.partitionings[name], self.shards[name].variable
+        mine, ranks = self.shards[name].array(slot), range(self.comm.size)
+        takers = [r for r in (ranks if everyone else [0]) if r != self.comm.rank]
+        sends = [(r, mine, {name: mine.size}) for r in takers]
+        if self.comm.rank != 0 and not everyone:
+            self.comm.exchange(sends, [], phase, "rows")
+            return None
+        xp = array_module(mine)
+        tables = {r: xp.empty((parts.rows_owned(r), variable.shape[1]), mine.dtype) for r in ranks}
+        tables[self.comm.rank] = mine
+        self.comm.exchange(sends, [(r, t, {name: t.size}) for r, t in tables.items() if r != self.comm.rank], phase,
+                           "rows")
+        whole = xp.empty(variable.shape, mine.dtype)
+        for rank, table in tables.items():
+            first = 0
+            for rows in map(parts.rows_of_partition, parts.partitions_of(rank)):
+                whole[rows.start:rows.stop:rows.step] = table[first:first + len(rows)]
+                first += len(rows)
+        return whole
+
+    def place(self, name, slot, read):
+        """Set the rows that this rank owns. Local."""
+        parts, target, first = self.partitionings[name], self.shards[name].array(slot), 0
+        for rows in map(parts.rows_of_partition, parts.partitions_of(self.comm.rank)):
+            target[first:first + len(rows)] = read(rows)
+            first += len(rows)
+
+    # -- other partitions in the middle of a training
+
+    def tables_for(self, plan) -> dict:
+        """Return name -> slot (None: values) -> a new array for each variable whose partitions a plan moves. Local."""
+        moving = [v for v in self.variables if self._next(plan, v) != self.partitionings[v.name]]
+        return {v.name: {slot: array_module(array).empty((self._next(plan, v).rows_owned(self.comm.rank),
+                                                          *array.shape[1:]), array.dtype)
+                         for slot, array in ((None, self.shards[v.name].values), *self.shards[v.name].state.items())}
+                for v in moving}
+
+    def follow(self, plan, tables: dict):
+        """Serve by another plan's partitions: rows and state go straight from owner to owner. Collective.
+
+        tables: of ``tables_for``, emptied one by one: an old array is given back before the next one's pages are used.
+        """
+        self.plan = plan
+        for name, new in tables.items():
+            shard = self.shards[name]
+            moves = moves_of(self.partitionings[name], self._next(plan, shard.variable), self.comm.rank)
+            for slot in list(new):
+                self._move(name, moves, shard.array(slot), new[slot])
+                if slot is None:
+                    shard.values = new.pop(slot)
+                else:
+                    shard.state[slot] = new.pop(slot)
+        self._serve({v.name: self._next(plan, v) for v in self.variables}, self.shards)
+
+    def _next(self, plan, variable):
+        """The partitions that a plan gives a variable, which may be the part of one that is on the server."""
+        parts = plan.strategies[variable.name].parts(getattr(variable, "whole", variable))
+        strategy = next(strategy for _, strategy in parts if isinstance(strategy, ServedRows))
+        return strategy.partitioning(variable, self.comm.size)
+
+    def _move(self, name, moves, old, new):
+        """Fill the new table from everybody's old ones, some rows of each pair of ranks at a time."""
+        me, xp = self.comm.rank, array_module(old)
+        others = [r for r in range(self.comm.size) if r != me]
+        step = max(1, PIECE // max(1, old.itemsize * old.shape[1]))
+        most = max(len(rows) for r in range(self.comm.size) for rows in (moves.leaving[r], moves.arriving[r]))
+        for first in range(0, most, step):
+            leaving, arriving = ([rows[first:first + step] for rows in side] for side in (moves.leaving, moves.arriving))
+            sends = [(r, take_rows(old, leaving[r])) for r in others]
+            receives = [(r, xp.empty((len(arriving[r]), old.shape[1]), old.dtype)) for r in others]
+            self.comm.exchange([(r, rows, {name: rows.size}) for r, rows in sends],
+                               [(r, rows, {name: rows.size}) for r, rows in receives], "repartition", "rows")
+            new[xp.asarray(arriving[me])] = take_rows(old, leaving[me])
+            for r, rows in receives:
+                new[xp.asarray(arriving[r])] = rows

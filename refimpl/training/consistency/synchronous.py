@@ -1,0 +1,125 @@
+"""Synchronous training: every step computes with the values of the step before, and updates once, on all ranks.
+
+    pull ─▶ forward, backward, microbatch by microbatch ─▶ sums over all ranks ─▶ clip by the global norm ─▶ update
+"""
+
+from functools import partial
+from typing import Callable
+
+import numpy as np
+
+from kernels.update import move_each, update_dense_each, update_rows
+from kernels.update.rates import rate_of
+from models import STATISTIC_RATE
+from refimpl.gradients import ExactSum
+from refimpl.training.device import memory_for
+from refimpl.training.norm import clip_scale, norm_of
+from refimpl.training.step.overlapped import OverlappedStep
+from refimpl.training.step.scalars import check_losses
+from refimpl.training.step.sequential import SequentialStep
+from refimpl.training.step.streams import open_streams
+
+ERROR = 1 << 32
+"""What a rank adds to the count of problems for an error of its own: more than there are ranks."""
+
+LESS = "Reduce --microbatch-size, with more --microbatches"
+
+
+class Synchronous:
+    """The steps of a training whose ranks all wait for each other. Collective: all ranks call ``step`` alike.
+
+    parameters: the ``Parameters``.  overlap: whether exchanges go on beside the computation.
+    """
+
+    def __init__(self, model, options, parameters, device, timeline, overlap: bool):
+        self.model, self.options, self.parameters, self.device = model, options, parameters, device
+        self.comm, self.timeline = parameters.comm, timeline
+        self.make = partial(OverlappedStep, streams=open_streams(device.xp)) if overlap else SequentialStep
+
+    def step(self, number: int, batches: dict, needs: dict, wanted: dict, meanwhile: Callable[[], None]) -> dict:
+        """Do step ``number`` (from 0); return its loss, gradient norm and learning rate, the same on every rank.
+
+        batches, needs: microbatch -> its batch, and the rows it needs.  wanted: of ``Parameters.wanted``.
+        meanwhile: work of the host's own while a GPU computes.
+        """
+        step = self.make(self.parameters, needs, wanted, self.timeline)
+        try:
+            step.begin()
+            losses, error = self._compute(step, batches)
+            reduced, loss, norm = self._sum_up(step, losses, error, meanwhile)
+            with self.timeline.phase("update"):
+                rate = self.update(number, reduced, clip_scale(norm, self.options.clip_norm))
+        finally:
+            step.end()
+        return {"loss": loss, "gradient_norm": norm, "learning_rate": rate}
+
+    def _compute(self, step, batches):
+        """Run the model on this rank's microbatches, adding up gradients; return their losses, and what went wrong."""
+        losses = []
+        with self.timeline.phase("compute"):
+            try:
+                for v, batch in batches.items():
+                    gradients = None
+                    if batch is not None:
+                        batch.ready = partial(step.ready, v)
+                        with memory_for(f"microbatch {v}", LESS):
+                            loss, gradients = self.model.loss_and_gradients(step.dense, step.rows(v), batch)
+                        losses.append((v, loss))
+                    step.add(v, gradients)
+                check_losses(losses)
+                return losses, None
+            except Exception as problem:
+                return [], problem
+
+    def _sum_up(self, step, losses, error, meanwhile):
+        """Return what this rank keeps of the reduced gradients, the global loss and norm; communicator free again."""
+        reduced = []
+        for pieces in step.sums(error):
+            reduced += pieces
+            with self.timeline.phase("norm"):
+                step.scalars.add(pieces)
+        if self.device.index is not None:
+            with self.timeline.phase("data"):
+                meanwhile()
+        with self.timeline.phase("norm" if self.device.index is None else "waiting for device"):
+            self.comm.settle()
+            found = step.scalars.read(losses)
+        with self.timeline.phase("norm"):
+            return reduced, *self._loss_and_norm(found, error or found.error)
+
+    def _loss_and_norm(self, found, error):
+        """Return the global loss and gradient norm: exact sums over all ranks, rounded once, the same everywhere.
+
+        error: what this rank met. If any rank met an error, all raise it here. If none did but a sum overflowed, all
+        raise that: the overflow is only the consequence of an error that some rank may know.
+        """
+        losses = ExactSum() if error else ExactSum().add(found.losses)
+        problems = ERROR * (error is not None) + (found.overflow is not None)
+        total = self.comm.total(np.concatenate([losses.digits, found.squares.digits, [problems]]), "norm")
+        if total[-1]:
+            self.comm.agree(error if total[-1] >= ERROR else found.overflow)
+        loss, sum_of_squares = total[:-1].reshape(2, -1)
+        return ExactSum(loss).value(), norm_of(ExactSum(sum_of_squares))
+
+    def update(self, number, reduced, scale) -> float:
+        """Let the optimizer update what this rank keeps; return the learning rate. Local."""
+        options, dense, statistics = self.options, [], []
+        rate = rate_of(number, base=options.learning_rate, rate=options.rate, warmup=options.warmup,
+                       steps=options.rate_steps)
+        for piece in reduced:
+            shard, variable, gradient = piece.shard, piece.shard.variable, piece.gradient
+            if variable.statistic:
+                statistics.append((shard.values, gradient))
+                continue
+            factor = scale if variable.clipped else 1.0
+            if variable.sparse and not options.average_sparse:
+                factor *= self.parameters.plan.microbatches
+            decay = options.weight_decay if variable.decays else 0.0
+            if piece.ids is None:
+                dense.append((shard.values, shard.state, gradient, factor, decay))
+            else:
+                update_rows(options.optimizer, shard.values, shard.state, piece.ids, gradient, rate,
+                            step=number + 1, scale=factor, decay=decay, **options.optimizer_options)
+        update_dense_each(options.optimizer, dense, rate, step=number + 1, **options.optimizer_options)
+        move_each(statistics, STATISTIC_RATE)
+        return rate

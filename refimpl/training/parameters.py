@@ -1,0 +1,63 @@
+"""All parameters of a training, wherever they live: the exchanges of the plan's buckets, side by side, used as one."""
+
+import numpy as np
+
+from kernels.update import initial_state
+from refimpl.collectives.units import size_name
+from refimpl.plan import Plan
+from refimpl.plan.buckets import buckets_of
+from refimpl.training.device import memory_for
+from refimpl.training.step.arriving import Wanted, wanted_rows
+from refimpl.transport import Communicator
+
+REMEDY = ("Reduce the sizes (--preset, --set), take an optimizer with less state (sgd keeps none), or let more ranks "
+          "share the rows (--architecture hybrid or ps)")
+
+
+class Parameters:
+    """A model's variables and the optimizer's state of them. Local to make, then opened by all ranks together.
+
+    exchanges: one for each of the plan's buckets, in their order.  exchange_of: variable -> its exchange.
+    shared: whether ranks of one machine may sum in shared memory.
+    """
+
+    def __init__(self, variables, plan: Plan, comm: Communicator, seed: int, optimizer: str, xp=np,
+                 shared: bool = True):
+        self.plan, self.comm, self.variables, self.exchanges = plan, comm, list(variables), []
+        by_name = {v.name: v for v in self.variables}
+        for bucket in buckets_of(plan):
+            placed = [(by_name[name], plan.strategies[name]) for name in bucket.names]
+            with memory_for(_told([variable for variable, _ in placed]), REMEDY):
+                self.exchanges.append(bucket.strategy.open(placed, plan, comm, seed, xp, shared))
+        self.exchange_of = {v.name: exchange for exchange in self.exchanges for v in exchange.variables}
+        for shard in (shard for exchange in self.exchanges for shard in exchange.shards.values()):
+            if not shard.variable.statistic:
+                with memory_for(f"{optimizer}'s state of {_told([shard.variable])}", REMEDY):
+                    shard.state = initial_state(optimizer, shard.values)
+
+    def open(self):
+        """Make what ranks can only make together, after every rank has made its own part. Collective, once."""
+        for exchange in self.exchanges:
+            exchange.open()
+
+    def wanted(self, needs) -> dict[str, Wanted]:
+        """Return what to pull of each sparse variable that is not replicated. Local.
+
+        needs: microbatch -> (name -> (k,) int64 sorted unique rows), None for one without examples.
+        """
+        away = [v.name for v in self.variables if v.sparse and not self.exchange_of[v.name].replicated]
+        return wanted_rows([ids for ids in needs.values() if ids is not None], away, self.plan.pull_rounds)
+
+    def collect(self, name: str, slot: str | None = None, everyone: bool = False, phase: str = "collect"):
+        """Return a whole variable (slot None) or state array on rank 0, or on everyone; else None. Collective."""
+        return self.exchange_of[name].collect(name, slot, everyone, phase)
+
+    def place(self, name: str, slot: str | None, read):
+        """Set what this rank keeps of an array; read(rows) returns it, whole if rows is None. Local."""
+        self.exchange_of[name].place(name, slot, read)
+
+
+def _told(variables) -> str:
+    largest = max(variables, key=lambda v: v.nbytes)
+    others = f", the largest of {len(variables)} variables that travel together" if len(variables) > 1 else ""
+    return f"variable {largest.name!r} ({size_name(largest.nbytes)}{others})"

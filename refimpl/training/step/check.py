@@ -1,0 +1,93 @@
+"""What a rank checks of its own model before anyone else sees it: rows asked for, gradients returned."""
+
+import numpy as np
+
+from kernels import RowGradient
+from kernels.reductions import all_finite
+from refimpl.training.step.scalars import Scalars, lies_there, not_finite
+
+
+DTYPES = ("float32", "float64")
+
+
+def check_variables(variables):
+    """Raise ValueError unless all variables are of a dtype that trainings are made for. Local.
+
+    Sums of gradients in float16 would overflow where their mean does not, and kernels are made for DTYPES.
+    """
+    for variable in variables:
+        if variable.dtype not in DTYPES:
+            raise ValueError(f"variable {variable.name!r} is {variable.dtype}: trainings are of {' or '.join(DTYPES)}; "
+                             "give the model one of these as its dtype")
+
+
+def check_needs(variables, needs):
+    """Raise ValueError unless ``needs`` holds, for each sparse variable, sorted unique row numbers within it. Local."""
+    sparse = {v.name: v for v in variables if v.sparse}
+    if set(needs) != set(sparse):
+        raise ValueError(f"rows_needed returned {sorted(needs)}; the sparse variables are {sorted(sparse)}")
+    for name, ids in needs.items():
+        _check_ids(f"rows_needed of {name!r}", ids, sparse[name])
+
+
+def _check_ids(what, ids, variable):
+    """Raise ValueError unless ``ids`` are sorted unique row numbers of the variable. Local."""
+    if getattr(ids, "dtype", None) != np.int64 or ids.ndim != 1:
+        raise ValueError(f"{what} must be a (k,) int64 array of row numbers")
+    if ids.size == 0:
+        return
+    if (ids[1:] <= ids[:-1]).any():
+        raise ValueError(f"{what} must be sorted and unique; np.unique does both, aggregate_rows for a gradient")
+    rows = variable.shape[0]
+    for bad in (int(ids[0]), int(ids[-1])):
+        if not 0 <= bad < rows:
+            raise ValueError(f"id {bad} is out of range for variable {variable.name!r}, which has {rows} rows "
+                             f"(0 to {rows - 1})")
+
+
+def check_gradients(variables, gradients, microbatch: int, scalars: Scalars):
+    """Raise ValueError unless there is a gradient of every variable, of its kind, and finite. Local.
+
+    scalars: see ``check_some``.
+    """
+    by_name = {v.name: v for v in variables}
+    check_names(by_name, gradients)
+    check_some(by_name, gradients, microbatch, scalars)
+
+
+def check_names(names, gradients):
+    """Raise ValueError unless there is a gradient of every variable, and no other. Local."""
+    if set(gradients) != set(names):
+        raise ValueError(f"loss_and_gradients returned gradients of {sorted(set(gradients) ^ set(names))} too many or "
+                         f"too few; the variables are {sorted(names)}")
+
+
+def check_some(variables, gradients, microbatch: int, scalars: Scalars):
+    """Raise ValueError unless gradients are of their variables' kinds and shapes, and finite. Local.
+
+    variables, gradients: by name.  scalars: told of gradients on a GPU, where to know at once would be to wait.
+    """
+    there = {}
+    for name, gradient in gradients.items():
+        values = _checked_values(variables[name], gradient)
+        if lies_there(values):
+            there[name, microbatch] = values
+        elif not all_finite(values):
+            raise not_finite(name, microbatch)
+    if there:
+        scalars.watch(list(there), list(there.values()))
+
+
+def _checked_values(variable, gradient):
+    """Return the values of a variable's gradient. Raises ValueError unless it is of its kind and shape."""
+    name = variable.name
+    if variable.sparse != isinstance(gradient, RowGradient):
+        kind = "a RowGradient" if variable.sparse else "an array"
+        raise ValueError(f"the gradient of {name!r} must be {kind}, it is {type(gradient).__name__}")
+    if variable.sparse:
+        _check_ids(f"the ids of the gradient of {name!r}", gradient.ids, variable)
+    values = gradient.rows if variable.sparse else gradient
+    shape = (len(gradient), *variable.shape[1:]) if variable.sparse else variable.shape
+    if values.shape != shape or str(values.dtype) != variable.dtype:
+        raise ValueError(f"the gradient of {name!r} is {values.dtype} {values.shape}, not {variable.dtype} {shape}")
+    return values

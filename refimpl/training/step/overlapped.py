@@ -1,0 +1,132 @@
+"""The exchanges of a step beside its computation: rows come while others compute with theirs, gradients leave early.
+
+In a thread of its own (``Background``) a rank pulls in the model's order, bucket by bucket and one microbatch's rows
+after the other's; then each bucket is pushed as soon as its gradients of the rank's last microbatch are there, in the
+plan's order, while the backward pass goes on. What is summed is the same, and so is every bit of it.
+"""
+
+from functools import partial
+
+from kernels.arrays import aligned
+from refimpl.training.step.arriving import Arriving
+from refimpl.training.step.background import Background, Job
+from refimpl.training.step.check import check_names, check_some
+from refimpl.training.step.scalars import Scalars
+from refimpl.training.step.sequential import ComingRows
+
+
+class OverlappedStep:
+    """One step's exchanges beside its computation. Local to make; all ranks ``begin`` it and take its ``sums`` together.
+
+    Meanwhile nobody else on this rank may use the communicator. Arguments: see ``SequentialStep``.
+    dense: name -> value of every dense variable; what is pulled is waited for where it is looked up.
+    scalars: of this step.
+    """
+
+    def __init__(self, parameters, needs, wanted, timeline, streams):
+        self.exchanges, self.exchange_of, self.timeline = parameters.exchanges, parameters.exchange_of, timeline
+        self.variables = {v.name: v for v in parameters.variables}
+        self.last, self.scalars, self.streams = max(needs, default=None), Scalars(), streams
+        self.taken: dict = {}  # the gradients of the microbatch at hand that were ready
+        self.coming = ComingRows(parameters, needs, wanted)
+        self.pulls = {(number, exchange): Job(partial(self._pull, exchange, number))
+                      for number in range(parameters.plan.pull_rounds) for exchange in reversed(self.exchanges)
+                      if not exchange.replicated}
+        self.pushes = {exchange: Job(partial(self._push, exchange), awaited=True) for exchange in self.exchanges}
+        self.kept: list = []
+        self.background = Background(parameters.comm, [*self.pulls.values(), *self.pushes.values()], timeline, streams)
+        self.dense = self._dense()
+
+    def begin(self):
+        """Begin to pull, in the thread of its own. Collective."""
+        if self.last is None:
+            self._release(self.exchanges)
+        self.background.start()
+
+    def _dense(self):
+        values = {name: value for exchange in self.exchanges for name, value in exchange.dense().items()}
+        coming = {name for exchange in self.exchanges if not exchange.replicated for name in exchange.dense()}
+
+        def look_up(name):
+            if name in coming:
+                self.background.wait(self.pulls[0, self.exchange_of[name]])
+            return aligned(values[name])
+
+        return Arriving(values, look_up)
+
+    def rows(self, leaf: int) -> Arriving:
+        """Return name -> rows of each sparse variable that a microbatch needs, waited for where looked up. Local."""
+        def look_up(name):
+            number = self.coming.round_of(leaf, name)
+            if number is not None:
+                self.background.wait(self.pulls[number, self.exchange_of[name]])
+            return self.coming.rows(leaf, name)
+
+        return Arriving(self.coming.names, look_up)
+
+    def ready(self, leaf: int, gradients):
+        """Take gradients that are ready before the others: an exchange takes its own when all are there. Local.
+
+        Raises ValueError for one that is not what its variable is.
+        """
+        new = {name: gradients[name] for name in gradients if name not in self.taken and name in self.variables}
+        check_some(self.variables, new, leaf, self.scalars)
+        self.taken |= new
+        full = [exchange for exchange in dict.fromkeys(self.exchange_of[name] for name in new)
+                if all(v.name in self.taken for v in exchange.variables)]
+        for exchange in full:
+            exchange.add(leaf, {v.name: self.taken[v.name] for v in exchange.variables})
+        if leaf == self.last:
+            self._release(full)
+
+    def add(self, leaf: int, gradients):
+        """Add a microbatch's gradients, None if it has no examples. Leaves come in order. Local.
+
+        Raises ValueError for gradients that are not what the variables are, or not what was ready before.
+        """
+        if gradients is None:
+            for exchange in self.exchanges:
+                exchange.add(leaf, None)
+            if leaf == self.last:
+                self._release(self.exchanges)
+            return
+        check_names(self.variables, gradients)
+        for name, gradient in self.taken.items():
+            if gradients[name] is not gradient:
+                raise ValueError(f"the gradient of {name!r} was ready, then another one was returned: call batch.ready "
+                                 f"with what is final only")
+        self.ready(leaf, gradients)
+        self.taken = {}
+
+    def sums(self, error: Exception | None):
+        """Yield lists of what this rank keeps of the sums (``ReducedGradient``), each as soon as it is there. Collective.
+
+        error: what the computation met. It ends all ranks here, unless everything had left before: then it is for the
+        caller to tell them. The comm is free again when all lists are taken.
+        """
+        if error is not None:
+            self.background.fail(error)
+        for job in self.pushes.values():
+            yield self.background.wait(job)
+        self.background.finish()
+
+    def end(self):
+        """Let go of what the step has used, all that uses it having been asked for, or the step having failed. Local.
+
+        Not before: here each stream waits for the other, and only then uses what was the other's again.
+        """
+        self.streams.meet()
+        self.kept, self.pulls, self.pushes, self.dense = [], {}, {}, {}  # which hold each other
+
+    def _release(self, exchanges):
+        for exchange in exchanges:
+            self.kept += exchange.held()  # computed here, and read there
+            self.pushes[exchange].release(self.streams.mark())
+
+    def _pull(self, exchange, number):
+        with self.timeline.phase("pull"):
+            self.coming.fetch(exchange, number)
+
+    def _push(self, exchange):
+        with self.timeline.phase(exchange.phase):
+            return exchange.push()

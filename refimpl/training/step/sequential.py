@@ -1,0 +1,92 @@
+"""The exchanges of a step, one after the other: everything is pulled, then computed, then pushed."""
+
+from kernels.each import aligned_each
+from refimpl.training.step.arriving import Fetched
+from refimpl.training.step.check import check_gradients
+from refimpl.training.step.scalars import Scalars
+
+
+class SequentialStep:
+    """One step's exchanges. Local to make; all ranks ``begin`` it and take its ``sums`` together.
+
+    parameters: the ``Parameters``.  needs: microbatch -> (name -> rows), None without examples, in order.
+    wanted: of ``Parameters.wanted``.  dense: name -> value of every dense variable.  scalars: of this step.
+    """
+
+    def __init__(self, parameters, needs, wanted, timeline):
+        self.parameters, self.timeline = parameters, timeline
+        self.coming, self.scalars = ComingRows(parameters, needs, wanted), Scalars()
+
+    def begin(self):
+        """Pull all that the rank's microbatches need. Collective."""
+        exchanges = self.parameters.exchanges
+        with self.timeline.phase("pull"):
+            for number in range(self.parameters.plan.pull_rounds):
+                for exchange in exchanges:
+                    if not exchange.replicated:
+                        self.coming.fetch(exchange, number)
+        self.dense = aligned_each({name: value for exchange in exchanges for name, value in exchange.dense().items()})
+
+    def rows(self, leaf: int) -> dict:
+        """Return name -> rows of each sparse variable that a microbatch needs. Local."""
+        return {name: self.coming.rows(leaf, name) for name in self.coming.names}
+
+    def ready(self, leaf: int, gradients):
+        """Leave gradients that are ready before the others alone: nothing leaves before all are there. Local."""
+
+    def add(self, leaf: int, gradients):
+        """Add a microbatch's gradients, None if it has no examples. Leaves come in order. Local.
+
+        Raises ValueError for gradients that are not what the variables are.
+        """
+        if gradients is not None:
+            check_gradients(self.parameters.variables, gradients, leaf, self.scalars)
+        for exchange in self.parameters.exchanges:
+            exchange.add(leaf, gradients)
+
+    def sums(self, error: Exception | None):
+        """Yield lists of what this rank keeps of the sums (``ReducedGradient``). Collective.
+
+        error: what the computation met on this rank; then all ranks stop here.
+        """
+        with self.timeline.phase("wait"):
+            self.parameters.comm.agree(error)
+        reduced = []
+        for exchange in self.parameters.exchanges:
+            with self.timeline.phase(exchange.phase):
+                reduced += exchange.push()
+        yield reduced
+
+    def end(self):
+        """Do nothing: no stream waits for another. Local."""
+
+
+class ComingRows:
+    """The rows that a rank's microbatches need, fetched exchange by exchange and round by round. Local, but ``fetch``.
+
+    names: the sparse variables.  Arguments: see ``SequentialStep``.
+    """
+
+    def __init__(self, parameters, needs, wanted):
+        self.names = [v.name for v in parameters.variables if v.sparse]
+        self.exchange_of = parameters.exchange_of
+        self.needs = {leaf: ids for leaf, ids in needs.items() if ids is not None}
+        self.index = {leaf: index for index, leaf in enumerate(self.needs)}
+        self.wanted, self.fetched = wanted, {name: Fetched(rows) for name, rows in wanted.items()}
+
+    def fetch(self, exchange, number: int):
+        """Fetch a round's values: rows, and in round 0 whole values of dense variables. Collective."""
+        asked = {v.name: self.wanted[v.name].fresh[number] for v in exchange.variables if v.sparse}
+        if asked or number == 0:
+            for name, rows in exchange.pull(asked).items():
+                self.fetched[name].put(number, rows)
+
+    def round_of(self, leaf: int, name: str) -> int | None:
+        """Return after which round a microbatch's rows of a variable are here; None if they always are."""
+        return self.wanted[name].round_of[self.index[leaf]] if name in self.wanted else None
+
+    def rows(self, leaf: int, name: str):
+        """Return the (k, d) rows of a variable that a microbatch needs, once they are here."""
+        if name in self.wanted:
+            return self.fetched[name].take(self.index[leaf])
+        return self.exchange_of[name].pull({name: self.needs[leaf][name]})[name]

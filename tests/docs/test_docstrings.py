@@ -1,0 +1,29 @@
+"""Docstrings as reStructuredText."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("sphinx", reason="the extra docs is not installed: make test-docs")
+path = Path(__file__).parents[2] / "docs" / "site" / "docstrings.py"
+spec = importlib.util.spec_from_file_location("docstrings", path)
+docstrings = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(docstrings)
+
+
+@pytest.mark.parametrize(
+    ("plain", "rest"),
+    [
+        ("2**n_ of ``a < b``, *all* | ``x()``s", r"2\*\*n\_ of ``a < b``, \*all\* \| :py:obj:`x() <x>`\ s"),
+        ("A tree:\n\n      +\n     / \\\n\n    0 1\n\nIt.", "A tree:\n\n::\n\n      +\n     / \\\n\n    0 1\n\nIt."),
+        ("sgd     p -= g\nadam    m = b", "::\n\n    sgd     p -= g\n    adam    m = b"),
+        ("Sum.\n\na, b: two\n    arrays.  c: one.\nMore.",
+         "Sum.\n\n``a``, ``b``\n    two arrays.\n``c``\n    one. More."),
+        ("it: all of it.  a: one.", "it: all of it.\n\n``a``\n    one."),
+        ("It is so\nthat: no.", "It is so\nthat: no."),
+        ("- one\n- two\n  lines", "- one\n- two\n  lines"),
+    ],
+)
+def test_what_a_docstring_means(plain, rest):
+    assert docstrings.convert(plain) == rest

@@ -1,0 +1,47 @@
+"""Lists of row numbers between ranks: in one message, or two where they are long; every byte counted."""
+
+import numpy as np
+import pytest
+
+from refimpl.server.row_numbers import HEAD, exchange_row_numbers
+from refimpl.transport import Communicator
+from refimpl.transport.machines import in_blocks
+
+pytestmark = pytest.mark.mpi
+
+
+def list_for(source, target, number):
+    """The number-th list from a rank to another: lengths around HEAD, and far beyond it, ids above 2^31."""
+    size = [0, 5, HEAD - 3 - 2 * number, HEAD + 1, 3 * HEAD][(source + 2 * target + number) % 5]
+    return np.arange(size) * 7 + 2**33 + source * 2**40 + target
+
+
+def test_lists_of_any_length_arrive(comm):
+    communicator = Communicator(comm, in_blocks(comm.size, 2))
+    others = [r for r in range(comm.size) if r != comm.rank]
+    outgoing = {r: [(name, list_for(comm.rank, r, number)) for number, name in enumerate("uv")] for r in others}
+    came = exchange_row_numbers(communicator, outgoing, {r: ["u", "v"] for r in others}, "p")
+    assert list(came) == others
+    for source, lists in came.items():
+        assert all((one == list_for(source, comm.rank, number)).all() for number, one in enumerate(lists))
+    sent = {r: [numbers for _, numbers in lists] for r, lists in outgoing.items()}
+    for direction, everyone in (("sent", sent), ("received", came)):
+        assert communicator.ledger.total(direction, kind="control") == 8 * 2 * len(others)
+        for place, name in enumerate("uv"):
+            numbers = sum(len(lists[place]) for lists in everyone.values())
+            assert communicator.ledger.total(direction, kind="indices", variable=name) == 8 * numbers
+        inside = sum(len(one) for r, lists in everyone.items() if r in communicator.machine for one in lists)
+        whole = communicator.ledger.total(direction, kind="indices")
+        assert communicator.ledger.total(f"crossed_{direction}", kind="indices") == whole - 8 * inside
+
+
+def test_many_lists_are_told_in_one_message_and_none_in_no_message(comm):
+    """More lengths than a first message holds by itself: it is as long as they are. Rank 0 has no list for anyone."""
+    communicator, count = Communicator(comm), HEAD + 7
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    outgoing = {after: [("u", np.arange(i % 2) + comm.rank) for i in range(count)] if comm.rank else []}
+    incoming = {before: ["u"] * count if before else []}
+    came = exchange_row_numbers(communicator, *(({}, {}) if comm.size == 1 else (outgoing, incoming)), "p")
+    for lists in came.values():
+        assert [one.tolist() for one in lists] == ([[before] * (i % 2) for i in range(count)] if before else [])
+    assert bool(communicator.ledger.sent) == (comm.size > 1 and comm.rank > 0)
