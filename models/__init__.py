@@ -1,4 +1,4 @@
-"""Models on one device: hand-written forward and backward, no communication (DESIGN, Rooms).
+"""Models on one device: hand-written forward and backward, no communication (docs/design.md, Rooms).
 
 A model is anything with ``variables``, ``rows_needed`` and ``loss_and_gradients`` (see ``models.protocol``).
 """

@@ -18,6 +18,7 @@ class Constant:
     value: float = 0.0
 
     def elements(self, key, start, count):
+        """Return ``count`` elements from element ``start`` on: (count,) float64. Local."""
         return np.full(count, self.value)
 
 
@@ -28,6 +29,7 @@ class Uniform:
     limit: float
 
     def elements(self, key, start, count):
+        """Return ``count`` elements from element ``start`` on, of random sequence ``key``: (count,) float64. Local."""
         return self.limit * (2.0 * uniform(key, count, start) - 1.0)
 
 

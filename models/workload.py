@@ -24,6 +24,7 @@ class Workload:
         return f"{self.data}, {', '.join(f'{size} {value}' for size, value in self.sizes.items())}"
 
     def to_json(self) -> dict:
+        """Return the fields as plain JSON values."""
         return asdict(self)
 
     @property

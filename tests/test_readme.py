@@ -1,5 +1,6 @@
-"""The README's own model runs as printed, and prints the same line on any number of ranks."""
+"""The README's own model runs as printed, and has the same hash on any number of ranks and from the command line."""
 
+import json
 import re
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from refimpl.transport.launch import launch
 README = Path(__file__).parents[1] / "README.md"
 
 
-def test_the_readmes_own_model(tmp_path):
+def test_the_readmes_own_model(tmp_path, monkeypatch):
     (program,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     assert len(program.strip().splitlines()) <= 35
     script = tmp_path / "ratings.py"
@@ -22,6 +23,10 @@ def test_the_readmes_own_model(tmp_path):
     for ranks in (2, 3):
         job = launch(ranks, [str(script)], timeout=120, capture=True)
         assert job.returncode == 0 and job.stdout == alone.stdout, job.stderr
+    (command,) = re.findall(r"python (-m refimpl train --model .*?)\n```", README.read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    job = launch(3, [*command.replace("\\", "").split(), "--no-output", "--json"], timeout=120, capture=True)
+    assert job.returncode == 0 and json.loads(job.stdout)["parameters_sha256"] == digest, job.stderr
 
 
 def test_files_that_the_readme_names_exist():

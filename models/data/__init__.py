@@ -9,7 +9,7 @@ from models.data.contents import Corpus, Images
 from models.data.errors import DataError
 from models.data.examples import Examples
 from models.data.fingerprint import fingerprint_of
-from models.data.protocol import Data, one_epoch
+from models.data.protocol import Data
 from models.data.sources import SOURCES, is_source, load, source_names
 from models.data.streams import TokenStreams
 from models.data.text.verses import Verses, load_verses
@@ -27,6 +27,5 @@ __all__ = [
     "is_source",
     "load",
     "load_verses",
-    "one_epoch",
     "source_names",
 ]

@@ -1,6 +1,5 @@
 """What the trainer asks of data: microbatches by step and number, whoever holds them."""
 
-from collections.abc import Iterator
 from typing import Protocol, runtime_checkable
 
 from models import Batch
@@ -10,19 +9,20 @@ from models import Batch
 class Data(Protocol):
     """Training examples cut into V microbatches a step: a function of (step, index), without ranks or order of calls.
 
-    microbatches:    V, pieces of the global batch; any rank may ask for any of them.
-    steps_per_epoch: steps in which every example is used exactly once; 0 if there are no examples.
-    fingerprint:     hex SHA-256 of examples and cutting; ranks that differ here must not train together.
+    ``Examples`` and ``TokenStreams`` are such; so is anything with these members.
     """
 
     @property
-    def microbatches(self) -> int: ...
+    def microbatches(self) -> int:
+        """V, pieces of the global batch; any rank may ask for any of them."""
 
     @property
-    def steps_per_epoch(self) -> int: ...
+    def steps_per_epoch(self) -> int:
+        """Steps in which every example is used exactly once; 0 if there are no examples."""
 
     @property
-    def fingerprint(self) -> str: ...
+    def fingerprint(self) -> str:
+        """Hex SHA-256 of examples and cutting; ranks that differ here must not train together."""
 
     def examples(self, step: int) -> int:
         """Return the number of targets in the whole global batch of ``step``: its ``Batch.normaliser``."""
@@ -32,15 +32,6 @@ class Data(Protocol):
 
     def starts_epoch(self, step: int) -> bool:
         """Return True if ``step`` is the first of an epoch: state that is carried from step to step begins anew."""
-
-
-def one_epoch(data: Data) -> Iterator[tuple[int, int, Batch]]:
-    """Yield (step, index, batch) for every microbatch of the first epoch: each example exactly once. Local."""
-    for step in range(data.steps_per_epoch):
-        for index in range(data.microbatches):
-            batch = data.microbatch(step, index)
-            if batch is not None:
-                yield step, index, batch
 
 
 def require_positive(**values):

@@ -7,11 +7,9 @@ the words 2^k - 1 … 2^(k+1) - 2.  Zipf's law in steps gives every full octave 
 
 The text is a Markov chain: with probability 1/4 the next word is drawn from p, else it is a child of the last word,
 either with equal chance (word 0 where that child is not below V).  Each step keeps p, so p is the law of every token,
-while a model that knows the last word can come down to ``entropies(V)[1]``.  Integers only: the same text everywhere,
-and no table of the vocabulary's size.
+while the last word tells much of the next.  Integers only: the same text everywhere, and no table of the vocabulary's
+size.
 """
-
-import math
 
 import numpy as np
 
@@ -74,30 +72,3 @@ def zipf(vocabulary: int, choice: np.ndarray, detail: np.ndarray) -> np.ndarray:
     octave = np.searchsorted(ends, choice & np.uint64(2**62 - 1), side="right")
     first = np.array([2**k - 1 for k in range(len(sizes))], np.uint64)
     return first[octave] + detail % np.array(sizes, np.uint64)[octave]
-
-
-def entropies(vocabulary: int) -> tuple[float, float]:
-    """Return (of a word, of a word given the last one) in nats: what unigrams and a perfect model can reach. Local."""
-    sizes = octave_sizes(vocabulary)
-    total = sum(size / 2**k for k, size in enumerate(sizes))
-    p = [1 / (2**k * total) for k in range(len(sizes))]
-    unigram = sum(size * term(p_k) for size, p_k in zip(sizes, p))
-    conditional = sum(size * term((1 - CHILD) * p_k) for size, p_k in zip(sizes, p))
-
-    def raised(share, k):  # what the entropy gains when one word of octave k gets ``share`` more
-        return term(share + (1 - CHILD) * p[k]) - term((1 - CHILD) * p[k])
-
-    for k, size in enumerate(sizes):
-        both = min(max((vocabulary - 1) // 2 - (2**k - 1), 0), size)  # words with two children
-        one = int(vocabulary % 2 == 0 and 2**k <= vocabulary // 2 < 2 ** (k + 1))
-        if both:
-            conditional += both * p[k] * 2 * raised(CHILD / 2, k + 1)
-        if one:
-            conditional += p[k] * (raised(CHILD / 2, k + 1) + raised(CHILD / 2, 0))
-        conditional += (size - both - one) * p[k] * raised(CHILD, 0)
-    return unigram, conditional
-
-
-def term(probability: float) -> float:
-    """Return -p log p."""
-    return -probability * math.log(probability)

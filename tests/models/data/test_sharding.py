@@ -7,9 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.data import Data, Examples, TokenStreams, one_epoch
+from models.data import Data, Examples, TokenStreams
 
 SIZES = dict(microbatches=st.integers(1, 9), streams=st.integers(1, 5), window=st.integers(1, 7))
+
+
+def one_epoch(data):
+    """Yield (step, index, batch) for every microbatch of the first epoch."""
+    for step in range(data.steps_per_epoch):
+        for index in range(data.microbatches):
+            if (batch := data.microbatch(step, index)) is not None:
+                yield step, index, batch
 
 
 def counted_pairs(batches):
