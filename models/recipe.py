@@ -67,22 +67,17 @@ def build(recipe: Recipe, seed: int):
     return entry.model(**sizes, dtype=recipe.dtype), *content.cut(recipe, seed)
 
 
-def with_defaults(model: str, chosen: dict) -> dict:
-    """Return the choices, completed by the model's defaults; a chosen optimizer brings no rate but its own. Local."""
-    defaults = dict(entry_of(model).defaults)
-    if chosen.get("optimizer", defaults["optimizer"]) != defaults["optimizer"]:
-        defaults["learning_rate"] = LEARNING_RATES[chosen["optimizer"]]
-    return {**defaults, **chosen}
-
-
 def recipe_of(model: str, chosen: dict) -> tuple[Recipe, dict]:
-    """Return the recipe, and the options of the trainer, of a model and what was chosen, with its defaults. Local.
+    """Return the recipe, and the trainer's options, of a model and what was chosen, completed by its defaults. Local.
 
-    Raises ValueError for a model that there is not, or one of one's own without data.
+    An optimizer that is not the model's own brings a rate of its own. Raises ValueError for a model that there is not,
+    or a user's own without data.
     """
-    complete = with_defaults(model, chosen)
+    complete = {**entry_of(model).defaults, **chosen}
     if "data" not in complete:
         raise ValueError(f"{model} needs data: --data package.module:function, or one of {source_names()}")
+    if "learning_rate" not in chosen and complete["optimizer"] != entry_of(model).defaults["optimizer"]:
+        complete["learning_rate"] = LEARNING_RATES[complete["optimizer"]]
     names = {f.name for f in fields(Recipe)}
     return (Recipe(model, **{name: value for name, value in complete.items() if name in names}),
             {name: value for name, value in complete.items() if name not in names})

@@ -99,8 +99,7 @@ def main(comm=MPI.COMM_WORLD):
     asked = parser.parse_args()
     recipe, chosen = recipe_of(asked.model, {"rate_steps": asked.steps})
     options = Options(**chosen)
-    model, data, _ = build(recipe, options.seed)
-    training = Hybrid(model, data, options, comm, asked.architecture)
+    training = Hybrid(*build(recipe, options.seed)[:2], options, comm, asked.architecture)
     for _ in range(asked.steps):
         training.step()
         if comm.rank == 0:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from models.data import Corpus, Images
-from models.recipe import Recipe, build, recipe_of, with_defaults
+from models.recipe import Recipe, build, recipe_of
 from models.registry import MODELS, entries, entry_of, workloads_for
 from refimpl.cli import main
 from refimpl.cli.compare import _print_table
@@ -53,7 +53,7 @@ def test_every_entry_is_whole():
 
 
 def test_defaults_give_way_to_what_is_chosen():
-    assert with_defaults("lm", {"optimizer": "adam"})["learning_rate"] == 2e-3
+    assert recipe_of("lm", {"optimizer": "adam"})[1]["learning_rate"] == 2e-3
     recipe, options = recipe_of("cnn", {"preset": "tiny", "steps": 3})
     assert recipe == Recipe("cnn", "digits", "tiny", microbatch_size=16)
     assert options == {"optimizer": "momentum", "learning_rate": 0.1, "rate": "cosine", "weight_decay": 5e-4,
