@@ -9,9 +9,8 @@ COLOURS = {"green": GREEN, "blue": BLUE, "orange": ORANGE, "black": BLACK}
 
 def looks() -> dict[str, tuple[str, str, str]]:
     """Return strategy -> (what plots call it, colour, mark), dense ones first. Local."""
-    kinds = [(name, sparse) for sparse in (False, True) for name in reversed(names_of(sparse, automatic=True))]
-    classes = {name: strategy_of(name, sparse) for name, sparse in kinds}
-    return {name: (cls.label, COLOURS[cls.colour], cls.mark) for name, cls in classes.items()}
+    dense, sparse = ([strategy_of(name, kind) for name in names_of(kind, automatic=True)] for kind in (False, True))
+    return {cls.name: (cls.label, COLOURS[cls.colour], cls.mark) for cls in [*reversed(dense), *sparse]}
 
 
 def draw_plan(chosen: Chosen) -> Picture:
