@@ -1,6 +1,6 @@
-"""The paper's cost table, measured: variables of one kind go one way for a step, and the ledger says what that cost.
+"""The paper's cost table, measured: what a step costs for variables of one kind and strategy, by the ledger.
 
-    case = Case(sparse=True, way="server", variables=4, alpha=Fraction(1, 8))
+    case = Case(sparse=True, strategy="server", variables=4, alpha=Fraction(1, 8))
     count_bytes(case, comm) == [closed_formula(case, comm.size)] * comm.size
 
 Rows are touched as the closed formulas assume it: each rank touches α R rows of every variable, which are not the same
@@ -37,20 +37,20 @@ ITEM = 4  # bytes of an element: float32
 TITLES = {(True, "server"): "sparse, server", (True, "allgather"): "sparse, allgather",
           (True, "as-dense"): "sparse, sent whole", (False, "server"): "dense, server",
           (False, "allreduce"): "dense, allreduce"}
-"""(sparse, way) -> what tables and plots call it."""
+"""(sparse, strategy) -> what tables and plots call it."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """m equal variables of (rows, columns) float32 that go one way, and α, the part of the rows that a rank touches.
+    """m equal variables of (rows, columns) float32 of one strategy, and α, the part of the rows that a rank touches.
 
-    way: the name of a strategy for the kind.  partitions: P of each sparse variable on the server, interleaved.
+    strategy: its name, as plans have it.  partitions: P of each sparse variable on the server, interleaved.
     Variables and partitions are spread over the owners; one variable in one partition has one owner.
-    Raises ValueError for a way of another kind, and where the touched rows cannot be the same number in each partition.
+    Raises ValueError for a strategy of the other kind, and where partitions cannot have equally many touched rows.
     """
 
     sparse: bool
-    way: str
+    strategy: str
     variables: int = 1
     rows: int = 240
     columns: int = 16
@@ -59,10 +59,10 @@ class Case:
 
     def __post_init__(self):
         known = names_of(self.sparse, automatic=True)
-        if self.way not in known:
+        if self.strategy not in known:
             kind = "sparse" if self.sparse else "dense"
-            raise ValueError(f"a {kind} variable cannot go {self.way!r}; give {', '.join(known)}")
-        if self.partitions > 1 and not (self.sparse and self.way == "server"):
+            raise ValueError(f"a {kind} variable has no strategy {self.strategy!r}; give {', '.join(known)}")
+        if self.partitions > 1 and not (self.sparse and self.strategy == "server"):
             raise ValueError(f"{self.partitions} partitions: only a sparse variable on the server has any")
         if not 0 <= self.alpha <= 1 or self.alpha * self.rows % self.partitions or self.rows % self.partitions:
             raise ValueError(f"α = {self.alpha} of {self.rows} rows: give a part that is as many whole rows "
@@ -70,8 +70,8 @@ class Case:
 
     @property
     def title(self) -> str:
-        """The kind and the way, in words."""
-        return TITLES[self.sparse, self.way]
+        """The kind and the strategy, in words."""
+        return TITLES[self.sparse, self.strategy]
 
     @property
     def nbytes(self) -> int:
@@ -87,16 +87,16 @@ def closed_formula(case: Case, ranks: int) -> Bytes:
     """
     setting = Setting(machines=ranks)
     m, parts = case.variables, case.variables * case.partitions
-    if case.way == "server" and parts > 1 and parts % ranks:
+    if case.strategy == "server" and parts > 1 and parts % ranks:
         raise ValueError(f"{parts} variables and partitions are not spread evenly over {ranks} ranks: give a multiple")
     size = Sparse(case.rows // case.partitions, case.columns * ITEM, case.alpha)
-    if case.sparse and case.way == "server":
+    if case.sparse and case.strategy == "server":
         return sparse_server_at_owner(size, setting) if parts == 1 else sparse_server_spread(size, setting, parts)
-    if case.way == "allgather":
+    if case.strategy == "allgather":
         return sparse_allgather(size, setting, m)
-    if case.way == "as-dense":
+    if case.strategy == "as-dense":
         return Bytes(sparse_as_dense(size, setting, m), 0)
-    if case.way == "allreduce":
+    if case.strategy == "allreduce":
         return Bytes(dense_allreduce(case.nbytes, setting, m), 0)
     values = dense_server_at_owner(case.nbytes, setting) if m == 1 else dense_server_spread(case.nbytes, setting, m)
     return Bytes(values, 0)
@@ -139,26 +139,26 @@ def foretell_seconds(case: Case, network: Network) -> float:
     return Predictor(model.variables, sample, network).seconds(plan_of_case(case, network.machines))
 
 
-def lines_of_ways(case_of: Callable[[str, float], tuple[Case, int]], x: Sequence[float], measured_at: Sequence[float],
-                  measured: dict[str, list[int]]) -> list[Line]:
-    """Return each way's formula as a line and its measured bytes as points on it, in kB in and out of a rank. Local.
+def lines_of_strategies(case_of: Callable[[str, float], tuple[Case, int]], x: Sequence[float],
+                        measured_at: Sequence[float], measured: dict[str, list[int]]) -> list[Line]:
+    """Return each strategy's formula as a line and its measured bytes as points on it, in kB in and out of a rank. Local.
 
-    case_of(way, x): the case and the number of ranks at x.  x: where the formulas are worked out.
-    measured: way -> bytes at each of ``measured_at``, values and row numbers.
+    case_of(strategy, x): the case and the number of ranks at x.  x: where the formulas are worked out.
+    measured: strategy -> bytes at each of ``measured_at``, values and row numbers.
     """
     found = []
-    for style, (way, counted) in enumerate(measured.items()):
-        cases = [case_of(way, place) for place in x]
+    for style, (strategy, counted) in enumerate(measured.items()):
+        cases = [case_of(strategy, place) for place in x]
         found.append(Line(cases[0][0].title, x, [float(sum(closed_formula(*case))) / 1000 for case in cases], style))
         found.append(Line("measured", measured_at, [count / 1000 for count in counted], style, points=True))
     return found
 
 
 def plan_of_case(case: Case, machines: Machines) -> Plan:
-    """Return the plan in which all variables of a case go its way, interleaved partitions on the server. Local."""
+    """Return the plan in which all variables of a case have its strategy; partitions are interleaved. Local."""
     variables, ranks = Touching(case).variables, sum(map(len, machines))
     return make_plan(variables, "auto", ranks, ranks, partitions=case.partitions, scheme="interleaved",
-                     allreduce="direct", machines=machines, strategies={v.name: case.way for v in variables})
+                     allreduce="direct", machines=machines, strategies={v.name: case.strategy for v in variables})
 
 
 class Touching:

@@ -5,17 +5,17 @@ from fractions import Fraction
 import pytest
 
 from refimpl.collectives.simulation.network import Network
-from refimpl.experiments.ways import (
-    Case, Touching, closed_formula, count_bytes, foretell_seconds, lines_of_ways, who_sends_whom,
+from refimpl.experiments.cost_table import (
+    Case, Touching, closed_formula, count_bytes, foretell_seconds, lines_of_strategies, who_sends_whom,
 )
 from refimpl.plain.cost_table import Bytes
 from refimpl.transport.machines import in_blocks
 
 ALPHAS = [Fraction(0), Fraction(1, 20), Fraction(3, 10), Fraction(1)]
-CASES = [Case(True, way, m, alpha=alpha) for way in ("server", "allgather", "as-dense") for m in (1, 12)
+CASES = [Case(True, strategy, m, alpha=alpha) for strategy in ("server", "allgather", "as-dense") for m in (1, 12)
          for alpha in ALPHAS]
 CASES += [Case(True, "server", alpha=alpha, partitions=12) for alpha in ALPHAS]
-CASES += [Case(False, way, m) for way in ("server", "allreduce") for m in (1, 12)]
+CASES += [Case(False, strategy, m) for strategy in ("server", "allreduce") for m in (1, 12)]
 
 
 @pytest.mark.mpi
@@ -23,7 +23,7 @@ CASES += [Case(False, way, m) for way in ("server", "allreduce") for m in (1, 12
 def test_measured_is_the_formula(comm, case):
     counted = count_bytes(case, comm)
     assert len(counted) == comm.size and max(counted, key=sum) == closed_formula(case, comm.size)
-    if case.way != "server" or case.variables * case.partitions > 1:
+    if case.strategy != "server" or case.variables * case.partitions > 1:
         assert set(counted) == {closed_formula(case, comm.size)}  # no hot spot
     else:
         assert counted[0] == closed_formula(case, comm.size)
@@ -58,17 +58,17 @@ def test_foretold_seconds_are_bytes_over_bandwidth_where_nothing_else_costs():
     network = Network(in_blocks(4, 1), 0.0, 1e6, 1e6, reduction=float("inf"))
     for case in (Case(True, "server", alpha=Fraction(1, 3), partitions=4),
                  Case(True, "allgather", alpha=Fraction(1, 3))):
-        control = 8 * 3 * (2 if case.way == "server" else 1) * 2  # how many rows follow, in and out
+        control = 8 * 3 * (2 if case.strategy == "server" else 1) * 2  # how many rows follow, in and out
         through_card = sum(closed_formula(case, 4)) + control
         assert foretell_seconds(case, network) == pytest.approx(through_card / 2 / 1e6, rel=1e-12)
 
 
 @pytest.mark.parametrize("wrong, said", [
-    (dict(sparse=True, way="allreduce"), "a sparse variable cannot go 'allreduce'; give server, allgather, as-dense"),
-    (dict(sparse=False, way="server", partitions=4), "only a sparse variable on the server"),
-    (dict(sparse=True, way="allgather", alpha=Fraction(1, 7)), "1/7 of 240 rows"),
-    (dict(sparse=True, way="server", alpha=Fraction(1, 120), partitions=4), "in each of 4 partitions"),
-    (dict(sparse=True, way="server", alpha=Fraction(3, 2)), "give a part"),
+    (dict(sparse=True, strategy="allreduce"), "a sparse variable has no strategy 'allreduce'; give server, allgather, as-dense"),
+    (dict(sparse=False, strategy="server", partitions=4), "only a sparse variable on the server"),
+    (dict(sparse=True, strategy="allgather", alpha=Fraction(1, 7)), "1/7 of 240 rows"),
+    (dict(sparse=True, strategy="server", alpha=Fraction(1, 120), partitions=4), "in each of 4 partitions"),
+    (dict(sparse=True, strategy="server", alpha=Fraction(3, 2)), "give a part"),
 ])
 def test_refusals(wrong, said):
     with pytest.raises(ValueError, match=said):
@@ -86,9 +86,9 @@ def test_titles_and_sizes():
 
 
 def test_lines_carry_formula_and_measured_points():
-    def case_of(way, ranks):
-        return Case(True, way, alpha=Fraction(1, 2)), ranks
+    def case_of(strategy, ranks):
+        return Case(True, strategy, alpha=Fraction(1, 2)), ranks
 
-    line, points = lines_of_ways(case_of, [1, 2, 4], [2], {"allgather": [16_320]})
+    line, points = lines_of_strategies(case_of, [1, 2, 4], [2], {"allgather": [16_320]})
     assert line.label == "sparse, allgather" and list(line.y) == [0, 17.28, 51.84]
     assert points.points and list(points.y) == [16.32] and points.style == line.style
