@@ -4,7 +4,7 @@ import json
 from functools import partial
 from pathlib import Path
 
-from refimpl.cli import conformance_traces
+from refimpl.conformance.traces.golden import NAMES
 
 HELP = "hold any implementation's numbers against ours, and name the bug"
 REFUSALS = (ValueError, OSError)
@@ -35,18 +35,32 @@ def add(parser):
     action("manifest", help="print the vocabulary of the semantics manifest, and an example")
     cases = action("cases", help="list the cases")
     cases.add_argument("--ranks", type=int, metavar="N", help="default 4")
-    conformance_traces.add(action)
+    export = action("export", help="write a golden trace, or what an implementation begins from, as files")
+    export.add_argument("trace", help=" or ".join(NAMES))
+    export.add_argument("--stage", metavar="STAGE", help="only what one that joins there begins from: model (inputs), "
+                        "aggregate (local gradients) or update (aggregated gradients); default: everything")
+    export.add_argument("--precision", metavar="P", help="float32 (default: canonical bits) or float64 (the truth)")
+    export.add_argument("--out", metavar="PATH", help="write PATH.json and PATH.safetensors (default: its name)")
+    check = action("check", help="hold another implementation's trace against ours")
+    check.add_argument("trace", metavar="THEIR_TRACE", help="the manifest (.json); its .safetensors lies beside it")
+    check.add_argument("--verbose", action="store_true", help="list the stages that passed too")
+    check.add_argument("--html", metavar="FILE", help="write the report as one page")
+    check.add_argument("--json", action="store_true", help="print one JSON object")
+    regenerate = action("regenerate", help="train again and write the golden traces anew")
+    regenerate.add_argument("traces", nargs="*", metavar="TRACE", help=f"{', '.join(NAMES)} (default: all)")
+    regenerate.add_argument("--out", metavar="DIR", help="write them there (default: where the package keeps them)")
 
 
 def run(given: dict) -> int:
     """Do the action; return its status."""
-    ours = {"run": _run, "mutants": _mutants, "manifest": _manifest, "cases": _cases}
-    return (ours | conformance_traces.ACTIONS)[given["action"]](given)
+    actions = {"run": _run, "mutants": _mutants, "manifest": _manifest, "cases": _cases, "export": _export,
+               "check": _check, "regenerate": _regenerate}
+    return actions[given["action"]](given)
 
 
 def _run(given) -> int:
     """Status 0: no case failed that is not expected to; 1 otherwise."""
-    from refimpl.conformance.report import Expected, html_page, plain, read_expected, show, unexpected
+    from refimpl.conformance.report import Expected, read_expected, show, unexpected
     from refimpl.conformance.runner import run_target
 
     expected = read_expected(given["expected_failures"]) if "expected_failures" in given else Expected()
@@ -56,11 +70,18 @@ def _run(given) -> int:
                                    timeout=given.get("timeout", 60.0)))
         if not given.get("json"):
             show(outcomes[-1], expected, given.get("verbose", False))
+    _report(outcomes, expected, given)
+    return int(any(unexpected(outcome, expected) for outcome in outcomes))
+
+
+def _report(outcomes, expected, given):
+    """Print the outcomes as JSON and write them as a page, where that is asked for."""
+    from refimpl.conformance.report import html_page, plain
+
     if given.get("json"):
         print(json.dumps({"format": 1, "outcomes": [plain(outcome, expected) for outcome in outcomes]}))
     if "html" in given:
         Path(given["html"]).write_text(html_page(outcomes, expected))
-    return int(any(unexpected(outcome, expected) for outcome in outcomes))
 
 
 def _mutants(given) -> int:
@@ -93,4 +114,35 @@ def _cases(given) -> int:
 
     for case in all_cases(given.get("ranks", 4)):
         print(f"{case.name:28}{KINDS[case.kind].stage:10}{', '.join(KINDS[case.kind].functions):30}{case.about}")
+    return 0
+
+
+def _export(given) -> int:
+    from refimpl.conformance.traces.export import export_trace
+
+    name = given["trace"]
+    files = export_trace(name, given.get("out", name), given.get("stage"), given.get("precision", "float32"))
+    for file in files:
+        print(file)
+    return 0
+
+
+def _check(given) -> int:
+    """Status 0: nothing that was handed in differs; 1 otherwise."""
+    from refimpl.conformance.report import Expected, show
+    from refimpl.conformance.traces.check import check_trace
+
+    outcome = check_trace(given["trace"])
+    if not given.get("json"):
+        show(outcome, Expected(), given.get("verbose", False))
+    _report([outcome], Expected(), given)
+    return int(bool(outcome.failed))
+
+
+def _regenerate(given) -> int:
+    from refimpl.conformance.traces.golden import FOLDER
+    from refimpl.conformance.traces.recipes import regenerate
+
+    for file in regenerate(given.get("traces") or NAMES, given.get("out", FOLDER)):
+        print(file)
     return 0

@@ -85,12 +85,10 @@ def _loss(functions, case, rank, step):
     return {"loss": loss, "gradient": gradient}
 
 
-def _sampler(functions, case, rank):
-    return [{"examples": np.array(functions[0](case.settings["count"], epoch), np.int64)} for epoch in (0, 1)]
-
-
-def _random(functions, case, rank):
-    return [{"draws": np.array(functions[0](case.settings["count"], step), np.float64)} for step in (0, 1, 0)]
+def _each_of(name, dtype, numbers):
+    """Return a call that asks for ``name``, an array, in each of some epochs or steps."""
+    return lambda functions, case, rank: [{name: np.array(functions[0](case.settings["count"], n), dtype)}
+                                          for n in numbers]
 
 
 def _train(functions, case, rank):
@@ -151,6 +149,6 @@ KINDS = {
     "accumulate": Kind("update", ("accumulate",), _train, expected_training),
     "resume": Kind("update", ("resume",), _train, expected_training),
     "loss": Kind("model", ("reduce_loss",), _each_step(_loss), _expect_loss),
-    "sampler": Kind("model", ("sample",), _sampler),
-    "random": Kind("model", ("draw",), _random),
+    "sampler": Kind("model", ("sample",), _each_of("examples", np.int64, (0, 1))),
+    "random": Kind("model", ("draw",), _each_of("draws", np.float64, (0, 1, 0))),
 }

@@ -43,9 +43,9 @@ def gather_evidence(case: Case, semantics: Semantics, answers, wanted) -> Eviden
             found = [(r, a.steps[step].get(name)) for r, a in enumerate(answers) if r not in silent]
             if isinstance(want.value, Rows) and semantics.rows_on == "every":
                 found = [(r, _as_rows(part, case.variable(name).shape)) for r, part in found]
-            problem = _problem(name, found, want, step)
-            if problem:
-                evidence.complaints.append(problem)
+            wrong = next(((r, words) for r, part in found if (words := _wrong_form(name, part, want))), None)
+            if wrong:
+                evidence.complaints.append(Complaint(name, f"rank {wrong[0]} gave {wrong[1]}", step, wrong[0]))
             else:
                 evidence.observed[-1][name] = _observed(name, found, want, semantics, step, evidence)
     return evidence
@@ -65,28 +65,23 @@ def _as_rows(part, shape):
     return Rows(np.arange(shape[0]), part) if isinstance(part, np.ndarray) and part.shape == shape else part
 
 
-def _problem(name, found, want, step) -> Complaint | None:
+def _wrong_form(name, part, want) -> str:
+    """Return what a rank gave, in words, if it is of another form than expected; else ""."""
     rows = isinstance(want.value, Rows)
-    for rank, part in found:
-        if part is None:
-            return Complaint(name, f"rank {rank} gave nothing for {name}", step, rank)
-        if rows != isinstance(part, Rows):
-            return Complaint(name, f"rank {rank} gave {name} as {'an array' if rows else '(ids, rows)'}", step, rank)
-        shape, wanted = (part.rows.shape[1:], want.value.rows.shape[1:]) if rows else (part.shape, np.shape(want.value))
-        if rows and len(part.ids) != len(part.rows):
-            return Complaint(name, f"rank {rank} gave {len(part.ids)} ids and {len(part.rows)} rows of {name}", step,
-                             rank)
-        if shape != wanted:
-            return Complaint(name, f"rank {rank} gave {name} of shape {shape}, expected {wanted}", step, rank)
-        dtype = numbers_of(part).dtype
-        if dtype != want.dtype:
-            return Complaint(name, f"rank {rank} gave {name} as {dtype}, expected {want.dtype}", step, rank)
-        if rows and part.ids.ndim != 1:
-            return Complaint(name, f"rank {rank} gave the ids of {name} of shape {part.ids.shape}, expected (n,)", step,
-                             rank)
-        if rows and part.ids.dtype.kind not in "iu":
-            return Complaint(name, f"rank {rank} gave the ids of {name} as {part.ids.dtype}", step, rank)
-    return None
+    if part is None:
+        return f"nothing for {name}"
+    if rows != isinstance(part, Rows):
+        return f"{name} as {'an array' if rows else '(ids, rows)'}"
+    if rows and len(part.ids) != len(part.rows):
+        return f"{len(part.ids)} ids and {len(part.rows)} rows of {name}"
+    shape, wanted = (part.rows.shape[1:], want.value.rows.shape[1:]) if rows else (part.shape, np.shape(want.value))
+    if shape != wanted:
+        return f"{name} of shape {shape}, expected {wanted}"
+    if numbers_of(part).dtype != want.dtype:
+        return f"{name} as {numbers_of(part).dtype}, expected {want.dtype}"
+    if rows and part.ids.ndim != 1:
+        return f"the ids of {name} of shape {part.ids.shape}, expected (n,)"
+    return f"the ids of {name} as {part.ids.dtype}" if rows and part.ids.dtype.kind not in "iu" else ""
 
 
 def _observed(name, found, want, semantics, step, evidence):

@@ -141,7 +141,7 @@ def foretell_seconds(case: Case, network: Network) -> float:
 
 def lines_of_strategies(case_of: Callable[[str, float], tuple[Case, int]], x: Sequence[float],
                         measured_at: Sequence[float], measured: dict[str, list[int]]) -> list[Line]:
-    """Return each strategy's formula as a line and its measured bytes as points on it, in kB in and out of a rank. Local.
+    """Return each strategy's formula as a line, its measured bytes as points on it, in kB in and out of a rank. Local.
 
     case_of(strategy, x): the case and the number of ranks at x.  x: where the formulas are worked out.
     measured: strategy -> bytes at each of ``measured_at``, values and row numbers.

@@ -93,6 +93,13 @@ def bare(axes):
     axes.tick_params(length=0)
 
 
+def plain_axis(axes, axis: str):
+    """Leave an axis of bars ("x" or "y") its labels: no grid, no ticks; other grid lines go behind the bars. Local."""
+    axes.set_axisbelow(True)
+    axes.tick_params(axis=axis, length=0)
+    axes.grid(axis=axis, visible=False)
+
+
 def line_style(index: int) -> dict:
     """Return the colour and dash of the index-th line of a plot, as keywords of ``axes.plot``. Local."""
     return {"color": COLOURS[index % len(COLOURS)], "linestyle": DASHES[index % len(DASHES)]}

@@ -1,4 +1,4 @@
-"""A plan as a picture: for each variable what each strategy would put on the busiest card, and the one that was chosen."""
+"""A plan as a picture: what each strategy for each variable would put on the busiest card, and which was chosen."""
 
 from refimpl.pictures.picture import BLACK, BLUE, GREEN, GREY, ORANGE, Picture, figure_in_style, picture_of, table
 from refimpl.plan.choose import Chosen
@@ -14,7 +14,7 @@ def looks() -> dict[str, tuple[str, str, str]]:
 
 
 def draw_plan(chosen: Chosen) -> Picture:
-    """Draw a plan: a line a variable, a mark for each strategy that it could have; filled is the one that it has. Local.
+    """Draw a plan: a line a variable, a mark for each strategy that it could have, filled for the one it has. Local.
 
     x: bytes of a step through the card that has most of them, in and out, logarithmic.
     """

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refimpl.pictures.picture import BLUE, GREY, ORANGE, SKY, Picture, figure_in_style, picture_of, table
+from refimpl.pictures.picture import BLUE, GREY, ORANGE, SKY, Picture, figure_in_style, picture_of, plain_axis, table
 from refimpl.training.run.recorded_bytes import bytes_by_rank
 
 KINDS = {"dense": ("dense values", BLUE, ""), "rows": ("values of rows", ORANGE, "////"),
@@ -66,9 +66,7 @@ def _label_bars(axes, title, heights):
     for place, height in enumerate(heights):
         axes.text(place, height, f"{height:.2f}", ha="center", va="bottom", fontsize=9)
     axes.set_title(title)
-    axes.set_axisbelow(True)
-    axes.tick_params(axis="x", length=0)
-    axes.grid(axis="x", visible=False)
+    plain_axis(axes, "x")
 
 
 def plot_throughput(speeds: dict[str, float], limits: dict[str, float] | None = None) -> Picture:
@@ -91,9 +89,7 @@ def plot_throughput(speeds: dict[str, float], limits: dict[str, float] | None = 
         axes.set_yticks(range(len(speeds)), list(speeds))
         axes.set(ylim=(len(speeds) - 0.5, -0.5), xlim=(0, 1.03 * longest), xlabel="words a second")
         axes.xaxis.set_major_formatter("{x:,.0f}")
-        axes.set_axisbelow(True)
-        axes.tick_params(axis="y", length=0)
-        axes.grid(axis="y", visible=False)
+        plain_axis(axes, "y")
         alt = "Measured words a second: " + "; ".join(
             f"{title} {speed:,.0f}, {speed / slowest:.2f} times the slowest" for title, speed in speeds.items())
         heads = ["words a second", "measured", *(["predicted limit"] if limits else [])]

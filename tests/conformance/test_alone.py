@@ -13,7 +13,7 @@ NEED_MORE = {
     "adapters": ("ours", "ours_training", "untouched_table", "torch_ddp", "torch_given", "torch_models",
                  "torch_single", "torch_traces", "torch_training"),
     "report": ("terminal",),  # rich
-    "traces": ("record", "recipes", "regenerate"),  # what makes golden traces, not what compares with them
+    "traces": ("record", "recipes"),  # what makes golden traces, not what compares with them
 }
 """Modules of the package that run an implementation, or print; like enclosures nothing else may import them."""
 ALONE = f"NEED_MORE = {NEED_MORE}" + """

@@ -29,8 +29,8 @@ def lines(job) -> list:
 
 
 def test_a_clusters_timeout_is_not_its_trainings():
-    given = vars(parser(["cluster"]).parse_args(["cluster", "--machines", "2", "--rate", "1gbit", "--timeout", "9", "--",
-                                                 "train", "lm", "--timeout", "4"]))
+    said = "cluster --machines 2 --rate 1gbit --timeout 9 -- train lm --timeout 4"
+    given = vars(parser(["cluster"]).parse_args(said.split()))
     assert given["timeout"] == 9 and python_arguments(given["arguments"])[2:] == ["train", "lm", "--timeout", "4"]
 
 

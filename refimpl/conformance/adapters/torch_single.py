@@ -7,6 +7,7 @@ Whole models are in ``torch_traces``.
 
 import torch
 
+from refimpl.conformance.adapters import functions_of
 from refimpl.conformance.adapters.torch_given import Given, tensors, untouched
 from refimpl.conformance.adapters.torch_training import TorchTraining
 
@@ -48,11 +49,4 @@ class TorchSingle(TorchTraining):
         return loss.detach().numpy(), weight.grad.numpy()
 
 
-_SINGLE = TorchSingle()
-
-
-def __getattr__(name):
-    """The module is the adapter: its functions are those of one ``TorchSingle``."""
-    if name.startswith("_") or not hasattr(TorchSingle, name):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(_SINGLE, name)
+__getattr__ = functions_of(TorchSingle)

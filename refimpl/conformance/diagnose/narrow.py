@@ -6,19 +6,14 @@ from refimpl.conformance.case import with_numbers
 from refimpl.conformance.diagnose.diagnosis import Diagnosis, changed, explains, failing, names_in_words, with_changes
 
 
-def _half(array):
-    with np.errstate(over="ignore"):
-        return array.astype(np.float16).astype(array.dtype)
-
-
 def _brain(array, add):
     bits = np.ascontiguousarray(array, np.float32).view(np.uint32)
     nearest = np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1)) if add else np.uint32(0)
     return ((bits + nearest) & np.uint32(0xFFFF0000)).view(np.float32).reshape(array.shape).astype(array.dtype)
 
 
-NARROW = {"float16": _half, "bfloat16": lambda a: _brain(a, True), "bfloat16, cut off": lambda a: _brain(a, False),
-          "float32": lambda a: a.astype(np.float32).astype(a.dtype)}
+NARROW = {"float16": lambda a: a.astype(np.float16).astype(a.dtype), "bfloat16": lambda a: _brain(a, True),
+          "bfloat16, cut off": lambda a: _brain(a, False), "float32": lambda a: a.astype(np.float32).astype(a.dtype)}
 
 
 def narrowed(evidence, verdict):

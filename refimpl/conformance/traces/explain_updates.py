@@ -18,7 +18,8 @@ RELATIVE = 1e-5
 
 def explain_update(sources: Sources, wanted, inputs: dict[int, Inputs], step: int) -> Diagnosis | None:
     """Return the hypothesis that gives parameters and state after a step, and after most later ones; or None. Local."""
-    parts = {s: _parts(sources, wanted, s) for s in range(step, sources.steps)}
+    parts = {s: Differing.of(sources, wanted, "state", s).parts | Differing.of(sources, wanted, "parameters", s).parts
+             for s in range(step, sources.steps)}
     possible = {s: {(code, words): predict for code, words, predict in _hypotheses(sources, inputs[s], s)}
                 for s in parts}
     agreeing = {}
@@ -32,11 +33,6 @@ def explain_update(sources: Sources, wanted, inputs: dict[int, Inputs], step: in
     steps = agreeing[code, words]
     return Diagnosis(code, words, f"simulated: all that was handed in of step{'s' if len(steps) > 1 else ''} "
                      f"{names_in_words(map(str, steps))} agrees")
-
-
-def _parts(sources, wanted, step) -> dict:
-    """Return what was handed in of an update, with what is expected."""
-    return Differing.of(sources, wanted, "state", step).parts | Differing.of(sources, wanted, "parameters", step).parts
 
 
 def _agrees(parts, predict) -> bool:

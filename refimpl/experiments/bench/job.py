@@ -11,7 +11,7 @@ BYTES_A_SECOND = 200_000_000 / 8
 """In and out of each machine of the emulated cluster, whose cards have RATE."""
 
 
-def measure(module: str, wanted: dict, ranks: int = 1, machines: int = 0, timeout: float | None = None) -> dict:
+def measure(module: str, wanted, ranks: int = 1, machines: int = 0, timeout: float | None = None) -> dict:
     """Run ``module`` with ``wanted`` as JSON on ranks of this machine; return what its rank 0 printed last. Local.
 
     machines: emulated ones, of ``ranks`` each.  Raises ValueError with the ranks' own words if they fail, cannot be

@@ -63,7 +63,9 @@ def run_on_cluster(machines: int, ranks_per_machine: int, rate, arguments: list[
                            "Linux, in a container or a virtual machine")
     cluster = Cluster(rates_of(machines, rate), ranks_per_machine, tuple(events))
     command, variables = mpirun_command(cluster.ranks, arguments)
-    _refuse_other_mpi()
+    if (flavour := runtime().flavour) != "mpich":
+        raise ClusterError(f"the emulated cluster runs MPICH, and mpi4py loads {flavour}: pip install mpich (where "
+                           "both are installed, mpi4py takes MPICH)")
     env = {**TUNING, **variables, **ACROSS_MACHINES, TOLD: str(cluster.ranks), **terminal_variables(capture),
            **(environment or {})}
     report = os.memfd_create("cluster report")
@@ -88,9 +90,3 @@ def missing() -> str:
     except (ClusterError, LaunchError, subprocess.TimeoutExpired) as error:
         return str(error)
     return ""
-
-
-def _refuse_other_mpi() -> None:
-    if (flavour := runtime().flavour) != "mpich":
-        raise ClusterError(f"the emulated cluster runs MPICH, and mpi4py loads {flavour}: pip install mpich (where "
-                           "both are installed, mpi4py takes MPICH)")

@@ -57,12 +57,13 @@ def study(context: Context) -> Finding:
     rows, said, lines = [], [], {a: [] for a in ARCHITECTURES}
     for length in dict.fromkeys(c.workload.window for c in cells):
         seconds = {s.cell.architecture: s.seconds for s in found if s.cell.workload.window == length}
-        ways = next((s.result["ways"] for s in found if s.cell.workload.window == length
-                     and s.cell.architecture == "auto"), {})
+        chosen = next((s.result["strategies"] for s in found if s.cell.workload.window == length
+                       and s.cell.architecture == "auto"), {})
+        of_tables = dict.fromkeys(chosen[name] for name in ("embedding", "softmax_weight") if name in chosen)
         alpha = alpha_of(context.profile(workload_of(length), cells[0].ranks))
         rows.append([str(length), f"{alpha:.4f}",
                      *(f"{seconds[a]:.3f}" if a in seconds else "-" for a in ARCHITECTURES),
-                     _over(seconds, "naive ps"), _over(seconds, "allreduce"), _sparse_ways(ways)])
+                     _over(seconds, "naive ps"), _over(seconds, "allreduce"), ", ".join(of_tables) or "-"])
         said += _broken(length, seconds)
         for architecture, taken in seconds.items():
             lines[architecture].append((alpha, 1 / taken))
@@ -84,10 +85,6 @@ def alpha_of(profile) -> float:
 
 def _over(seconds, architecture) -> str:
     return f"{seconds[architecture] / seconds['hybrid']:.2f}" if {architecture, "hybrid"} <= seconds.keys() else "-"
-
-
-def _sparse_ways(ways) -> str:
-    return ", ".join(dict.fromkeys(way for name, way in ways.items() if name in ("embedding", "softmax_weight"))) or "-"
 
 
 def _broken(length, seconds) -> list[str]:

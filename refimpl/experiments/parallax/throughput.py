@@ -71,7 +71,7 @@ def _predicted(summary, context) -> tuple[float, float]:
     """Return predicted seconds of computation and of exchanges."""
     cell, profile = summary.cell, context.profile(summary.cell.workload)
     computing = profile.slowest_seconds(cell.ranks) * cell.slowdown  # all wait for the slowest
-    return computing, predicted_exchange(cell, profile, summary.result["ways"])
+    return computing, predicted_exchange(cell, profile, summary.result["strategies"])
 
 
 def _details(headline, predicted) -> Table:

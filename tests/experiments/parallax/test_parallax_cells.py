@@ -18,6 +18,8 @@ from refimpl.experiments.parallax.cells.summary import summarise
 from refimpl.experiments.parallax.proportions import PAPER
 from refimpl.experiments.parallax.study import Context
 from refimpl.plan.validate import check_plan
+from refimpl.strategies.codec import CODECS
+from refimpl.training.consistency import CONSISTENCIES
 from refimpl.training.options import Options
 from refimpl.transport.machines import in_blocks
 
@@ -74,7 +76,7 @@ def test_only_missing_cells_are_run_and_a_failure_leaves_the_rest_to_run(tmp_pat
     keep(runner.directory, cells[0], code_version())
 
     class Job:
-        returncode, stderr = 1, "ValueError: no such road\n===\n"
+        returncode, stderr = 1, "ValueError: no such strategy\n===\n"
 
     def run(machines, each, rate, arguments, **_):
         job = json.loads(open(arguments[-1]).read())
@@ -91,7 +93,7 @@ def test_only_missing_cells_are_run_and_a_failure_leaves_the_rest_to_run(tmp_pat
     found = runner.results(cells)
     assert jobs == [(1, ["auto", "naive ps"]), (2, ["hybrid", "auto", "naive ps"]), (2, ["naive ps"])]
     assert set(found) == {c.file for c in cells} - {cells[4].file}
-    assert len(runner.failed) == 1 and "no such road" in runner.failed[0] and "auto" in runner.failed[0]
+    assert len(runner.failed) == 1 and "no such strategy" in runner.failed[0] and "auto" in runner.failed[0]
     jobs.clear()
     Runner(tmp_path, say=lambda text: None, warm_up=()).results(cells[:4])
     assert jobs == []
@@ -175,4 +177,4 @@ def test_the_naive_servers_are_one_a_machine_and_take_whole_variables():
     for name, strategy in strategies.items():
         load[strategy.owners[0]] += nbytes[name]
     assert max(load.values()) / sum(load.values()) == pytest.approx(0.173, abs=1e-3)
-    check_plan(plan, variables, 48, 48, machines)
+    check_plan(plan, variables, 48, 48, machines, consistencies=CONSISTENCIES, codecs=CODECS)

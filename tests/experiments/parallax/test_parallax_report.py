@@ -24,7 +24,8 @@ def summary(architecture, speed, workload=LM, machines=8, **result):
 def test_a_report_holds_tables_sentences_plots_and_failures(tmp_path):
     finding = Finding("partitions", "Partitions", [Table("of P", ["P", "seconds"], [["1", "0.5"]])], ["So it is."],
                       [("t", "P (log)", "y", {"measured": [(1, 2), (4, 3)], "fitted": []})])
-    path = write_report(tmp_path, [finding], Context(Runner(tmp_path), quick=True, cores=1), ["a cell: status 1"], ["partitions"])
+    context = Context(Runner(tmp_path), quick=True, cores=1)
+    path = write_report(tmp_path, [finding], context, ["a cell: status 1"], ["partitions"])
     text = path.read_text()
     for part in ("## Partitions", "**of P**", "| 1 | 0.5 |", "So it is.", "](partitions-0.png)", "a cell: status 1",
                  "## Assumptions", "--quick"):

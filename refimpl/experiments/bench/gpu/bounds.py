@@ -31,11 +31,9 @@ class Training:
     steps: int
 
     def options(self, device: str) -> Options:
+        """Return the trainer's options."""
         return Options(device=device, optimizer=self.optimizer, learning_rate=self.learning_rate, steps=self.steps,
                        clip_norm=0.1, weight_decay=5e-4)
-
-    def trainer(self, device: str) -> Trainer:
-        return Trainer(*self.make(), self.options(device), Communicator.alone())
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ def run(trainings=TRAININGS) -> list[dict]:
 
 def compare(training: Training):
     """Yield the rows of a training. Local."""
-    trainers = [training.trainer(device) for device in ("cpu", "cuda")]
+    trainers = [Trainer(*training.make(), training.options(on), Communicator.alone()) for on in ("cpu", "cuda")]
     slots = OPTIMIZERS[training.optimizer].state
 
     def arrays_of(trainer):

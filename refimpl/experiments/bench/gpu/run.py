@@ -54,7 +54,9 @@ def run(seconds: float = 10.0, rounds: int = 7, sizes: Sizes = FULL, between_ran
     merge = race_rows(device.xp, sizes, torch, length)
     copy = copy_bandwidth(device.xp, sizes.copied, length)
     result = report(rows + merge)
-    result |= {"device": device.to_json(), "copy_bandwidth": copy, "merge_bandwidth": _moved(sizes) / merge[0].seconds,
+    (count, width), sums = sizes.rows, len(np.unique(_zipf_ids(sizes)))  # every row is read, every sum written, once
+    result |= {"device": device.to_json(), "copy_bandwidth": copy,
+               "merge_bandwidth": (count + sums) * width * 4 / merge[0].seconds,
                "budgets": {w.model: least for w in sizes.workloads if (least := budget_of(w))}}
     result["bounds"] = bounds.run(trainings)
     if between_ranks:
@@ -117,12 +119,6 @@ def race_rows(xp, sizes: Sizes, torch, length, on: str = "cuda") -> list[Row]:
 
 def _zipf_ids(sizes: Sizes) -> np.ndarray:
     return np.exp(uniform(key_of("bench", "ids"), sizes.rows[0]) * np.log(sizes.vocabulary + 1)).astype(np.int64) - 1
-
-
-def _moved(sizes: Sizes) -> int:
-    """Return the bytes that the row merge must read and write: every row once, every sum once."""
-    count, width = sizes.rows
-    return (count + len(np.unique(_zipf_ids(sizes)))) * width * 4
 
 
 def copy_bandwidth(xp, nbytes: int, length) -> float:

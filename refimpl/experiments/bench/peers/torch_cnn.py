@@ -23,6 +23,7 @@ class TorchBlock(nn.Module):
             self.shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
 
     def forward(self, x):
+        """Return (n, outputs, height / stride, width / stride) of (n, inputs, height, width)."""
         y = functional.relu(self.norm1(self.conv1(x)))
         return functional.relu(self.norm2(self.conv2(y)) + self.shortcut(x))
 
@@ -41,6 +42,7 @@ class TorchConvNet(nn.Module):
         self.blocks, self.head = nn.Sequential(*blocks), nn.Linear(channels, model.classes)
 
     def forward(self, x):
+        """Return logits: (n, classes)."""
         y = self.blocks(functional.relu(self.stem_norm(self.stem(x))))
         return self.head(y.mean(dim=(2, 3)))
 

@@ -40,7 +40,8 @@ def main(wanted: dict) -> None:
         if (peer := torch_step(comm, workload, model, data)) is not None:
             steps[PEER], computations[PEER] = peer
         measured = race_with_cards(comm, steps, wanted["seconds"], wanted["rounds"])
-        alone = {name: _median_time(comm, function) for name, function in computations.items()}
+        alone = {name: statistics.median([time_together(comm, function, 2) for _ in range(6)][1:])
+                 for name, function in computations.items()}  # the first of all is for caches
     words = data.examples(0)
     size = f"{comm.size} ranks x {workload}"
     rows = [{**asdict(Row(wanted["work"], size, name, name == PEER, seconds)), "words_per_second": words / seconds,
@@ -76,11 +77,6 @@ def race_with_cards(comm: Communicator, functions: dict, seconds: float, rounds:
         everyone = comm.share(moved[name], "bench").max(axis=0) / (rounds * calls[name])
         result[name] = statistics.median(spent), everyone.tolist() if everyone.any() else None
     return result
-
-
-def _median_time(comm: Communicator, function) -> float:
-    function()
-    return statistics.median(time_together(comm, function, 2) for _ in range(5))
 
 
 def computation(model, data, rank):

@@ -51,6 +51,7 @@ class Cell:
 
     @property
     def ranks(self) -> int:
+        """How many ranks all machines have."""
         return self.machines * self.ranks_per_machine
 
     @property
@@ -60,7 +61,7 @@ class Cell:
 
     @property
     def trainer_options(self) -> dict:
-        """Return the options of the training: the model's optimizer, the architecture's road, and the cell's own."""
+        """Return the options of the training: the model's optimizer, the architecture's, and the cell's own."""
         given = {**self.workload.entry.optimizer, "allreduce": allreduce_of(self.machines, self.ranks_per_machine),
                  **ARCHITECTURES[self.architecture], **self.options}
         steps = MANY if given.get("search_partitions") else self.warm + self.steps  # it ends when it has found its P
@@ -75,6 +76,7 @@ class Cell:
         return Path(self.experiment) / f"{name.replace(' ', '-')}-{digest}.json"
 
     def to_json(self) -> dict:
+        """Return its fields as plain data."""
         return asdict(self)
 
     @classmethod

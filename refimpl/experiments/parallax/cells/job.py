@@ -73,8 +73,8 @@ def run_cell(cell: Cell, comm: Communicator, profile: str | None, directory: Pat
         return None
     return {"step_seconds": watch.seconds, "examples": data.examples(0), "losses": [r["loss"] for r in records],
             "phases": [r["seconds"] for r in records], "allreduce": trainer.plan.allreduce, "search": found,
-            "ways": {name: strategy.name for name, strategy in trainer.plan.strategies.items()}, "curve": curve,
-            "parameters": parameters.get("parameters_sha256"), **together(everyone, comm.machines)}
+            "strategies": {name: strategy.name for name, strategy in trainer.plan.strategies.items()},
+            "curve": curve, "parameters": parameters.get("parameters_sha256"), **together(everyone, comm.machines)}
 
 
 def _options(cell, variables, machines) -> Options:

@@ -13,10 +13,9 @@ from refimpl.plan import Placement, Plan, make_plan
 from refimpl.plan.predict import Predictor
 from refimpl.plan.sample import take_sample
 from refimpl.strategies import ServedDense, ServedRows
+from refimpl.training.options import Options
+from refimpl.training.planning.planning import placing
 from refimpl.transport.machines import Machines
-
-PLACING = ("partitions", "scheme", "local_aggregation")
-"""Options of a training that decide where its rows lie and who carries them."""
 
 
 def naive_plan(variables, machines: Machines, allreduce: str = "direct") -> Plan:
@@ -31,13 +30,13 @@ def naive_plan(variables, machines: Machines, allreduce: str = "direct") -> Plan
     return Plan("ps", ranks, ranks, allreduce, tuple(placements), machines, local_aggregation=False)
 
 
-def plan_of(architecture: str, options: dict, variables, machines: Machines, strategies: dict | None = None) -> Plan:
-    """Return the plan of one of ARCHITECTURES, V = ranks. options: of the trainer.  strategies: what auto chose. Local."""
+def plan_of(architecture: str, options: dict, variables, machines: Machines, chosen: dict | None = None) -> Plan:
+    """Return the plan of one of ARCHITECTURES, V = ranks. options: of the trainer.  chosen: by auto. Local."""
     if architecture == "naive ps":
         return naive_plan(variables, machines, options["allreduce"])
-    ranks, placing = sum(map(len, machines)), {name: options[name] for name in PLACING if name in options}
-    return make_plan(variables, options["architecture"], ranks, ranks, allreduce=options["allreduce"],
-                     machines=machines, strategies=strategies if architecture == "auto" else None, **placing)
+    ranks, given = sum(map(len, machines)), Options(**options)
+    return make_plan(variables, given.architecture, ranks, ranks, allreduce=given.allreduce, machines=machines,
+                     strategies=chosen if architecture == "auto" else None, **placing(given))
 
 
 def predicted_exchange(cell: Cell, profile: Profile, strategies: dict[str, str] | None = None) -> float:

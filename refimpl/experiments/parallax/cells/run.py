@@ -72,7 +72,6 @@ class Runner:
             self.profile(workload, max(c.ranks for c in cells if c.workload.name == workload.name))
         while cells:
             machines, each, rate = cells[0].cluster
-            self._describe_network(machines, each, rate)
             self.say(f"{machines} machines x {each} at {rate}: {len(cells)} cells")
             command = ["-m", "refimpl.experiments.parallax.cells.job", str(self._job(cells))]
             job = run_on_cluster(machines, each, rate, command,
@@ -85,15 +84,11 @@ class Runner:
             self.say(self.failed[-1])
             cells = cells[cells.index(failed) + 1:]
 
-    def _describe_network(self, machines, each, rate):
-        """Write what the cells' cluster is where trainers look for a measured network."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        network = emulated_network(machines, each, rate)
-        write_json(self.directory / network_file(machines, each, rate), network.to_dict())
-
     def _job(self, cells) -> Path:
-        path = self.directory / "job.json"
+        """Write the job, and what the cells' cluster is where trainers look for a measured network."""
+        path, cluster = self.directory / "job.json", cells[0].cluster
         self.directory.mkdir(parents=True, exist_ok=True)
+        write_json(self.directory / network_file(*cluster), emulated_network(*cluster).to_dict())
         profiles = {c.workload.name: str(self.directory / "profiles" / c.workload.name) for c in cells}
         write_json(path, {"cells": [c.to_json() for c in cells], "profiles": profiles, "version": code_version(),
                           "directory": str(self.directory)})

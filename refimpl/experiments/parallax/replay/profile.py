@@ -78,21 +78,6 @@ def record_entry(model, dense, rows, batch, array_number, clock=time.thread_time
     return Entry(tuple(events), seconds, float(loss), needs, touched), gradients
 
 
-class _Arrays:
-    """Arrays of ids, each kept once."""
-
-    def __init__(self):
-        self.arrays, self.numbers = [], {}
-
-    def number(self, ids) -> int:
-        ids = np.ascontiguousarray(ids, np.int64)
-        key = ids.tobytes()
-        if key not in self.numbers:
-            self.numbers[key] = len(self.arrays)
-            self.arrays.append(ids)
-        return self.numbers[key]
-
-
 def measure_profile(workload, microbatches: int, steps: int, directory: Path, seed: int = 0) -> Path:
     """Compute each of the ``microbatches`` x ``steps`` microbatches twice, alone, and keep the profile. Local.
 
@@ -101,22 +86,28 @@ def measure_profile(workload, microbatches: int, steps: int, directory: Path, se
     model, data = workload.make_model(), workload.make_data(microbatches, seed)
     values = {v.name: v.initial_value(seed) for v in model.variables}
     dense = {v.name: values[v.name] for v in model.variables if not v.sparse}
-    arrays, table = _Arrays(), []
+    numbers: dict[bytes, int] = {}  # each array of ids is kept once
+
+    def number(ids) -> int:
+        return numbers.setdefault(np.ascontiguousarray(ids, np.int64).tobytes(), len(numbers))
+
+    table = []
     with threadpool_limits(1):
         states: list[dict] = [{} for _ in range(microbatches)]
-        _compute(model, data, values, dense, 0, 0, {}, arrays, seed)  # compiled kernels, warm caches
+        _compute(model, data, values, dense, 0, 0, {}, number, seed)  # compiled kernels, warm caches
         for step in range(steps):
-            table.append([_compute(model, data, values, dense, step, v, states[v], arrays, seed)
+            table.append([_compute(model, data, values, dense, step, v, states[v], number, seed)
                           for v in range(microbatches)])
-    return _write(directory, workload, table, arrays.arrays, [data.examples(s) // microbatches for s in range(steps)])
+    arrays = [np.frombuffer(ids, np.int64) for ids in numbers]
+    return _write(directory, workload, table, arrays, [data.examples(s) // microbatches for s in range(steps)])
 
 
-def _compute(model, data, values, dense, step, v, state, arrays, seed):
+def _compute(model, data, values, dense, step, v, state, number, seed):
     batch = data.microbatch(step, v)
     batch = replace(batch, key=key_of(seed, "microbatch", step, v), state=state)
     rows = {name: values[name][ids] for name, ids in model.rows_needed(batch).items()}
-    first, _ = record_entry(model, dense, rows, replace(batch, state=dict(state)), arrays.number)
-    again, _ = record_entry(model, dense, rows, batch, arrays.number)  # the faster counts: others may disturb a cache
+    first, _ = record_entry(model, dense, rows, replace(batch, state=dict(state)), number)
+    again, _ = record_entry(model, dense, rows, batch, number)  # the faster counts: others may disturb a cache
     return min(first, again, key=lambda entry: entry.seconds)
 
 
