@@ -5,10 +5,12 @@ Each training is a job of its own, started with the mpirun that belongs to mpi4p
 
 import json
 import sys
+from pathlib import Path
 
 from models.registry import entry_of
 from refimpl.cli.options import add_model, add_training_options, console, named_model
-from refimpl.transport.launch import LaunchError
+from refimpl.training.run.directory import free_name
+from refimpl.transport.launch import LaunchError, launch
 
 HELP = "train under hybrid, allreduce and ps, and as a plan says, and compare: one table, one hash"
 REFUSALS = (ValueError, OSError, LaunchError)
@@ -27,7 +29,6 @@ def add(parser):
 
 def run(given: dict) -> int:
     """Train under each; print a table. Status 1: the parameters differ."""
-    from refimpl.experiments.compare import compare
     from refimpl.pictures.plots import plot_losses
 
     model, passed_on = named_model(given), training_arguments(sys.argv[2:])
@@ -35,7 +36,7 @@ def run(given: dict) -> int:
     if given.get("plan", "none") != "none":
         trainings["plan"] = ["--plan", given["plan"]]
     as_json = given.get("json", False)
-    directory, results = compare(model, given.get("ranks", 4), passed_on, trainings, given.get("output"), quiet=as_json)
+    directory, results = train_under(model, given, passed_on, trainings, as_json)
     picture = plot_losses({name: directory / name for name in trainings}, directory / "loss.png")
     hashes = {r["parameters_sha256"] for r in results}
     if as_json:
@@ -45,6 +46,29 @@ def run(given: dict) -> int:
         print(f"{'One answer: the hashes are equal' if len(hashes) == 1 else 'THE HASHES DIFFER'}."
               f" Loss curves: {picture}. Run directories: {directory}/{{{','.join(trainings)}}}")
     return 0 if len(hashes) == 1 else 1
+
+
+def train_under(model: str, given: dict, arguments: list[str], trainings: dict[str, list[str]], quiet: bool):
+    """Run ``train`` under each, a job of its own; return (directory, [result of each]). Local.
+
+    arguments: the training's command line after ``train``.  trainings: name -> what it is told beside them.
+    Raises ValueError if a job fails (its own message is on stderr by then), LaunchError if none can be started.
+    """
+    name = f"compare-{model.replace(':', '.')}"
+    directory = Path(given["output"]) if "output" in given else free_name(Path("runs") / name, taken=Path.exists)
+    results = []
+    for name, chosen in trainings.items():
+        command = ["-m", "refimpl", "train", *arguments, *chosen, "--output", str(directory / name),
+                   *(["--json"] if quiet else [])]
+        if not quiet:
+            print(f"\n== {name}", flush=True)
+        job = launch(given.get("ranks", 4), command, capture=quiet)
+        if job.returncode:
+            if quiet:
+                sys.stderr.write(job.stderr)
+            raise ValueError(f"the training under {name} ended with status {job.returncode}")
+        results.append(json.loads((directory / name / "result.json").read_text()))
+    return directory, results
 
 
 def training_arguments(arguments: list[str]) -> list[str]:

@@ -118,7 +118,7 @@ def _cases(given) -> int:
 
 
 def _export(given) -> int:
-    from refimpl.conformance.traces.export import export_trace
+    from refimpl.conformance.traces.golden import export_trace
 
     name = given["trace"]
     files = export_trace(name, given.get("out", name), given.get("stage"), given.get("precision", "float32"))

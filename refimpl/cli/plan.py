@@ -62,7 +62,8 @@ def _network(given):
 
     ranks, machines = given["ranks"], given["machines"]
     if not 1 <= machines <= ranks:
-        raise ValueError(f"{ranks} ranks on {machines} machines: each machine needs a rank")
+        raise ValueError(f"{ranks} ranks on {machines} machines: each machine needs a rank; give more --ranks or fewer "
+                         "--machines")
     if given["sampled_steps"] < 1:
         raise ValueError(f"--sampled-steps {given['sampled_steps']}: look at 1 step at least")
     on = tuple(tuple(range(m * ranks // machines, (m + 1) * ranks // machines)) for m in range(machines))

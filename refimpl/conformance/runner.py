@@ -93,7 +93,7 @@ def verdict_of(case: Case, semantics: Semantics, answers: list[Answer]) -> Verdi
 
 
 def _run_jobs(name, ranks, launcher, cases, folder, timeout) -> Outcome:
-    """Run the cases in one job, or in several: each ends with a case that did not."""
+    """Run the cases in one job, or in several: after a case that ends a job the next job begins with the one behind."""
     todo, said = list(enumerate(cases)), {}
     semantics: Any = None
     while todo:

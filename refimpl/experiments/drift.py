@@ -19,7 +19,7 @@ def measure_drift(build, options, comm, numbers=(2, 3, 4)) -> list[dict]:
     """
     comm = Communicator.of(comm)
     if not all(1 <= n <= comm.size for n in numbers):
-        raise ValueError(f"drift on {', '.join(map(str, numbers))} ranks: there are 1 to {comm.size}")
+        raise ValueError(f"drift on {', '.join(map(str, numbers))} ranks: there are 1 to {comm.size}, start more")
     found, alone = [], []
     for n in (1, *numbers):
         some = comm.first(n)

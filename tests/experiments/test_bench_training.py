@@ -26,7 +26,7 @@ from models.candidates import draw_candidates
 from models.lm import PRESETS
 from models.workload import Workload
 from refimpl.experiments.bench.peers import import_torch
-from refimpl.experiments.bench.peers.gloo import join_gloo
+from refimpl.experiments.bench.peers import join_gloo
 from refimpl.experiments.bench.training.ranks import options_of
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator

@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 
-from refimpl.conformance.rules.optimizers import apply, apply_rows, initial_state
+from refimpl.conformance.case import Rows
+from refimpl.conformance.rules.optimizers import apply_part, initial_state
 
 
 class TrainingPart:
@@ -130,15 +131,9 @@ class TrainingPart:
     def apply_one(self, task, variable, gradient):
         """Update one variable by its aggregated gradient."""
         p, state = self.values[variable.name], self.state[variable.name]
-        settings = self.rate(task), self.clock + 1, task.options
-        if variable.sparse and not self.semantics.updates_every_row(task.optimizer):
-            apply_rows(task.optimizer, p, state, *gradient, *settings)
-            return
-        if variable.sparse:
-            whole = np.zeros_like(p)
-            whole[gradient[0]] = gradient[1]
-            gradient = whole
-        apply(task.optimizer, p, state, gradient, *settings)
+        part = Rows(*gradient) if variable.sparse else gradient
+        apply_part(task.optimizer, p, state, part, self.semantics.updates_every_row(task.optimizer), self.rate(task),
+                   self.clock + 1, task.options)
 
     def rate(self, task) -> float:
         """Return the learning rate of this update."""

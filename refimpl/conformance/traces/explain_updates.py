@@ -7,10 +7,11 @@ import numpy as np
 from refimpl.conformance.case import Rows, with_numbers
 from refimpl.conformance.diagnose import Diagnosis
 from refimpl.conformance.diagnose.diagnosis import names_in_words
+from refimpl.conformance.rules.gradients import clip_scales
 from refimpl.conformance.semantics import CHOICES
 from refimpl.conformance.traces.differing import Differing, fits
 from refimpl.conformance.traces.sources import Sources, double
-from refimpl.conformance.traces.updates import Inputs, scales_of, updated
+from refimpl.conformance.traces.updates import Inputs, updated
 
 RELATIVE = 1e-5
 """Of a number simulated: wrong gradients may be much larger than right ones, and so are their rounding errors."""
@@ -48,7 +49,7 @@ def simulate(sources, inputs: Inputs, step, *, gradients=None, semantics=None, s
     """Return (variable, "value" or slot) -> number after an update with something changed. Local."""
     semantics = semantics or sources.semantics
     gradients = inputs.gradients if gradients is None else gradients
-    scales = scales or scales_of(sources.training, gradients, semantics, sources.statistics)
+    scales = scales or clip_scales(sources.training["clip"], gradients, semantics, sources.statistics)
     everywhere, result = semantics.updates_every_row(sources.training["optimizer"]), {}
     for name, p in inputs.parameters.items():
         slots = inputs.state[name] if state is None else state[name]
@@ -82,9 +83,9 @@ def _hypotheses(sources, now: Inputs, step):
 
 
 def _other_gradients(sources, now, step, run):
-    """Of a gradient that is not the right one it may have been the norm that clipped, or of the right one."""
+    """Yield hypotheses of a wrong gradient, clipped by its own norm or by the right one's."""
     count = sources.microbatches
-    right = scales_of(sources.training, now.gradients, sources.semantics, sources.statistics)
+    right = clip_scales(sources.training["clip"], now.gradients, sources.semantics, sources.statistics)
     clipped = ("", None), (", clipped by the right one's norm", right)
     for which, chosen in (("all", lambda g: True), ("row", lambda g: isinstance(g, Rows)),
                           ("dense", lambda g: not isinstance(g, Rows))):

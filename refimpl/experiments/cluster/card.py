@@ -27,4 +27,4 @@ def parse_counters(text: str) -> tuple[int, int]:
         if name.strip() == CARD:
             fields = counts.split()
             return int(fields[8]), int(fields[0])
-    raise ClusterError(f"/proc/net/dev counts no card {CARD}")
+    raise ClusterError(f"/proc/net/dev counts no card {CARD}: is this a machine of the emulated cluster?")

@@ -15,8 +15,7 @@ from refimpl.collectives.running.allreduce import open_allreduce
 from refimpl.collectives.running.runner import Runner
 from refimpl.collectives.units import size_name
 from refimpl.experiments.bench.allreduce.check import check_sum
-from refimpl.experiments.bench.peers import import_torch
-from refimpl.experiments.bench.peers.gloo import join_gloo
+from refimpl.experiments.bench.peers import import_torch, join_gloo
 from refimpl.experiments.bench.together import race_together
 from refimpl.transport import Communicator, peer_memory
 

@@ -3,8 +3,13 @@
 import importlib
 import importlib.util
 import itertools
+import os
 import sys
+import tempfile
 import warnings
+from pathlib import Path
+
+from refimpl.transport import Communicator
 
 
 def import_torch():
@@ -43,3 +48,16 @@ def stepper(twin, data, microbatch: int = 0):
         twin.step(data.microbatch(number, microbatch), data.starts_epoch(number))
 
     return step
+
+
+def join_gloo(torch, comm: Communicator) -> None:
+    """Make all ranks of the communicator torch's default process group, over gloo. Collective, once.
+
+    They meet in a file: machines of the emulated cluster have one file system. Afterwards it is gone.
+    """
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "eth0" if len(comm.machines) > 1 else "lo")
+    with tempfile.TemporaryDirectory(prefix="gloo") as own:
+        meeting = Path(comm.share_text(own)[0])
+        torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}/store", rank=comm.rank,
+                                             world_size=comm.size)
+        torch.distributed.barrier()  # nobody removes the folder before all have met

@@ -14,8 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from kernels.random import key_of
 from models.workload import Workload
-from refimpl.experiments.bench.peers import import_torch, stepper, torch_twin
-from refimpl.experiments.bench.peers.gloo import join_gloo
+from refimpl.experiments.bench.peers import import_torch, join_gloo, stepper, torch_twin
 from refimpl.experiments.bench.timing import Row
 from refimpl.experiments.bench.together import time_together
 from refimpl.experiments.bench.training.run import PEER
