@@ -31,7 +31,7 @@ class Entry:
     reach:     name of a benchmark's work -> the ratio to its best peer that it should reach.
     paper:     the model as the paper measured it, ``Paper``.
     golden:    the training of its golden trace, ``Golden``.
-    Its PyTorch twin, if it has one, is ``refimpl.experiments.bench.torch_NAME``.
+    Its PyTorch twin, if it has one, is ``refimpl.experiments.bench.peers.torch_NAME``.
     """
 
     model: Callable[..., Any]

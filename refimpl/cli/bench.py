@@ -9,12 +9,14 @@ import json
 import math
 
 from models.registry import entries
-from refimpl.cli.options import positive
+from refimpl.cli.options import console, positive, seconds
 from refimpl.collectives.units import BYTES, parse
 
 HELP = "race our kernels, training and allreduce against NumPy, PyTorch and MPI, one thread each"
 REFUSALS = (ValueError,)
-BENCHES = ("rows", "lstm", "conv", "step", "allreduce", "training", "gpu")
+ONE_RANK = {"rows": "kernels.rows", "lstm": "kernels.lstm", "conv": "kernels.conv", "step": "step"}
+"""Bench -> its module in ``refimpl.experiments.bench``."""
+BENCHES = (*ONE_RANK, "allreduce", "training", "gpu")
 OF_BENCH = {"cluster": ("allreduce", "training"), "device": ("allreduce",), "sizes": ("allreduce",),
             "plot": ("allreduce",), "output": ("gpu",)}
 """Option -> the benches that it goes with."""
@@ -28,8 +30,9 @@ LINE_RATE = {"cluster": 0.97, "cluster-hierarchical": 0.95}
 
 
 def add(parser):
+    """Add the options."""
     parser.add_argument("bench", choices=BENCHES)
-    parser.add_argument("--seconds", type=_seconds, metavar="S", help="time for each race (default: as its noise asks)")
+    parser.add_argument("--seconds", type=seconds, metavar="S", help="time for each race (default: as its noise asks)")
     parser.add_argument("--rounds", type=_rounds, metavar="N", help="interleaved rounds, of which the median counts")
     parser.add_argument("--cluster", action="store_true",
                         help="allreduce, training: on an emulated cluster at 200 Mbit/s")
@@ -43,79 +46,66 @@ def add(parser):
 
 
 def run(given: dict) -> int:
+    """Race, and print the result. It starts the ranks that it needs: run it without mpirun."""
     for option, benches in OF_BENCH.items():
         if option in given and given["bench"] not in benches:
             raise ValueError(f"--{option} goes with bench {' or '.join(benches)}, not with bench {given['bench']}")
-    if given["bench"] == "allreduce":
-        return _run_allreduce(given)
-    if given["bench"] == "training":
-        return _run_training(given)
-    if given["bench"] == "gpu":
-        return _run_gpu(given)
-    from threadpoolctl import threadpool_limits
-
-    from refimpl.experiments.bench.timing import report
-
-    bench = importlib.import_module(f"refimpl.experiments.bench.{given['bench']}")
+    race = {"allreduce": _allreduce, "training": _training, "gpu": _gpu}.get(given["bench"], _one_rank)
     length = {name: given[name] for name in ("seconds", "rounds") if name in given}
-    with threadpool_limits(1):
-        result = report(bench.run(**length))
+    result, lines = race(given, length)
     if given.get("json"):
         print(json.dumps(result))
     else:
         _print_table(given["bench"], result)
+        print("".join(f"{line}\n" for line in lines), end="")
     return 0
 
 
-def _run_allreduce(given: dict) -> int:
-    """Race in jobs of several ranks, which are started here: run it without mpirun."""
-    from refimpl.experiments.bench import allreduce, allreduce_gpu
+def _one_rank(given, length):
+    from threadpoolctl import threadpool_limits
 
-    on_gpus = given.get("device") == "cuda"
-    if on_gpus and given.get("cluster"):
-        raise ValueError("bench allreduce --device cuda runs on this machine's GPUs: leave --cluster out")
-    wanted = ("seconds", "rounds", "sizes") + (() if on_gpus else ("cluster",))
-    result = (allreduce_gpu if on_gpus else allreduce).run(**{name: given[name] for name in wanted if name in given})
+    from refimpl.experiments.bench.timing import report
+
+    bench = importlib.import_module(f"refimpl.experiments.bench.{ONE_RANK[given['bench']]}")
+    with threadpool_limits(1):
+        return report(bench.run(**length)), []
+
+
+def _allreduce(given, length):
+    from refimpl.experiments.bench.allreduce import gpu, run
+    from refimpl.pictures.plots import plot_bandwidths
+
+    sizes = {"sizes": given["sizes"]} if "sizes" in given else {}
+    if given.get("device") == "cuda":
+        if given.get("cluster"):
+            raise ValueError("bench allreduce --device cuda runs on this machine's GPUs: leave --cluster out")
+        result = gpu.run(**length, **sizes)
+        lines = [f"{result['ranks']} ranks on {result['gpu']}; {result['transport']}"]
+    else:
+        result = run.run(**length, **sizes, cluster=given.get("cluster", False))
+        lines = [f"{work}: {path}" for work, path in result["paths"].items()]
+        lines += [f"{what}: {share:.3f} of line rate{_line_rate_verdict(what, share)}"
+                  for what, share in result.get("line_rate", {}).items()]
     if "plot" in given:
-        allreduce.plot(result, given["plot"])
-    if given.get("json"):
-        print(json.dumps(result))
-    else:
-        _print_table("allreduce", result)
-        if on_gpus:
-            print(f"{result['ranks']} ranks on {result['gpu']}; {result['transport']}")
-        for work, road in result.get("roads", {}).items():
-            print(f"{work}: {road}")
-        for what, share in result.get("line_rate", {}).items():
-            print(f"{what}: {share:.3f} of line rate{_line_rate_verdict(what, share)}")
-    return 0
+        plot_bandwidths(result["rows"], given["plot"])
+    return result, lines
 
 
-def _run_training(given: dict) -> int:
-    """Race whole training steps in a job of several ranks, which is started here: run it without mpirun."""
-    from refimpl.experiments.bench import training
+def _training(given, length):
+    from refimpl.experiments.bench.training.run import describe, run
 
-    result = training.run(**{name: given[name] for name in ("seconds", "rounds", "cluster") if name in given})
-    if given.get("json"):
-        print(json.dumps(result))
-    else:
-        _print_table("training", result)
-        print("\n".join(training.describe(result)))
-    return 0
+    result = run(**length, cluster=given.get("cluster", False))
+    return result, describe(result)
 
 
-def _run_gpu(given: dict) -> int:
+def _gpu(given, length):
     """Race on one GPU, and between two ranks on it; write the report."""
-    from refimpl.experiments.bench import gpu, gpu_report
+    from refimpl.experiments.bench.gpu import report
+    from refimpl.experiments.bench.gpu.run import run
 
-    result = gpu.run(**{name: given[name] for name in ("seconds", "rounds") if name in given})
-    if given.get("json"):
-        print(json.dumps(result))
-    else:
-        _print_table("gpu", result)
-        print("\n".join(gpu_report.describe(result)))
-    gpu_report.write(result, table_rows(result), given.get("output", "runs/bench-gpu"))
-    return 0
+    result = run(**length)
+    report.write(result, table_rows(result), given.get("output", "runs/bench-gpu"))
+    return result, report.describe(result)
 
 
 def _line_rate_verdict(what, share) -> str:
@@ -158,7 +148,6 @@ def _time(seconds: float) -> str:
 
 
 def _print_table(name, result):
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(title=f"bench {name}: one thread each; ratio = peer's time / our time")
@@ -172,14 +161,7 @@ def _print_table(name, result):
         shown = ("" if last and last[0] == work else work, "" if last == (work, size) else size)
         last = (work, size)
         table.add_row(*shown, *rest, f"[bold red]{reach}[/]" if "MISSED" in reach else reach)
-    console = Console()
-    if not console.is_terminal:
-        console.width = 120
-    console.print(table)
-
-
-def _seconds(text: str) -> float:
-    return positive(text, float, "seconds")
+    console().print(table)
 
 
 def _rounds(text: str) -> int:

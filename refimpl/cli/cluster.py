@@ -18,6 +18,7 @@ REFUSALS = ()
 
 
 def add(parser):
+    """Add the options."""
     parser.add_argument("--machines", type=int, required=True, metavar="M")
     parser.add_argument("--ranks-per-machine", type=int, default=1, metavar="R", help="default 1")
     speed = parser.add_mutually_exclusive_group(required=True)
@@ -37,6 +38,7 @@ def add(parser):
 
 
 def run(given: dict) -> int:
+    """Run the command on the cluster; return its status. 2: there is no cluster here, 124: it took too long."""
     try:
         return _run(given)
     except subprocess.TimeoutExpired:

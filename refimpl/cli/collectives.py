@@ -9,14 +9,14 @@ REFUSALS = (ValueError, OSError)
 
 
 def add(parser):
+    """Add the actions and their options."""
     from refimpl.collectives.choose import ALGORITHMS
     from refimpl.collectives.schedule import KINDS
 
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    exactness.add(actions.add_parser("exactness", help=exactness.HELP, description=exactness.__doc__,
-                                     argument_default=parser.argument_default))
-    simulate.add(actions.add_parser("simulate", help=simulate.HELP, description=simulate.__doc__,
-                                    argument_default=parser.argument_default))
+    for name, action in (("exactness", exactness), ("simulate", simulate)):
+        action.add(actions.add_parser(name, help=action.HELP, description=action.__doc__,
+                                      argument_default=parser.argument_default))
     show = actions.add_parser("show", help="print properties and picture", argument_default=parser.argument_default)
     names = ["auto", *ALGORITHMS]
     show.add_argument("algorithm", choices=names, metavar="ALGORITHM", help=", ".join(names))
@@ -25,18 +25,18 @@ def add(parser):
     show.add_argument("--kind", choices=KINDS, help="the whole (default), or one of its halves alone")
     show.add_argument("--machines", type=int, nargs="+", metavar="SIZE",
                       help="with hierarchical: how many ranks each machine has, in order of rank")
-    show.add_argument("--png", "--output", dest="png", metavar="FILE",
-                      help="draw the picture into FILE (.png, .svg or .pdf)")
+    show.add_argument("--output", metavar="FILE", help="draw the picture into FILE (.png, .svg or .pdf)")
     show.add_argument("--json", action="store_true", help="print only the properties, as one JSON object")
 
 
 def run(given: dict) -> int:
-    return {"exactness": exactness.run, "simulate": simulate.run, "show": run_show}[given["action"]](given)
+    """Do the action; return its status."""
+    return {"exactness": exactness.run, "simulate": simulate.run, "show": _show}[given["action"]](given)
 
 
-def run_show(given: dict) -> int:
+def _show(given: dict) -> int:
     from refimpl.collectives import make_schedule
-    from refimpl.collectives.draw import draw_text
+    from refimpl.collectives.draw import draw, draw_text
     from refimpl.transport.machines import of_sizes
 
     ranks = given["ranks"]
@@ -47,8 +47,13 @@ def run_show(given: dict) -> int:
     machines = of_sizes(given["machines"]) if "machines" in given else None
     schedule = make_schedule(given["algorithm"], ranks, microbatches, given.get("kind", "allreduce"), machines)
     found = properties(schedule, microbatches)
-    if "png" in given:
-        found["picture"] = _drawn(schedule, given["png"], _title(found))
+    if path := given.get("output"):
+        title = (f"{found['algorithm']}: {found['kind']} over {found['ranks']} ranks, {found['rounds']} rounds, "
+                 f"{max(found['sent']):.3g} n sent, {'' if found['canonical'] else 'not '}canonical")
+        try:
+            found["picture"] = str(draw(schedule, path, title))
+        except (ValueError, OSError) as problem:
+            raise ValueError(f"cannot draw into {path}: {getattr(problem, 'strerror', None) or problem}") from problem
     if given.get("json"):
         print(json.dumps(found))
         return 0
@@ -56,21 +61,6 @@ def run_show(given: dict) -> int:
     if found["rounds"]:
         print(f"\n{draw_text(schedule)}\n\n2-3>r1: sends chunks 2 and 3 to rank 1.  +2: adds a chunk 2 to its own.")
     return 0
-
-
-def _drawn(schedule, path, title) -> str:
-    """Draw the picture; return its path. Raises ValueError naming the file where it cannot be."""
-    from refimpl.collectives.draw import draw
-
-    try:
-        return str(draw(schedule, path, title))
-    except (ValueError, OSError) as problem:
-        raise ValueError(f"cannot draw into {path}: {getattr(problem, 'strerror', None) or problem}") from problem
-
-
-def _title(found) -> str:
-    return (f"{found['algorithm']}: {found['kind']} over {found['ranks']} ranks, {found['rounds']} rounds, "
-            f"{max(found['sent']):.3g} n sent, {'' if found['canonical'] else 'not '}canonical")
 
 
 def properties(schedule, microbatches: int) -> dict:

@@ -5,10 +5,12 @@ Each training is a job of its own, started with the mpirun that belongs to mpi4p
 
 import json
 import sys
+from pathlib import Path
 
 from models.registry import entry_of
-from refimpl.cli.options import add_model, add_training_options, named_model
-from refimpl.transport.launch import LaunchError
+from refimpl.cli.options import add_model, add_training_options, console, named_model
+from refimpl.training.run.directory import free_name
+from refimpl.transport.launch import LaunchError, launch
 
 HELP = "train under hybrid, allreduce and ps, and as a plan says, and compare: one table, one hash"
 REFUSALS = (ValueError, OSError, LaunchError)
@@ -17,6 +19,7 @@ QUALITIES = ("perplexity", "accuracy")
 
 
 def add(parser):
+    """Add the options."""
     add_model(parser)
     parser.add_argument("--ranks", type=int, metavar="N", help="ranks to start (default 4)")
     parser.add_argument("--output", metavar="DIR", help="where the run directories go (default runs/compare-MODEL)")
@@ -25,24 +28,47 @@ def add(parser):
 
 
 def run(given: dict) -> int:
-    from refimpl.experiments.compare import compare
+    """Train under each; print a table. Status 1: the parameters differ."""
     from refimpl.pictures.plots import plot_losses
 
     model, passed_on = named_model(given), training_arguments(sys.argv[2:])
-    roads = {name: ["--architecture", name] for name in ARCHITECTURES}
+    trainings = {name: ["--architecture", name] for name in ARCHITECTURES}
     if given.get("plan", "none") != "none":
-        roads["plan"] = ["--plan", given["plan"]]
+        trainings["plan"] = ["--plan", given["plan"]]
     as_json = given.get("json", False)
-    directory, results = compare(model, given.get("ranks", 4), passed_on, roads, given.get("output"), quiet=as_json)
-    picture = plot_losses({name: directory / name for name in roads}, directory / "loss.png")
+    directory, results = train_under(model, given, passed_on, trainings, as_json)
+    picture = plot_losses({name: directory / name for name in trainings}, directory / "loss.png")
     hashes = {r["parameters_sha256"] for r in results}
     if as_json:
         print(json.dumps({"results": results, "one_answer": len(hashes) == 1, "directory": str(directory)}))
     else:
         _print_table(model, results)
         print(f"{'One answer: the hashes are equal' if len(hashes) == 1 else 'THE HASHES DIFFER'}."
-              f" Loss curves: {picture}. Run directories: {directory}/{{{','.join(roads)}}}")
+              f" Loss curves: {picture}. Run directories: {directory}/{{{','.join(trainings)}}}")
     return 0 if len(hashes) == 1 else 1
+
+
+def train_under(model: str, given: dict, arguments: list[str], trainings: dict[str, list[str]], quiet: bool):
+    """Run ``train`` under each, a job of its own; return (directory, [result of each]). Local.
+
+    arguments: the training's command line after ``train``.  trainings: name -> what it is told beside them.
+    Raises ValueError if a job fails (its own message is on stderr by then), LaunchError if none can be started.
+    """
+    name = f"compare-{model.replace(':', '.')}"
+    directory = Path(given["output"]) if "output" in given else free_name(Path("runs") / name, taken=Path.exists)
+    results = []
+    for name, chosen in trainings.items():
+        command = ["-m", "refimpl", "train", *arguments, *chosen, "--output", str(directory / name),
+                   *(["--json"] if quiet else [])]
+        if not quiet:
+            print(f"\n== {name}", flush=True)
+        job = launch(given.get("ranks", 4), command, capture=quiet)
+        if job.returncode:
+            if quiet:
+                sys.stderr.write(job.stderr)
+            raise ValueError(f"the training under {name} ended with status {job.returncode}")
+        results.append(json.loads((directory / name / "result.json").read_text()))
+    return directory, results
 
 
 def training_arguments(arguments: list[str]) -> list[str]:
@@ -60,7 +86,6 @@ def training_arguments(arguments: list[str]) -> list[str]:
 
 
 def _print_table(model, results):
-    from rich.console import Console
     from rich.table import Table
 
     entry = entry_of(model)
@@ -77,7 +102,4 @@ def _print_table(model, results):
         table.add_row(r["architecture"], f"{r['examples_per_second']:,.0f}",
                       *(f"{sent[kind]:,.0f}" for kind in ("dense", "rows", "indices")), f"{r['loss']:.4f}",
                       "-" if value is None else f"{value:.4g}", r["parameters_sha256"][:12])
-    console = Console()
-    if not console.is_terminal:
-        console.width = 120
-    console.print(table)
+    console().print(table)

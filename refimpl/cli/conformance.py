@@ -1,20 +1,20 @@
 """Hold an implementation's numbers against ours, and name the bug."""
 
 import json
+from functools import partial
 from pathlib import Path
 
-from refimpl.cli import conformance_traces
+from refimpl.conformance.traces.golden import NAMES
 
 HELP = "hold any implementation's numbers against ours, and name the bug"
 REFUSALS = (ValueError, OSError)
 
 
 def add(parser):
-    import argparse
-
+    """Add the actions and their options."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    run_ = actions.add_parser("run", help="run the cases on an adapter and judge its numbers",
-                              argument_default=argparse.SUPPRESS)
+    action = partial(actions.add_parser, argument_default=parser.argument_default)
+    run_ = action("run", help="run the cases on an adapter and judge its numbers")
     run_.add_argument("--target", required=True, metavar="MODULE",
                       help="the adapter, a module on PYTHONPATH (see docs/conformance.md)")
     run_.add_argument("--ranks", type=int, nargs="+", metavar="N",
@@ -28,27 +28,39 @@ def add(parser):
     run_.add_argument("--verbose", action="store_true", help="list the cases that passed too")
     run_.add_argument("--html", metavar="FILE", help="write the report as one page")
     run_.add_argument("--json", action="store_true", help="print one JSON object")
-    mutants = actions.add_parser("mutants",
-                                 help="how good the suite is: classic bugs planted, correct implementations tried",
-                                 argument_default=argparse.SUPPRESS)
+    mutants = action("mutants", help="how good the suite is: classic bugs planted, correct implementations tried")
     mutants.add_argument("--ranks", type=int, metavar="N", help="default 4")
     mutants.add_argument("--configurations", type=int, metavar="N", help="correct implementations to try (default 200)")
     mutants.add_argument("--json", action="store_true", help="print one JSON object")
-    actions.add_parser("manifest", help="print the vocabulary of the semantics manifest, and an example",
-                       argument_default=argparse.SUPPRESS)
-    cases = actions.add_parser("cases", help="list the cases", argument_default=argparse.SUPPRESS)
+    action("manifest", help="print the vocabulary of the semantics manifest, and an example")
+    cases = action("cases", help="list the cases")
     cases.add_argument("--ranks", type=int, metavar="N", help="default 4")
-    conformance_traces.add(actions)
+    export = action("export", help="write a golden trace, or what an implementation begins from, as files")
+    export.add_argument("trace", help=" or ".join(NAMES))
+    export.add_argument("--stage", metavar="STAGE", help="only what one that joins there begins from: model (inputs), "
+                        "aggregate (local gradients) or update (aggregated gradients); default: everything")
+    export.add_argument("--precision", metavar="P", help="float32 (default: canonical bits) or float64 (the truth)")
+    export.add_argument("--out", metavar="PATH", help="write PATH.json and PATH.safetensors (default: its name)")
+    check = action("check", help="hold another implementation's trace against ours")
+    check.add_argument("trace", metavar="THEIR_TRACE", help="the manifest (.json); its .safetensors lies beside it")
+    check.add_argument("--verbose", action="store_true", help="list the stages that passed too")
+    check.add_argument("--html", metavar="FILE", help="write the report as one page")
+    check.add_argument("--json", action="store_true", help="print one JSON object")
+    regenerate = action("regenerate", help="train again and write the golden traces anew")
+    regenerate.add_argument("traces", nargs="*", metavar="TRACE", help=f"{', '.join(NAMES)} (default: all)")
+    regenerate.add_argument("--out", metavar="DIR", help="write them there (default: where the package keeps them)")
 
 
 def run(given: dict) -> int:
-    ours = {"run": _run, "mutants": _mutants, "manifest": _manifest, "cases": _cases}
-    return (ours | conformance_traces.ACTIONS)[given["action"]](given)
+    """Do the action; return its status."""
+    actions = {"run": _run, "mutants": _mutants, "manifest": _manifest, "cases": _cases, "export": _export,
+               "check": _check, "regenerate": _regenerate}
+    return actions[given["action"]](given)
 
 
 def _run(given) -> int:
     """Status 0: no case failed that is not expected to; 1 otherwise."""
-    from refimpl.conformance.report import Expected, html_page, plain, read_expected, show, unexpected
+    from refimpl.conformance.report import Expected, read_expected, show, unexpected
     from refimpl.conformance.runner import run_target
 
     expected = read_expected(given["expected_failures"]) if "expected_failures" in given else Expected()
@@ -58,11 +70,18 @@ def _run(given) -> int:
                                    timeout=given.get("timeout", 60.0)))
         if not given.get("json"):
             show(outcomes[-1], expected, given.get("verbose", False))
+    _report(outcomes, expected, given)
+    return int(any(unexpected(outcome, expected) for outcome in outcomes))
+
+
+def _report(outcomes, expected, given):
+    """Print the outcomes as JSON and write them as a page, where that is asked for."""
+    from refimpl.conformance.report import html_page, plain
+
     if given.get("json"):
         print(json.dumps({"format": 1, "outcomes": [plain(outcome, expected) for outcome in outcomes]}))
     if "html" in given:
         Path(given["html"]).write_text(html_page(outcomes, expected))
-    return int(any(unexpected(outcome, expected) for outcome in outcomes))
 
 
 def _mutants(given) -> int:
@@ -95,4 +114,35 @@ def _cases(given) -> int:
 
     for case in all_cases(given.get("ranks", 4)):
         print(f"{case.name:28}{KINDS[case.kind].stage:10}{', '.join(KINDS[case.kind].functions):30}{case.about}")
+    return 0
+
+
+def _export(given) -> int:
+    from refimpl.conformance.traces.golden import export_trace
+
+    name = given["trace"]
+    files = export_trace(name, given.get("out", name), given.get("stage"), given.get("precision", "float32"))
+    for file in files:
+        print(file)
+    return 0
+
+
+def _check(given) -> int:
+    """Status 0: nothing that was handed in differs; 1 otherwise."""
+    from refimpl.conformance.report import Expected, show
+    from refimpl.conformance.traces.check import check_trace
+
+    outcome = check_trace(given["trace"])
+    if not given.get("json"):
+        show(outcome, Expected(), given.get("verbose", False))
+    _report([outcome], Expected(), given)
+    return int(bool(outcome.failed))
+
+
+def _regenerate(given) -> int:
+    from refimpl.conformance.traces.golden import FOLDER
+    from refimpl.conformance.traces.recipes import regenerate
+
+    for file in regenerate(given.get("traces") or NAMES, given.get("out", FOLDER)):
+        print(file)
     return 0

@@ -7,6 +7,7 @@ HELP = "print each algorithm's rounding errors in ULP, and against the proved bo
 
 
 def add(parser):
+    """Add the options."""
     from refimpl.collectives.choose import ALGORITHMS
     from refimpl.collectives.exactness import DTYPES
 
@@ -22,6 +23,7 @@ def add(parser):
 
 
 def run(given: dict) -> int:
+    """Measure each algorithm in each dtype; print a table."""
     from refimpl.collectives.choose import ALGORITHMS
     from refimpl.collectives.exactness import DTYPES
 

@@ -6,6 +6,7 @@ it can be interrupted and started again.
 
 import sys
 
+from refimpl.cli.options import console
 from refimpl.experiments.cluster import ClusterError
 from refimpl.transport.launch import LaunchError
 
@@ -15,6 +16,7 @@ EXPERIMENTS = ("throughput", "sparsity", "partitions", "convergence", "replay-ch
 
 
 def add(parser):
+    """Add the options."""
     parser.add_argument("name", choices=["parallax"])
     parser.add_argument("--quick", action="store_true", default=False,
                         help="small clusters and few steps: a few minutes")
@@ -29,14 +31,31 @@ def add(parser):
 
 
 def run(given: dict) -> int:
+    """Run the experiments that are not done yet; print every finding. Status 1: a cell failed."""
     from refimpl.experiments.parallax.everything import run_experiments
 
     report, findings, failed = run_experiments(given["output"], given.get("only") or EXPERIMENTS, given["quick"],
                                                given["compute"], given["any_version"])
-    from refimpl.experiments.parallax.report import print_tables
-
-    print_tables(findings)
+    _print(findings)
     print(f"report: {report}")
     for line in failed:
         print(f"refimpl: error: failed: {line}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _print(findings):
+    from rich.table import Table
+
+    from refimpl.experiments.parallax.report import WORDS
+
+    out = console(140)
+    for finding in findings:
+        for table in finding.tables:
+            shown = Table(title=table.title, title_justify="left")
+            for column in table.columns:
+                shown.add_column(column, justify="left" if column in WORDS else "right")
+            for row in table.rows:
+                shown.add_row(*row)
+            out.print(shown)
+        for sentence in finding.sentences:
+            out.print(sentence)

@@ -2,6 +2,7 @@
 
 import argparse
 import math
+from dataclasses import fields
 from functools import partial
 
 from models.data import source_names
@@ -10,14 +11,6 @@ from models.registry import MODELS, entries, is_own
 from refimpl.collectives.choose import ALGORITHMS
 from refimpl.collectives.schedule import NCCL
 from refimpl.transport.device.choice import TRANSPORTS
-
-RECIPE = ("data", "preset", "sizes", "dtype", "microbatches", "microbatch_size", "window", "heldout")
-OPTIONS = ("architecture", "sparse_as_dense", "partitions", "scheme", "balance", "allreduce", "steps", "seed",
-           "optimizer", "optimizer_options", "learning_rate", "rate", "warmup", "rate_steps", "clip_norm",
-           "weight_decay", "average_sparse", "shared_memory", "local_aggregation", "overlap", "plan",
-           "search_partitions", "hot_rows", "search_warmup", "search_sample", "memory_limit", "device",
-           "transport")
-
 
 SAID_BY_PLAN = {"architecture": "--architecture", "sparse_as_dense": "--sparse-as-dense", "partitions": "--partitions",
                 "scheme": "--partition-scheme", "allreduce": "--allreduce",
@@ -78,7 +71,7 @@ def add_training_options(parser: argparse.ArgumentParser):
     what.add_argument("--window", type=int, metavar="T", help="of a text: words of a stream in a step (default 20)")
     what.add_argument("--heldout", type=int, metavar="N", help="held-out words or images to evaluate (default 20000)")
     add_mathematics(parser.add_argument_group("mathematics"))
-    add_road_options(parser.add_argument_group("how gradients travel (the numbers stay the same)"))
+    add_travel_options(parser.add_argument_group("how gradients travel (the numbers stay the same)"))
 
 
 def add_mathematics(how):
@@ -95,7 +88,7 @@ def add_mathematics(how):
                      help=f"how it falls (default: {_defaults('rate')}, else constant)")
     how.add_argument("--rate-steps", type=int, metavar="N", help="the step at which it has fallen (default --steps)")
     how.add_argument("--warmup", type=int, metavar="N", help="steps over which it rises first (default 0)")
-    how.add_argument("--clip-norm", type=_norm, metavar="X", 
+    how.add_argument("--clip-norm", type=_norm, metavar="X",
                      help=f"largest global gradient norm, or none (default: {_defaults('clip_norm')}, else none)")
     how.add_argument("--weight-decay", type=float, metavar="X", help="adds X times the parameter to its "
                      f"gradient (default: {_defaults('weight_decay')}, else 0)")
@@ -105,44 +98,41 @@ def add_mathematics(how):
                      "each rank (or shared), auto: GPUs if every rank finds one. Another kind of device, other bits")
 
 
-def add_road_options(road):
+def add_travel_options(how):
     """Add what never changes a number."""
-    road.add_argument("--architecture", choices=["allreduce", "ps", "hybrid", "auto"],
-                      help="default hybrid; auto: each variable the way that is predicted to be fastest on this "
-                           "network")
-    road.add_argument("--plan", metavar="FILE",
-                      help="follow a plan as it is: plan.json of a run or of the command plan, edited or not "
-                           "(none: make one)")
-    road.add_argument("--sparse-as-dense", action="store_true", help="with allreduce: send sparse variables whole")
-    road.add_argument("--partitions", type=int, metavar="P", help="partitions of a sparse variable (default: ranks)")
-    road.add_argument("--search-partitions", action=argparse.BooleanOptionalAction,
-                      help="find P during the first steps, from --partitions on (default: from the number of machines)")
-    road.add_argument("--hot-rows", type=_rows, metavar="H",
-                      help="the first H rows of each sparse variable on the server are replicated and summed by "
-                           "allreduce; auto: as many as are predicted to pay")
-    road.add_argument("--search-sample", type=int, metavar="N", help="a sample is the mean of N steps (default 7)")
-    road.add_argument("--search-warmup", type=int, metavar="N", help="steps at each P before its sample (default 3)")
-    road.add_argument("--memory-limit", type=int, metavar="BYTES",
-                      help="served rows and their optimizer state that a rank may hold (default: no limit)")
-    road.add_argument("--partition-scheme", dest="scheme", choices=["interleaved", "contiguous"],
-                      help="rows p, p + P, ... of a partition (default; spreads frequent words), or a range")
-    road.add_argument("--balance", choices=["bytes", "popularity"],
-                      help="partitions go to owners by bytes (default), or by how often their rows are asked for")
+    how.add_argument("--architecture", choices=["allreduce", "ps", "hybrid", "auto"],
+                     help="default hybrid; auto: each variable the way that should be fastest on this network")
+    how.add_argument("--plan", metavar="FILE",
+                     help="follow a plan as it is: plan.json of a run or of the command plan, edited or not (none: "
+                     "make one)")
+    how.add_argument("--sparse-as-dense", action="store_true", help="with allreduce: send sparse variables whole")
+    how.add_argument("--partitions", type=int, metavar="P", help="partitions of a sparse variable (default: ranks)")
+    how.add_argument("--search-partitions", action=argparse.BooleanOptionalAction,
+                     help="find P during the first steps, from --partitions on (default: from the number of machines)")
+    how.add_argument("--hot-rows", type=_rows, metavar="H",
+                     help="the first H rows of each sparse variable on the server are replicated and summed by "
+                          "allreduce; auto: as many as are predicted to pay")
+    how.add_argument("--search-sample", type=int, metavar="N", help="a sample is the mean of N steps (default 7)")
+    how.add_argument("--search-warmup", type=int, metavar="N", help="steps at each P before its sample (default 3)")
+    how.add_argument("--memory-limit", type=int, metavar="BYTES",
+                     help="served rows and their optimizer state that a rank may hold (default: no limit)")
+    how.add_argument("--partition-scheme", dest="scheme", choices=["interleaved", "contiguous"],
+                     help="rows p, p + P, ... of a partition (default; spreads frequent words), or a range")
+    how.add_argument("--balance", choices=["bytes", "popularity"],
+                     help="partitions go to owners by bytes (default), or by how often their rows are asked for")
     names = ["auto", *ALGORITHMS, NCCL]
-    road.add_argument("--allreduce", choices=names, metavar="ALGORITHM",
-                      help=f"schedule of dense gradients (default auto: the canonical one that should be fastest): "
-                           f"{', '.join(names)}")
-    road.add_argument("--transport", choices=TRANSPORTS,
-                      help="between GPUs: nccl; staged, through host memory; or auto (default): nccl where it can "
-                           "serve")
-    road.add_argument("--overlap", action=argparse.BooleanOptionalAction,
-                      help="exchange while the forward and backward passes go on (default: on several machines "
-                           "unless more than 4 ranks share a core)")
-    road.add_argument("--local-aggregation", action=argparse.BooleanOptionalAction,
-                      help="a machine's ranks pull from the server and push to it together (default), or every rank "
-                           "for itself")
-    road.add_argument("--no-shared-memory", dest="shared_memory", action="store_false",
-                      help="send dense gradients as messages even between ranks of one machine")
+    how.add_argument("--allreduce", choices=names, metavar="ALGORITHM",
+                     help="schedule of dense gradients (default auto: the canonical one that should be fastest): "
+                          f"{', '.join(names)}")
+    how.add_argument("--transport", choices=TRANSPORTS,
+                     help="between GPUs: nccl; staged, through host memory; or auto (default): nccl where it can serve")
+    how.add_argument("--overlap", action=argparse.BooleanOptionalAction,
+                     help="exchange while the forward and backward passes go on (default: on several machines, "
+                          "unless more than 4 ranks share a core)")
+    how.add_argument("--local-aggregation", action=argparse.BooleanOptionalAction,
+                     help="a machine's ranks pull from the server and push to it together (default), or each alone")
+    how.add_argument("--no-shared-memory", dest="shared_memory", action="store_false",
+                     help="send dense gradients as messages even between ranks of one machine")
 
 
 def _of_each(tell) -> str:
@@ -156,12 +146,15 @@ def _defaults(option: str) -> str:
 
 def split(given: dict) -> tuple[dict, dict, dict]:
     """Return (of Recipe, of Options, the rest) of what was given on the command line."""
+    from models.recipe import Recipe
+    from refimpl.training.options import Options
+
     for name in ("sizes", "optimizer_options"):
         if name in given:
             given[name] = dict(given[name])
-    recipe = {name: given[name] for name in RECIPE if name in given}
-    options = {name: given[name] for name in OPTIONS if name in given}
-    return recipe, options, {n: v for n, v in given.items() if n not in RECIPE + OPTIONS}
+    recipe, options = ({f.name: given[f.name] for f in fields(each) if f.name in given and f.name != "model"}
+                       for each in (Recipe, Options))
+    return recipe, options, {name: value for name, value in given.items() if name not in recipe | options}
 
 
 def with_plan(options: dict) -> dict:
@@ -191,6 +184,21 @@ def _assignment(text: str):
     except ValueError:
         parts = value.split(",")
         return name, tuple(map(int, parts)) if len(parts) > 1 and all(p.isdigit() for p in parts) else value
+
+
+def console(width: int = 120):
+    """Return rich's console; where stdout is no terminal it is ``width`` characters wide."""
+    from rich.console import Console
+
+    found = Console()
+    if not found.is_terminal:
+        found.width = width
+    return found
+
+
+def seconds(text: str) -> float:
+    """Return the seconds that an option names. ArgumentTypeError unless above 0 and finite."""
+    return positive(text, float, "seconds")
 
 
 def positive(text: str, kind, what: str):

@@ -6,7 +6,7 @@ Nothing is sent or computed, and no rank is started: the data are looked at for 
 import json
 from pathlib import Path
 
-from refimpl.cli.options import add_model, add_training_options, named_model, said, split, with_plan
+from refimpl.cli.options import add_model, add_training_options, console, named_model, said, split, with_plan
 from refimpl.cli.simulate import add_network_options, network_from
 
 HELP = "which way each variable should go: bytes and predicted time of each way, choice and reason"
@@ -14,6 +14,7 @@ REFUSALS = (ValueError, OSError)
 
 
 def add(parser):
+    """Add the options."""
     parser.conflict_handler = "resolve"  # --rate is the network's here: no learning rate falls in a plan
     add_model(parser)
     add_training_options(parser)
@@ -29,6 +30,7 @@ def add(parser):
 
 
 def run(given: dict) -> int:
+    """Choose; print the plan, and write it where asked to."""
     from refimpl.plan.report import as_data
 
     model, network = named_model(given), _network(given)
@@ -60,7 +62,8 @@ def _network(given):
 
     ranks, machines = given["ranks"], given["machines"]
     if not 1 <= machines <= ranks:
-        raise ValueError(f"{ranks} ranks on {machines} machines: each machine needs a rank")
+        raise ValueError(f"{ranks} ranks on {machines} machines: each machine needs a rank; give more --ranks or fewer "
+                         "--machines")
     if given["sampled_steps"] < 1:
         raise ValueError(f"--sampled-steps {given['sampled_steps']}: look at 1 step at least")
     on = tuple(tuple(range(m * ranks // machines, (m + 1) * ranks // machines)) for m in range(machines))
@@ -86,21 +89,17 @@ def _choose(model, given, network):
 
 def print_table(model: str, chosen):
     """Print a row a variable: bytes and predicted time of each way, choice, reason; then the architectures. Local."""
-    from rich.console import Console
-
     from refimpl.plan.report import OPERATIONS, headline
 
-    console = Console()
-    if not console.is_terminal:
-        console.width = 160
-    console.print(_variables(model, chosen), _architectures(chosen))
+    out = console(160)
+    out.print(_variables(model, chosen), _architectures(chosen))
     carried = ("go through the card that has most of them, in and out" if len(chosen.network.machines) > 1
                else "go from rank to rank, all of them together")
-    console.print(f"{headline(chosen)}. A time is what the exchanges of a whole step would take with the variable on "
-                  f"that way and the others as chosen; MB {carried}.", highlight=False)
-    console.print(f"The busiest owner serves {chosen.busiest:.2f} x as many bytes as the mean.", highlight=False)
+    out.print(f"{headline(chosen)}. A time is what the exchanges of a whole step would take with the variable on "
+              f"that way and the others as chosen; MB {carried}.", highlight=False)
+    out.print(f"The busiest owner serves {chosen.busiest:.2f} x as many bytes as the mean.", highlight=False)
     for line in OPERATIONS:
-        console.print(f"- {line}", highlight=False)
+        out.print(f"- {line}", highlight=False)
 
 
 def _variables(model, chosen):

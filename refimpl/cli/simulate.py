@@ -9,6 +9,7 @@ _ITEMSIZE = 4
 
 
 def add(parser):
+    """Add the options."""
     from refimpl.collectives.choose import ALGORITHMS
 
     parser.add_argument("algorithms", nargs="*", default=(), metavar="ALGORITHM",
@@ -25,7 +26,6 @@ def add(parser):
 def add_network_options(net):
     """Add what ``network_from`` reads."""
     net.add_argument("--rate", default="200mbit", help="of each machine's card, in and out: 200mbit (default), 10gbit")
-    net.add_argument("--bandwidth", metavar="SIZE", help="the same in bytes a second: 25MB")
     net.add_argument("--latency", default="50us", metavar="TIME", help="between machines (default 50us)")
     net.add_argument("--latency-within", default="1us", metavar="TIME", help="within a machine (default 1us)")
     net.add_argument("--memory", default="5GB", metavar="SIZE", help="bytes/s within a machine (default 5GB)")
@@ -35,6 +35,7 @@ def add_network_options(net):
 
 
 def run(given: dict) -> int:
+    """Predict each algorithm, or compare predictions with measurements; print a table."""
     if given.get("check"):
         from refimpl.experiments.validate_simulation import describe, validate
 
@@ -62,8 +63,6 @@ def network_from(given: dict):
 
     try:
         speed = parse_rate(given["rate"]) / 8
-        if "bandwidth" in given:
-            speed = parse(given["bandwidth"], BYTES, "--bandwidth")
     except ClusterError as error:
         raise ValueError(f"--rate: {error}") from error
     latency, within, overhead = (parse(given[name], SECONDS, f"--{name.replace('_', '-')}")

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from models.registry import MODELS, entry_of
-from refimpl.cli.options import add_model, add_training_options, named_model, positive, split, with_plan
+from refimpl.cli.options import add_model, add_training_options, named_model, seconds, split, with_plan
 from refimpl.cli.progress import StepProgress
 from refimpl.transport import CollectiveError
 
@@ -17,6 +17,7 @@ REFUSALS = (CollectiveError,)
 
 
 def add(parser):
+    """Add the options."""
     instead = add_model(parser)
     add_training_options(parser)
     run = parser.add_argument_group("run directory")
@@ -30,16 +31,13 @@ def add(parser):
     run.add_argument("--evaluate-every", type=int, metavar="N",
                      help="steps between evaluations (always one at the end)")
     run.add_argument("--trace", action="store_true", help="write trace.json of all ranks, for Perfetto")
-    run.add_argument("--timeout", type=_seconds, metavar="SECONDS",
+    run.add_argument("--timeout", type=seconds, metavar="SECONDS",
                      help="how long a rank waits for another that does not come before it ends the run (default 300)")
     run.add_argument("--json", action="store_true", help="print only the result, as one JSON object")
 
 
-def _seconds(text: str) -> float:
-    return positive(text, float, "seconds")
-
-
 def run(given: dict) -> int:
+    """Train, and print what came of it. Collective."""
     from refimpl.experiments.cluster.account import account_of
     from refimpl.training.session import train
     from refimpl.transport import Communicator
@@ -106,7 +104,7 @@ def _introduce(comm, recipe, options, output):
     allreduce = (options.plan or {}).get("allreduce", options.allreduce)
     if allreduce in ("ring", "double-tree") and comm.size > 2 and options.architecture != "ps":
         print(f"note: {allreduce} adds in another order for each number of ranks: deterministic, but its bits "
-              "are not those of other N (DESIGN, I1)", flush=True)
+              "are not those of other N (docs/design.md, I1)", flush=True)
 
 
 def _plot_search(result, output, quiet):

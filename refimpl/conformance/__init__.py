@@ -1,6 +1,7 @@
 """Hold any implementation's numbers against ours, and name the bug.
 
-Needs NumPy; rich to print to a terminal, pytest to run under it; never ``models``, ``kernels`` or MPI.
+The comparison needs NumPy; rich to print to a terminal, pytest to run under it; never ``models``, ``kernels`` or MPI.
+Those are for our own adapter (``adapters``), for recording golden traces (``traces``), and for ``enclosure``.
 """
 
 from refimpl.conformance.case import Case, Rows, Task, Variable

@@ -1,7 +1,7 @@
 """A case: inputs of every rank, and the function of the adapter that they are given to. Plain data."""
 
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any, Callable, Union
 
 import numpy as np
 
@@ -26,6 +26,16 @@ class Rows:
 
 Part = Union[np.ndarray, Rows]
 """One rank's gradient of one variable."""
+
+
+def numbers_of(part: Part) -> np.ndarray:
+    """Return the numbers of a gradient, without its ids. Local."""
+    return part.rows if isinstance(part, Rows) else part
+
+
+def with_numbers(part: Part, change: Callable) -> Part:
+    """Return a gradient of the same ids, its numbers changed: change(array) -> array. Local."""
+    return Rows(part.ids, change(part.rows)) if isinstance(part, Rows) else change(part)
 
 
 @dataclass(frozen=True)

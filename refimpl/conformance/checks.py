@@ -81,8 +81,8 @@ def check_random(case, semantics, answers) -> list[Complaint]:
     return result
 
 
-def _some(numbers, most=5) -> str:
-    return ", ".join(map(str, numbers[:most])) + (", ..." if len(numbers) > most else "")
+def _some(numbers) -> str:
+    return ", ".join(map(str, numbers[:5])) + (", ..." if len(numbers) > 5 else "")
 
 
 CHECKS = {"fusion": check_fusion, "sampler": check_sampler, "random": check_random}

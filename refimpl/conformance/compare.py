@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from refimpl.conformance.case import Case, Rows
-from refimpl.conformance.checks import CHECKS, Complaint
+from refimpl.conformance.checks import CHECKS
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.observe import Evidence, gather_evidence
 from refimpl.conformance.rules.aggregate import Wanted
@@ -51,10 +51,12 @@ class Verdict:
 
     @property
     def worst_ulp(self) -> float:
+        """Largest distance of any variable, in ULP."""
         return max((f.worst_ulp for f in self.findings), default=0.0)
 
     @property
     def worst_ratio(self) -> float:
+        """Largest distance of any variable over its tolerance."""
         return max((f.worst_ratio for f in self.findings), default=0.0)
 
 
@@ -71,13 +73,14 @@ def judge(case: Case, semantics: Semantics, answers) -> tuple[Verdict, Evidence 
     wanted = KINDS[case.kind].expect(case, semantics) if KINDS[case.kind].expect else None
     evidence = gather_evidence(case, semantics, answers, wanted)
     if any(a.error for a in answers):
-        if _refused_by_all(case, semantics, answers):
+        if case.settings.get("nonfinite") and semantics.nonfinite == "refuse" and all(a.error for a in answers):
             return verdict("passed", f"refused on every rank: {answers[0].error}"), None
         return verdict("failed", errors_in_words(answers)), evidence
     complaints = list(evidence.complaints)
     if case.kind in CHECKS and not complaints:
         complaints += CHECKS[case.kind](case, semantics, answers)
-    findings = [_of_complaint(c) for c in complaints]
+    findings = [Finding(c.variable, False, "property", np.inf, np.inf, c.step, c.rank, words=c.words, code=c.code)
+                for c in complaints]
     if wanted is not None and not evidence.complaints:
         findings += [_finding(evidence, name) for name in wanted[0]]
     failed = [f for f in findings if not f.ok]
@@ -94,36 +97,30 @@ def errors_in_words(answers) -> str:
     return "; ".join(f"{'rank' if len(r) == 1 else 'ranks'} {', '.join(map(str, r))}: {text}" for text, r in ordered)
 
 
-def _refused_by_all(case, semantics, answers) -> bool:
-    return bool(case.settings.get("nonfinite")) and semantics.nonfinite == "refuse" and all(a.error for a in answers)
-
-
-def _of_complaint(complaint: Complaint) -> Finding:
-    return Finding(complaint.variable, False, "property", float("inf"), float("inf"), complaint.step, complaint.rank,
-                   words=complaint.words, code=complaint.code)
-
-
 def _finding(evidence: Evidence, name: str) -> Finding:
     """Return the worst over steps and ranks of one variable, and the first place that differs."""
     result = Finding(name, True, evidence.wanted[0][name].comparison)
     for step, wanted in enumerate(evidence.wanted):
         for rank, found in evidence.observed[step].get(name, []):
-            apart, ratio, bad, places = differences(found, wanted[name])
-            result.worst_ulp = max(result.worst_ulp, float(apart.max(initial=0.0)))
-            result.worst_ratio = max(result.worst_ratio, float(ratio.max(initial=0.0)))
-            if bad.any() and result.ok:
-                _note_first(result, step, rank, bad, places, found, wanted[name])
+            note(result, found, wanted[name], step, rank, f"step {step}, {'owner' if rank is None else f'rank {rank}'}")
     return result
 
 
-def _note_first(result, step, rank, bad, places, found, wanted):
-    at = tuple(int(i) for i in np.argwhere(bad)[0])
-    values = [aligned(x, places)[at] for x in (found, wanted.value)]
-    result.ok, result.step, result.rank = False, step, rank
-    result.element = at if places is None else (int(places[at[0]]), *at[1:])
-    result.found, result.wanted = (float(v) for v in values)
-    result.words = (f"{result.variable}{list(result.element)} is {result.found:.9g}, expected {result.wanted:.9g} "
-                    f"(step {step}, {'owner' if rank is None else f'rank {rank}'})")
+def note(finding: Finding, found, wanted: Wanted, step, rank, where: str) -> None:
+    """Take an array or Rows into a finding: its worst distances, and the place where it is the first to differ. Local.
+
+    where: the step and rank, in words.
+    """
+    apart, ratio, bad, ids = differences(found, wanted)
+    finding.worst_ulp = max(finding.worst_ulp, float(apart.max(initial=0.0)))
+    finding.worst_ratio = max(finding.worst_ratio, float(ratio.max(initial=0.0)))
+    if bad.any() and finding.ok:
+        at = tuple(int(i) for i in np.argwhere(bad)[0])
+        finding.ok, finding.step, finding.rank = False, step, rank
+        finding.element = at if ids is None else (int(ids[at[0]]), *at[1:])
+        finding.found, finding.wanted = (float(aligned(x, ids)[at]) for x in (found, wanted.value))
+        finding.words = (f"{finding.variable}{list(finding.element)} is {finding.found:.9g}, expected "
+                         f"{finding.wanted:.9g} ({where})")
 
 
 def differences(found, wanted: Wanted):

@@ -53,9 +53,8 @@ def taken(answer) -> dict[str, Any]:
     """Return an adapter's answer as arrays and Rows. Raises TypeError for anything else. Local."""
     if not isinstance(answer, dict):
         raise TypeError(f"the adapter returned {type(answer).__name__}, not a dict of arrays")
-    pairs = (tuple, list)
-    return {name: Rows(*map(np.array, part)) if isinstance(part, pairs) else np.array(part) for name,
-            part in answer.items()}
+    return {name: Rows(*map(np.array, part)) if isinstance(part, (tuple, list)) else np.array(part)
+            for name, part in answer.items()}
 
 
 def _each_step(answer):
@@ -86,12 +85,10 @@ def _loss(functions, case, rank, step):
     return {"loss": loss, "gradient": gradient}
 
 
-def _sampler(functions, case, rank):
-    return [{"examples": np.array(functions[0](case.settings["count"], epoch), np.int64)} for epoch in (0, 1)]
-
-
-def _random(functions, case, rank):
-    return [{"draws": np.array(functions[0](case.settings["count"], step), np.float64)} for step in (0, 1, 0)]
+def _each_of(name, dtype, numbers):
+    """Return a call that asks for ``name``, an array, in each of some epochs or steps."""
+    return lambda functions, case, rank: [{name: np.array(functions[0](case.settings["count"], n), dtype)}
+                                          for n in numbers]
 
 
 def _train(functions, case, rank):
@@ -101,28 +98,20 @@ def _train(functions, case, rank):
 
 
 def _expect_aggregates(case, semantics):
-    return [{v.name: aggregate([ranks[r][v.name] for r in range(case.ranks)], semantics, v.dtype, case.exact)
+    group = case.settings.get("group", range(case.ranks))
+    return [{v.name: aggregate([ranks[r][v.name] for r in group], semantics, v.dtype, case.exact)
              for v in case.variables} for ranks in case.steps]
 
 
 def _expect_uses(case, semantics):
     """Every use is one more addend of its rank; the divisor stays that of the ranks."""
-    ranks, result = case.steps[0], {}
+    result = {}
     for v in case.variables:
-        uses = [ranks[r][v.name] for r in range(case.ranks)]
-        if v.sparse:
-            joined = [Rows(np.concatenate([u.ids for u in part]), np.concatenate([u.rows for u in part]))
-                      for part in uses]
-            result[v.name] = aggregate(joined, semantics, v.dtype, case.exact)
-        else:
-            result[v.name] = aggregate([sum(part) for part in uses], semantics, v.dtype, case.exact)
+        uses = [ranks[v.name] for ranks in case.steps[0]]
+        joined = [Rows(np.concatenate([u.ids for u in part]), np.concatenate([u.rows for u in part])) if v.sparse
+                  else sum(part) for part in uses]
+        result[v.name] = aggregate(joined, semantics, v.dtype, case.exact)
     return [result]
-
-
-def _expect_group(case, semantics):
-    group = case.settings["group"]
-    return [{v.name: aggregate([ranks[r][v.name] for r in group], semantics, v.dtype, case.exact)
-             for v in case.variables} for ranks in case.steps]
 
 
 def _expect_broadcast(case, semantics):
@@ -152,7 +141,7 @@ KINDS = {
     "rows": Kind("aggregate", ("aggregate_rows",), _each_step(_rows), _expect_aggregates),
     "mixed": Kind("aggregate", ("aggregate_all",), _each_step(_rows), _expect_aggregates),
     "uses": Kind("aggregate", ("aggregate_uses",), _each_step(_rows), _expect_uses),
-    "group": Kind("aggregate", ("aggregate_group",), _each_step(_group), _expect_group),
+    "group": Kind("aggregate", ("aggregate_group",), _each_step(_group), _expect_aggregates),
     "broadcast": Kind("aggregate", ("broadcast",),
                       _each_step(lambda f, c, r, s: f[0](inputs(c, s, r), c.settings["root"])), _expect_broadcast),
     "fusion": Kind("aggregate", ("aggregate_dense", "messages"), _each_step(_fusion), _expect_aggregates),
@@ -160,6 +149,6 @@ KINDS = {
     "accumulate": Kind("update", ("accumulate",), _train, expected_training),
     "resume": Kind("update", ("resume",), _train, expected_training),
     "loss": Kind("model", ("reduce_loss",), _each_step(_loss), _expect_loss),
-    "sampler": Kind("model", ("sample",), _sampler),
-    "random": Kind("model", ("draw",), _random),
+    "sampler": Kind("model", ("sample",), _each_of("examples", np.int64, (0, 1))),
+    "random": Kind("model", ("draw",), _each_of("draws", np.float64, (0, 1, 0))),
 }

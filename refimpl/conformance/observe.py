@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from refimpl.conformance.case import Case, Rows
+from refimpl.conformance.case import Case, Rows, numbers_of
 from refimpl.conformance.checks import Complaint
+from refimpl.conformance.rules.gradients import merge_occurrences
 from refimpl.conformance.semantics import Semantics
 
 
@@ -42,9 +43,9 @@ def gather_evidence(case: Case, semantics: Semantics, answers, wanted) -> Eviden
             found = [(r, a.steps[step].get(name)) for r, a in enumerate(answers) if r not in silent]
             if isinstance(want.value, Rows) and semantics.rows_on == "every":
                 found = [(r, _as_rows(part, case.variable(name).shape)) for r, part in found]
-            problem = _problem(name, found, want, step)
-            if problem:
-                evidence.complaints.append(problem)
+            wrong = next(((r, words) for r, part in found if (words := _wrong_form(name, part, want))), None)
+            if wrong:
+                evidence.complaints.append(Complaint(name, f"rank {wrong[0]} gave {wrong[1]}", step, wrong[0]))
             else:
                 evidence.observed[-1][name] = _observed(name, found, want, semantics, step, evidence)
     return evidence
@@ -64,28 +65,23 @@ def _as_rows(part, shape):
     return Rows(np.arange(shape[0]), part) if isinstance(part, np.ndarray) and part.shape == shape else part
 
 
-def _problem(name, found, want, step) -> Complaint | None:
+def _wrong_form(name, part, want) -> str:
+    """Return what a rank gave, in words, if it is of another form than expected; else ""."""
     rows = isinstance(want.value, Rows)
-    for rank, part in found:
-        if part is None:
-            return Complaint(name, f"rank {rank} gave nothing for {name}", step, rank)
-        if rows != isinstance(part, Rows):
-            return Complaint(name, f"rank {rank} gave {name} as {'an array' if rows else '(ids, rows)'}", step, rank)
-        shape, wanted = (part.rows.shape[1:], want.value.rows.shape[1:]) if rows else (part.shape, np.shape(want.value))
-        if rows and len(part.ids) != len(part.rows):
-            return Complaint(name, f"rank {rank} gave {len(part.ids)} ids and {len(part.rows)} rows of {name}", step,
-                             rank)
-        if shape != wanted:
-            return Complaint(name, f"rank {rank} gave {name} of shape {shape}, expected {wanted}", step, rank)
-        dtype = (part.rows if rows else part).dtype
-        if dtype != want.dtype:
-            return Complaint(name, f"rank {rank} gave {name} as {dtype}, expected {want.dtype}", step, rank)
-        if rows and part.ids.ndim != 1:
-            return Complaint(name, f"rank {rank} gave the ids of {name} of shape {part.ids.shape}, expected (n,)", step,
-                             rank)
-        if rows and part.ids.dtype.kind not in "iu":
-            return Complaint(name, f"rank {rank} gave the ids of {name} as {part.ids.dtype}", step, rank)
-    return None
+    if part is None:
+        return f"nothing for {name}"
+    if rows != isinstance(part, Rows):
+        return f"{name} as {'an array' if rows else '(ids, rows)'}"
+    if rows and len(part.ids) != len(part.rows):
+        return f"{len(part.ids)} ids and {len(part.rows)} rows of {name}"
+    shape, wanted = (part.rows.shape[1:], want.value.rows.shape[1:]) if rows else (part.shape, np.shape(want.value))
+    if shape != wanted:
+        return f"{name} of shape {shape}, expected {wanted}"
+    if numbers_of(part).dtype != want.dtype:
+        return f"{name} as {numbers_of(part).dtype}, expected {want.dtype}"
+    if rows and part.ids.ndim != 1:
+        return f"the ids of {name} of shape {part.ids.shape}, expected (n,)"
+    return f"the ids of {name} as {part.ids.dtype}" if rows and part.ids.dtype.kind not in "iu" else ""
 
 
 def _observed(name, found, want, semantics, step, evidence):
@@ -96,23 +92,11 @@ def _observed(name, found, want, semantics, step, evidence):
     result = []
     for rank, part in found:
         order = np.argsort(part.ids, kind="stable")
-        ids = part.ids[order].astype(np.int64)
-        repeated = ids[1:][ids[1:] == ids[:-1]]
+        rising = Rows(part.ids[order].astype(np.int64), part.rows[order])
+        repeated = rising.ids[1:][rising.ids[1:] == rising.ids[:-1]]
         if len(repeated) and (rank is None or semantics.order == "tree"):  # the bits of what is not added yet
             where = "several owners hold" if rank is None else f"rank {rank} got"
             evidence.complaints.append(Complaint(name, f"{where} row {repeated[0]} of {name} more than once", step,
                                                  rank))
-        result.append((rank, added(Rows(ids, part.rows[order])) if len(repeated) else Rows(ids, part.rows[order])))
+        result.append((rank, merge_occurrences(rising) if len(repeated) else rising))
     return result
-
-
-def added(part: Rows) -> Rows:
-    """Return rows with those that share an id added: not coalesced is as good as coalesced. ids do not fall. Local.
-
-    Added in float64, so that nothing is blamed for our own rounding.
-    """
-    ids, place = np.unique(part.ids, return_inverse=True)
-    rows = np.zeros((len(ids), *part.rows.shape[1:]))
-    with np.errstate(invalid="ignore"):
-        np.add.at(rows, place, part.rows)
-    return Rows(ids, rows)

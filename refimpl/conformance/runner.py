@@ -31,6 +31,7 @@ class Outcome:
 
     @property
     def failed(self) -> list[Verdict]:
+        """The verdicts that failed."""
         return [v for v in self.verdicts if v.status == "failed"]
 
 
@@ -92,7 +93,7 @@ def verdict_of(case: Case, semantics: Semantics, answers: list[Answer]) -> Verdi
 
 
 def _run_jobs(name, ranks, launcher, cases, folder, timeout) -> Outcome:
-    """Run the cases in one job, or in several: each ends with a case that did not."""
+    """Run the cases in one job, or in several: after a case that ends a job the next job begins with the one behind."""
     todo, said = list(enumerate(cases)), {}
     semantics: Any = None
     while todo:
@@ -101,8 +102,8 @@ def _run_jobs(name, ranks, launcher, cases, folder, timeout) -> Outcome:
                     START_SECONDS + timeout * len(todo))
         semantics = semantics or _manifest(folder, ranks, name, how)
         left = [(number, case) for number, case in todo
-                if any((answer := read(folder, number, r)) is None for r in range(ranks))
-                or (any(read(folder, number, r).error for r in range(ranks)) and not case.settings.get("nonfinite"))]
+                if any((answer := read(folder, number, r)) is None
+                       or answer.error and not case.settings.get("nonfinite") for r in range(ranks))]
         if not left:
             break
         said[left[0][0]] = how

@@ -4,7 +4,6 @@ Correct implementations differ here. The suite computes what it expects from the
 rule fits the numbers better.
 """
 
-import json
 from dataclasses import asdict, dataclass, fields
 
 FORMAT = 1
@@ -164,14 +163,3 @@ def page() -> str:
     """Return the manifest's vocabulary as text: one line a value."""
     return "\n".join(f"{field:12}{value:20}{meaning}" for field, values in CHOICES.items()
                      for value, meaning in values.items())
-
-
-def load(text: str) -> Semantics:
-    """Read a manifest from JSON text. Raises ValueError saying what is wrong."""
-    try:
-        data = json.loads(text)
-    except ValueError as problem:
-        raise ValueError(f"the manifest is no JSON: {problem}") from problem
-    if not isinstance(data, dict):
-        raise ValueError(f"the manifest is a {type(data).__name__}: give a JSON object")
-    return Semantics.from_json(data)

@@ -59,8 +59,8 @@ class Target:
     def __init__(self, functions):
         self.functions = functions
         if not hasattr(functions, "describe"):
-            raise ValueError(f"{_name(functions)} has no describe(): it must return the manifest, e.g. "
-                             "{'format': 1, 'dense': 'average', 'sparse': 'average'}")
+            raise ValueError(f"{getattr(functions, '__name__', type(functions).__name__)} has no describe(): it must "
+                             "return the manifest, e.g. {'format': 1, 'dense': 'average', 'sparse': 'average'}")
         manifest = functions.describe()
         self.semantics = manifest if isinstance(manifest, Semantics) else Semantics.from_json(manifest)
 
@@ -79,7 +79,8 @@ class Target:
         try:
             return Answer(kind.call(tuple(getattr(self.functions, name) for name in kind.functions), case, rank))
         except (Exception, SystemExit) as problem:  # an adapter that exits must not take the run with it
-            return Answer(error=_short(f"{type(problem).__name__}: {problem}"))
+            said = f"{type(problem).__name__}: {problem}"  # some frameworks append pages
+            return Answer(error=said if len(said) <= 300 else said[:300].rsplit(" ", 1)[0] + " ...")
 
 
 def unsupported(case: Case, semantics: Semantics) -> str:
@@ -111,7 +112,10 @@ def load(name: str):
 
 def launcher_of(name: str) -> str:
     """Return an adapter's LAUNCHER without importing it: an import could start MPI or load a framework. Local."""
-    spec = _find(name)
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        spec = None
     if spec is None or not spec.origin:
         raise ValueError(f"no adapter {name}: give the name of a module on PYTHONPATH, like my_adapter")
     found = "mpi"
@@ -122,19 +126,3 @@ def launcher_of(name: str) -> str:
     if found not in LAUNCHERS:
         raise ValueError(f"{name}: LAUNCHER is {found!r}; there are {', '.join(LAUNCHERS)}")
     return found
-
-
-def _find(name):
-    try:
-        return importlib.util.find_spec(name)
-    except (ImportError, ValueError):
-        return None
-
-
-def _short(text: str, most: int = 300) -> str:
-    """Return the first lines of an error: some frameworks append pages."""
-    return text if len(text) <= most else text[:most].rsplit(" ", 1)[0] + " ..."
-
-
-def _name(functions) -> str:
-    return getattr(functions, "__name__", type(functions).__name__)

@@ -26,7 +26,9 @@ def main(arguments) -> int:
     name, folder, seconds = arguments[0], Path(arguments[1]), float(arguments[2])
     faulthandler.dump_traceback_later(START_SECONDS, exit=True)  # a framework that waits for its peers for ever
     functions = load(name)
-    rank, size = _world(functions, name)
+    if not hasattr(functions, "world"):
+        raise ValueError(f"{name} has no world(): it must return (rank, size)")
+    rank, size = map(int, functions.world())
     target = Target(functions)
     temporary = folder / f"manifest-{rank}.tmp"
     temporary.write_text(json.dumps({**target.semantics.to_json(), "ranks": size}))
@@ -42,13 +44,6 @@ def main(arguments) -> int:
             print(f"{name}: {case.name}: rank {rank}: {answer.error}", file=sys.stderr, flush=True)
             return 3
     return 0
-
-
-def _world(functions, name) -> tuple[int, int]:
-    if not hasattr(functions, "world"):
-        raise ValueError(f"{name} has no world(): it must return (rank, size)")
-    rank, size = functions.world()
-    return int(rank), int(size)
 
 
 if __name__ == "__main__":

@@ -11,37 +11,28 @@ import statistics
 import sys
 import time
 
+from refimpl.experiments.bench import job
+
 SIZES = [1 << 16, 1 << 18, 1 << 20, 1 << 22]
 """Bytes of the float32 vector."""
 CLUSTERS = [(4, 1), (4, 2)]
 """(machines, ranks on each)."""
-RATE = "200mbit"
 REPEATS = 5
 REST = 0.05
 """Seconds for which cards rest before a call: enough to fill their buckets."""
 
 
-def validate(clusters=CLUSTERS, sizes=SIZES, rate: str = RATE) -> dict:
+def validate(clusters=CLUSTERS, sizes=SIZES) -> dict:
     """Return the comparison: rows of algorithm, ranks, machines, bytes, predicted and measured seconds, burst (of
-    the network as calibrated), error. Local.
+    the network as calibrated), error; on cards of ``job.RATE``. Local.
 
     error: |predicted - measured| / measured.  Raises ValueError where there can be no cluster, or a job fails.
     """
-    from refimpl.experiments.cluster import ClusterError, run_on_cluster
-
-    rows = []
-    for machines, each in clusters:
-        arguments = ["-m", "refimpl.experiments.validate_simulation", json.dumps(list(sizes))]
-        try:
-            job = run_on_cluster(machines, each, rate, arguments, timeout=300, capture=True)
-        except ClusterError as error:
-            raise ValueError(str(error)) from error
-        if job.returncode:
-            raise ValueError(f"measuring on {machines} machines ended with status {job.returncode}: {job.stderr}")
-        rows += json.loads(job.stdout)
+    module = "refimpl.experiments.validate_simulation"
+    rows = [row for machines, each in clusters for row in job.measure(module, list(sizes), each, machines, timeout=300)]
     for row in rows:
         row["error"] = abs(row["predicted"] - row["measured"]) / row["measured"]
-    return {"rate": rate, "rows": rows, "median_error": statistics.median(row["error"] for row in rows)}
+    return {"rate": job.RATE, "rows": rows, "median_error": statistics.median(row["error"] for row in rows)}
 
 
 def describe(found: dict) -> str:

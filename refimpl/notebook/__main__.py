@@ -25,13 +25,11 @@ def main(arguments=None) -> int:
     asked = parser.parse_intermixed_args(arguments)  # --jobs may stand between names
     try:
         from refimpl.notebook.keep import check, store
-    except ImportError as problem:
-        print(f"refimpl.notebook: error: {problem.name} is missing: pip install 'refimpl[notebooks]'", file=sys.stderr)
-        return 1
-    try:
+
         paths = chosen(asked.names, FOLDER)
-    except ValueError as problem:
-        print(f"refimpl.notebook: error: {problem}", file=sys.stderr)
+    except (ImportError, ValueError) as problem:
+        missing = isinstance(problem, ImportError) and f"{problem.name} is missing: pip install 'refimpl[notebooks]'"
+        print(f"refimpl.notebook: error: {missing or problem}", file=sys.stderr)
         return 1
     with ProcessPoolExecutor(max(1, asked.jobs), get_context("spawn")) as pool:
         found = pool.map(store if asked.action == "store" else check, paths)

@@ -36,11 +36,12 @@ class Grid(NamedTuple):
     gap: float
 
     def place(self, rank: int, chunk: int) -> tuple[float, float]:
-        return self.left + rank * self.width + (self.width - self.cell[0]) / 2, self.top + chunk * (
-            self.cell[1] + self.gap)
+        """Return the upper left corner of a cell. Local."""
+        left = self.left + rank * self.width + (self.width - self.cell[0]) / 2
+        return left, self.top + chunk * (self.cell[1] + self.gap)
 
 
-def animate(schedule: Schedule, title: str = "") -> Picture:
+def animate(schedule: Schedule) -> Picture:
     """Return the moving picture of an allreduce that begins with one input on each rank. Local.
 
     Raises ValueError for more than 8 ranks or 9 chunks, and for what run_local refuses.
@@ -48,10 +49,9 @@ def animate(schedule: Schedule, title: str = "") -> Picture:
     if schedule.ranks > MOST[0] or schedule.chunks > MOST[1]:
         raise ValueError(f"animate draws at most {MOST[0]} ranks and {MOST[1]} chunks, not {schedule.ranks} and "
                          f"{schedule.chunks}: use draw")
-    title = title or f"{schedule.name}: allreduce over {schedule.ranks} ranks"
-    states = states_of(schedule)
-    stage = Grid(MARGIN, 62, (WIDTH - 2 * MARGIN) / schedule.ranks,
-                 (CELL[0] * (WIDTH - 2 * MARGIN) / schedule.ranks, CELL[1]), GAP)
+    title, states = f"{schedule.name}: allreduce over {schedule.ranks} ranks", states_of(schedule)
+    column = (WIDTH - 2 * MARGIN) / schedule.ranks
+    stage = Grid(MARGIN, 62, column, (CELL[0] * column, CELL[1]), GAP)
     bottom = stage.place(0, schedule.chunks)[1] + 30
     strip, height = _strip(schedule, states, bottom)
     body = [_heading(schedule, title), *_captions(schedule, bottom - 18), *_cells(schedule, states, stage),
@@ -167,13 +167,12 @@ def _messages(schedule, states, grid):
 
 def _strip(schedule, states, top):
     """Return (the rounds side by side, all of them at once, what changed framed; where they end)."""
-    room = (WIDTH - 2 * MARGIN) / FRAMES
-    size = 9.5
-    tall = 17 * schedule.chunks + 36
+    room, tall = (WIDTH - 2 * MARGIN) / FRAMES, 17 * schedule.chunks + 36
     parts = [f'<line x1="{MARGIN}" x2="{WIDTH - MARGIN}" y1="{top:.1f}" y2="{top:.1f}" stroke="{RULE}"/>']
     for number, state in enumerate(states):
         left, y = MARGIN + number % FRAMES * room, top + 12 + number // FRAMES * tall
-        grid = Grid(left + 6, y + 20, (room - 12) / schedule.ranks, ((room - 12) / schedule.ranks - 3, 15), 2)
+        column = (room - 12) / schedule.ranks
+        grid = Grid(left + 6, y + 20, column, (column - 3, 15), 2)
         parts.append(f'<rect class="f{number}" opacity="0" x="{left:.1f}" y="{y:.1f}" width="{room - 2:.1f}" '
                      f'height="{tall - 6}" rx="5" fill="none" stroke="{INK}" stroke-width="1.4"/>')
         parts.append(f'<text x="{left + 7:.1f}" y="{y + 14:.1f}" font-size="11" fill="{INK}">{_name(number)}</text>')
@@ -181,17 +180,13 @@ def _strip(schedule, states, top):
             for chunk in range(schedule.chunks):
                 changed = number and state[rank, chunk] != states[number - 1][rank, chunk]
                 edge = INK if changed else RULE
-                parts.append(_cell(grid, rank, chunk, state[rank, chunk], schedule.ranks, size, edge,
+                parts.append(_cell(grid, rank, chunk, state[rank, chunk], schedule.ranks, 9.5, edge,
                                    1.6 if changed else 0.6))
     bottom = top + 12 + (len(states) + FRAMES - 1) // FRAMES * tall
-    parts.append(f'<text x="{MARGIN}" y="{bottom + 14:.1f}" font-size="11" '
-                 f'fill="{INK}">{_legend(schedule.ranks)}</text>')
+    numbers = "" if schedule.ranks <= DIGITS else "Numbers: how many ranks are in it. "
+    parts.append(f'<text x="{MARGIN}" y="{bottom + 14:.1f}" font-size="11" fill="{INK}">A column is a rank, a row a '
+                 f"chunk. {numbers}Darker: more ranks are in it. Framed: new in this round.</text>")
     return parts, bottom + 24
-
-
-def _legend(ranks: int) -> str:
-    numbers = "" if ranks <= DIGITS else "Numbers: how many ranks are in it. "
-    return f"A column is a rank, a row a chunk. {numbers}Darker: more ranks are in it. Framed: new in this round."
 
 
 def _style(schedule, states) -> str:

@@ -9,12 +9,12 @@ from refimpl.conformance.runner import answers_of
 from refimpl.pictures.picture import GREY, Picture, figure_in_style, mark_style, picture_of, table
 
 
-def row_factors(make, ranks: int, case: str = "rows/provenance") -> dict[int, list[float]]:
+def row_factors(make, ranks: int) -> dict[int, list[float]]:
     """Return, for rows that 1, 2, ... ranks push, how many times too large they come back: rising, each once. Local.
 
-    make(world) -> an adapter, see ``run_local``.  case: one of row gradients, without repeated ids.
+    make(world) -> an adapter, see ``run_local``.
     """
-    asked = case_named(case, ranks)
+    asked = case_named("rows/provenance", ranks)
     semantics, answers = answers_of(make, asked)
     evidence = gather_evidence(asked, semantics, answers, KINDS[asked.kind].expect(asked, semantics))
     factors: dict[int, set] = {}

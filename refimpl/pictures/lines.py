@@ -3,8 +3,9 @@
 from dataclasses import dataclass, replace
 from typing import Sequence
 
-from refimpl.pictures.picture import GREY, SIZE, Picture, figure_in_style, line_style, mark_style, picture_of, table
+from refimpl.pictures.picture import GREY, Picture, figure_in_style, line_style, mark_style, picture_of, table
 
+RING = {"markersize": 7, "markerfacecolor": "white", "markeredgewidth": 1.8}
 LISTED = 12
 """Values of a line that its text alternative lists at most."""
 
@@ -23,15 +24,15 @@ class Line:
     points: bool = False
 
 
-def plot_lines(lines: Sequence[Line], x: str, y: str, alt: str, *, title: str = "", log: str = "",
-               ticks: Sequence[float] = (), size: tuple[float, float] = SIZE) -> Picture:
+def plot_lines(lines: Sequence[Line], x: str, y: str, alt: str, *, log: str = "", ticks: Sequence[float] = ()
+               ) -> Picture:
     """Return the picture of some lines over one pair of axes. Local.
 
     x, y: what the axes show, with units.  log: "", "x", "y" or "xy": the axes that are logarithmic.
     ticks: where the x axis has numbers; none: wherever they fit.
     """
-    with figure_in_style(*size) as (figure, axes):
-        draw_lines(axes, lines, x, y, title, log)
+    with figure_in_style() as (figure, axes):
+        draw_lines(axes, lines, x, y, log=log)
         if len(ticks):
             axes.set_xticks(ticks, [f"{tick:,g}" for tick in ticks])
             axes.xaxis.minorticks_off()
@@ -39,10 +40,9 @@ def plot_lines(lines: Sequence[Line], x: str, y: str, alt: str, *, title: str = 
         return picture_of(figure, alt, numbers_of(lines, x))
 
 
-def plot_panels(panels: dict[str, Sequence[Line]], x: Sequence[str], y: str, alt: str, *, log: str = "",
-                size: tuple[float, float] = (9.6, 4.0)) -> Picture:
+def plot_panels(panels: dict[str, Sequence[Line]], x: Sequence[str], y: str, alt: str, *, log: str = "") -> Picture:
     """Return panels side by side, title -> lines, with one y axis and one legend. x: what each panel's axis shows."""
-    with figure_in_style(*size, ncols=len(panels), sharey=True, squeeze=False) as (figure, grid):
+    with figure_in_style(9.6, 4.0, ncols=len(panels), sharey=True, squeeze=False) as (figure, grid):
         for axes, (title, lines), name in zip(grid[0], panels.items(), x):
             draw_lines(axes, lines, name, y if axes is grid[0][0] else "", title, log)
         handles, labels = _legend([line for lines in panels.values() for line in lines], *grid[0])
@@ -54,16 +54,11 @@ def plot_panels(panels: dict[str, Sequence[Line]], x: Sequence[str], y: str, alt
 def draw_lines(axes, lines, x, y, title="", log=""):
     """Draw lines and points on matplotlib axes."""
     for line in lines:
-        if line.points:
-            axes.plot(line.x, line.y, label=line.label or None, markersize=7, markerfacecolor="white",
-                      markeredgewidth=1.8, zorder=3, **mark_style(line.style))
-        else:
-            axes.plot(line.x, line.y, label=line.label or None, **line_style(line.style))
+        look = {**mark_style(line.style), **RING, "zorder": 3} if line.points else line_style(line.style)
+        axes.plot(line.x, line.y, label=line.label or None, **look)
     for axis in log:
         getattr(axes, f"set_{axis}scale")("log")
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
-    axes.set_title(title)
+    axes.set(xlabel=x, ylabel=y, title=title)
 
 
 def _legend(lines, *axes):
@@ -73,8 +68,7 @@ def _legend(lines, *axes):
     found = {label: handle for one in axes for handle, label in zip(*one.get_legend_handles_labels())}
     for label in found:
         if len({line.style for line in lines if line.points and line.label == label}) > 1:
-            found[label] = Line2D([], [], linestyle="", marker="o", color=GREY, markerfacecolor="white",
-                                  markeredgewidth=1.8, markersize=7)
+            found[label] = Line2D([], [], linestyle="", marker="o", color=GREY, **RING)
     order = sorted(found, key=lambda label: any(line.points for line in lines if line.label == label))
     return [found[label] for label in order], order
 

@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from refimpl.pictures.picture import BLUE, COLOURS, GREY, MARKS, ORANGE, Picture, figure_in_style, picture_of, table
+from refimpl.pictures.picture import (
+    BLUE, COLOURS, GREY, MARKS, ORANGE, Picture, bare, figure_in_style, picture_of, table,
+)
 
 CORNERS = np.array([(0.0, 0.0), (1.0, 0.0), (0.5, 3**0.5 / 2)])
 """Left, right and upper corner of the triangle of side 1."""
@@ -58,8 +60,7 @@ def draw_triangle(shares, labels, corners, named=12) -> Picture:
             axes.text(*(corner + ((-0.02, -0.05), (0.02, -0.05), (0, 0.03))[k]), name, color=COLOURS[k], ha="center",
                       va="center", fontsize=12, fontweight="bold")
         axes.set(xlim=(-0.42, 1.42), ylim=(-0.1, 0.94), xticks=[], yticks=[], aspect="equal")
-        axes.grid(False)
-        axes.spines[:].set_visible(False)
+        bare(axes)
         rows = [[corners[k], labels[i], *(f"{part:.0%}" for part in shares[i])] for k in range(3) for i in chosen[k]]
         alt = "Points between three corners; nearest to each: " + "; ".join(
             f"{corners[k]}: {', '.join(labels[i] for i in chosen[k][:5])}" for k in range(3))

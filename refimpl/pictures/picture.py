@@ -1,7 +1,7 @@
 """A picture that says in words what it shows: an SVG, a line of text in its place, and the numbers behind it.
 
-One style for all: Okabe & Ito's colours, told apart by dashes and marks too, so that print and colour-blind readers
-lose nothing. The same figure gives the same SVG, byte for byte.
+One style for all: Okabe & Ito's colours, with dashes and marks for print and colour-blind readers. The same figure
+gives the same SVG, byte for byte.
 """
 
 import contextlib
@@ -84,6 +84,20 @@ def figure_in_style(width: float = SIZE[0], height: float = SIZE[1], **subplots)
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(width, height))
         yield figure, figure.subplots(**subplots)
+
+
+def bare(axes):
+    """Leave matplotlib axes nothing but their labels: no grid, no frame, no ticks. Local."""
+    axes.grid(False)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+
+
+def plain_axis(axes, axis: str):
+    """Leave an axis of bars ("x" or "y") its labels: no grid, no ticks; other grid lines go behind the bars. Local."""
+    axes.set_axisbelow(True)
+    axes.tick_params(axis=axis, length=0)
+    axes.grid(axis=axis, visible=False)
 
 
 def line_style(index: int) -> dict:

@@ -1,4 +1,4 @@
-"""A plan as a picture: for each variable what each strategy would put on the busiest card, and the one that was chosen."""
+"""A plan as a picture: what each strategy for each variable would put on the busiest card, and which was chosen."""
 
 from refimpl.pictures.picture import BLACK, BLUE, GREEN, GREY, ORANGE, Picture, figure_in_style, picture_of, table
 from refimpl.plan.choose import Chosen
@@ -9,13 +9,12 @@ COLOURS = {"green": GREEN, "blue": BLUE, "orange": ORANGE, "black": BLACK}
 
 def looks() -> dict[str, tuple[str, str, str]]:
     """Return strategy -> (what plots call it, colour, mark), dense ones first. Local."""
-    kinds = [(name, sparse) for sparse in (False, True) for name in reversed(names_of(sparse, automatic=True))]
-    classes = {name: strategy_of(name, sparse) for name, sparse in kinds}
-    return {name: (cls.label, COLOURS[cls.colour], cls.mark) for name, cls in classes.items()}
+    dense, sparse = ([strategy_of(name, kind) for name in names_of(kind, automatic=True)] for kind in (False, True))
+    return {cls.name: (cls.label, COLOURS[cls.colour], cls.mark) for cls in [*reversed(dense), *sparse]}
 
 
 def draw_plan(chosen: Chosen) -> Picture:
-    """Draw a plan: a line a variable, a mark for each strategy that it could have; filled is the one that it has. Local.
+    """Draw a plan: a line a variable, a mark for each strategy that it could have, filled for the one it has. Local.
 
     x: bytes of a step through the card that has most of them, in and out, logarithmic.
     """

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refimpl.pictures.picture import BLUE, GREY, ORANGE, SKY, Picture, figure_in_style, picture_of, table
+from refimpl.pictures.picture import BLUE, GREY, ORANGE, SKY, Picture, figure_in_style, picture_of, plain_axis, table
 from refimpl.training.run.recorded_bytes import bytes_by_rank
 
 KINDS = {"dense": ("dense values", BLUE, ""), "rows": ("values of rows", ORANGE, "////"),
@@ -57,17 +57,20 @@ def _draw_stacks(axes, title, kinds):
         axes.bar(range(len(by_rank)), by_rank / 1e6, 0.72, bottom=height / 1e6, color=colour, hatch=hatch,
                  edgecolor="white", linewidth=0.6)
         height = height + by_rank
-    for rank, total in enumerate(height):
-        axes.text(rank, total / 1e6, f"{total / 1e6:.2f}", ha="center", va="bottom", fontsize=9)
-    axes.set_title(title)
-    axes.set_axisbelow(True)
+    _label_bars(axes, title, height / 1e6)
     axes.set_xticks(range(len(height)), [f"rank {r}" for r in range(len(height))], fontsize=9)
-    axes.tick_params(axis="x", length=0)
-    axes.grid(axis="x", visible=False)
 
 
-def plot_throughput(speeds: dict[str, float], unit: str = "words", limits: dict[str, float] | None = None) -> Picture:
-    """Draw measured throughputs as bars: title -> ``unit`` a second, and how many times the slowest each is. Local.
+def _label_bars(axes, title, heights):
+    """Write on each bar how high it is, and take away what distracts from that."""
+    for place, height in enumerate(heights):
+        axes.text(place, height, f"{height:.2f}", ha="center", va="bottom", fontsize=9)
+    axes.set_title(title)
+    plain_axis(axes, "x")
+
+
+def plot_throughput(speeds: dict[str, float], limits: dict[str, float] | None = None) -> Picture:
+    """Draw measured throughputs as bars: title -> words a second, and how many times the slowest each is. Local.
 
     limits: title -> throughput if a step were nothing but its predicted exchanges; drawn as a mark on the bar.
     """
@@ -84,14 +87,12 @@ def plot_throughput(speeds: dict[str, float], unit: str = "words", limits: dict[
                       markersize=21, markeredgewidth=2.6, color="black", label="predicted, if exchanges were all")
             figure.legend(loc="outside lower center", ncols=2, handleheight=1.6)
         axes.set_yticks(range(len(speeds)), list(speeds))
-        axes.set(ylim=(len(speeds) - 0.5, -0.5), xlim=(0, 1.03 * longest), xlabel=f"{unit} a second")
+        axes.set(ylim=(len(speeds) - 0.5, -0.5), xlim=(0, 1.03 * longest), xlabel="words a second")
         axes.xaxis.set_major_formatter("{x:,.0f}")
-        axes.set_axisbelow(True)
-        axes.tick_params(axis="y", length=0)
-        axes.grid(axis="y", visible=False)
-        alt = f"Measured {unit} a second: " + "; ".join(
+        plain_axis(axes, "y")
+        alt = "Measured words a second: " + "; ".join(
             f"{title} {speed:,.0f}, {speed / slowest:.2f} times the slowest" for title, speed in speeds.items())
-        heads = [f"{unit} a second", "measured", *(["predicted limit"] if limits else [])]
+        heads = ["words a second", "measured", *(["predicted limit"] if limits else [])]
         rows = [[title, f"{speed:,.0f}", *([f"{limits[title]:,.0f}" if title in limits else ""] if limits else [])]
                 for title, speed in speeds.items()]
         return picture_of(figure, alt, table(heads, rows))
@@ -122,11 +123,6 @@ def _draw_cards(axes, title, counts):
     axes.bar(range(len(card)), card - payload, 0.6, bottom=payload, color=GREY, label="headers, acknowledgements")
     places = np.arange(len(card))
     axes.hlines(formula, places - 0.36, places + 0.36, color=ORANGE, linewidth=2.4, label="formula, first steps")
-    for machine, height in enumerate(card):
-        axes.text(machine, height, f"{height:.2f}", ha="center", va="bottom", fontsize=9)
-    axes.set_title(title)
-    axes.set_axisbelow(True)
     axes.set_xticks(places)
     axes.set_xlabel("machine")
-    axes.tick_params(axis="x", length=0)
-    axes.grid(axis="x", visible=False)
+    _label_bars(axes, title, card)

@@ -6,15 +6,16 @@ from refimpl.collectives.schedule import Schedule
 from refimpl.collectives.simulation.columns import columns, columns_of
 from refimpl.collectives.simulation.network import Network
 from refimpl.collectives.simulation.simulate import simulate
+from refimpl.collectives.units import size_name
 from refimpl.pictures.picture import GREY, Picture, figure_in_style, line_style, picture_of, table
 from refimpl.transport.machines import in_blocks
 
 ITEMSIZE = 4
 
 
-def space_time(schedule: Schedule, title: str = "") -> Picture:
+def space_time(schedule: Schedule) -> Picture:
     """Return the space-time picture of a schedule: ranks from top to bottom, rounds from left to right. Local."""
-    title = title or f"{schedule.name}: {schedule.kind} over {schedule.ranks} ranks"
+    title = f"{schedule.name}: {schedule.kind} over {schedule.ranks} ranks"
     with figure_in_style():
         figure = figure_of(schedule, title)
     return picture_of(figure, f"{title}, {len(schedule.rounds)} rounds; arrows are messages", draw_text(schedule))
@@ -34,15 +35,12 @@ def bytes_and_rounds(schedules) -> str:
     return table(("algorithm", "ranks", "rounds", "busiest rank", "bound", "tree order"), rows)
 
 
-def flat_network(ranks: int, bandwidth=1.25e9, latency: float = 50e-6) -> Network:
-    """Return a network of machines of one rank each, alike. latency: seconds. Local.
-
-    bandwidth: bytes/s of a card, in and out; or a tuple with one for each machine.
-    """
-    return Network(in_blocks(ranks, 1), latency, bandwidth, bandwidth)
+def flat_network(ranks: int, bandwidth: float = 1.25e9) -> Network:
+    """Return a network of machines of one rank each. bandwidth: bytes/s of every card, in and out. Local."""
+    return Network(in_blocks(ranks, 1), 50e-6, bandwidth, bandwidth)
 
 
-def times_over_ranks(algorithms, ranks, sizes, network=flat_network) -> dict:
+def times_over_ranks(algorithms, ranks, sizes) -> dict:
     """Return the simulated seconds of allreduces: {(algorithm, bytes): {ranks: seconds}}. Local.
 
     algorithms: names, or generators as in ``ALGORITHMS`` (name -> function of the number of ranks that returns a
@@ -50,12 +48,11 @@ def times_over_ranks(algorithms, ranks, sizes, network=flat_network) -> dict:
     """
     made = algorithms if isinstance(algorithms, dict) else {name: None for name in algorithms}
     times: dict = {(name, size): {} for name in made for size in sizes}
-    for name, own in made.items():
+    for (name, size), seconds in times.items():
         for number in ranks:
-            for size in sizes:
-                rounds = columns_of(own(number)) if own else columns(name, number)  # they can be read once
-                found = simulate(rounds, network(number), size // ITEMSIZE, ITEMSIZE)
-                times[name, size][number] = found.seconds
+            own = made[name]
+            rounds = columns_of(own(number)) if own else columns(name, number)
+            seconds[number] = simulate(rounds, flat_network(number), size // ITEMSIZE, ITEMSIZE).seconds
     return times
 
 
@@ -71,16 +68,16 @@ def plot_times(times: dict) -> Picture:
             for index, name in enumerate(algorithms):
                 found = times[name, size]
                 axes.plot(list(found), list(found.values()), label=name, **line_style(index))
-            axes.set(xscale="log", yscale="log", xlabel="ranks, one on each machine", title=_bytes(size))
+            axes.set(xscale="log", yscale="log", xlabel="ranks, one on each machine", title=size_name(size))
             axes.set_xticks(counts, map(str, counts))
             axes.yaxis.set_major_formatter(EngFormatter("s"))
             axes.tick_params(which="minor", bottom=False, left=False)
         grid[0][0].set_ylabel("time of an allreduce")
         figure.legend(*grid[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=len(algorithms))
-        rows = [(f"{name}, {_bytes(size)}", *(_milliseconds(found[n]) if n in found else "-" for n in counts))
+        rows = [(f"{name}, {size_name(size)}", *(_milliseconds(found[n]) if n in found else "-" for n in counts))
                 for (name, size), found in times.items()]
         return picture_of(figure, "Simulated milliseconds of an allreduce over the number of ranks, "
-                          f"for vectors of {' and '.join(map(_bytes, sizes))}", table(("ranks", *counts), rows))
+                          f"for vectors of {' and '.join(map(size_name, sizes))}", table(("ranks", *counts), rows))
 
 
 def plot_sent(schedules_of: dict, ranks) -> Picture:
@@ -108,10 +105,3 @@ def plot_sent(schedules_of: dict, ranks) -> Picture:
 
 def _milliseconds(seconds: float) -> str:
     return f"{1e3 * seconds:,.0f}" if seconds >= 1 else f"{1e3 * seconds:.4g}"
-
-
-def _bytes(size: int) -> str:
-    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
-        if size >= unit:
-            return f"{size / unit:g} {name}"
-    return f"{size} B"

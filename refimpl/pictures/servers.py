@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from refimpl.pictures.picture import BLUE, COLOURS, GREY, ORANGE, VERMILION, Picture, figure_in_style, picture_of, table
+from refimpl.pictures.picture import (
+    BLUE, COLOURS, GREY, ORANGE, VERMILION, Picture, bare, figure_in_style, picture_of, table,
+)
 from refimpl.server.partition import Partitioning
 
 HATCHES = ("", "///", "...", "xxx", "\\\\\\")
@@ -37,9 +39,7 @@ def _draw_owners(axes, title, parts, rows):
     axes.set(xlim=(-0.7, rows - 0.3), ylim=(parts.ranks - 0.5, -0.5), title=title)
     axes.set_yticks(range(parts.ranks), [f"rank {rank}" for rank in range(parts.ranks)])
     axes.set_xticks([])
-    axes.grid(False)
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0)
+    bare(axes)
     axes.hlines(np.arange(parts.ranks), -0.5, rows - 0.5, color="#dddddd", linewidth=0.8, zorder=0)
 
 
@@ -63,9 +63,9 @@ def pull_and_push(parts: Partitioning, needs) -> list[tuple[str, int, int, list[
         owners = np.asarray(parts.owners)[parts.locate(ids)[0]]
         asked += [(rank, int(owner), [int(i) for i in ids[owners == owner]]) for owner in np.unique(owners)
                   if owner != rank]
-    return ([(PHASES[0], rank, owner, ids) for rank, owner, ids in asked]
-            + [(PHASES[1], owner, rank, ids) for rank, owner, ids in asked]
-            + [(PHASES[2], rank, owner, ids) for rank, owner, ids in asked])
+    ask, answer, push = PHASES
+    return ([(ask, *message) for message in asked] + [(answer, owner, rank, ids) for rank, owner, ids in asked]
+            + [(push, *message) for message in asked])
 
 
 def draw_pull_push(parts: Partitioning, needs) -> Picture:
@@ -89,9 +89,7 @@ def draw_pull_push(parts: Partitioning, needs) -> Picture:
         axes.set(xlim=(0, 3.85), ylim=(parts.ranks - 0.6, -0.55))
         axes.set_yticks(range(parts.ranks), [f"rank {r}\nowns {_span(parts, r)}" for r in range(parts.ranks)])
         axes.set_xticks([])
-        axes.grid(False)
-        axes.spines[:].set_visible(False)
-        axes.tick_params(length=0)
+        bare(axes)
         alt = (f"One step of pull and push on {parts.ranks} ranks: {len(messages) // 3} questions, as many answers, as "
                "many pushes; each goes to the rank that owns the rows it names.")
         told = [[phase, source, to, _listed(ids)] for phase, source, to, ids in messages]
@@ -118,8 +116,8 @@ def _draw_phase(axes, left, messages):
                   va="center", bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8}, zorder=4)
 
 
-def draw_traffic(matrices: dict[str, np.ndarray], what: str = "bytes") -> Picture:
-    """Draw who sends whom how much: title -> (N, N), entry [i, j] what rank i sends rank j, side by side. Local."""
+def draw_traffic(matrices: dict[str, np.ndarray]) -> Picture:
+    """Draw who sends whom how many bytes: title -> (N, N), entry [i, j] what rank i sends rank j. Local."""
     largest = max(1, max(int(matrix.max()) for matrix in matrices.values()))
     with figure_in_style(1.2 + 3.0 * len(matrices), 3.5, ncols=len(matrices), squeeze=False) as (figure, grid):
         for axes, (title, matrix) in zip(grid[0], matrices.items()):
@@ -132,12 +130,10 @@ def draw_traffic(matrices: dict[str, np.ndarray], what: str = "bytes") -> Pictur
             axes.set(title=title, xlabel="to rank", ylabel="from rank" if axes is grid[0][0] else "")
             axes.set_xticks(range(ranks))
             axes.set_yticks(range(ranks))
-            axes.grid(False)
-            axes.spines[:].set_visible(False)
-            axes.tick_params(length=0)
+            bare(axes)
             axes.hlines(np.arange(1, ranks) - 0.5, -0.5, ranks - 0.5, color="white", linewidth=2)
             axes.vlines(np.arange(1, ranks) - 0.5, -0.5, ranks - 0.5, color="white", linewidth=2)
-        alt = f"Who sends whom how many {what}: " + "; ".join(
+        alt = "Who sends whom how many bytes: " + "; ".join(
             f"{title}, at most {int(m.sum(axis=0).max()):,} reach one rank" for title, m in matrices.items())
         told = [[title, i, *map(int, row)] for title, matrix in matrices.items() for i, row in enumerate(matrix)]
         heads = ["way", "from", *(f"to {j}" for j in range(max(map(len, matrices.values()))))]
@@ -177,12 +173,12 @@ def plot_popularity(counts, words, parts: Partitioning, named=(1, 4, 40, 400, 40
     point at, counted from 1.
     """
     place = np.arange(1, len(counts) + 1)
+    stretches = [parts.rows_of_partition(partition) for partition in range(parts.partitions)]
+    shares = [float(counts[rows.start:rows.stop].sum() / counts.sum()) for rows in stretches]
     with figure_in_style(7.6, 4.6) as (figure, axes):
-        shares = [float(counts[rows.start:rows.stop].sum() / counts.sum())
-                  for rows in map(parts.rows_of_partition, range(parts.partitions))]
-        for partition, rows in enumerate(map(parts.rows_of_partition, range(parts.partitions))):
-            axes.axvspan(max(1, rows.start + 1), rows.stop + 1, color=GREY, alpha=0.16 if partition % 2 else 0.05, lw=0)
-            left, right = max(1, rows.start + 1), rows.stop + 1
+        for partition, rows in enumerate(stretches):
+            left, right = rows.start + 1, rows.stop + 1
+            axes.axvspan(left, right, color=GREY, alpha=0.16 if partition % 2 else 0.05, lw=0)
             wide = right / left > 4
             said = f"partition {partition}: {shares[partition]:.1%}" if wide else f"{shares[partition]:.1%}"
             axes.text((left * right) ** 0.5, 2.2 * counts.max(), said, ha="center", va="top", fontsize=9,
@@ -201,10 +197,9 @@ def plot_popularity(counts, words, parts: Partitioning, named=(1, 4, 40, 400, 40
                  ylabel="occurrences", xlim=(0.9, len(counts) * 1.02), ylim=(0.7, 3 * counts.max()),
                  title="equal partitions of the table, and the part of the text in each")
         axes.legend(loc="lower left")
-        stretches = map(parts.rows_of_partition, range(parts.partitions))
         told = [[p, f"{rows.start:,} to {rows.stop - 1:,}", f"{share:.1%}"]
                 for p, (rows, share) in enumerate(zip(stretches, shares))]
         alt = (f"Occurrences of a word fall nearly as one over its number; the first of {parts.partitions} equal "
-               f"partitions, the words 0 to {parts.rows_of_partition(0).stop - 1:,}, holds {shares[0]:.1%} of the "
+               f"partitions, the words 0 to {stretches[0].stop - 1:,}, holds {shares[0]:.1%} of the "
                "text.")
         return picture_of(figure, alt, table(["partition", "rows", "part of the text"], told))

@@ -10,7 +10,7 @@ from refimpl.collectives.schedule import Schedule
 from refimpl.gradients import leaves_of
 from refimpl.pictures.lines import Line, draw_lines
 from refimpl.pictures.picture import (
-    BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, Picture, figure_in_style, picture_of, table,
+    BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, Picture, bare, figure_in_style, picture_of, table,
 )
 
 
@@ -123,12 +123,12 @@ RANKS = (BLUE, ORANGE, GREEN, PURPLE, VERMILION, SKY, GREY)
 """Colours of ranks; black is that of what several ranks add up."""
 
 
-def draw_errors(algorithms: dict[str, str], ranks, dtype: str = "float32") -> Picture:
-    """Draw rounding errors of sums of cancelling data over the number of ranks, beside the longest chain of additions.
+def draw_errors(algorithms: dict[str, str], ranks) -> Picture:
+    """Draw rounding errors of sums of cancelling float32 numbers over the ranks, beside the longest chain of additions.
 
     algorithms: title -> algorithm.  See ``exactness``: depth, and mean distance from the rounded sum in ULP. Local.
     """
-    found = {title: [exactness(name, n, dtype) for n in ranks] for title, name in algorithms.items()}
+    found = {title: [exactness(name, n, "float32") for n in ranks] for title, name in algorithms.items()}
     panels = {"additions that a number passes through": {t: [e.depth for e in line] for t, line in found.items()},
               "mean error, ULP": {t: [e.mean_ulp for e in line] for t, line in found.items()}}
     with figure_in_style(8.4, 3.6, ncols=2) as (figure, grid):
@@ -141,7 +141,7 @@ def draw_errors(algorithms: dict[str, str], ranks, dtype: str = "float32") -> Pi
             axes.set_ylim(1 if name.startswith("add") else 4, 100)
         figure.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(found))
         last = {title: line[-1] for title, line in found.items()}
-        alt = (f"Sums of cancelling {dtype} numbers on {ranks[-1]} ranks: " + "; ".join(
+        alt = (f"Sums of cancelling float32 numbers on {ranks[-1]} ranks: " + "; ".join(
             f"{title}, {e.depth} additions in a row, mean error {e.mean_ulp:.2g} ULP" for title, e in last.items()))
         rows = [[n, *(value for line in found.values() for value in (line[i].depth, line[i].mean_ulp))]
                 for i, n in enumerate(ranks)]
@@ -158,14 +158,14 @@ class _Node:
     ranks: frozenset
 
 
-def draw_sum_trees(schedules: dict[str, list[Schedule]], leaves: int, chunk: int = 0) -> Picture:
-    """Draw the order in which schedules add up ``leaves`` microbatches in one chunk: title -> a row of trees. Local.
+def draw_sum_trees(schedules: dict[str, list[Schedule]], leaves: int) -> Picture:
+    """Draw the order in which schedules add up ``leaves`` microbatches in chunk 0: title -> a row of trees. Local.
 
     A square is a microbatch, coloured and numbered by its rank; a coloured dot an addition within a rank, a black one
     an addition of what came from several. Children are drawn by their first leaf: left and right do not matter.
     """
     told, columns = [], max(map(len, schedules.values()))
-    trees = {title: [sorted_tree(sum_trees(s)[min(chunk, s.chunks - 1)]) for s in line]
+    trees = {title: [sorted_tree(sum_trees(s)[0]) for s in line]
              for title, line in schedules.items()}
     heights = {title: max(map(_height, line)) for title, line in trees.items()}
     shape = {"nrows": len(schedules), "ncols": columns, "height_ratios": [h + 1 for h in heights.values()]}
@@ -221,5 +221,4 @@ def _draw_tree(axes, tree, owner, height):
 
     place(tree)
     axes.set(xlim=(-0.7, len(owner) - 0.3), ylim=(-0.6, height + 0.4), xticks=[], yticks=[])
-    axes.grid(False)
-    axes.spines[:].set_visible(False)
+    bare(axes)

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median_low
 
 from refimpl.pictures.picture import (
-    BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, Picture, figure_in_style, picture_of, table,
+    BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, Picture, figure_in_style, picture_of, plain_axis, table,
 )
 from refimpl.training.run.timeline import LANES
 
@@ -22,7 +22,6 @@ LOOKS = {  # what -> (phases of the timeline, colour, hatch); drawn in this orde
     "allreduce": (("allreduce",), GREEN, "xxxx"),
     "allgather": (("allgather",), VERMILION, "||||"),
 }
-NETWORK = ("pull", "push", "allreduce", "allgather")
 _WHAT = {phase: what for what, (phases, _, _) in LOOKS.items() for phase in phases}
 
 
@@ -104,9 +103,7 @@ def _draw_step(axes, title, spans, ranks):
     axes.text(end, -0.52, f"{end:.0f} ms ", ha="right", va="bottom", fontsize=9)
     axes.set(ylim=(ranks - 0.42, -0.58), title=title)
     axes.set_yticks(range(ranks), [f"rank {rank}" for rank in range(ranks)])
-    axes.set_axisbelow(True)
-    axes.tick_params(axis="y", length=0)
-    axes.grid(axis="y", visible=False)
+    plain_axis(axes, "y")
     axes.spines["left"].set_visible(False)
 
 

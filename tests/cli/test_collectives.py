@@ -43,7 +43,7 @@ def test_one_rank_has_nothing_to_send(capsys):
 def test_halves_machines_and_picture(capsys, tmp_path):
     picture = tmp_path / "picture.png"
     found = json.loads(shown(capsys, "hierarchical", "--ranks", "6", "--machines", "4", "2", "--kind", "reduce-scatter",
-                             "--png", str(picture), "--json"))
+                             "--output", str(picture), "--json"))
     assert found["kind"] == "reduce-scatter" and found["picture"] == str(picture) and found["bound"] == 5 / 6
     assert picture.read_bytes().startswith(b"\x89PNG")
 
@@ -57,7 +57,8 @@ def test_halves_machines_and_picture(capsys, tmp_path):
     (["hierarchical", "--ranks", "2"], "hierarchical must be told which ranks share a machine"),
     (["hierarchical", "--ranks", "2", "--machines", "2", "1"], "machines must share out ranks 0 to 1"),
     (["recursive-doubling", "--ranks", "2", "--kind", "allgather"], "has no allgather half"),
-    (["ring", "--ranks", "2", "--png", "picture.xyz"], "cannot draw into picture.xyz: Format 'xyz' is not supported"),
+    (["ring", "--ranks", "2", "--output", "picture.xyz"],
+     "cannot draw into picture.xyz: Format 'xyz' is not supported"),
     (["ring", "--ranks", "2", "--output", "none/picture.svg"], "into none/picture.svg: No such file or directory"),
 ])
 def test_refusals(capsys, arguments, message, tmp_path, monkeypatch):

@@ -16,7 +16,8 @@ def test_a_plan_is_printed_and_written(tmp_path, capsys):
     plan = Plan.from_json(json.loads(path.read_text()))
     assert plan == Plan.from_json(found["plan"])
     assert plan.machines == ((0, 1), (2, 3), (4, 5)) and plan.microbatches == 8
-    assert {v["variable"]: v["way"] for v in found["variables"]} == {p.variable: p.way for p in plan.placements}
+    assert {v["variable"]: v["strategy"] for v in found["variables"]} == {
+        name: strategy.name for name, strategy in plan.strategies.items()}
     assert found["network"]["bandwidth_out"] == [1.25e6] * 3
     assert found["seconds"]["auto"] == min(found["seconds"].values())
     assert main(TINY) == 0

@@ -24,7 +24,7 @@ def test_json_has_the_formulas_numbers(capsys):
 
 
 def test_all_algorithms_make_a_table(capsys):
-    out = shown(capsys, "all", "--ranks", "6", "--ranks-per-machine", "2", "--bandwidth", "25MB")
+    out = shown(capsys, "all", "--ranks", "6", "--ranks-per-machine", "2", "--rate", "200mbit")
     assert "hierarchical" in out and "ring" in out and "halving-doubling" not in out
     assert shown(capsys, "ring", "direct", "--ranks", "1", "--json")
 

@@ -9,7 +9,8 @@ import pytest
 
 pytest.importorskip("torch")
 PAGE = (Path(__file__).parents[2] / "docs" / "findings.md").read_text()
-BLOCKS = re.findall(r"^## ([^\n]*)\n(?:(?!^## ).)*?^```python\n(.*?)^```\n\n```output\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+BLOCKS = re.findall(r"^## ([^\n]*)\n(?:(?!^## ).)*?^```python\n(.*?)^```\n\n```output\n(.*?)^```", PAGE,
+                    re.MULTILINE | re.DOTALL)
 
 
 def test_every_reproduction_is_found():

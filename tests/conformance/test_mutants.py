@@ -7,7 +7,8 @@ import pytest
 
 from refimpl.cli import main
 from refimpl.conformance.mutants import checkers, run
-from refimpl.conformance.mutants.correct import RANKS, correct
+from refimpl.conformance.cases import RANKS
+from refimpl.conformance.mutants.correct import correct
 from refimpl.conformance.mutants.planted import MUTANTS
 
 ACCUSED = range(16)

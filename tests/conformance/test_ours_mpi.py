@@ -11,7 +11,7 @@ from refimpl.transport.machines import in_blocks
 
 pytestmark = pytest.mark.mpi
 
-ROADS = {
+SETTINGS = {
     "allreduce": {"architecture": "allreduce"},
     "as-dense": {"architecture": "allreduce", "sparse_as_dense": True},
     "ps": {"architecture": "ps"},
@@ -20,7 +20,7 @@ ROADS = {
     "messages": {"architecture": "hybrid", "shared_memory": False, "overlap": True},
 }
 FEWER = {"partitions": ("rows", "resume"), "messages": ("dense", "mixed", "update")}
-"""Kinds of case where a road differs from another in these alone."""
+"""Settings that differ from others in these kinds of case alone."""
 
 
 def failures(comm, adapter, kinds=None):
@@ -37,10 +37,10 @@ def failures(comm, adapter, kinds=None):
     return failed, passed
 
 
-@pytest.mark.parametrize("road", ROADS)
-def test_every_architecture(comm, road):
-    kinds = FEWER.get(road)
-    failed, passed = failures(comm, Ours(comm, **ROADS[road]), kinds)
+@pytest.mark.parametrize("name", SETTINGS)
+def test_every_architecture(comm, name):
+    kinds = FEWER.get(name)
+    failed, passed = failures(comm, Ours(comm, **SETTINGS[name]), kinds)
     assert not failed
     assert kinds or {"dense/exact-float64", "rows/duplicates", "update/adam", "resume/momentum", "loss/unequal",
             "sampler/" + f"{4 * comm.size + 1}-examples", "random/streams"} <= set(passed)

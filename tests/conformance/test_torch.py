@@ -11,7 +11,7 @@ from refimpl.conformance.traces.check import first_difference, judge_trace
 from refimpl.conformance.traces.golden import golden
 
 torch = pytest.importorskip("torch")
-from refimpl.conformance.adapters.torch_traces import TraceTraining  # noqa: E402: after the skip
+from refimpl.conformance.adapters.torch_traces import TraceTraining  # noqa: E402 - after the skip
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse invariant checks")
 ADAPTERS = "refimpl.conformance.adapters"

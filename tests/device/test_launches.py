@@ -8,7 +8,7 @@ from models.cnn import ConvNet
 from models.data import Examples, TokenStreams
 from models.data.text.synthetic import load_synthetic
 from models.lm import LanguageModel
-from refimpl.experiments.bench.gpu_budget import bounds, lm_step
+from refimpl.experiments.bench.gpu.budget import bounds, lm_step
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
 

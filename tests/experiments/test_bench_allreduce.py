@@ -8,8 +8,9 @@ import pytest
 from refimpl.cli import main
 from refimpl.cli.bench import table_rows
 from refimpl.collectives.units import size_name
-from refimpl.experiments.bench import allreduce
+from refimpl.experiments.bench.allreduce import run as allreduce
 from refimpl.experiments.bench.together import paired
+from refimpl.pictures.plots import plot_bandwidths
 
 TIMES = {"1 KiB": {"refimpl direct": [2.0], "MPICH Allreduce": [3.0], "gloo (torch)": [4.0]},
          "1 MiB": {"refimpl direct": [1.0, 3.0, 1.0], "MPICH Allreduce": [8.0, 24.0, 9.0],
@@ -33,7 +34,7 @@ def test_sizes_have_names():
 
 
 def test_the_picture_is_drawn(tmp_path):
-    assert allreduce.plot({"rows": MADE_UP}, tmp_path / "bandwidth.png").stat().st_size > 10_000
+    assert plot_bandwidths(MADE_UP, tmp_path / "bandwidth.png").stat().st_size > 10_000
 
 
 def test_one_machine(capsys):
@@ -45,7 +46,7 @@ def test_one_machine(capsys):
         assert row["algorithm_bandwidth"] == pytest.approx(row["bytes"] / row["seconds"])
         assert row["bus_bandwidth"] == pytest.approx(1.5 * row["algorithm_bandwidth"])  # 2 (N - 1) / N of 4 ranks
     assert {"machine", "machine-private", "machine 1 KiB"} < set(result["ratios"])
-    assert set(result["roads"]) == {"machine-private"}
+    assert set(result["paths"]) == {"machine-private"}
 
 
 def test_a_failing_rank_is_an_error_with_its_words(monkeypatch):

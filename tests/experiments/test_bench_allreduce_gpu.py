@@ -1,4 +1,4 @@
-"""bench allreduce --device cuda, on the stand-ins: our schedules and NCCL's own are checked, raced, and put together."""
+"""bench allreduce --device cuda, on the stand-ins: our schedules and NCCL's own are checked and raced."""
 
 import json
 import subprocess
@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from refimpl.cli import main
-from refimpl.experiments.bench import allreduce_gpu
+from refimpl.experiments.bench import job
+from refimpl.experiments.bench.allreduce import gpu
 from refimpl.transport.launch import LaunchError
 
 STANDIN = str(Path(__file__).parents[1] / "device" / "standin")
@@ -33,12 +34,12 @@ def test_ranks_that_hang_or_cannot_start_cost_no_more_than_these_figures(monkeyp
     def missing(*_, **__):
         raise LaunchError("no mpirun")
 
-    monkeypatch.setattr(allreduce_gpu, "launch", late)
+    monkeypatch.setattr(job, "launch", late)
     with pytest.raises(ValueError, match="not done after 300 s: NCCL hangs"):
-        allreduce_gpu.run()
-    monkeypatch.setattr(allreduce_gpu, "launch", missing)
+        gpu.run()
+    monkeypatch.setattr(job, "launch", missing)
     with pytest.raises(ValueError, match="no mpirun"):
-        allreduce_gpu.run()
+        gpu.run()
 
 
 def test_a_cluster_has_no_gpus(capsys):

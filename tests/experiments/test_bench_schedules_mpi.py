@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from refimpl.collectives import make_schedule
-from refimpl.experiments.bench.schedules import time_schedules
+from refimpl.experiments.bench.allreduce.schedules import time_schedules
 from refimpl.transport import CollectiveError
 
 

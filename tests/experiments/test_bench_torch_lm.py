@@ -13,7 +13,7 @@ from refimpl.training.trainer import Trainer
 
 torch = pytest.importorskip("torch")
 
-from refimpl.experiments.bench.torch_lm import LogUniformSampler, TorchLanguageModel, TorchTrainer  # noqa: E402
+from refimpl.experiments.bench.peers.torch_lm import LogUniformSampler, TorchLanguageModel, TorchTrainer  # noqa: E402
 
 STEPS, DATA = 4, Workload("tiny", "lm", PRESETS["tiny"], dict(streams=3))
 # A step's sums have at most 20 * 3 * (50 + 20) products, 20 cells deep: fewer than 2**15 roundings of half an ULP each,

@@ -6,7 +6,7 @@ import pytest
 
 from models.lm import PRESETS
 from models.workload import Workload
-from refimpl.experiments.bench import training
+from refimpl.experiments.bench.training import run as training
 from refimpl.experiments.cluster import missing
 from refimpl.transport.launch import launch
 
@@ -25,16 +25,16 @@ from kernels.random import key_of
 from models.candidates import draw_candidates
 from models.lm import PRESETS
 from models.workload import Workload
-from refimpl.experiments.bench.gloo import join_gloo
 from refimpl.experiments.bench.peers import import_torch
-from refimpl.experiments.bench.training_ranks import options_of
+from refimpl.experiments.bench.peers import join_gloo
+from refimpl.experiments.bench.training.ranks import options_of
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 communicator, torch = Communicator(), import_torch()
 workload = Workload("tiny", "lm", {**PRESETS["tiny"], "keep": 1.0}, dict(streams=3, window=20))
 options = replace(options_of(workload), seed=3, clip_norm=0.1)
 join_gloo(torch, communicator)
-from refimpl.experiments.bench.torch_lm import TorchTrainer, distributed
+from refimpl.experiments.bench.peers.torch_lm import TorchTrainer, distributed
 model, data = workload.make_model(dtype="float64"), workload.make_data(communicator.size)
 ours = Trainer(model, data, options, communicator)
 peers = [distributed(model, {v.name: v.initial_value(options.seed) for v in model.variables}) for _ in range(2)]
@@ -68,7 +68,7 @@ def test_one_machine_is_raced_and_a_missing_peer_left_out(tmp_path):
     (tmp_path / "torch.py").write_text("raise ImportError")
     wanted = {"work": "training", "workload": SMALL.to_json(), "seconds": 0.1, "rounds": 1}
     code = (f"import sys; sys.path.insert(0, {str(tmp_path)!r}); "
-            f"from refimpl.experiments.bench import training_ranks; training_ranks.main({wanted!r})")
+            f"from refimpl.experiments.bench.training import ranks; ranks.main({wanted!r})")
     job = launch(2, ["-c", code], timeout=100, capture=True)
     assert job.returncode == 0, job.stderr
     found = json.loads(job.stdout.splitlines()[-1])

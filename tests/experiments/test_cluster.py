@@ -29,8 +29,8 @@ def lines(job) -> list:
 
 
 def test_a_clusters_timeout_is_not_its_trainings():
-    given = vars(parser(["cluster"]).parse_args(["cluster", "--machines", "2", "--rate", "1gbit", "--timeout", "9", "--",
-                                                 "train", "lm", "--timeout", "4"]))
+    said = "cluster --machines 2 --rate 1gbit --timeout 9 -- train lm --timeout 4"
+    given = vars(parser(["cluster"]).parse_args(said.split()))
     assert given["timeout"] == 9 and python_arguments(given["arguments"])[2:] == ["train", "lm", "--timeout", "4"]
 
 
@@ -57,9 +57,15 @@ def test_cards_count_what_crosses_and_only_that(cluster):
 
 def test_rate_is_kept_and_may_differ(cluster):
     """The slower card decides; a bucket of 128 KiB at each end may pass at once, the rest may not be faster."""
-    program = PROGRAM + ("from refimpl.experiments.cluster.cable import exchange; "
-                         "from refimpl.transport import Communicator; "
-                         f"s = exchange(Communicator(w), 1 - w.rank, {MI}, 3); w.rank or print(s)")
+    program = PROGRAM + f"""
+out, into = np.ones({MI}, 'u1'), np.empty({MI}, 'u1')
+for _ in range(3):
+    w.Barrier()
+    begin = time.perf_counter()
+    w.Sendrecv(out, 1 - w.rank, recvbuf=into)
+    best = min(globals().get("best", 9.0), time.perf_counter() - begin)
+w.rank or print(best)
+"""
     [seconds] = lines(run_on_cluster(2, 1, ["1gbit", "80mbit"], ["-c", program], timeout=60, capture=True))
     assert seconds >= (MI - 2 * 131072) * 8 / 80e6
     assert seconds < 3 * MI * 8 / 80e6  # shares its cores with other tests

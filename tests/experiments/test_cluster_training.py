@@ -62,7 +62,7 @@ import json, time
 import numpy as np
 from models.lm import PRESETS
 from models.workload import Workload
-from refimpl.experiments.bench.training_ranks import options_of
+from refimpl.experiments.bench.training.ranks import options_of
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 communicator = Communicator()

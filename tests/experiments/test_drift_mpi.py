@@ -6,7 +6,8 @@ from mpi4py import MPI
 
 from models import Uniform, Variable
 from models.data import Examples
-from refimpl.experiments.drift import Drift, draw_drift, measure_drift
+from refimpl.experiments.drift import measure_drift
+from refimpl.pictures.drift import draw_drift
 from refimpl.training.options import Options
 
 COMM = MPI.COMM_WORLD
@@ -40,12 +41,12 @@ def test_only_what_the_ring_adds_drifts(allreduce):
     found = measure_drift(build, options, COMM, numbers)
     assert bool(found) == (COMM.rank == 0)
     for drift in found:
-        apart = allreduce == "ring" and drift.ranks > 2
-        assert all((part > 0) == (largest > 0) == apart for part, largest in zip(drift.changed, drift.largest))
+        apart = allreduce == "ring" and drift["ranks"] > 2
+        assert all((part > 0) == (largest > 0) == apart for part, largest in zip(drift["changed"], drift["largest"]))
     with pytest.raises(ValueError, match="there are 1 to"):
         measure_drift(build, Options(), COMM, (COMM.size + 1,))
 
 
 def test_the_picture_tells_the_last_step():
-    drawn = draw_drift({"ring": [Drift(3, (0.01, 0.5), (1e-8, 1e-7), (2.0, 1.0))]})
+    drawn = draw_drift({"ring": [{"ranks": 3, "changed": [0.01, 0.5], "largest": [1e-8, 1e-7]}]})
     assert drawn.alt.startswith("After 2 steps, parameters with other bits than on 1 rank: ring on 3 ranks 50.0%")

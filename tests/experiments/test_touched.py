@@ -18,7 +18,7 @@ def test_alpha_counts_distinct_words_of_each_worker(corpus):
     assert alpha_of_words(corpus, 1, 5, steps=(0,)) == 3 / 6  # a b a c a
     assert alpha_of_words(corpus, 1, 16, steps=(0,)) == 5 / 6  # 15 pairs: the last word is only a target
     sample = sample_words(corpus, 1, 4, workers=2, steps=(0,), candidates=1)
-    assert [list(ids) for ids in sample.pulled(0, 2)["embedding"]] == [[0, 1, 2], [0, 1, 2, 4]]
+    assert [list(ids) for ids in sample.pulled(0, "embedding", 2)] == [[0, 1, 2], [0, 1, 2, 4]]
     assert alpha_of_words(corpus, 1, 4, workers=2, steps=(0,)) == pytest.approx(7 / 12)
 
 

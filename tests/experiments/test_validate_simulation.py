@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from refimpl.collectives import ALGORITHMS
-from refimpl.experiments import cluster, validate_simulation
+from refimpl.experiments import validate_simulation
+from refimpl.experiments.bench import job
 from refimpl.transport.launch import launch
 
 
@@ -17,11 +18,11 @@ def one_machine(monkeypatch):
     def run_on_cluster(machines, each, rate, arguments, timeout=None, capture=False):
         return launch(machines * each, arguments, capture=capture)
 
-    monkeypatch.setattr(cluster, "run_on_cluster", run_on_cluster)
+    monkeypatch.setattr(job, "run_on_cluster", run_on_cluster)
 
 
-def answer(monkeypatch, **job):
-    monkeypatch.setattr(cluster, "run_on_cluster", lambda *_, **__: SimpleNamespace(**job))
+def answer(monkeypatch, **ended):
+    monkeypatch.setattr(job, "run_on_cluster", lambda *_, **__: SimpleNamespace(**ended))
 
 
 def test_every_algorithm_is_measured_and_predicted(one_machine):
@@ -35,21 +36,21 @@ def test_every_algorithm_is_measured_and_predicted(one_machine):
 def test_errors_are_relative_to_what_was_measured(monkeypatch):
     row = {"algorithm": "ring", "machines": 4, "ranks": 4, "bytes": 8, "measured": 2.0, "burst": 131072.0}
     answer(monkeypatch, returncode=0, stdout=json.dumps([{**row, "predicted": p} for p in (2.0, 3.0, 6.0)]))
-    found = validate_simulation.validate(clusters=[(4, 1)], rate="1gbit")
+    found = validate_simulation.validate(clusters=[(4, 1)])
     assert [row["error"] for row in found["rows"]] == [0, 0.5, 2] and found["median_error"] == 0.5
     assert found["median_error"] == statistics.median(row["error"] for row in found["rows"])
     last = validate_simulation.describe(found).splitlines()[-1]
-    assert last == "median error 50.0% over 3 times at 1gbit; bursts as calibrated: 131,072 bytes"
+    assert last == "median error 50.0% over 3 times at 200mbit; bursts as calibrated: 131,072 bytes"
 
 
 def test_a_job_that_fails_is_an_error(monkeypatch):
     answer(monkeypatch, returncode=3, stderr="no such algorithm")
-    with pytest.raises(ValueError, match="4 machines ended with status 3: no such algorithm"):
+    with pytest.raises(ValueError, match="validate_simulation ended with status 3:\nno such algorithm"):
         validate_simulation.validate()
 
     def refuse(*_, **__):
-        raise cluster.ClusterError("no namespaces here")
+        raise job.ClusterError("no namespaces here")
 
-    monkeypatch.setattr(cluster, "run_on_cluster", refuse)
+    monkeypatch.setattr(job, "run_on_cluster", refuse)
     with pytest.raises(ValueError, match="no namespaces here"):
         validate_simulation.validate()

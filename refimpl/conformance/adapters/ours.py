@@ -9,13 +9,13 @@ global batch.
 
 import json
 import os
-from functools import cache
 
 import numpy as np
 
 import kernels  # not its names: one of them is the protocol's
 from models import Variable
 from refimpl.collectives import make_schedule, prove
+from refimpl.conformance.adapters import functions_of
 from refimpl.conformance.adapters.ours_training import TrainingAdapter
 from refimpl.conformance.adapters.untouched_table import UntouchedTable
 from refimpl.conformance.semantics import Semantics
@@ -42,6 +42,7 @@ class Ours(TrainingAdapter):
             raise ValueError(f"no setting {', '.join(sorted(unknown))}; there are {', '.join(SETTINGS)}")
 
     def world(self):
+        """Return (rank, size)."""
         return self.comm.rank, self.comm.size
 
     def describe(self) -> Semantics:
@@ -55,22 +56,17 @@ class Ours(TrainingAdapter):
                          most_rows=10**6 if as_dense else None)
 
     def aggregate_dense(self, arrays):
-        return self._aggregate(arrays, {})
-
-    def aggregate_rows(self, gradients, shapes):
-        return self._aggregate(gradients, shapes)
-
-    def aggregate_all(self, gradients, shapes):
-        return self._aggregate(gradients, shapes)
+        """Return name -> mean over the ranks."""
+        return self.aggregate_rows(arrays, {})
 
     def aggregate_uses(self, uses, shapes):
         """What a model does whose variable is read twice: it adds both gradients of its microbatch."""
         joined = {n: tuple(map(np.concatenate, zip(*parts))) if n in shapes else sum(parts[1:], parts[0])
                   for n, parts in uses.items()}
-        return self._aggregate(joined, shapes)
+        return self.aggregate_rows(joined, shapes)
 
-    def _aggregate(self, gradients, shapes) -> dict:
-        """Sum one microbatch a rank as the plan says, and hand out what this rank keeps."""
+    def aggregate_rows(self, gradients, shapes) -> dict:
+        """Sum one microbatch a rank as the plan says: name -> mean, of rows (ids, rows) that this rank keeps."""
         size, names = self.comm.size, sorted(gradients)
         variables = tuple(UntouchedTable(n, shapes[n], True, dtype=gradients[n][1].dtype.name) if n in shapes else
                           Variable(n, gradients[n].shape, dtype=gradients[n].dtype.name) for n in names)
@@ -92,7 +88,13 @@ class Ours(TrainingAdapter):
                     whole = tuple(map(np.concatenate, zip(pieces, (self._global_ids(plan, reduced), whole))))
                 result[name] = whole
         self.comm.agree()  # sums may lie in shared memory: all have read them
-        return self._everywhere(result, variables, plan)
+        for name, strategy in plan.strategies.items():
+            if not (strategy.sparse or strategy.replicated):  # its owner alone has it, and all will pull it
+                nothing = np.empty_like(gradients[name])
+                result[name] = self.comm.share(result.get(name, nothing), "pull")[strategy.owners[0]]
+        return result
+
+    aggregate_all = aggregate_rows
 
     def plan(self, variables):
         """Return the plan for some variables, one microbatch a rank."""
@@ -112,30 +114,5 @@ class Ours(TrainingAdapter):
         starts, steps = (np.array([getattr(r, what) for r in mine] or [0], np.int64) for what in ("start", "step"))
         return starts[which] + steps[which] * (ids - first[which])
 
-    def _everywhere(self, result, variables, plan):
-        """Return the aggregates; a dense one that only its owner has is what all will pull: hand it on."""
-        owners = {name: strategy.owners[0] for name, strategy in plan.strategies.items()
-                  if not (strategy.sparse or strategy.replicated)}
-        for v in variables:
-            if v.name in owners:
-                owner, whole = owners[v.name], result.get(v.name)
-                if self.comm.rank != owner:
-                    whole = np.empty(v.shape, v.dtype)
-                others = [r for r in range(self.comm.size) if r != owner]
-                sends = [(r, whole, {v.name: v.size}) for r in others] if self.comm.rank == owner else []
-                receives = [] if self.comm.rank == owner else [(owner, whole, {v.name: v.size})]
-                self.comm.exchange(sends, receives, "pull", "dense")
-                result[v.name] = whole
-        return result
 
-
-@cache
-def _ours() -> Ours:
-    return Ours(**json.loads(os.environ.get("REFIMPL_ADAPTER", "{}")))
-
-
-def __getattr__(name):
-    """The module is the adapter: its functions are those of one ``Ours`` over all ranks."""
-    if name.startswith("_") or not hasattr(Ours, name):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(_ours(), name)
+__getattr__ = functions_of(Ours, lambda: Ours(**json.loads(os.environ.get("REFIMPL_ADAPTER", "{}"))))

@@ -1,7 +1,6 @@
 """Our trainer on given gradients, losses and examples: a model that returns what it is told to."""
 
 import tempfile
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -9,19 +8,10 @@ from kernels import aggregate_rows
 from kernels.random import key_of, uniform
 from models import Batch, Variable
 from models.data import Examples
+from refimpl.conformance.given import Given
 from refimpl.training.options import Options
 from refimpl.training.run.checkpoint import load_checkpoint, save_checkpoint
 from refimpl.training.trainer import Trainer
-
-
-@dataclass(frozen=True)
-class Given:
-    """Initial values as they are given: for every rank the same."""
-
-    values: tuple[float, ...]
-
-    def elements(self, key, start, count):
-        return np.array(self.values[start:start + count])
 
 
 class GivenGradients:
@@ -63,8 +53,7 @@ class TrainingAdapter:
     def update(self, task) -> list[dict]:
         """Train: each micro-step of a window is a microbatch, W to a rank."""
         size, window = self.comm.size, task.window
-        variables = [Variable(v.name, v.shape, v.sparse, Given(tuple(task.start[v.name].ravel().tolist())), v.dtype)
-                     for v in task.variables]
+        variables = [Variable(v.name, v.shape, v.sparse, Given.of(task.start[v.name]), v.dtype) for v in task.variables]
         data = GivenData(self._windows(task), size * window)
         trainer = self._trainer(variables, data, task)
         seen = []

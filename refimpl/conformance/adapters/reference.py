@@ -21,6 +21,7 @@ class Reference(TrainingPart):
         self.world, self.semantics, self.turn, self.sent = world, semantics, turn, []
 
     def describe(self) -> Semantics:
+        """Return the manifest."""
         return self.semantics
 
     def aggregate_dense(self, arrays: dict) -> dict:
@@ -50,6 +51,7 @@ class Reference(TrainingPart):
         return found
 
     def size_of(self, array) -> int:
+        """Return what an array counts in a fused buffer: its bytes."""
         return array.nbytes
 
     def messages(self) -> list[int]:
@@ -133,9 +135,11 @@ class Reference(TrainingPart):
         return found
 
     def add_duplicate(self, row, other):
+        """Return what two rows of one rank with one id become."""
         return row + other
 
     def add_maps(self, left, right) -> dict:
+        """Return two ranks' id -> row as one; rows that share an id are added."""
         return {k: left[k] + right[k] if k in left and k in right else left.get(k, right.get(k))
                 for k in {*left, *right}}
 
@@ -150,6 +154,7 @@ class Reference(TrainingPart):
         return self.aggregate_all({name: self.joined(parts) for name, parts in uses.items()}, shapes)
 
     def joined(self, parts):
+        """Return the gradients of one variable's uses as one gradient."""
         if isinstance(parts[0], tuple):
             return tuple(np.concatenate(pieces) for pieces in zip(*parts))
         return sum(parts[1:], parts[0])
@@ -162,6 +167,7 @@ class Reference(TrainingPart):
         return {name: self.mean([everyone[r][name] for r in group], self.group_size(group)) for name in arrays}
 
     def group_size(self, group) -> int:
+        """Return what a group's sum is divided by."""
         return len(group)
 
     def broadcast(self, arrays: dict, root: int) -> dict:

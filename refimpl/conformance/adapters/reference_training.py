@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 
-from refimpl.conformance.rules.optimizers import apply, apply_rows, initial_state
+from refimpl.conformance.case import Rows
+from refimpl.conformance.rules.optimizers import apply_part, initial_state
 
 
 class TrainingPart:
@@ -27,15 +28,18 @@ class TrainingPart:
     accumulate = resume = update
 
     def first_values(self, task) -> dict:
+        """Return name -> initial value: this rank's, or rank 0's where the manifest says so."""
         values = {n: np.array(a) for n, a in task.start.items()}
         if self.semantics.start == "rank 0":
             values = {n: np.array(a) for n, a in self.world.allgather(values)[0].items()}
         return values
 
     def snapshot(self) -> dict:
+        """Return a copy of the parameters."""
         return {n: a.copy() for n, a in self.values.items()}
 
     def windows(self, task) -> list:
+        """Return the micro-steps of each update."""
         found = [task.steps[i:i + task.window] for i in range(0, len(task.steps), task.window)]
         return [w for w in found if len(w) == task.window or self.semantics.partial != "dropped"]
 
@@ -54,11 +58,13 @@ class TrainingPart:
         return result
 
     def window_divisor(self, task, window) -> int:
+        """Return what a window's sum is divided by."""
         if self.semantics.window == "sum":
             return 1
         return task.window if self.semantics.partial == "applied-by-window" else len(window)
 
     def loss_scale(self, task) -> float:
+        """Return how many times too large the gradients are."""
         return task.loss_scale
 
     def aggregated(self, task, local) -> dict:
@@ -71,6 +77,7 @@ class TrainingPart:
                 else self.mean([g[v.name] for g in everyone]) for v in task.variables}
 
     def summed_rows(self, parts):
+        """Return (ids, rows): the ranks' windows aggregated."""
         add, self.leaf = self.leaf, lambda ids, rows: (ids, rows)  # repeats within a micro-step were settled before
         try:
             return self.merge(parts)
@@ -78,6 +85,7 @@ class TrainingPart:
             self.leaf = add
 
     def clipped(self, task, total, local) -> dict:
+        """Return the aggregated gradient, clipped where the manifest clips it."""
         if not task.clip or self.semantics.clip_point == "before":
             return total
         return self.scaled(total, self.scale(task, total, self.unmerged(total)))
@@ -107,32 +115,32 @@ class TrainingPart:
         return {n: 1.0 if rule == "dense" and isinstance(g, tuple) else factor for n, g in gradients.items()}
 
     def clip_factor(self, largest, norm) -> float:
+        """Return what a gradient of a norm is multiplied with."""
         return min(1.0, largest / norm) if norm else 1.0
 
     def scaled(self, gradients, factors) -> dict:
+        """Return gradients, each multiplied with its factor."""
         return {n: (g[0], g[1] * np.float32(factors[n])) if isinstance(g, tuple) else g * np.float32(factors[n])
                 for n, g in gradients.items()}
 
     def apply_all(self, task, total):
+        """Update every variable."""
         for v in task.variables:
             self.apply_one(task, v, total[v.name])
 
     def apply_one(self, task, variable, gradient):
+        """Update one variable by its aggregated gradient."""
         p, state = self.values[variable.name], self.state[variable.name]
-        settings = self.rate(task), self.clock + 1, task.options
-        if variable.sparse and not self.semantics.updates_every_row(task.optimizer):
-            apply_rows(task.optimizer, p, state, *gradient, *settings)
-            return
-        if variable.sparse:
-            whole = np.zeros_like(p)
-            whole[gradient[0]] = gradient[1]
-            gradient = whole
-        apply(task.optimizer, p, state, gradient, *settings)
+        part = Rows(*gradient) if variable.sparse else gradient
+        apply_part(task.optimizer, p, state, part, self.semantics.updates_every_row(task.optimizer), self.rate(task),
+                   self.clock + 1, task.options)
 
     def rate(self, task) -> float:
+        """Return the learning rate of this update."""
         return task.rate * task.rate_factor**self.updates
 
     def tick(self, window):
+        """Count an update."""
         self.clock, self.updates = self.clock + 1, self.updates + 1
 
     def save(self) -> dict:

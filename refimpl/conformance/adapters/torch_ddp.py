@@ -15,12 +15,15 @@ import torch.distributed as dist
 from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 
+from refimpl.conformance.adapters import functions_of
 from refimpl.conformance.adapters.torch_given import Given, tensors, untouched
 from refimpl.conformance.adapters.torch_training import TorchTraining
 
 LAUNCHER = "processes"
 BUCKET = 256
 """Bytes of a fused message: bucket_cap_mb, small enough to be seen in a small case."""
+new_group = cache(lambda ranks: dist.new_group(list(ranks)))
+"""Makes each process group once."""
 
 
 class TorchDDP(TorchTraining):
@@ -32,6 +35,7 @@ class TorchDDP(TorchTraining):
         self.signature, self.wrapped = None, None
 
     def world(self):
+        """Return (rank, size)."""
         return dist.get_rank(), dist.get_world_size()
 
     def describe(self) -> dict:
@@ -49,15 +53,14 @@ class TorchDDP(TorchTraining):
         return wrapped.no_sync()
 
     def aggregate_dense(self, arrays):
-        return self._aggregate(arrays, {})
+        """Return name -> array: what DDP leaves in ``grad``."""
+        return self.aggregate_rows(arrays, {})
 
-    def aggregate_rows(self, gradients, shapes):
-        return self._aggregate(gradients, shapes)
+    def aggregate_rows(self, gradients, shapes, group=None) -> dict:
+        """Return what a backward pass leaves in ``grad``: name -> (ids, rows), or an array of a dense variable.
 
-    aggregate_all = aggregate_uses = aggregate_rows
-
-    def _aggregate(self, gradients, shapes, group=None) -> dict:
-        """Return what a backward pass leaves in ``grad``. A module is kept for steps of one shape, as in a training."""
+        A module is kept for steps of one shape, as in a training.
+        """
         signature = [(n, shapes.get(n), *_like(gradients[n], n in shapes)) for n in sorted(gradients)], group
         if signature != self.signature:
             self.wrapped = None  # its buckets go before new ones come
@@ -70,15 +73,19 @@ class TorchDDP(TorchTraining):
         self.wrapped({name: tensors(part) for name, part in gradients.items()}).backward()
         return module.gradients()
 
+    aggregate_all = aggregate_uses = aggregate_rows
+
     def messages(self):
         """Return the sizes of DDP's buckets, as it logs them itself."""
         return [int(size) for size in self.wrapped._get_ddp_logging_data()["bucket_sizes"].split(",")]
 
     def aggregate_group(self, arrays, ranks):
-        group = _group(tuple(ranks))
-        return self._aggregate(arrays, {}, group) if dist.get_rank() in ranks else {}
+        """Return name -> array, aggregated in a process group of these ranks; {} on the others."""
+        group = new_group(tuple(ranks))
+        return self.aggregate_rows(arrays, {}, group) if dist.get_rank() in ranks else {}
 
     def broadcast(self, arrays, root):
+        """Return name -> rank ``root``'s array."""
         result = {}
         for name in sorted(arrays):
             result[name] = torch.from_numpy(arrays[name])
@@ -109,18 +116,4 @@ def _like(part, by_row):
     return None if by_row else array.shape, torch.from_numpy(np.empty(0, array.dtype)).dtype
 
 
-@cache
-def _group(ranks):
-    return dist.new_group(list(ranks))
-
-
-@cache
-def _adapter() -> TorchDDP:
-    return TorchDDP()
-
-
-def __getattr__(name):
-    """The module is the adapter: its functions are those of one ``TorchDDP``, made when the first is asked for."""
-    if name.startswith("_") or not hasattr(TorchDDP, name):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(_adapter(), name)
+__getattr__ = functions_of(TorchDDP)

@@ -34,17 +34,15 @@ class TraceTraining:
         self.values = {n: torch.tensor(ours.get("start", None, n), requires_grad=n not in self.statistics)
                        for n in self.names}
         self.trained = [n for n in self.names if n not in self.statistics]
-        self.optimizer = self._optimizer()
+        parameters, options = [self.values[n] for n in self.trained], self.training["options"]
+        self.optimizer = (
+            torch.optim.SGD(parameters, self.training["rate"], momentum=options["mu"])
+            if self.training["optimizer"] == "momentum" else
+            torch.optim.Adagrad(parameters, self.training["rate"], initial_accumulator_value=options["initial"],
+                                eps=options["epsilon"]))
         self.state: dict[int, dict] = {}
         self.trace = ours.only(("inputs", "start"))
         self.trace.head |= {"semantics": SEMANTICS.to_json(), "joined_at": "model"}
-
-    def _optimizer(self):
-        parameters, rate, options = [self.values[n] for n in self.trained], self.training["rate"], self.training["options"]
-        if self.training["optimizer"] == "momentum":
-            return torch.optim.SGD(parameters, rate, momentum=options["mu"])
-        return torch.optim.Adagrad(parameters, rate, initial_accumulator_value=options["initial"],
-                                   eps=options["epsilon"])
 
     def run(self) -> Trace:
         """Train to the end and return the trace."""
@@ -53,6 +51,7 @@ class TraceTraining:
         return self.trace
 
     def step(self, step: int):
+        """Do one step and note it in the trace."""
         total, loss = {}, 0.0
         for leaf in range(self.training["microbatches"]):
             if self.ours.get("inputs", step, "targets", leaf) is not None:
@@ -67,11 +66,16 @@ class TraceTraining:
         self.optimizer.step()
         for name in self.statistics:
             self.values[name] += self.training["statistic_rate"] * (total[name] - self.values[name])
-        self._note_result(step)
+        ours, theirs = SLOTS[self.training["optimizer"]]
+        for name in self.names:
+            self.trace.add("parameters", step, name, self.values[name].detach().numpy())
+        for name in self.trained:
+            self.trace.add("state", step, name, self.optimizer.state[self.values[name]][theirs].numpy(), part=ours)
 
     def microbatch(self, step, leaf, total) -> float:
         """Add a microbatch's gradients to ``total``; return its loss."""
-        batch = {p[3]: torch.from_numpy(np.array(a)) for p, a in self.ours.arrays.items() if p[:3] == ("inputs", step, leaf)}
+        batch = {place[3]: torch.from_numpy(np.array(array)) for place, array in self.ours.arrays.items()
+                 if place[:3] == ("inputs", step, leaf)}
         state, notes = self._carried(step, leaf, batch), {}
         loss = LOSSES[self.ours.name](self.values, batch, state, notes)
         found = dict(zip(self.trained, torch.autograd.grad(loss, [self.values[n] for n in self.trained]))) | notes
@@ -108,13 +112,6 @@ class TraceTraining:
                 g = g.coalesce()
                 g = Rows(g.indices()[0].numpy(), g.values().numpy())
             self.trace.add(stage, step, name, g if isinstance(g, Rows) else g.numpy(), leaf)
-
-    def _note_result(self, step):
-        ours, theirs = SLOTS[self.training["optimizer"]]
-        for name in self.names:
-            self.trace.add("parameters", step, name, self.values[name].detach().numpy())
-        for name in self.trained:
-            self.trace.add("state", step, name, self.optimizer.state[self.values[name]][theirs].numpy(), part=ours)
 
 
 def main(arguments) -> int:

@@ -21,6 +21,7 @@ class TorchTraining:
         return nullcontext()
 
     def update(self, task) -> list[dict]:
+        """Return, update by update, name -> value of every parameter."""
         run = Run(self, task)
         seen = []
         for first in range(0, len(task.steps), task.window):
@@ -33,12 +34,14 @@ class TorchTraining:
     accumulate = resume = update
 
     def sample(self, count, epoch):
+        """Return the examples that DistributedSampler gives this rank."""
         rank, size = self.world()
         sampler = torch.utils.data.DistributedSampler(range(count), size, rank, shuffle=True)
         sampler.set_epoch(epoch)
         return np.array(list(sampler), np.int64)
 
     def draw(self, count, step):
+        """Return random numbers after a seed of this rank's and step's own."""
         rank, size = self.world()
         torch.manual_seed(step * size + rank)
         return torch.rand(count, dtype=torch.float64).numpy()
@@ -64,16 +67,13 @@ class Run:
                 self.scaler.scale(torch.zeros(()))  # the gradients given are scaled: the scaler only has to know
                 (self.wrapped(own) / len(window)).backward()
         if self.task.clip is not None:
-            torch.nn.utils.clip_grad_norm_(self._dense(), self.task.clip)
+            dense = [p for name, p in self.module.named.items() if name not in self.module.sparse]
+            torch.nn.utils.clip_grad_norm_(dense, self.task.clip)  # it refuses sparse gradients
         for optimizer, schedule in zip(self.optimizers, self.schedules):
             self.scaler.step(optimizer)
             optimizer.zero_grad()
             schedule.step()
         self.scaler.update()
-
-    def _dense(self):
-        """Return what can be clipped: clip_grad_norm_ refuses sparse gradients."""
-        return [p for name, p in self.module.named.items() if name not in self.module.sparse]
 
     def parts(self) -> list:
         """Return everything that has a state_dict."""

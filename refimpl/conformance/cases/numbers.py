@@ -36,13 +36,13 @@ def exact(key: str, shape, dtype="float32") -> np.ndarray:
     return (size * LCM * UNIT).astype(dtype)
 
 
-def agreeing(key: str, place: str, shape, dtype="float32") -> np.ndarray:
-    """Return exact numbers whose sign depends on ``place`` alone: ranks do not cancel each other. Local.
+def agreeing(key: str, place: str, shape) -> np.ndarray:
+    """Return exact float32 numbers whose sign depends on ``place`` alone: ranks do not cancel each other. Local.
 
     For optimizers that divide by the gradient's size: there a sum near 0 would blow rounding up.
     """
     size = integers(key, shape, 16, 64) * np.where(integers(place + "sign", shape, 0, 2), 1, -1)
-    return (size * LCM * UNIT).astype(dtype)
+    return (size * LCM * UNIT).astype("float32")
 
 
 def codes(variable: int, shape, first: int = 0) -> np.ndarray:
@@ -52,9 +52,9 @@ def codes(variable: int, shape, first: int = 0) -> np.ndarray:
     return (129 + 2 * ((place * 29 + variable * 17) % 63)).reshape(shape)
 
 
-def provenance(rank: int, ranks: int, variable: int, shape, dtype="float32", first: int = 0) -> np.ndarray:
-    """Return 4**rank * code(place), times the odd part of ``ranks``, so that an average is exact too. Local."""
-    return (4**rank * codes(variable, shape, first) * odd_part(ranks)).astype(dtype)
+def provenance(rank: int, ranks: int, variable: int, shape, first: int = 0) -> np.ndarray:
+    """Return 4**rank * code(place) * odd part of ``ranks``, so that an average is exact too: float32. Local."""
+    return (4**rank * codes(variable, shape, first) * odd_part(ranks)).astype("float32")
 
 
 def odd_part(number: int) -> int:

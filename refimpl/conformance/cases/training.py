@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refimpl.conformance.case import Case, Rows, Variable
+from refimpl.conformance.case import Case, Rows, Variable, with_numbers
 from refimpl.conformance.cases import numbers
 
 VARIABLES = (Variable("weight", (2, 3)), Variable("table", (10, 3), True), Variable("items", (10, 3), True))
@@ -69,5 +69,4 @@ def _gradients(step, rank, scale, touched):
         rows = np.stack([numbers.agreeing(f"{name}{step}.{rank}.{i}", f"{name}{step}.{k}", (3,))
                          for i, k in enumerate(mine)]) / np.float32(64)
         parts[name] = Rows(mine, rows)
-    scaled = np.float32(scale)
-    return {name: Rows(p.ids, p.rows * scaled) if isinstance(p, Rows) else p * scaled for name, p in parts.items()}
+    return {name: with_numbers(part, lambda x: x * np.float32(scale)) for name, part in parts.items()}

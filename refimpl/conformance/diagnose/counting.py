@@ -5,6 +5,7 @@ import numpy as np
 from refimpl.conformance.case import Rows
 from refimpl.conformance.compare import aligned
 from refimpl.conformance.diagnose.diagnosis import Diagnosis, failing, ranks_in_words
+from refimpl.conformance.rules.gradients import merge_occurrences
 
 TIMES = {0: "never", 1: "once", 2: "twice", 3: "three times"}
 
@@ -31,27 +32,18 @@ def miscounted(evidence, verdict):
 
 def _counts(evidence, name, found) -> set:
     """Return the digits of all elements to which every rank contributes; None among them where they are no such sum."""
-    parts = [_sorted(evidence.case.steps[0][r][name]) for r in range(evidence.case.ranks)]
+    parts = [merge_occurrences(ranks[name]) for ranks in evidence.case.steps[0]]
     wanted = evidence.wanted[0][name].value
     if isinstance(found, Rows) and not np.isin(found.ids[found.rows.any(axis=1)], wanted.ids).all():
         return {None}  # rows went elsewhere: who is missing says nothing
     places = np.union1d(found.ids, wanted.ids) if isinstance(found, Rows) else None
     stack = np.stack([aligned(p, places) for p in parts]).astype(np.float64)
-    total = np.rint(aligned(found, places) * _divisor(stack, aligned(wanted, places)))
+    expected = aligned(wanted, places)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        divisor = np.where(expected == 0, 1.0, np.rint(stack.sum(axis=0) / expected))
+    total = np.rint(aligned(found, places) * divisor)
     return {_digits(total[at], stack[(slice(None), *at)]) for at in np.ndindex(total.shape)
             if stack[(slice(None), *at)].all()}
-
-
-def _sorted(part):
-    if not isinstance(part, Rows):
-        return part
-    order = np.argsort(part.ids)
-    return Rows(part.ids[order], part.rows[order])
-
-
-def _divisor(stack, wanted):
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(wanted == 0, 1.0, np.rint(stack.sum(axis=0) / wanted))
 
 
 def _digits(total, contributions):

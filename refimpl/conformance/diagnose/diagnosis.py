@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from refimpl.conformance.case import numbers_of
 from refimpl.conformance.compare import differences
 from refimpl.conformance.kinds import KINDS
-from refimpl.conformance.rules.aggregate import Wanted
 
 
 @dataclass(frozen=True)
@@ -37,19 +37,19 @@ def explains(evidence, predicted) -> bool:
     """
     if not predicted or len(predicted) != len(evidence.observed) or not failing(evidence):
         return False
-    return all(_matches(value, predicted[step].get(name), rank) for step, observed in enumerate(evidence.observed)
-               for name, found in observed.items() for rank, value in found)
-
-
-def _matches(value, wanted, rank) -> bool:
-    if isinstance(wanted, dict):
-        wanted = wanted.get(rank)
-    return wanted is not None and not differences(value, wanted)[2].any()
+    for step, observed in enumerate(evidence.observed):
+        for name, found in observed.items():
+            for rank, value in found:
+                wanted = predicted[step].get(name)
+                wanted = wanted.get(rank) if isinstance(wanted, dict) else wanted
+                if wanted is None or differences(value, wanted)[2].any():
+                    return False
+    return True
 
 
 def nothing_there(evidence) -> bool:
     """Return whether all that differs is zero or missing: then a swap with something empty would explain it. Local."""
-    return not any(np.any(getattr(value, "rows", value)) for name, places in failing(evidence).items()
+    return not any(np.any(numbers_of(value)) for name, places in failing(evidence).items()
                    for step, rank in places for r, value in evidence.observed[step][name] if r == rank)
 
 
@@ -67,11 +67,6 @@ def with_changes(evidence, steps=None, loose=False, **semantics):
     case = evidence.case if steps is None else replace(evidence.case, steps=tuple(map(tuple, steps)))
     case = replace(case, exact=case.exact and not loose)
     return KINDS[case.kind].expect(case, replace(evidence.semantics, order="any", **semantics))
-
-
-def loosely(wanted: Wanted) -> Wanted:
-    """Return an expectation without its exact bits. Local."""
-    return replace(wanted, canonical=None)
 
 
 def names_in_words(names) -> str:

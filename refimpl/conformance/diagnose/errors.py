@@ -12,9 +12,8 @@ def of_error(evidence, verdict):
     empty = sorted({r for ranks in evidence.case.steps for r, parts in enumerate(ranks)
                     for p in parts.values() if isinstance(p, Rows) and not len(p.ids)})
     if evidence.case.name.startswith("rows/empty"):
-        return Diagnosis("empty-row-gradient",
-                         f"a row gradient without rows, here of {ranks_in_words(empty)}, ends the "
-                         f"step for all", verdict.why)
+        return Diagnosis("empty-row-gradient", f"a row gradient without rows, here of {ranks_in_words(empty)}, ends "
+                         "the step for all", verdict.why)
     first = [r for r in errors if not errors[r].startswith(("LeftAlone", "never"))] or list(errors)
     return Diagnosis("error", f"{ranks_in_words(first)} ended with an error", verdict.why, vague=True)
 

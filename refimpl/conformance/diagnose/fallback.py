@@ -17,9 +17,9 @@ def scaled(evidence, verdict):
     ratio = next(iter(ratios))
     if ratio != ratio or ratio in (0.0, 1.0):
         return None
-    for factor, code, words in ((evidence.case.ranks, "multiplied-by-n",
-                                 "N times ours: not averaged, or multiplied by N"),
-                                (1 / evidence.case.ranks, "divided-again", "1/N of ours: divided by N once more")):
+    size = evidence.case.ranks
+    for factor, code, words in ((size, "multiplied-by-n", "N times ours: not averaged, or multiplied by N"),
+                                (1 / size, "divided-again", "1/N of ours: divided by N once more")):
         if ratio == float(f"{factor:.6g}"):
             return Diagnosis(code, f"all numbers of {names_in_words(names)} are exactly {words}", f"{ratio:g} x ours")
     return Diagnosis("scaled", f"all numbers of {names_in_words(names)} are {ratio:g} x ours", vague=True)
@@ -32,9 +32,8 @@ def unlike_ranks(evidence, verdict):
     wrong = sorted({r for places in failing(evidence).values() for _, r in places if r is not None})
     if not wrong or len(wrong) == evidence.case.ranks:
         return None
-    return Diagnosis("ranks-differ",
-                     f"{ranks_in_words(wrong)} {'differs' if len(wrong) == 1 else 'differ'} from what the "
-                     f"others rightly have", verdict.why, vague=True)
+    return Diagnosis("ranks-differ", f"{ranks_in_words(wrong)} {'differs' if len(wrong) == 1 else 'differ'} from what "
+                     "the others rightly have", verdict.why, vague=True)
 
 
 def somewhere(evidence, verdict):

@@ -1,16 +1,9 @@
 """Contributions that lose digits before they are added: compressed on the communicator."""
 
-from dataclasses import replace
-
 import numpy as np
 
-from refimpl.conformance.case import Rows
+from refimpl.conformance.case import with_numbers
 from refimpl.conformance.diagnose.diagnosis import Diagnosis, changed, explains, failing, names_in_words, with_changes
-
-
-def _half(array):
-    with np.errstate(over="ignore"):
-        return array.astype(np.float16).astype(array.dtype)
 
 
 def _brain(array, add):
@@ -19,8 +12,8 @@ def _brain(array, add):
     return ((bits + nearest) & np.uint32(0xFFFF0000)).view(np.float32).reshape(array.shape).astype(array.dtype)
 
 
-NARROW = {"float16": _half, "bfloat16": lambda a: _brain(a, True), "bfloat16, cut off": lambda a: _brain(a, False),
-          "float32": lambda a: a.astype(np.float32).astype(a.dtype)}
+NARROW = {"float16": lambda a: a.astype(np.float16).astype(a.dtype), "bfloat16": lambda a: _brain(a, True),
+          "bfloat16, cut off": lambda a: _brain(a, False), "float32": lambda a: a.astype(np.float32).astype(a.dtype)}
 
 
 def narrowed(evidence, verdict):
@@ -29,7 +22,7 @@ def narrowed(evidence, verdict):
         return None
     for dtype, cast in NARROW.items():
         def cut(s, r, name, part, cast=cast):
-            return replace(part, rows=cast(part.rows)) if isinstance(part, Rows) else cast(part)
+            return with_numbers(part, cast)
 
         if explains(evidence, with_changes(evidence, changed(evidence.case, cut), loose=True)):
             return Diagnosis("lost-digits", f"each rank's numbers pass through {dtype} before they are added",

@@ -5,7 +5,7 @@ from itertools import permutations
 
 import numpy as np
 
-from refimpl.conformance.case import Rows
+from refimpl.conformance.case import Rows, numbers_of
 from refimpl.conformance.diagnose.diagnosis import (
     Diagnosis, changed, explains, failing, names_in_words, nothing_there, ranks_in_words, with_changes,
 )
@@ -42,8 +42,7 @@ def added_by_position(evidence, verdict):
             return part if ids is None or len(ids) != len(part.ids) else replace(part, ids=ids)
 
         if explains(evidence, with_changes(evidence, changed(evidence.case, borrow))):
-            return Diagnosis("added-by-position",
-                             f"row gradients are added position by position, under the ids of rank "
+            return Diagnosis("added-by-position", "row gradients are added position by position, under the ids of rank "
                              f"{source}: rows of different ids are mixed", names_in_words(failing(evidence)))
     return None
 
@@ -87,19 +86,16 @@ def matched_by_position(evidence, verdict):
     if not explains(evidence, predicted):
         return None
     if case.kind == "mixed":
-        return Diagnosis("kinds-mixed",
-                         "collectives of two kinds meet each other: the dense gradient of one rank is added "
-                         "to the rows of another", "ranks produced them in different orders")
-    return Diagnosis("matched-by-position",
-                     "unlike variables are added: each rank's k-th gradient, though ranks produce "
-                     "them in different orders", names_in_words(failing(evidence)))
+        return Diagnosis("kinds-mixed", "collectives of two kinds meet each other: the dense gradient of one rank is "
+                         "added to the rows of another", "ranks produced them in different orders")
+    return Diagnosis("matched-by-position", "unlike variables are added: each rank's k-th gradient, though ranks "
+                     "produce them in different orders", names_in_words(failing(evidence)))
 
 
 def _added_bare(evidence, variable, own, parts):
     """Return the aggregate of whatever arrays met; under a rank's own ids where its variable is sparse."""
-    arrays = [p.rows if isinstance(p, Rows) else p for p in parts]
-    shape = (own.rows if isinstance(own, Rows) else own).shape
-    if any(a.shape != shape for a in arrays):
+    arrays = [numbers_of(p) for p in parts]
+    if any(a.shape != numbers_of(own).shape for a in arrays):
         return None
     if isinstance(own, Rows):
         arrays = [Rows(own.ids, a) for a in arrays]
@@ -135,9 +131,8 @@ def buffer_reused(evidence, verdict):
                 return case.steps[s + shift][r][name] if r in ranks and 0 <= s + shift < len(case.steps) else part
 
             if explains(evidence, with_changes(evidence, changed(case, other))):
-                return Diagnosis("buffer-reused",
-                                 f"{words} gradients of {ranks_in_words(ranks)} are in the sum: a buffer is "
-                                 f"used again before its transfer ended", names_in_words(failing(evidence)))
+                return Diagnosis("buffer-reused", f"{words} gradients of {ranks_in_words(ranks)} are in the sum{EARLY}",
+                                 names_in_words(failing(evidence)))
     for name in failing(evidence):
         for source in [v.name for v in case.variables if v.name != name and v.shape == case.variable(name).shape]:
             for ranks in (ranks for ranks in subsets if not _empty(case, source, ranks)):
@@ -145,16 +140,16 @@ def buffer_reused(evidence, verdict):
                     return case.steps[s][r][source] if r in ranks and n == name else part
 
                 if explains(evidence, with_changes(evidence, changed(case, of_other))):
-                    return Diagnosis("buffer-reused",
-                                     f"{ranks_in_words(ranks)} contributed {source} to {name}: a buffer is "
-                                     f"used again before its transfer ended")
+                    return Diagnosis("buffer-reused", f"{ranks_in_words(ranks)} contributed {source} to {name}{EARLY}")
     return None
+
+
+EARLY = ": a buffer is used again before its transfer ended"
 
 
 def _empty(case, name, ranks) -> bool:
     """Return whether some of the ranks have no number of a variable: to contribute that is to contribute nothing."""
-    parts = [step[r][name] for step in case.steps for r in ranks]
-    return any((p.rows if isinstance(p, Rows) else p).size == 0 for p in parts)
+    return any(numbers_of(step[r][name]).size == 0 for step in case.steps for r in ranks)
 
 
 HYPOTHESES = (ids_cast, use_lost_or_twice, wrong_count, matched_by_position, added_by_position, ids_of_another,

@@ -1,10 +1,12 @@
 """Hypotheses about training: each known fault is simulated and held against what the adapter did."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from refimpl.conformance.cases.training import start_of
 from refimpl.conformance.compare import differences
-from refimpl.conformance.diagnose.diagnosis import Diagnosis, explains, failing, loosely, names_in_words, ranks_in_words
+from refimpl.conformance.diagnose.diagnosis import Diagnosis, explains, failing, names_in_words, ranks_in_words
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.rules.aggregate import Wanted
 from refimpl.conformance.rules.training import Fault, with_fault
@@ -79,18 +81,14 @@ def _subsets(ranks):
 def _predicted(evidence, fault):
     with np.errstate(over="ignore", invalid="ignore"):
         values = with_fault(evidence.case, evidence.semantics, fault)
-    result = []
+    result: list[dict] = []
     for step, ranks in enumerate(values):
-        wanted = evidence.wanted[min(step, len(evidence.wanted) - 1)]
-        result.append({name: {r: Wanted(ranks[r][name], _tolerance(w, ranks[r][name]), w.dtype)
-                              for r in range(len(ranks))}
-                       for name, w in wanted.items()})
+        result.append({})
+        for name, want in evidence.wanted[min(step, len(evidence.wanted) - 1)].items():
+            eps = 256 * np.finfo(want.dtype).eps  # in proportion where the fault made numbers much larger
+            result[-1][name] = {r: Wanted(v[name], np.maximum(want.tolerance, eps * np.abs(v[name])), want.dtype)
+                                for r, v in enumerate(ranks)}
     return result
-
-
-def _tolerance(wanted, value):
-    """That of the expectation, or in proportion where the fault made numbers much larger."""
-    return np.maximum(wanted.tolerance, 256 * np.finfo(wanted.dtype).eps * np.abs(value))
 
 
 def half_applied(evidence, verdict):
@@ -102,19 +100,15 @@ def half_applied(evidence, verdict):
         return None
     for step, rank, name in places:
         value = next(v for r, v in evidence.observed[step][name] if r == rank)
-        before = _at_start(evidence, name) if step == 0 else loosely(evidence.wanted[step - 1][name])
+        start = start_of(evidence.case, 0)[name]
+        before = (replace(evidence.wanted[step - 1][name], canonical=None) if step else
+                  Wanted(start.astype(np.float64), np.zeros(start.shape), str(start.dtype)))
         if differences(value, before)[2].any():
             return None
     step, rank, name = places[0]
-    return Diagnosis("half-applied",
-                     f"{ranks_in_words(sorted({r for _, r, _ in places}))} read {name} as it was one update "
-                     f"earlier, other variables as they are: a step was seen half applied",
+    return Diagnosis("half-applied", f"{ranks_in_words(sorted({r for _, r, _ in places}))} read {name} as it was one "
+                     "update earlier, other variables as they are: a step was seen half applied",
                      f"first after update {step}")
-
-
-def _at_start(evidence, name) -> Wanted:
-    value = start_of(evidence.case, 0)[name]
-    return Wanted(value.astype(np.float64), np.zeros(value.shape), str(value.dtype))
 
 
 HYPOTHESES = (faulty, half_applied)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from refimpl.conformance.case import Rows
+from refimpl.conformance.case import numbers_of, with_numbers
 from refimpl.conformance.diagnose.diagnosis import Diagnosis, explains, failing, names_in_words
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.rules.aggregate import Wanted, aggregate, aggregate_dense
@@ -18,11 +18,9 @@ def not_reduced(evidence, verdict):
         return None
     for rule in ("sum", "average"):
         alone = replace(evidence.semantics, dense="sum", sparse="sum", order="any")
-        predicted = []
-        for ranks in case.steps:
-            predicted.append({v.name: {r: _divided(aggregate([ranks[r][v.name]], alone, v.dtype, case.exact),
-                                                   case.ranks if rule == "average" else 1)
-                                       for r in range(case.ranks)} for v in case.variables})
+        divisor = case.ranks if rule == "average" else 1
+        predicted = [{v.name: {r: _divided(aggregate([ranks[r][v.name]], alone, v.dtype, case.exact), divisor)
+                               for r in range(case.ranks)} for v in case.variables} for ranks in case.steps]
         if explains(evidence, predicted):
             whole = "" if rule == "sum" else ", divided by N"
             return Diagnosis("not-reduced", f"each rank gets its own gradient back{whole}: the reduction does nothing",
@@ -54,7 +52,7 @@ def one_rank_alone(evidence, verdict):
 
 def _alike_ranks(case, name) -> bool:
     """Return whether a rank has no number of a variable, or multiples of another's: one alone then proves nothing."""
-    flat = [np.ravel(_array_of(ranks[name])).astype(np.float64) for ranks in case.steps[0]]
+    flat = [np.ravel(numbers_of(ranks[name])).astype(np.float64) for ranks in case.steps[0]]
     if any(not np.any(a) for a in flat):
         return True
     ends = [a[-1] / np.abs(a).max() for a in flat], [a[0] / np.abs(a).max() for a in flat]
@@ -64,9 +62,8 @@ def _alike_ranks(case, name) -> bool:
 def _divided(wanted, divisor) -> Wanted:
     if divisor == 1:
         return wanted
-    value = wanted.value
-    value = Rows(value.ids, value.rows / divisor) if isinstance(value, Rows) else value / divisor
-    rounding = np.spacing(np.abs(_array_of(value)).astype(wanted.dtype))
+    value = with_numbers(wanted.value, lambda x: x / divisor)
+    rounding = np.spacing(np.abs(numbers_of(value)).astype(wanted.dtype))
     return replace(wanted, value=value, tolerance=wanted.tolerance + rounding)
 
 
@@ -80,9 +77,8 @@ def group_divisor(evidence, verdict):
                   for v in case.variables} for ranks in case.steps]
     if not explains(evidence, predicted):
         return None
-    return Diagnosis("group-divided-by-world",
-                     f"the sum over {len(group)} ranks is divided by {case.ranks}, the size of "
-                     f"the world", f"every number is {len(group)}/{case.ranks} of ours")
+    return Diagnosis("group-divided-by-world", f"the sum over {len(group)} ranks is divided by {case.ranks}, the size "
+                     "of the world", f"every number is {len(group)}/{case.ranks} of ours")
 
 
 def root_ignored(evidence, verdict):
@@ -91,9 +87,8 @@ def root_ignored(evidence, verdict):
     if case.kind != "broadcast":
         return None
     for rank in range(case.ranks):
-        parts = case.steps[0][rank]
-        predicted = [{name: Wanted(np.asarray(a, np.float64), np.zeros(a.shape), "float32") for name,
-                      a in parts.items()}]
+        predicted = [{name: Wanted(np.asarray(a, np.float64), np.zeros(a.shape), "float32")
+                      for name, a in case.steps[0][rank].items()}]
         if explains(evidence, predicted):
             return Diagnosis("root-ignored", f"the broadcast gives rank {rank}'s array, not that of rank "
                              f"{case.settings['root']}: the root is ignored")
@@ -104,9 +99,8 @@ def half_overflow(evidence, verdict):
     """inf where the mean of halves is finite."""
     names = failing(evidence) if evidence.case.name == "dense/half-overflow" and evidence.observed else {}
     if names and all(np.isinf(value).all() for name in names for _, value in evidence.observed[0][name]):
-        return Diagnosis("half-overflow",
-                         "the float16 sum overflows before it is divided: divide first, or add in float32",
-                         "every element is inf, every mean is finite")
+        return Diagnosis("half-overflow", "the float16 sum overflows before it is divided: divide first, or add in "
+                         "float32", "every element is inf, every mean is finite")
     return None
 
 
@@ -114,10 +108,9 @@ def flushed(evidence, verdict):
     """Denormals became zero."""
     if not evidence.case.name.endswith("/denormals") or not evidence.observed:
         return None
-    zero = all(not np.any(value.rows if isinstance(value, Rows) else value)
-               for name in failing(evidence) for _, value in evidence.observed[0][name])
-    return Diagnosis("denormals-flushed",
-                     "denormal numbers are flushed to zero") if zero and failing(evidence) else None
+    names = failing(evidence)
+    zero = names and not any(np.any(numbers_of(value)) for name in names for _, value in evidence.observed[0][name])
+    return Diagnosis("denormals-flushed", "denormal numbers are flushed to zero") if zero else None
 
 
 def wrong_count(evidence, verdict):
@@ -157,18 +150,14 @@ def lost_digits(evidence, verdict):
 def _magnitude(evidence, step, name) -> float:
     """Return the largest contribution to a variable."""
     parts = [ranks[name] for ranks in evidence.case.steps[step] if name in ranks]
-    flat = [np.ravel(p.rows if isinstance(p, Rows) else p) for p in parts if not isinstance(p, list)]
+    flat = [np.ravel(numbers_of(p)) for p in parts if not isinstance(p, list)]
     return float(max((np.abs(a).max(initial=0) for a in flat), default=0))
 
 
 def _fits(evidence, narrow) -> bool:
     """Return whether all numbers that failed are numbers of a narrower dtype."""
-    values = [_array_of(v) for s, step in enumerate(evidence.observed) for n in failing(evidence) for _, v in step[n]]
+    values = [numbers_of(v) for s, step in enumerate(evidence.observed) for n in failing(evidence) for _, v in step[n]]
     return all(v.dtype != narrow and np.array_equal(v.astype(narrow).astype(v.dtype), v) for v in values)
-
-
-def _array_of(part):
-    return part.rows if isinstance(part, Rows) else part
 
 
 HYPOTHESES = (half_overflow, flushed, root_ignored, group_divisor, not_reduced, one_rank_alone)

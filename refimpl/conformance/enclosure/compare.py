@@ -49,7 +49,7 @@ def distance(name, enclosure, found) -> Distance:
 def distances(state, arrays) -> list[Distance]:
     """Return the distance of each array of a training, by key, to the state's enclosures. Local.
 
-    arrays: key -> NumPy array, as in a checkpoint (``refimpl.training.run.whole``). Raises ValueError if one is missing.
+    arrays: key -> NumPy array, as in a checkpoint (``training.run.whole``). Raises ValueError if one is missing.
     """
     if missing := sorted(set(state.arrays) ^ set(arrays)):
         raise ValueError(f"only one of the training and its enclosure has {', '.join(missing)}")

@@ -52,6 +52,7 @@ def keeps_digits(x):
 
 
 def add(a, b, dtype):
+    """Return a + b."""
     with np.errstate(invalid="ignore"):
         middle, moved = a.middle + b.middle, a.radius + b.radius
         error = np.where(is_value(a, 0) | is_value(b, 0), kept(middle, moved, dtype),
@@ -60,6 +61,7 @@ def add(a, b, dtype):
 
 
 def subtract(a, b, dtype):
+    """Return a - b."""
     return add(a, negative(b), dtype)
 
 
@@ -90,6 +92,7 @@ def divide(a, b, dtype):
 
 
 def negative(a):
+    """Return -a: nothing rounds."""
     return Enclosure(-a.middle, a.radius.copy(), a.dtype)
 
 
@@ -168,4 +171,5 @@ def where(condition, a, b, dtype):
 
 
 def less(a, b) -> Truth:
-    return Truth(a.highest < b.lowest, ~(a.lowest >= b.highest))  # of what is NaN nothing is known
+    """Return where a < b surely holds, and where it may."""
+    return Truth(a.highest < b.lowest, ~(a.lowest >= b.highest))  # NaN compares False: nothing is known of it

@@ -3,9 +3,8 @@
     |value[i] - middle[i]| <= radius[i]
 
 Middle and radius are float64 arrays of one shape; ``dtype`` is that of the values they stand for, float32 or float64.
-Models and kernels run on enclosures as they run on NumPy and CuPy (DESIGN, I6): ``array_module`` of one is
-``refimpl.conformance.enclosure.namespace``, and kernels take their plain version. Indexing and reshaping give views, and assignment
-writes through them.
+Models and kernels run on enclosures as they run on NumPy and CuPy (docs/design.md, I6): ``array_module`` of one is
+``namespace``, and kernels take their plain version. Indexing and reshaping give views; assignment writes through them.
 """
 
 import numpy as np
@@ -50,7 +49,8 @@ class Enclosure:
         return f"Enclosure({self.middle!r} ± {self.radius!r}, {self.dtype})"
 
     def __array__(self, dtype=None, copy=None):
-        raise TypeError("an enclosure is no array of numbers: an operation on it is missing in refimpl.conformance.enclosure")
+        raise TypeError("an enclosure is no array of numbers: add the operation to "
+                        "refimpl.conformance.enclosure.namespace")
 
     @property
     def magnitude(self):
@@ -81,27 +81,34 @@ class Enclosure:
         self.middle[index], self.radius[index] = value.middle, value.radius
 
     def reshape(self, *shape):
+        """Return the balls in another shape: a view."""
         return self._view(self.middle.reshape(*shape), self.radius.reshape(*shape))
 
     def transpose(self, *axes):
+        """Return the balls with their axes permuted: a view."""
         return self._view(self.middle.transpose(*axes), self.radius.transpose(*axes))
 
     def copy(self):
+        """Return balls of their own memory."""
         return self._view(self.middle.copy(), self.radius.copy())
 
     def astype(self, dtype, copy=True):
+        """Return the balls of another dtype; rounding to a coarser one makes them grow."""
         from refimpl.conformance.enclosure.moves import enclosed
 
         return enclosed(self, dtype) if np.dtype(dtype) != self.dtype else self.copy() if copy else self
 
     # -- reductions, and the ufuncs of NumPy ---------------------------------------------------------------------------
     def sum(self, axis=None, dtype=None, keepdims=False):
+        """Return the sum over axes, added in any order."""
         return self.__array_namespace__().sum(self, axis, dtype, keepdims)
 
     def mean(self, axis=None):
+        """Return the mean over axes, added in any order."""
         return self.__array_namespace__().mean(self, axis)
 
     def max(self, axis=None, keepdims=False):
+        """Return the largest value over axes."""
         return self.__array_namespace__().max(self, axis, keepdims)
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):

@@ -40,8 +40,7 @@ class Tape:
 
 def lstm_forward(x, kernel, bias, projection, c0, h0, work):
     """See ``kernels.lstm.sequence.lstm_forward``."""
-    dtype, hidden = kernel.dtype, c0.shape[1]
-    c, h, steps, outputs = c0.copy(), h0.copy(), [], []
+    dtype, c, h, steps, outputs = kernel.dtype, c0.copy(), h0.copy(), [], []
     for x_t in x:
         xh = concatenate([x_t, h], axis=1)
         i, j, f, o = split(sums.matmul(xh, kernel, dtype, plus=bias), 4, axis=1)

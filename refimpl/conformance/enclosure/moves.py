@@ -34,18 +34,22 @@ def asarray(value, dtype=None):
 
 
 def zeros(shape, dtype=np.float64):
+    """Return balls of radius 0 around 0, or integers."""
     return asarray(np.zeros(shape, dtype))
 
 
 def ones(shape, dtype=np.float64):
+    """Return balls of radius 0 around 1, or integers."""
     return asarray(np.ones(shape, dtype))
 
 
 def zeros_like(a):
+    """Return zeros of an enclosure's shape and dtype."""
     return zeros(a.shape, a.dtype)
 
 
 def full_like(a, value):
+    """Return balls of radius 0 around one value, of an enclosure's shape and dtype."""
     return asarray(np.full(a.shape, value, a.dtype))
 
 
@@ -57,24 +61,29 @@ def _moved(a, move):
 
 
 def ascontiguousarray(a):
+    """Return a copy in C order."""
     return _moved(a, np.array)
 
 
 def broadcast_to(a, shape):
+    """Return a read-only view of another shape."""
     return _moved(a, lambda values: np.broadcast_to(values, shape))
 
 
 def pad(a, widths):
+    """Return an array with zeros around it."""
     return np.pad(a, widths) if isinstance(a, np.ndarray) else _moved(a, lambda values: np.pad(values, widths))
 
 
 def split(a, sections, axis=0):
+    """Return equal parts along an axis: views."""
     size = a.shape[axis] // sections
     before = (slice(None),) * axis
     return [a[(*before, slice(k * size, (k + 1) * size))] for k in range(sections)]
 
 
 def concatenate(arrays, axis=0):
+    """Return arrays joined along an axis; enclosures among them make it one."""
     if not any(isinstance(a, Enclosure) for a in arrays):
         return np.concatenate(arrays, axis)
     dtype = common(*arrays)

@@ -43,11 +43,11 @@ subtract, divide, maximum = map(_binary, (elementwise.subtract, elementwise.divi
 exp, log, tanh, sqrt, sigmoid = map(_unary, (elementwise.exp, elementwise.log, elementwise.tanh, elementwise.sqrt,
                                              elementwise.sigmoid))
 negative, absolute = elementwise.negative, elementwise.absolute
-abs = absolute
-true_divide = divide
+abs, true_divide = absolute, divide
 
 
 def multiply(a, b, out=None):
+    """Return a * b; of an enclosure with itself the square, which is not negative."""
     if isinstance(b, Truth):
         return where(b, a, 0)
     dtype = common(a, b)
@@ -57,40 +57,48 @@ def multiply(a, b, out=None):
 
 
 def less(a, b):
+    """Return where a < b surely holds, and where it may."""
     dtype = common(a, b)
     return elementwise.less(enclosed(a, dtype), enclosed(b, dtype))
 
 
 def greater(a, b):
+    """Return where a > b surely holds, and where it may."""
     return less(b, a)
 
 
 def where(condition, a, b):
+    """Return a where the condition holds, else b; what holds both where that is not known."""
     dtype = common(a, b)
     return elementwise.where(condition, enclosed(a, dtype), enclosed(b, dtype), dtype)
 
 
 def matmul(a, b, out=None):
+    """Return the product of matrices or vectors, its sums in any order."""
     dtype = common(a, b)
     return written(sums.matmul(enclosed(a, dtype), enclosed(b, dtype), dtype), out)
 
 
 def einsum(subscripts, a, b):
+    """Return a sum of products over the letters that the result has not, in any order."""
     dtype = common(a, b)
     return sums.einsum(subscripts, enclosed(a, dtype), enclosed(b, dtype), dtype)
 
 
 def sum(a, axis=None, dtype=None, keepdims=False):
+    """Return the sum over axes, in any order."""
     dtype = np.dtype(dtype or a.dtype)
     return sums.total(enclosed(a, dtype), axis, dtype, keepdims)
 
 
 def mean(a, axis=None):
+    """Return the mean over axes."""
     added = sum(a, axis)
     return divide(added, a.dtype.type(a.size // added.size))
 
 
 def max(a, axis=None, keepdims=False):
+    """Return the largest value over axes."""
     return elementwise.between(a.lowest.max(axis=axis, keepdims=keepdims), a.highest.max(axis=axis, keepdims=keepdims),
                                a.dtype)
 

@@ -1,7 +1,7 @@
 """A training on enclosures: after each step, where parameters and optimizer state of any correct device must lie.
 
-The model runs as it is, on enclosures (DESIGN, I6); gradients of microbatches are added as one sum of V terms, so that
-no order of it is left out; clipping and updates are the optimizers' definitions.
+The model runs as it is, on enclosures (docs/design.md, I6); gradients of microbatches are added as one sum of V
+terms, so that no order of it is left out; clipping and updates are the optimizers' definitions.
 """
 
 import math
@@ -80,7 +80,7 @@ def enclosed_steps(model, data, options, steps: int):
 def enclosed_step(model, data, options, before: State) -> tuple[State, Enclosure]:
     """Return where a training may be one step later, and the enclosure of that step's loss. Local.
 
-    Raises ValueError where a ball has no end: there the enclosure says nothing any more.
+    Raises ValueError where a ball has no end: from there on nothing is proved.
     """
     arrays = {key: enclosure.copy() for key, enclosure in before.arrays.items()}
     carried = {} if data.starts_epoch(before.step) else before.carried
@@ -92,7 +92,7 @@ def enclosed_step(model, data, options, before: State) -> tuple[State, Enclosure
     loss = xp.sum(xp.concatenate([xp.asarray(loss, np.float64).reshape(1) for loss, _ in parts]))
     for key, enclosure in [*arrays.items(), ("loss", loss)]:
         if not np.isfinite(enclosure.radius).all():
-            raise ValueError(f"step {after.step}: the enclosure of {key!r} has no end: nothing is proved from here on")
+            raise ValueError(f"step {after.step}: {key!r} may have any value: take fewer steps")
     return after, loss
 
 

@@ -145,8 +145,7 @@ class BufferReused(Reference):
     def aggregate_dense(self, arrays):
         if self.world.rank == self.world.size - 1:
             names = list(arrays)
-            late = {n: arrays[names[i + 1]] for i,
-                    n in enumerate(names[:-1]) if arrays[n].shape == arrays[names[i + 1]].shape}
+            late = {n: arrays[later] for n, later in zip(names, names[1:]) if arrays[n].shape == arrays[later].shape}
             arrays = {**arrays, **late}
         return super().aggregate_dense(arrays)
 
@@ -167,5 +166,5 @@ class RankTwice(Reference):
     """Rank 0 is counted twice and the last one never."""
 
     def fold(self, values, add):
-        return super().fold([*values[:-1], values[0]],
-                            add) if len(values) == self.world.size else super().fold(values, add)
+        twice = [*values[:-1], values[0]] if len(values) == self.world.size else values
+        return super().fold(twice, add)

@@ -3,10 +3,9 @@
 import numpy as np
 
 from refimpl.conformance.adapters.reference import Reference
+from refimpl.conformance.cases import RANKS
 from refimpl.conformance.cases.numbers import words
 from refimpl.conformance.semantics import CHOICES, DTYPES, SUPPORTS, Semantics
-
-RANKS = (1, 2, 3, 4, 5, 8)
 
 
 def correct(number: int) -> tuple[int, Semantics, int]:

@@ -1,7 +1,6 @@
 """Run all mutants and all correct implementations, and count what the suite makes of them."""
 
-from dataclasses import dataclass, field
-from typing import Callable
+from dataclasses import dataclass
 
 from refimpl.conformance.cases import all_cases
 from refimpl.conformance.diagnose import summary
@@ -15,30 +14,23 @@ from refimpl.conformance.runner import run_local
 class Score:
     """rows: one mutant each: bug, words, killed, named, diagnosis.  false_alarms: correct implementations accused."""
 
-    rows: list[dict] = field(default_factory=list)
-    false_alarms: list[str] = field(default_factory=list)
-    configurations: int = 0
+    rows: list[dict]
+    false_alarms: list[str]
+    configurations: int
 
     def to_json(self) -> dict:
+        """Return the counts: mutants, killed, named, false_alarms."""
         return {"mutants": len(self.rows), "killed": sum(r["killed"] for r in self.rows),
                 "named": sum(r["named"] for r in self.rows), "false_alarms": len(self.false_alarms)}
 
 
-def run_mutants(ranks: int = 4, configurations: int = 200, tell: Callable[[str], None] = lambda text: None) -> Score:
+def run_mutants(ranks: int = 4, configurations: int = 200) -> Score:
     """Run every mutant on ``ranks`` ranks, and that many correct implementations. Local."""
-    score = Score(configurations=configurations)
-    for mutant in MUTANTS:
-        tell(f"bug {mutant.bug}: {mutant.words}")
-        score.rows.append(run_mutant(mutant, ranks))
-    for checker in CHECKERS:
-        tell(f"bug {checker.bug}: {checker.words}")
-        score.rows.append(run_checker(checker, ranks))
-    for weakness in audit(aggregates(ranks), ranks):
-        score.false_alarms.append(f"the suite itself is called weak: {weakness}")
+    rows = [*(run_mutant(mutant, ranks) for mutant in MUTANTS), *(run_checker(checker, ranks) for checker in CHECKERS)]
+    alarms = [f"the suite itself is called weak: {weakness}" for weakness in audit(aggregates(ranks), ranks)]
     for number in range(configurations):
-        tell(f"correct implementation {number + 1} of {configurations}")
-        score.false_alarms += accusations(number)
-    return score
+        alarms += accusations(number)
+    return Score(rows, alarms, configurations)
 
 
 def run_mutant(mutant, ranks: int) -> dict:

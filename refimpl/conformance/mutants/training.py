@@ -50,8 +50,7 @@ class DuplicatesApart(Reference):
         ids, rows = self.unmerged({variable.name: gradient})[variable.name]
         for k in range(len(ids)):
             apply_rows(task.optimizer, self.values[variable.name], self.state[variable.name], ids[k:k + 1],
-                       rows[k:k + 1],
-                       self.rate(task), self.clock + 1, task.options)
+                       rows[k:k + 1], self.rate(task), self.clock + 1, task.options)
 
 
 class TableNotBroadcast(Reference):

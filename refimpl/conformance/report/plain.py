@@ -14,12 +14,16 @@ def plain(outcome, expected: Expected = Expected()) -> dict:
     failed = unexpected(outcome, expected)
     return _finite({
         "format": FORMAT, "target": outcome.target, "ranks": outcome.ranks, "manifest": outcome.semantics.to_json(),
-        "counts": {status: sum(v.status == status for v in outcome.verdicts)
-                   for status in ("passed", "failed", "skipped")},
+        "counts": counts_of(outcome.verdicts),
         "unexpected_failures": [v.case for v in failed], "fixed": expected.fixed(outcome.verdicts),
         "diagnoses": [{**asdict(diagnosis), "cases": cases} for diagnosis, cases in summary(outcome.verdicts)],
         "cases": [_case(v, expected) for v in outcome.verdicts],
     })
+
+
+def counts_of(verdicts) -> dict[str, int]:
+    """Return status -> how many verdicts have it. Local."""
+    return {status: sum(v.status == status for v in verdicts) for status in ("passed", "failed", "skipped")}
 
 
 def unexpected(outcome, expected: Expected) -> list:
@@ -47,8 +51,7 @@ def lines(outcome, expected: Expected = Expected()) -> list[str]:
         result += [f"    {f.words}" for f in others_that_failed(v)]
     for diagnosis, cases in summary(outcome.verdicts):
         result += [f"{diagnosis.words} ({diagnosis.code})", f"    {diagnosis.evidence}", f"    in {', '.join(cases)}"]
-    counts = (f"{sum(v.status == s for v in outcome.verdicts)} {s}" for s in ("passed", "failed", "skipped"))
-    return [*result, ", ".join(counts)]
+    return [*result, ", ".join(f"{count} {status}" for status, count in counts_of(outcome.verdicts).items())]
 
 
 def _case(verdict, expected) -> dict:

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from refimpl.conformance.diagnose import summary
 from refimpl.conformance.report.expected import Expected
-from refimpl.conformance.report.plain import numbers_of, others_that_failed, unexpected
+from refimpl.conformance.report.plain import counts_of, numbers_of, others_that_failed, unexpected
 
 COLOURS = {"passed": "green", "failed": "bold red", "expected": "yellow"}
 
@@ -36,7 +36,7 @@ def print_outcome(outcome, expected: Expected, verbose: bool = False):
         console.print(f"    in {escape(_some(cases))}", style="dim")
     for pattern in expected.fixed(outcome.verdicts):
         console.print(f"{escape(pattern)} passes now: take it off the list of expected failures", style="yellow")
-    counts = ", ".join(f"{sum(v.status == s for v in outcome.verdicts)} {s}" for s in ("passed", "failed", "skipped"))
+    counts = ", ".join(f"{count} {status}" for status, count in counts_of(outcome.verdicts).items())
     bad = unexpected(outcome, expected)
     console.print(f"{counts}{f'; {len(bad)} of them unexpected' if expected.reasons and outcome.failed else ''}",
                   style="bold red" if bad else "green")
@@ -65,9 +65,8 @@ def print_mutants(score):
     for alarm in score.false_alarms:
         console.print(f"false alarm: {escape(alarm)}", style="bold red")
     console.print(f"{data['killed']} of {data['mutants']} seen, {data['named']} named; {data['false_alarms']} false "
-                  f"alarms over "
-                  f"{score.configurations} correct implementations")
+                  f"alarms over {score.configurations} correct implementations")
 
 
-def _some(names, most=4) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+def _some(names) -> str:
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

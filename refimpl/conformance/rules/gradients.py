@@ -4,17 +4,18 @@ import math
 
 import numpy as np
 
-from refimpl.conformance.case import Case, Rows
+from refimpl.conformance.case import Rows
 from refimpl.conformance.semantics import Semantics
 
 
 def merge_occurrences(gradient, divisor=1):
-    """Return a gradient divided, the rows that share an id added; ids rise. Local."""
+    """Return a gradient divided, the rows that share an id added in float64; ids rise. Local."""
     if not isinstance(gradient, Rows):
         return gradient / divisor
     unique, place = np.unique(gradient.ids, return_inverse=True)
     rows = np.zeros((len(unique), *gradient.rows.shape[1:]))
-    np.add.at(rows, place, gradient.rows)
+    with np.errstate(invalid="ignore"):
+        np.add.at(rows, place, gradient.rows)
     return Rows(unique, rows / divisor)
 
 
@@ -30,9 +31,13 @@ def norm_of(gradients, semantics: Semantics) -> float:
     return math.sqrt(math.fsum(squares))
 
 
-def clip_scales(case: Case, semantics: Semantics, gradients) -> dict[str, float]:
-    """Return name -> what its gradient is multiplied with: min(1, clip / norm), or 1. Local."""
-    norm = norm_of(gradients, semantics)
-    scale = min(1.0, case.settings["task"]["clip"] / norm) if norm else 1.0
-    return {name: 1.0 if semantics.clip_norm == "dense" and isinstance(g, Rows) else scale
-            for name, g in gradients.items()}
+def clip_scales(clip: float | None, gradients, semantics: Semantics, statistics=()) -> dict[str, float]:
+    """Return name -> what its gradient is multiplied with: min(1, clip / norm), or 1. Local.
+
+    clip: the largest norm allowed; None: any.  statistics: names that neither count nor are clipped.
+    """
+    counted = {name: g for name, g in gradients.items() if name not in statistics}
+    norm = norm_of(counted, semantics) if clip is not None else 0.0
+    scale = min(1.0, clip / norm) if norm else 1.0
+    free = {n for n, g in counted.items() if isinstance(g, Rows)} if semantics.clip_norm == "dense" else set()
+    return {name: scale if name in counted.keys() - free else 1.0 for name in gradients}

@@ -15,6 +15,8 @@ import math
 
 import numpy as np
 
+from refimpl.conformance.case import Part, Rows
+
 SLOTS = {"sgd": (), "momentum": ("velocity",), "adagrad": ("accumulator",), "adam": ("first", "second")}
 """optimizer -> the arrays that it keeps beside a parameter."""
 
@@ -58,3 +60,15 @@ def apply_rows(optimizer: str, table, state, ids, rows, rate, step, options):
     table[ids] = p
     for slot, array in state.items():
         array[ids] = slots[slot]
+
+
+def apply_part(optimizer: str, p, state, part: Part, everywhere: bool, *settings):
+    """Do one update by an array or Rows, each id once. everywhere: all other rows have gradient 0. Local."""
+    if isinstance(part, Rows) and everywhere:
+        whole = np.zeros_like(p)
+        whole[part.ids] = part.rows
+        part = whole
+    if isinstance(part, Rows):
+        apply_rows(optimizer, p, state, part.ids, part.rows, *settings)
+    else:
+        apply(optimizer, p, state, part, *settings)

@@ -7,21 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from refimpl.conformance.case import Case, Rows
+from refimpl.conformance.case import Case, Rows, with_numbers
 from refimpl.conformance.cases.training import start_of
 from refimpl.conformance.rules.aggregate import Wanted, once, row_divisor
 from refimpl.conformance.rules.gradients import clip_scales, merge_occurrences, norm_of
-from refimpl.conformance.rules.optimizers import apply, apply_rows, initial_state
+from refimpl.conformance.rules.optimizers import apply_part, initial_state
 from refimpl.conformance.semantics import Semantics
-
-FAULTS = ("local", "one-by-one", "shares-one-by-one", "duplicates-apart", "micro-clock", "loss-scale-kept",
-          "local-norm",
-          "rate-restarted", "clock-restarted", "state-lost", "parameter-reduced", "parameter-summed", "not-broadcast")
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One deviation, one of FAULTS. ranks: those that it hits.  variable: the only one that it hits; None: all."""
+    """One deviation; kind: see ``diagnose.training.WORDS``. ranks, variable: what it hits; None: every variable."""
 
     kind: str
     ranks: tuple[int, ...]
@@ -48,14 +44,7 @@ class Replica:
         settings = rate, self.clock + 1, self.task["options"]
         for name, g in gradients.items():
             p, before = self.values[name], self.values[name].copy()
-            if isinstance(g, Rows) and everywhere:
-                whole = np.zeros_like(p)
-                whole[g.ids] = g.rows
-                g = whole
-            if isinstance(g, Rows):
-                apply_rows(self.task["optimizer"], p, self.state[name], g.ids, g.rows, *settings)
-            else:
-                apply(self.task["optimizer"], p, self.state[name], g, *settings)
+            apply_part(self.task["optimizer"], p, self.state[name], g, everywhere, *settings)
             self.travel[name] += np.abs(p - before)
 
     def tick(self, by: int = 1):
@@ -136,16 +125,17 @@ def _gradients_to_apply(case, semantics, locals_, rank, fault):
     if kind in ("one-by-one", "shares-one-by-one"):
         share = 1 if kind == "one-by-one" else len(locals_)
         return [_merged(g, share) for g in locals_]
-    if semantics.clip_point == "before" and case.settings["task"].get("clip"):
-        locals_ = [_scaled(g, clip_scales(case, semantics, g)) for g in locals_]
+    clip = case.settings["task"].get("clip")
+    if semantics.clip_point == "before" and clip:
+        locals_ = [_scaled(g, clip_scales(clip, g, semantics)) for g in locals_]
     divided = _divided(locals_, semantics)
     total = {name: merge_occurrences(g) for name, g in divided.items()}
-    if semantics.clip_point == "after" and case.settings["task"].get("clip"):
+    if semantics.clip_point == "after" and clip:
         if kind == "local-norm":
-            scale = min(1.0, case.settings["task"]["clip"] / norm_of(_merged(locals_[rank]), semantics))
+            scale = min(1.0, clip / norm_of(_merged(locals_[rank]), semantics))
             total = _scaled(total, {name: scale for name in total})
         else:
-            total = _scaled(total, clip_scales(case, semantics, divided))
+            total = _scaled(total, clip_scales(clip, divided, semantics))
     return list(_apart(divided, total)) if kind == "duplicates-apart" else [total]
 
 
@@ -169,7 +159,7 @@ def _merged(gradients, divisor=1) -> dict:
 
 
 def _scaled(gradients, scales) -> dict:
-    return {n: Rows(g.ids, g.rows * scales[n]) if isinstance(g, Rows) else g * scales[n] for n, g in gradients.items()}
+    return {n: with_numbers(g, lambda x, scale=scales[n]: x * scale) for n, g in gradients.items()}
 
 
 def _apart(divided, total):

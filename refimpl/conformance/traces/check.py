@@ -4,13 +4,13 @@ import json
 
 import numpy as np
 
-from refimpl.conformance.case import Rows
-from refimpl.conformance.compare import Finding, Verdict, aligned, differences
+from refimpl.conformance.case import numbers_of
+from refimpl.conformance.compare import Finding, Verdict, note
 from refimpl.conformance.runner import Outcome
 from refimpl.conformance.traces.expect import expected
-from refimpl.conformance.traces.format import STAGES, Trace, read_trace
+from refimpl.conformance.traces.format import Trace, read_trace
 from refimpl.conformance.traces.golden import golden
-from refimpl.conformance.traces.sources import Sources, merged
+from refimpl.conformance.traces.sources import Sources
 
 ORDER = ("start", "carried", "local", "aggregated", "metrics", "state", "parameters", "training")
 """Verdicts, and the order in which a step makes them. training: parameters against the whole training in float64."""
@@ -21,13 +21,9 @@ def check_trace(path) -> Outcome:
     return judge_trace(read_trace(path), str(path))
 
 
-def judge_trace(theirs: Trace, target: str = "trace", *, truth: Trace | None = None,
-                single: Trace | None = None) -> Outcome:
-    """Judge a trace: one verdict a stage, in each of them one finding a variable. Local.
-
-    truth, single: the golden traces in float64 and float32, None: those that ship.
-    """
-    truth, single = truth or golden(theirs.name, "float64"), single or golden(theirs.name, "float32")
+def judge_trace(theirs: Trace, target: str = "trace") -> Outcome:
+    """Judge a trace by the golden ones: one verdict a stage, in each of them one finding a variable. Local."""
+    truth, single = golden(theirs.name, "float64"), golden(theirs.name, "float32")
     sources = Sources(theirs, truth if theirs.precision == "float64" else single, truth, single)
     refuse(sources)
     with np.errstate(all="ignore"):  # wrong numbers overflow as they please
@@ -83,9 +79,9 @@ def _refuse_settings(what, theirs, ours):
                          f"that, or leave it out")
 
 
-def _shortly(value, most=60) -> str:
+def _shortly(value) -> str:
     text = json.dumps(value)
-    return text if len(text) <= most else f"{text[:most]}..."
+    return text if len(text) <= 60 else f"{text[:60]}..."
 
 
 def _refuse_place(where, sources, place, array):
@@ -130,18 +126,11 @@ def _note_unknown(sources, verdicts):
                                         code="no-examples"))
 
 
-def observed_part(sources: Sources, place):
-    """Return their array, or Rows with rising ids, at a place of the expectation; None if they hand none in. Local."""
-    stage, step, microbatch, name, part = place
-    found = sources.theirs.get("parameters" if stage == "training" else stage, step, name, microbatch, part)
-    return None if found is None else merged(found)
-
-
 def _verdict(sources, wanted, stage) -> Verdict:
     """Return the verdict on one stage: skipped if nothing of it was handed in."""
     findings: dict[str, Finding] = {}
     for place, want in wanted.items():
-        found = observed_part(sources, place) if place[0] == stage else None
+        found = sources.handed_in(place) if place[0] == stage else None
         if found is not None:
             _compare(findings, place, found, want)
     failed = [f for f in findings.values() if not f.ok]
@@ -156,21 +145,12 @@ def _compare(findings, place, found, want):
     stage, step, microbatch, variable, part = place
     name = variable if part == "value" else f"{variable} {part}"
     result = findings.setdefault(name, Finding(name, True, want.comparison))
-    if np.shape(getattr(found, "rows", found))[1:] != np.shape(getattr(want.value, "rows", want.value))[1:]:
+    if np.shape(numbers_of(found))[1:] != np.shape(numbers_of(want.value))[1:]:
         result.ok, result.step, result.words = False, step, f"{name} has another shape than ours (step {step})"
         return
-    apart, ratio, bad, ids = differences(found, want)
-    result.worst_ulp = max(result.worst_ulp, float(apart.max(initial=0.0)))
-    result.worst_ratio = max(result.worst_ratio, float(ratio.max(initial=0.0)))
-    if bad.any() and result.ok:
-        at = tuple(int(i) for i in np.argwhere(bad)[0])
-        values = (float(aligned(x, ids)[at]) for x in (found, want.value))
-        result.ok, result.step, result.rank, (result.found, result.wanted) = False, step, microbatch, values
-        result.element = at if ids is None else (int(ids[at[0]]), *at[1:])
-        where = "".join(f", {what} {number}" for what, number in (("step", step), ("microbatch", microbatch))
-                        if number is not None)
-        result.words = (f"{name}{list(result.element)} is {result.found:.9g}, expected {result.wanted:.9g} "
-                        f"({stage}{where})")
+    where = "".join(f", {what} {number}" for what, number in (("step", step), ("microbatch", microbatch))
+                    if number is not None)
+    note(result, found, want, step, microbatch, stage + where)
 
 
 def first_difference(verdicts) -> tuple[Verdict, Finding] | None:
@@ -178,6 +158,3 @@ def first_difference(verdicts) -> tuple[Verdict, Finding] | None:
     failed = [(v, f) for v in verdicts for f in v.findings if not f.ok]
     return min(failed, default=None, key=lambda pair: (-1 if pair[1].step is None else pair[1].step,
                                                        ORDER.index(pair[0].stage)))
-
-
-assert set(STAGES) - {"inputs"} < set(ORDER)

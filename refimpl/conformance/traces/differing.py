@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from refimpl.conformance.case import Rows
+from refimpl.conformance.case import numbers_of
 from refimpl.conformance.compare import differences
 from refimpl.conformance.rules.aggregate import Wanted
-from refimpl.conformance.traces.sources import Sources, merged
+from refimpl.conformance.traces.sources import Sources
 
 
 @dataclass(frozen=True)
@@ -21,13 +21,8 @@ class Differing:
     @classmethod
     def of(cls, sources, wanted, stage, step) -> "Differing":
         """Pick a stage and a step."""
-        parts = {}
-        for place, want in wanted.items():
-            if place[0] == stage and place[1] == step:
-                where = "parameters" if stage == "training" else stage
-                found = sources.theirs.get(where, step, place[3], place[2], place[4])
-                if found is not None:
-                    parts[place] = merged(found), replace(want, canonical=None)
+        parts = {place: (found, replace(want, canonical=None)) for place, want in wanted.items()
+                 if place[:2] == (stage, step) and (found := sources.handed_in(place)) is not None}
         return cls(sources, step, parts)
 
     def failing(self):
@@ -43,16 +38,10 @@ def fits(found, wanted: Wanted, value, relative: float = 0.0) -> bool:
 
     value: array or Rows.  relative: of each predicted number that much is tolerated too.
     """
-    numbers = value.rows if isinstance(value, Rows) else value
-    tolerance = float(np.max(wanted.tolerance, initial=0.0)) + relative * np.abs(numbers)
+    tolerance = float(np.max(wanted.tolerance, initial=0.0)) + relative * np.abs(numbers_of(value))
     return not differences(found, Wanted(value, tolerance, wanted.dtype))[2].any()
-
-
-def times(part, factor):
-    """Return an array or Rows multiplied. Local."""
-    return Rows(part.ids, part.rows * factor) if isinstance(part, Rows) else part * factor
 
 
 def flat(part) -> np.ndarray:
     """Return the numbers of an array or Rows as one float64 vector. Local."""
-    return np.ravel(part.rows if isinstance(part, Rows) else part).astype(np.float64)
+    return np.ravel(numbers_of(part)).astype(np.float64)

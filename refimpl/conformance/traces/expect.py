@@ -12,9 +12,9 @@ parameters    expected before it; see ``updates``.
 
 import numpy as np
 
-from refimpl.conformance.case import Rows
+from refimpl.conformance.case import numbers_of, with_numbers
 from refimpl.conformance.rules.aggregate import Wanted, aggregate
-from refimpl.conformance.traces.sources import GIVEN, Sources, merged
+from refimpl.conformance.traces.sources import GIVEN, Sources, double, merged
 from refimpl.conformance.traces.updates import Inputs, expected_update
 
 MARGIN = 16
@@ -30,7 +30,7 @@ def expected(sources: Sources) -> tuple[dict[tuple, Wanted], dict[int, Inputs]]:
     for step in range(sources.steps):
         if sources.theirs.joined_at == "model":
             result |= _computed(sources, step, "carried") | _computed(sources, step, "local")
-            result |= _metrics(sources, step)
+            result |= _measured(sources, step, "metrics")
         for stage in GIVEN[sources.theirs.joined_at]:
             result |= _given(sources, stage, step)
         sums = _aggregates(sources, step)
@@ -47,9 +47,8 @@ def _given(sources, stage, step) -> dict:
     for place in sources.ours.arrays:
         if place[:2] == (stage, step) and place[4] != "rows":
             part = "value" if place[4] == "ids" else place[4]
-            value = _double(sources.ours.get(*place[:2], place[3], place[2], part))
-            shape = np.shape(value.rows if isinstance(value, Rows) else value)
-            result[*place[:4], part] = Wanted(value, np.zeros(shape), sources.theirs.precision)
+            value = double(sources.ours.get(*place[:2], place[3], place[2], part))
+            result[*place[:4], part] = Wanted(value, np.zeros(np.shape(numbers_of(value))), sources.theirs.precision)
     return result
 
 
@@ -62,14 +61,9 @@ def _computed(sources, step, stage):
     result = {}
     for place, want in found.items():
         rule = sources.semantics.sparse if place[3] in sparse else sources.semantics.dense
-        result[place] = _times(want, sources.microbatches if rule == "average" else 1)
+        factor = sources.microbatches if rule == "average" else 1
+        result[place] = Wanted(with_numbers(want.value, lambda x: x * factor), want.tolerance * factor, want.dtype)
     return result
-
-
-def _times(wanted, factor):
-    value = wanted.value
-    value = Rows(value.ids, value.rows * factor) if isinstance(value, Rows) else value * factor
-    return Wanted(value, wanted.tolerance * factor, wanted.dtype)
 
 
 def _measured(sources, step, stage) -> dict:
@@ -78,8 +72,7 @@ def _measured(sources, step, stage) -> dict:
     for place in sources.truth.arrays:
         if place[0] == stage and place[1] == step and place[4] in ("value", "ids"):
             value = sources.truth.get(*place[:2], place[3], place[2])
-            shape = np.shape(value.rows if isinstance(value, Rows) else value)
-            tolerance = np.full(shape, measured_distance(sources, stage, place[3]))
+            tolerance = np.full(np.shape(numbers_of(value)), measured_distance(sources, stage, place[3]))
             result[*place[:4], "value"] = Wanted(value, tolerance, sources.theirs.precision)
     return result
 
@@ -93,11 +86,6 @@ def measured_distance(sources, stage, name) -> float:
             largest = max(largest, float(np.abs(value).max(initial=0.0)))
     single, own = (float(np.finfo(d).eps) for d in ("float32", sources.theirs.precision))
     return MARGIN * max(apart * own / single, own * largest)
-
-
-def _metrics(sources, step):
-    """Expect the loss, and the norm of the aggregated gradient; measured."""
-    return _measured(sources, step, "metrics")
 
 
 def _aggregates(sources, step) -> dict[str, Wanted]:
@@ -131,9 +119,8 @@ class Chain:
     def _gradients(self, step, sums):
         given = self.sources.aggregated(step)
         if given is not None:
-            return {name: _double(merged(part)) for name, part in given.items()}, {}
-        errors = {name: Rows(want.value.ids, want.tolerance) if isinstance(want.value, Rows) else want.tolerance
-                  for name, want in sums.items()}
+            return {name: double(merged(part)) for name, part in given.items()}, {}
+        errors = {name: with_numbers(want.value, lambda _, error=want.tolerance: error) for name, want in sums.items()}
         return {name: want.value for name, want in sums.items()}, errors
 
     def _arrays(self, name):
@@ -164,7 +151,3 @@ class Chain:
                     else:
                         state.setdefault(v.name, {})[part] = error
         return parameters, state
-
-
-def _double(part):
-    return Rows(part.ids, part.rows.astype(np.float64)) if isinstance(part, Rows) else part.astype(np.float64)

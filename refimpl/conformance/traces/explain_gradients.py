@@ -2,14 +2,12 @@
 
 import numpy as np
 
-from refimpl.conformance.case import Rows
+from refimpl.conformance.case import Rows, with_numbers
 from refimpl.conformance.compare import aligned
 from refimpl.conformance.diagnose import Diagnosis
+from refimpl.conformance.diagnose.counting import TIMES
 from refimpl.conformance.diagnose.diagnosis import names_in_words
-from refimpl.conformance.traces.differing import Differing, fits, flat, times
-
-TIMES = {0: "never", 1: "once", 2: "twice", 3: "three times"}
-
+from refimpl.conformance.traces.differing import Differing, fits, flat
 
 def common_factor(differing: Differing):
     """All that differs is one factor times ours."""
@@ -40,8 +38,8 @@ def _factor(found, want) -> float | None:
         return None
     x, y = flat(found), flat(want.value)
     factor = float(x @ y / (y @ y)) if y.any() else 0.0
-    good = np.isfinite(factor) and factor not in (0.0, 1.0) and fits(found, want, times(want.value, factor), 1e-6)
-    return factor if good else None
+    good = np.isfinite(factor) and factor not in (0.0, 1.0)
+    return factor if good and fits(found, want, with_numbers(want.value, lambda z: z * factor), 1e-6) else None
 
 
 def own_mean(differing: Differing):
@@ -52,7 +50,7 @@ def own_mean(differing: Differing):
                   for what in ("normaliser", "targets", "weights")}
         counted = inputs["targets"].size if inputs["weights"] is None else inputs["weights"].sum()
         factor = float(inputs["normaliser"] / counted)
-        if not fits(found, want, times(want.value, factor), 1e-5):
+        if not fits(found, want, with_numbers(want.value, lambda x: x * factor), 1e-5):
             return None
         seen.add(f"{factor:g}")
     return Diagnosis("loss=mean-of-means", "each microbatch's loss is divided by its own number of targets, not by "
@@ -65,8 +63,7 @@ def microbatches_moved(differing: Differing):
     for place, found, want, _, _ in differing.failing():
         for other in sources.active(step):
             value = sources.truth.get("local", step, place[3], other)
-            tolerance = float(np.max(want.tolerance, initial=0.0))
-            if fits(found, type(want)(value, np.full(flat(value).size, tolerance), want.dtype), value):
+            if fits(found, want, value):
                 pairs.setdefault(place[2], set()).add(other)
                 break
         else:

@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from refimpl.conformance.case import Rows
+from refimpl.conformance.case import Rows, with_numbers
 from refimpl.conformance.diagnose import Diagnosis
 from refimpl.conformance.diagnose.diagnosis import names_in_words
+from refimpl.conformance.rules.gradients import clip_scales
 from refimpl.conformance.semantics import CHOICES
-from refimpl.conformance.traces.differing import Differing, fits, times
-from refimpl.conformance.traces.sources import Sources
-from refimpl.conformance.traces.updates import Inputs, scales_of, updated
+from refimpl.conformance.traces.differing import Differing, fits
+from refimpl.conformance.traces.sources import Sources, double
+from refimpl.conformance.traces.updates import Inputs, updated
 
 RELATIVE = 1e-5
 """Of a number simulated: wrong gradients may be much larger than right ones, and so are their rounding errors."""
@@ -18,7 +19,8 @@ RELATIVE = 1e-5
 
 def explain_update(sources: Sources, wanted, inputs: dict[int, Inputs], step: int) -> Diagnosis | None:
     """Return the hypothesis that gives parameters and state after a step, and after most later ones; or None. Local."""
-    parts = {s: _parts(sources, wanted, s) for s in range(step, sources.steps)}
+    parts = {s: Differing.of(sources, wanted, "state", s).parts | Differing.of(sources, wanted, "parameters", s).parts
+             for s in range(step, sources.steps)}
     possible = {s: {(code, words): predict for code, words, predict in _hypotheses(sources, inputs[s], s)}
                 for s in parts}
     agreeing = {}
@@ -34,11 +36,6 @@ def explain_update(sources: Sources, wanted, inputs: dict[int, Inputs], step: in
                      f"{names_in_words(map(str, steps))} agrees")
 
 
-def _parts(sources, wanted, step) -> dict:
-    """Return what was handed in of an update, with what is expected."""
-    return Differing.of(sources, wanted, "state", step).parts | Differing.of(sources, wanted, "parameters", step).parts
-
-
 def _agrees(parts, predict) -> bool:
     predicted = predict()
     return all(fits(found, want, predicted[place[3], place[4]], _slack(want)) for place, (found, want) in parts.items())
@@ -52,7 +49,7 @@ def simulate(sources, inputs: Inputs, step, *, gradients=None, semantics=None, s
     """Return (variable, "value" or slot) -> number after an update with something changed. Local."""
     semantics = semantics or sources.semantics
     gradients = inputs.gradients if gradients is None else gradients
-    scales = scales or scales_of(sources.training, gradients, semantics, sources.statistics)
+    scales = scales or clip_scales(sources.training["clip"], gradients, semantics, sources.statistics)
     everywhere, result = semantics.updates_every_row(sources.training["optimizer"]), {}
     for name, p in inputs.parameters.items():
         slots = inputs.state[name] if state is None else state[name]
@@ -86,26 +83,27 @@ def _hypotheses(sources, now: Inputs, step):
 
 
 def _other_gradients(sources, now, step, run):
-    """Of a gradient that is not the right one it may have been the norm that clipped, or of the right one."""
+    """Yield hypotheses of a wrong gradient, clipped by its own norm or by the right one's."""
     count = sources.microbatches
-    right = scales_of(sources.training, now.gradients, sources.semantics, sources.statistics)
+    right = clip_scales(sources.training["clip"], now.gradients, sources.semantics, sources.statistics)
     clipped = ("", None), (", clipped by the right one's norm", right)
     for which, chosen in (("all", lambda g: True), ("row", lambda g: isinstance(g, Rows)),
                           ("dense", lambda g: not isinstance(g, Rows))):
         for factor, code, words in ((count, "multiplied-by-n", f"{count} x ours: not averaged, or multiplied"),
                                     (1 / count, "divided-again", f"1/{count} of ours: divided once more")):
-            changed = {n: times(g, factor) if chosen(g) else g for n, g in now.gradients.items()}
+            changed = {n: with_numbers(g, lambda x: x * factor) if chosen(g) else g
+                       for n, g in now.gradients.items()}
             yield code, f"{which} gradients that the update applies are {words}", run(gradients=changed)
     if step:
         ours = {v.name: sources.ours.get("aggregated", step - 1, v.name) for v in sources.variables}
-        stale = {n: _double(g) for n, g in (sources.aggregated(step - 1) or ours).items()}
+        stale = {n: double(g) for n, g in (sources.aggregated(step - 1) or ours).items()}
         for how, scales in clipped:
             yield ("stale-gradient", f"the update applies the gradient of the step before{how}",
                    run(gradients=stale, scales=scales))
     parts = sources.local(step)
     if parts is not None:
         for m in sources.active(step):
-            own = {n: _double(g) for n, g in parts[m].items()}
+            own = {n: double(g) for n, g in parts[m].items()}
             for how, scales in clipped:
                 yield ("local", f"the update applies microbatch {m}'s own gradient{how}: nothing is reduced",
                        run(gradients=own, scales=scales))
@@ -116,7 +114,7 @@ def _other_gradients(sources, now, step, run):
 def _one_by_one(sources, now, step, parts):
     result = {}
     for part in parts:
-        gradients = {n: _double(g) for n, g in part.items()}
+        gradients = {n: double(g) for n, g in part.items()}
         result = simulate(sources, now, step, gradients=gradients)
         now = Inputs({n: result[n, "value"] for n in now.parameters},
                      {n: {slot: result[n, slot] for slot in slots} for n, slots in now.state.items()}, gradients)
@@ -142,7 +140,3 @@ def _rate(sources, now, parts, step):
         return None
     return Diagnosis("rate", f"every parameter goes {factors[0]:.6g} times as far as it should: another learning rate",
                      f"step {step}; the optimizer's state is right")
-
-
-def _double(part):
-    return Rows(part.ids, part.rows.astype(np.float64)) if isinstance(part, Rows) else part.astype(np.float64)

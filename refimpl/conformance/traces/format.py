@@ -52,18 +52,22 @@ class Trace:
 
     @property
     def name(self) -> str:
+        """The golden training that it is of: lm, cnn."""
         return self.head["trace"]
 
     @property
     def precision(self) -> str:
+        """float32 or float64."""
         return self.head["precision"]
 
     @property
     def joined_at(self) -> str:
+        """The stage at which it joined: one of JOINS."""
         return self.head["joined_at"]
 
     @property
     def semantics(self) -> Semantics:
+        """The manifest of the implementation that made it."""
         return Semantics.from_json(self.head["semantics"])
 
     def add(self, stage, step, variable, value, microbatch=None, part="value"):

@@ -1,13 +1,15 @@
-"""The golden traces that ship: whole trainings of tiny models, in float32 and in float64."""
+"""The golden traces that ship: whole trainings of tiny models, in float32 and in float64; exported as files, too."""
 
 from functools import lru_cache
 from pathlib import Path
 
-from refimpl.conformance.traces.format import PRECISIONS, Trace, read_trace
+from refimpl.conformance.traces.format import JOINS, PRECISIONS, Trace, read_trace, write_trace
 
 FOLDER = Path(__file__).parent / "golden"
 NAMES = tuple(sorted({path.name.partition("-")[0] for path in FOLDER.glob("*.json")}))
 """Those that are there; this package is used without the models, too."""
+BEGINS_FROM = {"model": ("inputs", "start"), "aggregate": ("local", "start"), "update": ("aggregated", "start")}
+"""Where an implementation joins -> what it is given."""
 
 
 def golden_path(name: str, precision: str) -> Path:
@@ -22,3 +24,19 @@ def golden_path(name: str, precision: str) -> Path:
 def golden(name: str, precision: str) -> Trace:
     """Return a golden trace, its hashes verified. float32: canonical bits.  float64: the truth. Do not write to it."""
     return read_trace(golden_path(name, precision).with_name(f"{name}-{precision}.json"))
+
+
+def export_trace(name: str, path, stage: str | None = None, precision: str = "float32") -> tuple[Path, Path]:
+    """Write PATH.json and PATH.safetensors; return them. Local.
+
+    stage: model, aggregate or update: what an implementation that joins there begins from; None: everything.
+    Raises ValueError for a name, stage or precision that does not exist.
+    """
+    trace = golden(name, precision)
+    if stage is not None:
+        if stage not in JOINS:
+            raise ValueError(f"no stage {stage!r} to join at; there are {', '.join(JOINS)}")
+        trace = trace.only(BEGINS_FROM[stage])
+        trace.head["joined_at"] = stage
+    path = Path(path)
+    return write_trace(trace, path.with_name(path.name.removesuffix(".json").removesuffix(".safetensors")))

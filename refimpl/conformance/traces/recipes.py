@@ -2,10 +2,14 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Callable
 
 from models.golden import SEED, STEPS
 from models.registry import MODELS, entries
+from refimpl.conformance.traces.format import PRECISIONS, write_trace
+from refimpl.conformance.traces.golden import FOLDER, golden, golden_path
+from refimpl.conformance.traces.record import record
 from refimpl.training.options import Options
 
 
@@ -38,3 +42,16 @@ def _recipe(name, golden) -> Recipe:
 
 
 RECIPES = {name: _recipe(name, entry.golden) for name, entry in entries().items() if entry.golden}
+
+
+def regenerate(names, folder=FOLDER) -> list[Path]:
+    """Record the named trainings in both precisions and write them to a folder; return the files. Local, one rank.
+
+    Raises ValueError for a name that does not exist.
+    """
+    paths = {(name, precision): golden_path(name, precision) for name in names for precision in PRECISIONS}
+    written: list[Path] = []
+    for (name, precision), path in paths.items():
+        written += write_trace(record(name, RECIPES[name], precision), Path(folder) / path.name)
+    golden.cache_clear()
+    return written

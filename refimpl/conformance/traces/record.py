@@ -8,11 +8,10 @@ import numpy as np
 from kernels import RowGradient
 from kernels.random import key_of
 from kernels.update import OPTIMIZERS
-from models import Batch
 from models.candidates import log_expected_count
 from models.variable import STATISTIC_RATE
-from refimpl.conformance.adapters.ours_training import Given
 from refimpl.conformance.case import Rows
+from refimpl.conformance.given import Given
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.traces.format import Trace, edition_of
 from refimpl.training.trainer import Trainer
@@ -61,44 +60,9 @@ class RecordingTrainer(Trainer):
         return np.arange(variable.shape[0])
 
 
-class Replay:
-    """A model and a ``Data`` that return the local gradients of a trace."""
-
-    fingerprint = "0" * 64
-
-    def __init__(self, trace: Trace):
-        training = trace.head["training"]
-        self.trace, self.variables = trace, started_from(variables_of(trace), trace)
-        self.microbatches, self.steps_per_epoch = training["microbatches"], training["steps"]
-
-    def examples(self, step):
-        return 1
-
-    def starts_epoch(self, step):
-        return step == 0
-
-    def microbatch(self, step, index):
-        given = {v.name: self.trace.get("local", step, v.name, index) for v in self.variables}
-        return None if any(g is None for g in given.values()) else Batch(given, None)
-
-    def rows_needed(self, batch):
-        return {v.name: batch.inputs[v.name].ids for v in self.variables if v.sparse}
-
-    def loss_and_gradients(self, dense, rows, batch):
-        return 0.0, {name: RowGradient(g.ids, g.rows) if isinstance(g, Rows) else g for name, g in batch.inputs.items()}
-
-
 def started_from(variables, trace: Trace) -> list:
     """Return the variables with a trace's start as initial values."""
-    return [replace(v, initial=Given(tuple(trace.get("start", None, v.name).ravel().tolist()))) for v in variables]
-
-
-def variables_of(trace: Trace) -> list:
-    """Return the variables that a golden trace describes."""
-    from models import Variable
-
-    return [Variable(v["name"], tuple(v["shape"]), sparse=v["sparse"], statistic=v["statistic"], dtype=trace.precision)
-            for v in trace.head["variables"]]
+    return [replace(v, initial=Given.of(trace.get("start", None, v.name))) for v in variables]
 
 
 def record(name: str, recipe, precision: str) -> Trace:

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from refimpl.conformance.case import Case, Rows, Variable
+from refimpl.conformance.case import Case, Rows, Variable, with_numbers
 from refimpl.conformance.rules.gradients import merge_occurrences
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.traces.format import Trace
@@ -30,10 +30,12 @@ class Sources:
 
     @property
     def semantics(self) -> Semantics:
+        """Their manifest."""
         return self.theirs.semantics
 
     @cached_property
     def variables(self) -> tuple[Variable, ...]:
+        """The trace's variables, in their precision."""
         return tuple(Variable(v["name"], tuple(v["shape"]), v["sparse"], self.theirs.precision)
                      for v in self.ours.head["variables"])
 
@@ -41,6 +43,12 @@ class Sources:
     def slots(self) -> tuple[str, ...]:
         """The optimizer's arrays beside a parameter."""
         return tuple(sorted({place[4] for place in self.ours.arrays if place[0] == "state"}))
+
+    def handed_in(self, place):
+        """Return their array, or Rows with rising ids, at a place of the expectation; None if they hand none in."""
+        stage, step, microbatch, name, part = place
+        found = self.theirs.get("parameters" if stage == "training" else stage, step, name, microbatch, part)
+        return None if found is None else merged(found)
 
     def active(self, step) -> list[int]:
         """Return the microbatches that have examples."""
@@ -88,6 +96,11 @@ class Sources:
         if variable.sparse:
             return Rows(np.empty(0, np.int64), np.empty((0, variable.shape[1]), variable.dtype))
         return np.zeros(variable.shape, variable.dtype)
+
+
+def double(part):
+    """Return an array or Rows in float64. Local."""
+    return with_numbers(part, lambda x: x.astype(np.float64))
 
 
 def merged(part):

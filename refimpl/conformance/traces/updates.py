@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from refimpl.conformance.case import Rows
+from refimpl.conformance.case import Rows, with_numbers
 from refimpl.conformance.rules.aggregate import Wanted
 from refimpl.conformance.rules.bounds import gamma
-from refimpl.conformance.rules.gradients import norm_of
-from refimpl.conformance.rules.optimizers import apply, apply_rows
+from refimpl.conformance.rules.gradients import clip_scales
+from refimpl.conformance.rules.optimizers import apply_part
 
 OPERATIONS = 16
 
@@ -33,40 +33,19 @@ class Inputs:
     gradient_errors: dict = field(default_factory=dict)
 
 
-def scales_of(training, gradients, semantics, statistics=()) -> dict[str, float]:
-    """Return name -> what its gradient is multiplied with: min(1, clip / norm), or 1. Local."""
-    counted = {name: g for name, g in gradients.items() if name not in statistics}
-    norm = norm_of(counted, semantics) if training["clip"] is not None else 0.0
-    scale = min(1.0, training["clip"] / norm) if norm else 1.0
-    free = {n for n, g in counted.items() if isinstance(g, Rows)} if semantics.clip_norm == "dense" else set()
-    return {name: scale if name in counted.keys() - free else 1.0 for name in gradients}
-
-
 def updated(training, statistic, p, state, g, scale, step, everywhere=False):
     """Return (parameter, state) after one update of one variable. step: from 0. Local."""
     p, state = p.copy(), {slot: array.copy() for slot, array in state.items()}
     if statistic:
         return p + training["statistic_rate"] * (g - p), {}
-    settings = training["rate"], step + 1, training["options"]
-    if isinstance(g, Rows) and everywhere:
-        g = dense_of(g, p)
-    if isinstance(g, Rows):
-        apply_rows(training["optimizer"], p, state, g.ids, g.rows * scale, *settings)
-    else:
-        apply(training["optimizer"], p, state, g * scale, *settings)
+    apply_part(training["optimizer"], p, state, with_numbers(g, lambda x: x * scale), everywhere, training["rate"],
+               step + 1, training["options"])
     return p, state
-
-
-def dense_of(rows: Rows, like) -> np.ndarray:
-    """Return Rows as a whole array of another's shape. Local."""
-    whole = np.zeros_like(like)
-    whole[rows.ids] = rows.rows
-    return whole
 
 
 def expected_update(training, statistics, inputs: Inputs, semantics, step, dtype) -> dict:
     """Return (name, slot or "value") -> Wanted after one update. Local."""
-    scales = scales_of(training, inputs.gradients, semantics, statistics)
+    scales = clip_scales(training["clip"], inputs.gradients, semantics, statistics)
     size = sum(g.rows.size if isinstance(g, Rows) else g.size for g in inputs.gradients.values())
     apart = gamma(size + 2, dtype) if min(scales.values()) < 1 else 0.0
     everywhere, result = semantics.updates_every_row(training["optimizer"]), {}

@@ -1,1 +1,1 @@
-"""Races: us beside our peers, in one run, on the same data."""
+"""Races: us beside our peers, in one run, on the same data (``timing``: one rank; ``together``: many)."""

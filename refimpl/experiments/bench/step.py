@@ -5,12 +5,10 @@ microbatches: of the first of them, V = 8 microbatches against one big batch of 
               gradients costs. The smaller a microbatch, the more: narrow products, and a gradient of every weight.
 """
 
-import itertools
 from dataclasses import replace
 
-
 from models.registry import workloads_for
-from refimpl.experiments.bench.peers import import_torch, torch_twin
+from refimpl.experiments.bench.peers import import_torch, stepper, torch_twin
 from refimpl.experiments.bench.timing import Row, race
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
@@ -47,8 +45,7 @@ def race_one_batch(work, workload, streams, seconds, rounds=7) -> list[Row]:
     steps = [Trainer(workload.make_model(), _with_streams(workload, many).make_data(v), _options(workload),
                      Communicator.alone()).train_step for v, many in cuts]
     size = f"{MICROBATCHES} x {_with_streams(workload, streams)}"
-    return race(work, size, {f"refimpl V = {MICROBATCHES}": steps[0]}, {"one big batch": steps[1]},
-                seconds, rounds)
+    return race(work, size, {f"refimpl V = {MICROBATCHES}": steps[0]}, {"one big batch": steps[1]}, seconds, rounds)
 
 
 def _with_streams(workload, streams):
@@ -62,12 +59,4 @@ def _options(workload) -> Options:
 def torch_peer(workload, model, data) -> dict:
     """Return {"torch": callable} that does the same step on the same batches, {} where nothing does."""
     twin = import_torch() and torch_twin(workload.model, model, _options(workload))
-    if twin is None:
-        return {}
-    numbers = itertools.count()
-
-    def step():
-        number = next(numbers)
-        twin.step(data.microbatch(number, 0), data.starts_epoch(number))
-
-    return {"torch": step}
+    return {"torch": stepper(twin, data)} if twin else {}

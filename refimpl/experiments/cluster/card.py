@@ -20,11 +20,11 @@ def card_bytes() -> tuple[int, int] | None:
     return parse_counters(Path("/proc/self/net/dev").read_text()) if on_cluster() else None
 
 
-def parse_counters(text: str, card: str = CARD) -> tuple[int, int]:
-    """Return the bytes (sent, received) of a card in the text of /proc/net/dev."""
+def parse_counters(text: str) -> tuple[int, int]:
+    """Return the bytes (sent, received) of the measured card in the text of /proc/net/dev."""
     for line in text.splitlines():
         name, _, counts = line.partition(":")
-        if name.strip() == card:
+        if name.strip() == CARD:
             fields = counts.split()
             return int(fields[8]), int(fields[0])
-    raise ClusterError(f"/proc/net/dev counts no card {card}")
+    raise ClusterError(f"/proc/net/dev counts no card {CARD}: is this a machine of the emulated cluster?")

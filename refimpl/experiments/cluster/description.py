@@ -38,17 +38,21 @@ class Cluster:
 
     @property
     def machines(self) -> int:
+        """How many machines there are."""
         return len(self.rates)
 
     @property
     def ranks(self) -> int:
+        """How many ranks they have in all."""
         return self.machines * self.ranks_per_machine
 
     def to_json(self) -> str:
+        """Return the text that the hub is started with."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> "Cluster":
+        """Read what ``to_json`` wrote."""
         fields = json.loads(text)
         return cls(tuple(fields["rates"]), fields["ranks_per_machine"], tuple(Event(**e) for e in fields["events"]))
 

@@ -50,7 +50,7 @@ def main() -> int:
 def _live(outside: int, report: int, cluster: Cluster, command: list[str]) -> int:
     """Be process 1: build, run, report. Returns the job's exit status."""
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _leave)
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     end_with(0)
     if select.select([outside], [], [], 0)[0]:  # the outer process ended before we asked
         return 1
@@ -98,18 +98,10 @@ def _run(command: list[str], holders: list[int], network: Network, cluster: Clus
             try:
                 return job.wait(max(0.0, started + event.seconds - time.monotonic())) % 256
             except subprocess.TimeoutExpired:
-                _happen(network, event)
+                network.set_rate(event.machine, event.rate) if event.rate else network.cut(event.machine)
         return job.wait() % 256
     finally:
         _end(job)
-
-
-def _happen(network: Network, event) -> None:
-    if event.rate:
-        network.restore(event.machine)
-        network.set_rate(event.machine, event.rate)
-    else:
-        network.cut(event.machine)
 
 
 def _end(job: subprocess.Popen) -> None:
@@ -119,10 +111,6 @@ def _end(job: subprocess.Popen) -> None:
             job.wait(GRACE_SECONDS)
         except subprocess.TimeoutExpired:
             job.kill()
-
-
-def _leave(number, _):
-    sys.exit(128 + number)
 
 
 def _unavailable(report: int, error: ClusterError) -> int:

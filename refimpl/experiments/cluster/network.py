@@ -56,21 +56,18 @@ class Network:
         self.set_rate(number, rate, "add")
 
     def set_rate(self, machine: int, rate: int, action: str = "change") -> None:
-        """Let the machine's card send and receive ``rate`` bits a second from now on."""
+        """Let the machine's card, cut off or not, send and receive ``rate`` bits a second from now on."""
         for end, card in ((self.hub, _port(CARD, machine)), (self.machines[machine], CARD)):
             with _asking("a token bucket queue", "load the kernel module sch_tbf (as root: modprobe sch_tbf; its "
                          "package may be called kernel-modules-extra)"):
                 # pyroute2 takes a number for bytes a second
                 end.tc(action, "tbf", self._index(end, card), handle=0x10000, rate=rate // 8, burst=BURST_BYTES,
                        latency=LATENCY)
+        self._up(self.hub, _port(CARD, machine))
 
     def cut(self, machine: int) -> None:
         """Pull the machine's cable: nothing passes its card any more."""
         self.hub.link("set", index=self._index(self.hub, _port(CARD, machine)), state="down")
-
-    def restore(self, machine: int) -> None:
-        """Plug the machine's cable in again."""
-        self._up(self.hub, _port(CARD, machine))
 
     @staticmethod
     def _index(end: IPRoute, card: str) -> int:

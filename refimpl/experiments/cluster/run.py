@@ -47,17 +47,9 @@ class ClusterRun:
     training: tuple[dict, ...] = ()
 
 
-def run_on_cluster(
-    machines: int,
-    ranks_per_machine: int,
-    rate,
-    arguments: list[str],
-    timeout: float | None = None,
-    capture: bool = False,
-    environment: dict[str, str] | None = None,
-    events: tuple[Event, ...] = (),
-    cwd: str | os.PathLike | None = None,
-) -> ClusterRun:
+def run_on_cluster(machines: int, ranks_per_machine: int, rate, arguments: list[str], timeout: float | None = None,
+                   capture: bool = False, environment: dict[str, str] | None = None,
+                   events: tuple[Event, ...] = ()) -> ClusterRun:
     """Run ``python -m mpi4py *arguments`` on machines × ranks_per_machine ranks of an emulated cluster. Local.
 
     rate: of each machine's card, in and out alike, as parse_rate reads it, or a list with one for each machine.
@@ -71,13 +63,15 @@ def run_on_cluster(
                            "Linux, in a container or a virtual machine")
     cluster = Cluster(rates_of(machines, rate), ranks_per_machine, tuple(events))
     command, variables = mpirun_command(cluster.ranks, arguments)
-    _refuse_other_mpi()
+    if (flavour := runtime().flavour) != "mpich":
+        raise ClusterError(f"the emulated cluster runs MPICH, and mpi4py loads {flavour}: pip install mpich (where "
+                           "both are installed, mpi4py takes MPICH)")
     env = {**TUNING, **variables, **ACROSS_MACHINES, TOLD: str(cluster.ranks), **terminal_variables(capture),
            **(environment or {})}
     report = os.memfd_create("cluster report")
     try:
         argv = [sys.executable, "-m", HUB, str(os.getpid()), str(report), cluster.to_json(), *command]
-        job = run_job(argv, env, timeout, capture, cwd, (report,))
+        job = run_job(argv, env, timeout, capture, None, (report,))
         found = json.loads(os.pread(report, 1 << 20, 0) or b"{}")
     finally:
         os.close(report)
@@ -96,9 +90,3 @@ def missing() -> str:
     except (ClusterError, LaunchError, subprocess.TimeoutExpired) as error:
         return str(error)
     return ""
-
-
-def _refuse_other_mpi() -> None:
-    if (flavour := runtime().flavour) != "mpich":
-        raise ClusterError(f"the emulated cluster runs MPICH, and mpi4py loads {flavour}: pip install mpich (where "
-                           "both are installed, mpi4py takes MPICH)")

@@ -1,9 +1,9 @@
 """Experiment 4: held-out perplexity over time and over steps, with real computation; over steps all are one curve."""
 
 from models.registry import workloads_for
-from refimpl.experiments.parallax.cell import ARCHITECTURES, Cell
+from refimpl.experiments.parallax.cells.cell import ARCHITECTURES, Cell
+from refimpl.experiments.parallax.cells.summary import by_cell
 from refimpl.experiments.parallax.study import Context, Finding, Table
-from refimpl.experiments.parallax.summary import by_cell
 
 NAME = "convergence"
 RATE = "50mbit"

@@ -4,8 +4,8 @@ import importlib
 from pathlib import Path
 
 from refimpl.experiments.cluster import ClusterError, missing
+from refimpl.experiments.parallax.cells.run import Runner, report_to_stderr
 from refimpl.experiments.parallax.report import write_report
-from refimpl.experiments.parallax.run import Runner, report_to_stderr
 from refimpl.experiments.parallax.study import Context, Finding
 
 MODULES = {"throughput": "throughput", "sparsity": "sparsity", "partitions": "partitions", "convergence": "convergence",
@@ -13,8 +13,8 @@ MODULES = {"throughput": "throughput", "sparsity": "sparsity", "partitions": "pa
 SIMULATED = {"paper-size"}  # these need no cluster
 
 
-def run_experiments(output, names, quick: bool = False, compute: str | None = None, any_version: bool = False,
-                    say=report_to_stderr) -> tuple[Path, list[Finding], list[str]]:
+def run_experiments(output, names, quick: bool = False, compute: str | None = None,
+                    any_version: bool = False) -> tuple[Path, list[Finding], list[str]]:
     """Run the named experiments; return (report, findings, cells that failed). Local: the parent of all jobs.
 
     Raises ClusterError where this machine cannot emulate a cluster, ValueError for an unknown name.
@@ -28,11 +28,11 @@ def run_experiments(output, names, quick: bool = False, compute: str | None = No
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise ValueError(f"--output {output}: cannot make this directory: {problem.strerror}") from problem
-    context = Context(Runner(directory, any_version, say), quick, compute, microbatches=8 if quick else 48)
+    context = Context(Runner(directory, any_version, report_to_stderr), quick, compute, microbatches=8 if quick else 48)
     findings: list[Finding] = []
     report = directory / "report.md"
     for name in names:
-        say(f"== {name}")
+        report_to_stderr(f"== {name}")
         findings.append(importlib.import_module(f"refimpl.experiments.parallax.{MODULES[name]}").study(context))
         report = write_report(directory, findings, context, context.runner.failed, MODULES)
     return report, findings, context.runner.failed

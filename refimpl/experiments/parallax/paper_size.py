@@ -1,11 +1,10 @@
 """The same plans and schedules, simulated at the paper's size: 8 machines of 6 GPUs, 100 Gb/s, the models' sizes."""
 
 from refimpl.collectives.simulation.network import Network
-from refimpl.experiments.parallax.cell import ARCHITECTURES, allreduce_of
-from refimpl.experiments.parallax.naive import naive_plan
+from refimpl.experiments.parallax.cells.cell import ARCHITECTURES, allreduce_of
+from refimpl.experiments.parallax.cells.plans import plan_of
 from refimpl.experiments.parallax.proportions import LINE_EFFICIENCY, LINE_RATE, PAPER, computation_seconds
 from refimpl.experiments.parallax.study import Context, Finding, Table, bytes_of
-from refimpl.plan import make_plan
 from refimpl.plan.predict import Predictor
 from refimpl.plan.sample import Sample, take_sample
 from refimpl.transport.machines import in_blocks
@@ -44,10 +43,7 @@ def exchange_seconds(variables, sample: Sample, architecture: str, on: Network) 
     The bytes are the sum of the variables' busiest cards: more than any card carries, where these are different cards.
     """
     options = {"allreduce": allreduce_of(MACHINES, GPUS), **ARCHITECTURES[architecture]}
-    if architecture == "naive ps":
-        plan = naive_plan(variables, on.machines, options["allreduce"])
-    else:
-        plan = make_plan(variables, options.pop("architecture"), on.ranks, on.ranks, machines=on.machines, **options)
+    plan = plan_of(architecture, options, variables, on.machines)
     predictor = Predictor(variables, sample, on)
     return predictor.seconds(plan), sum(predictor.card_bytes(plan, variable) for variable in variables)
 
@@ -89,4 +85,4 @@ def _alphas(model, variables, sample) -> str:
     touched = sum(v.size * sample.alpha(v.name, MACHINES * GPUS) for v in variables if v.sparse)
     everything = sum(v.size for v in variables)
     return (f"{model.upper()}, alpha of a worker: {of}; of the whole model {(dense + touched) / everything:.4f} "
-            f"(docs/paper.md recalls {PAPER[model].alpha:g}).")
+            f"(recalled: {PAPER[model].alpha:g}; docs/paper.md, Models).")

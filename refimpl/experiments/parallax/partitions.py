@@ -1,10 +1,10 @@
 """Experiment 3: throughput over the number of partitions P, the curve through it, and the P that the search finds."""
 
 from models.registry import workloads_for
-from refimpl.experiments.parallax.cell import Cell
+from refimpl.experiments.parallax.cells.cell import Cell
+from refimpl.experiments.parallax.cells.summary import by_cell
 from refimpl.experiments.parallax.proportions import slowdown_of
 from refimpl.experiments.parallax.study import Context, Finding, Table
-from refimpl.experiments.parallax.summary import by_cell
 from refimpl.plan.search import fit_curve
 
 NAME = "partitions"
@@ -40,18 +40,14 @@ def study(context: Context) -> Finding:
         said.append(f"Fit through all: {fit.theta0:.4g} + {fit.theta1:.4g}/P + {fit.theta2:.4g} P seconds.")
     searching = next((s for s in found if s.cell.options.get("search_partitions")), None)
     if searching is not None and fixed:
-        tables.append(_walk(searching.result["search"]))
+        walk = [[str(s["partitions"]), f"{s['seconds']:.3f}"] for s in searching.result["search"]["samples"]]
+        tables.append(Table("What the search tried, in its order", ["P", "seconds"], walk))
         said.append(_verdict(searching, fixed))
     lines = {"measured": [(count, s.speed) for count, s in fixed.items()]}
     if fit is not None:
         lines["fitted"] = [(count, WORKLOAD.examples * cells[0].ranks / fit.seconds(count)) for count in fixed]
     return Finding(NAME, "Partitions", tables, said,
                    [(f"{TITLE}, hybrid", "partitions P (log)", "words a second", lines)])
-
-
-def _walk(search) -> Table:
-    rows = [[str(s["partitions"]), f"{s['seconds']:.3f}"] for s in search["samples"]]
-    return Table("What the search tried, in its order", ["P", "seconds"], rows)
 
 
 def _verdict(searching, fixed) -> str:

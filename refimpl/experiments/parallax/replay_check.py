@@ -1,9 +1,9 @@
 """Is a replay what it claims? Step times of real computation and of its replay, on 2 and on 4 ranks."""
 
 from models.registry import workloads_for
-from refimpl.experiments.parallax.cell import Cell
+from refimpl.experiments.parallax.cells.cell import Cell
+from refimpl.experiments.parallax.cells.summary import by_cell
 from refimpl.experiments.parallax.study import Context, Finding, Table
-from refimpl.experiments.parallax.summary import by_cell
 
 NAME = "replay-check"
 RATE = "100mbit"

@@ -4,10 +4,13 @@ from datetime import date
 from pathlib import Path
 
 from models.workload import Workload
-from refimpl.experiments.parallax.cell import code_version
-from refimpl.experiments.parallax.plots import plot_curves
+from refimpl.experiments.parallax.cells.cell import code_version
 from refimpl.experiments.parallax.proportions import ASSUMPTIONS, PAPER, computation_to_dense, rows_to_dense
 from refimpl.experiments.parallax.study import Context, Finding, Table
+from refimpl.pictures.plots import plot_curves
+
+WORDS = ("model", "architecture", "ratio")
+"""Columns of words; all others are numbers, which stand to the right."""
 
 HEAD = """# The paper's experiment on an emulated cluster
 
@@ -60,7 +63,7 @@ def _made(context) -> str:
 
 def markdown(table: Table) -> str:
     """Return a table as Markdown, numbers to the right."""
-    rule = ["---" if column in ("model", "architecture", "ratio") else "---:" for column in table.columns]
+    rule = ["---" if column in WORDS else "---:" for column in table.columns]
     lines = [f"**{table.title}**", "", *(f"| {' | '.join(row)} |" for row in (table.columns, rule, *table.rows))]
     return "\n".join(lines) + "\n"
 
@@ -83,23 +86,3 @@ def proportions(context: Context) -> str:
                   "ours computes alone, ms"], rows)
     return ("## Proportions\n\n" + markdown(table) + "\nThe slowdown of a replay makes the last but one column ours, "
             "too: replayed seconds = that x our dense bytes / the card's rate.\n")
-
-
-def print_tables(findings: list[Finding]):
-    """Show the findings on the terminal."""
-    from rich.console import Console
-    from rich.table import Table as RichTable
-
-    console = Console()
-    if not console.is_terminal:
-        console.width = 140
-    for finding in findings:
-        for table in finding.tables:
-            shown = RichTable(title=table.title, title_justify="left")
-            for column in table.columns:
-                shown.add_column(column, justify="left" if column in ("model", "architecture", "ratio") else "right")
-            for row in table.rows:
-                shown.add_row(*row)
-            console.print(shown)
-        for sentence in finding.sentences:
-            console.print(sentence)

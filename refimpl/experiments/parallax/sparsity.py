@@ -1,4 +1,4 @@
-"""Experiment 2: the sparsity degree (docs/paper.md): sentences from 120 words down to 1, alpha from 1 down."""
+"""Experiment 2: sentences from 120 words down to 1, alpha from 1 down (docs/paper.md, Sparsity-degree experiment)."""
 
 from dataclasses import replace
 
@@ -7,10 +7,10 @@ import numpy as np
 from models.registry import workloads_for
 from models.workload import Workload
 from refimpl.experiments.cluster import parse_rate
-from refimpl.experiments.parallax.cell import ARCHITECTURES, Cell
+from refimpl.experiments.parallax.cells.cell import ARCHITECTURES, Cell
+from refimpl.experiments.parallax.cells.summary import by_cell
 from refimpl.experiments.parallax.proportions import TITAN_XP, network_bytes_a_second
 from refimpl.experiments.parallax.study import Context, Finding, Table
-from refimpl.experiments.parallax.summary import by_cell
 
 NAME = "sparsity"
 RATE = "100mbit"
@@ -57,12 +57,13 @@ def study(context: Context) -> Finding:
     rows, said, lines = [], [], {a: [] for a in ARCHITECTURES}
     for length in dict.fromkeys(c.workload.window for c in cells):
         seconds = {s.cell.architecture: s.seconds for s in found if s.cell.workload.window == length}
-        ways = next((s.result["ways"] for s in found if s.cell.workload.window == length
-                     and s.cell.architecture == "auto"), {})
+        chosen = next((s.result["strategies"] for s in found if s.cell.workload.window == length
+                       and s.cell.architecture == "auto"), {})
+        of_tables = dict.fromkeys(chosen[name] for name in ("embedding", "softmax_weight") if name in chosen)
         alpha = alpha_of(context.profile(workload_of(length), cells[0].ranks))
         rows.append([str(length), f"{alpha:.4f}",
                      *(f"{seconds[a]:.3f}" if a in seconds else "-" for a in ARCHITECTURES),
-                     _over(seconds, "naive ps"), _over(seconds, "allreduce"), _sparse_ways(ways)])
+                     _over(seconds, "naive ps"), _over(seconds, "allreduce"), ", ".join(of_tables) or "-"])
         said += _broken(length, seconds)
         for architecture, taken in seconds.items():
             lines[architecture].append((alpha, 1 / taken))
@@ -84,10 +85,6 @@ def alpha_of(profile) -> float:
 
 def _over(seconds, architecture) -> str:
     return f"{seconds[architecture] / seconds['hybrid']:.2f}" if {architecture, "hybrid"} <= seconds.keys() else "-"
-
-
-def _sparse_ways(ways) -> str:
-    return ", ".join(dict.fromkeys(way for name, way in ways.items() if name in ("embedding", "softmax_weight"))) or "-"
 
 
 def _broken(length, seconds) -> list[str]:

@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass, field
 
-from refimpl.experiments.parallax.run import Runner
+from refimpl.experiments.parallax.cells.run import Runner
 
 
 @dataclass

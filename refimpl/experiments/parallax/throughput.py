@@ -1,11 +1,11 @@
 """Experiment 1: words and images a second of each architecture, on more and more machines; the headline at 8 x 6."""
 
 from models.registry import workloads_for
-from refimpl.experiments.parallax.cell import ARCHITECTURES, Cell
-from refimpl.experiments.parallax.plan_ahead import predicted_exchange
+from refimpl.experiments.parallax.cells.cell import ARCHITECTURES, Cell
+from refimpl.experiments.parallax.cells.plans import predicted_exchange
+from refimpl.experiments.parallax.cells.summary import by_cell
 from refimpl.experiments.parallax.proportions import PAPER, slowdown_of
 from refimpl.experiments.parallax.study import Context, Finding, Table, bytes_of, speed_of
-from refimpl.experiments.parallax.summary import by_cell
 
 NAME = "throughput"
 RATE = "100mbit"
@@ -71,7 +71,7 @@ def _predicted(summary, context) -> tuple[float, float]:
     """Return predicted seconds of computation and of exchanges."""
     cell, profile = summary.cell, context.profile(summary.cell.workload)
     computing = profile.slowest_seconds(cell.ranks) * cell.slowdown  # all wait for the slowest
-    return computing, predicted_exchange(cell, profile, summary.result["ways"])
+    return computing, predicted_exchange(cell, profile, summary.result["strategies"])
 
 
 def _details(headline, predicted) -> Table:

@@ -33,8 +33,8 @@ class Wish:
     columns: int
     alpha: float = 1.0
 
-    def bytes_by_way(self, machines: int) -> dict[str, float]:
-        """Return way -> bytes of a step through the busiest card, row numbers too; on the server in equal parts."""
+    def bytes_by_strategy(self, machines: int) -> dict[str, float]:
+        """Return strategy -> bytes of a step through the busiest card, and row numbers; the server has equal parts."""
         setting, size = Setting(machines), Sparse(self.rows, 4 * self.columns, self.alpha)
         if not self.sparse:
             whole = self.rows * self.columns * 4
@@ -54,14 +54,14 @@ WISHES = {"filters": Wish(False, 2_000, 512), "words": Wish(True, 800_000, 128, 
 
 @exercise
 def check_plan(plan):
-    """Check a plan for WISHES, variable -> way: each by the way that puts least on the busiest card."""
+    """Check a plan for WISHES, variable -> strategy: each has the one that puts least on the busiest card."""
     if missing := [name for name in WISHES if plan.get(name, ...) is ...]:
         return wrong(f"{', '.join(missing)}: which way?") if len(missing) < len(WISHES) else answered(...)
     for name, wish in WISHES.items():
         if plan[name] not in names_of(wish.sparse, automatic=True):
             kind = "sparse" if wish.sparse else "dense"
             return wrong(f"{name} is {kind}: it can go {', '.join(names_of(wish.sparse, automatic=True))}")
-        counts = wish.bytes_by_way(MACHINES)
+        counts = wish.bytes_by_strategy(MACHINES)
         best = min(counts, key=counts.get)
         if plan[name] != best:
             return wrong(f"{name} by {plan[name]}: another way puts {counts[plan[name]] / counts[best]:.2f} times less "

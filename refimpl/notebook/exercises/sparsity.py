@@ -1,8 +1,8 @@
-"""Checks of notebook 3: expected rows, a cost formula of one's own, and where two ways cost the same."""
+"""Checks of notebook 3: expected rows, a cost formula of one's own, and where two strategies cost the same."""
 
 from fractions import Fraction
 
-from refimpl.experiments.ways import Case, closed_formula
+from refimpl.experiments.cost_table import Case, closed_formula
 from refimpl.notebook.exercises import answered, exercise, right, wrong
 
 

@@ -10,9 +10,8 @@ from trace_peer import Peer
 
 from refimpl.cli import main
 from refimpl.conformance.case import Rows
-from refimpl.conformance.traces.export import export_trace
 from refimpl.conformance.traces.format import Trace, edition_of, read_trace, sha256, write_trace
-from refimpl.conformance.traces.golden import FOLDER, NAMES, golden
+from refimpl.conformance.traces.golden import FOLDER, NAMES, export_trace, golden
 
 
 @pytest.fixture

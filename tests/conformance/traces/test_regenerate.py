@@ -10,15 +10,50 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from kernels import RowGradient
+from models import Batch, Variable
 from refimpl.cli import main
 from refimpl.conformance.case import Rows
 from refimpl.conformance.traces.check import judge_trace
 from refimpl.conformance.traces.format import PRECISIONS, Trace, read_trace
 from refimpl.conformance.traces.golden import FOLDER, NAMES, golden
 from refimpl.conformance.traces.recipes import RECIPES
-from refimpl.conformance.traces.record import RecordingTrainer, Replay, record, record_steps
+from refimpl.conformance.traces.record import RecordingTrainer, record, record_steps, started_from
 
 COMPUTED = ("inputs", "carried", "local")
+
+
+def variables_of(trace: Trace) -> list:
+    """Return the variables that a golden trace describes."""
+    return [Variable(v["name"], tuple(v["shape"]), sparse=v["sparse"], statistic=v["statistic"], dtype=trace.precision)
+            for v in trace.head["variables"]]
+
+
+class Replay:
+    """A model and a ``Data`` that return the local gradients of a trace."""
+
+    fingerprint = "0" * 64
+
+    def __init__(self, trace: Trace):
+        training = trace.head["training"]
+        self.trace, self.variables = trace, started_from(variables_of(trace), trace)
+        self.microbatches, self.steps_per_epoch = training["microbatches"], training["steps"]
+
+    def examples(self, step):
+        return 1
+
+    def starts_epoch(self, step):
+        return step == 0
+
+    def microbatch(self, step, index):
+        given = {v.name: self.trace.get("local", step, v.name, index) for v in self.variables}
+        return None if any(g is None for g in given.values()) else Batch(given, None)
+
+    def rows_needed(self, batch):
+        return {v.name: batch.inputs[v.name].ids for v in self.variables if v.sparse}
+
+    def loss_and_gradients(self, dense, rows, batch):
+        return 0.0, {name: RowGradient(g.ids, g.rows) if isinstance(g, Rows) else g for name, g in batch.inputs.items()}
 
 
 def differing(found: Trace, stored: Trace, stages=None) -> list:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,14 +10,16 @@ import pytest
 from models.registry import workloads_for
 from models.workload import Workload
 from refimpl.experiments.parallax import proportions, sparsity
-from refimpl.experiments.parallax.cell import ARCHITECTURES, Cell, allreduce_of, code_version, kept_result
-from refimpl.experiments.parallax.job import together
-from refimpl.experiments.parallax.naive import naive_plan, share_of_busiest
+from refimpl.experiments.parallax.cells.cell import ARCHITECTURES, Cell, allreduce_of, code_version, kept_result
+from refimpl.experiments.parallax.cells.job import together
+from refimpl.experiments.parallax.cells.plans import naive_plan
+from refimpl.experiments.parallax.cells.run import Runner
+from refimpl.experiments.parallax.cells.summary import summarise
 from refimpl.experiments.parallax.proportions import PAPER
-from refimpl.experiments.parallax.run import Runner
 from refimpl.experiments.parallax.study import Context
-from refimpl.experiments.parallax.summary import summarise
 from refimpl.plan.validate import check_plan
+from refimpl.strategies.codec import CODECS
+from refimpl.training.consistency import CONSISTENCIES
 from refimpl.training.options import Options
 from refimpl.transport.machines import in_blocks
 
@@ -50,16 +53,14 @@ def test_a_kept_cell_needs_the_same_settings_and_code(tmp_path):
 
 
 def test_the_code_version_changes_with_any_source(tmp_path):
-    for name in ("kernels", "models", "refimpl/experiments/parallax"):
-        (tmp_path / name).mkdir(parents=True)
-    from refimpl.experiments.parallax import cell
+    from refimpl.experiments.parallax.cells import cell
     for source in cell.SOURCES:
         path = tmp_path / source
-        if source.endswith(".py"):
-            path.write_text("a = 1\n")
-        else:
-            path.mkdir(parents=True, exist_ok=True)
-            (path / "code.py").write_text("a = 1\n")
+        path = path if source.endswith(".py") else path / "code.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("a = 1\n")
+    root = Path(__file__).parents[3]
+    assert all((root / source).exists() for source in cell.SOURCES)
     code_version.cache_clear()
     before = code_version(tmp_path)
     (tmp_path / "models" / "code.py").write_text("a = 2\n")
@@ -75,7 +76,7 @@ def test_only_missing_cells_are_run_and_a_failure_leaves_the_rest_to_run(tmp_pat
     keep(runner.directory, cells[0], code_version())
 
     class Job:
-        returncode, stderr = 1, "ValueError: no such road\n===\n"
+        returncode, stderr = 1, "ValueError: no such strategy\n===\n"
 
     def run(machines, each, rate, arguments, **_):
         job = json.loads(open(arguments[-1]).read())
@@ -88,11 +89,11 @@ def test_only_missing_cells_are_run_and_a_failure_leaves_the_rest_to_run(tmp_pat
             keep(runner.directory, cell, job["version"])
         return type("Good", (), {"returncode": 0})()
 
-    monkeypatch.setattr("refimpl.experiments.parallax.run.run_on_cluster", run)
+    monkeypatch.setattr("refimpl.experiments.parallax.cells.run.run_on_cluster", run)
     found = runner.results(cells)
     assert jobs == [(1, ["auto", "naive ps"]), (2, ["hybrid", "auto", "naive ps"]), (2, ["naive ps"])]
     assert set(found) == {c.file for c in cells} - {cells[4].file}
-    assert len(runner.failed) == 1 and "no such road" in runner.failed[0] and "auto" in runner.failed[0]
+    assert len(runner.failed) == 1 and "no such strategy" in runner.failed[0] and "auto" in runner.failed[0]
     jobs.clear()
     Runner(tmp_path, say=lambda text: None, warm_up=()).results(cells[:4])
     assert jobs == []
@@ -169,7 +170,11 @@ def test_quick_cells_are_few_and_small(quick, tmp_path):
 def test_the_naive_servers_are_one_a_machine_and_take_whole_variables():
     variables, machines = CNN.make_model().variables, in_blocks(48, 6)
     plan = naive_plan(variables, machines)
-    assert {p.owners[0] for p in plan.placements} <= set(range(0, 48, 6)) and not plan.local_aggregation
-    assert all(p.way == "server" and len(p.owners) == 1 for p in plan.placements)
-    assert share_of_busiest(plan, variables) == pytest.approx(0.173, abs=1e-3)
-    check_plan(plan, variables, 48, 48, machines)
+    strategies = plan.strategies
+    assert {s.owners[0] for s in strategies.values()} <= set(range(0, 48, 6)) and not plan.local_aggregation
+    assert all(s.name == "server" and len(s.owners) == 1 for s in strategies.values())
+    nbytes, load = {v.name: v.nbytes for v in variables}, dict.fromkeys(range(0, 48, 6), 0)
+    for name, strategy in strategies.items():
+        load[strategy.owners[0]] += nbytes[name]
+    assert max(load.values()) / sum(load.values()) == pytest.approx(0.173, abs=1e-3)
+    check_plan(plan, variables, 48, 48, machines, consistencies=CONSISTENCIES, codecs=CODECS)

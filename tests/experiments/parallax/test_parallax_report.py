@@ -6,11 +6,11 @@ from models.registry import workloads_for
 from models.workload import Workload
 from refimpl.experiments.cluster import missing
 from refimpl.experiments.parallax import convergence, sparsity, throughput
-from refimpl.experiments.parallax.cell import Cell
+from refimpl.experiments.parallax.cells.cell import Cell
+from refimpl.experiments.parallax.cells.run import Runner
+from refimpl.experiments.parallax.cells.summary import Summary
 from refimpl.experiments.parallax.report import markdown, write_report
-from refimpl.experiments.parallax.run import Runner
 from refimpl.experiments.parallax.study import Context, Finding, Table
-from refimpl.experiments.parallax.summary import Summary
 from refimpl.transport.launch import launch
 
 LM, CNN = workloads_for("throughput")
@@ -24,7 +24,8 @@ def summary(architecture, speed, workload=LM, machines=8, **result):
 def test_a_report_holds_tables_sentences_plots_and_failures(tmp_path):
     finding = Finding("partitions", "Partitions", [Table("of P", ["P", "seconds"], [["1", "0.5"]])], ["So it is."],
                       [("t", "P (log)", "y", {"measured": [(1, 2), (4, 3)], "fitted": []})])
-    path = write_report(tmp_path, [finding], Context(Runner(tmp_path), quick=True, cores=1), ["a cell: status 1"], ["partitions"])
+    context = Context(Runner(tmp_path), quick=True, cores=1)
+    path = write_report(tmp_path, [finding], context, ["a cell: status 1"], ["partitions"])
     text = path.read_text()
     for part in ("## Partitions", "**of P**", "| 1 | 0.5 |", "So it is.", "](partitions-0.png)", "a cell: status 1",
                  "## Assumptions", "--quick"):

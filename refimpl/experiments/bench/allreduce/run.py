@@ -1,0 +1,67 @@
+"""How fast is our allreduce beside the MPI library's own and gloo, on one machine and on an emulated cluster?
+
+Bandwidths as nccl-tests defines them: algorithm bandwidth n / t; bus bandwidth 2 (N - 1) / N * n / t, which can be
+compared with the speed of the network whatever N is (hierarchical: with M machines for N).
+"""
+
+from refimpl.experiments.bench.job import BYTES_A_SECOND, measure
+
+KIB, MIB = 1 << 10, 1 << 20
+MACHINE_SIZES = (KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB)
+CLUSTER_SIZES = (KIB, 64 * KIB, MIB, 4 * MIB, 16 * MIB)
+
+WORKS = {
+    "machine": {"ranks": 4, "sizes": MACHINE_SIZES, "algorithms": ["direct"]},
+    "machine-private": {"ranks": 4, "sizes": MACHINE_SIZES, "algorithms": ["direct"]},
+}
+CLUSTER_WORKS = {
+    "cluster": {"machines": 4, "ranks": 1, "sizes": CLUSTER_SIZES,
+                "algorithms": ["direct", "halving-doubling", "ring"]},
+    "cluster-hierarchical": {"machines": 8, "ranks": 2, "sizes": CLUSTER_SIZES, "algorithms": ["hierarchical"]},
+}
+"""Work -> ranks (of each machine), sizes in bytes, and our algorithms."""
+
+
+def run(seconds: float = 3.0, rounds: int = 7, cluster: bool = False, sizes=None) -> dict:
+    """Race every work over its sizes and return {"rows", "ratios", "line_rate", "paths"}. Local; launches the ranks.
+
+    seconds: for each race of one size.  sizes: bytes, in place of each work's own.
+    ratios: work and "work size" -> best peer's seconds / ours, median of the rounds' own ratios; a work's own is that
+    of its largest size.  line_rate: "work size" -> seconds at line rate / ours.  paths: work -> how our data went.
+    """
+    rows, line_rate, paths = [], {}, {}
+    for work, setting in (CLUSTER_WORKS if cluster else WORKS).items():
+        wanted = {"work": work, "sizes": list(sizes or setting["sizes"]), "algorithms": setting["algorithms"],
+                  "seconds": seconds, "rounds": rounds}
+        found = measure("refimpl.experiments.bench.allreduce.ranks", wanted, setting["ranks"],
+                        setting.get("machines", 0))
+        rows += with_bandwidths(found["rows"], found["machines"] if cluster else found["ranks"])
+        if found["path"]:
+            paths[work] = found["path"]
+        if cluster:
+            line_rate |= {f"{work} {size}": max(r["bus_bandwidth"] for r in alike if not r["peer"]) / BYTES_A_SECOND
+                          for size, alike in _by_size(found["rows"]).items()}
+    return {"rows": rows, "ratios": ratios(rows), "paths": paths, **({"line_rate": line_rate} if cluster else {})}
+
+
+def with_bandwidths(rows: list[dict], parties: int) -> list[dict]:
+    """Return rows with algorithm_bandwidth and bus_bandwidth, bytes a second between so many parties. Local."""
+    for row in rows:
+        row["algorithm_bandwidth"] = row["bytes"] / row["seconds"]
+        row["bus_bandwidth"] = row["algorithm_bandwidth"] * 2 * (parties - 1) / parties
+    return rows
+
+
+def _by_size(rows) -> dict:
+    """Return size -> the rows of it."""
+    return {size: [r for r in rows if r["size"] == size] for size in dict.fromkeys(r["size"] for r in rows)}
+
+
+def ratios(rows) -> dict:
+    """Return work and "work size" -> the best peer's seconds / ours, by its row's ``ratio``. Local."""
+    found = {}
+    for work in dict.fromkeys(r["work"] for r in rows):
+        for size, alike in _by_size([r for r in rows if r["work"] == work]).items():
+            best = min(r["ratio"] for r in alike if r["peer"])
+            found[work] = found[f"{work} {size}"] = best  # sizes rise: the last stands for the work
+    return found

@@ -1,0 +1,76 @@
+"""What a training step must cost on a GPU at least: a table of its work, from shapes alone. No GPU is needed.
+
+A piece of work takes the GPU the longest of three things: its operations at ``FLOPS``, its bytes at ``BYTES``, and
+``LATENCY`` for each of its launches; and the host as long as it takes to ask for them (``HOST``). The host runs ahead,
+so a step takes the longer of both sums. The rates are a large GPU's of 2023 (H100, float32 without TF32).
+"""
+
+from dataclasses import dataclass
+
+FLOPS, BYTES = 50e12, 3.3e12  # a second
+REST = 45  # launches of a step of the language model beside those that are listed
+LATENCY = 2e-6  # seconds a launch takes on the GPU, however little it does
+HOST = {"product": 12e-6, "kernel": 10e-6, "array": 7e-6, "transfer": 15e-6}
+"""Seconds of the host for a launch: of cuBLAS, of our kernels, of CuPy's functions; for a copy over the bus."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """A line of the table. kind: of its launches (``HOST``).  flops, numbers: operations; float32 read and written."""
+
+    name: str
+    kind: str
+    launches: int
+    flops: float = 0
+    numbers: float = 0
+
+    @property
+    def host(self) -> float:
+        """Seconds of the host."""
+        return self.launches * HOST[self.kind]
+
+    @property
+    def device(self) -> float:
+        """Seconds of the GPU."""
+        return max(self.flops / FLOPS, 4 * self.numbers / BYTES, self.launches * LATENCY)
+
+
+def lm_step(time, streams, embedding, hidden, projection, samples) -> list[Work]:
+    """Return the work of a step of the language model with one layer and Adagrad, on one rank.
+
+    Launches are those that tests/device/test_launches.py counts.
+    """
+    n, gates = time * streams, 4 * hidden
+    dense = (embedding + projection + 1) * gates + hidden * projection
+    scored = n + samples
+    return [
+        Work("inputs' products, all steps at once", "product", 1, 2 * n * embedding * gates, n * (embedding + gates)),
+        Work("recurrent products forward", "product", time, 2 * n * projection * gates,
+             time * projection * gates + 2 * n * gates),
+        Work("cells forward", "kernel", time, 0, 12 * n * hidden),
+        Work("projections forward", "product", time, 2 * n * hidden * projection, time * hidden * projection),
+        Work("projections backward", "product", time, 2 * n * hidden * projection, time * hidden * projection),
+        Work("cells backward", "kernel", time, 0, 14 * n * hidden),
+        Work("recurrent products backward", "product", time - 1, 2 * n * projection * gates,
+             time * projection * gates + n * gates),
+        Work("gradients of weights and inputs", "product", 4,
+             2 * n * (2 * embedding + projection) * gates + 2 * n * hidden * projection, 3 * n * gates),
+        Work("gradient of the bias", "kernel", 2, 0, n * gates),
+        Work("softmax: products", "product", 4, 3 * 2 * n * samples * projection, 4 * n * samples),
+        Work("softmax: exponentials", "kernel", 2, 0, 3 * n * samples),
+        Work("rows: gathered, summed, updated", "kernel", 14, 0, (4 * n * embedding + 8 * scored * projection)),
+        Work("dense gradients: copied, checked, squared", "kernel", 7, 0, 4 * dense),
+        Work("dense update", "kernel", 3, 0, 5 * dense),
+        Work("all else", "array", REST, 0, 20 * n * projection),
+    ]
+
+
+def lm_budget(sizes: dict, shape: dict) -> list[Work]:
+    """Return ``lm_step`` of a workload's sizes and its microbatch's shape."""
+    widths = (sizes[name] for name in ("embedding", "hidden", "projection", "samples"))
+    return lm_step(shape["window"], shape["streams"], *widths)
+
+
+def bounds(table: list[Work]) -> tuple[float, float]:
+    """Return (seconds of the host, seconds of the GPU) of a step."""
+    return sum(work.host for work in table), sum(work.device for work in table)

@@ -1,0 +1,75 @@
+"""The report of ``bench gpu``: what was measured, on what, with which versions; as JSON and as text."""
+
+import datetime
+import json
+import platform
+import sys
+from importlib import metadata
+from pathlib import Path
+
+from refimpl.experiments.bench.gpu.bounds import Row
+from refimpl.training.run.files import write_json
+
+PACKAGES = ("refimpl", "numpy", "numba", "cupy-cuda12x", "cupy-cuda13x", "nvidia-nccl-cu12", "nvidia-nccl-cu13",
+            "torch", "mpi4py")
+
+TEST_RUNS = ("serial", "1-ranks", "2-ranks", "3-ranks", "4-ranks")
+"""The runs of ``make test-gpu``."""
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what the figures depend on, as far as it is installed. Local."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            pass
+    return found
+
+
+def tests_run(directory) -> dict[str, dict]:
+    """Return what ``make test-gpu`` left in the report's directory: {run: {"passed": ..., "failed": ...}}. Local.
+
+    A run that left nothing, or was not begun, has None.
+    """
+    found = {name: Path(directory) / f"tests-{name}.json" for name in TEST_RUNS}
+    return {name: json.loads(path.read_text()) if path.exists() else None for name, path in found.items()}
+
+
+def describe(result: dict) -> list[str]:
+    """Return the report's lines below its table. Local."""
+    lines = ["device: " + ", ".join(f"{name} {value}" for name, value in result["device"].items())]
+    merged, copied = result["merge_bandwidth"], result["copy_bandwidth"]
+    lines.append(f"row merge: {merged / 1e9:,.0f} GB/s, {merged / copied:.0%} of the GPU's copy bandwidth, "
+                 f"{copied / 1e9:,.0f} GB/s (reach 50%)")
+    lines += [str(Row(**row)) for row in result.get("bounds", ())]
+    for model, budget in result.get("budgets", {}).items():
+        lines.append(f"{model.upper()} step, by its budget: {budget['device'] * 1e3:.1f} ms of the GPU (an H100), "
+                     f"beside them {budget['host'] * 1e3:.1f} ms of the host for {budget['launches']} launches")
+    between = result.get("allreduce", {})
+    if "error" in between:
+        lines.append(f"allreduce between two ranks failed: {between['error']}")
+    for row in between.get("rows", ()):
+        lines.append(f"allreduce, two ranks, {row['size']}: {row['name']} {row['seconds'] * 1e6:,.0f} us")
+    if "transport" in between:
+        lines.append(between["transport"])
+    for name, counts in result.get("tests", {}).items():
+        said = [f"{number} {what}" for what, number in (counts or {}).items() if number]
+        lines.append(f"make test-gpu, {name}: {', '.join(said) or 'no report: not run, or ended before'}")
+    return lines
+
+
+def write(result: dict, table: list[tuple[str, ...]], directory) -> Path:
+    """Write bench-gpu.json and bench-gpu.txt into a directory, and return it. table: lines of text cells. Local."""
+    directory = Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    command = " ".join(["python", *sys.argv])
+    about = {"date": datetime.date.today().isoformat(), "command": command, "versions": versions()}
+    result = {**result, "tests": tests_run(directory)}
+    write_json(directory / "bench-gpu.json", {**about, **result})
+    widths = [max(map(len, column)) for column in zip(*table)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in table]
+    lines += ["", *describe(result), json.dumps(about["versions"]), f"{about['date']}: {command}"]
+    (directory / "bench-gpu.txt").write_text("\n".join(lines) + "\n")
+    return directory

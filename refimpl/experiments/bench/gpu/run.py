@@ -1,0 +1,132 @@
+"""Bench on a GPU: training steps and the row merge beside PyTorch eager on the same GPU, in one run.
+
+float32 on both sides, TF32 off. Each side gets its batches from the host, as in a training. A step ends when its loss
+is on the host; what is left of it counts at the end of a round (``race``, settle).
+
+gpu-MODEL-step:     a step through the trainer, on one rank, of the models that have a workload for it.
+gpu-aggregate-rows: the row gradients of a window summed by row, all on the GPU.
+And the allreduce between two ranks (``allreduce_gpu``).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels import aggregate_rows
+from kernels.random import key_of, uniform
+from models.registry import workloads_for
+from models.workload import Workload
+from refimpl.experiments.bench.allreduce import gpu as allreduce_gpu
+from refimpl.experiments.bench.gpu import bounds, budget
+from refimpl.experiments.bench.peers import import_torch, stepper, torch_twin
+from refimpl.experiments.bench.timing import Row, race, report
+from refimpl.training.device import find_gpu
+from refimpl.training.options import Options
+from refimpl.training.trainer import Trainer
+from refimpl.transport import Communicator
+
+STEPS = 8  # of different batches; then the same come again
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What is measured. workloads: whose steps, on one microbatch.  rows: of the row merge, and width."""
+
+    workloads: list[Workload]
+    rows: tuple[int, int]
+    vocabulary: int
+    copied: int  # bytes, for the GPU's copy bandwidth
+
+
+FULL = Sizes(workloads_for("gpu"), (2560 * 20, 512), 100_000, 1 << 28)
+
+
+def run(seconds: float = 10.0, rounds: int = 7, sizes: Sizes = FULL, between_ranks: bool = True,
+        trainings=bounds.TRAININGS) -> dict:
+    """Measure all works, ``seconds`` each; return the report: rows, ratios, device and versions. Local.
+
+    trainings: those whose results are compared with the CPU's.
+    Raises ValueError, saying what is missing, where there is no GPU.
+    """
+    device = find_gpu(0)
+    torch, length = _torch(), {"seconds": seconds, "rounds": rounds, "settle": _settle(device, import_torch())}
+    rows = [row for workload in sizes.workloads for row in race_step(workload, torch, length)]
+    merge = race_rows(device.xp, sizes, torch, length)
+    copy = copy_bandwidth(device.xp, sizes.copied, length)
+    result = report(rows + merge)
+    (count, width), sums = sizes.rows, len(np.unique(_zipf_ids(sizes)))  # every row is read, every sum written, once
+    result |= {"device": device.to_json(), "copy_bandwidth": copy,
+               "merge_bandwidth": (count + sums) * width * 4 / merge[0].seconds,
+               "budgets": {w.model: least for w in sizes.workloads if (least := budget_of(w))}}
+    result["bounds"] = bounds.run(trainings)
+    if between_ranks:
+        try:
+            result["allreduce"] = allreduce_gpu.run(min(2.0, seconds), rounds)
+        except ValueError as problem:  # NCCL may not be there: the rest is worth a report
+            result["allreduce"] = {"rows": [], "error": str(problem)}
+    return result
+
+
+def _torch():
+    """Return torch where it has a GPU, else None; TF32 is off."""
+    torch = import_torch()
+    if torch is None or not torch.cuda.is_available():
+        return None
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    return torch
+
+
+def _settle(device, torch):
+    def settle():
+        device.synchronize()
+        if torch is not None and torch.cuda.is_available():
+            torch.cuda.synchronize()
+    return settle
+
+
+def race_step(workload: Workload, torch, length, on: str = "cuda") -> list[Row]:
+    """Race a step against PyTorch's, without augmentation. torch: None to leave it out.  on: torch's device."""
+    model, data = workload.make_model(), workload.make_data(1, steps=STEPS)
+    options = Options(architecture="hybrid", device="cuda", **workload.entry.optimizer)
+    ours, peers = {"refimpl": Trainer(model, data, options, Communicator.alone()).train_step}, {}
+    if torch is not None and (twin := torch_twin(workload.model, model, options, on=on)):
+        peers = {"torch eager": stepper(twin, data)}
+    return race(f"gpu-{workload.model}-step", str(workload), ours, peers, **length)
+
+
+def budget_of(workload: Workload) -> dict | None:
+    """Return what a step must take at least: seconds of the host and of the GPU, and launches; None: not known."""
+    table_of = getattr(budget, f"{workload.model}_budget", None)
+    if table_of is None:
+        return None
+    table = table_of(workload.sizes, workload.shape)
+    host, there = budget.bounds(table)
+    return {"host": host, "device": there, "launches": sum(work.launches for work in table)}
+
+
+def race_rows(xp, sizes: Sizes, torch, length, on: str = "cuda") -> list[Row]:
+    """Race the sum of rows that share an id against torch's coalesce: ids by Zipf's law, on the GPU as the rows are."""
+    (count, width), ids = sizes.rows, _zipf_ids(sizes)
+    values = (uniform(key_of("bench", "values"), count * width) - 0.5).reshape(count, width).astype(np.float32)
+    there = xp.asarray(ids), xp.asarray(values)
+    ours, peers = {"refimpl": lambda: aggregate_rows(*there)}, {}
+    if torch is not None:
+        sparse = torch.from_numpy(ids)[None].to(on), torch.from_numpy(values).to(on)
+        shape = (sizes.vocabulary, width)
+        peers = {"torch coalesce": lambda: torch.sparse_coo_tensor(*sparse, shape).coalesce()}
+    return race("gpu-aggregate-rows", f"{count} x {width} of {sizes.vocabulary}, Zipf", ours, peers, **length)
+
+
+def _zipf_ids(sizes: Sizes) -> np.ndarray:
+    return np.exp(uniform(key_of("bench", "ids"), sizes.rows[0]) * np.log(sizes.vocabulary + 1)).astype(np.int64) - 1
+
+
+def copy_bandwidth(xp, nbytes: int, length) -> float:
+    """Return how many bytes a second the GPU reads and writes when it copies its own memory."""
+    source, target = xp.ones(nbytes // 4, xp.float32), xp.empty(nbytes // 4, xp.float32)
+
+    def copy():
+        target[...] = source
+
+    row, = race("copy", "", {"copy": copy}, {}, **{**length, "seconds": min(1.0, length["seconds"])})
+    return 2 * nbytes / row.seconds

@@ -1,0 +1,1 @@
+"""Array functions raced against NumPy and PyTorch, one thread each."""

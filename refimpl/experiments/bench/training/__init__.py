@@ -1,0 +1,1 @@
+"""Whole training steps raced against PyTorch's DistributedDataParallel: ``run`` starts the ranks."""

@@ -1,0 +1,1 @@
+"""Cells: one training each, run on the emulated cluster; its result is kept as a file."""

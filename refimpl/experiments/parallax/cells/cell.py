@@ -1,0 +1,126 @@
+"""A cell: one training of the experiment as plain data; what names its result, and decides whether it must be run."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from pathlib import Path
+
+from models.workload import Workload
+
+ARCHITECTURES = {
+    "allreduce": {"architecture": "allreduce", "local_aggregation": False},
+    "naive ps": {"architecture": "ps", "partitions": 1, "local_aggregation": False},  # and the plan of plans.py
+    "optimised ps": {"architecture": "ps", "scheme": "interleaved"},
+    "hybrid": {"architecture": "hybrid", "scheme": "interleaved"},
+    "auto": {"architecture": "auto", "scheme": "interleaved"},
+}
+"""The paper's contenders -> options of the trainer: Horovod (rows by allgather, nothing merged on the machine),
+TensorFlow's parameter server (whole variables), and Parallax. Interleaved: Zipf's first rows have many owners."""
+
+SOURCES = ("kernels", "models", "refimpl/transport", "refimpl/gradients", "refimpl/collectives", "refimpl/server",
+           "refimpl/strategies", "refimpl/plan", "refimpl/training", "refimpl/experiments/parallax/replay/model.py",
+           "refimpl/experiments/parallax/cells/job.py", "refimpl/experiments/parallax/cells/plans.py")
+"""What a cell's numbers come from: a change there makes a cell run anew."""
+
+MANY = 1000  # steps: more than a partition search takes
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training on the emulated cluster.
+
+    architecture: of ARCHITECTURES.  rate: of each machine's card.  compute: "real", or "replay" of a profile, slowed
+    down by ``slowdown``.  steps: counted ones, after ``warm`` others.  options: more options of the trainer.
+    evaluate_every: steps between evaluations on held-out text, 0 for none; they do not count as time.
+    """
+
+    experiment: str
+    workload: Workload
+    architecture: str
+    machines: int
+    ranks_per_machine: int
+    rate: str
+    compute: str = "replay"
+    slowdown: float = 1.0
+    steps: int = 4
+    warm: int = 1
+    options: dict = field(default_factory=dict)
+    seed: int = 0
+    evaluate_every: int = 0
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks all machines have."""
+        return self.machines * self.ranks_per_machine
+
+    @property
+    def cluster(self) -> tuple[int, int, str]:
+        """What cells of one job have in common."""
+        return self.machines, self.ranks_per_machine, self.rate
+
+    @property
+    def trainer_options(self) -> dict:
+        """Return the options of the training: the model's optimizer, the architecture's, and the cell's own."""
+        given = {**self.workload.entry.optimizer, "allreduce": allreduce_of(self.machines, self.ranks_per_machine),
+                 **ARCHITECTURES[self.architecture], **self.options}
+        steps = MANY if given.get("search_partitions") else self.warm + self.steps  # it ends when it has found its P
+        return {**given, "steps": steps, "seed": self.seed}
+
+    @property
+    def file(self) -> Path:
+        """Return the result's path below the output directory: readable, and different for different cells."""
+        known = json.dumps(self.to_json(), sort_keys=True)
+        name = f"{self.workload.name} {self.architecture} {self.machines}x{self.ranks_per_machine} {self.compute}"
+        digest = hashlib.sha256(known.encode()).hexdigest()[:8]
+        return Path(self.experiment) / f"{name.replace(' ', '-')}-{digest}.json"
+
+    def to_json(self) -> dict:
+        """Return its fields as plain data."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict) -> "Cell":
+        """Read what ``to_json`` wrote."""
+        return cls(**{**data, "workload": Workload(**data["workload"])})
+
+    def but(self, **changes) -> "Cell":
+        """Return the cell with some fields changed."""
+        return replace(self, **changes)
+
+
+def allreduce_of(machines: int, ranks_per_machine: int) -> str:
+    """Return the canonical allreduce that sends least between such machines. Local.
+
+    It is named because 48 processes on two cores can neither measure a network of known rate nor simulate candidates.
+    """
+    if machines == 1:
+        return "direct"  # through shared memory
+    if ranks_per_machine > 1:
+        return "hierarchical"
+    return "halving-doubling" if machines & (machines - 1) == 0 else "binary-blocks"
+
+
+@cache
+def code_version(root: Path | None = None) -> str:
+    """Return hex digits that change with any source file that a cell's numbers come from. Local."""
+    root = root or Path(__file__).resolve().parents[4]
+    digest = hashlib.sha256()
+    for source in SOURCES:
+        place = root / source
+        for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+            digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def kept_result(directory: Path, cell: Cell, version: str | None) -> dict | None:
+    """Return the result of a cell that was run before with the same settings and code; None: it must be run. Local.
+
+    version: None takes a result of any version.
+    """
+    try:
+        record = json.loads((directory / cell.file).read_text())
+    except (OSError, ValueError):
+        return None
+    same = record.get("cell") == json.loads(json.dumps(cell.to_json())) and version in (None, record.get("version"))
+    return record["result"] if same else None

@@ -1,0 +1,173 @@
+"""What each rank of the emulated cluster runs: the cells of one job, one after the other; rank 0 writes each result.
+
+    python -m refimpl.experiments.parallax.cells.job JOB.json
+
+One job runs all cells of one cluster, because 48 Python processes on two cores take a quarter of a minute to start.
+"""
+
+import gc
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from kernels.update import OPTIMIZERS
+from refimpl.experiments.cluster.card import card_bytes
+from refimpl.experiments.parallax.cells.cell import Cell
+from refimpl.experiments.parallax.cells.network import network_file
+from refimpl.experiments.parallax.cells.plans import naive_plan
+from refimpl.experiments.parallax.replay.model import ReplayData, ReplayModel
+from refimpl.experiments.parallax.replay.profile import Profile
+from refimpl.training.evaluate import evaluate
+from refimpl.training.options import Options
+from refimpl.training.planning.partition_trials import PartitionTrials
+from refimpl.training.run.files import write_json
+from refimpl.training.run.whole import hashes
+from refimpl.training.trainer import Trainer
+from refimpl.transport import Communicator
+from refimpl.transport.waiting import Wait
+
+SLEEP_SHARE = 0.1
+"""Of a wait: 48 ranks that poll every 100 us keep two cores busy, and a step of 1.2 s takes 2.3 s."""
+
+
+def main(path: str) -> int:
+    """Run the job described in a file. Collective: every rank runs it."""
+    Wait.share = SLEEP_SHARE
+    job, comm = json.loads(Path(path).read_text()), Communicator()
+    directory = Path(job["directory"])
+    for data in job["cells"]:
+        cell = Cell.from_json(data)
+        if comm.rank == 0:
+            print(f"{cell.experiment}: {cell.file.stem}", flush=True)
+        result = run_cell(cell, comm, job["profiles"].get(cell.workload.name), directory)
+        if comm.rank == 0:
+            target = directory / cell.file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            write_json(target, {"cell": cell.to_json(), "version": job["version"], "result": result})
+        gc.collect()
+    return 0
+
+
+def run_cell(cell: Cell, comm: Communicator, profile: str | None, directory: Path) -> dict | None:
+    """Train as the cell says; return its result on rank 0. Collective.
+
+    profile: directory of the workload's profile, for a replay.
+    """
+    model, data = comm.together(lambda: _build(cell, profile))
+    options = comm.together(lambda: _options(cell, model.variables, comm.machines))
+    with threadpool_limits(1):
+        trainer = Trainer(model, data, options, comm, network_file=directory / network_file(*cell.cluster))
+        found = _search(trainer)
+        for _ in range(cell.warm):
+            trainer.train_step()
+        watch = Watch(comm)
+        records, curve = _train(cell, trainer, watch)
+        parameters = hashes(trainer.parameters, OPTIMIZERS[options.optimizer].state) if cell.evaluate_every else {}
+    everyone = [json.loads(text) for text in comm.share_text(json.dumps(watch.result()))]
+    if comm.rank:
+        return None
+    return {"step_seconds": watch.seconds, "examples": data.examples(0), "losses": [r["loss"] for r in records],
+            "phases": [r["seconds"] for r in records], "allreduce": trainer.plan.allreduce, "search": found,
+            "strategies": {name: strategy.name for name, strategy in trainer.plan.strategies.items()},
+            "curve": curve, "parameters": parameters.get("parameters_sha256"), **together(everyone, comm.machines)}
+
+
+def _options(cell, variables, machines) -> Options:
+    """Return the trainer's options; the naive server's plan is one of its own."""
+    given = cell.trainer_options
+    if cell.architecture == "naive ps":
+        plan = naive_plan(variables, machines, given["allreduce"])
+        given["plan"] = json.loads(json.dumps(plan.to_json()))  # as it comes from a file
+    return Options(**given)
+
+
+def _search(trainer) -> dict | None:
+    """Let a partition search run to its end, if the options ask for one; return what it found. Collective."""
+    trials = PartitionTrials(trainer, None)
+    while trials.active:
+        begin = time.perf_counter()
+        trainer.train_step()
+        trials.after_step(time.perf_counter() - begin)
+    return trials.to_json()
+
+
+def _train(cell, trainer, watch):
+    """Do the counted steps; return their records, and the perplexity over steps and seconds. Collective."""
+    records, curve = [], []
+    heldout = cell.workload.make_heldout(cell.ranks, cell.seed) if cell.evaluate_every else None
+    for step in range(1, cell.steps + 1):
+        records.append(watch.time(trainer.train_step))
+        if cell.evaluate_every and step % cell.evaluate_every == 0:
+            curve.append({"step": step, "seconds": sum(watch.seconds),
+                          "perplexity": evaluate(trainer, heldout)["perplexity"]})
+    return records, curve
+
+
+def _build(cell, profile):
+    model = cell.workload.make_model()
+    if cell.compute == "real":
+        return model, cell.workload.make_data(cell.ranks, cell.seed)
+    kept = Profile(Path(profile))
+    return ReplayModel(model.variables, kept, cell.slowdown), ReplayData(kept, cell.ranks)
+
+
+class Watch:
+    """Times steps on one rank, and counts what they sent and what they cost the processor. Local."""
+
+    def __init__(self, comm: Communicator):
+        self.comm, self.seconds = comm, []
+        self.crossed: dict = {"sent": {}, "received": {}}
+        self.payload: dict[str, int] = {}
+        self.cpu, self.card = _cpu(), card_bytes() or (0, 0)
+
+    def time(self, step):
+        """Do a step; return its record."""
+        begin = time.perf_counter()
+        record = step()
+        self.seconds.append(time.perf_counter() - begin)
+        ledger = self.comm.ledger
+        for direction, counts in self.crossed.items():
+            for (phase, _, _), count in getattr(ledger, f"crossed_{direction}").items():
+                counts[phase] = counts.get(phase, 0) + count
+        for (_, _, kind), count in ledger.sent.items():
+            self.payload[kind] = self.payload.get(kind, 0) + count
+        return record
+
+    def result(self) -> dict:
+        """Return this rank's means per step: bytes by phase and by kind, processor's seconds, bytes of the card."""
+        steps = len(self.seconds)
+        crossed = {way: {phase: n / steps for phase, n in counts.items()} for way, counts in self.crossed.items()}
+        card = [(now - before) / steps for now, before in zip(card_bytes() or (0, 0), self.card)]
+        return {"crossed": crossed, "payload": {kind: n / steps for kind, n in self.payload.items()},
+                "cpu": (_cpu() - self.cpu) / steps, "card": card,
+                "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+
+
+def together(everyone: list[dict], machines) -> dict:
+    """Return what the ranks measured as facts of the whole cluster, per step. Local.
+
+    crossed: direction -> phase -> [bytes of each machine].  card: (sent, received) of each machine's network card.
+    cpu_seconds: of all ranks.  payload: kind -> bytes that all ranks sent, inside machines too.
+    """
+    phases = {way: sorted({p for r in everyone for p in r["crossed"][way]}) for way in ("sent", "received")}
+    crossed = {way: {p: [sum(everyone[r]["crossed"][way].get(p, 0) for r in ranks) for ranks in machines]
+                     for p in names} for way, names in phases.items()}
+    kinds = sorted({kind for r in everyone for kind in r["payload"]})
+    return {"crossed": crossed, "card": [everyone[ranks[0]]["card"] for ranks in machines],
+            "cpu_seconds": float(np.sum([r["cpu"] for r in everyone])),
+            "payload": {kind: sum(r["payload"].get(kind, 0) for r in everyone) for kind in kinds},
+            "memory_bytes": sum(r["memory"] for r in everyone)}
+
+
+def _cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

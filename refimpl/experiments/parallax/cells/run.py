@@ -1,0 +1,107 @@
+"""Run cells: profiles first, then one job for each cluster; what is done already, with the same code, is kept."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Callable
+
+from models.registry import workloads_for
+from refimpl.experiments.cluster import run_on_cluster
+from refimpl.experiments.parallax.cells.cell import Cell, code_version, kept_result
+from refimpl.experiments.parallax.cells.network import emulated_network, network_file
+from refimpl.experiments.parallax.replay.profile import Profile, measure_profile
+from refimpl.training.run.files import write_json
+
+ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL", "NUMBA")}
+SECONDS_OF_A_CELL = 300.0  # nothing that works takes so long
+PROFILED_STEPS = 2
+
+WARM_UP = tuple(Cell("warm-up", workload, architecture, 2, 2, "1gbit", "real", steps=1, warm=0)
+                for workload in workloads_for("warm-up")
+                for architecture in ("hybrid", "allreduce", "naive ps"))
+"""Run before anything else with new code: kernels are compiled once and kept on disk, not by 48 ranks at once."""
+
+
+class Runner:
+    """Runs cells on the emulated cluster and keeps their results as files. Local: the parent of all jobs.
+
+    directory: where results, profiles and measured networks lie.  any_version: take results of other code, too.
+    say: shows people what goes on.  warm_up: cells to run before the first others.
+    """
+
+    def __init__(self, directory: Path, any_version: bool = False, say: Callable[[str], None] = print, warm_up=WARM_UP):
+        self.directory, self.say, self.warm_up = Path(directory).resolve(), say, list(warm_up)
+        self.version = None if any_version else code_version()
+        self.failed: list[str] = []
+
+    def profile(self, workload, microbatches: int) -> Profile:
+        """Return the workload's profile, measured now if there is none for so many microbatches."""
+        where = self.directory / "profiles" / workload.name
+        if not self._fits(where, workload, microbatches):
+            self.say(f"measuring {PROFILED_STEPS * microbatches} microbatches of {workload.name} alone")
+            measure_profile(workload, microbatches, PROFILED_STEPS, where)
+        return Profile(where)
+
+    @staticmethod
+    def _fits(where, workload, microbatches) -> bool:
+        try:
+            profile = Profile(where)
+        except (OSError, ValueError, KeyError):
+            return False
+        same = profile.workload == json.loads(json.dumps(workload.to_json()))
+        return same and len(profile.entries[0]) >= microbatches
+
+    def results(self, cells: list[Cell]) -> dict[Path, dict]:
+        """Return cell.file -> result of each cell; those that fail are left out and kept in ``failed``."""
+        found = self._kept(cells)
+        missing = [cell for cell in cells if cell.file not in found]
+        if missing and self.warm_up:
+            cold, self.warm_up = self.warm_up, []
+            self.results(cold)
+        for cluster in dict.fromkeys(cell.cluster for cell in missing):
+            self._run([cell for cell in missing if cell.cluster == cluster])
+        return self._kept(cells)
+
+    def _kept(self, cells):
+        results = {cell.file: kept_result(self.directory, cell, self.version) for cell in cells}
+        return {file: result for file, result in results.items() if result is not None}
+
+    def _run(self, cells: list[Cell]):
+        """Run cells of one cluster in one job; after a failure, go on behind the cell that failed."""
+        for workload in {c.workload.name: c.workload for c in cells if c.compute == "replay"}.values():
+            self.profile(workload, max(c.ranks for c in cells if c.workload.name == workload.name))
+        while cells:
+            machines, each, rate = cells[0].cluster
+            self.say(f"{machines} machines x {each} at {rate}: {len(cells)} cells")
+            command = ["-m", "refimpl.experiments.parallax.cells.job", str(self._job(cells))]
+            job = run_on_cluster(machines, each, rate, command,
+                                 timeout=SECONDS_OF_A_CELL * len(cells), capture=True, environment=ONE_THREAD)
+            if job.returncode == 0:
+                return
+            done = self._kept(cells)
+            failed = next(cell for cell in cells if cell.file not in done)
+            self.failed.append(f"{failed.file}: status {job.returncode}: {_last_words(job.stderr)}")
+            self.say(self.failed[-1])
+            cells = cells[cells.index(failed) + 1:]
+
+    def _job(self, cells) -> Path:
+        """Write the job, and what the cells' cluster is where trainers look for a measured network."""
+        path, cluster = self.directory / "job.json", cells[0].cluster
+        self.directory.mkdir(parents=True, exist_ok=True)
+        write_json(self.directory / network_file(*cluster), emulated_network(*cluster).to_dict())
+        profiles = {c.workload.name: str(self.directory / "profiles" / c.workload.name) for c in cells}
+        write_json(path, {"cells": [c.to_json() for c in cells], "profiles": profiles, "version": code_version(),
+                          "directory": str(self.directory)})
+        return path
+
+
+def _last_words(stderr: str | None) -> str:
+    """Return the last line that is an error's message, or the last line at all."""
+    lines = [line for line in (stderr or "").splitlines() if line.strip()]
+    errors = [line for line in lines if "Error" in line or "error:" in line]
+    return (errors or lines or ["(it said nothing)"])[-1]
+
+
+def report_to_stderr(text: str):
+    """Show progress where it does not mix with what is asked for."""
+    print(text, file=sys.stderr, flush=True)

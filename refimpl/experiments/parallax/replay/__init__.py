@@ -1,0 +1,1 @@
+"""Replay: a training that sleeps as long as the computation took alone, and exchanges the real rows."""

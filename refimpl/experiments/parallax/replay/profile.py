@@ -1,0 +1,155 @@
+"""The profile of a workload: when a microbatch reads and what it has ready, measured alone, for ``replay``.
+
+Seconds are the processor's, not the clock's (time.thread_time): on an idle core both are one, and on a shared one only
+the first says what the computation took.
+"""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from kernels.random import key_of
+from refimpl.training.run.files import appears_whole, write_json
+
+PROFILE_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One microbatch as it was measured.
+
+    events: (seconds since the beginning, "read" or "ready", names): rows or dense values first looked up, gradients
+    handed out.  seconds: in all.  needs, gradients: name -> number of an array of ids, for sparse variables.
+    """
+
+    events: tuple
+    seconds: float
+    loss: float
+    needs: dict
+    gradients: dict
+
+
+class _Watched(Mapping):
+    """A mapping that reports the first look at each of its values."""
+
+    def __init__(self, values, report):
+        self.behind, self.report, self.seen = values, report, set()
+
+    def __getitem__(self, name):
+        if name not in self.seen and name in self.behind:  # a look for what is not there reads nothing
+            self.seen.add(name)
+            self.report("read", [name])
+        return self.behind[name]
+
+    def __iter__(self):
+        return iter(self.behind)
+
+    def __len__(self):
+        return len(self.behind)
+
+
+def record_entry(model, dense, rows, batch, array_number, clock=time.thread_time) -> tuple[Entry, dict]:
+    """Compute one microbatch and return what happened when, and its gradients. Local.
+
+    array_number(ids): returns the number under which the profile keeps an array of ids.
+    """
+    events, handed_out = [], set()
+
+    def report(what, names):
+        events.append((clock() - begin, what, list(names)))
+
+    def ready(gradients):
+        if new := [name for name in gradients if name not in handed_out]:
+            handed_out.update(new)
+            report("ready", new)
+
+    begin = clock()
+    loss, gradients = model.loss_and_gradients(_Watched(dense, report), _Watched(rows, report),
+                                               replace(batch, ready=ready))
+    seconds = clock() - begin
+    sparse = [v.name for v in model.variables if v.sparse]
+    needs = {name: array_number(ids) for name, ids in model.rows_needed(batch).items()}
+    touched = {name: array_number(gradients[name].ids) for name in sparse}
+    return Entry(tuple(events), seconds, float(loss), needs, touched), gradients
+
+
+def measure_profile(workload, microbatches: int, steps: int, directory: Path, seed: int = 0) -> Path:
+    """Compute each of the ``microbatches`` x ``steps`` microbatches twice, alone, and keep the profile. Local.
+
+    Parameters stay as they begin: how long a microbatch takes does not depend on them.
+    """
+    model, data = workload.make_model(), workload.make_data(microbatches, seed)
+    values = {v.name: v.initial_value(seed) for v in model.variables}
+    dense = {v.name: values[v.name] for v in model.variables if not v.sparse}
+    numbers: dict[bytes, int] = {}  # each array of ids is kept once
+
+    def number(ids) -> int:
+        return numbers.setdefault(np.ascontiguousarray(ids, np.int64).tobytes(), len(numbers))
+
+    table = []
+    with threadpool_limits(1):
+        states: list[dict] = [{} for _ in range(microbatches)]
+        _compute(model, data, values, dense, 0, 0, {}, number, seed)  # compiled kernels, warm caches
+        for step in range(steps):
+            table.append([_compute(model, data, values, dense, step, v, states[v], number, seed)
+                          for v in range(microbatches)])
+    arrays = [np.frombuffer(ids, np.int64) for ids in numbers]
+    return _write(directory, workload, table, arrays, [data.examples(s) // microbatches for s in range(steps)])
+
+
+def _compute(model, data, values, dense, step, v, state, number, seed):
+    batch = data.microbatch(step, v)
+    batch = replace(batch, key=key_of(seed, "microbatch", step, v), state=state)
+    rows = {name: values[name][ids] for name, ids in model.rows_needed(batch).items()}
+    first, _ = record_entry(model, dense, rows, replace(batch, state=dict(state)), number)
+    again, _ = record_entry(model, dense, rows, batch, number)  # the faster counts: others may disturb a cache
+    return min(first, again, key=lambda entry: entry.seconds)
+
+
+def _write(directory, workload, table, arrays, examples) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    ends = np.cumsum([0, *map(len, arrays)])
+    with appears_whole(directory / "ids.npy") as temporary, open(temporary, "wb") as file:
+        np.save(file, np.concatenate([np.empty(0, np.int64), *arrays]))
+    write_json(directory / "profile.json", {
+        "format": PROFILE_FORMAT, "workload": workload.to_json(), "ends": ends.tolist(), "examples": examples,
+        "entries": [[vars(entry) for entry in row] for row in table]})
+    return directory
+
+
+class Profile:
+    """A measured profile; ids lie in a file that all ranks of a machine share read-only (mmap). Local.
+
+    entries[step][microbatch]: Entry.  examples[step]: words or images of a microbatch.
+    """
+
+    def __init__(self, directory: Path):
+        record = json.loads((Path(directory) / "profile.json").read_text())
+        if record["format"] != PROFILE_FORMAT:
+            raise ValueError(f"{directory} holds a profile of format {record['format']}; remove it to measure again")
+        self.workload, self.examples, self.ends = record["workload"], record["examples"], record["ends"]
+        self.entries = [[Entry(**entry) for entry in row] for row in record["entries"]]
+        self.flat = np.load(Path(directory) / "ids.npy", mmap_mode="r").view(np.ndarray)
+
+    @property
+    def mean_seconds(self) -> float:
+        """Seconds of a microbatch's computation, mean over all that were measured."""
+        return float(np.mean([entry.seconds for row in self.entries for entry in row]))
+
+    def slowest_seconds(self, ranks: int) -> float:
+        """Return the seconds of a step's computation, one microbatch a rank: of the slowest, mean over steps."""
+        return float(np.mean([max(entry.seconds for entry in row[:ranks]) for row in self.entries]))
+
+    def ids(self, number: int) -> np.ndarray:
+        """Return an array of ids: a read-only view."""
+        return self.flat[self.ends[number]:self.ends[number + 1]]
+
+    def touched(self, step: int, microbatches: int) -> dict:
+        """Return name -> [ids that each of the first ``microbatches`` touches]."""
+        row = self.entries[step % len(self.entries)][:microbatches]
+        return {name: [self.ids(entry.gradients[name]) for entry in row] for name in row[0].gradients}

@@ -1,0 +1,193 @@
+"""The rooms of docs/design.md: each imports only from rooms below it, by the real imports. No package goes in a circle.
+
+    python tests/test_rooms.py         print the ladder: each room, and what it imports from the rooms below
+"""
+
+import ast
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ABOVE = "refimpl"  # refimpl/__init__.py and __main__.py hand everything on: above all rooms
+LADDER = (ABOVE, "cli", "notebook", "experiments", "pictures", "conformance", "training", "strategies", "plan", "server",
+          "collectives", "transport", "gradients", "plain", "handed_on", "models", "kernels")
+"""From top to bottom. refimpl/handed_on.py imports nothing, and any package of refimpl may use it."""
+KNOWN: dict[str, str] = {}
+"""FILE -> the module that it imports upwards, and why that is still so. To become empty."""
+CIRCLES: set[frozenset] = {
+    frozenset({"models.own", "models.registry"}),
+    frozenset({"refimpl.training.planning", "refimpl.training.run"}),
+    frozenset({"refimpl.training.planning", "refimpl.training.trainer"}),
+    frozenset({"refimpl.training.run", "refimpl.training.trainer"}),
+}
+"""Packages of one room that are known to import each other. To become empty."""
+
+
+@dataclass(frozen=True)
+class Import:
+    """``target``, a module, is imported by ``module`` in ``file`` at ``line``."""
+
+    file: str
+    line: int
+    module: str
+    target: str
+
+    @property
+    def rooms(self) -> tuple[str, str]:
+        return room_of(self.module), room_of(self.target)
+
+
+def room_of(module: str) -> str:
+    """Return the room of a module of ours: the part behind refimpl, or models or kernels."""
+    top, *below = module.split(".")
+    return below[0] if top == "refimpl" and below and below[0] != "__main__" else top
+
+
+def modules_below(root: Path) -> dict[str, Path]:
+    """Return name -> file of each module of refimpl, models and kernels."""
+    files = (path for top in ("refimpl", "models", "kernels") for path in (root / top).rglob("*.py"))
+    return {".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path for path in files}
+
+
+@cache
+def imports_below(root: Path) -> list[Import]:
+    """Return every import of one of our modules by another: also within functions, and by a name in a string."""
+    modules, found = modules_below(root), []
+    for module, path in sorted(modules.items()):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for target in _targets(node, module if path.name == "__init__.py" else module.rpartition(".")[0]):
+                while target and target not in modules:  # a name within a module
+                    target = target.rpartition(".")[0]
+                if target and target != module:
+                    found.append(Import(str(path.relative_to(root)), node.lineno, module, target))
+    return sorted(set(found), key=lambda one: (one.file, one.line, one.target))
+
+
+def _targets(node, package):
+    """Yield the dotted names that a node of the syntax tree may import."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        base = package.rsplit(".", node.level - 1)[0] if node.level else ""
+        base = ".".join(part for part in (base, node.module) if part)
+        yield from (f"{base}.{alias.name}" for alias in node.names)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("refimpl."):
+        if all(part.isidentifier() for part in node.value.split(".")):  # importlib, python -m, names handed on
+            yield node.value
+
+
+def upward(imports: list[Import]) -> list[str]:
+    """Return a line for each import of a room that is not below its own, with what to do."""
+    lines = []
+    for one in imports:
+        upper, lower = (LADDER.index(room) if room in LADDER else None for room in one.rooms)
+        if upper is None or lower is None:
+            lines.append(f"{one.file}:{one.line}: {one.module} imports {one.target}, and a room is not in LADDER: "
+                         f"give the new room its place there and in docs/design.md")
+        elif lower < upper and KNOWN.get(one.file, "").split(":")[0] != one.target:
+            lines.append(f"{one.file}:{one.line}: {one.rooms[0]} imports {one.target}, which is above it: move what is "
+                         f"needed down to {one.rooms[0]} or below, or what needs it up to {one.rooms[1]}")
+    return lines
+
+
+def packages_in_circles(imports: list[Import]) -> list[str]:
+    """Return a line for each two packages of one room that reach each other, modules of its top counting alone."""
+    edges, places = defaultdict(set), {}
+    for one in imports:
+        if one.rooms[0] == one.rooms[1]:
+            upper, lower = (".".join(module.split(".")[:3 if module.startswith("refimpl.") else 2])
+                            for module in (one.module, one.target))
+            if upper != lower and "." in upper.removeprefix("refimpl.") and "." in lower.removeprefix("refimpl."):
+                edges[upper].add(lower)
+                places.setdefault((upper, lower), f"{one.file}:{one.line}")
+    pairs = sorted((a, b) for a in edges for b in edges[a] if a in _reachable(edges, b))
+    return [f"{places[a, b]}: {a} imports {b}, which imports {a}: move what both need into a third"
+            for a, b in pairs if frozenset((a, b)) not in CIRCLES]
+
+
+def _reachable(edges, start) -> set[str]:
+    seen, todo = set(), [start]
+    while todo:
+        for target in edges.get(todo.pop(), set()) - seen:
+            seen.add(target)
+            todo.append(target)
+    return seen
+
+
+def ladder(imports: list[Import]) -> str:
+    """Return the rooms from top to bottom, each with the rooms that it imports and how often."""
+    counts = {room: defaultdict(int) for room in LADDER}
+    for one in imports:
+        upper, lower = one.rooms
+        if upper != lower:
+            counts[upper][lower] += 1
+    return "\n".join(f"{room:12} {'  '.join(f'{lower} {counts[room][lower]}' for lower in LADDER if counts[room][lower])}"
+                     .rstrip() for room in LADDER)
+
+
+def test_each_room_imports_only_what_is_below_it():
+    assert upward(imports_below(ROOT)) == []
+
+
+def test_known_exceptions_are_still_needed():
+    real = {(one.file, one.target) for one in imports_below(ROOT)}
+    assert [file for file, why in KNOWN.items() if (file, why.split(":")[0]) not in real] == []
+
+
+def test_no_two_packages_of_a_room_import_each_other():
+    assert packages_in_circles(imports_below(ROOT)) == []
+
+
+@pytest.fixture
+def house(tmp_path):
+    """Return a function that writes modules into a house of their own, and returns its imports."""
+    def build(**sources):
+        for name, source in sources.items():
+            path = tmp_path / f"{name.replace('__', '/')}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(source)
+            for folder in path.relative_to(tmp_path).parents[:-1]:
+                (tmp_path / folder / "__init__.py").touch()
+        return imports_below(tmp_path)
+
+    return build
+
+
+@pytest.mark.parametrize("source", [
+    "import refimpl.cli.options", "from refimpl.cli.options import split", "from refimpl.cli import options",
+    "def later():\n    from refimpl.cli import options", "from ..cli import options", "PLACE = 'refimpl.cli.options'",
+])
+def test_an_import_upwards_is_named_with_its_line_and_a_remedy(house, source):
+    line = upward(house(refimpl__plan__search=source, refimpl__cli__options="def split(): pass"))
+    assert line == [f"refimpl/plan/search.py:{source.count(chr(10)) + 1}: plan imports refimpl.cli.options, which is "
+                    "above it: move what is needed down to plan or below, or what needs it up to cli"]
+
+
+def test_the_core_knows_nothing_of_refimpl(house):
+    lines = upward(house(kernels__rows="import refimpl.cli", models__lm="from kernels import rows", refimpl__cli__run=""))
+    assert len(lines) == 1 and lines[0].startswith("kernels/rows.py:1: kernels imports refimpl.cli, which is above it")
+
+
+def test_a_room_without_a_place_is_named(house):
+    lines = upward(house(refimpl__attic__box="", refimpl__cli__options="import refimpl.attic.box"))
+    assert "give the new room its place" in lines[0]
+
+
+def test_a_circle_between_packages_is_named(house):
+    lines = packages_in_circles(house(
+        refimpl__plan__search__walk="from refimpl.plan.price import net", refimpl__plan__fit="import refimpl.plan.search",
+        refimpl__plan__price__net="from refimpl.plan import fit"))
+    assert len(lines) == 3 and all("move what both need into a third" in line for line in lines)
+
+
+def test_the_ladder_is_printed(house):
+    text = ladder(house(refimpl__plan__search="import kernels.rows", kernels__rows=""))
+    assert "plan         kernels 1" in text.splitlines() and text.splitlines()[0] == ABOVE
+
+
+if __name__ == "__main__":
+    print(ladder(imports_below(ROOT)))
