@@ -32,14 +32,13 @@ def buckets_of(plan: Plan) -> list[Bucket]:
         found = [Bucket(cls, tuple(name for name, kind in kinds.items() if kind is cls)) for cls in STRATEGIES.values()]
         return [bucket for bucket in found if bucket.names]
     named = [name for names in plan.buckets for name in names]
-    for name in {*kinds, *named}:
-        if named.count(name) != (name in kinds):
-            raise ValueError(f"the plan's buckets hold {name!r} {named.count(name)} times; name each variable once: "
-                             f"{', '.join(kinds)}")
+    if odd := [name for name in {**kinds, **dict.fromkeys(named)} if named.count(name) != (name in kinds)]:
+        raise ValueError(f"the plan's buckets must name each variable once; look at {', '.join(odd)}, or leave them "
+                         "empty")
     for names in plan.buckets:
         if len({kinds[name] for name in names}) != 1:
-            raise ValueError(f"the plan's bucket {list(names)} is empty or has several strategies: put only variables "
-                             f"of one strategy and kind together")
+            raise ValueError(f"the plan's bucket {', '.join(names) or '()'} is empty or mixes strategies or kinds; put "
+                             "only variables of one strategy and kind together")
     return [Bucket(kinds[names[0]], names) for names in plan.buckets]
 
 
@@ -47,11 +46,10 @@ def with_buckets(plan: Plan, variables, largest: int | None = None) -> Plan:
     """Return the plan with buckets in backward order; as it is if it has any. Local.
 
     Dense variables fill a bucket of their strategy up to ``largest`` bytes, None: BUCKET. Sparse ones go together if
-    they are neighbours with as many rows: then they are most likely asked for the same rows, as a weight and its bias
-    are.
+    they are neighbours with as many rows: a weight and its bias, say, are asked for the same rows.
 
-    Rows are pulled in as many rounds as a rank has microbatches, so that the first need not wait for the others'. But
-    in one with local aggregation: a row that two ranks of a machine need would cross in two rounds.
+    Rows are pulled in as many rounds as a rank has microbatches, so that the first need not wait for the others'. With
+    local aggregation they are pulled in one: else a row that two ranks of a machine need could cross in two rounds.
     """
     if plan.buckets:
         return plan
@@ -72,6 +70,6 @@ def with_buckets(plan: Plan, variables, largest: int | None = None) -> Plan:
         buckets.append(bucket)  # a bucket leaves when the last of its gradients is there
         above = variable
     names = (tuple(v.name for v in reversed(bucket)) for bucket in buckets)
-    united = plan.local_aggregation and any(len(ranks) > 1 for ranks in plan.machines)
+    aggregated = plan.local_aggregation and any(len(ranks) > 1 for ranks in plan.machines)
     most = max(len(leaves_of(rank, plan.ranks, plan.microbatches)) for rank in range(plan.ranks))
-    return replace(plan, buckets=tuple(names), pull_rounds=1 if united else most)
+    return replace(plan, buckets=tuple(names), pull_rounds=1 if aggregated else most)

@@ -95,7 +95,8 @@ def choose_plan(variables, sample: Sample, network: Network, microbatches: int, 
     trial = Trials(variables, predictor, making)
     totals = {name: trial.seconds({v.name: kinds[v.sparse] for v in variables}) for name, kinds in BEGINNINGS.items()}
     if architecture == "auto":
-        chosen = _improve(variables, trial, _beginning(variables, totals))
+        fastest = BEGINNINGS[min(totals, key=totals.get)]
+        chosen = _improve(variables, trial, {v.name: fastest[v.sparse] for v in variables})
         totals = {"auto": trial.seconds(chosen), **totals}
         plan = trial.plan(chosen)
     else:
@@ -113,7 +114,7 @@ class Trials:
         self.known: dict[tuple, float] = {}
 
     def plan(self, strategies: dict[str, str]) -> Plan:
-        """Return the plan with these strategies: variable -> name."""
+        """Return the plan that gives each variable this strategy: variable -> name."""
         return make_plan(self.variables, "auto", strategies=strategies, **self.making)
 
     def seconds(self, strategies: dict[str, str]) -> float:
@@ -122,11 +123,6 @@ class Trials:
         if key not in self.known:
             self.known[key] = self.predictor.seconds(self.plan(strategies))
         return self.known[key]
-
-
-def _beginning(variables, totals):
-    best = min(totals, key=totals.get)
-    return {v.name: BEGINNINGS[best][v.sparse] for v in variables}
 
 
 def _improve(variables, trial, chosen):
@@ -144,8 +140,7 @@ def _improve(variables, trial, chosen):
 
 def _algorithm(variables, allreduce, network, microbatches):
     """Return the algorithm: as named, or what is predicted fastest for all dense variables (else for all)."""
-    summed = [v for v in variables if not v.sparse] or variables
-    layout = Layout.of(summed)
+    layout = Layout.of([v for v in variables if not v.sparse] or variables)
     if allreduce != "auto":
         return allreduce
     itemsize = np.dtype(layout.dtype).itemsize
@@ -161,20 +156,15 @@ def _forecast(variable, chosen, trial, predictor, sample) -> Forecast:
                                      predictor.card_bytes(plan, variable))
     found = Forecast(variable.name, variable.sparse, variable.nbytes, chosen[variable.name], candidates)
     if variable.sparse and sample.steps:
-        served, whole = _served_and_whole(candidates, variable)
+        classes = {name: strategy_of(name, variable.sparse) for name in candidates}
+        served = next(name for name, strategy in classes.items() if not strategy.replicated)
+        whole = next(name for name, strategy in classes.items() if strategy.arena([variable]) is not None)
         plan = trial.plan({**chosen, variable.name: served})
         alpha = sample.alpha(variable.name, plan.ranks)
         found = replace(found, alpha=alpha, alpha_machine=sample.alpha_machine(variable.name, plan.on_machines),
                         crossing=_crossing(alpha, candidates[served].alone, candidates[whole].alone,
                                            predictor.without_bytes(plan, variable)))
     return replace(found, reason=_reason(found))
-
-
-def _served_and_whole(candidates, variable):
-    """Return the names of the candidates that keep rows at owners, and that send the variable whole."""
-    classes = {name: strategy_of(name, variable.sparse) for name in candidates}
-    return (next(name for name, cls in classes.items() if not cls.replicated),
-            next(name for name, cls in classes.items() if cls.arena([variable]) is not None))
 
 
 def _crossing(alpha, served, whole, fixed) -> float | None:

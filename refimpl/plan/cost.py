@@ -1,7 +1,6 @@
-"""The exact bytes of a step, from the plan and from which rows are touched: what the ledger must show (I2).
+"""Equals plain/cost_table.py: the exact bytes of a step, as the ledger must show them (I2), for any rows and any plan.
 
-Every strategy says what its variables send from rank to rank; here that is put together, by rank or by machine. The
-closed formulas that it must equal where they hold: ``refimpl.plain.cost_table``.
+Every strategy says what its variables send from rank to rank; here that is put together, by rank or by machine.
 """
 
 from itertools import groupby
@@ -12,6 +11,7 @@ from kernels.exact_sum import DIGITS
 from refimpl.plan.buckets import buckets_of
 from refimpl.plan.parts import cut_lists
 from refimpl.plan.plan import Plan
+from refimpl.transport.machines import machine_of
 
 INDEX = 8  # bytes of a row number, of a count
 INSIDE = ("gather", "scatter", "aggregate")
@@ -34,7 +34,7 @@ def bytes_between(plan: Plan, variables, pulled, pushed) -> dict:
             found.append(strategy.bytes_between(placed, plan, touched))
     total: dict = {}
     for key, matrix in (item for part in found for item in part.items()):
-        total[key] = total[key] + matrix if key in total else matrix
+        total[key] = total.get(key, 0) + matrix
     return {key: matrix for key, matrix in total.items() if matrix.any()}
 
 
@@ -56,9 +56,8 @@ def norm(plan: Plan) -> dict:
     """
     matrix, machines = np.zeros((plan.ranks, plan.ranks), np.int64), plan.on_machines
     firsts = [ranks[0] for ranks in machines]
-    for first, *mates in machines:
-        peers = [r for r in firsts if r != first]
-        for a, b in [(first, r) for r in mates + peers] + [(r, first) for r in mates]:
+    for first, *peers in machines:
+        for a, b in [(first, r) for r in peers + firsts if r != first] + [(r, first) for r in peers]:
             matrix[a, b] = INDEX * (2 * DIGITS + 1)
     return {("norm", "", "control"): matrix}
 
@@ -77,24 +76,23 @@ def predict_step(plan: Plan, variables, pulled, pushed, rank: int, crossing: boo
 
     pulled, pushed: see ``bytes_between``.  crossing: only what goes to, and comes from, other machines.
     """
-    return _in_and_out(bytes_between(plan, variables, pulled, pushed), _machines_of(plan) if crossing else None, [rank])
+    return _in_and_out(plan, bytes_between(plan, variables, pulled, pushed), [rank], crossing)
 
 
 def predict_crossing(plan: Plan, variables, pulled, pushed, machine: int) -> dict:
     """Return {(phase, variable, kind): (sent, received)} in bytes that leave and reach a machine in a step. Local."""
     members = list(plan.on_machines[machine])
-    return _in_and_out(bytes_between(plan, variables, pulled, pushed), _machines_of(plan), members)
+    return _in_and_out(plan, bytes_between(plan, variables, pulled, pushed), members, crossing=True)
 
 
-def _machines_of(plan):
-    """The machine of each rank: (N,) int64."""
-    return np.array([next(i for i, ranks in enumerate(plan.on_machines) if r in ranks) for r in range(plan.ranks)])
+def machine_numbers(plan: Plan) -> np.ndarray:
+    """Return the machine of each rank: (N,) int64. Local."""
+    return np.array([machine_of(plan.on_machines, rank) for rank in range(plan.ranks)])
 
 
-def _in_and_out(matrices, machine_of, members) -> dict:
-    found = {}
-    for key, matrix in matrices.items():
-        if machine_of is not None:
-            matrix = matrix * (machine_of[:, None] != machine_of[None, :])
-        found[key] = int(matrix[members].sum()), int(matrix[:, members].sum())
+def _in_and_out(plan, matrices, members, crossing) -> dict:
+    machine = machine_numbers(plan)
+    counted = machine[:, None] != machine if crossing else True
+    found = {key: (int((matrix * counted)[members].sum()), int((matrix * counted)[:, members].sum()))
+             for key, matrix in matrices.items()}
     return {key: value for key, value in found.items() if value != (0, 0)}

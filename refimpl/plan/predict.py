@@ -1,10 +1,10 @@
 """Predicted seconds of a plan's exchanges on a network, and what each variable adds to them.
 
     seconds of a step = sum over what travels together (each strategy) of
-        summed by allreduce   the schedule, simulated (collectives/simulation), + work
-        as messages           sum over its rounds (traffic.py) of (latency + overhead x the busiest rank's messages
-                              + max over machines of bytes / bandwidth, out or in, through the card or in memory) + work
-                              (the server's row numbers and how many they are: one message, one latency)
+        by allreduce   the schedule, simulated (collectives/simulation), + work
+        as messages    sum over its rounds (Traffic) of (latency + overhead x the busiest rank's messages
+                       + max over machines of bytes / bandwidth, out or in, through the card or in memory) + work
+                       (the server's row numbers and how many they are: one message, one latency)
 
     work = bytes that the busiest rank adds up and updates / the network's reduction speed
 
@@ -12,6 +12,7 @@ The maximum over machines is what makes an owner's card a hot spot. Not in it: c
 what is the same for every plan (loss, norm). Predictions compare strategies; they are not a step's time.
 """
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -20,10 +21,10 @@ from refimpl.collectives.choose import make_schedule
 from refimpl.collectives.running.segments import segments_of
 from refimpl.collectives.simulation.network import Network
 from refimpl.collectives.simulation.simulate import simulate
-from refimpl.plan.cost import INSIDE, together
+from refimpl.plan.cost import INSIDE, machine_numbers, together
+from refimpl.plan.parts import cut_lists
 from refimpl.plan.plan import Plan
 from refimpl.plan.sample import Sample
-from refimpl.plan.traffic import Traffic, traffic_of
 
 MOST_SEGMENTS = 16  # simulated of a vector: more change nothing but the time that it takes
 
@@ -62,6 +63,65 @@ class AllreduceTime:
         return simulate(self.schedule, self.network, elements, self.itemsize, min(segments, MOST_SEGMENTS)).seconds
 
 
+@dataclass(frozen=True, eq=False)
+class Traffic:
+    """Bytes and messages of a step by round, (phase, kind): the control messages, row numbers or rows of one phase.
+
+    It adds up over variables that travel together, but for messages: small arrays of a pair are one
+    (transport/packed.py), and of large ones the bytes count.
+
+    sent, received: round -> (M,) bytes that leave and enter each machine's card.  within: round -> (M,) bytes between
+    ranks of a machine.  messages: round -> (N,) that each rank sends or is sent.  work: (N,) bytes that each rank adds
+    up or updates.
+    """
+
+    sent: dict[tuple[str, str], np.ndarray]
+    received: dict[tuple[str, str], np.ndarray]
+    within: dict[tuple[str, str], np.ndarray]
+    messages: dict[tuple[str, str], np.ndarray]
+    work: np.ndarray
+
+    def __add__(self, other: "Traffic") -> "Traffic":
+        columns = zip((self.sent, self.received, self.within), (other.sent, other.received, other.within))
+        messages = {name: np.maximum(self.messages.get(name, 0), other.messages.get(name, 0))
+                    for name in {**self.messages, **other.messages}}
+        return Traffic(*({name: left.get(name, 0) + right.get(name, 0) for name in {**left, **right}}
+                         for left, right in columns), messages, self.work + other.work)
+
+    def through_cards(self, control: bool = True) -> np.ndarray:
+        """Return (M,) bytes through each machine's card, in and out. control: False leaves out control messages."""
+        columns = [column for part in (self.sent, self.received) for (_, kind), column in part.items()
+                   if control or kind != "control"]
+        return np.sum(columns or [np.zeros(1)], axis=0)
+
+
+def traffic_of(variable, strategy, plan, sample: Sample) -> Traffic:
+    """Return what a variable costs that goes as messages: exact bytes, mean over the sampled steps. Local."""
+    steps = len(sample.steps) if variable.sparse and sample.steps else 1
+    rounds: dict[tuple[str, str], np.ndarray] = {}
+    for i in range(steps):
+        def touched(part, i=i):
+            return (cut_lists(part, sample.pulled(i, part.name, plan.ranks)),
+                    [cut_lists(part, own) for own in sample.pushed(i, part.name, plan.ranks)])
+
+        for (phase, _, kind), matrix in strategy.bytes_between([(variable, strategy)], plan, touched).items():
+            if matrix.any():
+                rounds[phase, kind] = rounds.get((phase, kind), 0) + matrix / steps
+    work = strategy.work(variable, plan, sample) + sum(
+        matrix.sum(axis=0) for (phase, kind), matrix in rounds.items()  # gradients, to be added up where they come
+        if phase in ("aggregate", "push", "allgather") and kind in ("rows", "dense"))
+    machine, count = machine_numbers(plan), len(plan.on_machines)
+    crosses, sent, received, within, messages = machine[:, None] != machine, {}, {}, {}, {}
+    for name, matrix in rounds.items():
+        over, inside = np.where(crosses, matrix, 0), np.where(crosses, 0, matrix)
+        sent[name] = np.bincount(machine, over.sum(axis=1), count)
+        received[name] = np.bincount(machine, over.sum(axis=0), count)
+        within[name] = np.bincount(machine, inside.sum(axis=1), count)
+        times = strategy.message_rounds(variable, plan.ranks) if name[1] == "rows" else 1
+        messages[name] = times * ((matrix > 0).sum(axis=0) + (matrix > 0).sum(axis=1))
+    return Traffic(sent, received, within, messages, work)
+
+
 class Predictor:
     """Predicts plans of these variables on this network. Local.
 
@@ -75,16 +135,11 @@ class Predictor:
 
     def seconds(self, plan: Plan) -> float:
         """Return the predicted seconds of all exchanges of a step."""
-        return sum(self.by_strategy(plan).values())
-
-    def by_strategy(self, plan: Plan) -> dict[type, float]:
-        """Return strategy's class -> predicted seconds of what travels together."""
-        return {strategy: self._together(plan, strategy, placed)
-                for strategy, placed in together(plan, self.variables)}
+        return self._seconds(plan, self.variables)
 
     def alone(self, plan: Plan, variable) -> float:
         """Return the predicted seconds of one variable that travels by itself."""
-        return sum(self._together(plan, strategy, placed) for strategy, placed in together(plan, [variable]))
+        return self._seconds(plan, [variable])
 
     def without_bytes(self, plan: Plan, variable) -> float:
         """Return the part of ``alone``, of a variable that goes as messages, that no row adds to: latency, messages."""
@@ -102,8 +157,12 @@ class Predictor:
         if layout is not None:
             return self._time(plan, layout).card_bytes(layout.size)
         traffic = self._traffic(plan, *part)
-        several = len(self.network.machines) > 1
-        return round(float((traffic.through_cards() if several else traffic.inside_machines()).max()))
+        if len(self.network.machines) > 1:
+            return round(float(traffic.through_cards().max()))
+        return round(float(sum(column.sum() for column in traffic.within.values())))
+
+    def _seconds(self, plan, variables):
+        return sum(self._together(plan, strategy, placed) for strategy, placed in together(plan, variables))
 
     def _together(self, plan, strategy, placed):
         layout = strategy.arena([variable for variable, _ in placed])

@@ -13,15 +13,15 @@ OPERATIONS = (
     "update; on every rank, with the same bits, for what allreduce and allgather leave everywhere",
     "after the network: what makes data larger, rows to the places of the batch, dropout, logits, is the model's own",
 )
-"""Where what follows aggregation runs (PAPER.md, Mechanisms: placement of operations)."""
+"""Where what follows aggregation runs (docs/paper.md, Mechanisms: placement of operations)."""
 
 
 def describe(chosen: Chosen, width: int | None = None) -> str:
     """Return the plan, its rule and numbers, as lines of text, at most ``width`` wide if that is given. Local."""
     lines = [f"plan {chosen.plan.architecture}: {headline(chosen)}"]
     if chosen.plan.architecture == "auto":
-        lines.append("  rule: each variable gets the strategy that makes the predicted step clearly shorter, the others "
-                     "given")
+        lines.append("  rule: each variable gets the strategy that makes the predicted step clearly shorter, given the "
+                     "others")
     for f in chosen.forecasts:
         if f.sparse:
             lines.append(f"  {f.variable} (sparse, α {f.alpha:.3g}, {f.nbytes / 1e6:.3g} MB): {f.strategy}; {f.reason}")
@@ -40,21 +40,13 @@ def describe(chosen: Chosen, width: int | None = None) -> str:
 def headline(chosen: Chosen) -> str:
     """Return what the plan is for, in a line. Local."""
     sampled = f", rows of {len(chosen.steps)} sampled steps" if chosen.steps else ""
-    return (f"{_ranks(chosen.network)}, {network_words(chosen.network)}, {chosen.plan.microbatches} microbatches, "
-            f"allreduce {chosen.plan.allreduce}{sampled}")
-
-
-def network_words(network) -> str:
-    """Return speed and latency of a network in words. Local."""
-    if len(network.machines) == 1:
-        return f"memory {min(network.memory_bandwidth) / 1e9:.3g} GB/s"
-    slowest = min(*network.bandwidth_out, *network.bandwidth_in)
-    return f"cards of {slowest / 125e3:.4g} Mbit/s, latency {network.latency * 1e6:.3g} us"
-
-
-def _ranks(network) -> str:
+    network = chosen.network
     ranks, machines = network.ranks, len(network.machines)
-    return f"{ranks} rank{'s' * (ranks > 1)} on {machines} machine{'s' * (machines > 1)}"
+    slowest = min(*network.bandwidth_out, *network.bandwidth_in)
+    speed = (f"cards of {slowest / 125e3:.4g} Mbit/s, latency {network.latency * 1e6:.3g} us" if machines > 1
+             else f"memory {min(network.memory_bandwidth) / 1e9:.3g} GB/s")
+    return (f"{ranks} rank{'s' * (ranks > 1)} on {machines} machine{'s' * (machines > 1)}, {speed}, "
+            f"{chosen.plan.microbatches} microbatches, allreduce {chosen.plan.allreduce}{sampled}")
 
 
 def as_data(chosen: Chosen) -> dict:

@@ -73,7 +73,8 @@ class Sample:
 
     def popularity(self, name: str, machines: Machines, local_aggregation: bool = True) -> np.ndarray:
         """Return (rows,) int64: how often a row is asked for in all sampled steps, by machines or else by workers."""
-        groups = askers(self.microbatches, machines, local_aggregation)
+        groups = (machine_leaves(self.microbatches, machines) if local_aggregation
+                  else workers_of(self.microbatches, sum(map(len, machines))))
         counts = np.zeros(self.rows[name], np.int64)
         for i in range(len(self.steps)):
             for ids in self.of_groups(i, name, groups):
@@ -87,11 +88,11 @@ class Sample:
 
 
 def take_sample(model, data, seed: int, steps: int | tuple[int, ...] = STEPS, check: Callable | None = None) -> Sample:
-    """Look at ``steps`` steps, spread evenly over the first epoch, or at these, of all microbatches. Local.
+    """Look at all microbatches of some steps: so many, at even distances over the first epoch, or these. Local.
 
-    model, data: see ``models.Model`` and ``models.data.Data``; microbatches get the keys that a training of
-    this seed gives them, so that they draw the same candidates, and no state.  check(needs): raises if the rows asked
-    for are not such. Raises ValueError if there are no examples.
+    model, data: see ``models.Model`` and ``models.data.Data``; microbatches get the keys of a training of this seed, so
+    that they draw its candidates, and no state.  check(needs): raises for rows that the model cannot ask for.
+    Raises ValueError if there are no examples.
     """
     sparse = [v for v in model.variables if v.sparse]
     if not data.steps_per_epoch:
@@ -133,12 +134,6 @@ def machine_leaves(microbatches: int, machines: Machines) -> list:
     """Return the microbatches of each machine, sorted. Local."""
     ranks = sum(map(len, machines))
     return [sorted(v for rank in machine for v in leaves_of(rank, ranks, microbatches)) for machine in machines]
-
-
-def askers(microbatches: int, machines: Machines, local_aggregation: bool) -> list:
-    """Return the microbatches of each who asks a server for rows: machines, or ranks without aggregation. Local."""
-    return (machine_leaves(microbatches, machines) if local_aggregation
-            else workers_of(microbatches, sum(map(len, machines))))
 
 
 def nodes_of(leaves, microbatches: int) -> list:

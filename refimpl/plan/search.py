@@ -1,4 +1,4 @@
-"""How many partitions? A few steps measured at a few P, a curve through them, its lowest point (PAPER.md, Mechanisms).
+"""Equals plain/search.py: how many partitions? A curve through steps measured at a few P, and its lowest point.
 
     t(P) = theta0 + theta1 / P + theta2 P       seconds of a step
 
@@ -7,10 +7,10 @@ double P while it gets faster, then halve from the smallest tried until it gets 
 
     start 8, optimum 11:    8  16  32 (slower)  4 (slower)        then the curve says 11, which is tried last
 
-The paper takes what the curve says. But owners hold whole partitions, so the true t(P) is a saw: the busiest of N owners
-has ceil(P / N) / P of the rows, and a P between two multiples of N can be slower than both, which no curve of three
-parameters knows. So what it says is measured, too, and the fastest P that was measured is taken.
-Nothing here measures or moves anything: the search is told, and every rank that is told the same proposes the same.
+The paper takes what the curve says (docs/paper.md, Mechanisms). But owners hold whole partitions, so the true t(P) is a
+saw: the busiest of N owners has ceil(P / N) / P of the rows. A P between two multiples of N can be slower than both,
+which no curve of three parameters knows. So the P that it says is measured, too, and the fastest measured P is taken.
+Nothing here measures or moves anything: every rank is told the same, and proposes the same.
 """
 
 from dataclasses import dataclass, field

@@ -7,6 +7,7 @@ import json
 from dataclasses import fields
 from pathlib import Path
 
+from refimpl.plan.buckets import buckets_of
 from refimpl.plan.make import ARCHITECTURES
 from refimpl.plan.plan import PLAN_FORMAT, Plan
 from refimpl.plan.strategy import fields_of, strategy_of
@@ -65,15 +66,14 @@ def _check_placement_fields(number, placement):
         raise ValueError(f"{what}: {problem}") from problem
     known = [*OF_PLACEMENT, *fields_of(strategy)]
     if unknown := [name for name in placement if name not in known]:
-        raise ValueError(f"{what}: the strategy {strategy.name} has no {', '.join(map(_said, unknown))}; leave that out. "
-                         f"It has {', '.join(fields_of(strategy))}")
+        raise ValueError(f"{what}: the strategy {strategy.name} has no {', '.join(map(_said, unknown))}; leave that "
+                         f"out. It has {', '.join(fields_of(strategy))}")
     _check_fields(what, placement, known, strategy.asks)
 
 
 def _are_lists(value, kind) -> bool:
-    lists = list, tuple
-    return isinstance(value, lists) and all(isinstance(some, lists) and all(isinstance(one, kind) for one in some)
-                                            for some in value)
+    return isinstance(value, (list, tuple)) and all(
+        isinstance(some, (list, tuple)) and all(isinstance(one, kind) for one in some) for some in value)
 
 
 def _check_fields(what, data, known, required):
@@ -99,7 +99,7 @@ def check_plan(plan: Plan, variables, ranks: int, microbatches: int, machines: M
     by_name = {v.name: v for v in variables}
     for placement in plan.placements:
         _check_placement(placement, by_name[placement.variable], ranks, codecs)
-    _check_buckets(plan)
+    buckets_of(plan)
     _check_pull_rounds(plan)
     try:
         plan.schedule()
@@ -142,18 +142,6 @@ def _check_placement(placement, variable, ranks, codecs):
         placement.strategy.check(variable, ranks)
     except ValueError as problem:
         raise ValueError(f"{name}: {problem}") from problem
-
-
-def _check_buckets(plan):
-    kinds = {name: type(strategy) for name, strategy in plan.strategies.items()}
-    named = [name for bucket in plan.buckets for name in bucket]
-    if plan.buckets and sorted(named) != sorted(kinds):
-        odd = sorted({_said(name) for name in named + list(kinds) if named.count(name) != 1 or name not in kinds})
-        raise ValueError(f"plan: buckets must name each variable once; look at {', '.join(odd)}, or leave them empty")
-    for bucket in plan.buckets:
-        if len({kinds[name] for name in bucket}) > 1:
-            raise ValueError(f"plan: the bucket {', '.join(bucket)} mixes strategies or kinds; put only variables of "
-                             "one strategy and kind together")
 
 
 def _check_pull_rounds(plan):

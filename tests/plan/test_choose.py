@@ -11,10 +11,9 @@ from refimpl.collectives.simulation.network import Network
 from refimpl.collectives.simulation.simulate import simulate
 from refimpl.plan import make_plan
 from refimpl.plan.choose import BEGINNINGS, choose_plan
-from refimpl.plan.predict import AllreduceTime, Predictor, seconds_of
+from refimpl.plan.predict import AllreduceTime, Predictor, seconds_of, traffic_of
 from refimpl.plan.report import as_data, describe
 from refimpl.plan.sample import Sample
-from refimpl.plan.traffic import traffic_of
 from refimpl.transport.machines import in_blocks
 
 ROWS, WIDTH = 4096, 16
@@ -72,7 +71,8 @@ def test_a_slow_start_favours_what_sends_fewer_messages():
     rows = sample_of([[v, v + 4] for v in range(4)], rows=12)
     chosen = choose_plan([small], rows, network(4, latency=0.05), 4)
     candidates = chosen.forecasts[0].candidates
-    assert names(chosen)["table"] != "server" and candidates[names(chosen)["table"]].alone < candidates["server"].alone / 1.9
+    table = names(chosen)["table"]
+    assert table != "server" and candidates[table].alone < candidates["server"].alone / 1.9
     assert names(choose_plan([small, WEIGHT], rows, network(4, latency=0.05), 4))["table"] != "server"
 
 

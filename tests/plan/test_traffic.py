@@ -9,8 +9,8 @@ from refimpl.plain.cost_table import (
     dense_server_at_owner, dense_server_spread, sparse_allgather, sparse_server_at_owner, sparse_server_spread,
 )
 from refimpl.plan import make_plan, predict_step
+from refimpl.plan.predict import traffic_of
 from refimpl.plan.sample import Sample
-from refimpl.plan.traffic import traffic_of
 from refimpl.transport.machines import in_blocks
 
 
