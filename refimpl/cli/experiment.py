@@ -8,11 +8,11 @@ import sys
 
 from refimpl.cli.options import console
 from refimpl.experiments.cluster import ClusterError
+from refimpl.experiments.parallax import EXPERIMENTS
 from refimpl.transport.launch import LaunchError
 
 HELP = "the paper's experiment on an emulated cluster: experiment parallax [--quick]"
 REFUSALS = (ClusterError, LaunchError, ValueError, OSError)
-EXPERIMENTS = ("throughput", "sparsity", "partitions", "convergence", "replay-check", "paper-size")
 
 
 def add(parser):

@@ -2,7 +2,6 @@
 
 from models.registry import workloads_for
 from refimpl.experiments.parallax.cells.cell import ARCHITECTURES, Cell
-from refimpl.experiments.parallax.cells.summary import by_cell
 from refimpl.experiments.parallax.study import Context, Finding, Table
 
 NAME = "convergence"
@@ -20,7 +19,7 @@ def cells_of(context: Context) -> list[Cell]:
 def study(context: Context) -> Finding:
     """Run the cells; return perplexities, and whether every architecture has the same at every step."""
     cells = cells_of(context)
-    found = by_cell(cells, context.runner.results(cells), context.cores)
+    found = context.summaries(cells)
     curves = {s.cell.architecture: s.result["curve"] for s in found}
     steps = [str(point["step"]) for point in next(iter(curves.values()), [])]
     rows = [[architecture, *(f"{p['perplexity']:.2f}" for p in curve), f"{curve[-1]['seconds']:.1f}",

@@ -4,12 +4,11 @@ import importlib
 from pathlib import Path
 
 from refimpl.experiments.cluster import ClusterError, missing
+from refimpl.experiments.parallax import EXPERIMENTS
 from refimpl.experiments.parallax.cells.run import Runner, report_to_stderr
 from refimpl.experiments.parallax.report import write_report
 from refimpl.experiments.parallax.study import Context, Finding
 
-MODULES = {"throughput": "throughput", "sparsity": "sparsity", "partitions": "partitions", "convergence": "convergence",
-           "replay-check": "replay_check", "paper-size": "paper_size"}
 SIMULATED = {"paper-size"}  # these need no cluster
 
 
@@ -19,8 +18,8 @@ def run_experiments(output, names, quick: bool = False, compute: str | None = No
 
     Raises ClusterError where this machine cannot emulate a cluster, ValueError for an unknown name.
     """
-    if unknown := set(names) - set(MODULES):
-        raise ValueError(f"no experiment {', '.join(sorted(unknown))}; there are {', '.join(MODULES)}")
+    if unknown := set(names) - set(EXPERIMENTS):
+        raise ValueError(f"no experiment {', '.join(sorted(unknown))}; there are {', '.join(EXPERIMENTS)}")
     if set(names) - SIMULATED and (problem := missing()):
         raise ClusterError(problem)
     directory = Path(output)
@@ -33,6 +32,7 @@ def run_experiments(output, names, quick: bool = False, compute: str | None = No
     report = directory / "report.md"
     for name in names:
         report_to_stderr(f"== {name}")
-        findings.append(importlib.import_module(f"refimpl.experiments.parallax.{MODULES[name]}").study(context))
-        report = write_report(directory, findings, context, context.runner.failed, MODULES)
+        module = importlib.import_module(f"refimpl.experiments.parallax.{name.replace('-', '_')}")
+        findings.append(module.study(context))
+        report = write_report(directory, findings, context, context.runner.failed, EXPERIMENTS)
     return report, findings, context.runner.failed

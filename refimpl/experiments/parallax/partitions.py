@@ -1,8 +1,9 @@
 """Experiment 3: throughput over the number of partitions P, the curve through it, and the P that the search finds."""
 
+from dataclasses import replace
+
 from models.registry import workloads_for
 from refimpl.experiments.parallax.cells.cell import Cell
-from refimpl.experiments.parallax.cells.summary import by_cell
 from refimpl.experiments.parallax.proportions import slowdown_of
 from refimpl.experiments.parallax.study import Context, Finding, Table
 from refimpl.plan.search import fit_curve
@@ -22,13 +23,13 @@ def cells_of(context: Context) -> list[Cell]:
     compute = context.compute or "replay"
     slower = slowdown_of(WORKLOAD, RATE, context.profile(WORKLOAD).mean_seconds) if compute == "replay" else 1.0
     plain = Cell(NAME, WORKLOAD, "hybrid", machines, 2, RATE, compute, slower, steps=2 if context.quick else 5, warm=1)
-    return [*(plain.but(options={"partitions": count}) for count in counts), plain.but(options=SEARCH)]
+    return [*(replace(plain, options={"partitions": count}) for count in counts), replace(plain, options=SEARCH)]
 
 
 def study(context: Context) -> Finding:
     """Run the cells; return measured and fitted times, and how far the searched P is from the best."""
     cells = cells_of(context)
-    found = by_cell(cells, context.runner.results(cells), context.cores)
+    found = context.summaries(cells)
     fixed = {s.cell.options["partitions"]: s for s in found if "partitions" in s.cell.options}
     fit = fit_curve({count: s.seconds for count, s in fixed.items()}) if len(fixed) >= 3 else None
     rows = [[str(count), f"{s.seconds:.3f}", "-" if fit is None else f"{fit.seconds(count):.3f}", f"{s.speed:,.0f}",

@@ -16,6 +16,8 @@ from refimpl.experiments.cluster import parse_rate
 TITAN_XP = 12.15e12
 LINE_RATE = 100e9
 LINE_EFFICIENCY = 0.4
+PAPER_BYTES_A_SECOND = LINE_RATE * LINE_EFFICIENCY / 8
+"""Assumed of the paper's network: in and out of each machine."""
 PAPER = {model: entry.paper for model, entry in entries().items() if entry.paper}
 """The models that the paper measured."""
 
@@ -38,29 +40,16 @@ def computation_seconds(model: str) -> float:
     return paper.examples * paper.flop / (TITAN_XP * paper.efficiency)
 
 
-def network_bytes_a_second() -> float:
-    """Return the assumed bytes a second of the paper's network, each way of a machine."""
-    return LINE_RATE * LINE_EFFICIENCY / 8
-
-
 def computation_to_dense(model: str) -> float:
     """Return computation / (time in which the dense bytes would cross a card once), at the paper's size."""
-    return computation_seconds(model) / (4 * PAPER[model].dense / network_bytes_a_second())
-
-
-def dense_bytes(workload: Workload) -> int:
-    """Return the bytes of a workload's dense variables."""
-    return sum(v.nbytes for v in workload.make_model().variables if not v.sparse)
-
-
-def replayed_seconds(workload: Workload, rate) -> float:
-    """Return how long a replayed microbatch of one of the paper's models should take on cards of such a rate."""
-    return computation_to_dense(workload.model) * dense_bytes(workload) / (parse_rate(rate) / 8)
+    return computation_seconds(model) / (4 * PAPER[model].dense / PAPER_BYTES_A_SECOND)
 
 
 def slowdown_of(workload: Workload, rate, measured_seconds: float) -> float:
     """Return the replay's slowdown that keeps the paper's proportion. measured_seconds: of a microbatch, alone."""
-    return float(f"{replayed_seconds(workload, rate) / measured_seconds:.3g}")  # rounded: it names a cell
+    dense = sum(v.nbytes for v in workload.make_model().variables if not v.sparse)
+    replayed = computation_to_dense(workload.model) * dense / (parse_rate(rate) / 8)
+    return float(f"{replayed / measured_seconds:.3g}")  # rounded: it names a cell
 
 
 def rows_to_dense(profile, model) -> float:

@@ -2,7 +2,6 @@
 
 from models.registry import workloads_for
 from refimpl.experiments.parallax.cells.cell import Cell
-from refimpl.experiments.parallax.cells.summary import by_cell
 from refimpl.experiments.parallax.study import Context, Finding, Table
 
 NAME = "replay-check"
@@ -22,7 +21,7 @@ def study(context: Context) -> Finding:
     """Run the cells; return real and replayed seconds of a step side by side."""
     cells = cells_of(context)
     found = {(s.cell.ranks, s.cell.architecture, s.cell.compute): s
-             for s in by_cell(cells, context.runner.results(cells), context.cores)}
+             for s in context.summaries(cells)}
     alone = context.profile(HEAVY, 4).mean_seconds
     rows, differences = [], {}
     for ranks, architecture in dict.fromkeys((c.ranks, c.architecture) for c in cells):

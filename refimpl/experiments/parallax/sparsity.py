@@ -8,8 +8,7 @@ from models.registry import workloads_for
 from models.workload import Workload
 from refimpl.experiments.cluster import parse_rate
 from refimpl.experiments.parallax.cells.cell import ARCHITECTURES, Cell
-from refimpl.experiments.parallax.cells.summary import by_cell
-from refimpl.experiments.parallax.proportions import TITAN_XP, network_bytes_a_second
+from refimpl.experiments.parallax.proportions import PAPER_BYTES_A_SECOND, TITAN_XP
 from refimpl.experiments.parallax.study import Context, Finding, Table
 
 NAME = "sparsity"
@@ -34,7 +33,7 @@ def slowdown(measured_seconds: float) -> float:
     """
     words, dense = 128 * 120, 2 * WIDTH * 4 * WIDTH
     on_gpu = 6 * words * (dense + words * WIDTH) / (TITAN_XP * LONGEST.entry.paper.efficiency)
-    one_table = 15_360 * WIDTH * 4 / network_bytes_a_second()
+    one_table = 15_360 * WIDTH * 4 / PAPER_BYTES_A_SECOND
     ours = VOCABULARY * WIDTH * 4 / (parse_rate(RATE) / 8)
     return float(f"{on_gpu / one_table * ours / measured_seconds:.3g}")
 
@@ -53,7 +52,7 @@ def cells_of(context: Context) -> list[Cell]:
 def study(context: Context) -> Finding:
     """Run the cells; return the table of step times over alpha, and whether hybrid and auto keep their promises."""
     cells = cells_of(context)
-    found = by_cell(cells, context.runner.results(cells), context.cores)
+    found = context.summaries(cells)
     rows, said, lines = [], [], {a: [] for a in ARCHITECTURES}
     for length in dict.fromkeys(c.workload.window for c in cells):
         seconds = {s.cell.architecture: s.seconds for s in found if s.cell.workload.window == length}

@@ -1,15 +1,49 @@
-"""What the experiments share: what they are given, and what each hands back for the report."""
+"""What the experiments share: what they are given, a cell in the numbers that people compare, what each hands back."""
 
 import os
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from refimpl.experiments.parallax.cells.cell import Cell
 from refimpl.experiments.parallax.cells.run import Runner
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A cell in a few numbers.
+
+    seconds: median of a step.  spread: (slowest - fastest) / median.  speed: words or images a second of the real
+    workload, in the emulation's time.  out, into: payload bytes a step between machines of the machine that has most.
+    busy: share of the cores' time that the ranks used.
+    """
+
+    cell: Cell
+    seconds: float
+    spread: float
+    speed: float
+    out: int
+    into: int
+    busy: float
+    result: dict
+
+
+def summarise(cell: Cell, result: dict, cores: int) -> Summary:
+    """Return a cell's summary. cores: of the machine that it ran on. Local."""
+    times = np.array(result["step_seconds"])
+    seconds = float(np.median(times))
+    out, into = (max(np.sum([*result["crossed"][direction].values()] or [[0]], axis=0).tolist())
+                 for direction in ("sent", "received"))
+    return Summary(cell, seconds, float(np.ptp(times)) / seconds, result["examples"] / seconds, round(out), round(into),
+                   result["cpu_seconds"] / (cores * float(times.mean())), result)
 
 
 @dataclass
 class Context:
-    """What an experiment is given. quick: fewer and smaller cells.  compute: "real" or "replay" for all cells, or None
-    for each one's own.  microbatches: of a profile, at least as many as the largest cell has ranks.
+    """What an experiment is given.
+
+    quick: fewer and smaller cells.  compute: "real" or "replay" for all cells, or None for each one's own.
+    microbatches: of a profile, at least as many as the largest cell has ranks.
     """
 
     runner: Runner
@@ -24,6 +58,11 @@ class Context:
         if workload.name not in self.profiles:
             self.profiles[workload.name] = self.runner.profile(workload, microbatches or self.microbatches)
         return self.profiles[workload.name]
+
+    def summaries(self, cells: list[Cell]) -> list[Summary]:
+        """Run the cells that have no result yet; return the summaries of those that have one then, in order."""
+        results = self.runner.results(cells)
+        return [summarise(cell, results[cell.file], self.cores) for cell in cells if cell.file in results]
 
 
 @dataclass(frozen=True)

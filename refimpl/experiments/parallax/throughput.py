@@ -1,9 +1,10 @@
 """Experiment 1: words and images a second of each architecture, on more and more machines; the headline at 8 x 6."""
 
+from dataclasses import replace
+
 from models.registry import workloads_for
 from refimpl.experiments.parallax.cells.cell import ARCHITECTURES, Cell
 from refimpl.experiments.parallax.cells.plans import predicted_exchange
-from refimpl.experiments.parallax.cells.summary import by_cell
 from refimpl.experiments.parallax.proportions import PAPER, slowdown_of
 from refimpl.experiments.parallax.study import Context, Finding, Table, bytes_of, speed_of
 
@@ -37,13 +38,13 @@ def _cell(context, workload, architecture, machines, each, compute):
     slowdown = 1.0
     if compute == "replay":
         slowdown = slowdown_of(workload, RATE, context.profile(workload).mean_seconds)
-    return cell.but(slowdown=slowdown, steps=steps, warm=warm)
+    return replace(cell, slowdown=slowdown, steps=steps, warm=warm)
 
 
 def study(context: Context) -> Finding:
     """Run the cells; return tables, curves and sentences."""
     cells = cells_of(context)
-    found = by_cell(cells, context.runner.results(cells), context.cores)
+    found = context.summaries(cells)
     tables = [_speeds(found, model, compute) for model in PAPER for compute in ("replay", "real")
               if any(s.cell.workload.model == model and s.cell.compute == compute for s in found)]
     largest = [s for s in found if s.cell.compute == "replay"] or found

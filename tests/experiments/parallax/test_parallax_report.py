@@ -1,5 +1,7 @@
 """The report: tables, promises that are broken are said to be, answers that differ are said to."""
 
+from dataclasses import replace
+
 import pytest
 
 from models.registry import workloads_for
@@ -8,9 +10,8 @@ from refimpl.experiments.cluster import missing
 from refimpl.experiments.parallax import convergence, sparsity, throughput
 from refimpl.experiments.parallax.cells.cell import Cell
 from refimpl.experiments.parallax.cells.run import Runner
-from refimpl.experiments.parallax.cells.summary import Summary
 from refimpl.experiments.parallax.report import markdown, write_report
-from refimpl.experiments.parallax.study import Context, Finding, Table
+from refimpl.experiments.parallax.study import Context, Finding, Summary, Table
 from refimpl.transport.launch import launch
 
 LM, CNN = workloads_for("throughput")
@@ -84,9 +85,9 @@ TINY = Workload("tiny", "lm", dict(vocabulary=300, embedding=4, hidden=8, projec
 def test_cells_run_on_the_cluster_and_agree(tmp_path):
     runner = Runner(tmp_path, say=lambda text: None, warm_up=())
     plain = Cell("try", TINY, "hybrid", 2, 2, "1gbit", "real", steps=2, evaluate_every=1, warm=0)
-    cells = [plain, plain.but(architecture="naive ps"), plain.but(architecture="auto"),
-             plain.but(compute="replay", evaluate_every=0, slowdown=2.0),
-             plain.but(evaluate_every=0, warm=1, options=SEARCH)]
+    cells = [plain, replace(plain, architecture="naive ps"), replace(plain, architecture="auto"),
+             replace(plain, compute="replay", evaluate_every=0, slowdown=2.0),
+             replace(plain, evaluate_every=0, warm=1, options=SEARCH)]
     found = runner.results(cells)
     assert runner.failed == [] and len(found) == len(cells)
     real, naive, auto, replayed, searched = (found[c.file] for c in cells)

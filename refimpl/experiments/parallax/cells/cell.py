@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -83,10 +83,6 @@ class Cell:
     def from_json(cls, data: dict) -> "Cell":
         """Read what ``to_json`` wrote."""
         return cls(**{**data, "workload": Workload(**data["workload"])})
-
-    def but(self, **changes) -> "Cell":
-        """Return the cell with some fields changed."""
-        return replace(self, **changes)
 
 
 def allreduce_of(machines: int, ranks_per_machine: int) -> str:

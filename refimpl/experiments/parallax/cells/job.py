@@ -10,6 +10,7 @@ import json
 import resource
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,7 @@ from threadpoolctl import threadpool_limits
 from kernels.update import OPTIMIZERS
 from refimpl.experiments.cluster.card import card_bytes
 from refimpl.experiments.parallax.cells.cell import Cell
-from refimpl.experiments.parallax.cells.network import network_file
-from refimpl.experiments.parallax.cells.plans import naive_plan
+from refimpl.experiments.parallax.cells.plans import naive_plan, network_file
 from refimpl.experiments.parallax.replay.model import ReplayData, ReplayModel
 from refimpl.experiments.parallax.replay.profile import Profile
 from refimpl.training.evaluate import evaluate
@@ -87,7 +87,7 @@ def _options(cell, variables, machines) -> Options:
 
 
 def _search(trainer) -> dict | None:
-    """Let a partition search run to its end, if the options ask for one; return what it found. Collective."""
+    """Let a partition search, if the options ask for one, run to its end; return what it found. Collective."""
     trials = PartitionTrials(trainer, None)
     while trials.active:
         begin = time.perf_counter()
@@ -121,8 +121,7 @@ class Watch:
 
     def __init__(self, comm: Communicator):
         self.comm, self.seconds = comm, []
-        self.crossed: dict = {"sent": {}, "received": {}}
-        self.payload: dict[str, int] = {}
+        self.crossed, self.payload = {"sent": Counter(), "received": Counter()}, Counter()
         self.cpu, self.card = _cpu(), card_bytes() or (0, 0)
 
     def time(self, step):
@@ -133,15 +132,16 @@ class Watch:
         ledger = self.comm.ledger
         for direction, counts in self.crossed.items():
             for (phase, _, _), count in getattr(ledger, f"crossed_{direction}").items():
-                counts[phase] = counts.get(phase, 0) + count
+                counts[phase] += count
         for (_, _, kind), count in ledger.sent.items():
-            self.payload[kind] = self.payload.get(kind, 0) + count
+            self.payload[kind] += count
         return record
 
     def result(self) -> dict:
         """Return this rank's means per step: bytes by phase and by kind, processor's seconds, bytes of the card."""
         steps = len(self.seconds)
-        crossed = {way: {phase: n / steps for phase, n in counts.items()} for way, counts in self.crossed.items()}
+        crossed = {direction: {phase: n / steps for phase, n in counts.items()}
+                   for direction, counts in self.crossed.items()}
         card = [(now - before) / steps for now, before in zip(card_bytes() or (0, 0), self.card)]
         return {"crossed": crossed, "payload": {kind: n / steps for kind, n in self.payload.items()},
                 "cpu": (_cpu() - self.cpu) / steps, "card": card,
@@ -154,9 +154,11 @@ def together(everyone: list[dict], machines) -> dict:
     crossed: direction -> phase -> [bytes of each machine].  card: (sent, received) of each machine's network card.
     cpu_seconds: of all ranks.  payload: kind -> bytes that all ranks sent, inside machines too.
     """
-    phases = {way: sorted({p for r in everyone for p in r["crossed"][way]}) for way in ("sent", "received")}
-    crossed = {way: {p: [sum(everyone[r]["crossed"][way].get(p, 0) for r in ranks) for ranks in machines]
-                     for p in names} for way, names in phases.items()}
+    crossed = {}
+    for direction in ("sent", "received"):
+        counts = [r["crossed"][direction] for r in everyone]
+        crossed[direction] = {phase: [sum(counts[rank].get(phase, 0) for rank in ranks) for ranks in machines]
+                              for phase in sorted(set().union(*counts))}
     kinds = sorted({kind for r in everyone for kind in r["payload"]})
     return {"crossed": crossed, "card": [everyone[ranks[0]]["card"] for ranks in machines],
             "cpu_seconds": float(np.sum([r["cpu"] for r in everyone])),

@@ -8,7 +8,7 @@ from typing import Callable
 from models.registry import workloads_for
 from refimpl.experiments.cluster import run_on_cluster
 from refimpl.experiments.parallax.cells.cell import Cell, code_version, kept_result
-from refimpl.experiments.parallax.cells.network import emulated_network, network_file
+from refimpl.experiments.parallax.cells.plans import emulated_network, network_file
 from refimpl.experiments.parallax.replay.profile import Profile, measure_profile
 from refimpl.training.run.files import write_json
 
