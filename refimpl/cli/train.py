@@ -4,6 +4,7 @@ Every option has one value on all ranks; what a rank finds wrong stops all of th
 """
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 from models.registry import MODELS, entry_of
@@ -38,7 +39,8 @@ def add(parser):
 
 def run(given: dict) -> int:
     """Train, and print what came of it. Collective."""
-    from refimpl.experiments.cluster.account import account_of
+    from refimpl.experiments.cluster.account import Account
+    from refimpl.experiments.cluster.card import on_cluster
     from refimpl.training.session import train
     from refimpl.transport import Communicator
     from refimpl.transport.waiting import TIMEOUT_SECONDS
@@ -53,13 +55,15 @@ def run(given: dict) -> int:
     quiet = comm.rank != 0 or rest.get("json", False)
     if not quiet:
         _introduce(comm, recipe, options, output)
-    account, unit = account_of(comm), entry_of(recipe.model).unit
+    account, unit = Account(comm) if on_cluster() else None, entry_of(recipe.model).unit
     with StepProgress(options.steps, unit, quiet) as progress:
         result = train(model, data, heldout, options=options, comm=comm, output=output, resume=rest.get("resume"),
                        checkpoint_every=rest.get("checkpoint_every"), evaluate_every=rest.get("evaluate_every"),
                        trace=rest.get("trace", False), describe=recipe.to_json(), progress=progress.show,
-                       announce=None if quiet else lambda why: print(why, flush=True), watch=account.step)
-    account.close()
+                       announce=None if quiet else lambda why: print(why, flush=True),
+                       watch=account.step if account else nullcontext)
+    if account:
+        account.close()
     if comm.rank == 0:
         _print_result(result, unit, rest.get("json", False))
         _plot_search(result, output, quiet)

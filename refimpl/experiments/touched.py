@@ -63,9 +63,5 @@ def keep_frequent(corpus: Corpus, words: int) -> Corpus:
     numbers[order[:words - 1]] = np.arange(words - 1)
     spelled = [corpus.vocabulary[i] for i in order[:words - 1]] + [UNKNOWN]
     vocabulary, final = number_by_frequency(spelled, np.bincount(numbers, counts, words).tolist())
-    return replace_words(corpus, vocabulary, final[numbers])
-
-
-def replace_words(corpus: Corpus, vocabulary: list[str], numbers) -> Corpus:
-    """Return the text with other word numbers: word w becomes numbers[w]. Local."""
-    return Corpus(f"{corpus.name}, {len(vocabulary)} words", numbers[corpus.train], numbers[corpus.heldout], vocabulary)
+    train, heldout = final[numbers][corpus.train], final[numbers][corpus.heldout]
+    return Corpus(f"{corpus.name}, {len(vocabulary)} words", train, heldout, vocabulary)

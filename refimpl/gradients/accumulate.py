@@ -1,4 +1,4 @@
-"""A rank's microbatch gradients on their way into the tree: dense ones in arenas, row gradients merged."""
+"""A rank's microbatch gradients, as they enter the tree: dense ones in arenas, row gradients merged."""
 
 import numpy as np
 

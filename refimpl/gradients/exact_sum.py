@@ -32,11 +32,7 @@ class ExactSum:
         self.digits += digits_of(values)
         return self
 
-    def fraction(self) -> Fraction:
-        """Return the sum as an exact rational number."""
-        total = sum(int(d) << (DIGIT * i) for i, d in enumerate(self.digits))
-        return Fraction(total) * Fraction(2) ** LOWEST
-
     def value(self) -> float:
         """Return the sum rounded once to float64 (to nearest even)."""
-        return float(self.fraction())
+        total = sum(int(d) << (DIGIT * i) for i, d in enumerate(self.digits))
+        return float(Fraction(total) * Fraction(2) ** LOWEST)

@@ -1,4 +1,4 @@
-"""The microbatch tree: one fixed way to add up V gradients, whoever holds which (DESIGN, I1).
+"""Equals plain/tree.py: the microbatch tree, one fixed order of adding up V gradients (docs/design.md, I1).
 
 The V microbatch gradients are the leaves of a binary tree. Node (level, index) covers the leaves
 [index * 2**level, (index + 1) * 2**level) that exist; its value is left child + right child, and a node without a

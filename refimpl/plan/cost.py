@@ -71,28 +71,24 @@ def ledger_keys(plan: Plan, variables) -> list[tuple[str, str, str]]:
     return [key for key in keys + [(phase, "", "control") for phase in sorted(control)] if key[0] not in left_out]
 
 
-def predict_step(plan: Plan, variables, pulled, pushed, rank: int, crossing: bool = False) -> dict:
-    """Return {(phase, variable, kind): (sent, received)} in bytes of one step on one rank, without zero entries. Local.
+def predict_step(plan: Plan, variables, pulled, pushed, rank: int | list[int], crossing: bool = False) -> dict:
+    """Return {(phase, variable, kind): (sent, received)} in bytes of one step, without zero entries. Local.
 
-    pulled, pushed: see ``bytes_between``.  crossing: only what goes to, and comes from, other machines.
+    pulled, pushed: see ``bytes_between``.  rank: on which, or on which of them together.
+    crossing: only what goes to, and comes from, other machines.
     """
-    return _in_and_out(plan, bytes_between(plan, variables, pulled, pushed), [rank], crossing)
+    machine = machine_numbers(plan)
+    counted = machine[:, None] != machine if crossing else True
+    matrices = {key: counted * sent for key, sent in bytes_between(plan, variables, pulled, pushed).items()}
+    found = {key: (int(sent[rank].sum()), int(sent[:, rank].sum())) for key, sent in matrices.items()}
+    return {key: value for key, value in found.items() if value != (0, 0)}
 
 
 def predict_crossing(plan: Plan, variables, pulled, pushed, machine: int) -> dict:
     """Return {(phase, variable, kind): (sent, received)} in bytes that leave and reach a machine in a step. Local."""
-    members = list(plan.on_machines[machine])
-    return _in_and_out(plan, bytes_between(plan, variables, pulled, pushed), members, crossing=True)
+    return predict_step(plan, variables, pulled, pushed, list(plan.on_machines[machine]), crossing=True)
 
 
 def machine_numbers(plan: Plan) -> np.ndarray:
     """Return the machine of each rank: (N,) int64. Local."""
     return np.array([machine_of(plan.on_machines, rank) for rank in range(plan.ranks)])
-
-
-def _in_and_out(plan, matrices, members, crossing) -> dict:
-    machine = machine_numbers(plan)
-    counted = machine[:, None] != machine if crossing else True
-    found = {key: (int((matrix * counted)[members].sum()), int((matrix * counted)[:, members].sum()))
-             for key, matrix in matrices.items()}
-    return {key: value for key, value in found.items() if value != (0, 0)}

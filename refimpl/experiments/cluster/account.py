@@ -1,19 +1,19 @@
 """What a training put on the machines' cards, beside the payload that crossed machines and the formula for it.
 
 Every rank reads its machine's card around each step; the first rank of each machine files the account where the hub
-finds it when the job has ended. Outside the emulated cluster nothing is read or sent.
+finds it when the job has ended.
 
     framing = card / payload - 1: headers of Ethernet, IP and TCP, acknowledgements, MPI's own headers, and the few
               small messages that are no payload (agreement of the ranks, reports of bytes)
 """
 
 import json
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
-from refimpl.experiments.cluster.card import ACCOUNT, card_bytes, on_cluster
+from refimpl.experiments.cluster.card import ACCOUNT, card_bytes
 from refimpl.plan.cost import predict_crossing
 from refimpl.plan.sample import take_sample
 from refimpl.transport import Communicator
@@ -22,21 +22,7 @@ FORMULA_STEPS = 4
 """So many of the first steps are also compared with the formula: it needs every rank's row numbers, one by one."""
 
 SMALL_STEP = 500_000
-"""Bytes of payload, both ways, below which a machine's step has so few that framing says nothing of larger ones."""
-
-
-def account_of(comm: Communicator):
-    """Return the account of a training on the emulated cluster, one that does nothing elsewhere. Local."""
-    return Account(comm) if on_cluster() else NoAccount()
-
-
-class NoAccount:
-    """The account where no card is looked at. Local."""
-
-    step = staticmethod(nullcontext)
-
-    def close(self):
-        """File nothing."""
+"""Bytes of payload, in and out, below which a machine's step has so few that framing says nothing of larger ones."""
 
 
 class Account:

@@ -58,7 +58,7 @@ def lm_step(time, streams, embedding, hidden, projection, samples) -> list[Work]
         Work("gradient of the bias", "kernel", 2, 0, n * gates),
         Work("softmax: products", "product", 4, 3 * 2 * n * samples * projection, 4 * n * samples),
         Work("softmax: exponentials", "kernel", 2, 0, 3 * n * samples),
-        Work("rows: gathered, summed, updated", "kernel", 14, 0, (4 * n * embedding + 8 * scored * projection)),
+        Work("rows: gathered, added up, updated", "kernel", 14, 0, (4 * n * embedding + 8 * scored * projection)),
         Work("dense gradients: copied, checked, squared", "kernel", 7, 0, 4 * dense),
         Work("dense update", "kernel", 3, 0, 5 * dense),
         Work("all else", "array", REST, 0, 20 * n * projection),

@@ -4,11 +4,11 @@ float32 on both sides, TF32 off. Each side gets its batches from the host, as in
 is on the host; what is left of it counts at the end of a round (``race``, settle).
 
 gpu-MODEL-step:     a step through the trainer, on one rank, of the models that have a workload for it.
-gpu-aggregate-rows: the row gradients of a window summed by row, all on the GPU.
-And the allreduce between two ranks (``allreduce_gpu``).
+gpu-aggregate-rows: the row gradients of a window added up by row, all on the GPU.
+And the allreduce between two ranks (``bench.allreduce``).
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -49,7 +49,14 @@ def run(seconds: float = 10.0, rounds: int = 7, sizes: Sizes = FULL, between_ran
     Raises ValueError, saying what is missing, where there is no GPU.
     """
     device = find_gpu(0)
-    torch, length = _torch(), {"seconds": seconds, "rounds": rounds, "settle": _settle(device, import_torch())}
+    torch = _torch()
+
+    def settle():
+        device.synchronize()
+        if torch is not None:
+            torch.cuda.synchronize()
+
+    length = {"seconds": seconds, "rounds": rounds, "settle": settle}
     rows = [row for workload in sizes.workloads for row in race_step(workload, torch, length)]
     merge = race_rows(device.xp, sizes, torch, length)
     copy = copy_bandwidth(device.xp, sizes.copied, length)
@@ -58,7 +65,7 @@ def run(seconds: float = 10.0, rounds: int = 7, sizes: Sizes = FULL, between_ran
     result |= {"device": device.to_json(), "copy_bandwidth": copy,
                "merge_bandwidth": (count + sums) * width * 4 / merge[0].seconds,
                "budgets": {w.model: least for w in sizes.workloads if (least := budget_of(w))}}
-    result["bounds"] = bounds.run(trainings)
+    result["bounds"] = [asdict(row) for training in trainings for row in bounds.compare(*training)]
     if between_ranks:
         try:
             result["allreduce"] = allreduce_gpu.run(min(2.0, seconds), rounds)
@@ -74,14 +81,6 @@ def _torch():
         return None
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     return torch
-
-
-def _settle(device, torch):
-    def settle():
-        device.synchronize()
-        if torch is not None and torch.cuda.is_available():
-            torch.cuda.synchronize()
-    return settle
 
 
 def race_step(workload: Workload, torch, length, on: str = "cuda") -> list[Row]:
@@ -100,8 +99,8 @@ def budget_of(workload: Workload) -> dict | None:
     if table_of is None:
         return None
     table = table_of(workload.sizes, workload.shape)
-    host, there = budget.bounds(table)
-    return {"host": host, "device": there, "launches": sum(work.launches for work in table)}
+    host, device = budget.bounds(table)
+    return {"host": host, "device": device, "launches": sum(work.launches for work in table)}
 
 
 def race_rows(xp, sizes: Sizes, torch, length, on: str = "cuda") -> list[Row]:

@@ -47,31 +47,22 @@ class TorchConvNet(nn.Module):
         return self.head(y.mean(dim=(2, 3)))
 
 
-class TorchImageTrainer:
-    """Momentum 0.9, mean cross entropy."""
+class Twin:
+    """The network as benchmarks train it, see ``peers.torch_twin``: momentum 0.9, mean cross entropy.
 
-    def __init__(self, model: nn.Module, learning_rate: float):
-        self.model = model
-        self.device = next(model.parameters()).device
-        self.optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate, momentum=0.9)
+    It has its own initial values.  on: where it computes.
+    """
 
-    def step(self, images, targets) -> float:
+    def __init__(self, model: ConvNet, values: dict, options, on: str = "cpu"):
+        self.model, self.device = TorchConvNet(model).to(on), on
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=options.learning_rate, momentum=0.9)
+
+    def step(self, batch, starts_epoch: bool) -> float:
         """Do one training step on (n, height, width, channels) uint8 and (n,) NumPy arrays; return the loss."""
-        images, targets = (torch.from_numpy(array).to(self.device) for array in (images, targets))
+        images, targets = (torch.from_numpy(array).to(self.device) for array in (batch.inputs, batch.targets))
         x = images.permute(0, 3, 1, 2).float() / 127.5 - 1
         loss = functional.cross_entropy(self.model(x), targets)
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
         return loss.item()
-
-
-class Twin:
-    """The network with its trainer, as benchmarks drive it, see ``peers.torch_twin``. It has its own initial values."""
-
-    def __init__(self, model: ConvNet, values: dict, options, on: str = "cpu"):
-        self.trainer = TorchImageTrainer(TorchConvNet(model).to(on), options.learning_rate)
-
-    def step(self, batch, starts_epoch: bool):
-        """Do a training step."""
-        self.trainer.step(batch.inputs, batch.targets)

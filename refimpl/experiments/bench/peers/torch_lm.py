@@ -4,13 +4,14 @@ Eager mode; nn.LSTM with projection; embedding, softmax weight and softmax bias 
 coalesced once, before clipping. The same model as ``models.lm``: its variables can be loaded, and give the same losses.
 """
 
+import itertools
 import math
 
-import numpy as np
 import torch
 from torch import nn
 
-from models.candidates import Candidates
+from kernels.random import key_of
+from models.candidates import Candidates, draw_candidates
 from models.lm import LanguageModel
 
 FORGET_BIAS = 1.0  # TensorFlow adds it in the cell; here it is part of the bias, which has a gradient all the same
@@ -118,27 +119,8 @@ class TorchTrainer:
             torch._foreach_mul_(values, self.clip_norm / norm)
 
 
-class LogUniformSampler:
-    """Draws candidates as ``models.candidates`` does, from NumPy's generator."""
-
-    def __init__(self, samples: int, vocabulary: int, seed: int = 0):
-        self.samples, self.vocabulary = samples, vocabulary
-        self.random = np.random.default_rng(seed)
-
-    def draw(self) -> Candidates:
-        """Return ``samples`` distinct classes and the number of tries it took to find them."""
-        tries = 2 * self.samples
-        while True:
-            words = np.exp(self.random.random(tries) * np.log(self.vocabulary + 1.0)).astype(np.int64) - 1
-            distinct, first = np.unique(np.minimum(words, self.vocabulary - 1), return_index=True)
-            if len(distinct) >= self.samples:
-                last = np.partition(first, self.samples - 1)[self.samples - 1]
-                return Candidates(distinct[first <= last], int(last) + 1, self.vocabulary)
-            tries *= 2
-
-
 class Twin:
-    """The model with its trainer and sampler, as benchmarks drive it, see ``peers.torch_twin``.
+    """The model with its trainer, as benchmarks drive it, see ``peers.torch_twin``. It draws its candidates as we do.
 
     rank: whose candidates it draws.  on: where it computes.  together: as ``distributed``, on the ranks of gloo.
     """
@@ -146,17 +128,18 @@ class Twin:
     def __init__(self, model: LanguageModel, values: dict, options, rank: int = 0, on: str = "cpu", together=False):
         self.model = distributed(model, values) if together else TorchLanguageModel(model, values).to(on)
         self.trainer = TorchTrainer(self.model, options.learning_rate, options.clip_norm)
-        self.sampler = LogUniformSampler(model.samples, model.vocabulary, seed=rank)
+        keys = (key_of("bench", "candidates", rank, draw) for draw in itertools.count())
+        self.candidates = (draw_candidates(key, model.samples, model.vocabulary) for key in keys)
 
     def step(self, batch, starts_epoch: bool):
         """Do a training step; the state begins anew with an epoch."""
         if starts_epoch:
             self.trainer.state = None
-        self.trainer.step(batch.inputs, batch.targets, self.sampler.draw())
+        self.trainer.step(batch.inputs, batch.targets, next(self.candidates))
 
     def computation(self, batch):
         """Return a callable: forward and backward pass of a microbatch, on one rank."""
-        alone, drawn = getattr(self.model, "module", self.model), self.sampler.draw()
+        alone, drawn = getattr(self.model, "module", self.model), next(self.candidates)
         inputs, targets = torch.from_numpy(batch.inputs), torch.from_numpy(batch.targets)
 
         def compute():

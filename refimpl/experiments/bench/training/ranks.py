@@ -19,6 +19,7 @@ from refimpl.experiments.bench.timing import Row
 from refimpl.experiments.bench.together import time_together
 from refimpl.experiments.bench.training.run import PEER
 from refimpl.experiments.cluster.card import card_bytes
+from refimpl.plan.sample import take_sample
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
@@ -101,14 +102,11 @@ def torch_step(comm: Communicator, workload, model, data):
 
 def touched(model, data, steps: int = 4) -> dict:
     """Return what a rank touches, mean over ranks and ``steps``: alpha, elements of rows and of the rest. Local."""
-    of = {v.name: v for v in model.variables}
-    needs = [model.rows_needed(replace(data.microbatch(s, v), key=key_of(SEED, "microbatch", s, v)))
-             for s in range(steps) for v in range(data.microbatches)]
-    rows = {name: sum(len(n[name]) for n in needs) / len(needs) for name in needs[0]}
-    dense = sum(int(np.prod(v.shape)) for v in model.variables if not v.sparse)
-    elements = sum(count * of[name].shape[1] for name, count in rows.items())
-    return {"alpha": {name: count / of[name].shape[0] for name, count in rows.items()}, "dense_elements": dense,
-            "row_elements": elements, "rows_to_dense": elements / dense}
+    sample = take_sample(model, data, SEED, tuple(range(steps)))
+    alpha = {name: sample.alpha(name, data.microbatches) for name in sample.rows}
+    dense = sum(v.size for v in model.variables if not v.sparse)
+    elements = sum(alpha[v.name] * v.size for v in model.variables if v.sparse)
+    return {"alpha": alpha, "dense_elements": dense, "row_elements": elements, "rows_to_dense": elements / dense}
 
 
 if __name__ == "__main__":

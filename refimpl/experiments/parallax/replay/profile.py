@@ -6,7 +6,7 @@ the first says what the computation took.
 
 import json
 import time
-from collections.abc import Mapping
+from collections import UserDict
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -34,23 +34,18 @@ class Entry:
     gradients: dict
 
 
-class _Watched(Mapping):
-    """A mapping that reports the first look at each of its values."""
+class _Watched(UserDict):
+    """A dictionary that reports the first look at each of its values."""
 
     def __init__(self, values, report):
-        self.behind, self.report, self.seen = values, report, set()
+        super().__init__(values)
+        self.report, self.seen = report, set()
 
     def __getitem__(self, name):
-        if name not in self.seen and name in self.behind:  # a look for what is not there reads nothing
+        if name not in self.seen and name in self.data:  # a look for what is not there reads nothing
             self.seen.add(name)
             self.report("read", [name])
-        return self.behind[name]
-
-    def __iter__(self):
-        return iter(self.behind)
-
-    def __len__(self):
-        return len(self.behind)
+        return self.data[name]
 
 
 def record_entry(model, dense, rows, batch, array_number, clock=time.thread_time) -> tuple[Entry, dict]:
