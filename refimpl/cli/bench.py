@@ -72,17 +72,17 @@ def _one_rank(given, length):
 
 
 def _allreduce(given, length):
-    from refimpl.experiments.bench.allreduce import gpu, run
+    from refimpl.experiments.bench.allreduce.run import run, run_on_gpus
     from refimpl.pictures.plots import plot_bandwidths
 
     sizes = {"sizes": given["sizes"]} if "sizes" in given else {}
     if given.get("device") == "cuda":
         if given.get("cluster"):
             raise ValueError("bench allreduce --device cuda runs on this machine's GPUs: leave --cluster out")
-        result = gpu.run(**length, **sizes)
+        result = run_on_gpus(**length, **sizes)
         lines = [f"{result['ranks']} ranks on {result['gpu']}; {result['transport']}"]
     else:
-        result = run.run(**length, **sizes, cluster=given.get("cluster", False))
+        result = run(**length, **sizes, cluster=given.get("cluster", False))
         lines = [f"{work}: {path}" for work, path in result["paths"].items()]
         lines += [f"{what}: {share:.3f} of line rate{_line_rate_verdict(what, share)}"
                   for what, share in result.get("line_rate", {}).items()]

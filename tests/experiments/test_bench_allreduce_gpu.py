@@ -8,7 +8,7 @@ import pytest
 
 from refimpl.cli import main
 from refimpl.experiments.bench import job
-from refimpl.experiments.bench.allreduce import gpu
+from refimpl.experiments.bench.allreduce.run import run_on_gpus
 from refimpl.transport.launch import LaunchError
 
 STANDIN = str(Path(__file__).parents[1] / "device" / "standin")
@@ -36,10 +36,10 @@ def test_ranks_that_hang_or_cannot_start_cost_no_more_than_these_figures(monkeyp
 
     monkeypatch.setattr(job, "launch", late)
     with pytest.raises(ValueError, match="not done after 300 s: NCCL hangs"):
-        gpu.run()
+        run_on_gpus()
     monkeypatch.setattr(job, "launch", missing)
     with pytest.raises(ValueError, match="no mpirun"):
-        gpu.run()
+        run_on_gpus()
 
 
 def test_a_cluster_has_no_gpus(capsys):

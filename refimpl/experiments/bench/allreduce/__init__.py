@@ -1,1 +1,1 @@
-"""Our allreduce raced against the MPI library's, gloo's and NCCL's: ``run`` and ``gpu`` start the ranks."""
+"""Our allreduce raced against the MPI library's, gloo's and NCCL's: ``run`` starts the ranks."""

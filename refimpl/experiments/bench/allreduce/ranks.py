@@ -17,28 +17,40 @@ from refimpl.collectives.units import size_name
 from refimpl.experiments.bench.allreduce.check import check_sum
 from refimpl.experiments.bench.peers import import_torch, join_gloo
 from refimpl.experiments.bench.together import race_together
-from refimpl.transport import Communicator, peer_memory
+from refimpl.training.device import open_device
+from refimpl.transport import CollectiveError, Communicator, peer_memory
+
+GPU_ALGORITHMS = ("ring", "direct", "halving-doubling")
 
 
-def main(wanted: dict) -> None:
+def main(comm: Communicator, wanted: dict) -> None:
     """Race one work over all sizes. wanted: work, sizes (bytes), algorithms, seconds, rounds. Collective."""
-    comm = Communicator()
+    race_sizes = race_on_gpus if wanted["work"] == "gpu" else race_on_hosts
+    found = race_sizes(comm, wanted)
+    if comm.rank == 0:
+        print(json.dumps({**found, "ranks": comm.size}), flush=True)
+
+
+def race(comm: Communicator, wanted: dict, nbytes: int, ours: dict, peers: dict) -> list[dict]:
+    """Return the rows of one size. Collective."""
+    rows = race_together(comm, wanted["work"], size_name(nbytes), ours, peers, wanted["seconds"], wanted["rounds"])
+    return [{**asdict(row), "bytes": nbytes} for row in rows]
+
+
+def race_on_hosts(comm: Communicator, wanted: dict) -> dict:
+    """Race on arrays of the host; return rows, number of machines and path of private arrays. Collective."""
     if (torch := import_torch()) is not None:
         join_gloo(torch, comm)
     rows = []
     for nbytes in wanted["sizes"]:
-        elements = nbytes // 4
         ours = {name: ready for algorithm in wanted["algorithms"]
-                for name, ready in _ours(comm, wanted["work"], algorithm, elements).items()}
-        peers = _peers(comm.mpi, torch, elements)
+                for name, ready in _ours(comm, wanted["work"], algorithm, nbytes // 4).items()}
+        peers = _peers(comm.mpi, torch, nbytes // 4)
         for name, (array, function) in {**ours, **peers}.items():
             check_sum(comm, name, array, function)
-        measured = race_together(comm, wanted["work"], size_name(nbytes), {n: f for n, (_, f) in ours.items()},
-                                 {n: f for n, (_, f) in peers.items()}, wanted["seconds"], wanted["rounds"])
-        rows += [{**asdict(row), "bytes": nbytes} for row in measured]
+        rows += race(comm, wanted, nbytes, *({n: f for n, (_, f) in some.items()} for some in (ours, peers)))
     path = _path(comm) if wanted["work"] == "machine-private" else ""
-    if comm.rank == 0:
-        print(json.dumps({"rows": rows, "machines": len(comm.machines), "ranks": comm.size, "path": path}), flush=True)
+    return {"rows": rows, "machines": len(comm.machines), "path": path}
 
 
 def _ours(comm, work, algorithm, elements):
@@ -90,5 +102,42 @@ def _peers(comm, torch, elements):
     return peers
 
 
+def race_on_gpus(comm: Communicator, wanted: dict) -> dict:
+    """Race on arrays of GPUs; return rows, GPU and transport. Collective."""
+    device = open_device("cuda", comm)
+    comm.add_device(device.index, "nccl")
+    rows = []
+    for nbytes in wanted["sizes"]:
+        ours = {f"refimpl {name} over NCCL": _on_gpu(comm, device, name, nbytes // 4) for name in GPU_ALGORITHMS
+                if name != "halving-doubling" or comm.size & (comm.size - 1) == 0}
+        peers = {"NCCL allreduce": _on_gpu(comm, device, "nccl", nbytes // 4)}
+        rows += race(comm, wanted, nbytes, ours, peers)
+    return {"rows": rows, "gpu": str(device), "transport": comm.device_transport.reason}
+
+
+def _on_gpu(comm, device, algorithm, elements):
+    """Return a function that sums a vector over all ranks and waits for it, after a check on exact sums. Collective."""
+    allreduce = open_allreduce(make_schedule(algorithm, comm.size, comm.size), comm, elements,
+                               device.xp.empty(0, np.float32), "bench", _counted)
+    stream = device.xp.cuda.get_current_stream()
+
+    def total():
+        reduced = allreduce()
+        stream.synchronize()
+        return reduced
+
+    def settled():
+        reduced = allreduce()
+        comm.settle()  # a peer that never comes is named here, where synchronize() would wait for ever
+        return reduced
+
+    check_sum(comm, algorithm, allreduce.slots[0], settled)
+    return total
+
+
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    everyone = Communicator()
+    try:
+        main(everyone, json.loads(sys.argv[1]))
+    except CollectiveError as problem:  # all ranks have met it
+        sys.exit(str(problem) if everyone.rank == 0 else 1)

@@ -1,4 +1,4 @@
-"""How fast is our allreduce beside the MPI library's own and gloo, on one machine and on an emulated cluster?
+"""How fast is our allreduce beside the MPI library's and gloo on one machine and a cluster, and NCCL's on GPUs?
 
 Bandwidths as nccl-tests defines them: algorithm bandwidth n / t; bus bandwidth 2 (N - 1) / N * n / t, which can be
 compared with the speed of the network whatever N is (hierarchical: with M machines for N).
@@ -20,6 +20,9 @@ CLUSTER_WORKS = {
     "cluster-hierarchical": {"machines": 8, "ranks": 2, "sizes": CLUSTER_SIZES, "algorithms": ["hierarchical"]},
 }
 """Work -> ranks (of each machine), sizes in bytes, and our algorithms."""
+GPU_SIZES = (64 * KIB, MIB, 16 * MIB, 64 * MIB)
+GPU_TIMEOUT = 300.0
+RANKS = "refimpl.experiments.bench.allreduce.ranks"
 
 
 def run(seconds: float = 3.0, rounds: int = 7, cluster: bool = False, sizes=None) -> dict:
@@ -33,8 +36,7 @@ def run(seconds: float = 3.0, rounds: int = 7, cluster: bool = False, sizes=None
     for work, setting in (CLUSTER_WORKS if cluster else WORKS).items():
         wanted = {"work": work, "sizes": list(sizes or setting["sizes"]), "algorithms": setting["algorithms"],
                   "seconds": seconds, "rounds": rounds}
-        found = measure("refimpl.experiments.bench.allreduce.ranks", wanted, setting["ranks"],
-                        setting.get("machines", 0))
+        found = measure(RANKS, wanted, setting["ranks"], setting.get("machines", 0))
         rows += with_bandwidths(found["rows"], found["machines"] if cluster else found["ranks"])
         if found["path"]:
             paths[work] = found["path"]
@@ -42,6 +44,18 @@ def run(seconds: float = 3.0, rounds: int = 7, cluster: bool = False, sizes=None
             line_rate |= {f"{work} {size}": max(r["bus_bandwidth"] for r in alike if not r["peer"]) / BYTES_A_SECOND
                           for size, alike in _by_size(found["rows"]).items()}
     return {"rows": rows, "ratios": ratios(rows), "paths": paths, **({"line_rate": line_rate} if cluster else {})}
+
+
+def run_on_gpus(seconds: float = 2.0, rounds: int = 7, sizes=GPU_SIZES, ranks: int = 2) -> dict:
+    """Race our schedules over NCCL's send and receive against NCCL's own allreduce. Local; launches the ranks.
+
+    Returns {"rows", "ratios", "transport", "gpu"}, as ``run``; ratios: "gpu" and "gpu SIZE".  seconds: see ``run``.
+    On one GPU ranks share it (see ``transport.device``): that shows what a schedule costs, not what a network gives.
+    Raises ValueError with the ranks' own words if they cannot run.
+    """
+    wanted = {"work": "gpu", "sizes": list(sizes), "seconds": seconds, "rounds": rounds}
+    found = measure(RANKS, wanted, ranks, timeout=GPU_TIMEOUT)
+    return {**found, "ratios": ratios(with_bandwidths(found["rows"], ranks))}
 
 
 def with_bandwidths(rows: list[dict], parties: int) -> list[dict]:

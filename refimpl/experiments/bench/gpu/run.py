@@ -16,7 +16,7 @@ from kernels import aggregate_rows
 from kernels.random import key_of, uniform
 from models.registry import workloads_for
 from models.workload import Workload
-from refimpl.experiments.bench.allreduce import gpu as allreduce_gpu
+from refimpl.experiments.bench.allreduce.run import run_on_gpus
 from refimpl.experiments.bench.gpu import bounds, budget
 from refimpl.experiments.bench.peers import import_torch, stepper, torch_twin
 from refimpl.experiments.bench.timing import Row, race, report
@@ -68,7 +68,7 @@ def run(seconds: float = 10.0, rounds: int = 7, sizes: Sizes = FULL, between_ran
     result["bounds"] = [asdict(row) for training in trainings for row in bounds.compare(*training)]
     if between_ranks:
         try:
-            result["allreduce"] = allreduce_gpu.run(min(2.0, seconds), rounds)
+            result["allreduce"] = run_on_gpus(min(2.0, seconds), rounds)
         except ValueError as problem:  # NCCL may not be there: the rest is worth a report
             result["allreduce"] = {"rows": [], "error": str(problem)}
     return result
