@@ -9,7 +9,8 @@ import json
 import math
 
 from models.registry import entries
-from refimpl.cli.options import console, positive, seconds
+from refimpl.cli.options import positive, seconds
+from refimpl.cli.tables import console, table_of
 from refimpl.collectives.units import BYTES, parse
 
 HELP = "race our kernels, training and allreduce against NumPy, PyTorch and MPI, one thread each"
@@ -55,9 +56,10 @@ def run(given: dict) -> int:
     result, lines = race(given, length)
     if given.get("json"):
         print(json.dumps(result))
-    else:
-        _print_table(given["bench"], result)
-        print("".join(f"{line}\n" for line in lines), end="")
+        return 0
+    _print_table(given["bench"], result)
+    for line in lines:
+        print(line)
     return 0
 
 
@@ -110,9 +112,7 @@ def _gpu(given, length):
 
 def _line_rate_verdict(what, share) -> str:
     work, _, size = what.partition(" ")
-    if not size.endswith("MiB"):
-        return ""
-    return f" (reach {LINE_RATE[work]})" if share >= LINE_RATE[work] else f" (reach {LINE_RATE[work]} MISSED)"
+    return f" (reach {LINE_RATE[work]}{' MISSED' * (share < LINE_RATE[work])})" if size.endswith("MiB") else ""
 
 
 def table_rows(result: dict) -> list[tuple[str, ...]]:
@@ -124,22 +124,18 @@ def table_rows(result: dict) -> list[tuple[str, ...]]:
     for row in rows:
         alike = [r for r in rows if (r["work"], r["size"]) == (row["work"], row["size"])]
         ours = min((r["seconds"] for r in alike if not r["peer"]), default=math.nan)
-        ratio = {r["name"]: r.get("ratio") or r["seconds"] / ours for r in alike if r["peer"]}
-        shown = verdict = ""
-        if row["peer"]:
-            mine = ratio[row["name"]]
-            shown = f"{mine:.2f} x"
-            verdict = _verdict(row["work"], row["size"], mine) if mine == min(ratio.values()) else ""
-        lines.append((row["work"], row["size"], row["name"], _time(row["seconds"]), shown, verdict))
+        ratios = {r["name"]: r.get("ratio") or r["seconds"] / ours for r in alike if r["peer"]}
+        ratio = ratios.get(row["name"])
+        verdict = _verdict(row["work"], row["size"], ratio) if ratio and ratio == min(ratios.values()) else ""
+        lines.append((row["work"], row["size"], row["name"], _time(row["seconds"]), f"{ratio:.2f} x" if ratio else "",
+                      verdict))
     return lines
 
 
 def _verdict(work, size, ratio) -> str:
     reaches = REACH | {name: reach for entry in entries().values() for name, reach in entry.reach.items()}
     reach = reaches.get(work, reaches.get(f"{work} {size}"))
-    if reach is None:
-        return ""
-    return f">= {reach:g}" if ratio >= reach else f">= {reach:g} MISSED"
+    return "" if reach is None else f">= {reach:g}{' MISSED' * (ratio < reach)}"
 
 
 def _time(seconds: float) -> str:
@@ -148,12 +144,9 @@ def _time(seconds: float) -> str:
 
 
 def _print_table(name, result):
-    from rich.table import Table
-
-    table = Table(title=f"bench {name}: one thread each; ratio = peer's time / our time")
-    for column, justify in (("work", "left"), ("size", "left"), ("who", "left"), ("time", "right"), ("ratio", "right"),
-                            ("reach", "left")):
-        table.add_column(column, justify=justify, no_wrap=column != "size")
+    table = table_of(f"bench {name}: one thread each; ratio = peer's time / our time",
+                     ("work", "size", "who", "time", "ratio", "reach"), (), words=("work", "size", "who", "reach"),
+                     whole=("work", "who", "time", "ratio", "reach"))
     last = None
     for work, size, *rest, reach in table_rows(result):
         if last and last[0] != work:

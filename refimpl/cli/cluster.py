@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 from models.registry import MODELS
-from refimpl.experiments.cluster import ClusterError
+from refimpl.experiments.cluster import ClusterError, run_on_cluster
 from refimpl.transport.launch import LaunchError
 
 EXAMPLE = f"-- train {next(iter(MODELS))}"
@@ -39,23 +39,19 @@ def add(parser):
 
 def run(given: dict) -> int:
     """Run the command on the cluster; return its status. 2: there is no cluster here, 124: it took too long."""
+    from refimpl.experiments.cluster.description import parse_cut, parse_slow
+
     try:
-        return _run(given)
+        events = (*map(parse_slow, given["slow"]), *map(parse_cut, given["cut"]))
+        job = run_on_cluster(given["machines"], given["ranks_per_machine"], given.get("rates") or given["rate"],
+                             python_arguments(given["arguments"]), given["timeout"], capture=given["json"],
+                             events=events)
     except subprocess.TimeoutExpired:
         print(f"refimpl: error: still running after {given['timeout']:g} s: ended", file=sys.stderr)
         return 124
     except (ClusterError, LaunchError) as error:
         print(f"refimpl: error: {error}", file=sys.stderr)
         return 2
-
-
-def _run(given: dict) -> int:
-    from refimpl.experiments.cluster.description import parse_cut, parse_slow
-    from refimpl.experiments.cluster.run import run_on_cluster
-
-    events = (*map(parse_slow, given["slow"]), *map(parse_cut, given["cut"]))
-    job = run_on_cluster(given["machines"], given["ranks_per_machine"], given.get("rates") or given["rate"],
-                         python_arguments(given["arguments"]), given["timeout"], capture=given["json"], events=events)
     if given["json"]:
         sys.stderr.write(job.stderr)
         print(json.dumps({"returncode": job.returncode, "seconds": job.seconds, "machine_bytes": job.machine_bytes,
@@ -78,12 +74,10 @@ def python_arguments(arguments: list[str]) -> list[str]:
 
 
 def describe(job) -> str:
-    """Return the table of what each machine's card carried."""
+    """Return the table of what each machine's card carried. Local."""
+    from refimpl.experiments.cluster.account import describe as describe_training
+
     lines = [f"cards of the {len(job.machine_bytes)} machines in {job.seconds:.1f} s, start and headers included:"]
     for machine, (sent, received) in enumerate(job.machine_bytes):
         lines.append(f"  machine {machine:3}  sent {sent:15,} B  received {received:15,} B")
-    if job.training:
-        from refimpl.experiments.cluster.account import describe as describe_training
-
-        lines += describe_training(job.training)
-    return "\n".join(lines)
+    return "\n".join(lines + (describe_training(job.training) if job.training else []))

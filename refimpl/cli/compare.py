@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from models.registry import entry_of
-from refimpl.cli.options import add_model, add_training_options, console, named_model
+from refimpl.cli.options import add_model, add_training_options, named_model
+from refimpl.cli.tables import console, table_of
 from refimpl.training.run.directory import free_name
 from refimpl.transport.launch import LaunchError, launch
 
@@ -86,20 +87,13 @@ def training_arguments(arguments: list[str]) -> list[str]:
 
 
 def _print_table(model, results):
-    from rich.table import Table
-
     entry = entry_of(model)
     quality = entry.quality or next((name for name in QUALITIES if name in results[0]), "loss")
     ranks, steps = results[0]["ranks"], results[0]["steps"]
-    table = Table(title=f"{model} on {ranks} ranks, {steps} steps; bytes sent per rank and step")
-    for column, justify in (("architecture", "left"), (f"{entry.unit}/s", "right"), ("dense", "right"),
-                            ("rows", "right"), ("indices", "right"), ("loss", "right"),
-                            (f"held-out {quality}", "right"), ("parameters", "left")):
-        table.add_column(column, justify=justify, no_wrap=True)
-    for r in results:
-        sent = r["sent_per_step"]
-        value = r.get(quality)
-        table.add_row(r["architecture"], f"{r['examples_per_second']:,.0f}",
-                      *(f"{sent[kind]:,.0f}" for kind in ("dense", "rows", "indices")), f"{r['loss']:.4f}",
-                      "-" if value is None else f"{value:.4g}", r["parameters_sha256"][:12])
-    console().print(table)
+    kinds = ("dense", "rows", "indices")
+    headings = ("architecture", f"{entry.unit}/s", *kinds, "loss", f"held-out {quality}", "parameters")
+    rows = [(r["architecture"], f"{r['examples_per_second']:,.0f}",
+             *(f"{r['sent_per_step'][kind]:,.0f}" for kind in kinds), f"{r['loss']:.4f}",
+             f"{r[quality]:.4g}" if quality in r else "-", r["parameters_sha256"][:12]) for r in results]
+    console().print(table_of(f"{model} on {ranks} ranks, {steps} steps; bytes sent per rank and step", headings, rows,
+                             words=("architecture", "parameters"), whole=headings))

@@ -25,13 +25,9 @@ def add(parser):
     run_.add_argument("--expected-failures", metavar="FILE", help="JSON of cases that are known to fail, and why")
     run_.add_argument("--timeout", type=float, metavar="S",
                       help="seconds after which a case counts as hanging (default 60)")
-    run_.add_argument("--verbose", action="store_true", help="list the cases that passed too")
-    run_.add_argument("--html", metavar="FILE", help="write the report as one page")
-    run_.add_argument("--json", action="store_true", help="print one JSON object")
     mutants = action("mutants", help="how good the suite is: classic bugs planted, correct implementations tried")
     mutants.add_argument("--ranks", type=int, metavar="N", help="default 4")
     mutants.add_argument("--configurations", type=int, metavar="N", help="correct implementations to try (default 200)")
-    mutants.add_argument("--json", action="store_true", help="print one JSON object")
     action("manifest", help="print the vocabulary of the semantics manifest, and an example")
     cases = action("cases", help="list the cases")
     cases.add_argument("--ranks", type=int, metavar="N", help="default 4")
@@ -43,9 +39,11 @@ def add(parser):
     export.add_argument("--out", metavar="PATH", help="write PATH.json and PATH.safetensors (default: its name)")
     check = action("check", help="hold another implementation's trace against ours")
     check.add_argument("trace", metavar="THEIR_TRACE", help="the manifest (.json); its .safetensors lies beside it")
-    check.add_argument("--verbose", action="store_true", help="list the stages that passed too")
-    check.add_argument("--html", metavar="FILE", help="write the report as one page")
-    check.add_argument("--json", action="store_true", help="print one JSON object")
+    for each, judged in ((run_, "cases"), (check, "stages")):
+        each.add_argument("--verbose", action="store_true", help=f"list the {judged} that passed too")
+        each.add_argument("--html", metavar="FILE", help="write the report as one page")
+    for each in (run_, mutants, check):
+        each.add_argument("--json", action="store_true", help="print one JSON object")
     regenerate = action("regenerate", help="train again and write the golden traces anew")
     regenerate.add_argument("traces", nargs="*", metavar="TRACE", help=f"{', '.join(NAMES)} (default: all)")
     regenerate.add_argument("--out", metavar="DIR", help="write them there (default: where the package keeps them)")
@@ -121,9 +119,7 @@ def _export(given) -> int:
     from refimpl.conformance.traces.golden import export_trace
 
     name = given["trace"]
-    files = export_trace(name, given.get("out", name), given.get("stage"), given.get("precision", "float32"))
-    for file in files:
-        print(file)
+    print(*export_trace(name, given.get("out", name), given.get("stage"), given.get("precision", "float32")), sep="\n")
     return 0
 
 
@@ -143,6 +139,5 @@ def _regenerate(given) -> int:
     from refimpl.conformance.traces.golden import FOLDER
     from refimpl.conformance.traces.recipes import regenerate
 
-    for file in regenerate(given.get("traces") or NAMES, given.get("out", FOLDER)):
-        print(file)
+    print(*regenerate(given.get("traces") or NAMES, given.get("out", FOLDER)), sep="\n")
     return 0

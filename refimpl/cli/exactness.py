@@ -3,6 +3,8 @@
 import json
 from dataclasses import asdict
 
+from refimpl.cli.tables import table_of
+
 HELP = "print each algorithm's rounding errors in ULP, and against the proved bound"
 
 
@@ -49,23 +51,20 @@ def _measured(name, ranks, dtype, given, machines) -> dict:
     from refimpl.collectives.exactness import exactness
     from refimpl.transport.machines import of_sizes
 
-    layers = name == "hierarchical"
-    report = asdict(exactness(name, ranks, dtype, given["elements"], given["seed"],
-                              of_sizes(machines) if layers else None))
-    return report | ({"machines": machines} if layers else {})
+    if name != "hierarchical":
+        return asdict(exactness(name, ranks, dtype, given["elements"], given["seed"]))
+    return {**asdict(exactness(name, ranks, dtype, given["elements"], given["seed"], of_sizes(machines))),
+            "machines": machines}
 
 
 def _print_table(found, unable, given):
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
-    from rich.table import Table
 
-    table = Table(title=f"Rounding errors of {given['elements']} sums over {given['ranks']} ranks, cancelling data, "
-                        f"seed {given['seed']}", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for heading in ("algorithm", "canonical", "dtype"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("adds", "most ULP", "mean ULP", "of bound"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    headings = ("algorithm", "canonical", "dtype", "adds", "most ULP", "mean ULP", "of bound")
+    table = table_of(f"Rounding errors of {given['elements']} sums over {given['ranks']} ranks, cancelling data, "
+                     f"seed {given['seed']}", headings, (), words=headings[:3], whole=headings, title_justify="left",
+                     box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     last = ""
     for row in found:
         name = row["algorithm"] + (f" {'+'.join(map(str, row['machines']))}" if "machines" in row else "")

@@ -6,7 +6,7 @@ it can be interrupted and started again.
 
 import sys
 
-from refimpl.cli.options import console
+from refimpl.cli.tables import console, table_of
 from refimpl.experiments.cluster import ClusterError
 from refimpl.experiments.parallax import EXPERIMENTS
 from refimpl.transport.launch import LaunchError
@@ -33,29 +33,17 @@ def add(parser):
 def run(given: dict) -> int:
     """Run the experiments that are not done yet; print every finding. Status 1: a cell failed."""
     from refimpl.experiments.parallax.everything import run_experiments
+    from refimpl.experiments.parallax.report import WORDS
 
     report, findings, failed = run_experiments(given["output"], given.get("only") or EXPERIMENTS, given["quick"],
                                                given["compute"], given["any_version"])
-    _print(findings)
+    out = console(140)
+    for finding in findings:
+        for table in finding.tables:
+            out.print(table_of(table.title, table.columns, table.rows, WORDS, title_justify="left"))
+        for sentence in finding.sentences:
+            out.print(sentence)
     print(f"report: {report}")
     for line in failed:
         print(f"refimpl: error: failed: {line}", file=sys.stderr)
     return 1 if failed else 0
-
-
-def _print(findings):
-    from rich.table import Table
-
-    from refimpl.experiments.parallax.report import WORDS
-
-    out = console(140)
-    for finding in findings:
-        for table in finding.tables:
-            shown = Table(title=table.title, title_justify="left")
-            for column in table.columns:
-                shown.add_column(column, justify="left" if column in WORDS else "right")
-            for row in table.rows:
-                shown.add_row(*row)
-            out.print(shown)
-        for sentence in finding.sentences:
-            out.print(sentence)

@@ -101,7 +101,7 @@ def add_mathematics(how):
 def add_travel_options(how):
     """Add what never changes a number."""
     how.add_argument("--architecture", choices=["allreduce", "ps", "hybrid", "auto"],
-                     help="default hybrid; auto: each variable the way that should be fastest on this network")
+                     help="default hybrid; auto: for each variable the strategy that should be fastest here")
     how.add_argument("--plan", metavar="FILE",
                      help="follow a plan as it is: plan.json of a run or of the command plan, edited or not (none: "
                      "make one)")
@@ -110,7 +110,7 @@ def add_travel_options(how):
     how.add_argument("--search-partitions", action=argparse.BooleanOptionalAction,
                      help="find P during the first steps, from --partitions on (default: from the number of machines)")
     how.add_argument("--hot-rows", type=_rows, metavar="H",
-                     help="the first H rows of each sparse variable on the server are replicated and summed by "
+                     help="the first H rows of each sparse variable on the server are replicated and added up by "
                           "allreduce; auto: as many as are predicted to pay")
     how.add_argument("--search-sample", type=int, metavar="N", help="a sample is the mean of N steps (default 7)")
     how.add_argument("--search-warmup", type=int, metavar="N", help="steps at each P before its sample (default 3)")
@@ -184,16 +184,6 @@ def _assignment(text: str):
     except ValueError:
         parts = value.split(",")
         return name, tuple(map(int, parts)) if len(parts) > 1 and all(p.isdigit() for p in parts) else value
-
-
-def console(width: int = 120):
-    """Return rich's console; where stdout is no terminal it is ``width`` characters wide."""
-    from rich.console import Console
-
-    found = Console()
-    if not found.is_terminal:
-        found.width = width
-    return found
 
 
 def seconds(text: str) -> float:

@@ -1,4 +1,4 @@
-"""Plan a training: which way each variable should travel on a network, what each way would cost, and why.
+"""Plan a training: which strategy each variable should have on a network, what each would cost, and why.
 
 Nothing is sent or computed, and no rank is started: the data are looked at for the rows that a step touches.
 """
@@ -6,10 +6,11 @@ Nothing is sent or computed, and no rank is started: the data are looked at for 
 import json
 from pathlib import Path
 
-from refimpl.cli.options import add_model, add_training_options, console, named_model, said, split, with_plan
+from refimpl.cli.options import add_model, add_training_options, named_model, said, split, with_plan
 from refimpl.cli.simulate import add_network_options, network_from
+from refimpl.cli.tables import console, table_of
 
-HELP = "which way each variable should go: bytes and predicted time of each way, choice and reason"
+HELP = "which strategy each variable should have: bytes and predicted time of each, choice and reason"
 REFUSALS = (ValueError, OSError)
 
 
@@ -95,38 +96,30 @@ def print_table(model: str, chosen):
     out.print(_variables(model, chosen), _architectures(chosen))
     carried = ("go through the card that has most of them, in and out" if len(chosen.network.machines) > 1
                else "go from rank to rank, all of them together")
-    out.print(f"{headline(chosen)}. A time is what the exchanges of a whole step would take with the variable on "
-              f"that way and the others as chosen; MB {carried}.", highlight=False)
+    out.print(f"{headline(chosen)}. A time is what the exchanges of a whole step would take if the variable had "
+              f"that strategy and the others theirs; MB {carried}.", highlight=False)
     out.print(f"The busiest owner serves {chosen.busiest:.2f} x as many bytes as the mean.", highlight=False)
     for line in OPERATIONS:
         out.print(f"- {line}", highlight=False)
 
 
 def _variables(model, chosen):
-    from rich.table import Table
-
-    table = Table(title=f"{model}: plan {chosen.plan.architecture}", padding=(0, 1))
-    for heading in ("variable", "kind", "MB", "α", "whole: MB", "ms", "rows to all: MB", "ms", "server: MB", "ms",
-                    "choice", "reason"):
-        words = heading in ("variable", "kind", "choice", "reason")
-        table.add_column(heading, justify="left" if words else "right", no_wrap=heading in ("variable", "choice", "ms"))
+    rows = []
     for f in chosen.forecasts:
         cells = []
         for name in ("as-dense" if f.sparse else "allreduce", "allgather", "server"):
             found = f.candidates.get(name)
             cells += ["-", "-"] if found is None else [f"{found.card_bytes / 1e6:,.4g}", f"{found.step * 1e3:,.4g}"]
-        table.add_row(f.variable, "sparse" if f.sparse else "dense", f"{f.nbytes / 1e6:,.4g}",
-                      f"{f.alpha:.3g}" if f.sparse else "1", *cells, f.strategy, f.reason)
-    return table
+        rows.append([f.variable, "sparse" if f.sparse else "dense", f"{f.nbytes / 1e6:,.4g}",
+                     f"{f.alpha:.3g}" if f.sparse else "1", *cells, f.strategy, f.reason])
+    return table_of(f"{model}: plan {chosen.plan.architecture}",
+                    ("variable", "kind", "MB", "α", "allreduce: MB", "ms", "allgather: MB", "ms", "server: MB", "ms",
+                     "strategy", "reason"), rows, words=("variable", "kind", "strategy", "reason"),
+                    whole=("variable", "strategy", "ms"), padding=(0, 1))
 
 
 def _architectures(chosen):
-    from rich.table import Table
-
     best = min(chosen.totals.values())
-    table = Table(title="exchanges of a step, predicted")
-    for heading in ("architecture", "ms", "of the best"):
-        table.add_column(heading, justify="left" if heading == "architecture" else "right")
-    for name, seconds in chosen.totals.items():
-        table.add_row(name, f"{seconds * 1e3:,.4g}", f"{seconds / best:.2f}" if best else "1.00")
-    return table
+    rows = [(name, f"{seconds * 1e3:,.4g}", f"{seconds / best:.2f}" if best else "1.00")
+            for name, seconds in chosen.totals.items()]
+    return table_of("exchanges of a step, predicted", ("architecture", "ms", "of the best"), rows, ("architecture",))

@@ -2,6 +2,7 @@
 
 import json
 
+from refimpl.cli.tables import table_of
 from refimpl.collectives.units import BYTES, SECONDS, parse
 
 HELP = "predict time and bandwidth on a network, for up to thousands of ranks"
@@ -103,17 +104,12 @@ def _predicted(name, network, elements, segments) -> dict:
 def print_table(found, network, size):
     """Print the predictions, fastest first; card: the busiest machine's. Local."""
     from rich.console import Console
-    from rich.table import Table
 
     card = network.bandwidth_out[0] / 1e6
     title = (f"{size:,} bytes over {network.ranks} ranks on {len(network.machines)} machines, cards of "
              f"{card:,.{0 if card >= 1000 else 1}f} MB/s, latency {network.latency * 1e6:.4g} us")
-    table = Table(padding=(0, 0), title=title)
-    for heading in ("algorithm", "ms", "bus MB/s", "line rate", "card", "MB out", "MB in", "busy"):
-        name = heading == "algorithm"
-        table.add_column(heading, justify="left" if name else "right", no_wrap=heading in ("algorithm", "ms"))
-    for row in found:
-        table.add_row(row["algorithm"], f"{row['seconds'] * 1e3:,.2f}", f"{row['bus_bandwidth'] / 1e6:,.1f}",
-                      f"{row['line_rate']:.1%}", f"{row['busiest_machine']}", f"{row['bytes_out'] / 1e6:,.2f}",
-                      f"{row['bytes_in'] / 1e6:,.2f}", f"{row['utilisation']:.1%}")
-    Console().print(table)
+    rows = [(row["algorithm"], f"{row['seconds'] * 1e3:,.2f}", f"{row['bus_bandwidth'] / 1e6:,.1f}",
+             f"{row['line_rate']:.1%}", f"{row['busiest_machine']}", f"{row['bytes_out'] / 1e6:,.2f}",
+             f"{row['bytes_in'] / 1e6:,.2f}", f"{row['utilisation']:.1%}") for row in found]
+    headings = ("algorithm", "ms", "bus MB/s", "line rate", "card", "MB out", "MB in", "busy")
+    Console().print(table_of(title, headings, rows, words=("algorithm",), whole=("algorithm", "ms"), padding=(0, 0)))

@@ -8,7 +8,7 @@ from models.cnn import ConvNet
 from models.data import Examples, TokenStreams
 from models.data.text.synthetic import load_synthetic
 from models.lm import LanguageModel
-from refimpl.experiments.bench.gpu.budget import bounds, lm_step
+from refimpl.experiments.bench.gpu.budget import bounds, lm_budget
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
 
@@ -33,7 +33,7 @@ def lm_launches(standin, time):
     corpus = load_synthetic("100", tokens=time * 4 * 4 + 1, heldout_tokens=0)
     found = launches_of(standin, LanguageModel(vocabulary=100, layers=1, keep=0.9, **sizes),
                         TokenStreams(corpus.train, 1, 4, time), optimizer="adagrad", learning_rate=0.2, clip_norm=10.0)
-    return found, lm_step(time, 4, *sizes.values())
+    return found, lm_budget(sizes, {"window": time, "streams": 4})
 
 
 def test_a_time_step_of_the_language_model_costs_six_launches(standin):
@@ -46,7 +46,8 @@ def test_a_time_step_of_the_language_model_costs_six_launches(standin):
 
 def test_the_budget_of_the_language_model():
     """LSTM 2048 projected to 512: 209 GFLOP, and the host is done long before the GPU."""
-    table = lm_step(20, 128, 512, 2048, 512, 8192)
+    sizes = dict(embedding=512, hidden=2048, projection=512, samples=8192)
+    table = lm_budget(sizes, {"window": 20, "streams": 128})
     host, device = bounds(table)
     assert round(sum(work.flops for work in table) / 1e9) == 209 and 2 * host < device < 5e-3
 

@@ -36,7 +36,9 @@ def race_torch(workload, seconds, rounds=7) -> list[Row]:
     """Race one step of V = 1 microbatch against PyTorch."""
     model, data = workload.make_model(), workload.make_data(1)
     ours = {"refimpl": Trainer(model, data, _options(workload), Communicator.alone()).train_step}
-    return race(f"{workload.model}-step", str(workload), ours, torch_peer(workload, model, data), seconds, rounds)
+    twin = import_torch() and torch_twin(workload.model, model, _options(workload))
+    peers = {"torch": stepper(twin, data)} if twin else {}
+    return race(f"{workload.model}-step", str(workload), ours, peers, seconds, rounds)
 
 
 def race_one_batch(work, workload, streams, seconds, rounds=7) -> list[Row]:
@@ -54,9 +56,3 @@ def _with_streams(workload, streams):
 
 def _options(workload) -> Options:
     return Options(architecture="hybrid", **workload.entry.optimizer)
-
-
-def torch_peer(workload, model, data) -> dict:
-    """Return {"torch": callable} that does the same step on the same batches, {} where nothing does."""
-    twin = import_torch() and torch_twin(workload.model, model, _options(workload))
-    return {"torch": stepper(twin, data)} if twin else {}

@@ -1,9 +1,10 @@
-"""Time what all ranks do together beside its peers, turn by turn, so that a slow moment of the machine falls on all."""
+"""Check and time what all ranks do together beside its peers, in turns: a slow moment of the machine falls on all."""
 
 import statistics
 import time
 from dataclasses import dataclass
 
+from kernels.arrays import array_module
 from refimpl.experiments.bench.timing import Row
 from refimpl.transport import Communicator
 
@@ -15,6 +16,19 @@ class PairedRow(Row):
     """A timing; ratio, of a peer: its seconds / our quickest's in the same round, median of the rounds."""
 
     ratio: float | None = None
+
+
+def check_sum(comm, name: str, array, allreduce) -> None:
+    """Sum whole numbers, which no rounding error excuses; leave zeros, so that the array's memory is real. Collective.
+
+    array: what this rank contributes.  allreduce() -> the sum.  Raises CollectiveError on every rank if it is wrong.
+    """
+    place = array_module(array).arange(array.size) % 97
+    array[...] = place * (comm.rank + 1)
+    right = bool((allreduce() == place * (comm.size * (comm.size + 1) // 2)).all())
+    comm.agree(None if right else ValueError(f"{name} gives a wrong sum of {array.size} elements"))
+    array[...] = 0
+    comm.meet("a benchmark")
 
 
 def race_together(comm: Communicator, work: str, size: str, ours: dict, peers: dict, seconds: float,

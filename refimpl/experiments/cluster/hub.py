@@ -101,12 +101,7 @@ def _run(command: list[str], holders: list[int], network: Network, cluster: Clus
                 network.set_rate(event.machine, event.rate) if event.rate else network.cut(event.machine)
         return job.wait() % 256
     finally:
-        _end(job)
-
-
-def _end(job: subprocess.Popen) -> None:
-    if job.poll() is None:
-        job.terminate()
+        job.terminate()  # does nothing to a job that has ended
         try:
             job.wait(GRACE_SECONDS)
         except subprocess.TimeoutExpired:

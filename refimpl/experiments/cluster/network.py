@@ -1,4 +1,4 @@
-"""The cluster's wires: a veth pair from each machine to a bridge, and a token bucket on both of its ends.
+"""The cluster's cables: a veth pair from each machine to a bridge, and a token bucket on both of its ends.
 
 A queue limits what leaves a card, so the queue at the machine's end limits what the machine sends, and the queue at
 the bridge's end what it receives. Each machine has a second card, without limit, for the launcher's own words
@@ -36,7 +36,7 @@ class Network:
         self.machines: list[IPRoute] = []
 
     def connect(self, holder: int, rate: int) -> None:
-        """Connect the namespace of process ``holder`` as the next machine, at ``rate`` bits a second each way."""
+        """Connect the namespace of process ``holder`` as the next machine, at ``rate`` bits a second, in and out."""
         number = len(self.machines)
         with within(holder):
             inside = IPRoute()  # a netlink socket stays in the namespace that it was made in

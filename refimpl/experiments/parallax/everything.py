@@ -1,11 +1,13 @@
 """All experiments, one after the other; after each the report is written anew: an interrupted run has one, too."""
 
 import importlib
+import sys
+from functools import partial
 from pathlib import Path
 
 from refimpl.experiments.cluster import ClusterError, missing
 from refimpl.experiments.parallax import EXPERIMENTS
-from refimpl.experiments.parallax.cells.run import Runner, report_to_stderr
+from refimpl.experiments.parallax.cells.run import Runner
 from refimpl.experiments.parallax.report import write_report
 from refimpl.experiments.parallax.study import Context, Finding
 
@@ -27,11 +29,12 @@ def run_experiments(output, names, quick: bool = False, compute: str | None = No
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise ValueError(f"--output {output}: cannot make this directory: {problem.strerror}") from problem
-    context = Context(Runner(directory, any_version, report_to_stderr), quick, compute, microbatches=8 if quick else 48)
+    say = partial(print, file=sys.stderr, flush=True)  # where it does not mix with what is asked for
+    context = Context(Runner(directory, any_version, say), quick, compute, microbatches=8 if quick else 48)
     findings: list[Finding] = []
     report = directory / "report.md"
     for name in names:
-        report_to_stderr(f"== {name}")
+        say(f"== {name}")
         module = importlib.import_module(f"refimpl.experiments.parallax.{name.replace('-', '_')}")
         findings.append(module.study(context))
         report = write_report(directory, findings, context, context.runner.failed, EXPERIMENTS)

@@ -32,11 +32,6 @@ def at_size(model: str, seed: int = 0) -> tuple[list, Sample]:
     return whole.variables, sample
 
 
-def goals_of(model: str) -> dict[str, float]:
-    """Return the abstract's ratios, architecture -> speed of the hybrid over it; without sparse variables it is 1."""
-    return {**PAPER[model].goals, **({} if PAPER[model].sparse else {"allreduce": 1.0})}
-
-
 def exchange_seconds(variables, sample: Sample, architecture: str, on: Network) -> tuple[float, float]:
     """Return (predicted seconds of a step's exchanges, bytes in and out of the busiest card). Local.
 
@@ -52,6 +47,7 @@ def study(context: Context) -> Finding:
     """Predict every architecture at the paper's size; return step times and ratios beside the abstract's."""
     cases, rows, ratios = {model: at_size(model) for model in PAPER}, [], []
     for model, (variables, sample) in cases.items():
+        goals = PAPER[model].goals if PAPER[model].sparse else {**PAPER[model].goals, "allreduce": 1.0}
         for efficiency in (LINE_EFFICIENCY, 1.0):
             computing, steps = computation_seconds(model), {}
             for architecture in (a for a in ARCHITECTURES if a != "auto"):
@@ -61,7 +57,7 @@ def study(context: Context) -> Finding:
                 rows.append([model, architecture, f"{100 * efficiency:.0f} %", bytes_of(size), f"{1e3 * computing:.1f}",
                              f"{1e3 * exchange:.1f}", f"{1e3 * steps[architecture]:.1f}", f"{speed:,.0f}"])
             ratios += [[model, f"hybrid / {over}", f"{100 * efficiency:.0f} %", f"{steps[over] / steps['hybrid']:.2f}",
-                        f"{goal:.2f}"] for over, goal in goals_of(model).items()]
+                        f"{goal:.2f}"] for over, goal in goals.items()]
     tables = [Table("Simulated at the paper's size, milliseconds of a step", ["model", "architecture", "of line rate",
                     "bytes, busiest cards", "computation", "exchanges", "step", "words or images a second"], rows),
               Table("Ratios of speed, simulated, beside the abstract's", ["model", "ratio", "of line rate", "simulated",
@@ -80,9 +76,8 @@ def _verdicts(ratios) -> list[str]:
 
 
 def _alphas(model, variables, sample) -> str:
-    of = ", ".join(f"{name} {sample.alpha(name, MACHINES * GPUS):.4f}" for name in sample.rows)
-    dense = sum(v.size for v in variables if not v.sparse)
-    touched = sum(v.size * sample.alpha(v.name, MACHINES * GPUS) for v in variables if v.sparse)
-    everything = sum(v.size for v in variables)
-    return (f"{model.upper()}, alpha of a worker: {of}; of the whole model {(dense + touched) / everything:.4f} "
+    alphas = {name: sample.alpha(name, MACHINES * GPUS) for name in sample.rows}
+    whole = sum(v.size * alphas.get(v.name, 1) for v in variables) / sum(v.size for v in variables)
+    each = ", ".join(f"{name} {alpha:.4f}" for name, alpha in alphas.items())
+    return (f"{model.upper()}, alpha of a worker: {each}; of the whole model {whole:.4f} "
             f"(recalled: {PAPER[model].alpha:g}; docs/paper.md, Models).")

@@ -36,17 +36,15 @@ def study(context: Context) -> Finding:
              f"{100 * s.spread:.0f} %"] for count, s in fixed.items()]
     tables = [Table(f"{TITLE}, hybrid, {cells[0].machines} x 2 ranks, {RATE}: seconds of a step over P",
                     ["P", "measured", "fitted", "words a second", "spread"], rows)]
-    said = []
+    said, lines = [], {"measured": [(count, s.speed) for count, s in fixed.items()]}
     if fit is not None:
         said.append(f"Fit through all: {fit.theta0:.4g} + {fit.theta1:.4g}/P + {fit.theta2:.4g} P seconds.")
+        lines["fitted"] = [(count, WORKLOAD.examples * cells[0].ranks / fit.seconds(count)) for count in fixed]
     searching = next((s for s in found if s.cell.options.get("search_partitions")), None)
     if searching is not None and fixed:
         walk = [[str(s["partitions"]), f"{s['seconds']:.3f}"] for s in searching.result["search"]["samples"]]
         tables.append(Table("What the search tried, in its order", ["P", "seconds"], walk))
         said.append(_verdict(searching, fixed))
-    lines = {"measured": [(count, s.speed) for count, s in fixed.items()]}
-    if fit is not None:
-        lines["fitted"] = [(count, WORKLOAD.examples * cells[0].ranks / fit.seconds(count)) for count in fixed]
     return Finding(NAME, "Partitions", tables, said,
                    [(f"{TITLE}, hybrid", "partitions P (log)", "words a second", lines)])
 

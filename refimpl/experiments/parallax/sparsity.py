@@ -55,9 +55,9 @@ def study(context: Context) -> Finding:
     found = context.summaries(cells)
     rows, said, lines = [], [], {a: [] for a in ARCHITECTURES}
     for length in dict.fromkeys(c.workload.window for c in cells):
-        seconds = {s.cell.architecture: s.seconds for s in found if s.cell.workload.window == length}
-        chosen = next((s.result["strategies"] for s in found if s.cell.workload.window == length
-                       and s.cell.architecture == "auto"), {})
+        some = {s.cell.architecture: s for s in found if s.cell.workload.window == length}
+        seconds = {architecture: s.seconds for architecture, s in some.items()}
+        chosen = some["auto"].result["strategies"] if "auto" in some else {}
         of_tables = dict.fromkeys(chosen[name] for name in ("embedding", "softmax_weight") if name in chosen)
         alpha = alpha_of(context.profile(workload_of(length), cells[0].ranks))
         rows.append([str(length), f"{alpha:.4f}",

@@ -85,11 +85,6 @@ class Finding:
     curves: list = field(default_factory=list)
 
 
-def speed_of(summary) -> str:
-    """Return a speed for a table, "-" for a cell that has no result."""
-    return "-" if summary is None else f"{summary.speed:,.0f}" if summary.speed >= 100 else f"{summary.speed:.1f}"
-
-
 def bytes_of(count: float) -> str:
     """Return bytes as people read them."""
     return f"{count / 1e6:.2f} MB"

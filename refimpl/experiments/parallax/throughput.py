@@ -1,12 +1,12 @@
 """Experiment 1: words and images a second of each architecture, on more and more machines; the headline at 8 x 6."""
 
-from dataclasses import replace
+from itertools import product
 
 from models.registry import workloads_for
 from refimpl.experiments.parallax.cells.cell import ARCHITECTURES, Cell
 from refimpl.experiments.parallax.cells.plans import predicted_exchange
 from refimpl.experiments.parallax.proportions import PAPER, slowdown_of
-from refimpl.experiments.parallax.study import Context, Finding, Table, bytes_of, speed_of
+from refimpl.experiments.parallax.study import Context, Finding, Table, bytes_of
 
 NAME = "throughput"
 RATE = "100mbit"
@@ -14,6 +14,7 @@ CPU_BOUND = 0.8  # of the cores' time
 EQUAL = 0.03  # a model without sparse variables under hybrid and allreduce
 STEPS = {"allreduce": (1, 2), "naive ps": (1, 2)}  # (warm, counted) of the slow ones
 OTHER_STEPS, DENSE_STEPS, QUICK_STEPS = (1, 5), (1, 4), (1, 2)
+LABELS = {"replay": "replayed", "real": "real computation"}
 
 
 def cells_of(context: Context) -> list[Cell]:
@@ -31,40 +32,37 @@ def cells_of(context: Context) -> list[Cell]:
 
 
 def _cell(context, workload, architecture, machines, each, compute):
-    cell = Cell(NAME, workload, architecture, machines, each, RATE, compute)
     warm, steps = STEPS.get(architecture, OTHER_STEPS) if PAPER[workload.model].sparse else DENSE_STEPS
     if context.quick:
         warm, steps = QUICK_STEPS
-    slowdown = 1.0
-    if compute == "replay":
-        slowdown = slowdown_of(workload, RATE, context.profile(workload).mean_seconds)
-    return replace(cell, slowdown=slowdown, steps=steps, warm=warm)
+    slowdown = slowdown_of(workload, RATE, context.profile(workload).mean_seconds) if compute == "replay" else 1.0
+    return Cell(NAME, workload, architecture, machines, each, RATE, compute, slowdown, steps, warm)
 
 
 def study(context: Context) -> Finding:
     """Run the cells; return tables, curves and sentences."""
-    cells = cells_of(context)
-    found = context.summaries(cells)
-    tables = [_speeds(found, model, compute) for model in PAPER for compute in ("replay", "real")
-              if any(s.cell.workload.model == model and s.cell.compute == compute for s in found)]
+    found = context.summaries(cells_of(context))
+    series: dict[tuple, list] = {}
+    for s in found:
+        series.setdefault((s.cell.workload.model, s.cell.compute), []).append(s)
+    tables = [_speeds(series[of], *of) for of in product(PAPER, LABELS) if of in series]
     largest = [s for s in found if s.cell.compute == "replay"] or found
     most = max((s.cell.ranks for s in largest), default=0)
     headline = [s for s in largest if s.cell.ranks == most]
     predicted = {s.cell.file: _predicted(s, context) for s in headline}
     tables += [_details(headline, predicted), _ratios(headline, predicted)]
-    return Finding(NAME, "Throughput", tables, _sentences(headline, largest), _curves(found))
+    return Finding(NAME, "Throughput", tables, _sentences(headline, largest),
+                   [_curve(some, *of) for of, some in series.items()])
 
 
 def _speeds(found, model, compute) -> Table:
     """Table of speeds: architectures down, machines across."""
-    some = [s for s in found if s.cell.workload.model == model and s.cell.compute == compute]
-    clusters = sorted({(s.cell.machines, s.cell.ranks_per_machine) for s in some})
-    rows = []
-    for architecture in ARCHITECTURES:
-        speeds = {(s.cell.machines, s.cell.ranks_per_machine): s for s in some if s.cell.architecture == architecture}
-        rows.append([architecture, *(speed_of(speeds.get(cluster)) for cluster in clusters)])
-    label = {"replay": "replayed", "real": "real computation"}[compute]
-    return Table(f"{model}: {some[0].cell.workload.entry.unit} a second, {label}, cards of {RATE}",
+    speeds = {(s.cell.architecture, s.cell.machines, s.cell.ranks_per_machine):
+              f"{s.speed:,.0f}" if s.speed >= 100 else f"{s.speed:.1f}" for s in found}
+    clusters = sorted({cluster[1:] for cluster in speeds})
+    rows = [[architecture, *(speeds.get((architecture, *cluster), "-") for cluster in clusters)]
+            for architecture in ARCHITECTURES]
+    return Table(f"{model}: {found[0].cell.workload.entry.unit} a second, {LABELS[compute]}, cards of {RATE}",
                  ["architecture", *(f"{m} x {r}" for m, r in clusters)], rows)
 
 
@@ -123,31 +121,18 @@ def _sentences(headline, series) -> list[str]:
             near = "within" if abs(equal - 1) <= EQUAL else "not within"
             said.append(f"{model.upper()}: hybrid runs at {equal:.3f} of allreduce's speed ({near} {100 * EQUAL:.0f} "
                         "%): without a sparse variable the two are one plan.")
-    pairs = [(m, a) for m, paper in PAPER.items() if paper.sparse for a in ("hybrid", "allreduce")]
-    return said + [_scaling(series, *pair) for pair in pairs if len(_by_machines(series, *pair)) > 1]
+    for model, architecture in product((m for m, paper in PAPER.items() if paper.sparse), ("hybrid", "allreduce")):
+        some = sorted((s for s in series if (s.cell.workload.model, s.cell.architecture) == (model, architecture)),
+                      key=lambda s: s.cell.machines)
+        if len(some) > 1:
+            gains = ", ".join(f"{b.speed / a.speed:.2f}" for a, b in zip(some, some[1:]))
+            said.append(f"{model.upper()}, {architecture}: each doubling of the machines multiplies the "
+                        f"{some[0].cell.workload.entry.unit} a second by {gains}.")
+    return said
 
 
-def _by_machines(series, model, architecture) -> list:
-    """Return the summaries of a model under an architecture, fewest machines first."""
-    some = [s for s in series if (s.cell.workload.model, s.cell.architecture) == (model, architecture)]
-    return sorted(some, key=lambda s: s.cell.machines)
-
-
-def _scaling(series, model, architecture) -> str:
-    """Return what each doubling of the machines gains, in words."""
-    found = _by_machines(series, model, architecture)
-    gains = ", ".join(f"{b.speed / a.speed:.2f}" for a, b in zip(found, found[1:]))
-    return (f"{model.upper()}, {architecture}: each doubling of the machines multiplies the "
-            f"{found[0].cell.workload.entry.unit} a second by {gains}.")
-
-
-def _curves(found) -> list:
-    """Return (title, x label, y label, {architecture: [(x, y)]}) of each model and kind of computation."""
-    curves = []
-    for model, compute in dict.fromkeys((s.cell.workload.model, s.cell.compute) for s in found):
-        some = [s for s in found if (s.cell.workload.model, s.cell.compute) == (model, compute)]
-        lines = {a: [(s.cell.machines, s.speed) for s in some if s.cell.architecture == a] for a in ARCHITECTURES}
-        each = some[0].cell.ranks_per_machine
-        unit = some[0].cell.workload.entry.unit
-        curves.append((f"{model}, {compute}", f"machines of {each} ranks", f"{unit} a second", lines))
-    return curves
+def _curve(found, model, compute) -> tuple:
+    """Return (title, x label, y label, {architecture: [(x, y)]})."""
+    lines = {a: [(s.cell.machines, s.speed) for s in found if s.cell.architecture == a] for a in ARCHITECTURES}
+    each, unit = found[0].cell.ranks_per_machine, found[0].cell.workload.entry.unit
+    return f"{model}, {compute}", f"machines of {each} ranks", f"{unit} a second", lines

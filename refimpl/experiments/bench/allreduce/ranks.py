@@ -14,9 +14,8 @@ from refimpl.collectives import make_schedule
 from refimpl.collectives.running.allreduce import open_allreduce
 from refimpl.collectives.running.runner import Runner
 from refimpl.collectives.units import size_name
-from refimpl.experiments.bench.allreduce.check import check_sum
 from refimpl.experiments.bench.peers import import_torch, join_gloo
-from refimpl.experiments.bench.together import race_together
+from refimpl.experiments.bench.together import check_sum, race_together
 from refimpl.training.device import open_device
 from refimpl.transport import CollectiveError, Communicator, peer_memory
 

@@ -3,8 +3,7 @@
 import numpy as np
 
 from refimpl.collectives.running.runner import Runner
-from refimpl.experiments.bench.allreduce.check import check_sum
-from refimpl.experiments.bench.together import race_together
+from refimpl.experiments.bench.together import check_sum, race_together
 from refimpl.transport import Communicator
 
 

@@ -35,12 +35,13 @@ class Work:
         return max(self.flops / FLOPS, 4 * self.numbers / BYTES, self.launches * LATENCY)
 
 
-def lm_step(time, streams, embedding, hidden, projection, samples) -> list[Work]:
+def lm_budget(sizes: dict, shape: dict) -> list[Work]:
     """Return the work of a step of the language model with one layer and Adagrad, on one rank.
 
-    Launches are those that tests/device/test_launches.py counts.
+    sizes, shape: of a workload.  Launches are those that tests/device/test_launches.py counts.
     """
-    n, gates = time * streams, 4 * hidden
+    embedding, hidden, projection, samples = (sizes[name] for name in ("embedding", "hidden", "projection", "samples"))
+    time, n, gates = shape["window"], shape["window"] * shape["streams"], 4 * hidden
     dense = (embedding + projection + 1) * gates + hidden * projection
     scored = n + samples
     return [
@@ -63,12 +64,6 @@ def lm_step(time, streams, embedding, hidden, projection, samples) -> list[Work]
         Work("dense update", "kernel", 3, 0, 5 * dense),
         Work("all else", "array", REST, 0, 20 * n * projection),
     ]
-
-
-def lm_budget(sizes: dict, shape: dict) -> list[Work]:
-    """Return ``lm_step`` of a workload's sizes and its microbatch's shape."""
-    widths = (sizes[name] for name in ("embedding", "hidden", "projection", "samples"))
-    return lm_step(shape["window"], shape["streams"], *widths)
 
 
 def bounds(table: list[Work]) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""How fast are row gradients summed, merged and applied, beside NumPy and PyTorch?"""
+"""How fast are row gradients added up, merged and applied, beside NumPy and PyTorch?"""
 
 import sys
 
@@ -43,16 +43,16 @@ def _values(name, count):
 
 
 def _race_aggregate(work, ids, values, torch, length):
-    """NumPy's way stands alone in a work of its own, because a ratio is taken against the best peer of a work."""
+    """NumPy has a work of its own, because a ratio is taken against the best peer of a work."""
 
-    def numpy_way():
+    def with_numpy():
         unique, position = np.unique(ids, return_inverse=True)
         total = np.zeros((len(unique), WIDTH), np.float32)
         np.add.at(total, position, values)
         return unique, total
 
     ours = {"refimpl": lambda: aggregate_rows(ids, values)}
-    timings = race(f"{work}-vs-numpy", SIZE, ours, {"numpy unique + add.at": numpy_way}, **length)
+    timings = race(f"{work}-vs-numpy", SIZE, ours, {"numpy unique + add.at": with_numpy}, **length)
     if torch is not None:
         peers = {"torch coalesce": lambda: _torch_sparse(torch, ids, values).coalesce()}
         timings += race(work, SIZE, ours, peers, **length)

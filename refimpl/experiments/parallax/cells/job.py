@@ -122,7 +122,7 @@ class Watch:
     def __init__(self, comm: Communicator):
         self.comm, self.seconds = comm, []
         self.crossed, self.payload = {"sent": Counter(), "received": Counter()}, Counter()
-        self.cpu, self.card = _cpu(), card_bytes() or (0, 0)
+        self.cpu, self.card = time.process_time(), card_bytes() or (0, 0)
 
     def time(self, step):
         """Do a step; return its record."""
@@ -144,7 +144,7 @@ class Watch:
                    for direction, counts in self.crossed.items()}
         card = [(now - before) / steps for now, before in zip(card_bytes() or (0, 0), self.card)]
         return {"crossed": crossed, "payload": {kind: n / steps for kind, n in self.payload.items()},
-                "cpu": (_cpu() - self.cpu) / steps, "card": card,
+                "cpu": (time.process_time() - self.cpu) / steps, "card": card,
                 "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
 
 
@@ -164,11 +164,6 @@ def together(everyone: list[dict], machines) -> dict:
             "cpu_seconds": float(np.sum([r["cpu"] for r in everyone])),
             "payload": {kind: sum(r["payload"].get(kind, 0) for r in everyone) for kind in kinds},
             "memory_bytes": sum(r["memory"] for r in everyone)}
-
-
-def _cpu() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Run cells: profiles first, then one job for each cluster; what is done already, with the same code, is kept."""
 
+import contextlib
 import json
-import sys
 from pathlib import Path
 from typing import Callable
 
@@ -37,19 +37,12 @@ class Runner:
     def profile(self, workload, microbatches: int) -> Profile:
         """Return the workload's profile, measured now if there is none for so many microbatches."""
         where = self.directory / "profiles" / workload.name
-        if not self._fits(where, workload, microbatches):
-            self.say(f"measuring {PROFILED_STEPS * microbatches} microbatches of {workload.name} alone")
-            measure_profile(workload, microbatches, PROFILED_STEPS, where)
-        return Profile(where)
-
-    @staticmethod
-    def _fits(where, workload, microbatches) -> bool:
-        try:
-            profile = Profile(where)
-        except (OSError, ValueError, KeyError):
-            return False
-        same = profile.workload == json.loads(json.dumps(workload.to_json()))
-        return same and len(profile.entries[0]) >= microbatches
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            kept = Profile(where)
+            if kept.workload == json.loads(json.dumps(workload.to_json())) and len(kept.entries[0]) >= microbatches:
+                return kept
+        self.say(f"measuring {PROFILED_STEPS * microbatches} microbatches of {workload.name} alone")
+        return Profile(measure_profile(workload, microbatches, PROFILED_STEPS, where))
 
     def results(self, cells: list[Cell]) -> dict[Path, dict]:
         """Return cell.file -> result of each cell; those that fail are left out and kept in ``failed``."""
@@ -100,8 +93,3 @@ def _last_words(stderr: str | None) -> str:
     lines = [line for line in (stderr or "").splitlines() if line.strip()]
     errors = [line for line in lines if "Error" in line or "error:" in line]
     return (errors or lines or ["(it said nothing)"])[-1]
-
-
-def report_to_stderr(text: str):
-    """Show progress where it does not mix with what is asked for."""
-    print(text, file=sys.stderr, flush=True)
