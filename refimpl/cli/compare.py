@@ -94,6 +94,6 @@ def _print_table(model, results):
     headings = ("architecture", f"{entry.unit}/s", *kinds, "loss", f"held-out {quality}", "parameters")
     rows = [(r["architecture"], f"{r['examples_per_second']:,.0f}",
              *(f"{r['sent_per_step'][kind]:,.0f}" for kind in kinds), f"{r['loss']:.4f}",
-             f"{r[quality]:.4g}" if quality in r else "-", r["parameters_sha256"][:12]) for r in results]
+             f"{r[quality]:.4g}" if r.get(quality) is not None else "-", r["parameters_sha256"][:12]) for r in results]
     console().print(table_of(f"{model} on {ranks} ranks, {steps} steps; bytes sent per rank and step", headings, rows,
                              words=("architecture", "parameters"), whole=headings))

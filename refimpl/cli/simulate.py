@@ -7,6 +7,14 @@ from refimpl.collectives.units import BYTES, SECONDS, parse
 
 HELP = "predict time and bandwidth on a network, for up to thousands of ranks"
 _ITEMSIZE = 4
+NETWORK_OPTIONS = {  # beside --rate, in Network's order: name -> units, default, what it is
+    "latency": (SECONDS, "50us", "between machines"),
+    "latency-within": (SECONDS, "1us", "within a machine"),
+    "memory": (BYTES, "5GB", "bytes/s within a machine"),
+    "reduction": (BYTES, "4GB", "bytes/s a rank adds"),
+    "overhead": (SECONDS, "0us", "of a rank for each message"),
+    "burst": (BYTES, "0", "that a rested card lets through at once"),
+}
 
 
 def add(parser):
@@ -27,12 +35,9 @@ def add(parser):
 def add_network_options(net):
     """Add what ``network_from`` reads."""
     net.add_argument("--rate", default="200mbit", help="of each machine's card, in and out: 200mbit (default), 10gbit")
-    net.add_argument("--latency", default="50us", metavar="TIME", help="between machines (default 50us)")
-    net.add_argument("--latency-within", default="1us", metavar="TIME", help="within a machine (default 1us)")
-    net.add_argument("--memory", default="5GB", metavar="SIZE", help="bytes/s within a machine (default 5GB)")
-    net.add_argument("--reduction", default="4GB", metavar="SIZE", help="bytes/s a rank adds (default 4GB)")
-    net.add_argument("--overhead", default="0us", metavar="TIME", help="of a rank for each message (default 0us)")
-    net.add_argument("--burst", default="0", metavar="SIZE", help="that a rested card lets through at once (default 0)")
+    for name, (units, default, what) in NETWORK_OPTIONS.items():
+        net.add_argument(f"--{name}", default=default, metavar="TIME" if units is SECONDS else "SIZE",
+                         help=f"{what} (default {default})")
 
 
 def run(given: dict) -> int:
@@ -66,12 +71,9 @@ def network_from(given: dict):
         speed = parse_rate(given["rate"]) / 8
     except ClusterError as error:
         raise ValueError(f"--rate: {error}") from error
-    latency, within, overhead = (parse(given[name], SECONDS, f"--{name.replace('_', '-')}")
-                                 for name in ("latency", "latency_within", "overhead"))
-    memory, reduction = (parse(given[name], BYTES, f"--{name}") for name in ("memory", "reduction"))
-    machines = in_blocks(given["ranks"], given["ranks_per_machine"])
-    return Network(machines, latency, speed, speed, within, memory, reduction, overhead,
-                   parse(given["burst"], BYTES, "--burst"))
+    latency, *others = (parse(given[name.replace("-", "_")], units, f"--{name}")
+                        for name, (units, *_) in NETWORK_OPTIONS.items())
+    return Network(in_blocks(given["ranks"], given["ranks_per_machine"]), latency, speed, speed, *others)
 
 
 def _names(asked, network) -> list[str]:

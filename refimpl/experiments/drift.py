@@ -28,7 +28,10 @@ def measure_drift(build, options, comm, numbers=(2, 3, 4)) -> list[dict]:
             states = _train(Trainer(model, data, options, some), options.steps)
             if comm.rank == 0:
                 alone = alone or states
-                found.append({"ranks": n, **_apart(alone, states)})
+                pairs = list(zip(alone, states))
+                found.append({"ranks": n, "changed": [
+                    float((a.view(f"u{a.itemsize}") != b.view(f"u{b.itemsize}")).mean()) for a, b in pairs
+                ], "largest": [float(abs(a - b).max()) for a, b in pairs]})
             some.free()
         comm.meet("a training on fewer ranks")  # who has no part in it sleeps here
     return found[1:]
@@ -42,10 +45,3 @@ def _train(trainer: Trainer, steps: int) -> list:
         values = [trainer.parameters.collect(v.name, None, False, "report") for v in trainer.model.variables]
         states.append(None if trainer.comm.rank else np.concatenate([value.ravel() for value in values]))
     return states
-
-
-def _apart(alone, states) -> dict:
-    """Return the part of the parameters with other bits, and the largest difference, after each step."""
-    return {"changed": [float((a.view(f"u{a.itemsize}") != b.view(f"u{b.itemsize}")).mean())
-                        for a, b in zip(alone, states)],
-            "largest": [float(abs(a - b).max()) for a, b in zip(alone, states)]}

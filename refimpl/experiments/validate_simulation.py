@@ -67,21 +67,16 @@ def main(sizes) -> None:
         for size in sizes:
             vector = np.zeros(size // 4, np.float32)
             runner = Runner(schedule, comm, vector.size, vector, "validation", lambda start, stop: {})
-            measured = _measured(lambda: time_together(comm, lambda: runner([vector]), 1))
+            times = []
+            for _ in range(1 + REPEATS):
+                time.sleep(REST)
+                times.append(time_together(comm, lambda: runner([vector]), 1))
             predicted = simulate(schedule, network, vector.size, 4, segments_of(schedule, vector.size, 4)).seconds
             rows.append({"algorithm": name, "machines": len(comm.machines), "ranks": comm.size, "bytes": size,
-                         "predicted": predicted, "measured": measured, "burst": network.burst})
+                         "predicted": predicted, "measured": statistics.median(times[1:]),  # the first connects
+                         "burst": network.burst})
     if comm.rank == 0:
         print(json.dumps(rows), flush=True)
-
-
-def _measured(seconds) -> float:
-    """Return the median of some calls of ``seconds``, each after a rest; the first, which connects, does not count."""
-    times = []
-    for _ in range(1 + REPEATS):
-        time.sleep(REST)
-        times.append(seconds())
-    return statistics.median(times[1:])
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ def make_plan(variables, architecture: str, ranks: int, microbatches: int, *, al
     What is owned goes whole, or in partitions, to the ranks with the fewest bytes so far, in the model's order
     (docs/paper.md, Mechanisms). Raises ValueError for an unknown architecture or a combination that means nothing.
     """
-    check_variables(variables)
+    _check_variables(variables)
     names = _names(variables, architecture, sparse_as_dense) if strategies is None else strategies
     chosen = {v.name: strategy_of(names[v.name], v.sparse) for v in variables}
     placed = place(variables, chosen, ranks, partitions, scheme)
@@ -66,8 +66,8 @@ def summed_by(variables, architecture: str, sparse_as_dense: bool) -> Layout | N
     if architecture not in ARCHITECTURES:
         return None
     names = _names(variables, architecture, sparse_as_dense)
-    summed = [v for v in variables if strategy_of(names[v.name], v.sparse).arena([v]) is not None]
-    return Layout.of(summed) if summed else None
+    placed = [v for v in variables if strategy_of(names[v.name], v.sparse).arena([v]) is not None]
+    return Layout.of(placed) if placed else None
 
 
 def _names(variables, architecture, sparse_as_dense) -> dict[str, str]:
@@ -82,8 +82,8 @@ def _names(variables, architecture, sparse_as_dense) -> dict[str, str]:
     return {v.name: sparse if v.sparse else dense for v in variables}
 
 
-def check_variables(variables):
-    """Raise ValueError for variables that cannot be told apart, or that no strategy could carry. Local."""
+def _check_variables(variables):
+    """Raise ValueError for variables that cannot be told apart, or that no strategy could carry."""
     names = [v.name for v in variables]
     for v in variables:
         if names.count(v.name) > 1:

@@ -87,10 +87,10 @@ class PartitionSearch:
         if not self.samples:
             return min(2 * max(self.too_large), self.largest) if self.too_large else self.start
         first, tried = next(iter(self.samples)), sorted(p for p in self.samples if p != self.said)
-        double, half = 2 * tried[-1], tried[0] // 2
-        if self._may(double) and (tried[-1] == first or self._faster(tried[-1], tried[-2])):
+        double, half, seconds = 2 * tried[-1], tried[0] // 2, self.samples
+        if self._may(double) and (tried[-1] == first or seconds[tried[-1]] < seconds[tried[-2]]):
             return double
-        if self._may(half) and (tried[0] == first or self._faster(tried[0], tried[1])):
+        if self._may(half) and (tried[0] == first or seconds[tried[0]] < seconds[tried[1]]):
             return half
         return self._one_more(tried) if len(tried) < FEWEST else self._said_by_curve()
 
@@ -104,9 +104,6 @@ class PartitionSearch:
 
     def _may(self, partitions: int) -> bool:
         return self.least <= partitions <= self.largest and partitions not in self.too_large
-
-    def _faster(self, partitions: int, other: int) -> bool:
-        return self.samples[partitions] < self.samples[other]
 
     def _one_more(self, tried) -> int | None:
         """Return a P for a curve that lacks a sample: between those tried, else above, else below; None without any."""

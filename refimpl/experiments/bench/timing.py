@@ -47,8 +47,7 @@ def report(rows: list[Row]) -> dict:
     """Return {"rows": [...], "ratios": {work: best peer's seconds / our best seconds}}, every bench's JSON. Local."""
     ratios = {}
     for work in dict.fromkeys(r.work for r in rows):
-        ours = [r.seconds for r in rows if r.work == work and not r.peer]
-        peers = [r.seconds for r in rows if r.work == work and r.peer]
+        ours, peers = ([r.seconds for r in rows if r.work == work and r.peer == peer] for peer in (False, True))
         if ours and peers:
             ratios[work] = min(peers) / min(ours)
     return {"rows": [asdict(r) for r in rows], "ratios": ratios}

@@ -3,6 +3,7 @@
 import statistics
 import time
 from dataclasses import dataclass
+from operator import truediv
 
 from kernels.arrays import array_module
 from refimpl.experiments.bench.timing import Row
@@ -60,9 +61,7 @@ def paired(work: str, size: str, times: dict, ours) -> list[PairedRow]:
     rows = []
     for name, took in times.items():
         peer = name not in ours
-        ratio = None
-        if peer and quickest:
-            ratio = statistics.median(theirs / mine for theirs, mine in zip(took, times[quickest]))
+        ratio = statistics.median(map(truediv, took, times[quickest])) if peer and quickest else None
         rows.append(PairedRow(work, size, name, peer, statistics.median(took), ratio))
     return rows
 

@@ -31,14 +31,13 @@ TUNING = {  # yields to what the user has set
 
 @dataclass
 class ClusterRun:
-    """What a job on the cluster ended with, as subprocess.CompletedProcess has it, and what its network carried.
+    """What a job on the cluster ended with, and what its network carried.
 
     seconds: of mpirun, from its start to its end.  machine_bytes[m]: bytes that the card of machine m (sent, received)
     meanwhile, all headers included, as the kernel counted them.  training[m]: the account of a training that the job
     did, beside the payload and the formula (see ``account``); empty if it did none to the end.
     """
 
-    args: list[str]
     returncode: int
     stdout: str | None
     stderr: str | None
@@ -78,7 +77,7 @@ def run_on_cluster(machines: int, ranks_per_machine: int, rate, arguments: list[
     if "missing" in found:
         raise ClusterError(found["missing"])
     moved = tuple(tuple(pair) for pair in found.get("machine_bytes", ()))
-    return ClusterRun(command, job.returncode, job.stdout, job.stderr, found.get("seconds", 0.0), moved,
+    return ClusterRun(job.returncode, job.stdout, job.stderr, found.get("seconds", 0.0), moved,
                       tuple(found.get("training", ())))
 
 

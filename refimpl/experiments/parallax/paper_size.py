@@ -32,26 +32,21 @@ def at_size(model: str, seed: int = 0) -> tuple[list, Sample]:
     return whole.variables, sample
 
 
-def exchange_seconds(variables, sample: Sample, architecture: str, on: Network) -> tuple[float, float]:
-    """Return (predicted seconds of a step's exchanges, bytes in and out of the busiest card). Local.
-
-    The bytes are the sum of the variables' busiest cards: more than any card carries, where these are different cards.
-    """
-    options = {"allreduce": allreduce_of(MACHINES, GPUS), **ARCHITECTURES[architecture]}
-    plan = plan_of(architecture, options, variables, on.machines)
-    predictor = Predictor(variables, sample, on)
-    return predictor.seconds(plan), sum(predictor.card_bytes(plan, variable) for variable in variables)
-
-
 def study(context: Context) -> Finding:
-    """Predict every architecture at the paper's size; return step times and ratios beside the abstract's."""
+    """Predict every architecture at the paper's size; return step times and ratios beside the abstract's.
+
+    Bytes are the sum of the variables' busiest cards: more than any card carries, where these are different cards.
+    """
     cases, rows, ratios = {model: at_size(model) for model in PAPER}, [], []
     for model, (variables, sample) in cases.items():
         goals = PAPER[model].goals if PAPER[model].sparse else {**PAPER[model].goals, "allreduce": 1.0}
         for efficiency in (LINE_EFFICIENCY, 1.0):
+            predictor = Predictor(variables, sample, network(efficiency))
             computing, steps = computation_seconds(model), {}
             for architecture in (a for a in ARCHITECTURES if a != "auto"):
-                exchange, size = exchange_seconds(variables, sample, architecture, network(efficiency))
+                options = {"allreduce": allreduce_of(MACHINES, GPUS), **ARCHITECTURES[architecture]}
+                plan = plan_of(architecture, options, variables, predictor.network.machines)
+                exchange, size = predictor.seconds(plan), sum(predictor.card_bytes(plan, v) for v in variables)
                 steps[architecture] = computing + exchange
                 speed = MACHINES * GPUS * PAPER[model].examples / steps[architecture]
                 rows.append([model, architecture, f"{100 * efficiency:.0f} %", bytes_of(size), f"{1e3 * computing:.1f}",

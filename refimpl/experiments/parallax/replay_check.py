@@ -20,8 +20,7 @@ def cells_of(context: Context) -> list[Cell]:
 def study(context: Context) -> Finding:
     """Run the cells; return real and replayed seconds of a step side by side."""
     cells = cells_of(context)
-    found = {(s.cell.ranks, s.cell.architecture, s.cell.compute): s
-             for s in context.summaries(cells)}
+    found = {(s.cell.ranks, s.cell.architecture, s.cell.compute): s for s in context.summaries(cells)}
     alone = context.profile(HEAVY, 4).mean_seconds
     rows, differences = [], {}
     for ranks, architecture in dict.fromkeys((c.ranks, c.architecture) for c in cells):

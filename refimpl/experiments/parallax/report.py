@@ -25,8 +25,7 @@ their ratios mean something.
 """
 
 
-def write_report(directory: Path, findings: list[Finding], context: Context, failed: list[str],
-                 names) -> Path:
+def write_report(directory: Path, findings: list[Finding], context: Context, failed: list[str], names) -> Path:
     """Write report.md and the plots into the directory; return its path. Local.
 
     names: the experiments in order. Each finding's section is kept in a file: of experiments that are not among the

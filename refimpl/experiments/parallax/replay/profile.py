@@ -86,34 +86,24 @@ def measure_profile(workload, microbatches: int, steps: int, directory: Path, se
     def number(ids) -> int:
         return numbers.setdefault(np.ascontiguousarray(ids, np.int64).tobytes(), len(numbers))
 
-    table = []
+    def measured(step, v, state) -> Entry:
+        batch = replace(data.microbatch(step, v), key=key_of(seed, "microbatch", step, v), state=state)
+        rows = {name: values[name][ids] for name, ids in model.rows_needed(batch).items()}
+        first, _ = record_entry(model, dense, rows, replace(batch, state=dict(state)), number)
+        again, _ = record_entry(model, dense, rows, batch, number)
+        return min(first, again, key=lambda entry: entry.seconds)  # others may disturb a cache: the faster counts
+
+    states: list[dict] = [{} for _ in range(microbatches)]
     with threadpool_limits(1):
-        states: list[dict] = [{} for _ in range(microbatches)]
-        _compute(model, data, values, dense, 0, 0, {}, number, seed)  # compiled kernels, warm caches
-        for step in range(steps):
-            table.append([_compute(model, data, values, dense, step, v, states[v], number, seed)
-                          for v in range(microbatches)])
+        measured(0, 0, {})  # compiled kernels, warm caches
+        table = [[vars(measured(step, v, states[v])) for v in range(microbatches)] for step in range(steps)]
     arrays = [np.frombuffer(ids, np.int64) for ids in numbers]
-    return _write(directory, workload, table, arrays, [data.examples(s) // microbatches for s in range(steps)])
-
-
-def _compute(model, data, values, dense, step, v, state, number, seed):
-    batch = data.microbatch(step, v)
-    batch = replace(batch, key=key_of(seed, "microbatch", step, v), state=state)
-    rows = {name: values[name][ids] for name, ids in model.rows_needed(batch).items()}
-    first, _ = record_entry(model, dense, rows, replace(batch, state=dict(state)), number)
-    again, _ = record_entry(model, dense, rows, batch, number)  # the faster counts: others may disturb a cache
-    return min(first, again, key=lambda entry: entry.seconds)
-
-
-def _write(directory, workload, table, arrays, examples) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
-    ends = np.cumsum([0, *map(len, arrays)])
     with appears_whole(directory / "ids.npy") as temporary, open(temporary, "wb") as file:
         np.save(file, np.concatenate([np.empty(0, np.int64), *arrays]))
     write_json(directory / "profile.json", {
-        "format": PROFILE_FORMAT, "workload": workload.to_json(), "ends": ends.tolist(), "examples": examples,
-        "entries": [[vars(entry) for entry in row] for row in table]})
+        "format": PROFILE_FORMAT, "workload": workload.to_json(), "ends": np.cumsum([0, *map(len, arrays)]).tolist(),
+        "examples": [data.examples(step) // microbatches for step in range(steps)], "entries": table})
     return directory
 
 
