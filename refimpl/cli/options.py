@@ -50,11 +50,6 @@ def named_model(given: dict) -> str | None:
     return own or ours
 
 
-def said(model: str) -> str:
-    """Return how a command line names a model. Local."""
-    return f"--model {model}" if is_own(model) else model
-
-
 def add_training_options(parser: argparse.ArgumentParser):
     """Add what describes a training; each option's destination is its name in Recipe or Options."""
     what = parser.add_argument_group("what is trained")

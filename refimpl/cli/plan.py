@@ -6,7 +6,8 @@ Nothing is sent or computed, and no rank is started: the data are looked at for 
 import json
 from pathlib import Path
 
-from refimpl.cli.options import add_model, add_training_options, named_model, said, split, with_plan
+from models.registry import is_own
+from refimpl.cli.options import add_model, add_training_options, named_model, split, with_plan
 from refimpl.cli.simulate import add_network_options, network_from
 from refimpl.cli.tables import console, table_of
 
@@ -43,7 +44,8 @@ def run(given: dict) -> int:
         return 0
     print_table(model, chosen)
     if path:
-        print(f"The plan: {path}. Follow it, edited or not: train {said(model)} --microbatches "
+        named = f"--model {model}" if is_own(model) else model
+        print(f"The plan: {path}. Follow it, edited or not: train {named} --microbatches "
               f"{chosen.plan.microbatches} --plan {path}, on {chosen.plan.ranks} ranks")
     return 0
 

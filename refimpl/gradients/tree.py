@@ -1,19 +1,8 @@
-"""Equals plain/tree.py: the microbatch tree, one fixed order of adding up V gradients (docs/design.md, I1).
+"""Equals plain/tree.py, which draws it: the microbatch tree, in whose order all gradients add up (docs/design.md, I1).
 
-The V microbatch gradients are the leaves of a binary tree. Node (level, index) covers the leaves
-[index * 2**level, (index + 1) * 2**level) that exist; its value is left child + right child, and a node without a
-right child is its left child. V = 6, drawn with its leaves 0..5:
-
-            +
-          /   \\
-        +       +
-       / \\     / \\
-      +   +   4   5
-     /|   |\\
-    0 1   2 3
-
-IEEE addition is commutative bit for bit, but not associative: so whoever forms a sum of gradients must form a node
-of this tree, and then all sums in the system are the same numbers on any number of ranks.
+Node (level, index) covers the leaves [index * 2**level, (index + 1) * 2**level) that exist; its value is left child +
+right child, and a node without a right child is its left child. Whoever forms a sum of gradients forms a node of this
+tree: so all sums in the system are the same numbers on any number of ranks.
 """
 
 from typing import Any, Callable, NamedTuple

@@ -148,6 +148,10 @@ def _algorithm(variables, allreduce, network, microbatches):
 
 
 def _forecast(variable, chosen, trial, predictor, sample) -> Forecast:
+    """Return the forecast of a variable.
+
+    crossing = α (T' - t) / (T - t): T of the server, T' sent whole, t what the server takes for no bytes at all.
+    """
     candidates = {}
     for name in names_of(variable.sparse, automatic=True):
         other = {**chosen, variable.name: name}
@@ -160,17 +164,11 @@ def _forecast(variable, chosen, trial, predictor, sample) -> Forecast:
         served = next(name for name, strategy in classes.items() if not strategy.replicated)
         whole = next(name for name, strategy in classes.items() if strategy.arena([variable]) is not None)
         plan = trial.plan({**chosen, variable.name: served})
-        alpha = sample.alpha(variable.name, plan.ranks)
+        alpha, fixed = sample.alpha(variable.name, plan.ranks), predictor.without_bytes(plan, variable)
+        moved = candidates[served].alone - fixed
         found = replace(found, alpha=alpha, alpha_machine=sample.alpha_machine(variable.name, plan.on_machines),
-                        crossing=_crossing(alpha, candidates[served].alone, candidates[whole].alone,
-                                           predictor.without_bytes(plan, variable)))
+                        crossing=alpha * max(0.0, candidates[whole].alone - fixed) / moved if moved > 0 else None)
     return replace(found, reason=_reason(found))
-
-
-def _crossing(alpha, served, whole, fixed) -> float | None:
-    """Return α (T' - t) / (T - t), T of the server, T' sent whole, t what the server takes for no bytes at all."""
-    moved = served - fixed
-    return alpha * max(0.0, whole - fixed) / moved if moved > 0 else None
 
 
 def _reason(found: Forecast) -> str:

@@ -150,16 +150,15 @@ class Predictor:
 
         Where there is one machine: the bytes between its ranks. Of a variable that is two in one: both parts' added up.
         """
-        return sum(self._card_bytes(plan, strategy, placed[0]) for strategy, placed in together(plan, [variable]))
-
-    def _card_bytes(self, plan, strategy, part):
-        layout = strategy.arena([part[0]])
-        if layout is not None:
-            return self._time(plan, layout).card_bytes(layout.size)
-        traffic = self._traffic(plan, *part)
-        if len(self.network.machines) > 1:
-            return round(float(traffic.through_cards().max()))
-        return round(float(sum(column.sum() for column in traffic.within.values())))
+        total = 0
+        for part, strategy in plan.strategies[variable.name].parts(variable):
+            if (layout := strategy.arena([part])) is not None:
+                total += self._time(plan, layout).card_bytes(layout.size)
+                continue
+            traffic = self._traffic(plan, part, strategy)
+            total += round(float(traffic.through_cards().max() if len(self.network.machines) > 1
+                                 else sum(column.sum() for column in traffic.within.values())))
+        return total
 
     def _seconds(self, plan, variables):
         return sum(self._together(plan, strategy, placed) for strategy, placed in together(plan, variables))

@@ -2,14 +2,12 @@
 
     t(P) = theta0 + theta1 / P + theta2 P       seconds of a step
 
-theta1 / P is what more partitions share or overlap, theta2 P what each one costs. Start at the number of machines;
-double P while it gets faster, then halve from the smallest tried until it gets slower:
+Start at the number of machines; double P while it gets faster, then halve from the smallest tried until it gets slower:
 
     start 8, optimum 11:    8  16  32 (slower)  4 (slower)        then the curve says 11, which is tried last
 
 The paper takes what the curve says (docs/paper.md, Mechanisms). But owners hold whole partitions, so the true t(P) is a
-saw: the busiest of N owners has ceil(P / N) / P of the rows. A P between two multiples of N can be slower than both,
-which no curve of three parameters knows. So the P that it says is measured, too, and the fastest measured P is taken.
+saw: the busiest of N owners has ceil(P / N) / P of the rows. So that P is measured, too, and the fastest one is taken.
 Nothing here measures or moves anything: every rank is told the same, and proposes the same.
 """
 

@@ -32,7 +32,6 @@ def run_experiments(output, names, quick: bool = False, compute: str | None = No
     say = partial(print, file=sys.stderr, flush=True)  # where it does not mix with what is asked for
     context = Context(Runner(directory, any_version, say), quick, compute, microbatches=8 if quick else 48)
     findings: list[Finding] = []
-    report = directory / "report.md"
     for name in names:
         say(f"== {name}")
         module = importlib.import_module(f"refimpl.experiments.parallax.{name.replace('-', '_')}")

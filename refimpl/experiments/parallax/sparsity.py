@@ -77,8 +77,8 @@ def study(context: Context) -> Finding:
 
 def alpha_of(profile) -> float:
     """Return the part of all rows that a worker touches, mean over the profile, embedding and softmax together."""
-    touched = [np.mean([len(ids) for ids in each]) for step in range(len(profile.entries))
-               for name, each in profile.touched(step, len(profile.entries[0])).items() if name != "softmax_bias"]
+    touched = [len(profile.ids(number)) for row in profile.entries for entry in row
+               for name, number in entry.gradients.items() if name != "softmax_bias"]
     return float(np.mean(touched)) / VOCABULARY
 
 

@@ -18,6 +18,7 @@ from models.registry import workloads_for
 from models.workload import Workload
 from refimpl.experiments.bench.allreduce.run import run_on_gpus
 from refimpl.experiments.bench.gpu import bounds, budget
+from refimpl.experiments.bench.kernels.rows import zipf_ids
 from refimpl.experiments.bench.peers import import_torch, stepper, torch_twin
 from refimpl.experiments.bench.timing import Row, race, report
 from refimpl.training.device import find_gpu
@@ -26,6 +27,7 @@ from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 
 STEPS = 8  # of different batches; then the same come again
+IDS = key_of("bench", "ids")
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,8 @@ def run(seconds: float = 10.0, rounds: int = 7, sizes: Sizes = FULL, between_ran
     merge = race_rows(device.xp, sizes, torch, length)
     copy = copy_bandwidth(device.xp, sizes.copied, length)
     result = report(rows + merge)
-    (count, width), sums = sizes.rows, len(np.unique(_zipf_ids(sizes)))  # every row is read, every sum written, once
+    (count, width), ids = sizes.rows, zipf_ids(IDS, sizes.rows[0], sizes.vocabulary)
+    sums = len(np.unique(ids))  # every row is read, every sum written, once
     result |= {"device": device.to_json(), "copy_bandwidth": copy,
                "merge_bandwidth": (count + sums) * width * 4 / merge[0].seconds,
                "budgets": {w.model: least for w in sizes.workloads if (least := budget_of(w))}}
@@ -105,7 +108,7 @@ def budget_of(workload: Workload) -> dict | None:
 
 def race_rows(xp, sizes: Sizes, torch, length, on: str = "cuda") -> list[Row]:
     """Race the sum of rows that share an id against torch's coalesce: ids by Zipf's law, on the GPU as the rows are."""
-    (count, width), ids = sizes.rows, _zipf_ids(sizes)
+    (count, width), ids = sizes.rows, zipf_ids(IDS, sizes.rows[0], sizes.vocabulary)
     values = (uniform(key_of("bench", "values"), count * width) - 0.5).reshape(count, width).astype(np.float32)
     there = xp.asarray(ids), xp.asarray(values)
     ours, peers = {"refimpl": lambda: aggregate_rows(*there)}, {}
@@ -114,10 +117,6 @@ def race_rows(xp, sizes: Sizes, torch, length, on: str = "cuda") -> list[Row]:
         shape = (sizes.vocabulary, width)
         peers = {"torch coalesce": lambda: torch.sparse_coo_tensor(*sparse, shape).coalesce()}
     return race("gpu-aggregate-rows", f"{count} x {width} of {sizes.vocabulary}, Zipf", ours, peers, **length)
-
-
-def _zipf_ids(sizes: Sizes) -> np.ndarray:
-    return np.exp(uniform(key_of("bench", "ids"), sizes.rows[0]) * np.log(sizes.vocabulary + 1)).astype(np.int64) - 1
 
 
 def copy_bandwidth(xp, nbytes: int, length) -> float:

@@ -16,7 +16,8 @@ SIZE = f"{COUNT} x {WIDTH} of {VOCABULARY}"
 def run(seconds: float = 2.0, rounds: int = 7) -> list[Row]:
     """Race every row kernel against its peers, ``seconds`` each, one thread each; return their timings. Local."""
     torch, timings, length = import_torch(), [], {"seconds": seconds, "rounds": rounds}
-    for law, ids in (("", _uniform_ids("a")), ("-zipf", _zipf_ids("a"))):
+    zipf = zipf_ids(key_of("bench", "ids", "a"), COUNT, VOCABULARY)
+    for law, ids in (("", _uniform_ids("a")), ("-zipf", zipf)):
         values = _values("a", COUNT)
         timings += _race_aggregate(f"aggregate-rows{law}", ids, values, torch, length)
     left, right = (aggregate_rows(_uniform_ids(name), _values(name, COUNT)) for name in "ab")
@@ -31,10 +32,9 @@ def _uniform_ids(name):
     return (uniform(key_of("bench", "ids", name), COUNT) * VOCABULARY).astype(np.int64)
 
 
-def _zipf_ids(name):
-    """Return COUNT word numbers, word r with probability log((r + 2) / (r + 1)) / log(VOCABULARY + 1): many repeats."""
-    ids = np.exp(uniform(key_of("bench", "ids", name), COUNT) * np.log(VOCABULARY + 1)).astype(np.int64) - 1
-    return np.minimum(ids, VOCABULARY - 1)
+def zipf_ids(key: int, count: int, vocabulary: int):
+    """Return word numbers, word r with probability log((r + 2) / (r + 1)) / log(vocabulary + 1): many repeat. Local."""
+    return np.minimum(np.exp(uniform(key, count) * np.log(vocabulary + 1)).astype(np.int64) - 1, vocabulary - 1)
 
 
 def _values(name, count):

@@ -133,8 +133,3 @@ class Profile:
     def ids(self, number: int) -> np.ndarray:
         """Return an array of ids: a read-only view."""
         return self.flat[self.ends[number]:self.ends[number + 1]]
-
-    def touched(self, step: int, microbatches: int) -> dict:
-        """Return name -> [ids that each of the first ``microbatches`` touches]."""
-        row = self.entries[step % len(self.entries)][:microbatches]
-        return {name: [self.ids(entry.gradients[name]) for entry in row] for name in row[0].gradients}
