@@ -7,6 +7,7 @@ import argparse
 import importlib
 import json
 import math
+from functools import partial
 
 from models.registry import entries
 from refimpl.cli.options import positive, seconds
@@ -34,7 +35,8 @@ def add(parser):
     """Add the options."""
     parser.add_argument("bench", choices=BENCHES)
     parser.add_argument("--seconds", type=seconds, metavar="S", help="time for each race (default: as its noise asks)")
-    parser.add_argument("--rounds", type=_rounds, metavar="N", help="interleaved rounds, of which the median counts")
+    parser.add_argument("--rounds", type=partial(positive, kind=int, what="rounds, whole ones"), metavar="N",
+                        help="interleaved rounds, of which the median counts")
     parser.add_argument("--cluster", action="store_true",
                         help="allreduce, training: on an emulated cluster at 200 Mbit/s")
     parser.add_argument("--device", choices=["cpu", "cuda"],
@@ -155,10 +157,6 @@ def _print_table(name, result):
         last = (work, size)
         table.add_row(*shown, *rest, f"[bold red]{reach}[/]" if "MISSED" in reach else reach)
     console().print(table)
-
-
-def _rounds(text: str) -> int:
-    return positive(text, int, "rounds, whole ones")
 
 
 def _bytes(text: str) -> int:

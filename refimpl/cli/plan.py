@@ -80,7 +80,7 @@ def _network(given):
 
 
 def _choose(model, given, network):
-    """Return what is chosen for the training that the options describe."""
+    """Return the plan, and what it was chosen from, for the training that the options describe."""
     from refimpl.training.planning.plan_ahead import plan_ahead
 
     recipe, options, _ = split({name: value for name, value in given.items() if name != "rate"})
@@ -91,7 +91,7 @@ def _choose(model, given, network):
 
 
 def print_table(model: str, chosen):
-    """Print a row a variable: bytes and predicted time of each way, choice, reason; then the architectures. Local."""
+    """Print a row a variable: bytes and predicted time of each strategy, choice, reason; then architectures. Local."""
     from refimpl.plan.report import OPERATIONS, headline
 
     out = console(160)

@@ -42,6 +42,8 @@ def add_network_options(net):
 
 def run(given: dict) -> int:
     """Predict each algorithm, or compare predictions with measurements; print a table."""
+    from refimpl.collectives.choose import ALGORITHMS
+
     if given.get("check"):
         from refimpl.experiments.validate_simulation import describe, validate
 
@@ -52,7 +54,10 @@ def run(given: dict) -> int:
         raise ValueError("name an algorithm (or all), --ranks of at least 1 and --ranks-per-machine of at least 1")
     network = network_from(given)
     elements = int(parse(given["bytes"], BYTES, "--bytes")) // _ITEMSIZE
-    found = [_predicted(name, network, elements, given["segments"]) for name in _names(given["algorithms"], network)]
+    names, ranks = dict.fromkeys(given["algorithms"]), network.ranks
+    if "all" in names and len(names) == 1:
+        names = [name for name in ALGORITHMS if name != "halving-doubling" or ranks & (ranks - 1) == 0]
+    found = [_predicted(name, network, elements, given["segments"]) for name in names]
     found.sort(key=lambda row: row["seconds"])
     if given.get("json"):
         print(json.dumps({"network": network.to_dict(), "bytes": elements * _ITEMSIZE, "results": found}))
@@ -74,15 +79,6 @@ def network_from(given: dict):
     latency, *others = (parse(given[name.replace("-", "_")], units, f"--{name}")
                         for name, (units, *_) in NETWORK_OPTIONS.items())
     return Network(in_blocks(given["ranks"], given["ranks_per_machine"]), latency, speed, speed, *others)
-
-
-def _names(asked, network) -> list[str]:
-    from refimpl.collectives.choose import ALGORITHMS
-
-    if list(asked) != ["all"]:
-        return list(dict.fromkeys(asked))
-    ranks = network.ranks
-    return [name for name in ALGORITHMS if name != "halving-doubling" or ranks & (ranks - 1) == 0]
 
 
 def _predicted(name, network, elements, segments) -> dict:

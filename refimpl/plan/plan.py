@@ -41,7 +41,7 @@ class Placement:
 class Plan:
     """A placement for every variable. Every rank derives the same plan, and checks that it did.
 
-    allreduce: algorithm of what is summed by allreduce.  machines: the ranks of each machine.
+    allreduce: algorithm of all allreduces.  machines: the ranks of each machine.
     local_aggregation: a machine's ranks deal with the server together.
     buckets: variables that are exchanged together, each of one strategy, in the order in which their exchange begins;
     empty: one bucket for each strategy.

@@ -11,7 +11,7 @@ OPERATIONS = (
     "for each row once; with local aggregation a machine's ranks do so together. Nothing is sent before it is shrunk",
     "at the owner: the sum, its squares for the clipping norm (added up exactly: one number wherever rows lie) and the "
     "update; on every rank, with the same bits, for what allreduce and allgather leave everywhere",
-    "after the network: what makes data larger, rows to the places of the batch, dropout, logits, is the model's own",
+    "after the network: the model itself does what makes data larger (rows to the batch's places, dropout, logits)",
 )
 """Where what follows aggregation runs (docs/paper.md, Mechanisms: placement of operations)."""
 
@@ -30,8 +30,8 @@ def describe(chosen: Chosen, width: int | None = None) -> str:
             lines.append(f"  {len(dense)} dense ({sum(f.nbytes for f in dense) / 1e6:.3g} MB): {name}")
     lines.append("  predicted ms of a step's exchanges: "
                  + ", ".join(f"{name} {seconds * 1e3:.4g}" for name, seconds in chosen.totals.items()))
-    lines.append(f"  the busiest owner serves {chosen.busiest:.2f} x the mean")
-    lines.append("  clipping norm and update: at the owner (server), the same on every rank otherwise")
+    lines += [f"  the busiest owner serves {chosen.busiest:.2f} x the mean",
+              "  clipping norm and update: at the owner (server), the same on every rank otherwise"]
     if width is not None:
         lines = [textwrap.fill(line, width, subsequent_indent=6 * " ") for line in lines]
     return "\n".join(lines)

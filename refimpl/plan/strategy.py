@@ -1,7 +1,7 @@
-"""What the plan asks of a strategy: how one variable is kept, exchanged and paid for. One class each: refimpl.strategies.
+"""What the plan asks of a strategy: how a variable is kept, exchanged and paid for. One class each: refimpl.strategies.
 
-A plan holds a strategy for each variable as a value: its fields are what plan.json says of it. Plan, prediction, checks,
-reports and pictures ask the value or its class, and compare no names; to add a strategy is to add its file.
+A plan holds a strategy for each variable as a value: its fields are what plan.json says of it. Plan, prediction,
+checks, reports and pictures ask the value or its class, and compare no names; to add a strategy is to add its file.
 """
 
 from dataclasses import asdict, dataclass, field, fields
@@ -25,7 +25,7 @@ class Strategy:
     keys: the (phase, kind) in which its bytes travel.  replicated: every rank keeps the whole variable.
     partitioned: there are partitions whose number and owners may change (``with_owners``).
     automatic: whether ``auto`` may choose it.  asks: fields that plan.json must have, and their types.
-    codec: how rows and gradients are encoded on their way, of ``refimpl.strategies.codec``.
+    codec: how rows and gradients are encoded when they travel, of ``refimpl.strategies.codec``.
     """
 
     name: ClassVar[str] = ""
@@ -45,7 +45,7 @@ class Strategy:
 
     @classmethod
     def place(cls, variable, load: list[float], partitions: int, scheme: str) -> "Strategy":
-        """Return the strategy for a variable. load[r]: bytes that rank r owns so far; what is placed is added. Local."""
+        """Return the strategy for a variable. load[r]: bytes that rank r owns so far; its own are added. Local."""
         return cls()
 
     @property
@@ -78,7 +78,7 @@ class Strategy:
 
     @classmethod
     def bytes_between(cls, placed: list, plan, touched: Callable) -> dict:
-        """Return {(phase, variable, kind): (N, N) int64 bytes from rank to rank} of variables exchanged together. Local.
+        """Return {(phase, variable, kind): (N, N) int64 bytes rank to rank} of variables exchanged together. Local.
 
         placed: (variable, strategy) of each.  touched(variable): (pulled, pushed), see ``plan.cost.bytes_between``.
         """
@@ -86,7 +86,7 @@ class Strategy:
 
     @classmethod
     def arena(cls, variables) -> Layout | None:
-        """Return the arena that an allreduce sums for these variables; None: they go as messages of their own. Local."""
+        """Return the arena that an allreduce sums for these variables; None: they are messages of their own. Local."""
         return None
 
     @classmethod
@@ -116,8 +116,8 @@ class Strategy:
 def strategy_of(name: str, sparse: bool) -> type[Strategy]:
     """Return the class of that name for that kind of variable. Raises ValueError naming those there are. Local."""
     if (name, sparse) not in STRATEGIES:
-        kind, known = "sparse" if sparse else "dense", ", ".join(names_of(sparse))
-        raise ValueError(f"no strategy {name!r} for a {kind} variable; there are {known or 'none: import refimpl.strategies'}")
+        kind, known = "sparse" if sparse else "dense", ", ".join(names_of(sparse)) or "none: import refimpl.strategies"
+        raise ValueError(f"no strategy {name!r} for a {kind} variable; there are {known}")
     return STRATEGIES[name, sparse]
 
 

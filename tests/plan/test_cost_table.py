@@ -25,9 +25,9 @@ def tree(setting, owner, weight, weight_machine):
         if machine == home or not setting.local_aggregation:
             yield from ((rank, owner, weight) for rank in ranks if rank != owner)
         else:
-            handler = ranks[machines[home].index(owner)]
-            yield handler, owner, weight_machine
-            yield from ((rank, handler, weight) for rank in ranks if rank != handler)
+            aggregator = ranks[machines[home].index(owner)]
+            yield aggregator, owner, weight_machine
+            yield from ((rank, aggregator, weight) for rank in ranks if rank != aggregator)
 
 
 def counted(setting, owners, weight, weight_machine):

@@ -23,23 +23,21 @@ def race(work: str, size: str, ours: dict, peers: dict, seconds: float = 3.0, ro
     A round calls one function as often as fills its share of ``seconds``; the row keeps the median of the rounds.
     settle: returns when all that was begun is done; called within the time, once a round (a device works on behind us).
     """
+    def timed(function, calls: int) -> float:
+        start = time.perf_counter()
+        for _ in range(calls):
+            function()
+        settle()
+        return (time.perf_counter() - start) / calls
+
     runners = {**ours, **peers}
     calls, times = {}, {name: [] for name in runners}
     for name, function in runners.items():
-        function()  # compile, touch memory
-        settle()
-        start = time.perf_counter()
-        function()
-        settle()
-        once = time.perf_counter() - start
-        calls[name] = max(1, int(seconds / rounds / len(runners) / max(once, 1e-7)))
+        timed(function, 1)  # compile, touch memory
+        calls[name] = max(1, int(seconds / rounds / len(runners) / max(timed(function, 1), 1e-7)))
     for _ in range(rounds):
         for name, function in runners.items():
-            start = time.perf_counter()
-            for _ in range(calls[name]):
-                function()
-            settle()
-            times[name].append((time.perf_counter() - start) / calls[name])
+            times[name].append(timed(function, calls[name]))
     return [Row(work, size, name, name in peers, statistics.median(t)) for name, t in times.items()]
 
 

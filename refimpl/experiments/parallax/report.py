@@ -31,8 +31,10 @@ def write_report(directory: Path, findings: list[Finding], context: Context, fai
     names: the experiments in order. Each finding's section is kept in a file: of experiments that are not among the
     findings the report holds what an earlier run has left there, with the day and the code it is of.
     """
+    quick = " --quick: small clusters and few steps, good for a look, not for conclusions." if context.quick else ""
+    made = f"*Written {date.today().isoformat()} by code {code_version()}.{quick}*\n"
     for finding in findings:
-        _section_file(directory, finding.name).write_text(section(finding, directory) + "\n" + _made(context))
+        _section_file(directory, finding.name).write_text(f"{section(finding, directory)}\n{made}")
     parts = [HEAD.format(cores=context.cores, s="s" if context.cores > 1 else "")]
     parts += [path.read_text() for path in (_section_file(directory, name) for name in names) if path.exists()]
     parts += [proportions(context), "## Assumptions\n", "\n".join(f"- {line}" for line in ASSUMPTIONS) + "\n"]
@@ -53,11 +55,6 @@ def section(finding: Finding, directory: Path) -> str:
     parts += [f"{sentence}\n" for sentence in finding.sentences]
     parts += [f"![{finding.title}]({path.name})\n" for path in plot_curves(finding.name, finding.curves, directory)]
     return "\n".join(parts)
-
-
-def _made(context) -> str:
-    quick = " --quick: small clusters and few steps, good for a look, not for conclusions." if context.quick else ""
-    return f"*Written {date.today().isoformat()} by code {code_version()}.{quick}*\n"
 
 
 def markdown(table: Table) -> str:

@@ -4,6 +4,7 @@ import datetime
 import json
 import platform
 import sys
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
@@ -12,20 +13,10 @@ from refimpl.training.run.files import write_json
 
 PACKAGES = ("refimpl", "numpy", "numba", "cupy-cuda12x", "cupy-cuda13x", "nvidia-nccl-cu12", "nvidia-nccl-cu13",
             "torch", "mpi4py")
+"""What the figures depend on: the report has the versions of those that are installed."""
 
 TEST_RUNS = ("serial", "1-ranks", "2-ranks", "3-ranks", "4-ranks")
 """The runs of ``make test-gpu``."""
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of what the figures depend on, as far as it is installed. Local."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            pass
-    return found
 
 
 def tests_run(directory) -> dict[str, dict]:
@@ -64,12 +55,15 @@ def write(result: dict, table: list[tuple[str, ...]], directory) -> Path:
     """Write bench-gpu.json and bench-gpu.txt into a directory, and return it. table: lines of text cells. Local."""
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
-    command = " ".join(["python", *sys.argv])
-    about = {"date": datetime.date.today().isoformat(), "command": command, "versions": versions()}
+    command, versions = " ".join(["python", *sys.argv]), {"python": platform.python_version()}
+    for name in PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    about = {"date": datetime.date.today().isoformat(), "command": command, "versions": versions}
     result = {**result, "tests": tests_run(directory)}
     write_json(directory / "bench-gpu.json", {**about, **result})
     widths = [max(map(len, column)) for column in zip(*table)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in table]
-    lines += ["", *describe(result), json.dumps(about["versions"]), f"{about['date']}: {command}"]
+    lines += ["", *describe(result), json.dumps(versions), f"{about['date']}: {command}"]
     (directory / "bench-gpu.txt").write_text("\n".join(lines) + "\n")
     return directory
