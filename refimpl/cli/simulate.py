@@ -54,9 +54,10 @@ def run(given: dict) -> int:
         raise ValueError("name an algorithm (or all), --ranks of at least 1 and --ranks-per-machine of at least 1")
     network = network_from(given)
     elements = int(parse(given["bytes"], BYTES, "--bytes")) // _ITEMSIZE
-    names, ranks = dict.fromkeys(given["algorithms"]), network.ranks
-    if "all" in names and len(names) == 1:
-        names = [name for name in ALGORITHMS if name != "halving-doubling" or ranks & (ranks - 1) == 0]
+    names = list(dict.fromkeys(given["algorithms"]))
+    if names == ["all"]:
+        power = network.ranks & (network.ranks - 1) == 0
+        names = [name for name in ALGORITHMS if power or name != "halving-doubling"]
     found = [_predicted(name, network, elements, given["segments"]) for name in names]
     found.sort(key=lambda row: row["seconds"])
     if given.get("json"):

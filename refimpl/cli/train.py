@@ -47,8 +47,8 @@ def run(given: dict) -> int:
 
     comm = Communicator(timeout=given.pop("timeout", TIMEOUT_SECONDS))
     recipe, options, rest = split(given)
-    setup = comm.together(lambda: _prepare(recipe, options, rest), (ValueError, OSError))
-    model, data, heldout, recipe, options = setup
+    model, data, heldout, recipe, options = comm.together(lambda: _prepare(recipe, options, rest),
+                                                          (ValueError, OSError))
     output = comm.together(lambda: _output(rest, recipe.model, options), (ValueError, OSError))
     name = comm.share_text(str(output))[0]  # ranks that look for a free name one after the other might find two
     output = output and Path(name)

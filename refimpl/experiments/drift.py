@@ -29,9 +29,8 @@ def measure_drift(build, options, comm, numbers=(2, 3, 4)) -> list[dict]:
             if comm.rank == 0:
                 alone = alone or states
                 pairs = list(zip(alone, states))
-                found.append({"ranks": n, "changed": [
-                    float((a.view(f"u{a.itemsize}") != b.view(f"u{b.itemsize}")).mean()) for a, b in pairs
-                ], "largest": [float(abs(a - b).max()) for a, b in pairs]})
+                changed = [float((a.view(f"u{a.itemsize}") != b.view(f"u{b.itemsize}")).mean()) for a, b in pairs]
+                found.append({"ranks": n, "changed": changed, "largest": [float(abs(a - b).max()) for a, b in pairs]})
             some.free()
         comm.meet("a training on fewer ranks")  # who has no part in it sleeps here
     return found[1:]

@@ -43,7 +43,7 @@ class DenseTree:
         return left
 
     def arena(self) -> Arena:
-        """Return an arena to write to; its content is whatever was in it."""
+        """Return an arena to write to; it holds what was last in it."""
         return self.free.pop() if self.free else Arena(self.layout, self.xp)
 
     def held(self) -> list:

@@ -90,8 +90,8 @@ def describe(accounts) -> list[str]:
     looked_at = accounts[0]["formula_steps"]
     wrong = [f"machine {n}: payload {_pair(a['formula_payload'])}, formula {_pair(a['formula'])}"
              for n, a in enumerate(accounts) if a["formula_payload"] != a["formula"]]
-    verdict = "; ".join(wrong) if wrong else "equal on every machine"
-    return [*lines, f"payload and formula, first {looked_at} step{'s' * (looked_at > 1)}: {verdict}"]
+    return [*lines, f"payload and formula, first {looked_at} step{'s' * (looked_at > 1)}: "
+            f"{'; '.join(wrong) or 'equal on every machine'}"]
 
 
 def framing(account: dict) -> float:

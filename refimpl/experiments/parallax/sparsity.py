@@ -27,10 +27,7 @@ def workload_of(length: int) -> Workload:
 
 
 def slowdown(measured_seconds: float) -> float:
-    """Return the replay's slowdown at any length: that at which length 120 has the paper's proportion.
-
-    measured_seconds: of a microbatch of length 120, alone.
-    """
+    """Return the replay's slowdown at any length: the paper's at 120. measured_seconds: of such a microbatch, alone."""
     words, dense = 128 * 120, 2 * WIDTH * 4 * WIDTH
     on_gpu = 6 * words * (dense + words * WIDTH) / (TITAN_XP * LONGEST.entry.paper.efficiency)
     one_table = 15_360 * WIDTH * 4 / PAPER_BYTES_A_SECOND
