@@ -51,8 +51,8 @@ def study(context: Context) -> Finding:
     cells = cells_of(context)
     found = context.summaries(cells)
     rows, said, lines = [], [], {a: [] for a in ARCHITECTURES}
-    for length in dict.fromkeys(c.workload.window for c in cells):
-        some = {s.cell.architecture: s for s in found if s.cell.workload.window == length}
+    for length in dict.fromkeys(c.workload.shape["window"] for c in cells):
+        some = {s.cell.architecture: s for s in found if s.cell.workload.shape["window"] == length}
         seconds = {architecture: s.seconds for architecture, s in some.items()}
         chosen = some["auto"].result["strategies"] if "auto" in some else {}
         of_tables = dict.fromkeys(chosen[name] for name in ("embedding", "softmax_weight") if name in chosen)

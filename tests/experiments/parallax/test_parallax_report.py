@@ -7,7 +7,7 @@ import pytest
 from models.registry import workloads_for
 from models.workload import Workload
 from refimpl.experiments.cluster import missing
-from refimpl.experiments.parallax import convergence, sparsity, throughput
+from refimpl.experiments.parallax import convergence, partitions, replay_check, sparsity, throughput
 from refimpl.experiments.parallax.cells.cell import Cell
 from refimpl.experiments.parallax.cells.run import Runner
 from refimpl.experiments.parallax.report import markdown, write_report
@@ -74,6 +74,36 @@ def test_answers_that_differ_are_said_to():
     assert "are one" in convergence.verdict([summary("hybrid", 1, **one), summary("auto", 1, **one)])
     other = {**one, "losses": [1.5]}
     assert "DIFFER" in convergence.verdict([summary("hybrid", 1, **one), summary("auto", 1, **other)])
+
+
+class MadeUp:
+    """A profile, and a runner whose every cell took a second."""
+
+    mean_seconds, failed = 0.004, []
+    entries = [[type("Entry", (), {"gradients": {"embedding": 2, "softmax_weight": 4}})]]
+
+    def ids(self, number):
+        return range(number)
+
+    def slowest_seconds(self, ranks):
+        return 0.005
+
+    def results(self, cells):
+        point = {"step": 5, "seconds": 1.0, "perplexity": 7.0}
+        return {c.file: {"step_seconds": [1.0, 1.0], "examples": 9, "losses": [1.0], "curve": [point], "cpu_seconds": 1.0,
+                         "search": {"samples": [{"partitions": 4, "seconds": 1.0}], "chosen": 4}, "parameters": "ab",
+                         "strategies": {"embedding": "server"}, "crossed": {"sent": {}, "received": {"push": [4]}}}
+                for c in cells}
+
+
+@pytest.mark.parametrize("experiment", [throughput, sparsity, partitions, convergence, replay_check])
+def test_every_experiment_tells_what_its_cells_came_to(experiment, monkeypatch):
+    monkeypatch.setattr(throughput, "predicted_exchange", lambda *_: 0.25)
+    context = Context(MadeUp(), quick=True, cores=2)
+    context.profile = lambda workload, microbatches=None: MadeUp()
+    finding = experiment.study(context)
+    assert all(len(row) == len(table.columns) for table in finding.tables for row in table.rows)
+    assert any(table.rows for table in finding.tables) and all(finding.sentences)
 
 
 SEARCH = {"search_partitions": True, "search_warmup": 0, "search_sample": 1}
