@@ -90,10 +90,10 @@ class MadeUp:
 
     def results(self, cells):
         point = {"step": 5, "seconds": 1.0, "perplexity": 7.0}
-        return {c.file: {"step_seconds": [1.0, 1.0], "examples": 9, "losses": [1.0], "curve": [point],
-                         "cpu_seconds": 1.0, "search": {"samples": [{"partitions": 4, "seconds": 1.0}], "chosen": 4}, "parameters": "ab",
-                         "strategies": {"embedding": "server"}, "crossed": {"sent": {}, "received": {"push": [4]}}}
-                for c in cells}
+        result = {"step_seconds": [1.0, 1.0], "examples": 9, "losses": [1.0], "curve": [point], "cpu_seconds": 1.0,
+                  "search": {"samples": [{"partitions": 4, "seconds": 1.0}], "chosen": 4}, "parameters": "ab",
+                  "strategies": {"embedding": "server"}, "crossed": {"sent": {}, "received": {"push": [4]}}}
+        return {cell.file: result for cell in cells}
 
 
 @pytest.mark.parametrize("experiment", [throughput, sparsity, partitions, convergence, replay_check])
