@@ -1,4 +1,4 @@
-"""Sampled softmax on a GPU, but for its products: two launches for the large array, one for each of the others.
+"""``definition`` on a GPU, but for rounding: two launches for the large array, one for each of the others.
 
 exp is CUDA's, and sums are float64's, rounded at the end: not NumPy's bits.
 """

@@ -1,4 +1,4 @@
-"""The optimizers' updates, dense and by row. A row update touches its rows only, state included (DESIGN, I3).
+"""The optimizers' updates, dense and by row. A row update touches its rows only, state included (docs/design.md, I3).
 
 ``OPTIMIZERS[name].state`` names the state arrays that an optimizer keeps beside a parameter and their initial value;
 ``update_dense`` and ``update_rows`` apply one step, in place.
@@ -175,7 +175,7 @@ def _check_alike(parameter, array, what, shape):
 
 
 def _check_ids(ids, count):
-    """A repeated id would be updated once instead of twice, or twice instead of once (BUGS 12, 13): refuse it."""
+    """Refuse repeated ids: their rows would be updated once too often or too seldom (docs/bugs.md, 12, 13)."""
     xp = array_module(ids)
     if ids.dtype != np.int64:
         raise TypeError(f"ids are {ids.dtype}: row numbers are int64 everywhere")

@@ -1,4 +1,4 @@
-"""Execute a notebook from a clean kernel, and then the solutions that it folds away."""
+"""Execute a notebook from a clean kernel, and the solutions that it folds away; store it so, or check what is stored."""
 
 import os
 import re
@@ -10,7 +10,8 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError
 
-from refimpl.notebook.stored import tags
+from refimpl.notebook.results import STORE
+from refimpl.notebook.stored import differences, missing_pictures, normalised, tags, write
 from refimpl.transport.launch import ONE_THREAD
 
 EXERCISE = "exercise"
@@ -102,3 +103,26 @@ def _solve(client, notebook) -> list[str]:
 def _text(cell) -> str:
     """Return the plain text of a cell's outputs."""
     return "\n".join(output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.outputs)
+
+
+def store(path: Path) -> tuple[list[str], float]:
+    """Execute a notebook and store it in place, unless it fails; return (problems, seconds). Local."""
+    path = Path(path).resolve()
+    done = execute(path, {STORE: "1"})
+    if not done.problems:
+        write(*normalised(done.notebook, path.stem), path)
+    return done.problems, done.seconds
+
+
+def check(path: Path) -> tuple[list[str], float]:
+    """Execute a notebook; return (what is wrong with it or stale, seconds). Local; writes nothing."""
+    path = Path(path).resolve()
+    stored = nbformat.read(path, 4)
+    done = execute(path)
+    problems = list(done.problems)
+    if not problems:
+        tidy, _ = normalised(stored, path.stem)
+        if nbformat.writes(tidy) != nbformat.writes(stored):
+            problems.append(f"not as it is stored: python -m refimpl.notebook store {path.stem}")
+        problems += differences(tidy, normalised(done.notebook, path.stem)[0]) + missing_pictures(stored, path)
+    return problems, done.seconds

@@ -3,8 +3,7 @@
 import numpy as np
 
 from models.data.contents import Corpus
-from models.data.errors import DataError
-from models.data.files import read_text
+from models.data.files import DataError, read_text
 from models.data.text.tokenizer import END_OF_LINE, tokenize
 from models.data.text.vocabulary import WordCounter, number_by_frequency
 
