@@ -106,12 +106,13 @@ class LanguageModel:
         corrected = bias - xp.asarray(correction)[:, None]
         place = np.minimum(np.searchsorted(drawn.ids, targets), len(drawn.ids) - 1)
         hit = np.where(drawn.ids[place] == targets, place, -1)  # the candidate that is the target itself
-        loss, g = sampled_softmax(tokens.counted(h), take_rows(weight, own), take_rows(corrected, own)[:, 0],
-                                  take_rows(weight, sampled), take_rows(corrected, sampled)[:, 0],
-                                  xp.asarray(hit), xp.asarray(tokens.scale(h.dtype)))
-        tokens.put(dh, g.hidden)
-        weights = xp.concatenate([g.target_weights, g.candidate_weights])
-        biases = xp.concatenate([g.target_biases, g.candidate_biases])[:, None]
+        loss, (dhidden, own_weights, own_biases, sampled_weights, sampled_biases) = sampled_softmax(
+            tokens.counted(h), take_rows(weight, own), take_rows(corrected, own)[:, 0],
+            take_rows(weight, sampled), take_rows(corrected, sampled)[:, 0],
+            xp.asarray(hit), xp.asarray(tokens.scale(h.dtype)))
+        tokens.put(dh, dhidden)
+        weights = xp.concatenate([own_weights, sampled_weights])
+        biases = xp.concatenate([own_biases, sampled_biases])[:, None]
         return loss, dh, {"softmax_weight": aggregate_rows(ids, weights), "softmax_bias": aggregate_rows(ids, biases)}
 
     def evaluate(self, dense, tables, batch):

@@ -34,7 +34,9 @@ def draw_plan(chosen: Chosen) -> Picture:
                  xlabel="bytes of a step through the busiest machine's card, in and out")
         axes.tick_params(axis="y", length=0)
         seen = [name for name in looks() if any(name in forecast.candidates for forecast in forecasts)]
-        figure.legend(handles=[_key(axes, name) for name in seen], loc="outside lower center", ncols=len(seen),
+        keys = [axes.plot([], [], mark, color=colour, label=label, markersize=9)[0]
+                for label, colour, mark in map(looks().get, seen)]
+        figure.legend(handles=keys, loc="outside lower center", ncols=len(seen),
                       title="filled: the way that was chosen")
         alt = "The way of each variable, and the bytes that each way would put on the busiest card: " + "; ".join(
             f"{f.variable} goes by {f.strategy}, {f.candidates[f.strategy].card_bytes:,}" for f in forecasts)
@@ -42,8 +44,3 @@ def draw_plan(chosen: Chosen) -> Picture:
                  *(f.candidates[name].card_bytes if name in f.candidates else "" for name in looks())]
                 for f in forecasts]
         return picture_of(figure, alt, table(["bytes", "α", "goes by", *looks()], rows))
-
-
-def _key(axes, name):
-    label, colour, mark = looks()[name]
-    return axes.plot([], [], mark, color=colour, label=label, markersize=9)[0]

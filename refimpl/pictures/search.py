@@ -31,17 +31,17 @@ def draw_search_on(axes, found: dict):
     for number, (count, took) in enumerate(zip(counts, milliseconds), start=1):
         axes.annotate(str(number), (count, took), textcoords="offset points", xytext=(0, 9), ha="center",
                       fontweight="bold")
-    if (fit := fit_of(found)) is not None:
-        curve = np.geomspace(min(counts), max(counts), 200)
-        formula = f"{1e3 * fit.theta0:.4g} + {1e3 * fit.theta1:.4g} / P + {1e3 * fit.theta2:.3g} P"
-        axes.plot(curve, 1e3 * fit.seconds(curve), color=BLUE, label=formula, zorder=2)
-    axes.axvline(found["chosen"], linestyle="--", color=ORANGE, label=outcome(found), zorder=1)
     powers = {1 << p for p in range(max(counts).bit_length() + 1) if min(counts) <= 1 << p <= max(counts)}
     ticks = sorted(powers | {min(counts)})
     axes.set_xscale("log", base=2)
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
     axes.minorticks_off()
     axes.margins(y=0.15)
+    if (fit := fit_of(found)) is not None:
+        curve = np.geomspace(min(counts), max(counts), 200)
+        formula = f"{1e3 * fit.theta0:.4g} + {1e3 * fit.theta1:.4g} / P + {1e3 * fit.theta2:.3g} P"
+        axes.plot(curve, 1e3 * fit.seconds(curve), color=BLUE, label=formula, zorder=2)
+    axes.axvline(found["chosen"], linestyle="--", color=ORANGE, label=outcome(found), zorder=1)
     axes.set(xlabel="partitions P of each table", ylabel="milliseconds of a step")
     axes.legend(loc="best")
 

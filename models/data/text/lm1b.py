@@ -94,8 +94,5 @@ def count_words(files: list[Path], min_count: int) -> tuple[list[str], np.ndarra
 
 def look_up(files: list[Path], index: dict[str, int]) -> np.ndarray:
     """Return the tokens of all files by a given vocabulary, ``<UNK>`` where it has none: (n,) int32. Local."""
-    shards = []
-    for file in files:
-        tokens = read_shard(file)
-        shards.append(np.fromiter(map(index.get, tokens, repeat(index[UNKNOWN])), np.int32, len(tokens)))
-    return np.concatenate(shards)
+    return np.concatenate([np.fromiter(map(index.get, tokens, repeat(index[UNKNOWN])), np.int32, len(tokens))
+                           for tokens in map(read_shard, files)])
