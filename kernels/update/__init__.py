@@ -29,22 +29,25 @@ class Optimizer:
     state: dict[str, float]
     options: dict[str, float]
     define: Callable
-    scalars: Callable
     fast: Callable
     cuda_rows: Callable
     cuda_each: Callable
+    scalars: Callable = lambda rate, **options: (rate, *options.values())
+
+
+def adam_in_order(rate, *, step, beta1, beta2, epsilon):
+    """Return the numbers that adam's kernels take: the betas and their rests, rate and correction, epsilon. Local."""
+    return beta1, 1 - beta1, beta2, 1 - beta2, *adam_scalars(rate, beta1, beta2, step), epsilon
 
 
 OPTIMIZERS = {
-    "sgd": Optimizer({}, {}, definition.sgd, lambda rate: (rate,), fast.sgd, cuda.sgd_rows, cuda.sgd_each),
-    "momentum": Optimizer({"velocity": 0.0}, {"mu": 0.9}, definition.momentum, lambda rate, mu: (rate, mu),
-                          fast.momentum, cuda.momentum_rows, cuda.momentum_each),
-    "adagrad": Optimizer({"accumulator": 1.0}, {"epsilon": 0.0}, definition.adagrad,
-                         lambda rate, epsilon: (rate, epsilon), fast.adagrad, cuda.adagrad_rows, cuda.adagrad_each),
+    "sgd": Optimizer({}, {}, definition.sgd, fast.sgd, cuda.sgd_rows, cuda.sgd_each),
+    "momentum": Optimizer({"velocity": 0.0}, {"mu": 0.9}, definition.momentum, fast.momentum, cuda.momentum_rows,
+                          cuda.momentum_each),
+    "adagrad": Optimizer({"accumulator": 1.0}, {"epsilon": 0.0}, definition.adagrad, fast.adagrad, cuda.adagrad_rows,
+                         cuda.adagrad_each),
     "adam": Optimizer({"first": 0.0, "second": 0.0}, {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}, definition.adam,
-                      lambda rate, step, beta1, beta2, epsilon: (
-                          beta1, 1 - beta1, beta2, 1 - beta2, *adam_scalars(rate, beta1, beta2, step), epsilon),
-                      fast.adam, cuda.adam_rows, cuda.adam_each),
+                      fast.adam, cuda.adam_rows, cuda.adam_each, adam_in_order),
 }
 
 
