@@ -3,7 +3,7 @@
 Each kernel is a small package: ``definition.py`` says what it means in plain array code and is never
 optimised; ``fast.py`` is the Numba version, ``cuda.py`` the one for a GPU (see ``kernels.cuda``); the package's
 ``__init__`` picks one by the type of its arguments.
-No MPI and no models here (DESIGN, Rooms).
+No MPI and no models here (docs/design.md, Rooms).
 """
 
 import kernels.compiled  # before any kernel is imported: it reads their sources first

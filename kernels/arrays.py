@@ -1,4 +1,4 @@
-"""Which array library holds this array? One code for NumPy and CuPy (DESIGN, I6)."""
+"""Which array library holds this array? One code for NumPy and CuPy (docs/design.md, I6)."""
 
 import sys
 
@@ -56,6 +56,11 @@ def is_float_cuda(*arrays):
     return True
 
 
+def version_for(fast, cuda, definition, *arrays):
+    """Return the version of a kernel that takes these arrays: Numba's, the GPU's or the plain one. Local."""
+    return fast if is_float_numpy(*arrays) else cuda if is_float_cuda(*arrays) else definition
+
+
 def to_device(array):
     """Return a host array as a C-contiguous one on the GPU; one that is there already, as it is. Local."""
     import cupy
@@ -74,7 +79,7 @@ def aligned(array):
     """Return a device array that lies at a multiple of ALIGNMENT: itself, or a copy; a NumPy array as it is. Local.
 
     cuBLAS may choose how it multiplies by where its operands lie, and another way is other bits: so what lies in an
-    arena, at a place that depends on the road it travels, is brought to a place like any other's.
+    arena, at a place that depends on its strategy, is brought to a place like any other's.
     """
     if is_numpy(array) or (array.data.ptr - array.data.mem.ptr) % ALIGNMENT == 0:
         return array

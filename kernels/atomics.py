@@ -76,7 +76,7 @@ def _fence(typingctx):
 
 @compiled
 def raise_flag(flag, value):
-    """Write the flag at address ``flag``, as ``store_release`` does, and wake the processes that sleep for it. Local."""
+    """Write the flag at address ``flag``, as ``store_release`` does, and wake the processes that sleep for it."""
     store_release(flag, value)
     _fence()  # a sleeper counts itself, then looks at the flag: one of the two sees the other
     if load_acquire(flag + _SLEEPERS) > 0:

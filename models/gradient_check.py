@@ -60,7 +60,7 @@ def starting_point(model, batch, seed, spread):
         value = variable.initial_value(seed)
         if variable.sparse:
             value = value[needed[variable.name]]
-        offset = 2.0 * uniform(key_of(seed, "offset", variable.name), value.size).reshape(value.shape) - 1.0
+        offset = random_direction(key_of(seed, "offset", variable.name), value)
         point[variable.name] = value if variable.statistic else value + spread * offset
     return point, needed
 
@@ -104,27 +104,21 @@ def compare(model, batch, point, needed, slopes, direction, label):
         moved = {n: value + h * direction[n] if n in direction else value for n, value in point.items()}
         return float(evaluate_at(model, batch, moved, needed)[0])
 
-    trained = [n for n in direction if not is_statistic(model, n)]
+    statistics = {v.name for v in model.variables if v.statistic}  # a "gradient" of theirs is an estimate
+    trained = [n for n in direction if n not in statistics]
     by_gradient = float(sum(np.vdot(slopes[n], direction[n]) for n in trained))
     if not trained:
         return by_gradient, by_gradient, 0.0
     by_differences, tolerance = ridders(loss)
     where = f"gradient of {label!r}" if label else "gradient of all variables together"
     if not abs(by_gradient - by_differences) <= tolerance:
-        raise GradientError(
-            f"{where}: {by_gradient!r} by the gradient, {by_differences!r} by central differences "
-            f"(they differ by {abs(by_gradient - by_differences):.3g}, tolerance {tolerance:.3g})"
-        )
+        raise GradientError(f"{where}: {by_gradient!r} by the gradient, {by_differences!r} by central differences "
+                            f"(they differ by {abs(by_gradient - by_differences):.3g}, tolerance {tolerance:.3g})")
     size = np.sqrt(sum(float(np.vdot(slopes[n], slopes[n])) for n in trained) / 3.0)  # the derivative's deviation
     if not tolerance <= RESOLUTION * size and size > 0:
         raise GradientError(f"{where}: differences are only good to {tolerance:.3g} where the derivative is about "
                             f"{size:.3g}; the loss is not smooth or not computed in float64 there")
     return by_gradient, by_differences, tolerance
-
-
-def is_statistic(model, name):
-    """Return True for a variable whose "gradient" is an estimate, not a derivative."""
-    return next(v for v in model.variables if v.name == name).statistic
 
 
 def ridders(f):

@@ -5,7 +5,6 @@ import inspect
 from typing import Any
 
 from models.data import Data, is_source, load, source_names
-from models.registry import Entry
 from models.variable import Variable
 
 MODEL = ("variables", "rows_needed", "loss_and_gradients")
@@ -14,21 +13,12 @@ DEFAULTS = {"preset": "", "optimizer": "adagrad", "learning_rate": 0.2}
 """As ``refimpl.train`` has them: whoever goes from the one to the other keeps the numbers."""
 
 
-def own_entry(name: str) -> Entry:
-    """Return the entry of "package.module:Class". Local. Raises ValueError, as ``find`` does."""
-    model = find(name, "--model")
-    if not callable(model):
-        raise ValueError(f"--model {name} is {type(model).__name__}, not a class: name the class of the model")
-    return Entry(model=model, content=None, presets={}, defaults=DEFAULTS, unit="examples", quality="")
-
-
-def build_own(recipe, seed: int):
-    """Return (model, data, held-out data or None) of a recipe whose model is a user's own. Local.
+def build_own(make, recipe, seed: int):
+    """Return (model, data, held-out data or None) of a recipe whose model is a user's own class ``make``. Local.
 
     The class gets the recipe's sizes; of what the data give (vocabulary; image_shape, classes, ...) and of dtype, what
     it has a parameter for. Raises ValueError naming what is wrong and what to do; what their code raises goes through.
     """
-    make = own_entry(recipe.model).model
     if recipe.preset:
         raise ValueError(f"{recipe.model} has no presets: leave --preset out, and give sizes by --set NAME=N")
     if not is_source(recipe.data) and ":" in recipe.data:
@@ -114,16 +104,12 @@ def _own_data(recipe, seed: int):
     found = function(**asked)
     data, heldout = found if isinstance(found, tuple) and len(found) == 2 else (found, None)
     for one in (data,) if heldout is None else (data, heldout):
-        _check_data(name, one)
+        if not isinstance(one, Data):
+            absent = ", ".join(member for member in DATA if not hasattr(one, member))
+            raise ValueError(f"--data {name} returned {type(one).__name__}, which is no Data: it has no {absent}; "
+                             "return Examples(...), TokenStreams(...), or what has these (models/data/protocol.py), "
+                             "alone or with held-out Data")
     if data.microbatches != recipe.microbatches:
         raise ValueError(f"--data {name} returned {data.microbatches} microbatches a step; {recipe.microbatches} were "
                          "asked for: cut the data as its parameter microbatches says")
     return data, heldout
-
-
-def _check_data(name, data):
-    if not isinstance(data, Data):
-        absent = ", ".join(member for member in DATA if not hasattr(data, member))
-        raise ValueError(f"--data {name} returned {type(data).__name__}, which is no Data: it has no {absent}; return "
-                         "Examples(...), TokenStreams(...), or what has these (models/data/protocol.py), alone or with "
-                         "held-out Data")

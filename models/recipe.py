@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass, field, fields, replace
 
 from models.data import load, source_names
+from models.own import build_own
 from models.registry import entry_of, is_own
 
 LEARNING_RATES = {"adam": 2e-3, "adagrad": 0.2, "momentum": 0.1, "sgd": 0.5}
@@ -49,11 +50,9 @@ def build(recipe: Recipe, seed: int):
     Held-out data are None where a model of one's own has none, or cannot be evaluated.
     Raises ValueError (DataError for data) naming what is wrong and what to do.
     """
-    if is_own(recipe.model):
-        from models.own import build_own  # it imports what the user says
-
-        return build_own(recipe, seed)
     entry = entry_of(recipe.model)
+    if is_own(recipe.model):
+        return build_own(entry.model, recipe, seed)
     if recipe.preset not in entry.presets:
         raise ValueError(f"{recipe.model} has no preset {recipe.preset!r}; it has {', '.join(entry.presets)}")
     preset, content = entry.presets[recipe.preset], load(recipe.data)

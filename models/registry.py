@@ -7,10 +7,9 @@ import importlib
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
-MODELS = {
-    "lm": "models.lm",
-    "cnn": "models.cnn",
-}
+from models.own import DEFAULTS, find
+
+MODELS = {"lm": "models.lm", "cnn": "models.cnn"}
 """Name -> folder (package), loaded when it is asked for."""
 
 
@@ -66,9 +65,10 @@ def entry_of(model: str) -> Entry:
     Raises ValueError, saying what to do, where there is no such model.
     """
     if is_own(model):
-        from models.own import own_entry  # it needs Entry
-
-        return own_entry(model)
+        own = find(model, "--model")
+        if not callable(own):
+            raise ValueError(f"--model {model} is {type(own).__name__}, not a class: name the class of the model")
+        return Entry(model=own, content=None, presets={}, defaults=DEFAULTS, unit="examples", quality="")
     if model not in MODELS:
         raise ValueError(f"no model {model!r}; there are {', '.join(MODELS)}, and your own: package.module:Class")
     return importlib.import_module(f"{MODELS[model]}.entry").ENTRY

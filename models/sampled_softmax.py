@@ -5,26 +5,12 @@ For hidden state h with target y and candidates S:
     loss = log sum_k exp(l_k) - l_y
 """
 
-from dataclasses import dataclass
-from typing import Any
-
 from kernels import array_module, take_rows
 from kernels.softmax import exponentials, gradients_of_rows, own_logits, shares
 
 
-@dataclass
-class SampledGradients:
-    """Gradients of ``sampled_softmax``: hidden (n, d); of each target (n, d), (n,); of each candidate (s, d), (s,)."""
-
-    hidden: Any
-    target_weights: Any
-    target_biases: Any
-    candidate_weights: Any
-    candidate_biases: Any
-
-
 def sampled_softmax(hidden, target_weights, target_biases, candidate_weights, candidate_biases, hit, scale):
-    """Return (loss, SampledGradients): scaled sum of the examples' losses. Local.
+    """Return (loss, gradients): scaled sum of the examples' losses; gradients of the first five arguments. Local.
 
     hidden, target_weights: (n, d), the row of each example's target.  candidate_weights: (s, d).
     target_biases: (n,), candidate_biases: (s,), less the log of the expected count.
@@ -37,7 +23,7 @@ def sampled_softmax(hidden, target_weights, target_biases, candidate_weights, ca
     loss, share, down = shares(total, own, scale)
     dhidden = logits @ candidate_weights
     dtargets, shared = gradients_of_rows(dhidden, hidden, target_weights, share, down)
-    return loss, SampledGradients(dhidden, dtargets, down, logits.T @ shared, share @ logits)
+    return loss, (dhidden, dtargets, down, logits.T @ shared, share @ logits)
 
 
 def softmax_losses(hidden, weight, bias, targets, block: int = 2**21):

@@ -1,6 +1,6 @@
 """Convolution of images, layout (n, height, width, channels), and its two gradients."""
 
-from kernels.arrays import definition_for, is_float_cuda, is_numpy
+from kernels.arrays import definition_for, version_for
 from kernels.conv import cuda, definition, fast
 from kernels.conv.shapes import check_convolution
 
@@ -27,9 +27,7 @@ def convolve_backward(grad, x, weight, stride=1, padding=None, input_gradient=Tr
 
 
 def _version(*arrays):
-    if is_numpy(*arrays):
-        return fast
-    return cuda if is_float_cuda(*arrays) else definition_for("conv", definition, *arrays)
+    return version_for(fast, cuda, definition_for("conv", definition, *arrays), *arrays)
 
 
 __all__ = ["convolve", "convolve_backward"]

@@ -1,7 +1,7 @@
-"""Convolution on a GPU: patches in one launch, then one matrix product. The gradient gathers, so that nothing collides.
+"""``definition`` on a GPU, but for rounding: patches in one launch, one product. The gradient gathers.
 
 Patches are (places, k k inputs), as in ``patches``. A thread makes one element of a patch, or one of the image, which
-adds up the elements of the patches that saw it in order of the kernel's taps.
+adds up the elements of the patches that saw it in order of the kernel's taps: no two threads write one number.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Fast convolution on NumPy arrays: Winograd's where it applies and pays, matrix products of patches elsewhere."""
+"""``definition`` on NumPy arrays, but for rounding: Winograd's convolution where it pays, else products of patches."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Convolution as matrix products of patches (im2col), block by block: any kernel, stride and padding.
+"""``definition`` as matrix products of patches (im2col), block by block: any kernel, stride and padding.
 
 The patches of a block of images, (places, k k inputs), stay in the second-level cache between the copy that makes
 them and the product that reads them (Chellapilla, Puri, Simard 2006).

@@ -1,17 +1,13 @@
 """Shapes of a convolution: what fits, and what comes out."""
 
 
-def output_length(length, kernel, stride, padding):
-    """Return the number of places at which the kernel is applied along one axis: (length + 2p - k) // stride + 1."""
-    return (length + 2 * padding - kernel) // stride + 1
-
-
 def output_shape(x, weight, stride, padding):
-    """Return (n, height, width, outputs) of the convolution of ``x`` with ``weight``. Local."""
-    n, height, width, _ = x.shape
-    kernel = weight.shape[0]
-    return (n, output_length(height, kernel, stride, padding), output_length(width, kernel, stride, padding),
-            weight.shape[3])
+    """Return (n, height, width, outputs) of the convolution of ``x`` with ``weight``. Local.
+
+    Along an axis the kernel is applied at (length + 2 padding - kernel) // stride + 1 places.
+    """
+    height, width = ((length + 2 * padding - weight.shape[0]) // stride + 1 for length in x.shape[1:3])
+    return len(x), height, width, weight.shape[3]
 
 
 def check_convolution(x, weight, stride, padding, grad=None):

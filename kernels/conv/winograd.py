@@ -1,4 +1,4 @@
-"""Winograd's convolution F(2x2, 3x3): 16 products make a 2x2 tile of the result instead of 36.
+"""``definition`` for 3x3 kernels by Winograd's F(2x2, 3x3): 16 products make a 2x2 tile of the result instead of 36.
 
     Y = A^T [ sum over inputs of (G g G^T) * (B^T d B) ] A        d: 4x4 tile of the image, g: 3x3 kernel
 
@@ -14,16 +14,11 @@ import numpy as np
 from kernels.conv.transforms import gradient_tiles, input_tiles, output_tiles
 
 G = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
+ORDER = ["einsum_path", (0, 1), (0, 1)]
+"""Of the factors in a product of three, as ``np.einsum`` has it: one order, so one rounding."""
 
 BLOCK_BYTES = 2**19
 """Transformed tiles of one block: half of a common second-level cache, the other half is for their products."""
-
-
-def transform_weight(weight):
-    """Return G g G^T for each pair of channels: (3, 3, inputs, outputs) -> (16, inputs, outputs)."""
-    g = G.astype(weight.dtype)
-    return np.einsum("ua,abio,vb->uvio", g, weight, g, optimize=["einsum_path", (0, 1), (0, 1)]).reshape(
-        16, *weight.shape[2:])
 
 
 def turned(weight):
@@ -55,7 +50,8 @@ def convolve(x, weight):
     """Return the 3x3 convolution of ``x``, stride 1, padding 1 (see ``definition.convolve``). Local."""
     n, height, width, inputs = x.shape
     outputs = weight.shape[3]
-    transformed = transform_weight(weight)
+    g = G.astype(weight.dtype)
+    transformed = np.einsum("ua,abio,vb->uvio", g, weight, g, optimize=ORDER).reshape(16, inputs, outputs)
     tiling = Tiling(x.shape, outputs, x.dtype)
     tiles, products = tiling.buffer(inputs, x.dtype), tiling.buffer(outputs, x.dtype)
     y = np.empty((n, height, width, outputs), x.dtype)
@@ -79,5 +75,4 @@ def weight_gradient(grad, x):
         np.matmul(tiles[:, :count].swapaxes(1, 2), grad_tiles[:, :count], out=product)
         total += product
     g = G.astype(x.dtype)
-    return np.einsum("ua,uvio,vb->abio", g, total.reshape(4, 4, inputs, outputs), g,
-                     optimize=["einsum_path", (0, 1), (0, 1)])
+    return np.einsum("ua,uvio,vb->abio", g, total.reshape(4, 4, inputs, outputs), g, optimize=ORDER)

@@ -27,11 +27,7 @@ def scaled_each(arrays, factor) -> list:
 
 
 def aligned_each(arrays: dict) -> dict:
-    """Return the arrays, those on a GPU at multiples of ALIGNMENT: themselves, or copies in one piece. Local.
-
-    cuBLAS may choose how it multiplies by where its operands lie, and another way is other bits: so what lies in an
-    arena, at a place that depends on the road it travels, is brought to a place like any other's.
-    """
+    """Return the arrays ``aligned`` (see ``kernels.arrays``), with all copies in one piece. Local."""
     moved = {name: array for name, array in arrays.items()
              if not isinstance(array, np.ndarray) and (array.data.ptr - array.data.mem.ptr) % ALIGNMENT}
     if not moved:

@@ -1,4 +1,4 @@
-"""Exact sums on a GPU: each digit is summed by threads of its own, from the bits of the numbers. One launch.
+"""The digits of ``definition`` on a GPU: each is summed by threads of its own, from the numbers' bits. One launch.
 
 A float64's bits are its sign, 11 bits of exponent e and 52 of mantissa m: (2**52 + m) * 2**(e - 1075), or
 m * 2**-1074 for e = 0. Integers are added, so any number of threads gives the same digits.
@@ -25,7 +25,10 @@ def digits_of(values):
 
 
 def digits_there(values):
-    """Return the digits on the GPU, and how many values are not finite: (68,) int64. Nobody waits."""
+    """Return the digits of the exact sum of float64 values on a GPU: (68,) int64, there too, and nobody waits. Local.
+
+    The last counts values that are not finite: if there are any, the sum has no digits.
+    """
     xp = array_module(values)
     digits = xp.empty(DIGITS + 1, np.int64)
     bits = xp.ascontiguousarray(values).view(np.int64)

@@ -1,4 +1,4 @@
-"""The LSTM cell on a GPU: one launch forward, one backward, a thread for each element of the state.
+"""The cell of ``definition`` on a GPU: one launch forward, one backward, a thread for each element of the state.
 
 Rows are streams here: gates are (streams, 4 * hidden), as products make and read them without a transpose.
 

@@ -1,4 +1,4 @@
-"""An LSTM over a sequence on a GPU: of each step only what needs the one before it, and everything else at once.
+"""``sequence`` on a GPU: of each step only what needs the one before it, and everything else at once.
 
 Rows are streams: no array is transposed, as cuBLAS takes a transpose by a flag. A step forward is a product added to
 the inputs' part, the cell, and the projection; a step backward likewise: three launches each.

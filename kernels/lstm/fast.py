@@ -1,9 +1,8 @@
-"""The LSTM cell for NumPy arrays, compiled.
+"""The cell of ``definition`` in Numba: its bits, but for sigmoid and tanh.
 
 Loops run over flat pieces of a gate: long whatever the number of streams, and short enough for the first-level cache.
 They are many because LLVM vectorises a loop only if it can check cheaply that no array overlaps another.
 """
-
 
 from kernels.compiled import compiled
 from kernels.lstm.activations import sigmoid, tanh

@@ -1,4 +1,4 @@
-"""An LSTM over a sequence. What does not wait for another step is one product over all steps: the gradients.
+"""``definition.lstm_forward`` fast, and its gradients: of these, what waits for no other step is one product over all.
 
 Inside, columns are streams: a step's gates are (4 * hidden, streams). Its products then have the weights on the left,
 which BLAS packs about twice as fast for few streams, and the cell's loops are long whatever the number of streams.
@@ -8,9 +8,8 @@ On a GPU neither holds: see ``cuda_sequence``.
 from dataclasses import dataclass
 from typing import Any
 
-from kernels.arrays import array_module, definition_for, is_float_cuda
-from kernels.lstm import cuda_sequence
-from kernels.lstm.cell import cell_backward, cell_forward, left_factor, transpose, transposed_product
+from kernels.arrays import array_module, definition_for, is_float_cuda, is_numpy
+from kernels.lstm import cuda_sequence, definition, fast
 
 
 class Workspace:
@@ -73,13 +72,15 @@ def lstm_forward(x, kernel, bias, projection, c0, h0, workspace=None):
                 work.array("activations", (time, 4 * hidden, streams), x),
                 work.array("tanh_c", (time, hidden, streams), x), work.array("m", (time, hidden, streams), x),
                 work.array("c", (time + 1, hidden, streams), x), width, work)
-    h = tape.xh[:, :, inputs:]
+    h, cell = tape.xh[:, :, inputs:], fast if is_numpy(x, c0) else definition
     tape.xh[:-1, :, :inputs], tape.c[0], h[0] = x, c0.T, h0
-    weights = left_factor(kernel, lambda: work.array("weights", kernel.shape[::-1], x))
+    weights = kernel.T
+    if is_numpy(kernel):  # BLAS reads a copy twice as fast as a transposed view; to cuBLAS they are the same
+        transpose(kernel, weights := work.array("weights", kernel.shape[::-1], x))
     for t in range(time):
         gates, m = tape.activations[t], tape.m[t]
         xp.matmul(weights, tape.xh[t].T, out=gates)
-        cell_forward(gates, bias, tape.c[t], tape.c[t + 1], tape.tanh_c[t], m)
+        cell.cell_forward(gates, bias, tape.c[t], tape.c[t + 1], tape.tanh_c[t], m)
         if projection is None:
             transpose(m, h[t + 1])
         else:
@@ -127,6 +128,7 @@ def steps_backward(dh, tape, recurrent, projection, initial):
     dgates = work.array("dgates", (4 * hidden, time, streams), dh)
     step, dm = work.array("step", (4 * hidden, streams), dh), work.array("dm", (hidden, streams), dh)
     before, dc = xp.zeros((width, streams), dh.dtype), xp.zeros((hidden, streams), dh.dtype)
+    cell = fast if is_numpy(dh) else definition
     for t in range(time - 1, -1, -1):
         if projection is None:
             transpose(dh[t], dm)
@@ -134,7 +136,7 @@ def steps_backward(dh, tape, recurrent, projection, initial):
         else:
             xp.add(dh[t], before.T, out=total[t])
             xp.matmul(projection, total[t].T, out=dm)
-        cell_backward(dm, dc, tape.activations[t], tape.c[t], tape.tanh_c[t], step)
+        cell.cell_backward(dm, dc, tape.activations[t], tape.c[t], tape.tanh_c[t], step)
         dgates[:, t] = step
         if t or initial:
             xp.matmul(recurrent, step, out=before)
@@ -156,3 +158,23 @@ def check_shapes(x, kernel, bias, projection, c0, h0):
                              f"h0 {h0.shape}")
         if array.dtype != x.dtype:
             raise ValueError(f"{name} is {array.dtype} and x is {x.dtype}: convert one of them")
+
+
+def transpose(matrix, out):
+    """Write ``matrix.T`` to ``out``; both are matrices with any strides. Local."""
+    if is_numpy(matrix, out):
+        fast.transpose(matrix, out)
+    else:
+        out[:] = matrix.T
+
+
+def transposed_product(left, right, space, out):
+    """Write ``(left @ right).T`` to ``out``. Local.
+
+    BLAS is faster with both factors as they lie in memory: the result, made in ``space()``, is turned over, which costs
+    less than it gains.
+    """
+    if is_numpy(left, right):
+        transpose(array_module(left).matmul(left, right, out=space()), out)
+    else:
+        array_module(left).matmul(right.T, left.T, out=out)

@@ -1,6 +1,6 @@
 """Batch normalisation of images, layout (n, height, width, channels), with an optional ReLU behind it."""
 
-from kernels.arrays import is_float_cuda, is_numpy
+from kernels.arrays import version_for
 from kernels.norm import cuda, definition, fast
 
 
@@ -22,7 +22,7 @@ def normalize_backward(grad, x, y, mean, variance, scale, epsilon, relu=False):
 
 
 def _version(*arrays):
-    return fast if is_numpy(*arrays) else cuda if is_float_cuda(*arrays) else definition
+    return version_for(fast, cuda, definition, *arrays)
 
 
 __all__ = ["channel_statistics", "normalize", "normalize_backward"]

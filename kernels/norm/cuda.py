@@ -1,4 +1,4 @@
-"""Batch normalisation on a GPU. Element for element the operations of ``definition``; only the float64 sums differ.
+"""``definition`` on a GPU: element for element its operations; only the order of the float64 sums differs.
 
 A channel's sum is made in two launches: ``PARTS`` threads a channel add up places PARTS apart, then those are folded.
 """

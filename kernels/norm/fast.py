@@ -1,7 +1,7 @@
-"""Batch normalisation in Numba: every image is read once a pass, and nothing is written but the result.
+"""``definition`` in Numba: element for element its operations; only the order of the float64 sums differs.
 
-Element for element the operations are those of ``definition``, so only the order of the float64 sums differs: here
-place by place, grouped in ``GROUP`` places so that the accumulators are not stored after every one.
+Every image is read once a pass, and nothing is written but the result. Sums go place by place, ``GROUP`` places at
+once, so that the accumulators are not stored after every one.
 """
 
 import numpy as np

@@ -4,11 +4,7 @@ import numpy as np
 
 from kernels.random import cuda, definition, fast
 from kernels.random.definition import key_of
-
-
-def random_bits(key, count, start=0, xp=np):
-    """Return elements ``start`` to ``start + count`` of sequence ``key`` (see ``definition.random_bits``). Local."""
-    return fast.random_bits(key, count, start) if xp is np else cuda.random_bits(key, count, start, xp)
+from kernels.random.fast import random_bits
 
 
 def uniform(key, count, start=0, xp=np):

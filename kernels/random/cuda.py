@@ -5,17 +5,9 @@ import math
 import numpy as np
 
 from kernels.cuda import each_element, helper
-from kernels.random.definition import GOLDEN, MIX
+from kernels.random.fast import MIX_FIRST, MIX_SECOND, STEP, before
 
-STEP, MIX_FIRST, MIX_SECOND = np.uint64(GOLDEN), np.uint64(MIX[0]), np.uint64(MIX[1])
 FRACTION = 2.0**-53
-
-
-def random_bits(key, count, start, xp):
-    """See ``definition.random_bits``."""
-    bits = xp.empty(count, np.uint64)
-    fill_bits(1, count, before(key, start), bits)
-    return bits
 
 
 def uniform(key, count, start, xp):
@@ -33,11 +25,6 @@ def dropout_scale(key, shape, keep, dtype, xp):
     return scale
 
 
-def before(key, start):
-    """Return the counter of element ``start`` less one step: element i is mix(before + (i + 1) * GOLDEN)."""
-    return np.uint64((key + start * GOLDEN) % 2**64)
-
-
 @helper
 def mixed(first, place):
     """Return the bits of element ``place`` of the sequence that begins after counter ``first``."""
@@ -45,12 +32,6 @@ def mixed(first, place):
     z = (z ^ (z >> np.uint64(30))) * MIX_FIRST
     z = (z ^ (z >> np.uint64(27))) * MIX_SECOND
     return z ^ (z >> np.uint64(31))
-
-
-@each_element
-def fill_bits(row, place, first, bits):
-    """Write the bits of an element."""
-    bits[place] = mixed(first, place)
 
 
 @each_element

@@ -11,27 +11,27 @@ STEP, MIX_FIRST, MIX_SECOND = np.uint64(GOLDEN), np.uint64(MIX[0]), np.uint64(MI
 
 
 def random_bits(key, count, start=0):
-    """See ``definition.random_bits``."""
+    """Return elements ``start`` to ``start + count`` of sequence ``key`` (see ``definition.random_bits``). Local."""
     bits = np.empty(count, np.uint64)
-    _fill_bits(_before(key, start), bits)
+    _fill_bits(before(key, start), bits)
     return bits
 
 
 def uniform(key, count, start=0):
     """See ``definition.uniform``."""
     numbers = np.empty(count, np.float64)
-    _fill_uniform(_before(key, start), numbers)
+    _fill_uniform(before(key, start), numbers)
     return numbers
 
 
 def dropout_scale(key, shape, keep, dtype):
     """See ``definition.dropout_scale``."""
     scale = np.empty(math.prod(shape), dtype)
-    _fill_dropout(_before(key, 0), np.uint64(round(keep * 2**24)), scale.dtype.type(1 / keep), scale)
+    _fill_dropout(before(key, 0), np.uint64(round(keep * 2**24)), scale.dtype.type(1 / keep), scale)
     return scale.reshape(shape)
 
 
-def _before(key, start):
+def before(key, start):
     """Return the counter of element ``start`` less one step: element i is mix(before + (i + 1) * GOLDEN)."""
     return np.uint64((key + start * GOLDEN) % 2**64)
 

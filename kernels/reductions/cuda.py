@@ -10,14 +10,6 @@ from kernels.cuda.many import MANY
 from kernels.reductions.definition import lanes_of
 
 
-def sum_of_squares_per_row(x):
-    """See ``definition.sum_of_squares_per_row``."""
-    xp, (rows, width) = array_module(x), x.shape
-    sums = xp.zeros(rows, np.float64) if width == 0 else xp.empty(rows, np.float64)
-    squares(rows, lanes_of(width) if width else 0, width, xp.ascontiguousarray(x), sums)
-    return sums
-
-
 def sum_of_squares_per_row_each(arrays):
     """Return the sums of all rows of several matrices of one dtype, one after the other: MANY matrices in a launch."""
     xp, first = array_module(*arrays), 0
@@ -28,13 +20,13 @@ def sum_of_squares_per_row_each(arrays):
         rows, some = [len(x) for x in some], some + [some[0][:0]] * (MANY - len(some))
         ends = np.cumsum(rows + [0] * (MANY - len(rows))).tolist()
         lanes = max(lanes_of(x.shape[1]) for x in some)  # zeros of lanes beyond a row's end change no bit
-        squares_of_many(ends[-1], lanes, *ends, *(x.shape[1] for x in some), *some, first, sums)
+        squares(ends[-1], lanes, *ends, *(x.shape[1] for x in some), *some, first, sums)
         first += ends[-1]
     return sums
 
 
 def infinite_each(arrays):
-    """Return a flag of each array, 1 if it is not finite: (n,) int64, on the GPU. Nobody waits."""
+    """Return a flag of each array on a GPU, 1 if it is not finite: (n,) int64, there too, and nobody waits. Local."""
     xp = array_module(*arrays)
     bad = xp.zeros(len(arrays), np.int64)
     quick = [(array.size, xp.ascontiguousarray(array), number) for number, array in enumerate(arrays)
@@ -44,16 +36,6 @@ def infinite_each(arrays):
         if array.dtype.char not in "fd":
             bad[number] = ~xp.isfinite(array).all()
     return bad
-
-
-def finite_each(arrays) -> list[bool]:
-    """Return of each array whether it is finite. The host waits once, for all of them."""
-    return [flag == 0 for flag in infinite_each(arrays).get().tolist()]
-
-
-def note_sum(row, total, width, x, sums):
-    """Write a row's sum."""
-    sums[row] = total
 
 
 @helper
@@ -66,21 +48,15 @@ def part_of_row(row, lane, lanes, width, x):
     return total
 
 
-@each_row(note_sum)
-def squares(row, lane, lanes, width, x, sums):
-    """Return a lane's part of a row's sum of squares."""
-    return part_of_row(row, lane, lanes, width, x)
-
-
-def note_sum_of_many(row, total, e0, e1, e2, e3, e4, e5, e6, e7, w0, w1, w2, w3, w4, w5, w6, w7, x0, x1, x2, x3, x4, x5,
-                     x6, x7, first, sums):
+def note_sum(row, total, e0, e1, e2, e3, e4, e5, e6, e7, w0, w1, w2, w3, w4, w5, w6, w7, x0, x1, x2, x3, x4, x5, x6, x7,
+             first, sums):
     """Write a row's sum."""
     sums[first + row] = total
 
 
-@each_row(note_sum_of_many)
-def squares_of_many(row, lane, lanes, e0, e1, e2, e3, e4, e5, e6, e7, w0, w1, w2, w3, w4, w5, w6, w7, x0, x1, x2, x3,
-                    x4, x5, x6, x7, first, sums):
+@each_row(note_sum)
+def squares(row, lane, lanes, e0, e1, e2, e3, e4, e5, e6, e7, w0, w1, w2, w3, w4, w5, w6, w7, x0, x1, x2, x3, x4, x5,
+            x6, x7, first, sums):
     """Return a lane's part of a row's sum of squares; of the k-th matrix are the rows before number ek, wk wide."""
     if row < e0:
         return part_of_row(row, lane, lanes, w0, x0)

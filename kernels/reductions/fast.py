@@ -15,11 +15,6 @@ def sum_of_squares_per_row(x):
     return sums
 
 
-def all_finite(x) -> bool:
-    """See ``definition.all_finite``. x: one axis, contiguous."""
-    return _all_finite(x)
-
-
 @compiled
 def _sum_of_squares(x, lanes, sums):
     for i in range(len(x)):
@@ -39,7 +34,8 @@ def _sum_of_squares(x, lanes, sums):
 
 
 @compiled
-def _all_finite(x):
+def all_finite(x) -> bool:
+    """See ``definition.all_finite``. x: one axis, contiguous."""
     for start in range(0, len(x), BLOCK):
         block = x[start : start + BLOCK]
         bad = 0

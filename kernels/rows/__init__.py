@@ -1,6 +1,6 @@
 """Row gradients: what it means to sum gradients that touch few rows of a large variable."""
 
-from kernels.arrays import array_module, is_float_cuda, is_float_numpy, is_numpy
+from kernels.arrays import array_module, is_numpy, version_for
 from kernels.rows import cuda, definition, fast
 from kernels.rows.gradient import RowGradient
 
@@ -30,10 +30,8 @@ def merge_rows(left: RowGradient, right: RowGradient) -> RowGradient:
     The result shares no memory with its arguments. Raises ValueError if their rows differ in width or dtype.
     """
     if left.rows.shape[1:] != right.rows.shape[1:] or left.rows.dtype != right.rows.dtype:
-        raise ValueError(
-            f"left rows are {left.rows.shape} {left.rows.dtype}, right rows {right.rows.shape} {right.rows.dtype}: "
-            "they are not gradients of one variable"
-        )
+        raise ValueError(f"left rows are {left.rows.shape} {left.rows.dtype}, right rows {right.rows.shape} "
+                         f"{right.rows.dtype}: they are not gradients of one variable")
     return _implementation(left.rows, right.rows).merge_rows(left, right)
 
 
@@ -55,7 +53,7 @@ def rows_between(gradient: RowGradient, start: int, stop: int) -> RowGradient:
 
 
 def _implementation(*rows):
-    return fast if is_float_numpy(*rows) else cuda if is_float_cuda(*rows) else definition
+    return version_for(fast, cuda, definition, *rows)
 
 
 __all__ = ["RowGradient", "aggregate_rows", "merge_rows", "rows_between", "take_rows", "unique_ids"]

@@ -77,7 +77,10 @@ def cut(array, lengths):
 def merge_rows(left: RowGradient, right: RowGradient) -> RowGradient:
     """See ``definition.merge_rows``. Both sides' ids are on the host, or both on the GPU."""
     if not is_numpy(left.ids, right.ids):
-        return merge_on_gpu(left, right)
+        xp = array_module(left.ids)
+        if not all(bool((ids[1:] > ids[:-1]).all()) for ids in (left.ids, right.ids)):
+            raise ValueError(fast.NOT_INCREASING)
+        return aggregate_rows(xp.concatenate([left.ids, right.ids]), xp.concatenate([left.rows, right.rows]))
     ids, left_row, right_row, increasing = fast.union(left.ids, right.ids)
     if not increasing:
         raise ValueError(fast.NOT_INCREASING)
@@ -98,15 +101,6 @@ def take_rows(table, ids):
     quarter = -(-width // 4)
     copy_rows(len(ids), quarter, width, quarter, to_device(ids), xp.ascontiguousarray(table), taken)
     return taken
-
-
-def merge_on_gpu(left, right):
-    """Merge row gradients whose ids are on the GPU."""
-    xp = array_module(left.ids)
-    for ids in (left.ids, right.ids):
-        if not bool((ids[1:] > ids[:-1]).all()):
-            raise ValueError(fast.NOT_INCREASING)
-    return aggregate_rows(xp.concatenate([left.ids, right.ids]), xp.concatenate([left.rows, right.rows]))
 
 
 @each_element

@@ -1,4 +1,4 @@
-"""Sums of rows by segment on a GPU: as much memory on its way at once as it takes to keep the memory busy.
+"""The sums of ``definition.aggregate_rows`` on a GPU: it fetches as many rows at once as keep its memory busy.
 
 A warp adds up a short segment: each thread up to 16 columns, which it fetches together. Of a long one a block adds up
 ``LANES`` columns: all its warps fetch ``TILE`` rows at once, then one adds them, one after the other. So a row number

@@ -1,9 +1,8 @@
-"""Sums of several arrays in a given order in Numba: block by block, so that partial sums never leave the L1 cache.
+"""The bits of ``definition`` in Numba: block by block, so that partial sums never leave the L1 cache.
 
 Each input is read from memory once, each output written once; four inputs that form one node of the tree are read side
-by side and stay in registers. Same bits as ``definition``. Arrays are given by the
-addresses of their first elements: those of a shared window are at other addresses in every process. float16 is
-computed on uint16 arrays: Numba has no half precision, LLVM does.
+by side and stay in registers. Arrays are given by the addresses of their first elements: those of a shared window are
+at other addresses in every process. float16 is computed on uint16 arrays: Numba has no half precision, LLVM does.
 """
 
 import numpy as np

@@ -18,11 +18,7 @@ def exponentials(logits, biases, own, hit=None):
     if logits.ndim != 2 or logits.shape != (len(own), len(biases)):
         raise ValueError(f"logits {logits.shape}, biases {biases.shape}, own {own.shape}: "
                          "give them (n, s), (s,) and (n,)")
-    if _version(logits, biases, own) is cuda:
-        return cuda.exponentials(logits, biases, own, hit)
-    if hit is not None:
-        definition.remove_hits(logits, hit)
-    return definition.exponentials(logits, biases, own)
+    return _version(logits, biases, own).exponentials(logits, biases, own, hit)
 
 
 def shares(total, own, scale):

@@ -1,4 +1,4 @@
-"""Sampled softmax on a GPU, but for its products: two launches for the large array, one for each of the others.
+"""``definition`` on a GPU, but for rounding: two launches for the large array, one for each of the others.
 
 exp is CUDA's, and sums are float64's, rounded at the end: not NumPy's bits.
 """
@@ -21,7 +21,7 @@ def own_logits(hidden, weights, biases):
 
 
 def exponentials(logits, biases, own, hit=None):
-    """See ``definition.exponentials`` and ``definition.remove_hits``; every argument is C-contiguous."""
+    """See ``definition.exponentials``; every argument is C-contiguous."""
     xp, (examples, candidates) = array_module(logits), logits.shape
     highest, total = xp.empty_like(own), xp.empty_like(own)
     hit = xp.full(examples, -1, np.int64) if hit is None else hit

@@ -8,12 +8,6 @@ def own_logits(hidden, weights, biases):
     return array_module(hidden).einsum("nd,nd->n", hidden, weights) + biases
 
 
-def remove_hits(logits, hit):
-    """Write -inf for the candidate hit_n of each example that is its own target; -1: there is none. (n, s), (n,)."""
-    examples = array_module(hit).flatnonzero(hit >= 0)
-    logits[examples, hit[examples]] = -array_module(logits).inf
-
-
 def shares(total, own, scale):
     """Return (loss, share, down), each example's scaled: share = scale / total, exp(own) share = scale + down.
 
@@ -32,15 +26,19 @@ def gradients_of_rows(dhidden, hidden, weights, share, down):
     return down[:, None] * hidden, share[:, None] * hidden
 
 
-def exponentials(logits, biases, own):
+def exponentials(logits, biases, own, hit=None):
     """Make, in place, each example's numbers relative to its highest logit h_n; return the sum of all exponentials.
 
     h_n = max(own_n, max_s logits_ns + biases_s);  logits_ns = exp(logits_ns + biases_s - h_n);  own_n = own_n - h_n
     total_n = sum_s logits_ns + exp(own_n)
 
-    logits: (n, s), -inf where a candidate does not count.  biases: (s,).  own: (n,), the target's.  Result: (n,).
+    logits: (n, s).  biases: (s,).  own: (n,), the target's.  Result: (n,).
+    hit: (n,), the candidate that is the example's own target, or -1: its logit is -inf, it does not count.
     """
     xp = array_module(logits)
+    if hit is not None:
+        examples = array_module(hit).flatnonzero(hit >= 0)
+        logits[examples, hit[examples]] = -xp.inf
     logits += biases
     highest = xp.maximum(logits.max(axis=1), own)
     xp.exp(xp.subtract(logits, highest[:, None], out=logits), out=logits)

@@ -1,45 +1,53 @@
-"""The optimizers' updates, dense and by row. A row update touches its rows only, state included (DESIGN, I3).
+"""The optimizers' updates, dense and by row. A row update touches its rows only, state included (docs/design.md, I3).
 
 ``OPTIMIZERS[name].state`` names the state arrays that an optimizer keeps beside a parameter and their initial value;
 ``update_dense`` and ``update_rows`` apply one step, in place.
 """
 
+from collections import defaultdict
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Callable
 
 import numpy as np
 
 from kernels.arrays import array_module, is_float_cuda, is_float_numpy, to_device
 from kernels.update import cuda, definition, fast
+from kernels.update.definition import adam_scalars
 
 ONLY_ROW = np.zeros(1, np.int64)
 
 
 @dataclass(frozen=True)
 class Optimizer:
-    """One optimizer: what it keeps, what it can be told, and its three implementations.
+    """One optimizer: what it keeps, what it can be told, its definition and its kernels.
 
-    state: name -> initial value.  options: name -> default.  Both stand in the order of the functions' arguments.
+    state: name -> initial value.  options: name -> default.  Both stand in the order of the definition's arguments.
+    scalars(rate, **options): the numbers that the kernels take, in their order.
     """
 
     state: dict[str, float]
     options: dict[str, float]
     define: Callable
     fast: Callable
-    cuda: Callable
+    cuda_rows: Callable
+    cuda_each: Callable
+    scalars: Callable = lambda rate, **options: (rate, *options.values())
+
+
+def adam_in_order(rate, *, step, beta1, beta2, epsilon):
+    """Return the numbers that adam's kernels take: the betas and their rests, rate and correction, epsilon. Local."""
+    return beta1, 1 - beta1, beta2, 1 - beta2, *adam_scalars(rate, beta1, beta2, step), epsilon
 
 
 OPTIMIZERS = {
-    "sgd": Optimizer({}, {}, definition.sgd, fast.sgd, cuda.sgd),
-    "momentum": Optimizer({"velocity": 0.0}, {"mu": 0.9}, definition.momentum, fast.momentum, cuda.momentum),
-    "adagrad": Optimizer({"accumulator": 1.0}, {"epsilon": 0.0}, definition.adagrad, fast.adagrad, cuda.adagrad),
-    "adam": Optimizer(
-        {"first": 0.0, "second": 0.0},
-        {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8},
-        definition.adam,
-        fast.adam,
-        cuda.adam,
-    ),
+    "sgd": Optimizer({}, {}, definition.sgd, fast.sgd, cuda.sgd_rows, cuda.sgd_each),
+    "momentum": Optimizer({"velocity": 0.0}, {"mu": 0.9}, definition.momentum, fast.momentum, cuda.momentum_rows,
+                          cuda.momentum_each),
+    "adagrad": Optimizer({"accumulator": 1.0}, {"epsilon": 0.0}, definition.adagrad, fast.adagrad, cuda.adagrad_rows,
+                         cuda.adagrad_each),
+    "adam": Optimizer({"first": 0.0, "second": 0.0}, {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}, definition.adam,
+                      fast.adam, cuda.adam_rows, cuda.adam_each, adam_in_order),
 }
 
 
@@ -59,17 +67,15 @@ def update_dense(name, parameter, state, gradient, rate, *, step, scale=1.0, dec
     """
     optimizer, slots = _optimizer(name), _slots(name, parameter, state)
     _check_alike(parameter, gradient, "gradient", parameter.shape)
-    options = _options(name, step, options) | {"scale": scale, "decay": decay}
-    arrays = (parameter, *slots, gradient)
+    known, arrays = _options(name, step, options), (parameter, *slots, gradient)
     whole = all(a.flags.c_contiguous for a in arrays)
     if whole and is_float_numpy(*arrays):
         *arrays, gradient = (a.reshape(1, -1) for a in arrays)
-        optimizer.fast(*arrays, ONLY_ROW, gradient, rate, **options)
+        optimizer.fast(*arrays, ONLY_ROW, gradient, *_numbers(optimizer, parameter, rate, known, scale, decay))
     elif whole and is_float_cuda(*arrays):
-        *arrays, gradient = (a.reshape(1, -1) for a in arrays)
-        optimizer.cuda(*arrays, cuda.only_row(gradient), gradient, rate, **options)
+        update_dense_each(name, [(parameter, state, gradient, scale, decay)], rate, step=step, **options)
     else:
-        optimizer.define(parameter, *slots, gradient, rate, **options)
+        optimizer.define(parameter, *slots, gradient, rate, **known, scale=scale, decay=decay)
 
 
 def update_dense_each(name, items, rate, *, step, **options):
@@ -77,16 +83,18 @@ def update_dense_each(name, items, rate, *, step, **options):
 
     items: for each variable (parameter, state, gradient, scale, decay).
     """
-    quick = []
+    quick = defaultdict(list)  # dtype -> what one launch takes of each variable
     for parameter, state, gradient, scale, decay in items:
         arrays = (parameter, *_slots(name, parameter, state), gradient)
         if is_float_cuda(*arrays) and all(a.flags.c_contiguous for a in arrays):
             _check_alike(parameter, gradient, "gradient", parameter.shape)
-            quick.append((parameter, arrays[1:-1], gradient, scale, decay))
+            real = parameter.dtype.type
+            quick[real].append((gradient.size, *arrays, real(scale), real(decay), int(decay != 0)))
         else:
             update_dense(name, parameter, state, gradient, rate, step=step, scale=scale, decay=decay, **options)
-    for dtype in {item[0].dtype: None for item in quick}:
-        cuda.EACH[name]([item for item in quick if item[0].dtype == dtype], rate, **_options(name, step, options))
+    for real, some in quick.items():
+        optimizer = OPTIMIZERS[name]
+        optimizer.cuda_each(_largest_first(some), *map(real, optimizer.scalars(rate, **_options(name, step, options))))
 
 
 def move_each(pairs, rate):
@@ -98,7 +106,8 @@ def move_each(pairs, rate):
     for dtype in {values.dtype: None for values, _ in pairs}:
         some = [pair for pair in pairs if pair[0].dtype == dtype]
         if all(is_float_cuda(*pair) and all(a.flags.c_contiguous for a in pair) for pair in some):
-            cuda.move_each(some, rate)
+            cuda.move_each(_largest_first([(values.size, values, estimate) for values, estimate in some]),
+                           dtype.type(rate))
         else:
             for values, estimate in some:
                 values += dtype.type(rate) * (estimate - values)
@@ -114,14 +123,15 @@ def update_rows(name, table, state, ids, rows, rate, *, step, scale=1.0, decay=0
     optimizer, slots = _optimizer(name), _slots(name, table, state)
     _check_alike(table, rows, "rows", (len(ids), *table.shape[1:]))
     _check_ids(ids, len(table))
-    options = _options(name, step, options) | {"scale": scale, "decay": decay}
+    options = _options(name, step, options)
+    numbers = _numbers(optimizer, table, rate, options, scale, decay)
     if table.ndim == 2 and is_float_numpy(table, *slots, rows):
-        optimizer.fast(table, *slots, ids, rows, rate, **options)
+        optimizer.fast(table, *slots, ids, rows, *numbers)
     elif table.ndim == 2 and is_float_cuda(table, *slots, rows) and all(a.flags.c_contiguous for a in (table, *slots)):
         rows = array_module(rows).ascontiguousarray(rows)
-        optimizer.cuda(table, *slots, to_device(ids), rows, rate, **options)
+        optimizer.cuda_rows(*rows.shape, rows.shape[1], to_device(ids), table, *slots, rows, *numbers)
     else:
-        definition.update_rows(optimizer.define, table, slots, ids, rows, rate, **options)
+        definition.update_rows(optimizer.define, table, slots, ids, rows, rate, **options, scale=scale, decay=decay)
 
 
 def _optimizer(name):
@@ -150,6 +160,16 @@ def _options(name, step, options):
     return {**known, **options, **({"step": step} if name == "adam" else {})}
 
 
+def _numbers(optimizer, parameter, rate, options, scale, decay):
+    """Return the numbers that a kernel takes, in the parameter's dtype, and whether there is weight decay."""
+    return [*map(parameter.dtype.type, (*optimizer.scalars(rate, **options), scale, decay)), int(decay != 0)]
+
+
+def _largest_first(items):
+    """Return (size, ...) of several arrays by falling size: arrays of a launch should be alike in it."""
+    return sorted(items, key=itemgetter(0), reverse=True)
+
+
 def _check_alike(parameter, array, what, shape):
     if array.shape != shape:
         raise ValueError(f"{what} has shape {array.shape}, the parameter needs {shape}")
@@ -158,7 +178,7 @@ def _check_alike(parameter, array, what, shape):
 
 
 def _check_ids(ids, count):
-    """A repeated id would be updated once instead of twice, or twice instead of once (BUGS 12, 13): refuse it."""
+    """Refuse repeated ids: their rows would be updated once too often or too seldom (docs/bugs.md, 12, 13)."""
     xp = array_module(ids)
     if ids.dtype != np.int64:
         raise TypeError(f"ids are {ids.dtype}: row numbers are int64 everywhere")

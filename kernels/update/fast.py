@@ -1,42 +1,12 @@
 """The optimizers' updates in Numba: one pass over memory. Same bits as ``definition``.
 
-A kernel updates rows ``ids`` of 2-D arrays; a dense update is the same kernel over all rows. Every scalar arrives in
-the dtype of the parameter, because Numba, unlike NumPy, would compute float32 * float64 in float64.
+A kernel updates rows ``ids`` of 2-D arrays; a dense update is the same kernel on one row. Every scalar arrives in the
+dtype of the parameter, because Numba, unlike NumPy, would compute float32 * float64 in float64.
 """
 
 import math
 
-import numpy as np
-
 from kernels.compiled import compiled
-from kernels.update.definition import adam_scalars
-
-
-def sgd(table, ids, rows, rate, *, scale, decay):
-    """See ``definition.sgd``."""
-    _sgd(table, ids, rows, *_scalars(table, rate, scale, decay), decay != 0)
-
-
-def momentum(table, velocity, ids, rows, rate, *, mu, scale, decay):
-    """See ``definition.momentum``."""
-    _momentum(table, velocity, ids, rows, *_scalars(table, rate, mu, scale, decay), decay != 0)
-
-
-def adagrad(table, accumulator, ids, rows, rate, *, epsilon, scale, decay):
-    """See ``definition.adagrad``."""
-    _adagrad(table, accumulator, ids, rows, *_scalars(table, rate, epsilon, scale, decay), decay != 0)
-
-
-def adam(table, first, second, ids, rows, rate, *, step, beta1, beta2, epsilon, scale, decay):
-    """See ``definition.adam``."""
-    corrected_rate, correction = adam_scalars(rate, beta1, beta2, step)
-    moments = _scalars(table, beta1, 1 - beta1, beta2, 1 - beta2)
-    scalars = _scalars(table, corrected_rate, correction, epsilon, scale, decay)
-    _adam(table, first, second, ids, rows, *moments, *scalars, decay != 0)
-
-
-def _scalars(table, *values):
-    return [table.dtype.type(value) for value in values]
 
 
 @compiled(inline="always")
@@ -46,7 +16,8 @@ def _seen_gradient(parameter, gradient, scale, decay, decays):
 
 
 @compiled
-def _sgd(table, ids, rows, rate, scale, decay, decays):
+def sgd(table, ids, rows, rate, scale, decay, decays):
+    """See ``definition.sgd``. decays: whether there is weight decay."""
     for k in range(len(ids)):
         parameters, gradients = table[ids[k]], rows[k]
         for c in range(len(gradients)):
@@ -54,7 +25,8 @@ def _sgd(table, ids, rows, rate, scale, decay, decays):
 
 
 @compiled
-def _momentum(table, velocity, ids, rows, rate, mu, scale, decay, decays):
+def momentum(table, velocity, ids, rows, rate, mu, scale, decay, decays):
+    """See ``definition.momentum``."""
     for k in range(len(ids)):
         parameters, velocities, gradients = table[ids[k]], velocity[ids[k]], rows[k]
         for c in range(len(gradients)):
@@ -64,7 +36,8 @@ def _momentum(table, velocity, ids, rows, rate, mu, scale, decay, decays):
 
 
 @compiled
-def _adagrad(table, accumulator, ids, rows, rate, epsilon, scale, decay, decays):
+def adagrad(table, accumulator, ids, rows, rate, epsilon, scale, decay, decays):
+    """See ``definition.adagrad``."""
     for k in range(len(ids)):
         parameters, accumulators, gradients = table[ids[k]], accumulator[ids[k]], rows[k]
         for c in range(len(gradients)):
@@ -75,9 +48,8 @@ def _adagrad(table, accumulator, ids, rows, rate, epsilon, scale, decay, decays)
 
 
 @compiled
-def _adam(
-    table, first, second, ids, rows, beta1, rest1, beta2, rest2, rate, correction, epsilon, scale, decay, decays
-):
+def adam(table, first, second, ids, rows, beta1, rest1, beta2, rest2, rate, correction, epsilon, scale, decay, decays):
+    """See ``definition.adam``."""
     for k in range(len(ids)):
         parameters, firsts, seconds, gradients = table[ids[k]], first[ids[k]], second[ids[k]], rows[k]
         for c in range(len(gradients)):

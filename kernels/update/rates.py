@@ -2,27 +2,13 @@
 
 import math
 
-
-def constant(progress: float) -> float:
-    return 1.0
-
-
-def linear(progress: float) -> float:
-    """Fall to zero in a straight line."""
-    return 1.0 - progress
-
-
-def cosine(progress: float) -> float:
-    """Fall to zero along half a cosine (Loshchilov & Hutter 2017)."""
-    return 0.5 * (1.0 + math.cos(math.pi * progress))
-
-
-def inverse_sqrt(progress: float) -> float:
-    """Fall as 1/sqrt(1 + 99 p), to a tenth at the end."""
-    return 1.0 / math.sqrt(1.0 + 99.0 * progress)
-
-
-RATES = {"constant": constant, "linear": linear, "cosine": cosine, "inverse-sqrt": inverse_sqrt}
+RATES = {
+    "constant": lambda progress: 1.0,
+    "linear": lambda progress: 1.0 - progress,
+    "cosine": lambda progress: 0.5 * (1.0 + math.cos(math.pi * progress)),  # half a cosine: Loshchilov & Hutter 2017
+    "inverse-sqrt": lambda progress: 1.0 / math.sqrt(1.0 + 99.0 * progress),  # to a tenth at the end
+}
+"""Schedule -> the part of the base rate that holds after a part of the steps behind the warm-up, 0 to 1."""
 
 
 def rate_of(step: int, *, base: float, rate: str, warmup: int, steps: int) -> float:

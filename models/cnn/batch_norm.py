@@ -15,17 +15,16 @@ def norm_variables(name, channels, dtype):
     """Return scale and offset, trained without weight decay, and the running mean and variance: (channels,) each."""
     trained = {"shape": (channels,), "dtype": dtype, "decays": False}
     running = {**trained, "clipped": False, "statistic": True}
-    return [
-        Variable(f"{name}.scale", initial=Constant(1.0), **trained),
-        Variable(f"{name}.offset", **trained),
-        Variable(f"{name}.mean", **running),
-        Variable(f"{name}.variance", initial=Constant(1.0), **running),
-    ]
+    return [Variable(f"{name}.scale", initial=Constant(1.0), **trained), Variable(f"{name}.offset", **trained),
+            Variable(f"{name}.mean", **running), Variable(f"{name}.variance", initial=Constant(1.0), **running)]
 
 
-def norm_forward(x, dense, name, relu=False):
-    """Return (y, saved): every channel of x with mean 0 and variance 1, times scale plus offset [, at least 0]."""
-    mean, variance = channel_statistics(x)
+def norm_forward(x, dense, name, relu=False, running=False):
+    """Return (y, saved): every channel of x with mean 0 and variance 1, times scale plus offset [, at least 0].
+
+    running: normalise with the running statistics, each image by itself, as evaluation does.
+    """
+    mean, variance = (dense[f"{name}.mean"], dense[f"{name}.variance"]) if running else channel_statistics(x)
     y = normalize(x, mean, variance, dense[f"{name}.scale"], dense[f"{name}.offset"], EPSILON, relu)
     return y, (x, y if relu else None, mean, variance)
 
@@ -52,8 +51,3 @@ def norm_backward(grad, saved, dense, name, gradients, shares, relu=False):
     for part in ("mean", "variance"):
         gradients[f"{name}.{part}"] = shares[f"{name}.{part}"]
     return grad_x
-
-
-def norm_evaluate(x, dense, name, relu=False):
-    """Return x normalised with the running statistics: each image by itself."""
-    return normalize(x, *(dense[f"{name}.{part}"] for part in ("mean", "variance", "scale", "offset")), EPSILON, relu)

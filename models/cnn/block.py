@@ -7,7 +7,7 @@ the shape changes (their option B).
 """
 
 from kernels.arrays import array_module
-from models.cnn.batch_norm import norm_backward, norm_evaluate, norm_forward, norm_variables
+from models.cnn.batch_norm import norm_backward, norm_forward, norm_variables
 from models.cnn.convolution import conv_backward, conv_forward, conv_variables
 
 
@@ -30,20 +30,18 @@ def block_variables(name, inputs, outputs, stride, dtype):
     return variables
 
 
-def add_relu(left, right):
-    """Return max(left + right, 0)."""
-    return array_module(left).maximum(left + right, 0)
+def block_forward(x, dense, name, stride, running=False):
+    """Return (y, saved) of a block: x (n, h, w, inputs), y (n, ceil(h / stride), ceil(w / stride), outputs).
 
+    running: see ``norm_forward``.
+    """
+    def conv_norm(x, conv, norm, stride=1, relu=False):
+        return norm_forward(conv_forward(x, dense, f"{name}.{conv}", stride), dense, f"{name}.{norm}", relu, running)
 
-def block_forward(x, dense, name, stride):
-    """Return (y, saved) of a block: x (n, h, w, inputs), y (n, ceil(h / stride), ceil(w / stride), outputs)."""
-    hidden, norm1 = norm_forward(conv_forward(x, dense, f"{name}.conv1", stride), dense, f"{name}.norm1", relu=True)
-    inner, norm2 = norm_forward(conv_forward(hidden, dense, f"{name}.conv2"), dense, f"{name}.norm2")
-    shortcut, shortcut_norm = x, None
-    if projects(dense, name):
-        shortcut, shortcut_norm = norm_forward(
-            conv_forward(x, dense, f"{name}.shortcut", stride), dense, f"{name}.shortcut_norm")
-    y = add_relu(inner, shortcut)
+    hidden, norm1 = conv_norm(x, "conv1", "norm1", stride, relu=True)
+    inner, norm2 = conv_norm(hidden, "conv2", "norm2")
+    shortcut, shortcut_norm = conv_norm(x, "shortcut", "shortcut_norm", stride) if projects(dense, name) else (x, None)
+    y = array_module(inner).maximum(inner + shortcut, 0)
     return y, (x, hidden, y, norm1, norm2, shortcut_norm)
 
 
@@ -65,12 +63,3 @@ def block_backward(grad, saved, dense, name, stride, gradients, shares):
         grad_sum = norm_backward(grad_sum, shortcut_norm, dense, f"{name}.shortcut_norm", gradients, shares)
         grad_sum = conv_backward(grad_sum, x, dense, f"{name}.shortcut", gradients, stride)
     return grad_x + grad_sum
-
-
-def block_evaluate(x, dense, name, stride):
-    """Return y of a block that normalises with its running statistics."""
-    hidden = norm_evaluate(conv_forward(x, dense, f"{name}.conv1", stride), dense, f"{name}.norm1", relu=True)
-    inner = norm_evaluate(conv_forward(hidden, dense, f"{name}.conv2"), dense, f"{name}.norm2")
-    if projects(dense, name):
-        x = norm_evaluate(conv_forward(x, dense, f"{name}.shortcut", stride), dense, f"{name}.shortcut_norm")
-    return add_relu(inner, x)

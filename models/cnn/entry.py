@@ -1,8 +1,7 @@
 """The residual network's entry in the registry."""
 
 from models.cnn.golden import GOLDEN
-from models.cnn.network import ConvNet
-from models.cnn.presets import PRESETS
+from models.cnn.network import PRESETS, ConvNet
 from models.cnn.workloads import BOUNDS, PAPER, WORKLOADS
 from models.data import Images
 from models.data.images.noise import RandomImages

@@ -3,8 +3,7 @@
 import numpy as np
 
 from kernels.random import key_of, random_bits
-from models.cnn.network import ConvNet
-from models.cnn.presets import PRESETS
+from models.cnn.network import PRESETS, ConvNet
 from models.data import Examples
 from models.golden import MICROBATCHES, SEED, Golden
 

@@ -8,10 +8,8 @@ from models.variable import Uniform, Variable
 
 def head_variables(name, channels, classes, dtype):
     """Return weight (channels, classes), initial variance 1 / (3 channels), and bias (classes,), zero."""
-    return [
-        Variable(f"{name}.weight", (channels, classes), initial=Uniform(1 / math.sqrt(channels)), dtype=dtype),
-        Variable(f"{name}.bias", (classes,), dtype=dtype, decays=False),
-    ]
+    return [Variable(f"{name}.weight", (channels, classes), initial=Uniform(1 / math.sqrt(channels)), dtype=dtype),
+            Variable(f"{name}.bias", (classes,), dtype=dtype, decays=False)]
 
 
 def head_forward(x, dense, name):

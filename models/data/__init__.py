@@ -6,7 +6,7 @@
 """
 
 from models.data.contents import Corpus, Images
-from models.data.errors import DataError
+from models.data.files import DataError
 from models.data.examples import Examples
 from models.data.fingerprint import fingerprint_of
 from models.data.protocol import Data
@@ -14,18 +14,5 @@ from models.data.sources import SOURCES, is_source, load, source_names
 from models.data.streams import TokenStreams
 from models.data.text.verses import Verses, load_verses
 
-__all__ = [
-    "SOURCES",
-    "Corpus",
-    "Data",
-    "DataError",
-    "Examples",
-    "Images",
-    "TokenStreams",
-    "Verses",
-    "fingerprint_of",
-    "is_source",
-    "load",
-    "load_verses",
-    "source_names",
-]
+__all__ = ["SOURCES", "Corpus", "Data", "DataError", "Examples", "Images", "TokenStreams", "Verses", "fingerprint_of",
+           "is_source", "load", "load_verses", "source_names"]

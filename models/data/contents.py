@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from models.data.errors import DataError
+from models.data.files import DataError
 from models.data.examples import Examples
 from models.data.fingerprint import fingerprint_of
 from models.data.streams import TokenStreams

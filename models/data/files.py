@@ -1,12 +1,14 @@
-"""Read a whole file or say what is wrong with it."""
+"""Read a whole file or say what is wrong with it, by the one error of every data source."""
 
 import gzip
 import zlib
 from pathlib import Path
 
-from models.data.errors import DataError
-
 GZIP_MAGIC = b"\x1f\x8b"
+
+
+class DataError(ValueError):
+    """Data is missing or damaged: the message says what is wrong, with which file, and how to get a good one."""
 
 
 def read_bytes(path: Path, remedy: str) -> bytes:
@@ -44,3 +46,10 @@ def require_directory(path: Path, remedy: str) -> Path:
     if not path.is_dir():
         raise DataError(f"{path}: {'not a directory' if path.exists() else 'no such directory'}; {remedy}")
     return path
+
+
+def require_labels(path: Path, labels, classes: int, remedy: str):
+    """Raise DataError, naming the first, if a label of a file is not below ``classes``. Local."""
+    if labels.max() >= classes:
+        where = int((labels >= classes).argmax())
+        raise DataError(f"{path}: label {where} is {labels[where]}, the largest is {classes - 1}; {remedy}")

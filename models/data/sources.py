@@ -3,7 +3,7 @@
 import inspect
 
 from models.data.contents import Corpus, Images
-from models.data.errors import DataError
+from models.data.files import DataError
 from models.data.images.cifar10 import load_cifar10
 from models.data.images.digits import load_digits
 from models.data.images.fashion_mnist import load_fashion_mnist

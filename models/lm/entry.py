@@ -3,8 +3,7 @@
 from models.data import Corpus
 from models.data.text.windows import SyntheticText
 from models.lm.golden import GOLDEN
-from models.lm.model import LanguageModel
-from models.lm.presets import PRESETS
+from models.lm.model import PRESETS, LanguageModel
 from models.lm.workloads import BOUNDS, PAPER, WORKLOADS
 from models.registry import Entry
 

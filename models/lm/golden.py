@@ -5,8 +5,7 @@ import numpy as np
 from kernels.random import key_of, uniform
 from models.data import TokenStreams
 from models.golden import MICROBATCHES, SEED, Golden
-from models.lm.model import LanguageModel
-from models.lm.presets import PRESETS
+from models.lm.model import PRESETS, LanguageModel
 
 SIZES = {**PRESETS["tiny"], "keep": 1.0}
 

@@ -1,25 +1,14 @@
 """One LSTM layer of the language model: dropout around the kernel, and the state that it carries between windows."""
 
-from dataclasses import dataclass
-from typing import Any
-
 from kernels.arrays import array_module
-from kernels.lstm import Tape, lstm_backward, lstm_forward
+from kernels.lstm import lstm_backward, lstm_forward
 from kernels.random import dropout_scale, key_of
 
 
-@dataclass
-class LayerTape:
-    """What the layer's backward pass reads: dropout factors (None where nothing is dropped) and the LSTM's tape."""
-
-    input_scale: Any
-    output_scale: Any
-    lstm: Tape
-
-
 def layer_forward(layer, dense, x, batch, keep, first, widths, workspace):
-    """Return (output, LayerTape): x and output are (time, streams, width); read and replace the layer's batch.state.
+    """Return (output, saved): x and output are (time, streams, width); read and replace the layer's batch.state.
 
+    saved: dropout factors of input and output (None where nothing is dropped) and the LSTM's tape.
     Dropout is on the first layer's input and on every layer's output, never on the state (Zaremba et al. 2014).
     """
     input_scale = None
@@ -30,19 +19,19 @@ def layer_forward(layer, dense, x, batch, keep, first, widths, workspace):
     h, tape = lstm_forward(x, dense[f"{layer}/kernel"], dense[f"{layer}/bias"], projection, c0, h0, workspace)
     batch.state[f"{layer}/c"], batch.state[f"{layer}/h"] = tape.last_state()
     output, output_scale = dropout(h, key_of(batch.key, "dropout", layer), keep)
-    return output, LayerTape(input_scale, output_scale, tape)
+    return output, (input_scale, output_scale, tape)
 
 
-def layer_backward(layer, dense, tape, dh, gradients):
+def layer_backward(layer, dense, saved, dh, gradients):
     """Return the gradient with respect to the layer's input; add the layer's variables to ``gradients``."""
-    if tape.output_scale is not None:
-        dh = dh * tape.output_scale
-    dx, dkernel, dbias, dprojection, _, _ = lstm_backward(dh, tape.lstm, dense[f"{layer}/kernel"],
-                                                          dense.get(f"{layer}/projection"))
-    gradients[f"{layer}/kernel"], gradients[f"{layer}/bias"] = dkernel, dbias
+    input_scale, output_scale, tape = saved
+    if output_scale is not None:
+        dh = dh * output_scale
+    dx, gradients[f"{layer}/kernel"], gradients[f"{layer}/bias"], dprojection, _, _ = lstm_backward(
+        dh, tape, dense[f"{layer}/kernel"], dense.get(f"{layer}/projection"))
     if dprojection is not None:
         gradients[f"{layer}/projection"] = dprojection
-    return dx if tape.input_scale is None else dx * tape.input_scale
+    return dx if input_scale is None else dx * input_scale
 
 
 def dropout(x, key, keep):

@@ -11,7 +11,16 @@ from models.candidates import draw_candidates, log_expected_count
 from models.lm.layers import layer_backward, layer_forward
 from models.lm.tokens import Tokens
 from models.sampled_softmax import sampled_softmax, softmax_losses
-from models.variable import Constant, Uniform, Variable
+from models.variable import Uniform, Variable
+
+PRESETS = {
+    "tiny": dict(vocabulary=50, embedding=8, hidden=12, projection=6, layers=1, samples=16, keep=0.9),
+    "small": dict(vocabulary=25_000, embedding=128, hidden=256, projection=128, layers=1, samples=512, keep=0.9),
+    # docs/paper.md: LSTM 2048, projection 512, one-billion-word vocabulary; the authors clip the LSTM's variables only
+    "paper": dict(vocabulary=793_470, embedding=512, hidden=2048, projection=512, layers=1, samples=8192, keep=0.9,
+                  clipped="lstm"),
+}
+"""Sizes with a name."""
 
 
 class LanguageModel:
@@ -41,27 +50,21 @@ class LanguageModel:
 
     def declare(self, embedding, clipped):
         """Return the variables. Limits keep the variance of sums near that of their terms (lm1b: unit scaling)."""
-        everything = dict(dtype=self.dtype, clipped=clipped == "all")
-        lstm = dict(dtype=self.dtype)
-        width = self.width
-        variables = [Variable("embedding", (self.vocabulary, embedding), sparse=True, initial=Uniform(1.0),
-                              **everything)]
+        lstm, width = {"dtype": self.dtype}, self.width
+        words = {**lstm, "sparse": True, "clipped": clipped == "all"}
+        variables = [Variable("embedding", (self.vocabulary, embedding), initial=Uniform(1.0), **words)]
         inputs = embedding
         for layer in self.layers:
-            variables += [
-                Variable(f"{layer}/kernel", (inputs + width, 4 * self.hidden),
-                         initial=Uniform(math.sqrt(3 / (inputs + width))), **lstm),
-                Variable(f"{layer}/bias", (4 * self.hidden,), decays=False, **lstm),
-            ]
+            variables.append(Variable(f"{layer}/kernel", (inputs + width, 4 * self.hidden),
+                                      initial=Uniform(math.sqrt(3 / (inputs + width))), **lstm))
+            variables.append(Variable(f"{layer}/bias", (4 * self.hidden,), decays=False, **lstm))
             if self.projected:
                 variables.append(Variable(f"{layer}/projection", (self.hidden, width),
                                           initial=Uniform(math.sqrt(3 / self.hidden)), **lstm))
             inputs = width
         return variables + [
-            Variable("softmax_weight", (self.vocabulary, width), sparse=True,
-                     initial=Uniform(math.sqrt(3 / width) / 4), **everything),
-            Variable("softmax_bias", (self.vocabulary, 1), sparse=True, initial=Constant(0.0), decays=False,
-                     **everything),
+            Variable("softmax_weight", (self.vocabulary, width), initial=Uniform(math.sqrt(3 / width) / 4), **words),
+            Variable("softmax_bias", (self.vocabulary, 1), decays=False, **words),
         ]
 
     def rows_needed(self, batch):
@@ -110,12 +113,15 @@ class LanguageModel:
         own, sampled = np.searchsorted(needed, targets), np.searchsorted(needed, drawn.ids)
         correction = log_expected_count(needed, drawn.tries, self.vocabulary).astype(h.dtype)
         corrected = bias - xp.asarray(correction)[:, None]
-        loss, g = sampled_softmax(tokens.counted(h), take_rows(weight, own), take_rows(corrected, own)[:, 0],
-                                  take_rows(weight, sampled), take_rows(corrected, sampled)[:, 0],
-                                  xp.asarray(hit_of(targets, drawn.ids)), xp.asarray(tokens.scale(h.dtype)))
-        tokens.put(dh, g.hidden)
-        weights = xp.concatenate([g.target_weights, g.candidate_weights])
-        biases = xp.concatenate([g.target_biases, g.candidate_biases])[:, None]
+        place = np.minimum(np.searchsorted(drawn.ids, targets), len(drawn.ids) - 1)
+        hit = np.where(drawn.ids[place] == targets, place, -1)  # the candidate that is the target itself
+        loss, (dhidden, own_weights, own_biases, sampled_weights, sampled_biases) = sampled_softmax(
+            tokens.counted(h), take_rows(weight, own), take_rows(corrected, own)[:, 0],
+            take_rows(weight, sampled), take_rows(corrected, sampled)[:, 0],
+            xp.asarray(hit), xp.asarray(tokens.scale(h.dtype)))
+        tokens.put(dh, dhidden)
+        weights = xp.concatenate([own_weights, sampled_weights])
+        biases = xp.concatenate([own_biases, sampled_biases])[:, None]
         return loss, dh, {"softmax_weight": aggregate_rows(ids, weights), "softmax_bias": aggregate_rows(ids, biases)}
 
     def evaluate(self, dense, tables, batch):
@@ -129,9 +135,3 @@ class LanguageModel:
         losses = softmax_losses(tokens.counted(h), tables["softmax_weight"], tables["softmax_bias"], tokens.targets)
         counted = losses * array_module(losses).asarray(tokens.weights)
         return {"loss": float(counted.sum()), "count": int(len(tokens.targets))}
-
-
-def hit_of(targets, candidates):
-    """Return for each target which candidate it is, or -1: (n,) int64. candidates: sorted. All on the host."""
-    place = np.minimum(np.searchsorted(candidates, targets), len(candidates) - 1)
-    return np.where(candidates[place] == targets, place, -1)

@@ -19,19 +19,17 @@ class Tokens:
                              f"{None if weights is None else weights.shape}: all must be (time, streams)")
         self.shape, self.normaliser = inputs.shape, batch.normaliser
         self.positions = None if weights is None or (weights != 0).all() else np.flatnonzero(weights)
-        self.inputs, self.targets = self.pick(inputs), self.pick(targets)
-        self.weights = 1.0 if weights is None else self.pick(weights)
+        self.inputs, self.targets = self.counted(inputs), self.counted(targets)
+        self.weights = 1.0 if weights is None else self.counted(weights)
         for name, ids in (("input", self.inputs), ("target", self.targets)):
             if len(ids) and not (ids.min() >= 0 and ids.max() < vocabulary):
                 wrong = ids[(ids < 0) | (ids >= vocabulary)][0]
                 raise ValueError(f"{name} token {int(wrong)} is outside the vocabulary of {vocabulary}")
 
-    def pick(self, array):
+    def counted(self, array):
         """Return the counted positions of a (time, streams, ...) array: (n, ...); a view where all count."""
         flat = array.reshape(-1, *array.shape[2:])
         return flat if self.positions is None else flat[array_module(array).asarray(self.positions)]
-
-    counted = pick
 
     def put(self, array, values):
         """Write values (n, ...) to the counted positions of a C-contiguous (time, streams, ...) array."""

@@ -2,8 +2,7 @@
 
 from models.data import TokenStreams
 from models.data.text.synthetic import load_synthetic
-from models.lm.model import LanguageModel
-from models.lm.presets import PRESETS
+from models.lm.model import PRESETS, LanguageModel
 from models.paper import Paper
 from models.workload import Bounded, Workload
 

@@ -24,7 +24,7 @@ def main(arguments=None) -> int:
                         help="notebooks at once (default 1, as times should be measured)")
     asked = parser.parse_intermixed_args(arguments)  # --jobs may stand between names
     try:
-        from refimpl.notebook.keep import check, store
+        from refimpl.notebook.execute import check, store
 
         paths = chosen(asked.names, FOLDER)
     except (ImportError, ValueError) as problem:
@@ -32,17 +32,13 @@ def main(arguments=None) -> int:
         print(f"refimpl.notebook: error: {missing or problem}", file=sys.stderr)
         return 1
     with ProcessPoolExecutor(max(1, asked.jobs), get_context("spawn")) as pool:
-        found = pool.map(store if asked.action == "store" else check, paths)
-        failed = sum([_told(path, *outcome) for path, outcome in zip(paths, found)])
-    return min(failed, 1)
-
-
-def _told(path, problems, seconds) -> bool:
-    """Print what came of a notebook; return whether it failed."""
-    print(f"{'FAILED' if problems else 'ok':6} {path.name} {seconds:6.1f} s", flush=True)
-    for problem in problems:
-        print(f"  {problem}", flush=True)
-    return bool(problems)
+        failed = 0
+        for path, (problems, seconds) in zip(paths, pool.map(store if asked.action == "store" else check, paths)):
+            failed |= bool(problems)
+            print(f"{'FAILED' if problems else 'ok':6} {path.name} {seconds:6.1f} s", flush=True)
+            for problem in problems:
+                print(f"  {problem}", flush=True)
+    return int(failed)
 
 
 def chosen(names: list[str], folder: Path) -> list[Path]:

@@ -17,23 +17,14 @@ NAMES = (("before.py", "everywhere"), ("cell.py", "cell"))
 """File of the folder -> what tracebacks call it."""
 
 
-class Given(dict):
-    """What ``give`` was called with on rank 0."""
-
-    def __init__(self, rank: int):
-        super().__init__()
-        self.rank = rank
-
-    def __call__(self, **values):
-        """Hand values back to the notebook, from rank 0; other ranks' are not looked at. Local."""
-        if self.rank == 0:
-            self.update(values)
-
-
 def main() -> None:
     """Run the cell on this rank; end all ranks if it fails here. Collective."""
-    folder, comm = Path(sys.argv[1]), all_ranks()
-    give = Given(comm.rank)
+    folder, comm, given = Path(sys.argv[1]), all_ranks(), {}
+
+    def give(**values):
+        """Hand values back to the notebook, from rank 0; other ranks' are not looked at. Local."""
+        given.update(values)
+
     names = {"__name__": "__main__", "comm": comm, "rank": comm.rank, "size": comm.size, "give": give,
              **read_values(folder)}
     with open(folder / f"rank-{comm.rank}.out", "w", encoding="utf-8", buffering=1) as out:
@@ -43,7 +34,7 @@ def main() -> None:
                     _run(folder / file, called, names)
             if comm.rank == 0:
                 (folder / "given").mkdir()
-                write_values(folder / "given", give)
+                write_values(folder / "given", given)
         except BaseException as problem:
             if isinstance(problem, SystemExit) and not problem.code:
                 return

@@ -1,16 +1,16 @@
-"""Execute a notebook from a clean kernel, and then the solutions that it folds away."""
+"""Execute a notebook in a clean kernel, and the solutions that it folds away; store it so, or check what is stored."""
 
 import os
 import re
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError
 
-from refimpl.notebook.stored import tags
+from refimpl.notebook.results import STORE
+from refimpl.notebook.stored import differences, missing_pictures, normalised, tags, write
 from refimpl.transport.launch import ONE_THREAD
 
 EXERCISE = "exercise"
@@ -20,34 +20,25 @@ QUIET = ["--log-level=ERROR"]  # a kernel warns that its local sockets are not e
 _SOLUTION = re.compile(r"<details>.*?```python\n(.*?)```.*?</details>", re.DOTALL)
 
 
-@dataclass
-class Executed:
-    """notebook: with its outputs.  problems: what failed, in words.  seconds: of the whole."""
-
-    notebook: nbformat.NotebookNode
-    problems: list[str] = field(default_factory=list)
-    seconds: float = 0.0
-
-
-def execute(path: Path, environment: dict | None = None) -> Executed:
+def execute(path: Path, environment: dict | None = None) -> tuple[nbformat.NotebookNode, list[str], float]:
     """Execute a notebook in a new kernel, in the notebook's folder; then its solutions, which must be right. Local.
 
-    An error ends it and is a problem, unless the cell is tagged raises-exception (then none is one).
+    Returns (the notebook with its outputs, what failed in words, seconds of the whole). An error ends it and is a
+    problem, unless the cell is tagged raises-exception (then none is one).
     environment: added to this process's, for the kernel.
     """
     notebook = nbformat.read(path, 4)
     client = NotebookClient(notebook, timeout=SECONDS_PER_CELL, kernel_name="python3", extra_arguments=QUIET,
                             resources={"metadata": {"path": str(path.parent)}})
-    done, begin = Executed(notebook), time.monotonic()
+    problems, begin = [], time.monotonic()
     with client.setup_kernel(env={**os.environ, **ONE_THREAD, **(environment or {})}):
         for number, cell in enumerate(notebook.cells):
             if problem := _problem_of(client, cell, number):
-                done.problems.append(problem)
+                problems.append(problem)
                 break
         else:
-            done.problems += _solve(client, notebook)
-    done.seconds = time.monotonic() - begin
-    return done
+            problems += _solve(client, notebook)
+    return notebook, problems, time.monotonic() - begin
 
 
 def _problem_of(client, cell, number) -> str:
@@ -102,3 +93,25 @@ def _solve(client, notebook) -> list[str]:
 def _text(cell) -> str:
     """Return the plain text of a cell's outputs."""
     return "\n".join(output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.outputs)
+
+
+def store(path: Path) -> tuple[list[str], float]:
+    """Execute a notebook and store it in place, unless it fails; return (problems, seconds). Local."""
+    path = Path(path).resolve()
+    executed, problems, seconds = execute(path, {STORE: "1"})
+    if not problems:
+        write(*normalised(executed, path.stem), path)
+    return problems, seconds
+
+
+def check(path: Path) -> tuple[list[str], float]:
+    """Execute a notebook; return (what is wrong with it or stale, seconds). Local; writes nothing."""
+    path = Path(path).resolve()
+    stored = nbformat.read(path, 4)
+    executed, problems, seconds = execute(path)
+    if not problems:
+        tidy, _ = normalised(stored, path.stem)
+        if nbformat.writes(tidy) != nbformat.writes(stored):
+            problems.append(f"not as it is stored: python -m refimpl.notebook store {path.stem}")
+        problems += differences(tidy, normalised(executed, path.stem)[0]) + missing_pictures(stored, path)
+    return problems, seconds

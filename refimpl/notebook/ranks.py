@@ -54,7 +54,9 @@ def run_on_ranks(ranks: int, code: str, before: str = "", values: dict | None = 
         (folder / "cell.py").write_text(code, encoding="utf-8")
         write_values(folder, values or {})
         try:
-            job = _start(ranks, rate, ["-m", "refimpl.notebook.cell_on_rank", name], timeout)
+            arguments = ["-m", "refimpl.notebook.cell_on_rank", name]
+            job = (run_on_cluster(ranks, 1, rate, arguments, timeout, capture=True) if rate
+                   else launch(ranks, arguments, timeout, capture=True))
         except subprocess.TimeoutExpired:
             raise RanksFailed(f"not done after {timeout:g} s: does a rank wait for a message that nobody sends?"
                               f"\n{_printed(folder, ranks)}".rstrip()) from None
@@ -68,13 +70,6 @@ def run_on_ranks(ranks: int, code: str, before: str = "", values: dict | None = 
     if stored:
         store_result(stored, f"{ranks} emulated machines of 1 rank, {rate}", printed=done.printed, given=done.given)
     return done
-
-
-def _start(ranks, rate, arguments, timeout):
-    """Run the job, here or on emulated machines; return it as subprocess does."""
-    if rate:
-        return run_on_cluster(ranks, 1, rate, arguments, timeout, capture=True)
-    return launch(ranks, arguments, timeout, capture=True)
 
 
 def _printed(folder: Path, ranks: int) -> CellRun:

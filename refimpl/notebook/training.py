@@ -98,11 +98,7 @@ def _finished(job, directory, folder, where) -> Training:
     result["run_directory"] = None  # a place on one machine: no part of what is shown or stored
     result["plan"] = json.loads((directory / "plan.json").read_text())
     traced = typical_step(read_trace(directory)) if (directory / "trace.json").exists() else []
+    whole = [{**event, "ts": round(event["ts"]), "dur": round(event["dur"])} for event in traced]  # short to read
     return Training(result, read_metrics(directory), directory, [list(pair) for pair in
                     getattr(job, "machine_bytes", ())], list(getattr(job, "training", ())), measured_on(where), False,
-                    [_rounded(event) for event in traced], folder)
-
-
-def _rounded(event: dict) -> dict:
-    """Return an event of a trace in whole microseconds: a stored step is short to read."""
-    return {**event, "ts": round(event["ts"]), "dur": round(event["dur"])}
+                    whole, folder)

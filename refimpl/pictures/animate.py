@@ -129,15 +129,15 @@ def _spans(values) -> list[tuple[int, int]]:
 
 
 def _cell(grid, rank, chunk, value, ranks, size, edge=RULE, edge_width=1.0) -> str:
-    x, y = grid.place(rank, chunk)
     fill, ink = _shade(value, ranks)
-    return (f'<rect x="{x:.1f}" y="{y:.1f}" width="{grid.cell[0]:.1f}" height="{grid.cell[1]}" rx="3" fill="{fill}" '
-            f'stroke="{edge}" stroke-width="{edge_width}"/>'
-            + _number(x + grid.cell[0] / 2, y + grid.cell[1] / 2, _label(value, ranks), size, ink))
+    return _box(grid, rank, chunk, 3, fill, edge, edge_width, _label(value, ranks), size, ink)
 
 
-def _number(x, y, text, size, ink) -> str:
-    return (f'<text x="{x:.1f}" y="{y + 0.36 * size:.1f}" font-size="{size}" text-anchor="middle" fill="{ink}">'
+def _box(grid, rank, chunk, radius, fill, edge, edge_width, text, size, ink) -> str:
+    (x, y), (width, height) = grid.place(rank, chunk), grid.cell
+    return (f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height}" rx="{radius}" fill="{fill}" '
+            f'stroke="{edge}" stroke-width="{edge_width}"/><text x="{x + width / 2:.1f}" '
+            f'y="{y + height / 2 + 0.36 * size:.1f}" font-size="{size}" text-anchor="middle" fill="{ink}">'
             f"{text}</text>")
 
 
@@ -155,14 +155,11 @@ def _messages(schedule, states, grid):
         for t in step.transfers:
             added = bool(t.target)
             for chunk in range(t.start, t.stop):
-                x, y = grid.place(t.source, chunk)
                 value = ("+" if added else "") + _label(states[number, t.source, chunk], schedule.ranks)
                 fill, ink = (BLUE, "#ffffff") if added else (ORANGE, INK)
                 way = (t.destination - t.source) * grid.width
-                yield (f'<g class="m{number}" opacity="0" style="--way:{way:.1f}px"><rect x="{x:.1f}" y="{y:.1f}" '
-                       f'width="{grid.cell[0]:.1f}" height="{grid.cell[1]}" rx="9" fill="{fill}" stroke="#ffffff" '
-                       f'stroke-width="2"/>' + _number(x + grid.cell[0] / 2, y + grid.cell[1] / 2, value, 13, ink)
-                       + "</g>")
+                box = _box(grid, t.source, chunk, 9, fill, "#ffffff", 2, value, 13, ink)
+                yield f'<g class="m{number}" opacity="0" style="--way:{way:.1f}px">{box}</g>'
 
 
 def _strip(schedule, states, top):

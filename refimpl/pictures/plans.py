@@ -28,28 +28,19 @@ def draw_plan(chosen: Chosen) -> Picture:
                 has = name == forecast.strategy
                 axes.plot([candidate.card_bytes], [place], mark, color=colour, markersize=11 if has else 8,
                           markerfacecolor=colour if has else "white", markeredgewidth=2)
-        axes.set_yticks(range(len(forecasts)), [_label(forecast) for forecast in forecasts])
+        axes.set_yticks(range(len(forecasts)), [f"{f.variable}\n" + (f"α = {f.alpha:.2g}" if f.sparse else "dense")
+                                                for f in forecasts])
         axes.set(xscale="log", ylim=(len(forecasts) - 0.5, -0.5),
                  xlabel="bytes of a step through the busiest machine's card, in and out")
         axes.tick_params(axis="y", length=0)
         seen = [name for name in looks() if any(name in forecast.candidates for forecast in forecasts)]
-        figure.legend(handles=[_key(axes, name) for name in seen], loc="outside lower center", ncols=len(seen),
+        keys = [axes.plot([], [], mark, color=colour, label=label, markersize=9)[0]
+                for label, colour, mark in map(looks().get, seen)]
+        figure.legend(handles=keys, loc="outside lower center", ncols=len(seen),
                       title="filled: the way that was chosen")
         alt = "The way of each variable, and the bytes that each way would put on the busiest card: " + "; ".join(
             f"{f.variable} goes by {f.strategy}, {f.candidates[f.strategy].card_bytes:,}" for f in forecasts)
-        return picture_of(figure, alt, _numbers(forecasts))
-
-
-def _label(forecast) -> str:
-    return f"{forecast.variable}\nα = {forecast.alpha:.2g}" if forecast.sparse else f"{forecast.variable}\ndense"
-
-
-def _key(axes, name):
-    label, colour, mark = looks()[name]
-    return axes.plot([], [], mark, color=colour, label=label, markersize=9)[0]
-
-
-def _numbers(forecasts) -> str:
-    rows = [[f.variable, f"{f.alpha:.3g}" if f.sparse else "dense", f.strategy,
-             *(f.candidates[name].card_bytes if name in f.candidates else "" for name in looks())] for f in forecasts]
-    return table(["bytes", "α", "goes by", *looks()], rows)
+        rows = [[f.variable, f"{f.alpha:.3g}" if f.sparse else "dense", f.strategy,
+                 *(f.candidates[name].card_bytes if name in f.candidates else "" for name in looks())]
+                for f in forecasts]
+        return picture_of(figure, alt, table(["bytes", "α", "goes by", *looks()], rows))

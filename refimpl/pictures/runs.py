@@ -26,6 +26,8 @@ def plot_bytes(runs: dict[str, list[dict]]) -> Picture:
 
     Each title has a panel; all panels have one scale.
     """
+    from matplotlib.patches import Patch
+
     counts = {title: bytes_by_kind(metrics) for title, metrics in runs.items()}
     with figure_in_style(8.6, 3.7, ncols=len(runs), sharey=True, squeeze=False) as (figure, grid):
         for axes, (title, kinds) in zip(grid[0], counts.items()):
@@ -33,7 +35,9 @@ def plot_bytes(runs: dict[str, list[dict]]) -> Picture:
         largest = max(sum(kinds.values()).max() for kinds in counts.values())
         seen = [k for k in KINDS if any(max(kinds.get(k, [0])) > SEEN * largest for kinds in counts.values())]
         grid[0, 0].set_ylabel("MB sent and received in a step")
-        figure.legend(handles=[_key(kind) for kind in seen], loc="outside lower center", ncols=len(seen))
+        keys = [Patch(facecolor=colour, hatch=hatch, edgecolor="white", label=label)
+                for label, colour, hatch in map(KINDS.get, seen)]
+        figure.legend(handles=keys, loc="outside lower center", ncols=len(seen))
         totals = {title: sum(kinds.values()) for title, kinds in counts.items()}
         alt = "Bytes that ranks send and receive in a step: " + "; ".join(
             f"{title}, the busiest rank {total.max() / 1e6:.3g} MB, all {total.sum() / 1e6:.3g} MB"
@@ -41,13 +45,6 @@ def plot_bytes(runs: dict[str, list[dict]]) -> Picture:
         rows = [[title, rank, *(round(kinds[kind][rank]) if kind in kinds else 0 for kind in KINDS), round(total[rank])]
                 for (title, kinds), total in zip(counts.items(), totals.values()) for rank in range(len(total))]
         return picture_of(figure, alt, table(["bytes", "rank", *KINDS, "all"], rows))
-
-
-def _key(kind):
-    from matplotlib.patches import Patch
-
-    label, colour, hatch = KINDS[kind]
-    return Patch(facecolor=colour, hatch=hatch, edgecolor="white", label=label)
 
 
 def _draw_stacks(axes, title, kinds):

@@ -24,12 +24,23 @@ def draw_search(found: dict) -> Picture:
 
 
 def draw_search_on(axes, found: dict):
-    """Draw a partition search on matplotlib axes."""
+    """Draw a partition search on matplotlib axes: P logarithmic, the samples numbered in their order."""
     counts = [sample["partitions"] for sample in found["samples"]]
-    _draw_samples(axes, counts, [1e3 * sample["seconds"] for sample in found["samples"]])
+    milliseconds = [1e3 * sample["seconds"] for sample in found["samples"]]
+    axes.plot(counts, milliseconds, "o", color=BLACK, markersize=8, label="measured, in this order", zorder=3)
+    for number, (count, took) in enumerate(zip(counts, milliseconds), start=1):
+        axes.annotate(str(number), (count, took), textcoords="offset points", xytext=(0, 9), ha="center",
+                      fontweight="bold")
+    powers = {1 << p for p in range(max(counts).bit_length() + 1) if min(counts) <= 1 << p <= max(counts)}
+    ticks = sorted(powers | {min(counts)})
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    axes.minorticks_off()
+    axes.margins(y=0.15)
     if (fit := fit_of(found)) is not None:
         curve = np.geomspace(min(counts), max(counts), 200)
-        axes.plot(curve, 1e3 * fit.seconds(curve), color=BLUE, label=_formula(fit), zorder=2)
+        formula = f"{1e3 * fit.theta0:.4g} + {1e3 * fit.theta1:.4g} / P + {1e3 * fit.theta2:.3g} P"
+        axes.plot(curve, 1e3 * fit.seconds(curve), color=BLUE, label=formula, zorder=2)
     axes.axvline(found["chosen"], linestyle="--", color=ORANGE, label=outcome(found), zorder=1)
     axes.set(xlabel="partitions P of each table", ylabel="milliseconds of a step")
     axes.legend(loc="best")
@@ -45,22 +56,3 @@ def outcome(found: dict) -> str:
 def fit_of(found: dict) -> Fit | None:
     """Return the curve of a search, None if it has none. Local."""
     return None if found["theta"] is None else Fit(*found["theta"])
-
-
-def _draw_samples(axes, counts, milliseconds):
-    """Number the samples in their order, over a logarithmic axis of P."""
-    axes.plot(counts, milliseconds, "o", color=BLACK, markersize=8, label="measured, in this order", zorder=3)
-    for number, (count, took) in enumerate(zip(counts, milliseconds), start=1):
-        axes.annotate(str(number), (count, took), textcoords="offset points", xytext=(0, 9), ha="center",
-                      fontweight="bold")
-    ticks = sorted({1 << p for p in range(max(counts).bit_length() + 1) if min(counts) <= 1 << p <= max(counts)}
-                   | {min(counts)})
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(ticks, [str(tick) for tick in ticks])
-    axes.minorticks_off()
-    axes.margins(y=0.15)
-
-
-def _formula(fit: Fit) -> str:
-    """Return a fitted curve in milliseconds."""
-    return f"{1e3 * fit.theta0:.4g} + {1e3 * fit.theta1:.4g} / P + {1e3 * fit.theta2:.3g} P"

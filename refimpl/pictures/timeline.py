@@ -4,6 +4,7 @@ A trace (trace.json) holds Chrome trace events in microseconds: see ``refimpl.tr
 """
 
 import json
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median_low
@@ -59,7 +60,8 @@ def typical_step(events: list[dict]) -> list[dict]:
             steps.setdefault(event["args"]["step"], []).append(event)
     if not steps:
         raise ValueError("a trace without a step: nothing was trained")
-    seconds = {step: _reach(of_step) for step, of_step in steps.items()}
+    seconds = {step: max(event["ts"] + event["dur"] for event in of_step) - min(event["ts"] for event in of_step)
+               for step, of_step in steps.items()}
     chosen = median_low(seconds.values())
     return steps[next(step for step, took in seconds.items() if took == chosen)]
 
@@ -74,6 +76,8 @@ def spans_of(events: list[dict]) -> list[Span]:
 
 def draw_timeline(steps: dict[str, list[dict]]) -> Picture:
     """Draw one step of each training on one scale: title -> the events of a step (see ``typical_step``). Local."""
+    from matplotlib.patches import Patch
+
     spans = {title: spans_of(events) for title, events in steps.items()}
     ranks = {title: 1 + max(span.rank for span in of_step) for title, of_step in spans.items()}
     longest = max(span.end for of_step in spans.values() for span in of_step)
@@ -85,7 +89,9 @@ def draw_timeline(steps: dict[str, list[dict]]) -> Picture:
         grid[-1, 0].set_xlabel("milliseconds of the step")
         grid[-1, 0].set_xlim(0, 1.02 * longest)
         seen = {span.what for of_step in spans.values() for span in of_step}
-        figure.legend(handles=_legend([what for what in LOOKS if what in seen]), loc="outside lower center", ncols=4)
+        keys = [Patch(facecolor=colour, hatch=hatch, edgecolor="#444444", linewidth=0.5, label=what)
+                for what, (_, colour, hatch) in LOOKS.items() if what in seen]
+        figure.legend(handles=keys, loc="outside lower center", ncols=4)
         ends = {title: max(span.end for span in of_step) for title, of_step in spans.items()}
         alt = "What each rank did in a step, its exchanges below its computation: " + "; ".join(
             f"{title}, {end:.0f} ms" for title, end in ends.items())
@@ -114,13 +120,6 @@ def _bars(spans, what, lanes):
         yield (rank, 0.7, chosen) if lanes == 1 else (rank + (-0.19, 0.2)[lane], 0.36, chosen)
 
 
-def _legend(seen):
-    from matplotlib.patches import Patch
-
-    return [Patch(facecolor=LOOKS[what][1], hatch=LOOKS[what][2], edgecolor="#444444", linewidth=0.5, label=what)
-            for what in seen]
-
-
 def _numbers(spans) -> str:
     """Return a table: milliseconds of each rank in each thing, by title; what lies within another counts for itself."""
     rows, seen = [], [what for what in LOOKS if any(s.what == what for of_step in spans.values() for s in of_step)]
@@ -133,17 +132,13 @@ def _numbers(spans) -> str:
 
 def own_milliseconds(spans: list[Span]) -> dict[tuple[int, int, str], float]:
     """Return (rank, lane, what) -> milliseconds in it, less what lies within it. Local."""
-    own: dict[tuple[int, int, str], float] = {}
+    own: dict[tuple[int, int, str], float] = defaultdict(float)
     around: list[Span] = []
     for span in spans:
         while around and (around[-1].rank, around[-1].lane, around[-1].end) < (span.rank, span.lane, span.end):
             around.pop()
-        for key, more in ((span, 1.0), *(((around[-1], -1.0),) if around else ())):
-            name = key.rank, key.lane, key.what
-            own[name] = own.get(name, 0.0) + more * (span.end - span.begin)
+        own[span.rank, span.lane, span.what] += span.end - span.begin
+        if around:
+            own[span.rank, span.lane, around[-1].what] -= span.end - span.begin
         around.append(span)
     return own
-
-
-def _reach(events) -> float:
-    return max(e["ts"] + e["dur"] for e in events) - min(e["ts"] for e in events)

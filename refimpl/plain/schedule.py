@@ -2,6 +2,7 @@
 
     ring(3) = [[(0, 1, 0, True), (1, 2, 1, True), (2, 0, 2, True)], …]      round 0: each rank sends one chunk to the
                                                                             right, and who gets it adds it to its own
+
 What is only data can be printed, counted, drawn, simulated, and run on symbols: ``prove`` writes down for each rank and
 chunk which ranks' numbers are in it. At the end all must be in, each once.
 

@@ -3,15 +3,14 @@
 import numpy as np
 import pytest
 
-from kernels.random import definition, dropout_scale, key_of, random_bits, uniform
+from kernels.random import definition, dropout_scale, key_of, uniform
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")  # of unsigned integers, in the simulator
 
 
 @pytest.mark.parametrize("key", [0, 2**64 - 1, key_of("a key")])
 @pytest.mark.parametrize("count, start", [(0, 0), (1, 0), (37, 5), (20, 2**40)])
-def test_bits_and_numbers_hold_the_definition(gpu, key, count, start):
-    assert np.array_equal(random_bits(key, count, start, gpu).get(), definition.random_bits(key, count, start))
+def test_numbers_hold_the_definition(gpu, key, count, start):
     numbers = uniform(key, count, start, gpu)
     assert numbers.dtype == np.float64 and np.array_equal(numbers.get(), definition.uniform(key, count, start))
 

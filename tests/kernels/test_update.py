@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernels.random import key_of, uniform
-from kernels.update import OPTIMIZERS, definition, fast, initial_state, update_dense, update_rows
+from kernels.update import OPTIMIZERS, definition, initial_state, update_dense, update_rows
 
 NAMES = list(OPTIMIZERS)
 CLIPS_AND_DECAYS = [(1.0, 0.0), (0.37, 0.0), (1.0, 1e-3), (0.37, 1e-3)]
@@ -85,7 +85,7 @@ def test_fast_rows_hold_the_definition(name, count, width, scale, decay, dtype):
     for one in ("fast", "definition"):
         t, s = table.copy(), copied(state)
         if one == "fast":
-            getattr(fast, name)(t, *s.values(), ids, rows, 0.2, **options)
+            update_rows(name, t, s, ids, rows, 0.2, step=3, scale=scale, decay=decay)
         else:
             definition.update_rows(getattr(definition, name), t, list(s.values()), ids, rows, 0.2, **options)
         results.append([t, *s.values()])

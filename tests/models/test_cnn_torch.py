@@ -11,7 +11,7 @@ import pytest
 from kernels.conv import convolve, convolve_backward
 from models import STATISTIC_RATE, Batch
 from models.cnn import ConvNet
-from models.cnn.batch_norm import EPSILON, norm_backward, norm_evaluate, norm_forward, norm_variables, statistics_shares
+from models.cnn.batch_norm import EPSILON, norm_backward, norm_forward, norm_variables, statistics_shares
 from models.cnn.block import block_backward, block_forward, block_norms, block_variables
 from models.cnn.images import normalize_images
 
@@ -106,7 +106,7 @@ def test_batch_norm_in_evaluation():
     x = np.random.default_rng(2).standard_normal((2, 3, 5, 4))
     theirs = functional.batch_norm(torch.tensor(x).permute(0, 3, 1, 2), *(
         torch.tensor(dense[f"norm.{part}"]) for part in ("mean", "variance", "scale", "offset")), eps=EPSILON)
-    assert close(norm_evaluate(x, dense, "norm"), theirs.permute(0, 2, 3, 1))
+    assert close(norm_forward(x, dense, "norm", running=True)[0], theirs.permute(0, 2, 3, 1))
 
 
 @pytest.mark.parametrize("inputs, outputs, stride", [(4, 4, 1), (4, 6, 1), (4, 8, 2), (16, 16, 1)])

@@ -44,8 +44,7 @@ def test_gradients_are_the_derivatives(place):
     def loss(h):
         return by_formula(*(a + h * direction if k == place else a for k, a in enumerate(given)))
 
-    _, g = sampled_softmax(*given)
-    gradient = (g.hidden, g.target_weights, g.target_biases, g.candidate_weights, g.candidate_biases)[place]
+    gradient = sampled_softmax(*given)[1][place]
     derivative, tolerance = ridders(loss)
     assert abs(np.vdot(gradient, direction) - derivative) <= tolerance < 1e-8
 
@@ -54,8 +53,8 @@ def test_a_removed_hit_has_no_probability_at_all():
     """Its bias may be anything: nothing changes, to the bit, and it gets gradient from the other examples only."""
     given = arguments(n=1, s=3)
     given[5] = np.array([1])
-    loss, g = sampled_softmax(*given)
-    assert g.candidate_biases[1] == 0 and not g.candidate_weights[1].any()
+    loss, (_, _, _, candidate_weights, candidate_biases) = sampled_softmax(*given)
+    assert candidate_biases[1] == 0 and not candidate_weights[1].any()
     given[4] = given[4] + np.array([0.0, 50.0, 0.0])
     assert sampled_softmax(*given)[0] == loss
 
@@ -63,7 +62,7 @@ def test_a_removed_hit_has_no_probability_at_all():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_large_logits_neither_overflow_nor_lose_the_loss(dtype):
     given = [a if a.dtype == np.int64 else a.astype(dtype) for a in arguments(size=100.0)]
-    loss, g = sampled_softmax(*given)
+    loss, gradients = sampled_softmax(*given)
     assert np.isfinite(loss) and loss >= 0
-    assert all(np.isfinite(a).all() for a in vars(g).values())
-    assert all(a.dtype == dtype for a in vars(g).values())
+    assert all(np.isfinite(a).all() for a in gradients)
+    assert all(a.dtype == dtype for a in gradients)

@@ -6,8 +6,7 @@ nbformat = pytest.importorskip("nbformat", reason="the extra notebooks is not in
 pytest.importorskip("nbclient", reason="the extra notebooks is not installed")
 
 from refimpl.notebook.__main__ import main  # noqa: E402
-from refimpl.notebook.execute import solutions  # noqa: E402
-from refimpl.notebook.keep import check, store  # noqa: E402
+from refimpl.notebook.execute import check, solutions, store  # noqa: E402
 
 new = nbformat.v4
 DEFINE = """from refimpl.notebook import exercise, right, wrong

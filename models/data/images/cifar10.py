@@ -5,13 +5,10 @@ from pathlib import Path
 import numpy as np
 
 from models.data.contents import Images
-from models.data.errors import DataError
-from models.data.files import read_bytes, require_directory
+from models.data.files import DataError, read_bytes, require_directory, require_labels
 
-REMEDY = (
-    "unpack cifar-10-binary.tar.gz (https://www.cs.toronto.edu/~kriz/cifar.html) "
-    "and give the directory with data_batch_1.bin: cifar10:DIR"
-)
+REMEDY = ("unpack cifar-10-binary.tar.gz (https://www.cs.toronto.edu/~kriz/cifar.html) "
+          "and give the directory with data_batch_1.bin: cifar10:DIR")
 CLASSES = 10
 HEIGHT, WIDTH, CHANNELS = 32, 32, 3
 RECORD = 1 + HEIGHT * WIDTH * CHANNELS  # label, then the red, the green and the blue plane
@@ -33,8 +30,6 @@ def read_batch(path: Path) -> tuple[np.ndarray, np.ndarray]:
         raise DataError(f"{path}: {len(content)} bytes are not whole records of {RECORD}; {REMEDY}")
     records = np.frombuffer(content, np.uint8).reshape(-1, RECORD)
     labels = records[:, 0].astype(np.int64)
-    if labels.max() >= CLASSES:
-        where = int(np.argmax(labels >= CLASSES))
-        raise DataError(f"{path}: label {where} is {labels[where]}, the largest is {CLASSES - 1}; {REMEDY}")
+    require_labels(path, labels, CLASSES, REMEDY)
     planar = records[:, 1:].reshape(-1, CHANNELS, HEIGHT, WIDTH)
     return np.ascontiguousarray(planar.transpose(0, 2, 3, 1)), labels

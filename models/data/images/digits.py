@@ -4,7 +4,7 @@ import numpy as np
 
 from kernels.random import key_of, random_bits
 from models.data.contents import Images
-from models.data.errors import DataError
+from models.data.files import DataError
 
 HELDOUT = 297
 

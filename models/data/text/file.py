@@ -3,10 +3,8 @@
 import numpy as np
 
 from models.data.contents import Corpus
-from models.data.errors import DataError
-from models.data.files import read_text
-from models.data.text.tokenizer import END_OF_LINE, tokenize
-from models.data.text.vocabulary import WordCounter, number_by_frequency
+from models.data.files import DataError, read_text
+from models.data.text.vocabulary import END_OF_LINE, WordCounter, number_by_frequency, tokenize
 
 HELDOUT = 20  # one token in so many, from the end of each text
 SHORTEST = 2 * HELDOUT  # then the held-out part has at least one word and its successor

@@ -6,18 +6,15 @@ from pathlib import Path
 import numpy as np
 
 from models.data.contents import Corpus
-from models.data.errors import DataError
-from models.data.files import read_text, require_directory
+from models.data.files import DataError, read_text, require_directory
 from models.data.text.vocabulary import WordCounter, number_by_frequency
 
 BOUNDARY, UNKNOWN = "<S>", "<UNK>"
 VOCABULARY_FILE = "1b_word_vocab.txt"
 TRAIN = "training-monolingual.tokenized.shuffled", "news.en-*-of-*"
 HELDOUT = "heldout-monolingual.tokenized.shuffled", "news.en.heldout-*-of-*"
-REMEDY = (
-    "unpack 1-billion-word-language-modeling-benchmark-r13output.tar.gz (https://www.statmt.org/lm-benchmark/) "
-    "and give its directory: lm1b:DIR"
-)
+REMEDY = ("unpack 1-billion-word-language-modeling-benchmark-r13output.tar.gz (https://www.statmt.org/lm-benchmark/) "
+          "and give its directory: lm1b:DIR")
 
 
 def load_lm1b(path: str, shards: int | None = None, heldout_shards: int = 1, min_count: int = 3) -> Corpus:
@@ -97,8 +94,5 @@ def count_words(files: list[Path], min_count: int) -> tuple[list[str], np.ndarra
 
 def look_up(files: list[Path], index: dict[str, int]) -> np.ndarray:
     """Return the tokens of all files by a given vocabulary, ``<UNK>`` where it has none: (n,) int32. Local."""
-    shards = []
-    for file in files:
-        tokens = read_shard(file)
-        shards.append(np.fromiter(map(index.get, tokens, repeat(index[UNKNOWN])), np.int32, len(tokens)))
-    return np.concatenate(shards)
+    return np.concatenate([np.fromiter(map(index.get, tokens, repeat(index[UNKNOWN])), np.int32, len(tokens))
+                           for tokens in map(read_shard, files)])

@@ -3,8 +3,7 @@
 import importlib.metadata
 
 from models.data.contents import Corpus
-from models.data.errors import DataError
-from models.data.files import read_text
+from models.data.files import DataError, read_text
 from models.data.text.file import corpus_of
 
 VERSION = "3.0.0"

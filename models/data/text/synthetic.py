@@ -15,16 +15,15 @@ import numpy as np
 
 from kernels.random import key_of, random_bits
 from models.data.contents import Corpus
-from models.data.errors import DataError
+from models.data.files import DataError
 
 CHILD = 3 / 4  # probability of a child
 CHAIN = 64  # tokens; chains are independent, so all advance together
 LARGEST = 2**61  # then 2w + 2 fits in 62 bits
 
 
-def load_synthetic(
-    vocabulary: str = "10000", tokens: int = 1_000_000, heldout_tokens: int = 50_000, seed: int = 0
-) -> Corpus:
+def load_synthetic(vocabulary: str = "10000", tokens: int = 1_000_000, heldout_tokens: int = 50_000,
+                   seed: int = 0) -> Corpus:
     """Return ``tokens`` + ``heldout_tokens`` words of the language of ``vocabulary`` words. Local. Raises DataError."""
     try:
         size = int(vocabulary)
@@ -34,10 +33,8 @@ def load_synthetic(
         raise DataError(f"synthetic:{vocabulary}: the vocabulary must have 1 to 2^61 words")
     if tokens < 0 or heldout_tokens < 0:
         raise DataError(f"synthetic: tokens={tokens} and heldout_tokens={heldout_tokens} must not be negative")
-    train, heldout = (
-        generate(size, count, key_of(seed, "synthetic", part))
-        for part, count in (("train", tokens), ("heldout", heldout_tokens))
-    )
+    train, heldout = (generate(size, count, key_of(seed, "synthetic", part))
+                      for part, count in (("train", tokens), ("heldout", heldout_tokens)))
     return Corpus(f"synthetic:{size}", train, heldout, size)
 
 

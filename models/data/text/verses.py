@@ -12,8 +12,7 @@ import numpy as np
 from models.data.contents import freeze
 from models.data.files import read_text
 from models.data.text.shakespeare import REMEDY, play_files
-from models.data.text.tokenizer import tokenize
-from models.data.text.vocabulary import WordCounter, number_by_frequency
+from models.data.text.vocabulary import WordCounter, number_by_frequency, tokenize
 
 KINDS = {"comedies": "comedy", "histories": "history", "tragedies": "tragedy"}
 """Folder of the plays -> their kind; the plays in other folders are left out."""

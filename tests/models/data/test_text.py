@@ -9,7 +9,7 @@ import pytest
 
 from models.data import DataError, load
 from models.data.text.shakespeare import REMEDY, VERSION
-from models.data.text.tokenizer import tokenize
+from models.data.text.vocabulary import tokenize
 
 
 def spell(corpus, tokens):
