@@ -3,4 +3,6 @@
 import sys
 from pathlib import Path
 
+import refimpl.strategies  # noqa: F401  each file runs by itself, and plans know their strategies
+
 sys.path.insert(0, str(Path(__file__).parent))
