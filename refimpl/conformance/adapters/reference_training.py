@@ -45,27 +45,17 @@ class TrainingPart:
 
     def accumulated(self, task, window) -> dict:
         """Return this rank's gradient of a window: arrays added, rows one after the other."""
-        divisor = np.float32(self.window_divisor(task, window) * self.loss_scale(task))
+        count = task.window if self.semantics.partial == "applied-by-window" else len(window)
+        divisor = np.float32(task.loss_scale * (count if self.semantics.window == "average" else 1))
         result = {}
         for v in task.variables:
             parts = [step[v.name] for step in window]
             if v.sparse:
-                parts = [self.leaf(*part) for part in parts]
-                result[v.name] = tuple(np.concatenate(x) for x in zip(*parts))
-                result[v.name] = result[v.name][0], result[v.name][1] / divisor
+                ids, rows = (np.concatenate(pieces) for pieces in zip(*(self.leaf(*part) for part in parts)))
+                result[v.name] = ids, rows / divisor
             else:
                 result[v.name] = sum(parts[1:], parts[0]) / divisor
         return result
-
-    def window_divisor(self, task, window) -> int:
-        """Return what a window's sum is divided by."""
-        if self.semantics.window == "sum":
-            return 1
-        return task.window if self.semantics.partial == "applied-by-window" else len(window)
-
-    def loss_scale(self, task) -> float:
-        """Return how many times too large the gradients are."""
-        return task.loss_scale
 
     def aggregated(self, task, local) -> dict:
         """Return name -> array or (ids, rows), aggregated, on every rank."""
@@ -73,16 +63,8 @@ class TrainingPart:
             local = self.scaled(local, self.scale(task, local, local))
         everyone = self.world.allgather(local)
         self.occurrences = everyone
-        return {v.name: self.summed_rows([g[v.name] for g in everyone]) if v.sparse
-                else self.mean([g[v.name] for g in everyone]) for v in task.variables}
-
-    def summed_rows(self, parts):
-        """Return (ids, rows): the ranks' windows aggregated."""
-        add, self.leaf = self.leaf, lambda ids, rows: (ids, rows)  # repeats within a micro-step were settled before
-        try:
-            return self.merge(parts)
-        finally:
-            self.leaf = add
+        return {v.name: (self.merge if v.sparse else self.mean)([g[v.name] for g in everyone])
+                for v in task.variables}
 
     def clipped(self, task, total, local) -> dict:
         """Return the aggregated gradient, clipped where the manifest clips it."""

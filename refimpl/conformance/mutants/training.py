@@ -1,19 +1,12 @@
 """Bugs of training, data and resuming, planted in copies of the reference adapter. Each class is one bug."""
 
-import math
+from dataclasses import replace
 
 import numpy as np
 
 from refimpl.conformance.adapters.reference import Reference
 from refimpl.conformance.cases.numbers import words
 from refimpl.conformance.rules.optimizers import apply_rows, initial_state
-
-
-class MeanOfMeans(Reference):
-    def reduce_loss(self, losses, gradients):
-        count = max(1, len(losses))
-        everyone = self.world.allgather((losses.sum() / count, gradients.sum(axis=0) / count))
-        return tuple(np.asarray(sum(parts) / self.world.size) for parts in zip(*everyone))
 
 
 class FullBatchCount(Reference):
@@ -30,14 +23,9 @@ class ClockPerMicroStep(Reference):
         self.clock, self.updates = self.clock + len(window), self.updates + len(window)
 
 
-class PartialDropped(Reference):
-    def windows(self, task):
-        return [w for w in super().windows(task) if len(w) == task.window]
-
-
 class LossScaleKept(Reference):
-    def loss_scale(self, task):
-        return 1.0
+    def accumulated(self, task, window):
+        return super().accumulated(replace(task, loss_scale=1.0), window)
 
 
 class DuplicatesApart(Reference):
@@ -58,25 +46,9 @@ class TableNotBroadcast(Reference):
         return {**super().first_values(task), "items": np.array(task.start["items"])}
 
 
-class UntouchedDecayed(Reference):
-    def apply_one(self, task, variable, gradient):
-        if variable.sparse:
-            whole = np.zeros_like(self.values[variable.name])
-            whole[gradient[0]] = gradient[1]
-            gradient = np.arange(len(whole)), whole
-        super().apply_one(task, variable, gradient)
-
-
 class LocalNorm(Reference):
     def clipped(self, task, total, local):
         return self.scaled(total, self.scale(task, local, local)) if task.clip else total
-
-
-class NormWithoutRows(Reference):
-    def scale(self, task, gradients, apart):
-        dense = {n: g for n, g in gradients.items() if not isinstance(g, tuple)}
-        norm = math.sqrt(sum(float((g.astype(np.float64) ** 2).sum()) for g in dense.values()))
-        return dict.fromkeys(gradients, min(1.0, task.clip / norm))
 
 
 class RateNotRestored(Reference):
@@ -96,18 +68,6 @@ class StateNotRestored(Reference):
     def load(self, task, saved):
         super().load(task, saved)
         self.state = {n: initial_state(task.optimizer, a, task.options) for n, a in self.values.items()}
-
-
-class SamplerPads(Reference):
-    def sample(self, count, epoch):
-        size = self.world.size
-        return np.resize(np.roll(np.arange(count), epoch), -(-count // size) * size)[self.world.rank::size]
-
-
-class SamplerDrops(Reference):
-    def sample(self, count, epoch):
-        size = self.world.size
-        return np.roll(np.arange(count), epoch)[:count // size * size][self.world.rank::size]
 
 
 class SameRandomNumbers(Reference):
