@@ -52,28 +52,23 @@ class TorchDDP(TorchTraining):
     def not_yet(self, wrapped):
         return wrapped.no_sync()
 
-    def aggregate_dense(self, arrays):
-        """Return name -> array: what DDP leaves in ``grad``."""
-        return self.aggregate_rows(arrays, {})
-
-    def aggregate_rows(self, gradients, shapes, group=None) -> dict:
+    def aggregate_rows(self, gradients, shapes=(), group=None) -> dict:
         """Return what a backward pass leaves in ``grad``: name -> (ids, rows), or an array of a dense variable.
 
         A module is kept for steps of one shape, as in a training.
         """
-        signature = [(n, shapes.get(n), *_like(gradients[n], n in shapes)) for n in sorted(gradients)], group
+        signature = [(n, *_like(gradients[n], shapes[n] if n in shapes else None)) for n in sorted(gradients)], group
         if signature != self.signature:
             self.wrapped = None  # its buckets go before new ones come
-            module = Given({name: untouched(rows, dtype) if rows else torch.zeros(shape, dtype=dtype)
-                            for name, rows, shape, dtype in signature[0]}, shapes)
+            module = Given({name: (untouched if name in shapes else torch.zeros)(shape, dtype=dtype)
+                            for name, shape, dtype in signature[0]}, shapes)
             self.wrapped = self.wrap(module, init_sync=False, process_group=group, bucket_cap_mb=BUCKET / 2**20)
             self.signature = signature
-        module = self.wrapped.module
         self.wrapped.zero_grad()
         self.wrapped({name: tensors(part) for name, part in gradients.items()}).backward()
-        return module.gradients()
+        return self.wrapped.module.gradients()
 
-    aggregate_all = aggregate_uses = aggregate_rows
+    aggregate_dense = aggregate_all = aggregate_uses = aggregate_rows
 
     def messages(self):
         """Return the sizes of DDP's buckets, as it logs them itself."""
@@ -82,7 +77,7 @@ class TorchDDP(TorchTraining):
     def aggregate_group(self, arrays, ranks):
         """Return name -> array, aggregated in a process group of these ranks; {} on the others."""
         group = new_group(tuple(ranks))
-        return self.aggregate_rows(arrays, {}, group) if dist.get_rank() in ranks else {}
+        return self.aggregate_rows(arrays, group=group) if dist.get_rank() in ranks else {}
 
     def broadcast(self, arrays, root):
         """Return name -> rank ``root``'s array."""
@@ -109,11 +104,11 @@ class TorchDDP(TorchTraining):
         return (loss / dist.get_world_size()).numpy(), -module.weight.detach().numpy()[0]
 
 
-def _like(part, by_row):
-    """Return (shape, dtype) of an array, or of the first of several uses; the shape is None for a row gradient."""
+def _like(part, table):
+    """Return (shape, dtype) of a variable by its gradient, or the first of several uses. table: shape, None: dense."""
     part = part[0] if isinstance(part, list) else part
-    array = part[1] if by_row else part
-    return None if by_row else array.shape, torch.from_numpy(np.empty(0, array.dtype)).dtype
+    array = part[1] if table else part
+    return table or array.shape, torch.from_numpy(np.empty(0, array.dtype)).dtype
 
 
 __getattr__ = functions_of(TorchDDP)

@@ -27,11 +27,7 @@ class TorchSingle(TorchTraining):
                 "clip_norm": "dense", "dtypes": ["float16", "float32", "float64"],
                 "supports": ["clip", "loss-scale", "momentum", "adagrad", "adam", "rate-factor"]}
 
-    def aggregate_dense(self, arrays):
-        """Return name -> array: what a backward pass leaves in ``grad``."""
-        return self.aggregate_rows(arrays, {})
-
-    def aggregate_rows(self, gradients, shapes):
+    def aggregate_rows(self, gradients, shapes=()):
         """Return what a backward pass leaves in ``grad``."""
         first = {name: part[0] if isinstance(part, list) else part for name, part in gradients.items()}
         module = Given({name: untouched(shapes[name], tensors(part)[1].dtype) if name in shapes else
@@ -39,7 +35,7 @@ class TorchSingle(TorchTraining):
         module({name: tensors(part) for name, part in gradients.items()}).backward()
         return module.gradients()
 
-    aggregate_all = aggregate_uses = aggregate_rows
+    aggregate_dense = aggregate_all = aggregate_uses = aggregate_rows
 
     def reduce_loss(self, losses, gradients):
         """Return the mean loss and its gradient by a weight that starts from 0."""

@@ -8,10 +8,14 @@ Models and kernels run on enclosures as they run on NumPy and CuPy (docs/design.
 """
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 
-class Enclosure:
-    """An array of balls. middle, radius: float64 arrays of one shape, kept as they are.  dtype: of the values."""
+class Enclosure(NDArrayOperatorsMixin):
+    """An array of balls. middle, radius: float64 arrays of one shape, kept as they are.  dtype: of the values.
+
+    Operators are NumPy's ufuncs, and those the functions of ``namespace``.
+    """
 
     __slots__ = ("middle", "radius", "dtype")
     __hash__ = None
@@ -116,35 +120,6 @@ class Enclosure:
         if function is None or method != "__call__":
             return NotImplemented
         return function(*inputs, **options) if out is None else function(*inputs, out=out[0], **options)
-
-
-OPERATORS = {"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "matmul": "matmul",
-             "lt": "less", "gt": "greater"}
-
-
-def _operator(function, turned=False):
-    def apply(self, other):
-        operation = getattr(self.__array_namespace__(), function)
-        return operation(other, self) if turned else operation(self, other)
-
-    return apply
-
-
-def _in_place(function):
-    def apply(self, other):
-        self[...] = getattr(self.__array_namespace__(), function)(self, other)
-        return self
-
-    return apply
-
-
-for _name, _function in OPERATORS.items():
-    setattr(Enclosure, f"__{_name}__", _operator(_function))
-    if _name not in ("lt", "gt"):
-        setattr(Enclosure, f"__r{_name}__", _operator(_function, turned=True))
-        setattr(Enclosure, f"__i{_name}__", _in_place(_function))
-Enclosure.__neg__ = lambda self: self.__array_namespace__().negative(self)
-Enclosure.__abs__ = lambda self: self.__array_namespace__().absolute(self)
 
 
 class Truth:

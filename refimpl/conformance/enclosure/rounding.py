@@ -30,11 +30,6 @@ def unit(dtype) -> float:
     return float(np.finfo(dtype).eps) / 2 + 2.0**-52
 
 
-def ulp(dtype) -> float:
-    """Return the largest ULP of a normal number, relative to it. Local."""
-    return float(np.finfo(dtype).eps)
-
-
 def gamma(terms: int, dtype) -> float:
     """Return gamma_n. Raises ValueError for more terms than radii are made for. Local."""
     if terms > MOST_TERMS:
