@@ -53,19 +53,17 @@ def nothing_there(evidence) -> bool:
                    for step, rank in places for r, value in evidence.observed[step][name] if r == rank)
 
 
-def changed(case, change):
-    """Return the steps of a case with change(step, rank, name, part) in place of each part. Local."""
-    return [[{name: change(s, r, name, part) for name, part in parts.items()} for r, parts in enumerate(ranks)]
-            for s, ranks in enumerate(case.steps)]
-
-
-def with_changes(evidence, steps=None, loose=False, **semantics):
+def with_changes(evidence, change=None, loose=False, **semantics):
     """Return what would be expected of changed inputs, or under changed semantics, in any order of summation. Local.
 
+    change(step, rank, name, part) -> what stands in place of each part.
     loose: whole prediction within rounding, since changed inputs may not be exact any more.
     """
-    case = evidence.case if steps is None else replace(evidence.case, steps=tuple(map(tuple, steps)))
-    case = replace(case, exact=case.exact and not loose)
+    case = replace(evidence.case, exact=evidence.case.exact and not loose)
+    if change:
+        steps = tuple(tuple({name: change(s, r, name, part) for name, part in parts.items()}
+                            for r, parts in enumerate(ranks)) for s, ranks in enumerate(case.steps))
+        case = replace(case, steps=steps)
     return KINDS[case.kind].expect(case, replace(evidence.semantics, order="any", **semantics))
 
 

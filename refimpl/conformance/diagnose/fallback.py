@@ -6,13 +6,12 @@ from refimpl.conformance.diagnose.manifest import ratios_of
 
 def scaled(evidence, verdict):
     """All numbers that failed are one factor times ours."""
-    ratios = set()
-    names = failing(evidence) if evidence.observed else {}
+    ratios, names = set(), failing(evidence)
     for name, places in names.items():
         for step, rank in places:
             value = next(v for r, v in evidence.observed[step][name] if r == rank)
             ratios |= ratios_of(value, evidence.wanted[step][name].value)
-    if len(ratios) != 1 or not names:
+    if len(ratios) != 1:
         return None
     ratio = next(iter(ratios))
     if ratio != ratio or ratio in (0.0, 1.0):
@@ -27,8 +26,6 @@ def scaled(evidence, verdict):
 
 def unlike_ranks(evidence, verdict):
     """Some ranks are right and others are not."""
-    if not evidence.observed:
-        return None
     wrong = sorted({r for places in failing(evidence).values() for _, r in places if r is not None})
     if not wrong or len(wrong) == evidence.case.ranks:
         return None

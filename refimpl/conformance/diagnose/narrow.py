@@ -3,7 +3,7 @@
 import numpy as np
 
 from refimpl.conformance.case import with_numbers
-from refimpl.conformance.diagnose.diagnosis import Diagnosis, changed, explains, failing, names_in_words, with_changes
+from refimpl.conformance.diagnose.diagnosis import Diagnosis, explains, failing, names_in_words, with_changes
 
 
 def _brain(array, add):
@@ -21,10 +21,7 @@ def narrowed(evidence, verdict):
     if evidence.case.kind not in ("dense", "rows", "mixed") or "nonfinite" in evidence.case.settings:
         return None
     for dtype, cast in NARROW.items():
-        def cut(s, r, name, part, cast=cast):
-            return with_numbers(part, cast)
-
-        if explains(evidence, with_changes(evidence, changed(evidence.case, cut), loose=True)):
+        if explains(evidence, with_changes(evidence, lambda s, r, n, part: with_numbers(part, cast), loose=True)):
             return Diagnosis("lost-digits", f"each rank's numbers pass through {dtype} before they are added",
                              names_in_words(failing(evidence)))
     return None
