@@ -7,7 +7,9 @@ import numpy as np
 from refimpl.conformance.case import numbers_of
 from refimpl.conformance.compare import Finding, Verdict, note
 from refimpl.conformance.runner import Outcome
+from refimpl.conformance.traces.differing import Differing
 from refimpl.conformance.traces.expect import expected
+from refimpl.conformance.traces.explain import explain
 from refimpl.conformance.traces.format import Trace, read_trace
 from refimpl.conformance.traces.golden import golden
 from refimpl.conformance.traces.sources import Sources
@@ -32,10 +34,8 @@ def judge_trace(theirs: Trace, target: str = "trace") -> Outcome:
     _note_unknown(sources, verdicts)
     first = first_difference(verdicts)
     if first is not None:
-        from refimpl.conformance.traces.explain import explain
-
         verdict, finding = first
-        verdict.diagnosis = explain(sources, wanted, inputs, verdict, finding)
+        verdict.diagnosis = explain(Differing(sources, wanted, inputs, verdict, finding.step), finding)
         for other in verdicts:
             if other.status == "failed" and other is not verdict:
                 other.why += f"; the first difference is in {verdict.stage} of step {finding.step}"

@@ -3,13 +3,14 @@
 import numpy as np
 
 from refimpl.conformance.case import Rows
-from refimpl.conformance.compare import Finding, Verdict, aligned
+from refimpl.conformance.compare import Finding, aligned
 from refimpl.conformance.diagnose import Diagnosis, diagnose
 from refimpl.conformance.observe import Evidence
 from refimpl.conformance.traces.differing import Differing
-from refimpl.conformance.traces.explain_gradients import AGGREGATED, LOCAL, common_factor
+from refimpl.conformance.traces.explain_gradients import (
+    common_factor, microbatches_moved, miscounted, own_mean, rows_lost, stale_sum,
+)
 from refimpl.conformance.traces.explain_updates import explain_update
-from refimpl.conformance.traces.sources import Sources
 
 WHERE = {
     "start": "it does not start from the parameters that were given",
@@ -23,43 +24,33 @@ WHERE = {
 }
 
 
-def explain(sources: Sources, wanted, inputs, verdict: Verdict, finding: Finding) -> Diagnosis:
-    """Return the first hypothesis that explains the stage of a verdict at the step of a finding. Local."""
+def explain(differing: Differing, finding: Finding) -> Diagnosis:
+    """Return the first hypothesis that explains what differs; finding: its first. Local."""
+    stage = differing.verdict.stage
     if finding.code:
         return Diagnosis(finding.code, finding.words)
-    differing = Differing.of(sources, wanted, verdict.stage, finding.step)
     if not any(differing.failing()):
         return Diagnosis("order=any", "the sums are right, but added in another order than the tree that the manifest "
                          "declares", finding.words)
     with np.errstate(all="ignore"):
-        for hypothesis in {"local": LOCAL, "aggregated": AGGREGATED}.get(verdict.stage, ()):
+        for hypothesis in HYPOTHESES.get(stage, (swapped_rows,)):
             if (found := hypothesis(differing)) is not None:
                 return found
-        if verdict.stage in ("state", "parameters"):
-            found = explain_update(sources, wanted, inputs, finding.step)
-            if found is not None:
-                return found
-        if (found := swapped_rows(differing)) is not None:
-            return found
-        if verdict.stage == "aggregated" and (found := _by_the_suite(sources, differing, verdict)) is not None:
-            return found
-        if verdict.stage == "aggregated" and (found := common_factor(differing)) is not None:
-            return found
-    return Diagnosis("unexplained", WHERE[verdict.stage], finding.words, vague=True)
+    return Diagnosis("unexplained", WHERE[stage], finding.words, vague=True)
 
 
-def _by_the_suite(sources, differing, verdict):
-    """Try the suite's own hypotheses: a step's aggregation is a case in which each microbatch is a rank."""
-    case = sources.as_case(differing.step)
+def by_the_suite(differing: Differing):
+    """The suite's own hypotheses: a step's aggregation is a case in which each microbatch is a rank."""
+    case = differing.sources.as_case(differing.step)
     if case is None:
         return None
     wanted = {place[3]: want for place, (_, want) in differing.parts.items()}
     observed = {place[3]: [(None, found)] for place, (found, _) in differing.parts.items()}
-    found = diagnose(Evidence(case, sources.semantics, [], [wanted], [observed]), verdict)
+    found = diagnose(Evidence(case, differing.sources.semantics, [], [wanted], [observed]), differing.verdict)
     return None if found.code == "unexplained" else found
 
 
-def swapped_rows(differing):
+def swapped_rows(differing: Differing):
     """Rows of a variable are right, but in each other's places."""
     words = []
     for place, found, want, bad, ids in differing.failing():
@@ -76,3 +67,12 @@ def swapped_rows(differing):
                  for at, source in enumerate(fits.argmax(axis=1))]
         words.append(f"{place[3]}: row {', '.join(pairs[:3])}{' …' if len(pairs) > 3 else ''}")
     return Diagnosis("rows-swapped", "rows are in each other's places", "; ".join(words)) if words else None
+
+
+HYPOTHESES = {
+    "local": (common_factor, own_mean, microbatches_moved, swapped_rows),
+    "aggregated": (stale_sum, miscounted, rows_lost, swapped_rows, by_the_suite, common_factor),
+    "state": (explain_update, swapped_rows),
+    "parameters": (explain_update, swapped_rows),
+}
+"""Stage -> what is tried in turn; of another stage rows in each other's places alone."""

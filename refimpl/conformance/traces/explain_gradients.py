@@ -139,7 +139,3 @@ def rows_lost(differing: Differing):
             return None
         told.append(f"{place[3]}: {', '.join(map(str, lost[:5]))}{' …' if len(lost) > 5 else ''}")
     return Diagnosis("rows-lost", "rows are missing, the others are right", "; ".join(told)) if told else None
-
-
-LOCAL = (common_factor, own_mean, microbatches_moved)
-AGGREGATED = (stale_sum, miscounted, rows_lost)

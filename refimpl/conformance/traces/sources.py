@@ -77,12 +77,12 @@ class Sources:
             return self.theirs
         return self.ours if stage in GIVEN[self.theirs.joined_at] else None
 
-    def before(self, stage, step, name, part="value"):
-        """Return their parameters (stage "parameters") or state before a step; our start for the first; or None."""
+    def before(self, step, name, part):
+        """Return their parameter (part "value") or state (a slot) before a step; our start for the first; or None."""
         if step == 0:
             theirs = self.theirs.get("start", None, name, part=part)
             return self.ours.get("start", None, name, part=part) if theirs is None else theirs
-        return self.theirs.get(stage, step - 1, name, part=part)
+        return self.theirs.get("parameters" if part == "value" else "state", step - 1, name, part=part)
 
     def as_case(self, step) -> Case | None:
         """Return one step's aggregation as a case in which each microbatch is a rank; None without local gradients."""
