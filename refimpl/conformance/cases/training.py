@@ -63,10 +63,10 @@ def _touched(step, rank):
 
 def _gradients(step, rank, scale, touched):
     ids = np.array(touched(step, rank), np.int64)
-    parts = {"weight": numbers.agreeing(f"w{step}.{rank}", f"w{step}", (2, 3)) / np.float32(64)}
+    parts = {"weight": numbers.exact(f"w{step}.{rank}", (2, 3), place=f"w{step}") / np.float32(64)}
     for name in ("table", "items"):
         mine = ids if name == "table" else (ids * 3 + 1) % 9
-        rows = np.stack([numbers.agreeing(f"{name}{step}.{rank}.{i}", f"{name}{step}.{k}", (3,))
+        rows = np.stack([numbers.exact(f"{name}{step}.{rank}.{i}", (3,), place=f"{name}{step}.{k}")
                          for i, k in enumerate(mine)]) / np.float32(64)
         parts[name] = Rows(mine, rows)
     return {name: with_numbers(part, lambda x: x * np.float32(scale)) for name, part in parts.items()}

@@ -1,20 +1,13 @@
 """Where no hypothesis explains everything: a common factor, ranks that differ, or at least the place."""
 
 from refimpl.conformance.diagnose.diagnosis import Diagnosis, failing, names_in_words, ranks_in_words
-from refimpl.conformance.diagnose.manifest import ratios_of
+from refimpl.conformance.diagnose.manifest import factor_of
 
 
 def scaled(evidence, verdict):
-    """All numbers that failed are one factor times ours."""
-    ratios, names = set(), failing(evidence)
-    for name, places in names.items():
-        for step, rank in places:
-            value = next(v for r, v in evidence.observed[step][name] if r == rank)
-            ratios |= ratios_of(value, evidence.wanted[step][name].value)
-    if len(ratios) != 1:
-        return None
-    ratio = next(iter(ratios))
-    if ratio != ratio or ratio in (0.0, 1.0):
+    """All numbers of the variables that fail are one factor times ours."""
+    ratio, names = factor_of(evidence), failing(evidence)
+    if ratio in (None, 0.0, 1.0):
         return None
     size = evidence.case.ranks
     for factor, code, words in ((size, "multiplied-by-n", "N times ours: not averaged, or multiplied by N"),

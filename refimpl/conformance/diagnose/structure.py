@@ -9,8 +9,7 @@ from refimpl.conformance.case import Rows, numbers_of
 from refimpl.conformance.diagnose.diagnosis import (
     Diagnosis, explains, failing, names_in_words, nothing_there, ranks_in_words, with_changes,
 )
-from refimpl.conformance.diagnose.narrow import narrowed
-from refimpl.conformance.diagnose.values import lost_digits, wrong_count
+from refimpl.conformance.diagnose.values import lost_digits, narrowed, wrong_count
 from refimpl.conformance.rules.aggregate import aggregate
 
 

@@ -18,18 +18,8 @@ from refimpl.conformance.observe import gather_evidence
 from refimpl.conformance.runner import run_local
 
 
-class Permuted(Reference):
-    """Elements of a row, or of a dense array, come back in reverse."""
-
-    def aggregate_dense(self, arrays):
-        return {n: a.ravel()[::-1].reshape(a.shape) for n, a in super().aggregate_dense(arrays).items()}
-
-    def aggregate_rows(self, gradients, shapes):
-        return {n: (ids, rows[:, ::-1]) for n, (ids, rows) in super().aggregate_rows(gradients, shapes).items()}
-
-
-class Scaled(Reference):
-    """Every number is changed by ``change``."""
+class Changed(Reference):
+    """Every array comes back changed by ``change``."""
 
     def change(self, array):
         """Return an array with the fault in it."""
@@ -42,14 +32,21 @@ class Scaled(Reference):
         return {n: (ids, self.change(rows)) for n, (ids, rows) in super().aggregate_rows(gradients, shapes).items()}
 
 
-class SmallLost(Scaled):
+class Permuted(Changed):
+    """Elements of a row, or of a dense array's last axis, come back in reverse."""
+
+    def change(self, array):
+        return np.flip(array, -1) if array.ndim else array
+
+
+class SmallLost(Changed):
     """Whatever is below 1e-5 is lost: an error of 100 %."""
 
     def change(self, array):
         return np.where(np.abs(array) < 1e-5, 0, array).astype(array.dtype)
 
 
-class TooLow(Scaled):
+class TooLow(Changed):
     """Every number is a little too low."""
 
     def change(self, array):
