@@ -35,8 +35,7 @@ class Outcome:
         return [v for v in self.verdicts if v.status == "failed"]
 
 
-def run_target(name: str, ranks: int, *, launcher: str | None = None, only: str = "",
-               timeout: float = 60.0) -> Outcome:
+def run_target(name: str, ranks: int, *, launcher: str | None = None, only: str = "", timeout: float = 60.0) -> Outcome:
     """Run every case on the adapter module ``name`` and judge it. Local: starts the ranks itself.
 
     only: run the cases whose name has this in it.  timeout: seconds for a case.

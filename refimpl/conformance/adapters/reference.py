@@ -165,8 +165,7 @@ class Reference(TrainingPart):
             weights = [1 / (max(1, n) * self.world.size) for n in counts]
         else:
             weights = [1 / sum(counts) if self.semantics.loss == "global-mean" else 1.0] * len(counts)
-        return (np.asarray(sum(w * t for w, t in zip(weights, totals))),
-                sum(w * s for w, s in zip(weights, sums)))
+        return np.asarray(sum(w * t for w, t in zip(weights, totals))), sum(w * s for w, s in zip(weights, sums))
 
     def sample(self, count: int, epoch: int):
         """Return the numbers of the examples that this rank sees in an epoch."""
@@ -183,6 +182,4 @@ class Reference(TrainingPart):
         return words(f"draw{step}.{self.world.rank}", count) / 2.0**64
 
 
-def for_world(world):
-    """Return the reference adapter of one rank."""
-    return Reference(world)
+for_world = Reference

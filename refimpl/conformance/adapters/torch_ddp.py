@@ -9,14 +9,13 @@ Each function is what a program would write; a module gives the gradients that t
 import atexit
 from functools import cache
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 
 from refimpl.conformance.adapters import functions_of
-from refimpl.conformance.adapters.torch_given import Given, tensors, untouched
+from refimpl.conformance.adapters.torch_given import tensors
 from refimpl.conformance.adapters.torch_training import TorchTraining
 
 LAUNCHER = "processes"
@@ -32,7 +31,6 @@ class TorchDDP(TorchTraining):
     def __init__(self):
         dist.init_process_group("gloo")  # RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT
         atexit.register(dist.destroy_process_group)
-        self.signature, self.wrapped = None, None
 
     def world(self):
         """Return (rank, size)."""
@@ -49,26 +47,11 @@ class TorchDDP(TorchTraining):
     def wrap(self, module, **options):
         return DistributedDataParallel(module, **options)
 
+    def wrap_gradients(self, module, group=None):
+        return self.wrap(module, init_sync=False, process_group=group, bucket_cap_mb=BUCKET / 2**20)
+
     def not_yet(self, wrapped):
         return wrapped.no_sync()
-
-    def aggregate_rows(self, gradients, shapes=(), group=None) -> dict:
-        """Return what a backward pass leaves in ``grad``: name -> (ids, rows), or an array of a dense variable.
-
-        A module is kept for steps of one shape, as in a training.
-        """
-        signature = [(n, *_like(gradients[n], shapes[n] if n in shapes else None)) for n in sorted(gradients)], group
-        if signature != self.signature:
-            self.wrapped = None  # its buckets go before new ones come
-            module = Given({name: (untouched if name in shapes else torch.zeros)(shape, dtype=dtype)
-                            for name, shape, dtype in signature[0]}, shapes)
-            self.wrapped = self.wrap(module, init_sync=False, process_group=group, bucket_cap_mb=BUCKET / 2**20)
-            self.signature = signature
-        self.wrapped.zero_grad()
-        self.wrapped({name: tensors(part) for name, part in gradients.items()}).backward()
-        return self.wrapped.module.gradients()
-
-    aggregate_dense = aggregate_all = aggregate_uses = aggregate_rows
 
     def messages(self):
         """Return the sizes of DDP's buckets, as it logs them itself."""
@@ -77,7 +60,7 @@ class TorchDDP(TorchTraining):
     def aggregate_group(self, arrays, ranks):
         """Return name -> array, aggregated in a process group of these ranks; {} on the others."""
         group = new_group(tuple(ranks))
-        return self.aggregate_rows(arrays, group=group) if dist.get_rank() in ranks else {}
+        return self.aggregate_rows(arrays, (), group) if dist.get_rank() in ranks else {}
 
     def broadcast(self, arrays, root):
         """Return name -> rank ``root``'s array."""
@@ -102,13 +85,6 @@ class TorchDDP(TorchTraining):
         loss = mean.detach().clone()
         dist.all_reduce(loss)
         return (loss / dist.get_world_size()).numpy(), -module.weight.detach().numpy()[0]
-
-
-def _like(part, table):
-    """Return (shape, dtype) of a variable by its gradient, or the first of several uses. table: shape, None: dense."""
-    part = part[0] if isinstance(part, list) else part
-    array = part[1] if table else part
-    return table or array.shape, torch.from_numpy(np.empty(0, array.dtype)).dtype
 
 
 __getattr__ = functions_of(TorchDDP)

@@ -41,16 +41,14 @@ def exact(key: str, shape, dtype="float32", place: str | None = None) -> np.ndar
     return (size * signs * LCM * UNIT).astype(dtype)
 
 
-def codes(variable: int, shape, first: int = 0) -> np.ndarray:
-    """Return one odd code below 256 for each place: neighbours in a row, a column or a variable differ. Local."""
-    count = int(np.prod(shape, dtype=np.int64))
-    place = np.arange(first, first + count, dtype=np.int64)
-    return (129 + 2 * ((place * 29 + variable * 17) % 63)).reshape(shape)
-
-
 def provenance(rank: int, ranks: int, variable: int, shape, first: int = 0) -> np.ndarray:
-    """Return 4**rank * code(place) * odd part of ``ranks``, so that an average is exact too: float32. Local."""
-    return (4**rank * codes(variable, shape, first) * odd_part(ranks)).astype("float32")
+    """Return 4**rank * code(place) * odd part of ``ranks``, so that an average is exact too: float32. Local.
+
+    A code is odd and below 256: neighbours in a row, a column or a variable differ. first: number of the first place.
+    """
+    places = np.arange(first, first + int(np.prod(shape, dtype=np.int64)), dtype=np.int64).reshape(shape)
+    codes = 129 + 2 * ((places * 29 + variable * 17) % 63)
+    return (4**rank * codes * odd_part(ranks)).astype("float32")
 
 
 def odd_part(number: int) -> int:

@@ -8,8 +8,7 @@ import numpy as np
 
 from refimpl.conformance.diagnose.counting import miscounted
 from refimpl.conformance.diagnose.diagnosis import Diagnosis
-from refimpl.conformance.diagnose.errors import of_error, of_property
-from refimpl.conformance.diagnose.fallback import scaled, somewhere, unlike_ranks
+from refimpl.conformance.diagnose.fallback import of_error, of_property, scaled, somewhere, unlike_ranks
 from refimpl.conformance.diagnose.manifest import other_rule, two_other_rules
 from refimpl.conformance.diagnose.structure import HYPOTHESES as STRUCTURE
 from refimpl.conformance.diagnose.training import HYPOTHESES as TRAINING

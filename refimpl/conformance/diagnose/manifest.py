@@ -2,12 +2,8 @@
 
 from itertools import combinations
 
-import numpy as np
-
-from refimpl.conformance.case import Rows, numbers_of
-from refimpl.conformance.diagnose.diagnosis import Diagnosis, explains, failing, names_in_words, with_changes
+from refimpl.conformance.diagnose.diagnosis import Diagnosis, explains, factor_of, failing, names_in_words, with_changes
 from refimpl.conformance.kinds import KINDS
-from refimpl.conformance.rules.bounds import alike
 from refimpl.conformance.semantics import CHOICES
 
 FIELDS = {"aggregate": ("dense", "sparse", "duplicates"), "model": ("loss",),
@@ -49,27 +45,9 @@ def _first_that_fits(evidence, changes) -> Diagnosis | None:
             words.append(f"the numbers match {field} = {value} ({CHOICES[field][value]}), not the manifest's "
                          f"{getattr(declared, field)} ({CHOICES[field][getattr(declared, field)]})")
     blame = ": not averaged" if set(rules) <= set(DIVISION) and set(rules.values()) == {"sum"} else ""
-    factor = factor_of(evidence)
+    factor = factor_of([(found, wanted[name]) for observed, wanted in zip(evidence.observed, evidence.wanted)
+                        for name in names for _, found in observed[name]])
     fits = (f"every number is exactly {factor:g} x ours" if factor is not None else
             "every number that differs agrees with that rule on every rank and step")
     return Diagnosis(" and ".join(f"{f}={v}" for f, v in rules.items()), "; ".join(words),
                      f"{names_in_words(names)}: {fits}{blame}")
-
-
-def factor_of(evidence) -> float | None:
-    """Return k, to 6 digits, if all numbers of the variables that fail are k times what is expected. Local."""
-    factors = set()
-    for name in failing(evidence):
-        for observed, wanted in zip(evidence.observed, evidence.wanted):
-            for _, found in observed[name]:
-                value = wanted[name].value
-                if isinstance(found, Rows) and not np.array_equal(found.ids, value.ids):
-                    return None
-                factors |= _factors(np.ravel(numbers_of(found)).astype(np.float64), np.ravel(numbers_of(value)))
-    return next(iter(factors)) if len(factors) == 1 else None
-
-
-def _factors(found, wanted) -> set[float]:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(alike(found, wanted) & (wanted == 0), np.nan, found / wanted)
-    return {float(f"{r:.6g}") for r in ratio[~np.isnan(ratio)]}

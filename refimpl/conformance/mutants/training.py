@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from refimpl.conformance.adapters.reference import Reference
+from refimpl.conformance.case import Rows
 from refimpl.conformance.cases.numbers import words
+from refimpl.conformance.rules.gradients import merge_occurrences
 from refimpl.conformance.rules.optimizers import apply_rows, initial_state
 
 
@@ -95,13 +97,7 @@ class OneByOne(Reference):
 
     def apply_all(self, task, total):
         for gradients in self.everyone:
-            merged = {n: self.merge_alone(g) if isinstance(g, tuple) else g for n, g in gradients.items()}
-            super().apply_all(task, merged)
-
-    def merge_alone(self, gradient):
-        found = self.merged(*gradient, None)
-        ids = np.array(sorted(found), np.int64)
-        return ids, np.array([found[k] for k in ids.tolist()])
+            super().apply_all(task, _merged(gradients))
 
 
 class ParameterReduced(Reference):
@@ -111,4 +107,10 @@ class ParameterReduced(Reference):
         everyone = self.world.allgather(self.values)
         self.values = {n: sum(v[n] for v in everyone) / np.float32(self.world.size) for n in self.values}
         self.occurrences = [local]
-        return {n: OneByOne.merge_alone(self, g) if isinstance(g, tuple) else g for n, g in local.items()}
+        return _merged(local)
+
+
+def _merged(gradients):
+    """Return one rank's gradients, the rows that share an id added."""
+    result = {n: merge_occurrences(Rows(*g)) if isinstance(g, tuple) else g for n, g in gradients.items()}
+    return {n: (g.ids, g.rows) if isinstance(g, Rows) else g for n, g in result.items()}

@@ -3,11 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import numpy as np
-
-from refimpl.conformance.case import numbers_of
 from refimpl.conformance.compare import Verdict, differences
-from refimpl.conformance.rules.aggregate import Wanted
 from refimpl.conformance.traces.sources import Sources
 
 
@@ -37,17 +33,3 @@ class Differing:
             _, _, bad, ids = differences(found, want)
             if bad.any():
                 yield place, found, want, bad, ids
-
-
-def fits(found, wanted: Wanted, value, relative: float = 0.0) -> bool:
-    """Return whether numbers are a prediction within the expectation's tolerance. Local.
-
-    value: array or Rows.  relative: of each predicted number that much is tolerated too.
-    """
-    tolerance = float(np.max(wanted.tolerance, initial=0.0)) + relative * np.abs(numbers_of(value))
-    return not differences(found, Wanted(value, tolerance, wanted.dtype))[2].any()
-
-
-def flat(part) -> np.ndarray:
-    """Return the numbers of an array or Rows as one float64 vector. Local."""
-    return np.ravel(numbers_of(part)).astype(np.float64)

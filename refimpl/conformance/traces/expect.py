@@ -29,7 +29,7 @@ def expected(sources: Sources) -> tuple[dict[tuple, Wanted], dict[int, Inputs]]:
     result, inputs, last = _given(sources, "start", None), {}, {}
     for step in range(sources.steps):
         if sources.theirs.joined_at == "model":
-            result |= _computed(sources, step, "carried") | _computed(sources, step, "local")
+            result |= _measured(sources, step, "carried") | _computed(sources, step)
             result |= _measured(sources, step, "metrics")
         for stage in GIVEN[sources.theirs.joined_at]:
             result |= _given(sources, stage, step)
@@ -56,14 +56,11 @@ def _given(sources, stage, step) -> dict:
     return result
 
 
-def _computed(sources, step, stage):
-    """Expect what a microbatch computes; each of its gradients N times ours where the manifest averages."""
-    found = _measured(sources, step, stage)
-    if stage == "carried":
-        return found
+def _computed(sources, step):
+    """Expect a microbatch's gradients, N times ours where the manifest averages."""
     sparse = {v.name for v in sources.variables if v.sparse}
     result = {}
-    for place, want in found.items():
+    for place, want in _measured(sources, step, "local").items():
         rule = sources.semantics.sparse if place[3] in sparse else sources.semantics.dense
         factor = sources.microbatches if rule == "average" else 1
         result[place] = Wanted(with_numbers(want.value, lambda x: x * factor), want.tolerance * factor, want.dtype)

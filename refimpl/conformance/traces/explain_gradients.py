@@ -6,40 +6,16 @@ from refimpl.conformance.case import Rows, with_numbers
 from refimpl.conformance.compare import aligned
 from refimpl.conformance.diagnose import Diagnosis
 from refimpl.conformance.diagnose.counting import TIMES
-from refimpl.conformance.diagnose.diagnosis import names_in_words
-from refimpl.conformance.traces.differing import Differing, fits, flat
+from refimpl.conformance.diagnose.diagnosis import fits, flat, names_in_words
+from refimpl.conformance.diagnose.fallback import common_factor
+from refimpl.conformance.traces.differing import Differing
+from refimpl.conformance.traces.sources import merged
 
-def common_factor(differing: Differing):
+
+def one_factor(differing: Differing):
     """All that differs is one factor times ours."""
-    factors = {}
-    for place, found, want, _, _ in differing.failing():
-        factor = _factor(found, want)
-        if factor is None:
-            return None
-        factors[place] = factor
-    if not factors:
-        return None
-    middle = float(np.median(list(factors.values())))
-    if any(abs(f - middle) > 1e-3 * abs(middle) for f in factors.values()):
-        return None
-    names = names_in_words(sorted({place[3] for place in factors}))
-    count = differing.sources.microbatches
-    for factor, code, words in ((count, "multiplied-by-n", f"{count} x ours, the number of microbatches: not averaged"),
-                                (1 / count, "divided-again", f"1/{count} of ours: divided once more"),
-                                (None, "scaled", f"{middle:.6g} x ours")):
-        if factor is None or abs(middle / factor - 1) < 1e-4:
-            return Diagnosis(code, f"all numbers of {names} are {words}", f"factor {middle:.6g}")
-    return None
-
-
-def _factor(found, want) -> float | None:
-    """Return k where found is k * wanted, None where it is not."""
-    if isinstance(found, Rows) and not np.array_equal(found.ids, want.value.ids):
-        return None
-    x, y = flat(found), flat(want.value)
-    factor = float(x @ y / (y @ y)) if y.any() else 0.0
-    good = np.isfinite(factor) and factor not in (0.0, 1.0)
-    return factor if good and fits(found, want, with_numbers(want.value, lambda z: z * factor), 1e-6) else None
+    failed = [(place[3], found, want) for place, found, want, _, _ in differing.failing()]
+    return common_factor(failed, differing.sources.microbatches, "microbatches")
 
 
 def own_mean(differing: Differing):
@@ -84,8 +60,8 @@ def miscounted(differing: Differing):
     for place, found, want, _, ids in failing:
         rule = sources.semantics.sparse if isinstance(found, Rows) else sources.semantics.dense
         divisor = sources.microbatches if rule == "average" else 1
-        columns.append(np.stack([_on(parts[m][place[3]], ids) / divisor for m in active], axis=1))
-        sums.append(_on(found, ids))
+        columns.append(np.stack([flat(aligned(merged(parts[m][place[3]]), ids)) / divisor for m in active], axis=1))
+        sums.append(flat(aligned(found, ids)))
     matrix, total = np.concatenate(columns), np.concatenate(sums)
     if not np.isfinite(total).all() or np.linalg.matrix_rank(matrix) < len(active):
         return None
@@ -99,16 +75,6 @@ def miscounted(differing: Differing):
             for times_ in (3, 2, 0) if (which := [m for m, c in zip(active, counts) if c == times_])]
     return Diagnosis("rank-miscounted", "; ".join(told), f"fitted to {names_in_words(f[0][3] for f in failing)}, step "
                      f"{differing.step}; a rank's microbatches are those that it computed")
-
-
-def _on(part, ids) -> np.ndarray:
-    """Return the numbers of a part at the places of ids, repeats added: one vector."""
-    if isinstance(part, Rows):
-        whole = np.zeros((len(ids), *part.rows.shape[1:]))
-        known = np.isin(part.ids, ids)
-        np.add.at(whole, np.searchsorted(ids, part.ids[known]), part.rows[known].astype(np.float64))
-        return whole.ravel()
-    return flat(aligned(part, ids))
 
 
 def stale_sum(differing: Differing):

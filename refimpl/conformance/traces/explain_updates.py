@@ -6,10 +6,10 @@ import numpy as np
 
 from refimpl.conformance.case import Rows, with_numbers
 from refimpl.conformance.diagnose import Diagnosis
-from refimpl.conformance.diagnose.diagnosis import names_in_words
+from refimpl.conformance.diagnose.diagnosis import fits, names_in_words
 from refimpl.conformance.rules.gradients import clip_scales
 from refimpl.conformance.semantics import CHOICES
-from refimpl.conformance.traces.differing import Differing, fits
+from refimpl.conformance.traces.differing import Differing
 from refimpl.conformance.traces.sources import double
 from refimpl.conformance.traces.updates import Inputs, updated
 
@@ -84,8 +84,7 @@ def _other_gradients(sources, now, step, run):
                           ("dense", lambda g: not isinstance(g, Rows))):
         for factor, code, words in ((count, "multiplied-by-n", f"{count} x ours: not averaged, or multiplied"),
                                     (1 / count, "divided-again", f"1/{count} of ours: divided once more")):
-            changed = {n: with_numbers(g, lambda x: x * factor) if chosen(g) else g
-                       for n, g in now.gradients.items()}
+            changed = {n: with_numbers(g, lambda x: x * factor) if chosen(g) else g for n, g in now.gradients.items()}
             yield code, f"{which} gradients that the update applies are {words}", run(gradients=changed)
     if step:
         ours = {v.name: sources.ours.get("aggregated", step - 1, v.name) for v in sources.variables}

@@ -32,7 +32,7 @@ class Inputs:
 
 
 def updated(training, statistics, values, gradients, scales, step, everywhere) -> dict:
-    """Return (name, "value" or slot) -> array after one update. step: from 0.  everywhere: see ``apply_part``. Local."""
+    """Return (name, "value" or slot) -> array after update ``step``, from 0. everywhere: see ``apply_part``. Local."""
     result = {}
     for name, g in gradients.items():
         p = values[name, "value"].copy()
@@ -68,8 +68,9 @@ def expected_update(training, statistics, inputs: Inputs, semantics, step, dtype
 
 def _shifted(inputs, relative):
     """Yield the gradients with their largest errors added and taken off."""
+    errors = inputs.gradient_errors
     for sign in (1.0, -1.0):
-        yield {name: with_numbers(g, lambda x: x + sign * (inputs.gradient_errors.get(name, 0.0) + relative * np.abs(x)))
+        yield {name: with_numbers(g, lambda x: x + sign * (errors.get(name, 0.0) + relative * np.abs(x)))
                for name, g in inputs.gradients.items()}
 
 
