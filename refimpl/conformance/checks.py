@@ -23,22 +23,21 @@ def check_fusion(case, semantics, answers) -> list[Complaint]:
     limit, result = semantics.fusion_bytes, []
     for rank, answer in enumerate(answers):
         messages = answer.steps[0]["messages"].tolist()
-        told = f"rank {rank} sent messages of {', '.join(map(str, messages))} bytes"
         largest = max(messages, default=0)
         if sum(messages) != sum(sizes):
-            result.append(Complaint("messages", f"{told}: {sum(messages)} in all, the gradients are {sum(sizes)}", 0,
-                                    rank))
+            words, code = f": {sum(messages)} in all, the gradients are {sum(sizes)}", ""
         elif largest > max(limit, max(sizes)):
-            itemsize = np.dtype(case.variables[0].dtype).itemsize
-            words, code = f"{told}, the limit is {limit}", ""
+            words, code = f", the limit is {limit}", ""
             if len(messages) == 1:
                 words, code = f"{words}: all in one message, as if there were no limit", "fusion-unlimited"
-            elif largest <= limit * itemsize:
+            elif largest <= limit * np.dtype(case.variables[0].dtype).itemsize:
                 words, code = f"{words}; the limit seems to count elements", "fusion-in-elements"
-            result.append(Complaint("messages", words, 0, rank, code))
         elif any(a + b <= limit for a, b in zip(messages, messages[1:])):
-            result.append(Complaint("messages", f"{told}: neighbours would fit into one of {limit}: not fused", 0, rank,
-                                    "fusion-off"))
+            words, code = f": neighbours would fit into one of {limit}: not fused", "fusion-off"
+        else:
+            continue
+        told = f"rank {rank} sent messages of {', '.join(map(str, messages))} bytes"
+        result.append(Complaint("messages", told + words, 0, rank, code))
     return result
 
 

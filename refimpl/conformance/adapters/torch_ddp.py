@@ -38,11 +38,9 @@ class TorchDDP(TorchTraining):
 
     def describe(self) -> dict:
         """DDP averages both kinds over N, whoever touched a row; only dense gradients can be clipped."""
-        return {"format": 1, "name": f"PyTorch {torch.__version__} DDP over gloo", "dense": "average",
-                "sparse": "average", "divide": "before", "untouched": "decayed-by-momentum", "clip_norm": "dense",
-                "loss": "mean-of-means", "start": "rank 0", "sampler": "pads", "fusion_bytes": BUCKET,
-                "dtypes": ["float16", "float32", "float64"],
-                "supports": ["clip", "loss-scale", "momentum", "adagrad", "adam", "rate-factor"]}
+        return {**self.manifest, "name": f"PyTorch {torch.__version__} DDP over gloo", "dense": "average",
+                "sparse": "average", "divide": "before", "loss": "mean-of-means", "start": "rank 0",
+                "sampler": "pads", "fusion_bytes": BUCKET}
 
     def wrap(self, module, **options):
         return DistributedDataParallel(module, **options)

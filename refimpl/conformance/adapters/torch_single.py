@@ -23,9 +23,7 @@ class TorchSingle(TorchTraining):
 
     def describe(self) -> dict:
         """One process: nothing is averaged but the micro-steps; only dense gradients can be clipped."""
-        return {"format": 1, "name": f"PyTorch {torch.__version__}", "untouched": "decayed-by-momentum",
-                "clip_norm": "dense", "dtypes": ["float16", "float32", "float64"],
-                "supports": ["clip", "loss-scale", "momentum", "adagrad", "adam", "rate-factor"]}
+        return {**self.manifest, "name": f"PyTorch {torch.__version__}"}
 
     def reduce_loss(self, losses, gradients):
         """Return the mean loss and its gradient by a weight that starts from 0."""

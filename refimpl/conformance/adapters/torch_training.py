@@ -13,6 +13,9 @@ class TorchTraining:
     """What both adapters can do. Subclasses say how a module meets its copies on other ranks."""
 
     signature = wrapped = module = None
+    manifest = {"format": 1, "untouched": "decayed-by-momentum", "clip_norm": "dense",
+                "dtypes": ["float16", "float32", "float64"],
+                "supports": ["clip", "loss-scale", "momentum", "adagrad", "adam", "rate-factor"]}
 
     def wrap(self, module: torch.nn.Module) -> torch.nn.Module:
         """Return a module whose backward pass leaves aggregated gradients in ``grad``."""

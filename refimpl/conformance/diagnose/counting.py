@@ -37,8 +37,7 @@ def _counts(evidence, name, found) -> set:
     places = np.union1d(found.ids, wanted.ids) if isinstance(found, Rows) else None
     stack = np.stack([aligned(p, places) for p in parts]).astype(np.float64)
     expected = aligned(wanted, places)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        divisor = np.where(expected == 0, 1.0, np.rint(stack.sum(axis=0) / expected))
+    divisor = np.where(expected == 0, 1.0, np.rint(stack.sum(axis=0) / expected))
     total = np.rint(aligned(found, places) * divisor)
     return {_digits(total[at], stack[(slice(None), *at)]) for at in np.ndindex(total.shape)
             if stack[(slice(None), *at)].all()}

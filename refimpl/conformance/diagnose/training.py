@@ -71,8 +71,7 @@ def _possible(kind, settings) -> bool:
 
 
 def _predicted(evidence, fault):
-    with np.errstate(over="ignore", invalid="ignore"):
-        values = with_fault(evidence.case, evidence.semantics, fault)
+    values = with_fault(evidence.case, evidence.semantics, fault)
     result: list[dict] = []
     for wanted, ranks in zip(evidence.wanted, values, strict=True):
         result.append({})

@@ -12,9 +12,7 @@ import numpy as np
 from refimpl.conformance.adapters.reference import Reference
 from refimpl.conformance.case import Case, Rows, with_numbers
 from refimpl.conformance.compare import Verdict, aligned, judge
-from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.mutants.aggregation import RankTwice
-from refimpl.conformance.observe import gather_evidence
 from refimpl.conformance.runner import run_local
 
 
@@ -74,8 +72,7 @@ def constant(case: Case) -> Case:
 def judge_by(close: Callable) -> Callable:
     """Return a judge that compares by close(found, wanted) alone."""
     def judged(case, semantics, answers):
-        verdict, _ = judge(case, semantics, answers)
-        evidence = gather_evidence(case, semantics, answers, KINDS[case.kind].expect(case, semantics))
+        verdict, evidence = judge(case, semantics, answers)
         if verdict.status != "failed" or not evidence.observed or evidence.complaints:
             return verdict
         fine = all(close(*_pair(value, evidence.wanted[s][n].value)) for s, step in enumerate(evidence.observed)
