@@ -124,10 +124,8 @@ class Semantics:
 
     def alternatives(self, *only: str):
         """Yield (field, value) for each single change of the manifest's meaning, of fields ``only`` or all."""
-        for field in only or CHOICES:
-            for value in CHOICES[field]:
-                if value != getattr(self, field):
-                    yield field, value
+        return ((field, value) for field in only or CHOICES for value in CHOICES[field]
+                if value != getattr(self, field))
 
 
 def page() -> str:

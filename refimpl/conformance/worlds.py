@@ -38,15 +38,15 @@ class LocalWorld:
 
 
 def run_ranks(size: int, work) -> list:
-    """Return [work(world) of each rank], the ranks being threads; an exception is returned in its place. Local."""
+    """Return [work(world) of each rank], the ranks being threads. Raises what a rank raises. Local."""
     shared = threading.Barrier(size), [None] * size
 
     def run(rank):
         try:
             return work(LocalWorld(rank, size, shared))
-        except Exception as problem:
+        except Exception:
             shared[0].abort()  # whoever waits for this rank is told
-            return problem
+            raise
 
     with ThreadPoolExecutor(size) as threads:
         return list(threads.map(run, range(size)))

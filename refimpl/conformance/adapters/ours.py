@@ -17,7 +17,7 @@ from models import Variable
 from refimpl.collectives import make_schedule, prove
 from refimpl.conformance.adapters import functions_of
 from refimpl.conformance.adapters.ours_training import TrainingAdapter
-from refimpl.conformance.adapters.untouched_table import UntouchedTable
+from refimpl.conformance.adapters.ours_variables import UntouchedTable
 from refimpl.conformance.semantics import Semantics
 from refimpl.plan import make_plan
 from refimpl.training.parameters import Parameters
@@ -50,10 +50,9 @@ class Ours(TrainingAdapter):
         machines = self.comm.machines if self.settings["allreduce"] == "hierarchical" else None
         schedule = make_schedule(self.settings["allreduce"], self.comm.size, self.comm.size, machines=machines)
         served = self.settings["architecture"] in ("ps", "hybrid")
-        as_dense = self.settings.get("sparse_as_dense", False)
         return Semantics(name="refimpl " + " ".join(map(str, self.settings.values())), divide="before",
                          order="tree" if prove(schedule).canonical else "any", rows_on="owner" if served else "every",
-                         most_rows=10**6 if as_dense else None)
+                         most_rows=10**6 if self.settings.get("sparse_as_dense") else None)
 
     def aggregate_uses(self, uses, shapes):
         """What a model does whose variable is read twice: it adds both gradients of its microbatch."""

@@ -3,6 +3,8 @@
 A world has ``rank``, ``size`` and ``allgather``; here the ranks are threads. In float32 throughout, not optimised.
 """
 
+from collections import Counter
+
 import numpy as np
 
 from refimpl.conformance.adapters.reference_training import TrainingPart
@@ -79,7 +81,7 @@ class Reference(TrainingPart):
         return total
 
     def aggregate_rows(self, gradients: dict, shapes: dict) -> dict:
-        """Return name -> (ids, rows), where ids rise, each once; or an array of a dense variable. In any order."""
+        """Return name -> (ids, rows), ids rising, each once; or an array of a dense variable. gradients: in any order."""
         everyone = self.world.allgather(gradients)
         whole = self.finite({name: self.merge([self.leaf(*ranks[name]) for ranks in everyone]) if name in shapes
                              else self.mean([ranks[name] for ranks in everyone]) for name in gradients})
@@ -115,10 +117,8 @@ class Reference(TrainingPart):
 
     def counts(self, parts) -> dict[int, int]:
         """Return id -> what its sum is divided by."""
-        rule, counts = self.semantics.sparse, {}
-        for ids, _ in parts:
-            for k in ids.tolist() if rule == "per-occurrence" else set(ids.tolist()):
-                counts[k] = counts.get(k, 0) + 1
+        rule = self.semantics.sparse
+        counts = Counter(k for ids, _ in parts for k in (ids if rule == "per-occurrence" else np.unique(ids)).tolist())
         if rule.startswith("per-"):
             return counts
         return dict.fromkeys(counts, self.world.size if rule == "average" else 1)

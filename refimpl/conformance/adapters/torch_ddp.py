@@ -62,11 +62,9 @@ class TorchDDP(TorchTraining):
 
     def broadcast(self, arrays, root):
         """Return name -> rank ``root``'s array."""
-        result = {}
         for name in sorted(arrays):
-            result[name] = torch.from_numpy(arrays[name])
-            dist.broadcast(result[name], root)
-        return {name: tensor.numpy() for name, tensor in result.items()}
+            dist.broadcast(torch.from_numpy(arrays[name]), root)  # in place
+        return arrays
 
     def reduce_loss(self, losses, gradients):
         """Train one step from 0 with sgd at rate 1, Join for ranks without examples; each takes its own mean."""

@@ -10,11 +10,9 @@ FIELDS = {"aggregate": ("dense", "sparse", "duplicates"), "model": ("loss",),
           "update": ("untouched", "clip_norm", "clip_point", "window", "partial", "start", "dense", "sparse",
                      "duplicates")}
 
-DIVISION = {
-    "dense": {"sum": "a plain sum", "average": "division by N"},
-    "sparse": {"sum": "a plain sum", "average": "division by N", "per-row-count": "division by push count",
-               "per-occurrence": "division by the number of occurrences"},
-}
+DIVISION = {"dense": {"sum": "a plain sum", "average": "division by N"},
+            "sparse": {"sum": "a plain sum", "average": "division by N", "per-row-count": "division by push count",
+                       "per-occurrence": "division by the number of occurrences"}}
 
 
 def other_rule(evidence, verdict):

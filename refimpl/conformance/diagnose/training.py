@@ -29,7 +29,7 @@ WORDS = {
 
 
 TOGETHER = ("loss-scale-kept", "parameter-reduced", "parameter-summed", "not-broadcast")
-"""Faults whose ranks feel each other's: which of them have it is tried out. Of others each rank shows it alone."""
+"""Faults of a rank that change other ranks' numbers: subsets are tried. Others show where they are."""
 
 
 def faulty(evidence, verdict):

@@ -16,14 +16,14 @@ class DividedByPushes(Reference):
 
 
 class SumInOneBackend(Reference):
-    """float64 goes another way, which forgets to divide."""
+    """The code for float64 forgets to divide."""
 
     def mean(self, arrays, divisor=None):
         return super().mean(arrays, 1 if arrays[0].dtype == np.float64 else divisor)
 
 
 class AverageTwice(Reference):
-    """float64 goes another way, which divides again."""
+    """The code for float64 divides again."""
 
     def mean(self, arrays, divisor=None):
         again = len(arrays) if arrays[0].dtype == np.float64 else 1
@@ -142,8 +142,7 @@ class BufferReused(Reference):
 
 class NotCopiedBack(Reference):
     def aggregate_dense(self, arrays):
-        staged = {n: a.copy() for n, a in arrays.items()}
-        super().aggregate_dense(staged)
+        super().aggregate_dense(arrays)  # into a staged copy
         return arrays
 
 

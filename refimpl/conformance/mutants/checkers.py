@@ -16,41 +16,24 @@ from refimpl.conformance.mutants.aggregation import RankTwice
 from refimpl.conformance.runner import run_local
 
 
-class Changed(Reference):
-    """Every array comes back changed by ``change``."""
+def changed(change: Callable) -> type:
+    """Return the adapter of which every array comes back as change(array)."""
+    class Changed(Reference):
+        def aggregate_dense(self, arrays):
+            return {n: change(a) for n, a in super().aggregate_dense(arrays).items()}
 
-    def change(self, array):
-        """Return an array with the fault in it."""
-        return array
+        def aggregate_rows(self, gradients, shapes):
+            return {n: (ids, change(rows)) for n, (ids, rows) in super().aggregate_rows(gradients, shapes).items()}
 
-    def aggregate_dense(self, arrays):
-        return {n: self.change(a) for n, a in super().aggregate_dense(arrays).items()}
-
-    def aggregate_rows(self, gradients, shapes):
-        return {n: (ids, self.change(rows)) for n, (ids, rows) in super().aggregate_rows(gradients, shapes).items()}
+    return Changed
 
 
-class Permuted(Changed):
-    """Elements of a row, or of a dense array's last axis, come back in reverse."""
-
-    def change(self, array):
-        return np.flip(array, -1) if array.ndim else array
-
-
-class SmallLost(Changed):
-    """Whatever is below 1e-5 is lost: an error of 100 %."""
-
-    def change(self, array):
-        return np.where(np.abs(array) < 1e-5, 0, array).astype(array.dtype)
-
-
-class TooLow(Changed):
-    """Every number is a little too low."""
-
-    def change(self, array):
-        return (array - np.abs(array) / 256).astype(array.dtype)
-
-
+Permuted = changed(lambda array: np.flip(array, -1) if array.ndim else array)
+"""Elements of a row, or of a dense array's last axis, come back in reverse."""
+SmallLost = changed(lambda array: np.where(np.abs(array) < 1e-5, 0, array).astype(array.dtype))
+"""Whatever is below 1e-5 is lost: an error of 100 %."""
+TooLow = changed(lambda array: (array - np.abs(array) / 256).astype(array.dtype))
+"""Every number is a little too low."""
 FAULTS = {"ranks-alike": RankTwice, "constant": Permuted, "absolute-tolerance": SmallLost, "one-sided": TooLow}
 """What a suite is called that does not see the fault."""
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from refimpl.conformance.case import Rows
+from refimpl.conformance.checks import some
 from refimpl.conformance.compare import Finding, aligned
 from refimpl.conformance.diagnose import Diagnosis, diagnose
 from refimpl.conformance.observe import Evidence
@@ -12,31 +13,18 @@ from refimpl.conformance.traces.explain_gradients import (
 )
 from refimpl.conformance.traces.explain_updates import explain_update
 
-WHERE = {
-    "start": "it does not start from the parameters that were given",
-    "carried": "the state that the model carries from step to step differs",
-    "local": "a microbatch's own gradient differs: what is wrong is in the model or its inputs, before any aggregation",
-    "aggregated": "the sum differs, though what was summed is right",
-    "metrics": "the loss or the norm differs",
-    "state": "the update differs, though the gradient that it began from is right",
-    "parameters": "the update differs, though the gradient that it began from is right",
-    "training": "each step follows from the one before, but the whole training ends elsewhere",
-}
-
-
 def explain(differing: Differing, finding: Finding) -> Diagnosis:
     """Return the first hypothesis that explains what differs; finding: its first. Local."""
-    stage = differing.verdict.stage
     if finding.code:
         return Diagnosis(finding.code, finding.words)
     if not any(differing.failing()):
         return Diagnosis("order=any", "the sums are right, but added in another order than the tree that the manifest "
                          "declares", finding.words)
-    with np.errstate(all="ignore"):
-        for hypothesis in HYPOTHESES.get(stage, (swapped_rows,)):
-            if (found := hypothesis(differing)) is not None:
-                return found
-    return Diagnosis("unexplained", WHERE[stage], finding.words, vague=True)
+    where, hypotheses = STAGES[differing.verdict.stage]
+    for hypothesis in hypotheses:
+        if (found := hypothesis(differing)) is not None:
+            return found
+    return Diagnosis("unexplained", where, finding.words, vague=True)
 
 
 def by_the_suite(differing: Differing):
@@ -63,16 +51,23 @@ def swapped_rows(differing: Differing):
         if len(rows) < 2 or not fits.any(axis=1).all() or len(set(fits.argmax(axis=1).tolist())) < len(rows):
             return None
         numbers = rows if ids is None else ids[rows]
-        pairs = [f"{numbers[at]} has what belongs to {numbers[source]}"
-                 for at, source in enumerate(fits.argmax(axis=1))]
-        words.append(f"{place[3]}: row {', '.join(pairs[:3])}{' …' if len(pairs) > 3 else ''}")
+        pairs = [f"{number} has what belongs to {numbers[source]}"
+                 for number, source in zip(numbers, fits.argmax(axis=1))]
+        words.append(f"{place[3]}: row {some(pairs)}")
     return Diagnosis("rows-swapped", "rows are in each other's places", "; ".join(words)) if words else None
 
 
-HYPOTHESES = {
-    "local": (one_factor, own_mean, microbatches_moved, swapped_rows),
-    "aggregated": (stale_sum, miscounted, rows_lost, swapped_rows, by_the_suite),
-    "state": (explain_update, swapped_rows),
-    "parameters": (explain_update, swapped_rows),
+UPDATE = ("the update differs, though the gradient that it began from is right", (explain_update, swapped_rows))
+STAGES = {
+    "start": ("it does not start from the parameters that were given", (swapped_rows,)),
+    "carried": ("the state that the model carries from step to step differs", (swapped_rows,)),
+    "local": ("a microbatch's own gradient differs: the model or its inputs are wrong, before any aggregation",
+              (one_factor, own_mean, microbatches_moved, swapped_rows)),
+    "aggregated": ("the sum differs, though what was summed is right",
+                   (stale_sum, miscounted, rows_lost, swapped_rows, by_the_suite)),
+    "metrics": ("the loss or the norm differs", (swapped_rows,)),
+    "state": UPDATE,
+    "parameters": UPDATE,
+    "training": ("each step follows from the one before, but the whole training ends elsewhere", (swapped_rows,)),
 }
-"""Stage -> what is tried in turn; of another stage rows in each other's places alone."""
+"""Stage -> what is said where nothing explains what differs, and the hypotheses that are tried in turn."""

@@ -3,6 +3,7 @@
 import numpy as np
 
 from refimpl.conformance.case import Rows, with_numbers
+from refimpl.conformance.checks import some
 from refimpl.conformance.compare import aligned
 from refimpl.conformance.diagnose import Diagnosis
 from refimpl.conformance.diagnose.counting import TIMES
@@ -79,13 +80,10 @@ def miscounted(differing: Differing):
 
 def stale_sum(differing: Differing):
     """What was aggregated is the step before's."""
-    sources, step = differing.sources, differing.step
-    failing = list(differing.failing())
-    if not step or any(sources.theirs.get("aggregated", step - 1, f[0][3]) is None for f in failing):
-        return None
-    for place, found, want, _, _ in failing:
-        before = sources.theirs.get("aggregated", step - 1, place[3])
-        if isinstance(found, Rows) and not np.array_equal(found.ids, before.ids):
+    step, failing = differing.step, list(differing.failing())
+    for place, found, *_ in failing:
+        before = differing.sources.theirs.get("aggregated", step - 1, place[3])  # none of step -1
+        if before is None or isinstance(found, Rows) and not np.array_equal(found.ids, before.ids):
             return None
         if not np.array_equal(flat(found), flat(before)):
             return None
@@ -103,5 +101,5 @@ def rows_lost(differing: Differing):
         wrong = ids[bad.any(axis=1)]
         if not len(lost) or not np.isin(wrong, lost).all():
             return None
-        told.append(f"{place[3]}: {', '.join(map(str, lost[:5]))}{' …' if len(lost) > 5 else ''}")
+        told.append(f"{place[3]}: {some(lost)}")
     return Diagnosis("rows-lost", "rows are missing, the others are right", "; ".join(told)) if told else None

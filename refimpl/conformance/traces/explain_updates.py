@@ -25,7 +25,7 @@ def explain_update(differing: Differing) -> Diagnosis | None:
                 for s in parts}
     agreeing = {}
     for hypothesis in possible[step]:
-        agrees = [s for s in parts if hypothesis in possible[s] and _agrees(parts[s], possible[s][hypothesis])]
+        agrees = [s for s in parts if hypothesis in possible[s] and _agrees(parts[s], possible[s][hypothesis]())]
         if step in agrees:
             agreeing[hypothesis] = agrees
     if not agreeing:
@@ -36,9 +36,8 @@ def explain_update(differing: Differing) -> Diagnosis | None:
                      f"{names_in_words(map(str, steps))} agrees")
 
 
-def _agrees(parts, predict) -> bool:
-    predicted = predict()
-    return all(fits(found, want, predicted[place[3], place[4]], _slack(want)) for place, (found, want) in parts.items())
+def _agrees(parts, predicted) -> bool:
+    return all(fits(found, want, predicted[place[3:]], _slack(want)) for place, (found, want) in parts.items())
 
 
 def _slack(wanted) -> float:
@@ -116,14 +115,14 @@ def _rate(sources, now, parts, step):
     factors = []
     for place, (found, want) in parts.items():
         if place[4] != "value":
-            if not fits(found, want, right[place[3], place[4]], _slack(want)):
+            if not fits(found, want, right[place[3:]], _slack(want)):
                 return None
             continue
-        before = now.values[place[3], "value"]
-        way, gone = (np.ravel(x - before) for x in (right[place[3], "value"], np.asarray(found, np.float64)))
-        if place[3] not in sources.statistics and way.any():
-            factors.append(float(way @ gone / (way @ way)))
-            if not fits(found, want, before + factors[-1] * (right[place[3], "value"] - before), _slack(want)):
+        before = now.values[place[3:]]
+        move, moved = (np.ravel(x - before) for x in (right[place[3:]], np.asarray(found, np.float64)))
+        if place[3] not in sources.statistics and move.any():
+            factors.append(float(move @ moved / (move @ move)))
+            if not fits(found, want, before + factors[-1] * (right[place[3:]] - before), _slack(want)):
                 return None
     if not factors or max(factors) - min(factors) > 1e-3 * abs(factors[0]):
         return None

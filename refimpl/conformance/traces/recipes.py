@@ -26,12 +26,9 @@ class Recipe:
     about: dict
 
 
-def _recipe(name, golden) -> Recipe:
-    about = {"model": name, "code": MODELS[name].replace(".", "/"), **golden.about}
-    return Recipe(golden.make_model, *golden.make_data(), Options(steps=STEPS, seed=SEED, **golden.options), about)
-
-
-RECIPES = {name: _recipe(name, entry.golden) for name, entry in entries().items() if entry.golden}
+RECIPES = {name: Recipe(g.make_model, *g.make_data(), Options(steps=STEPS, seed=SEED, **g.options),
+                        {"model": name, "code": MODELS[name].replace(".", "/"), **g.about})
+           for name, entry in entries().items() if (g := entry.golden)}
 
 
 def regenerate(names, folder=FOLDER) -> list[Path]:

@@ -11,7 +11,7 @@ from kernels.update import OPTIMIZERS
 from models.candidates import log_expected_count
 from models.variable import STATISTIC_RATE
 from refimpl.conformance.case import Rows
-from refimpl.conformance.given import Given
+from refimpl.conformance.adapters.ours_variables import Given
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.traces.format import Trace, edition_of
 from refimpl.training.trainer import Trainer
@@ -38,7 +38,7 @@ class Recorder:
 
 
 class RecordingTrainer(Trainer):
-    """Keeps the aggregated gradients of each step that this rank holds: (step, name) -> [(ids or None, array)]."""
+    """Keeps the aggregated gradients of each step that this rank holds: (step, name) -> [(ids, array)]."""
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
@@ -47,17 +47,11 @@ class RecordingTrainer(Trainer):
 
     def _update(self, number, reduced, scale):
         for piece in reduced:
-            name = piece.shard.variable.name
-            ids = None if piece.ids is None else self._row_numbers(name)[piece.ids]
-            self.aggregated.setdefault((number, name), []).append((ids, np.array(piece.gradient)))
+            variable, ids = piece.shard.variable, np.array(piece.ids)
+            if piece.ids is not None and self.plan.strategies[variable.name].partitioned:
+                ids = self.plan.partitioning(variable).global_rows(self.comm.rank)[ids]
+            self.aggregated.setdefault((number, variable.name), []).append((ids, np.array(piece.gradient)))
         return self._let_update(number, reduced, scale)
-
-    def _row_numbers(self, name):
-        """Return which row of a variable each row of what this rank holds is."""
-        variable = next(v for v in self.model.variables if v.name == name)
-        if self.plan.strategies[name].partitioned:
-            return self.plan.partitioning(variable).global_rows(self.comm.rank)
-        return np.arange(variable.shape[0])
 
 
 def started_from(variables, trace: Trace) -> list:
