@@ -81,7 +81,7 @@ class Reference(TrainingPart):
         return total
 
     def aggregate_rows(self, gradients: dict, shapes: dict) -> dict:
-        """Return name -> (ids, rows), ids rising, each once; or an array of a dense variable. gradients: in any order."""
+        """Return name -> (ids, rows), ids rising, each once; or an array of a dense variable."""
         everyone = self.world.allgather(gradients)
         whole = self.finite({name: self.merge([self.leaf(*ranks[name]) for ranks in everyone]) if name in shapes
                              else self.mean([ranks[name] for ranks in everyone]) for name in gradients})

@@ -30,7 +30,7 @@ def two_other_rules(evidence, verdict):
 
 
 def _first_that_fits(evidence, changes) -> Diagnosis | None:
-    """Say which of the changed rules fit, instead of which, and what shows it."""
+    """Return the diagnosis of the first change that explains the numbers: which rules fit, which are declared."""
     rules = next((rules for rules in changes if explains(evidence, with_changes(evidence, **rules))), None)
     if rules is None:
         return None

@@ -29,7 +29,7 @@ WORDS = {
 
 
 TOGETHER = ("loss-scale-kept", "parameter-reduced", "parameter-summed", "not-broadcast")
-"""Faults of a rank that change other ranks' numbers: subsets are tried. Others show where they are."""
+"""Faults of a rank that change other ranks' numbers: subsets are tried. Others show on just their ranks."""
 
 
 def faulty(evidence, verdict):

@@ -20,7 +20,7 @@ OPERATIONS = 16
 
 @dataclass(frozen=True)
 class Inputs:
-    """What an update of all variables starts from, float64, and the largest error of each; none is 0.
+    """What an update of all variables starts from, float64, and the largest error of each (missing: 0).
 
     values: (name, "value" or slot) -> array.  gradients: name -> array or Rows.  errors, gradient_errors: key -> array.
     """
