@@ -17,7 +17,7 @@ from models import Variable
 from refimpl.collectives import make_schedule, prove
 from refimpl.conformance.adapters import functions_of
 from refimpl.conformance.adapters.ours_training import TrainingAdapter
-from refimpl.conformance.adapters.ours_variables import UntouchedTable
+from refimpl.conformance.adapters.untouched_table import UntouchedTable
 from refimpl.conformance.semantics import Semantics
 from refimpl.plan import make_plan
 from refimpl.training.parameters import Parameters

@@ -1,7 +1,7 @@
 """Record a training of ours, step by step: what the product's own trainer computes, sums and updates."""
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from kernels.update import OPTIMIZERS
 from models.candidates import log_expected_count
 from models.variable import STATISTIC_RATE
 from refimpl.conformance.case import Rows
-from refimpl.conformance.adapters.ours_variables import Given
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.traces.format import Trace, edition_of
 from refimpl.training.trainer import Trainer
@@ -52,6 +51,22 @@ class RecordingTrainer(Trainer):
                 ids = self.plan.partitioning(variable).global_rows(self.comm.rank)[ids]
             self.aggregated.setdefault((number, variable.name), []).append((ids, np.array(piece.gradient)))
         return self._let_update(number, reduced, scale)
+
+
+@dataclass(frozen=True)
+class Given:
+    """An ``initial`` of ``models.Variable``, the same on every rank. values: of all elements, one after the other."""
+
+    values: tuple[float, ...]
+
+    @classmethod
+    def of(cls, array) -> "Given":
+        """Return an array's values. Local."""
+        return cls(tuple(array.ravel().tolist()))
+
+    def elements(self, key, start, count):
+        """Return ``count`` values from element ``start`` on; no key changes them. Local."""
+        return np.array(self.values[start:start + count])
 
 
 def started_from(variables, trace: Trace) -> list:

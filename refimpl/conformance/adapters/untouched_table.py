@@ -1,26 +1,8 @@
-"""Initial values for our own implementation: values that are given, and tables that nobody reads, in no memory."""
-
-from dataclasses import dataclass
+"""Tables that nobody reads or writes: of any number of rows, in no memory. For aggregation alone."""
 
 import numpy as np
 
 from models import Variable
-
-
-@dataclass(frozen=True)
-class Given:
-    """An ``initial`` of ``models.Variable``, the same on every rank. values: of all elements, one after the other."""
-
-    values: tuple[float, ...]
-
-    @classmethod
-    def of(cls, array) -> "Given":
-        """Return an array's values. Local."""
-        return cls(tuple(array.ravel().tolist()))
-
-    def elements(self, key, start, count):
-        """Return ``count`` values from element ``start`` on; no key changes them. Local."""
-        return np.array(self.values[start:start + count])
 
 
 class _Table(np.ndarray):
@@ -39,7 +21,7 @@ def untouched(shape, dtype):
 
 
 class UntouchedTable(Variable):
-    """A sparse variable of such zeros, of any number of rows. For aggregation alone."""
+    """A sparse variable whose initial values are such zeros."""
 
     def initial_rows(self, seed, start=0, stop=None, stride=1):
         return untouched((len(range(self.shape[0])[start:stop:stride]), *self.shape[1:]), self.dtype)
