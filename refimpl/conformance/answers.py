@@ -1,4 +1,7 @@
-"""One rank's answer as files: arrays in an .npz without pickle, the rest in a .json beside it."""
+"""One rank's answer as files: arrays in an .npz without pickle, the rest in a .json beside it.
+
+An array's name there is "STEP ROLE NAME", ROLE being ids, rows or array.
+"""
 
 import json
 import os
@@ -12,17 +15,15 @@ from refimpl.conformance.target import Answer
 
 def save(folder: Path, number: int, rank: int, answer: Answer):
     """Write an answer; the JSON appears last, so that an answer with one is whole. Local."""
-    arrays, places = {}, []
+    arrays = {}
     for step, parts in enumerate(answer.steps):
         for name, part in parts.items():
-            for role, array in (("ids", part.ids), ("rows", part.rows)) if isinstance(part, Rows) else (("", part),):
-                arrays[f"a{len(places)}"] = array
-                places.append([step, name, role])
+            for role, array in vars(part).items() if isinstance(part, Rows) else [("array", part)]:
+                arrays[f"{step} {role} {name}"] = array
     stem = folder / f"{number}-{rank}"
     np.savez(stem.with_suffix(".npz"), **arrays)
-    text = json.dumps({"error": answer.error, "skipped": answer.skipped, "steps": len(answer.steps), "arrays": places})
     temporary = stem.with_suffix(".tmp")
-    temporary.write_text(text)
+    temporary.write_text(json.dumps({"error": answer.error, "skipped": answer.skipped, "steps": len(answer.steps)}))
     os.replace(temporary, stem.with_suffix(".json"))
 
 
@@ -33,13 +34,10 @@ def read(folder: Path, number: int, rank: int) -> Answer | None:
         return None
     what = json.loads(stem.with_suffix(".json").read_text())
     answer = Answer([{} for _ in range(what["steps"])], what["error"], what["skipped"])
-    halves: dict = {}
     with np.load(stem.with_suffix(".npz"), allow_pickle=False) as arrays:
-        for i, (step, name, role) in enumerate(what["arrays"]):
-            if role:
-                halves.setdefault((step, name), {})[role] = arrays[f"a{i}"]
-            else:
-                answer.steps[step][name] = arrays[f"a{i}"]
-    for (step, name), half in halves.items():
-        answer.steps[step][name] = Rows(half["ids"], half["rows"])
+        for key, array in arrays.items():
+            step, role, name = key.split(" ", 2)
+            if role != "rows":
+                part = Rows(array, arrays[f"{step} rows {name}"]) if role == "ids" else array
+                answer.steps[int(step)][name] = part
     return answer

@@ -23,22 +23,21 @@ def check_fusion(case, semantics, answers) -> list[Complaint]:
     limit, result = semantics.fusion_bytes, []
     for rank, answer in enumerate(answers):
         messages = answer.steps[0]["messages"].tolist()
-        told = f"rank {rank} sent messages of {', '.join(map(str, messages))} bytes"
         largest = max(messages, default=0)
         if sum(messages) != sum(sizes):
-            result.append(Complaint("messages", f"{told}: {sum(messages)} in all, the gradients are {sum(sizes)}", 0,
-                                    rank))
+            words, code = f": {sum(messages)} in all, the gradients are {sum(sizes)}", ""
         elif largest > max(limit, max(sizes)):
-            itemsize = np.dtype(case.variables[0].dtype).itemsize
-            words, code = f"{told}, the limit is {limit}", ""
+            words, code = f", the limit is {limit}", ""
             if len(messages) == 1:
                 words, code = f"{words}: all in one message, as if there were no limit", "fusion-unlimited"
-            elif largest <= limit * itemsize:
+            elif largest <= limit * np.dtype(case.variables[0].dtype).itemsize:
                 words, code = f"{words}; the limit seems to count elements", "fusion-in-elements"
-            result.append(Complaint("messages", words, 0, rank, code))
         elif any(a + b <= limit for a, b in zip(messages, messages[1:])):
-            result.append(Complaint("messages", f"{told}: neighbours would fit into one of {limit}: not fused", 0, rank,
-                                    "fusion-off"))
+            words, code = f": neighbours would fit into one of {limit}: not fused", "fusion-off"
+        else:
+            continue
+        told = f"rank {rank} sent messages of {', '.join(map(str, messages))} bytes"
+        result.append(Complaint("messages", told + words, 0, rank, code))
     return result
 
 
@@ -52,12 +51,12 @@ def check_sampler(case, semantics, answers) -> list[Complaint]:
         twice, never = sorted(k for k in seen if seen[k] > 1), [k for k in range(count) if k not in seen]
         each = {"pads": -(-count // case.ranks), "drops": count // case.ranks}.get(semantics.sampler)
         if strange:
-            words, code = f"examples {_some(strange)} do not exist", ""
+            words, code = f"examples {some(strange)} do not exist", ""
         elif twice and semantics.sampler != "pads":
-            words = f"examples {_some(twice)} are seen more than once: the sampler pads with repeats"
+            words = f"examples {some(twice)} are seen more than once: the sampler pads with repeats"
             code = "sampler-pads"
         elif never and semantics.sampler != "drops":
-            words, code = f"examples {_some(never)} are never seen: the sampler drops the tail", "sampler-drops"
+            words, code = f"examples {some(never)} are never seen: the sampler drops the tail", "sampler-drops"
         elif each is not None and {len(share) for share in shares} != {each}:
             words, code = f"ranks see {[len(s) for s in shares]} examples, the manifest says {each} each", ""
         else:
@@ -70,19 +69,19 @@ def check_random(case, semantics, answers) -> list[Complaint]:
     """No two ranks draw the same; steps differ; a step asked again gives the same."""
     draws, result = [[step["draws"] for step in a.steps] for a in answers], []
     for rank, (first, second, again) in enumerate(draws):
-        same = [r for r in range(rank) if np.array_equal(draws[r][0], first)]
-        if same:
-            result.append(Complaint("draws", f"rank {rank} draws the same numbers as rank {same[0]}", 0, rank,
-                                    "same-random-numbers"))
-        if np.array_equal(first, second):
-            result.append(Complaint("draws", f"rank {rank} draws the same numbers in steps 0 and 1", 1, rank))
-        if not np.array_equal(first, again):
-            result.append(Complaint("draws", f"rank {rank}: step 0 asked again gives other numbers", 2, rank))
+        same = next((r for r in range(rank) if np.array_equal(draws[r][0], first)), None)
+        for wrong, step, words, code in (
+                (same is not None, 0, f"draws the same numbers as rank {same}", "same-random-numbers"),
+                (np.array_equal(first, second), 1, "draws the same numbers in steps 0 and 1", ""),
+                (not np.array_equal(first, again), 2, "draws other numbers when asked for step 0 again", "")):
+            if wrong:
+                result.append(Complaint("draws", f"rank {rank} {words}", step, rank, code))
     return result
 
 
-def _some(numbers) -> str:
-    return ", ".join(map(str, numbers[:5])) + (", ..." if len(numbers) > 5 else "")
+def some(items) -> str:
+    """Return the first of them and how many more there are: "a, b, c, d and 3 more". Local."""
+    return ", ".join(map(str, items[:4])) + (f" and {len(items) - 4} more" if len(items) > 4 else "")
 
 
 CHECKS = {"fusion": check_fusion, "sampler": check_sampler, "random": check_random}

@@ -130,12 +130,11 @@ def differences(found, wanted: Wanted):
         places = np.union1d(found.ids, wanted.value.ids).astype(np.int64)
     value, expected = (np.asarray(aligned(x, places), np.float64) for x in (found, wanted.value))
     tolerance = wanted.tolerance if places is None else aligned(Rows(wanted.value.ids, wanted.tolerance), places)
-    with np.errstate(invalid="ignore"):
-        error = np.where(alike(value, expected), 0.0, np.abs(value - expected))
-    error = np.where(np.isnan(error), np.inf, error)
-    bad = ~(error <= tolerance)
     with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.where(alike(value, expected), 0.0, np.abs(value - expected))
+        error = np.where(np.isnan(error), np.inf, error)
         ratio = np.where(tolerance > 0, error / tolerance, np.where(error > 0, np.inf, 0.0))
+    bad = ~(error <= tolerance)
     if wanted.canonical is not None:
         bad = ~_same_bits(aligned(found, places), aligned(wanted.canonical, places))
         ratio = np.where(bad, np.inf, 0.0)

@@ -120,18 +120,16 @@ def _expect_broadcast(case, semantics):
 
 
 def _expect_loss(case, semantics):
-    losses = [ranks["losses"] for ranks in case.steps[0]]
-    gradients = [ranks["gradients"] for ranks in case.steps[0]]
-    return [{"loss": _reduced(losses, semantics, case), "gradient": _reduced(gradients, semantics, case)}]
+    return [{name: _reduced([ranks[given] for ranks in case.steps[0]], semantics, case)
+             for name, given in (("loss", "losses"), ("gradient", "gradients"))}]
 
 
 def _reduced(values, semantics, case) -> Wanted:
-    counts = [len(v) for v in values]
     if semantics.loss == "mean-of-means":
         means = [v.sum(axis=0) / max(1, len(v)) for v in values]
         return aggregate_dense(means, case.ranks, Semantics(), "float64", False)
     addends = [row for v in values for row in v]
-    divisor = sum(counts) if semantics.loss == "global-mean" else 1
+    divisor = len(addends) if semantics.loss == "global-mean" else 1
     return aggregate_dense(addends, divisor, Semantics(), "float64", False)
 
 

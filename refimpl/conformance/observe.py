@@ -15,7 +15,7 @@ from refimpl.conformance.semantics import Semantics
 class Evidence:
     """observed[step][name]: (rank, array or Rows with rising ids) of each rank; rank None where owners were joined.
 
-    wanted: step by step, name -> Wanted; None for kinds that have a check instead.  complaints: answers without form.
+    wanted: step by step, name -> Wanted; None for kinds that have a check instead.  complaints: of a wrong form.
     """
 
     case: Case
@@ -34,7 +34,7 @@ def gather_evidence(case: Case, semantics: Semantics, answers, wanted) -> Eviden
     silent = set(range(case.ranks)) - set(case.settings.get("group", range(case.ranks)))
     for rank, answer in enumerate(answers):
         if len(answer.steps) != len(wanted):
-            evidence.complaints.append(_miscounted_updates(case, semantics, rank, len(answer.steps), len(wanted)))
+            evidence.complaints.append(_miscounted_updates(case, rank, len(answer.steps), len(wanted)))
     if evidence.complaints:
         return evidence
     for step, expected in enumerate(wanted):
@@ -42,7 +42,9 @@ def gather_evidence(case: Case, semantics: Semantics, answers, wanted) -> Eviden
         for name, want in expected.items():
             found = [(r, a.steps[step].get(name)) for r, a in enumerate(answers) if r not in silent]
             if isinstance(want.value, Rows) and semantics.rows_on == "every":
-                found = [(r, _as_rows(part, case.variable(name).shape)) for r, part in found]
+                shape = case.variable(name).shape  # a dense gradient of a sparse variable is right too: all of its rows
+                found = [(r, Rows(np.arange(shape[0]), part) if isinstance(part, np.ndarray) and part.shape == shape
+                          else part) for r, part in found]
             wrong = next(((r, words) for r, part in found if (words := _wrong_form(name, part, want))), None)
             if wrong:
                 evidence.complaints.append(Complaint(name, f"rank {wrong[0]} gave {wrong[1]}", step, wrong[0]))
@@ -51,18 +53,13 @@ def gather_evidence(case: Case, semantics: Semantics, answers, wanted) -> Eviden
     return evidence
 
 
-def _miscounted_updates(case, semantics, rank, found, wanted) -> Complaint:
+def _miscounted_updates(case, rank, found, wanted) -> Complaint:
     """Where windows are accumulated, the partial last one may have been dropped, or applied, against the manifest."""
     words, code = f"rank {rank} gave {found} updates, expected {wanted}", ""
     if case.kind == "accumulate" and found in (wanted - 1, wanted + 1):
         rule = "dropped" if found < wanted else "applied"
         words, code = f"{words}: the last window, which is partial, is {rule}", f"partial={rule}"
     return Complaint("", words, rank=rank, code=code)
-
-
-def _as_rows(part, shape):
-    """Return a whole variable's array as all of its rows: a dense gradient of a sparse variable is right too."""
-    return Rows(np.arange(shape[0]), part) if isinstance(part, np.ndarray) and part.shape == shape else part
 
 
 def _wrong_form(name, part, want) -> str:

@@ -9,78 +9,49 @@ from dataclasses import asdict, dataclass, fields
 FORMAT = 1
 
 CHOICES = {
-    "dense": {
-        "sum": "dense gradients are summed over the ranks",
-        "average": "dense gradients are averaged over the N ranks",
-    },
-    "sparse": {
-        "sum": "row gradients are summed over the ranks",
-        "average": "row gradients are divided by N, the number of ranks",
-        "per-row-count": "each row is divided by its push count, the number of ranks that touched it",
-        "per-occurrence": "each row is divided by the number of its occurrences on all ranks",
-    },
-    "divide": {
-        "after": "the sum is divided",
-        "before": "each contribution is divided, then they are added",
-    },
-    "order": {
-        "any": "sums may be formed in any order",
-        "tree": "sums are nodes of one balanced binary tree over the ranks: one answer, to the bit",
-    },
-    "rows_on": {
-        "every": "every rank gets all aggregated rows",
-        "owner": "each aggregated row is on exactly one rank",
-    },
-    "duplicates": {
-        "add": "rows that share an id are added",
-        "last": "of rows that share an id on a rank, the last one counts",
-    },
-    "id_dtype": {
-        "int64": "row numbers are 64-bit integers all the way",
-        "int32": "row numbers are 32-bit integers: rows from 2^31 on are not supported",
-    },
-    "loss": {
-        "global-mean": "the mean over all examples of all ranks",
-        "mean-of-means": "the mean over the ranks of each rank's mean over its examples; a rank without any counts 0",
-        "sum": "the sum over all examples of all ranks",
-    },
-    "untouched": {
-        "kept": "parameters and optimizer state of rows that no rank touched stay as they are",
-        "decayed": "every row takes part in each update, those that no rank touched with gradient 0",
-        "decayed-by-momentum": "with momentum every row takes part in each update, with other optimizers those touched",
-    },
-    "clip_point": {
-        "after": "the aggregated gradient is clipped",
-        "before": "each rank clips its own gradient, then they are aggregated",
-    },
-    "clip_norm": {
-        "all": "the norm is of dense and row gradients together, rows that share an id added first",
-        "dense": "the norm is of dense gradients alone, and only they are clipped",
-        "dense-scales-all": "the norm is of dense gradients alone, and all gradients are clipped by it",
-        "occurrences": "the norm is of dense and row gradients together, every occurrence of an id apart",
-    },
-    "window": {
-        "sum": "the gradients of an accumulation window are summed",
-        "average": "the gradients of an accumulation window are averaged",
-    },
-    "partial": {
-        "applied": "a last window of fewer micro-steps is applied, divided (where averaged) by its own number of them",
-        "applied-by-window": "a last window of fewer micro-steps is applied, divided by the full window",
-        "dropped": "a last window of fewer micro-steps is dropped",
-    },
-    "start": {
-        "rank 0": "training starts from rank 0's values, whatever the others hold",
-        "same": "every rank must start from the same values",
-    },
-    "sampler": {
-        "exact": "each example is seen exactly once in an epoch",
-        "pads": "ranks get equally many examples: some are repeated",
-        "drops": "ranks get equally many examples: the tail is left out",
-    },
-    "nonfinite": {
-        "pass": "inf and NaN reach every rank",
-        "refuse": "a sum that is not finite is refused on every rank",
-    },
+    "dense": {"sum": "dense gradients are summed over the ranks",
+              "average": "dense gradients are averaged over the N ranks"},
+    "sparse": {"sum": "row gradients are summed over the ranks",
+               "average": "row gradients are divided by N, the number of ranks",
+               "per-row-count": "each row is divided by its push count, the number of ranks that touched it",
+               "per-occurrence": "each row is divided by the number of its occurrences on all ranks"},
+    "divide": {"after": "the sum is divided",
+               "before": "each contribution is divided, then they are added"},
+    "order": {"any": "sums may be formed in any order",
+              "tree": "sums are nodes of one balanced binary tree over the ranks: one answer, to the bit"},
+    "rows_on": {"every": "every rank gets all aggregated rows",
+                "owner": "each aggregated row is on exactly one rank"},
+    "duplicates": {"add": "rows that share an id are added",
+                   "last": "of rows that share an id on a rank, the last one counts"},
+    "id_dtype": {"int64": "row numbers are 64-bit integers all the way",
+                 "int32": "row numbers are 32-bit integers: rows from 2^31 on are not supported"},
+    "loss": {"global-mean": "the mean over all examples of all ranks",
+             "mean-of-means": "the mean over the ranks of each rank's mean over its examples; a rank without any "
+                              "counts 0",
+             "sum": "the sum over all examples of all ranks"},
+    "untouched": {"kept": "parameters and optimizer state of rows that no rank touched stay as they are",
+                  "decayed": "every row takes part in each update, those that no rank touched with gradient 0",
+                  "decayed-by-momentum": "with momentum every row takes part in each update, with other optimizers "
+                                         "those touched"},
+    "clip_point": {"after": "the aggregated gradient is clipped",
+                   "before": "each rank clips its own gradient, then they are aggregated"},
+    "clip_norm": {"all": "the norm is of dense and row gradients together, rows that share an id added first",
+                  "dense": "the norm is of dense gradients alone, and only they are clipped",
+                  "dense-scales-all": "the norm is of dense gradients alone, and all gradients are clipped by it",
+                  "occurrences": "the norm is of dense and row gradients together, every occurrence of an id apart"},
+    "window": {"sum": "the gradients of an accumulation window are summed",
+               "average": "the gradients of an accumulation window are averaged"},
+    "partial": {"applied": "a last window of fewer micro-steps is applied, divided (where averaged) by its own number "
+                           "of them",
+                "applied-by-window": "a last window of fewer micro-steps is applied, divided by the full window",
+                "dropped": "a last window of fewer micro-steps is dropped"},
+    "start": {"rank 0": "training starts from rank 0's values, whatever the others hold",
+              "same": "every rank must start from the same values"},
+    "sampler": {"exact": "each example is seen exactly once in an epoch",
+                "pads": "ranks get equally many examples: some are repeated",
+                "drops": "ranks get equally many examples: the tail is left out"},
+    "nonfinite": {"pass": "inf and NaN reach every rank",
+                  "refuse": "a sum that is not finite is refused on every rank"},
 }
 """field -> {value: what it means}: the manifest's whole vocabulary."""
 
@@ -153,10 +124,8 @@ class Semantics:
 
     def alternatives(self, *only: str):
         """Yield (field, value) for each single change of the manifest's meaning, of fields ``only`` or all."""
-        for field in only or CHOICES:
-            for value in CHOICES[field]:
-                if value != getattr(self, field):
-                    yield field, value
+        return ((field, value) for field in only or CHOICES for value in CHOICES[field]
+                if value != getattr(self, field))
 
 
 def page() -> str:

@@ -29,6 +29,7 @@ def verdicts(ranks: int) -> dict:
 @pytest.mark.skipif(not TARGET, reason="REFIMPL_TARGET names no adapter")
 @pytest.mark.parametrize(("ranks", "case"), [(n, case.name) for n in RANKS for case in all_cases(n)])
 def test_case(ranks, case):
+    """The target's answers to one case are what its manifest promises, or fail as expected."""
     verdict, reason = verdicts(ranks)[case], EXPECTED.reason(case, ranks)
     if verdict.status == "skipped":
         pytest.skip(verdict.why)

@@ -64,18 +64,12 @@ class Target:
         manifest = functions.describe()
         self.semantics = manifest if isinstance(manifest, Semantics) else Semantics.from_json(manifest)
 
-    def why_not(self, case: Case) -> str:
-        """Return why a case does not apply to this implementation, "" if it does. Local."""
-        missing = [name for name in KINDS[case.kind].functions if not hasattr(self.functions, name)]
-        if missing:
-            return f"the adapter has no {missing[0]}"
-        return unsupported(case, self.semantics)
-
     def answer(self, case: Case, rank: int) -> Answer:
         """Run a case; an exception or exit becomes the answer's error. Collective, if the adapter's functions are."""
-        if reason := self.why_not(case):
-            return Answer(skipped=reason)
         kind = KINDS[case.kind]
+        missing = next((name for name in kind.functions if not hasattr(self.functions, name)), None)
+        if reason := f"the adapter has no {missing}" if missing else unsupported(case, self.semantics):
+            return Answer(skipped=reason)
         try:
             return Answer(kind.call(tuple(getattr(self.functions, name) for name in kind.functions), case, rank))
         except (Exception, SystemExit) as problem:  # an adapter that exits must not take the run with it

@@ -1,6 +1,7 @@
 """Ranks as threads of one process: a world for adapters that are plain NumPy, and for mutants. No MPI."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 SECONDS = 20.0
 
@@ -37,21 +38,15 @@ class LocalWorld:
 
 
 def run_ranks(size: int, work) -> list:
-    """Return [work(world) of each rank], the ranks being threads; an exception is returned in its place. Local."""
+    """Return [work(world) of each rank], the ranks being threads. Raises what a rank raises. Local."""
     shared = threading.Barrier(size), [None] * size
-    results: list = [None] * size
 
     def run(rank):
         try:
-            results[rank] = work(LocalWorld(rank, size, shared))
-        except Exception as problem:
-            results[rank] = problem
+            return work(LocalWorld(rank, size, shared))
+        except Exception:
             shared[0].abort()  # whoever waits for this rank is told
+            raise
 
-    threads = [threading.Thread(target=run, args=(rank,), daemon=True) for rank in range(1, size)]
-    for thread in threads:
-        thread.start()
-    run(0)
-    for thread in threads:
-        thread.join()
-    return results
+    with ThreadPoolExecutor(size) as threads:
+        return list(threads.map(run, range(size)))

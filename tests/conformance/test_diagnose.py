@@ -8,7 +8,7 @@ import pytest
 from refimpl.conformance.adapters.reference import EVERYTHING, Reference
 from refimpl.conformance.cases import case_named
 from refimpl.conformance.diagnose import summary
-from refimpl.conformance.diagnose.narrow import NARROW
+from refimpl.conformance.diagnose.values import NARROW
 from refimpl.conformance.mutants.aggregation import DividedByPushes, RankTwice, SparseNotAveraged
 from refimpl.conformance.mutants.checkers import Permuted, TooLow
 from refimpl.conformance.mutants.training import RateOnRankZeroOnly, TableNotBroadcast

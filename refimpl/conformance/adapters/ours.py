@@ -50,14 +50,9 @@ class Ours(TrainingAdapter):
         machines = self.comm.machines if self.settings["allreduce"] == "hierarchical" else None
         schedule = make_schedule(self.settings["allreduce"], self.comm.size, self.comm.size, machines=machines)
         served = self.settings["architecture"] in ("ps", "hybrid")
-        as_dense = self.settings.get("sparse_as_dense", False)
         return Semantics(name="refimpl " + " ".join(map(str, self.settings.values())), divide="before",
                          order="tree" if prove(schedule).canonical else "any", rows_on="owner" if served else "every",
-                         most_rows=10**6 if as_dense else None)
-
-    def aggregate_dense(self, arrays):
-        """Return name -> mean over the ranks."""
-        return self.aggregate_rows(arrays, {})
+                         most_rows=10**6 if self.settings.get("sparse_as_dense") else None)
 
     def aggregate_uses(self, uses, shapes):
         """What a model does whose variable is read twice: it adds both gradients of its microbatch."""
@@ -65,7 +60,7 @@ class Ours(TrainingAdapter):
                   for n, parts in uses.items()}
         return self.aggregate_rows(joined, shapes)
 
-    def aggregate_rows(self, gradients, shapes) -> dict:
+    def aggregate_rows(self, gradients, shapes=()) -> dict:
         """Sum one microbatch a rank as the plan says: name -> mean, of rows (ids, rows) that this rank keeps."""
         size, names = self.comm.size, sorted(gradients)
         variables = tuple(UntouchedTable(n, shapes[n], True, dtype=gradients[n][1].dtype.name) if n in shapes else
@@ -94,7 +89,7 @@ class Ours(TrainingAdapter):
                 result[name] = self.comm.share(result.get(name, nothing), "pull")[strategy.owners[0]]
         return result
 
-    aggregate_all = aggregate_rows
+    aggregate_dense = aggregate_all = aggregate_rows
 
     def plan(self, variables):
         """Return the plan for some variables, one microbatch a rank."""

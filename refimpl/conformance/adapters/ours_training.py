@@ -8,7 +8,7 @@ from kernels import aggregate_rows
 from kernels.random import key_of, uniform
 from models import Batch, Variable
 from models.data import Examples
-from refimpl.conformance.given import Given
+from refimpl.conformance.traces.record import Given
 from refimpl.training.options import Options
 from refimpl.training.run.checkpoint import load_checkpoint, save_checkpoint
 from refimpl.training.trainer import Trainer

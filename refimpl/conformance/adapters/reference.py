@@ -3,6 +3,8 @@
 A world has ``rank``, ``size`` and ``allgather``; here the ranks are threads. In float32 throughout, not optimised.
 """
 
+from collections import Counter
+
 import numpy as np
 
 from refimpl.conformance.adapters.reference_training import TrainingPart
@@ -42,17 +44,12 @@ class Reference(TrainingPart):
         """Return the names in each fused buffer: filled until the next array would be too much."""
         limit, found, used = self.semantics.fusion_bytes or 0, [], 0
         for name in sorted(arrays):
-            size = self.size_of(arrays[name])
-            if not found or used + size > limit:
+            if not found or used + arrays[name].nbytes > limit:
                 found.append([])
                 used = 0
             found[-1].append(name)
-            used += size
+            used += arrays[name].nbytes
         return found
-
-    def size_of(self, array) -> int:
-        """Return what an array counts in a fused buffer: its bytes."""
-        return array.nbytes
 
     def messages(self) -> list[int]:
         """Return the bytes of each fused message of the last aggregate_dense."""
@@ -84,10 +81,13 @@ class Reference(TrainingPart):
         return total
 
     def aggregate_rows(self, gradients: dict, shapes: dict) -> dict:
-        """Return name -> (ids, rows); ids rise, each once."""
+        """Return name -> (ids, rows), ids rising, each once; or an array of a dense variable."""
         everyone = self.world.allgather(gradients)
-        merged = self.finite({name: self.merge([ranks[name] for ranks in everyone]) for name in gradients})
-        return {name: self.own(part) for name, part in merged.items()}
+        whole = self.finite({name: self.merge([self.leaf(*ranks[name]) for ranks in everyone]) if name in shapes
+                             else self.mean([ranks[name] for ranks in everyone]) for name in gradients})
+        return {name: self.own(part) if name in shapes else part for name, part in whole.items()}
+
+    aggregate_all = aggregate_rows
 
     def own(self, merged):
         """Return the rows that this rank is to have."""
@@ -99,7 +99,6 @@ class Reference(TrainingPart):
 
     def merge(self, parts):
         """Return (ids, rows): all ranks' rows aggregated, wherever they lie."""
-        parts = [self.leaf(ids, rows) for ids, rows in parts]
         counts = self.counts(parts)
         early = self.semantics.divide == "before"
         with np.errstate(invalid="ignore", over="ignore"):
@@ -118,10 +117,8 @@ class Reference(TrainingPart):
 
     def counts(self, parts) -> dict[int, int]:
         """Return id -> what its sum is divided by."""
-        rule, counts = self.semantics.sparse, {}
-        for ids, _ in parts:
-            for k in ids.tolist() if rule == "per-occurrence" else set(ids.tolist()):
-                counts[k] = counts.get(k, 0) + 1
+        rule = self.semantics.sparse
+        counts = Counter(k for ids, _ in parts for k in (ids if rule == "per-occurrence" else np.unique(ids)).tolist())
         if rule.startswith("per-"):
             return counts
         return dict.fromkeys(counts, self.world.size if rule == "average" else 1)
@@ -131,23 +128,13 @@ class Reference(TrainingPart):
         found: dict[int, np.ndarray] = {}
         for k, row in zip(ids.tolist(), rows):
             row = self.over(row, counts[k]) if counts else row
-            found[k] = self.add_duplicate(found[k], row) if k in found else row
+            found[k] = found[k] + row if k in found else row
         return found
-
-    def add_duplicate(self, row, other):
-        """Return what two rows of one rank with one id become."""
-        return row + other
 
     def add_maps(self, left, right) -> dict:
         """Return two ranks' id -> row as one; rows that share an id are added."""
         return {k: left[k] + right[k] if k in left and k in right else left.get(k, right.get(k))
                 for k in {*left, *right}}
-
-    def aggregate_all(self, gradients: dict, shapes: dict) -> dict:
-        """Return name -> aggregate of dense and row gradients, produced in any order."""
-        everyone = self.world.allgather(gradients)
-        return {name: self.own(self.merge([ranks[name] for ranks in everyone]))
-                if name in shapes else self.mean([ranks[name] for ranks in everyone]) for name in gradients}
 
     def aggregate_uses(self, uses: dict, shapes: dict) -> dict:
         """Return name -> aggregate; uses: name -> the gradients of each place where a variable is read."""
@@ -164,11 +151,7 @@ class Reference(TrainingPart):
         everyone = self.world.allgather(arrays)
         if self.world.rank not in group:
             return {}
-        return {name: self.mean([everyone[r][name] for r in group], self.group_size(group)) for name in arrays}
-
-    def group_size(self, group) -> int:
-        """Return what a group's sum is divided by."""
-        return len(group)
+        return {name: self.mean([everyone[r][name] for r in group]) for name in arrays}
 
     def broadcast(self, arrays: dict, root: int) -> dict:
         """Return rank ``root``'s arrays."""
@@ -182,8 +165,7 @@ class Reference(TrainingPart):
             weights = [1 / (max(1, n) * self.world.size) for n in counts]
         else:
             weights = [1 / sum(counts) if self.semantics.loss == "global-mean" else 1.0] * len(counts)
-        return (np.asarray(sum(w * t for w, t in zip(weights, totals))),
-                sum(w * s for w, s in zip(weights, sums)))
+        return np.asarray(sum(w * t for w, t in zip(weights, totals))), sum(w * s for w, s in zip(weights, sums))
 
     def sample(self, count: int, epoch: int):
         """Return the numbers of the examples that this rank sees in an epoch."""
@@ -200,6 +182,4 @@ class Reference(TrainingPart):
         return words(f"draw{step}.{self.world.rank}", count) / 2.0**64
 
 
-def for_world(world):
-    """Return the reference adapter of one rank."""
-    return Reference(world)
+for_world = Reference

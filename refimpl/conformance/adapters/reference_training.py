@@ -1,6 +1,7 @@
 """Training in the reference adapter: accumulate, aggregate, clip, update, save and resume."""
 
 import math
+from copy import deepcopy
 
 import numpy as np
 
@@ -16,56 +17,36 @@ class TrainingPart:
         self.values = self.first_values(task)
         self.state = {n: initial_state(task.optimizer, a, task.options) for n, a in self.values.items()}
         self.clock, self.updates, seen = 0, 0, []
-        for window in self.windows(task):
+        for window in (task.steps[i:i + task.window] for i in range(0, len(task.steps), task.window)):
+            if len(window) < task.window and self.semantics.partial == "dropped":
+                break
             if self.updates == task.resume_after:
                 self.load(task, self.save())
             local = self.accumulated(task, window)
             self.apply_all(task, self.clipped(task, self.aggregated(task, local), local))
             self.tick(window)
-            seen.append(self.snapshot())
+            seen.append(deepcopy(self.values))
         return seen
 
     accumulate = resume = update
 
     def first_values(self, task) -> dict:
         """Return name -> initial value: this rank's, or rank 0's where the manifest says so."""
-        values = {n: np.array(a) for n, a in task.start.items()}
-        if self.semantics.start == "rank 0":
-            values = {n: np.array(a) for n, a in self.world.allgather(values)[0].items()}
-        return values
-
-    def snapshot(self) -> dict:
-        """Return a copy of the parameters."""
-        return {n: a.copy() for n, a in self.values.items()}
-
-    def windows(self, task) -> list:
-        """Return the micro-steps of each update."""
-        found = [task.steps[i:i + task.window] for i in range(0, len(task.steps), task.window)]
-        return [w for w in found if len(w) == task.window or self.semantics.partial != "dropped"]
+        return deepcopy(self.world.allgather(task.start)[0] if self.semantics.start == "rank 0" else task.start)
 
     def accumulated(self, task, window) -> dict:
         """Return this rank's gradient of a window: arrays added, rows one after the other."""
-        divisor = np.float32(self.window_divisor(task, window) * self.loss_scale(task))
+        count = task.window if self.semantics.partial == "applied-by-window" else len(window)
+        divisor = np.float32(task.loss_scale * (count if self.semantics.window == "average" else 1))
         result = {}
         for v in task.variables:
             parts = [step[v.name] for step in window]
             if v.sparse:
-                parts = [self.leaf(*part) for part in parts]
-                result[v.name] = tuple(np.concatenate(x) for x in zip(*parts))
-                result[v.name] = result[v.name][0], result[v.name][1] / divisor
+                ids, rows = (np.concatenate(pieces) for pieces in zip(*(self.leaf(*part) for part in parts)))
+                result[v.name] = ids, rows / divisor
             else:
                 result[v.name] = sum(parts[1:], parts[0]) / divisor
         return result
-
-    def window_divisor(self, task, window) -> int:
-        """Return what a window's sum is divided by."""
-        if self.semantics.window == "sum":
-            return 1
-        return task.window if self.semantics.partial == "applied-by-window" else len(window)
-
-    def loss_scale(self, task) -> float:
-        """Return how many times too large the gradients are."""
-        return task.loss_scale
 
     def aggregated(self, task, local) -> dict:
         """Return name -> array or (ids, rows), aggregated, on every rank."""
@@ -73,16 +54,7 @@ class TrainingPart:
             local = self.scaled(local, self.scale(task, local, local))
         everyone = self.world.allgather(local)
         self.occurrences = everyone
-        return {v.name: self.summed_rows([g[v.name] for g in everyone]) if v.sparse
-                else self.mean([g[v.name] for g in everyone]) for v in task.variables}
-
-    def summed_rows(self, parts):
-        """Return (ids, rows): the ranks' windows aggregated."""
-        add, self.leaf = self.leaf, lambda ids, rows: (ids, rows)  # repeats within a micro-step were settled before
-        try:
-            return self.merge(parts)
-        finally:
-            self.leaf = add
+        return {v.name: (self.merge if v.sparse else self.mean)([g[v.name] for g in everyone]) for v in task.variables}
 
     def clipped(self, task, total, local) -> dict:
         """Return the aggregated gradient, clipped where the manifest clips it."""
@@ -145,10 +117,8 @@ class TrainingPart:
 
     def save(self) -> dict:
         """Return all that training goes on from."""
-        state = {n: {slot: a.copy() for slot, a in slots.items()} for n, slots in self.state.items()}
-        return {"values": self.snapshot(), "state": state, "clock": self.clock, "updates": self.updates}
+        return deepcopy({name: getattr(self, name) for name in ("values", "state", "clock", "updates")})
 
     def load(self, task, saved):
         """Forget everything and go on from what was saved."""
-        self.values, self.state = saved["values"], saved["state"]
-        self.clock, self.updates = saved["clock"], saved["updates"]
+        vars(self).update(saved)

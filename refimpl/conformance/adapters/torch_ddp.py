@@ -9,14 +9,13 @@ Each function is what a program would write; a module gives the gradients that t
 import atexit
 from functools import cache
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 
 from refimpl.conformance.adapters import functions_of
-from refimpl.conformance.adapters.torch_given import Given, tensors, untouched
+from refimpl.conformance.adapters.torch_given import tensors
 from refimpl.conformance.adapters.torch_training import TorchTraining
 
 LAUNCHER = "processes"
@@ -32,7 +31,6 @@ class TorchDDP(TorchTraining):
     def __init__(self):
         dist.init_process_group("gloo")  # RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT
         atexit.register(dist.destroy_process_group)
-        self.signature, self.wrapped = None, None
 
     def world(self):
         """Return (rank, size)."""
@@ -40,40 +38,18 @@ class TorchDDP(TorchTraining):
 
     def describe(self) -> dict:
         """DDP averages both kinds over N, whoever touched a row; only dense gradients can be clipped."""
-        return {"format": 1, "name": f"PyTorch {torch.__version__} DDP over gloo", "dense": "average",
-                "sparse": "average", "divide": "before", "untouched": "decayed-by-momentum", "clip_norm": "dense",
-                "loss": "mean-of-means", "start": "rank 0", "sampler": "pads", "fusion_bytes": BUCKET,
-                "dtypes": ["float16", "float32", "float64"],
-                "supports": ["clip", "loss-scale", "momentum", "adagrad", "adam", "rate-factor"]}
+        return {**self.manifest, "name": f"PyTorch {torch.__version__} DDP over gloo", "dense": "average",
+                "sparse": "average", "divide": "before", "loss": "mean-of-means", "start": "rank 0",
+                "sampler": "pads", "fusion_bytes": BUCKET}
 
     def wrap(self, module, **options):
         return DistributedDataParallel(module, **options)
 
+    def wrap_gradients(self, module, group=None):
+        return self.wrap(module, init_sync=False, process_group=group, bucket_cap_mb=BUCKET / 2**20)
+
     def not_yet(self, wrapped):
         return wrapped.no_sync()
-
-    def aggregate_dense(self, arrays):
-        """Return name -> array: what DDP leaves in ``grad``."""
-        return self.aggregate_rows(arrays, {})
-
-    def aggregate_rows(self, gradients, shapes, group=None) -> dict:
-        """Return what a backward pass leaves in ``grad``: name -> (ids, rows), or an array of a dense variable.
-
-        A module is kept for steps of one shape, as in a training.
-        """
-        signature = [(n, shapes.get(n), *_like(gradients[n], n in shapes)) for n in sorted(gradients)], group
-        if signature != self.signature:
-            self.wrapped = None  # its buckets go before new ones come
-            module = Given({name: untouched(rows, dtype) if rows else torch.zeros(shape, dtype=dtype)
-                            for name, rows, shape, dtype in signature[0]}, shapes)
-            self.wrapped = self.wrap(module, init_sync=False, process_group=group, bucket_cap_mb=BUCKET / 2**20)
-            self.signature = signature
-        module = self.wrapped.module
-        self.wrapped.zero_grad()
-        self.wrapped({name: tensors(part) for name, part in gradients.items()}).backward()
-        return module.gradients()
-
-    aggregate_all = aggregate_uses = aggregate_rows
 
     def messages(self):
         """Return the sizes of DDP's buckets, as it logs them itself."""
@@ -82,15 +58,13 @@ class TorchDDP(TorchTraining):
     def aggregate_group(self, arrays, ranks):
         """Return name -> array, aggregated in a process group of these ranks; {} on the others."""
         group = new_group(tuple(ranks))
-        return self.aggregate_rows(arrays, {}, group) if dist.get_rank() in ranks else {}
+        return self.aggregate_rows(arrays, (), group) if dist.get_rank() in ranks else {}
 
     def broadcast(self, arrays, root):
         """Return name -> rank ``root``'s array."""
-        result = {}
         for name in sorted(arrays):
-            result[name] = torch.from_numpy(arrays[name])
-            dist.broadcast(result[name], root)
-        return {name: tensor.numpy() for name, tensor in result.items()}
+            dist.broadcast(torch.from_numpy(arrays[name]), root)  # in place
+        return arrays
 
     def reduce_loss(self, losses, gradients):
         """Train one step from 0 with sgd at rate 1, Join for ranks without examples; each takes its own mean."""
@@ -107,13 +81,6 @@ class TorchDDP(TorchTraining):
         loss = mean.detach().clone()
         dist.all_reduce(loss)
         return (loss / dist.get_world_size()).numpy(), -module.weight.detach().numpy()[0]
-
-
-def _like(part, by_row):
-    """Return (shape, dtype) of an array, or of the first of several uses; the shape is None for a row gradient."""
-    part = part[0] if isinstance(part, list) else part
-    array = part[1] if by_row else part
-    return None if by_row else array.shape, torch.from_numpy(np.empty(0, array.dtype)).dtype
 
 
 __getattr__ = functions_of(TorchDDP)

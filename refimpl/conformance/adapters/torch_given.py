@@ -31,10 +31,8 @@ class Given(torch.nn.Module):
         loss = torch.zeros(())
         for name, uses in gradients.items():
             for use in uses if isinstance(uses, list) else [uses]:
-                if isinstance(use, tuple):
-                    loss = loss + (self.use[name](use[0]) * use[1]).sum()
-                else:
-                    loss = loss + (self.use[name] * use).sum()
+                read, g = (self.use[name](use[0]), use[1]) if isinstance(use, tuple) else (self.use[name], use)
+                loss = loss + (read * g).sum()
         return loss
 
     @property

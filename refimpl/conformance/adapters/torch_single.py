@@ -8,7 +8,7 @@ Whole models are in ``torch_traces``.
 import torch
 
 from refimpl.conformance.adapters import functions_of
-from refimpl.conformance.adapters.torch_given import Given, tensors, untouched
+from refimpl.conformance.adapters.torch_given import tensors
 from refimpl.conformance.adapters.torch_training import TorchTraining
 
 LAUNCHER = "processes"
@@ -23,23 +23,7 @@ class TorchSingle(TorchTraining):
 
     def describe(self) -> dict:
         """One process: nothing is averaged but the micro-steps; only dense gradients can be clipped."""
-        return {"format": 1, "name": f"PyTorch {torch.__version__}", "untouched": "decayed-by-momentum",
-                "clip_norm": "dense", "dtypes": ["float16", "float32", "float64"],
-                "supports": ["clip", "loss-scale", "momentum", "adagrad", "adam", "rate-factor"]}
-
-    def aggregate_dense(self, arrays):
-        """Return name -> array: what a backward pass leaves in ``grad``."""
-        return self.aggregate_rows(arrays, {})
-
-    def aggregate_rows(self, gradients, shapes):
-        """Return what a backward pass leaves in ``grad``."""
-        first = {name: part[0] if isinstance(part, list) else part for name, part in gradients.items()}
-        module = Given({name: untouched(shapes[name], tensors(part)[1].dtype) if name in shapes else
-                        torch.zeros_like(tensors(part)) for name, part in first.items()}, shapes)
-        module({name: tensors(part) for name, part in gradients.items()}).backward()
-        return module.gradients()
-
-    aggregate_all = aggregate_uses = aggregate_rows
+        return {**self.manifest, "name": f"PyTorch {torch.__version__}"}
 
     def reduce_loss(self, losses, gradients):
         """Return the mean loss and its gradient by a weight that starts from 0."""

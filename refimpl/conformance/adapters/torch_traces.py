@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from refimpl.conformance.adapters.torch_models import LOSSES
+from refimpl.conformance.adapters.torch_training import OPTIMIZERS
 from refimpl.conformance.case import Rows
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.traces.format import Trace, write_trace
@@ -34,12 +35,8 @@ class TraceTraining:
         self.values = {n: torch.tensor(ours.get("start", None, n), requires_grad=n not in self.statistics)
                        for n in self.names}
         self.trained = [n for n in self.names if n not in self.statistics]
-        parameters, options = [self.values[n] for n in self.trained], self.training["options"]
-        self.optimizer = (
-            torch.optim.SGD(parameters, self.training["rate"], momentum=options["mu"])
-            if self.training["optimizer"] == "momentum" else
-            torch.optim.Adagrad(parameters, self.training["rate"], initial_accumulator_value=options["initial"],
-                                eps=options["epsilon"]))
+        self.optimizer = OPTIMIZERS[self.training["optimizer"]](
+            [self.values[n] for n in self.trained], self.training["rate"], self.training["options"])
         self.state: dict[int, dict] = {}
         self.trace = ours.only(("inputs", "start"))
         self.trace.head |= {"semantics": SEMANTICS.to_json(), "joined_at": "model"}

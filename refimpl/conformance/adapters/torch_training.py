@@ -1,4 +1,4 @@
-"""Training in PyTorch, as its tutorials write it: optimizers, clipping, loss scale, windows, checkpoints, sampler."""
+"""PyTorch as its tutorials write it: backward passes, optimizers, clipping, loss scale, windows, checkpoints."""
 
 import io
 from contextlib import nullcontext
@@ -6,19 +6,45 @@ from contextlib import nullcontext
 import numpy as np
 import torch
 
-from refimpl.conformance.adapters.torch_given import Given, tensors
+from refimpl.conformance.adapters.torch_given import Given, tensors, untouched
 
 
 class TorchTraining:
-    """The functions of stages update and model. Subclasses say how a module meets its copies on other ranks."""
+    """What both adapters can do. Subclasses say how a module meets its copies on other ranks."""
+
+    signature = wrapped = module = None
+    manifest = {"format": 1, "untouched": "decayed-by-momentum", "clip_norm": "dense",
+                "dtypes": ["float16", "float32", "float64"],
+                "supports": ["clip", "loss-scale", "momentum", "adagrad", "adam", "rate-factor"]}
 
     def wrap(self, module: torch.nn.Module) -> torch.nn.Module:
         """Return a module whose backward pass leaves aggregated gradients in ``grad``."""
         return module
 
+    def wrap_gradients(self, module, *group):
+        """Return ``wrap``'s module where only gradients count. group: the ranks that aggregate, none: all."""
+        return self.wrap(module)
+
     def not_yet(self, wrapped):
         """Return a context in which a backward pass leaves this rank's own gradients."""
         return nullcontext()
+
+    def aggregate_rows(self, gradients, shapes=(), *group) -> dict:
+        """Return what a backward pass leaves in ``grad``: name -> (ids, rows), or an array of a dense variable.
+
+        A module is kept for steps of one shape, as in a training.
+        """
+        signature = [(n, *_like(gradients[n], shapes[n] if n in shapes else None)) for n in sorted(gradients)], group
+        if signature != self.signature:
+            self.wrapped = None  # its buckets go before new ones come
+            self.module = Given({name: (untouched if name in shapes else torch.zeros)(shape, dtype=dtype)
+                                 for name, shape, dtype in signature[0]}, shapes)
+            self.wrapped, self.signature = self.wrap_gradients(self.module, *group), signature
+        self.wrapped.zero_grad()
+        self.wrapped({name: tensors(part) for name, part in gradients.items()}).backward()
+        return self.module.gradients()
+
+    aggregate_dense = aggregate_all = aggregate_uses = aggregate_rows
 
     def update(self, task) -> list[dict]:
         """Return, update by update, name -> value of every parameter."""
@@ -80,20 +106,31 @@ class Run:
         return [self.module, *self.optimizers, *self.schedules, self.scaler]
 
 
+OPTIMIZERS = {
+    "sgd": lambda parameters, rate, options: torch.optim.SGD(parameters, rate),
+    "momentum": lambda parameters, rate, options: torch.optim.SGD(parameters, rate, momentum=options["mu"]),
+    "adagrad": lambda parameters, rate, options: torch.optim.Adagrad(
+        parameters, rate, initial_accumulator_value=options["initial"], eps=options["epsilon"]),
+}
+"""Name -> what makes the optimizer of dense and sparse gradients alike."""
+
+
 def make_optimizers(task, module: Given) -> list[torch.optim.Optimizer]:
     """Return the optimizers of a task: Adam takes no sparse gradients, so rows get SparseAdam beside it."""
-    options, every = task.options, list(module.named.values())
-    if task.optimizer == "sgd":
-        return [torch.optim.SGD(every, task.rate)]
-    if task.optimizer == "momentum":
-        return [torch.optim.SGD(every, task.rate, momentum=options["mu"])]
-    if task.optimizer == "adagrad":
-        return [torch.optim.Adagrad(every, task.rate, initial_accumulator_value=options["initial"],
-                                    eps=options["epsilon"])]
+    options = task.options
+    if task.optimizer != "adam":
+        return [OPTIMIZERS[task.optimizer](list(module.named.values()), task.rate, options)]
     both = {False: torch.optim.Adam, True: torch.optim.SparseAdam}
     groups = {kind: [p for name, p in module.named.items() if (name in module.sparse) is kind] for kind in both}
     return [both[kind](group, task.rate, (options["beta1"], options["beta2"]), options["epsilon"])
             for kind, group in groups.items() if group]
+
+
+def _like(part, table):
+    """Return (shape, dtype) of a variable by its gradient, or the first of several uses. table: shape, None: dense."""
+    part = part[0] if isinstance(part, list) else part
+    array = part[1] if table else part
+    return table or array.shape, torch.from_numpy(np.empty(0, array.dtype)).dtype
 
 
 def resumed(adapter, task, run: Run) -> Run:

@@ -26,6 +26,6 @@ def cases(ranks: int):
 
 def _both(name, about, ranks, arrays):
     settings = {"nonfinite": True} if name in ("inf", "nan") else {}
-    yield dense_case(name, about, ranks, [[{"weight": a} for a in arrays]], settings=settings)
-    yield rows_case(name, about, ranks, {"table": 8}, [[{"table": Rows(IDS, np.stack([a, a, a]))} for a in arrays]],
+    yield dense_case(name, about, ranks, lambda r, s: {"weight": arrays[r]}, settings=settings)
+    yield rows_case(name, about, ranks, {"table": 8}, lambda r, s: {"table": Rows(IDS, np.stack([arrays[r]] * 3))},
                     settings=settings)

@@ -30,31 +30,25 @@ def integers(key: str, shape, low: int, high: int) -> np.ndarray:
     return (words(key, count) % np.uint64(high - low)).astype(np.int64).reshape(shape) + low
 
 
-def exact(key: str, shape, dtype="float32") -> np.ndarray:
-    """Return numbers of both signs, none of them 0, whose sums over any ranks and repeats are exact. Local."""
-    size = integers(key, shape, 1, 64) * np.where(integers(key + "sign", shape, 0, 2), 1, -1)
-    return (size * LCM * UNIT).astype(dtype)
+def exact(key: str, shape, dtype="float32", place: str | None = None) -> np.ndarray:
+    """Return numbers of both signs, none of them 0, whose sums over any ranks and repeats are exact. Local.
 
-
-def agreeing(key: str, place: str, shape) -> np.ndarray:
-    """Return exact float32 numbers whose sign depends on ``place`` alone: ranks do not cancel each other. Local.
-
-    For optimizers that divide by the gradient's size: there a sum near 0 would blow rounding up.
+    place: the sign depends on it alone, and no number is small: ranks do not cancel each other. For optimizers that
+    divide by the gradient's size: there a sum near 0 would blow rounding up.
     """
-    size = integers(key, shape, 16, 64) * np.where(integers(place + "sign", shape, 0, 2), 1, -1)
-    return (size * LCM * UNIT).astype("float32")
-
-
-def codes(variable: int, shape, first: int = 0) -> np.ndarray:
-    """Return one odd code below 256 for each place: neighbours in a row, a column or a variable differ. Local."""
-    count = int(np.prod(shape, dtype=np.int64))
-    place = np.arange(first, first + count, dtype=np.int64)
-    return (129 + 2 * ((place * 29 + variable * 17) % 63)).reshape(shape)
+    size = integers(key, shape, 1 if place is None else 16, 64)
+    signs = np.where(integers(f"{place or key}sign", shape, 0, 2), 1, -1)
+    return (size * signs * LCM * UNIT).astype(dtype)
 
 
 def provenance(rank: int, ranks: int, variable: int, shape, first: int = 0) -> np.ndarray:
-    """Return 4**rank * code(place) * odd part of ``ranks``, so that an average is exact too: float32. Local."""
-    return (4**rank * codes(variable, shape, first) * odd_part(ranks)).astype("float32")
+    """Return 4**rank * code(place) * odd part of ``ranks``, so that an average is exact too: float32. Local.
+
+    A code is odd and below 256: neighbours in a row, a column or a variable differ. first: number of the first place.
+    """
+    places = np.arange(first, first + int(np.prod(shape, dtype=np.int64)), dtype=np.int64).reshape(shape)
+    codes = 129 + 2 * ((places * 29 + variable * 17) % 63)
+    return (4**rank * codes * odd_part(ranks)).astype("float32")
 
 
 def odd_part(number: int) -> int:

@@ -4,6 +4,7 @@ import numpy as np
 
 from refimpl.conformance.case import Case, Rows, Variable, with_numbers
 from refimpl.conformance.cases import numbers
+from refimpl.conformance.semantics import SUPPORTS
 
 VARIABLES = (Variable("weight", (2, 3)), Variable("table", (10, 3), True), Variable("items", (10, 3), True))
 RATES = {"sgd": 0.25, "momentum": 0.125, "adagrad": 0.5, "adam": 0.0625}
@@ -20,25 +21,23 @@ def cases(ranks: int):
     yield training_case("update/rows-at-rest", "update", "momentum: rows touched once, then never again", ranks,
                         "momentum", touched=lambda s, r: [r % 3, 4] if s == 0 else [7, 8])
     yield training_case("clip/norm", "update", "sgd with a clipped norm, gradients unlike on each rank", ranks, "sgd",
-                        clip=1.0, needs=("clip",))
+                        clip=1.0)
     yield training_case("clip/not-reached", "update", "sgd with a largest norm that no gradient has", ranks, "sgd",
-                        clip=65536.0, needs=("clip",))
+                        clip=65536.0)
     yield training_case("update/loss-scale", "update", "sgd on gradients 1024 times too large", ranks, "sgd",
-                        loss_scale=1024.0, needs=("loss-scale",))
+                        loss_scale=1024.0)
     yield training_case("update/starts", "update", "each rank holds other initial values: rank 0's count", ranks, "sgd",
                         starts=True, only={"start": ["rank 0"]})
+    falling = {"sgd": {"rate_factor": 0.5}}
     for name in ("sgd", "adam"):
-        needs = ("rate-factor",) if name == "sgd" else ()
         yield training_case(f"accumulate/{name}", "accumulate", f"{name} every 2 micro-steps, the last one alone",
-                            ranks, name, micro=5, window=2, rate_factor=0.5 if needs else 1.0, needs=needs)
-    for name in ("sgd", "momentum", "adagrad", "adam"):
-        needs = ("rate-factor",) if name == "sgd" else ()
+                            ranks, name, micro=5, window=2, **falling.get(name, {}))
+    for name in RATES:
         yield training_case(f"resume/{name}", "resume", f"{name}, saved and resumed after 2 of 4 updates", ranks, name,
-                            resume_after=2, rate_factor=0.5 if needs else 1.0, needs=needs)
+                            resume_after=2, **falling.get(name, {}))
 
 
-def training_case(name, kind, about, ranks, optimizer, micro=4, starts=False, needs=(), only=None, touched=None,
-                  **task) -> Case:
+def training_case(name, kind, about, ranks, optimizer, micro=4, starts=False, only=None, touched=None, **task) -> Case:
     """Return a case of an optimizer. touched(step, rank) -> ids; task: fields of Task that are not the default."""
     steps = tuple(tuple(_gradients(s, r, task.get("loss_scale", 1.0), touched or _touched) for r in range(ranks))
                   for s in range(micro))
@@ -46,7 +45,7 @@ def training_case(name, kind, about, ranks, optimizer, micro=4, starts=False, ne
                 "starts": starts}
     if only:
         settings["only"] = only
-    needs = tuple(needs) + (() if optimizer == "sgd" else (optimizer,))
+    needs = tuple(need for need in SUPPORTS if need == optimizer or need.replace("-", "_") in task)
     return Case(name, kind, about, ranks, VARIABLES, steps, settings=settings, needs=needs)
 
 
@@ -63,10 +62,10 @@ def _touched(step, rank):
 
 def _gradients(step, rank, scale, touched):
     ids = np.array(touched(step, rank), np.int64)
-    parts = {"weight": numbers.agreeing(f"w{step}.{rank}", f"w{step}", (2, 3)) / np.float32(64)}
+    parts = {"weight": numbers.exact(f"w{step}.{rank}", (2, 3), place=f"w{step}") / np.float32(64)}
     for name in ("table", "items"):
         mine = ids if name == "table" else (ids * 3 + 1) % 9
-        rows = np.stack([numbers.agreeing(f"{name}{step}.{rank}.{i}", f"{name}{step}.{k}", (3,))
+        rows = np.stack([numbers.exact(f"{name}{step}.{rank}.{i}", (3,), place=f"{name}{step}.{k}")
                          for i, k in enumerate(mine)]) / np.float32(64)
         parts[name] = Rows(mine, rows)
     return {name: with_numbers(part, lambda x: x * np.float32(scale)) for name, part in parts.items()}

@@ -8,21 +8,21 @@ import numpy as np
 
 from refimpl.conformance.diagnose.counting import miscounted
 from refimpl.conformance.diagnose.diagnosis import Diagnosis
-from refimpl.conformance.diagnose.errors import of_error, of_property
-from refimpl.conformance.diagnose.fallback import scaled, somewhere, unlike_ranks
+from refimpl.conformance.diagnose.fallback import of_error, of_property, scaled, somewhere, unlike_ranks
 from refimpl.conformance.diagnose.manifest import other_rule, two_other_rules
 from refimpl.conformance.diagnose.structure import HYPOTHESES as STRUCTURE
 from refimpl.conformance.diagnose.training import HYPOTHESES as TRAINING
 from refimpl.conformance.diagnose.values import HYPOTHESES as VALUES
 
-ORDER = (of_error, of_property, *VALUES, other_rule, *STRUCTURE, *TRAINING, two_other_rules, miscounted, scaled,
-         unlike_ranks, somewhere)
+OF_NUMBERS = (*VALUES, other_rule, *STRUCTURE, *TRAINING, two_other_rules, miscounted, scaled, unlike_ranks)
+"""Hypotheses in the order in which they are tried, where every rank gave numbers."""
 
 
 def diagnose(evidence, verdict) -> Diagnosis:
     """Return the first hypothesis that explains a failed case. Local; the last of them always does."""
+    order = of_error, of_property, *(OF_NUMBERS if evidence.observed else ()), somewhere
     with np.errstate(all="ignore"):  # wrong hypotheses about wrong numbers: they overflow as they please
-        return next(found for hypothesis in ORDER if (found := hypothesis(evidence, verdict)) is not None)
+        return next(found for hypothesis in order if (found := hypothesis(evidence, verdict)) is not None)
 
 
 def summary(verdicts) -> list[tuple[Diagnosis, list[str]]]:

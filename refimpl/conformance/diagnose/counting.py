@@ -12,7 +12,7 @@ TIMES = {0: "never", 1: "once", 2: "twice", 3: "three times"}
 
 def miscounted(evidence, verdict):
     """Rank r contributed 4^r times a code: the sum over the code, in base 4, is how often each was counted."""
-    if not evidence.case.settings.get("provenance") or not evidence.observed:
+    if not evidence.case.settings.get("provenance"):
         return None
     counts = set()
     for name in failing(evidence):
@@ -21,13 +21,11 @@ def miscounted(evidence, verdict):
     if len(counts) != 1 or None in counts:
         return None
     digits = next(iter(counts))
-    if not any(digits):
+    told = [f"{ranks_in_words(ranks)} counted {TIMES[times]}" for times in (3, 2, 0)
+            if (ranks := [r for r, d in enumerate(digits) if d == times])]
+    if not told or not any(digits):
         return None
-    wrong = {times: [r for r, d in enumerate(digits) if d == times] for times in (0, 2, 3)}
-    told = [f"{ranks_in_words(ranks)} counted {TIMES[times]}" for times, ranks in wrong.items() if ranks]
-    if not told:
-        return None
-    return Diagnosis("rank-miscounted", "; ".join(told[::-1]), "the base-4 digits of every number that differs say so")
+    return Diagnosis("rank-miscounted", "; ".join(told), "the base-4 digits of every number that differs say so")
 
 
 def _counts(evidence, name, found) -> set:
@@ -39,8 +37,7 @@ def _counts(evidence, name, found) -> set:
     places = np.union1d(found.ids, wanted.ids) if isinstance(found, Rows) else None
     stack = np.stack([aligned(p, places) for p in parts]).astype(np.float64)
     expected = aligned(wanted, places)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        divisor = np.where(expected == 0, 1.0, np.rint(stack.sum(axis=0) / expected))
+    divisor = np.where(expected == 0, 1.0, np.rint(stack.sum(axis=0) / expected))
     total = np.rint(aligned(found, places) * divisor)
     return {_digits(total[at], stack[(slice(None), *at)]) for at in np.ndindex(total.shape)
             if stack[(slice(None), *at)].all()}
@@ -48,12 +45,7 @@ def _counts(evidence, name, found) -> set:
 
 def _digits(total, contributions):
     """Return how often each rank's contribution is in the total, None if no counts of 0 to 3 give it."""
-    digits, unit = [], contributions[0]
-    whole = total / unit
-    if whole != int(whole) or whole < 0:
+    whole = total / contributions[0]
+    if not 0 <= whole < 4 ** len(contributions) or whole != int(whole):
         return None
-    whole = int(whole)
-    for _ in contributions:
-        whole, digit = divmod(whole, 4)
-        digits.append(digit)
-    return tuple(digits) if whole == 0 else None
+    return tuple(int(whole) // 4**r % 4 for r in range(len(contributions)))

@@ -1,34 +1,59 @@
-"""Where no hypothesis explains everything: a common factor, ranks that differ, or at least the place."""
+"""What is said where there are no numbers, and where no other hypothesis explains them: at least the place."""
 
-from refimpl.conformance.diagnose.diagnosis import Diagnosis, failing, names_in_words, ranks_in_words
-from refimpl.conformance.diagnose.manifest import ratios_of
+from refimpl.conformance.case import Rows
+from refimpl.conformance.diagnose.diagnosis import Diagnosis, factor_of, failing, names_in_words, ranks_in_words
+
+
+def of_error(evidence, verdict):
+    """A rank raised, or never came back. Where the inputs are special, say so."""
+    errors = {r: a.error for r, a in enumerate(evidence.answers) if a.error}
+    if not errors:
+        return None
+    empty = sorted({r for ranks in evidence.case.steps for r, parts in enumerate(ranks)
+                    for p in parts.values() if isinstance(p, Rows) and not len(p.ids)})
+    if evidence.case.name.startswith("rows/empty"):
+        return Diagnosis("empty-row-gradient", f"a row gradient without rows, here of {ranks_in_words(empty)}, ends "
+                         "the step for all", verdict.why)
+    first = [r for r in errors if not errors[r].startswith(("LeftAlone", "never"))] or list(errors)
+    return Diagnosis("error", f"{ranks_in_words(first)} ended with an error", verdict.why, vague=True)
+
+
+def of_property(evidence, verdict):
+    """A check of all answers together knows what it found; answers of a wrong form say so."""
+    for finding in verdict.findings:
+        if not finding.ok and finding.comparison == "property":
+            return Diagnosis(finding.code or "wrong-form", finding.words, vague=not finding.code)
+    return None
 
 
 def scaled(evidence, verdict):
-    """All numbers that failed are one factor times ours."""
-    ratios = set()
-    names = failing(evidence) if evidence.observed else {}
-    for name, places in names.items():
-        for step, rank in places:
-            value = next(v for r, v in evidence.observed[step][name] if r == rank)
-            ratios |= ratios_of(value, evidence.wanted[step][name].value)
-    if len(ratios) != 1 or not names:
+    """All numbers that fail are one factor times ours."""
+    failed = [(name, value, evidence.wanted[step][name]) for name, places in failing(evidence).items()
+              for step, rank in places for r, value in evidence.observed[step][name] if r == rank]
+    return common_factor(failed, evidence.case.ranks, "ranks")
+
+
+def common_factor(failed, count: int, of_what: str) -> Diagnosis | None:
+    """Return the diagnosis if all that failed is one factor times ours. failed: (variable, found, Wanted). Local.
+
+    count, of_what: of the ranks, or microbatches, that gradients are summed over.
+    """
+    factor = factor_of([(found, want) for _, found, want in failed])
+    if factor is None:
         return None
-    ratio = next(iter(ratios))
-    if ratio != ratio or ratio in (0.0, 1.0):
-        return None
-    size = evidence.case.ranks
-    for factor, code, words in ((size, "multiplied-by-n", "N times ours: not averaged, or multiplied by N"),
-                                (1 / size, "divided-again", "1/N of ours: divided by N once more")):
-        if ratio == float(f"{factor:.6g}"):
-            return Diagnosis(code, f"all numbers of {names_in_words(names)} are exactly {words}", f"{ratio:g} x ours")
-    return Diagnosis("scaled", f"all numbers of {names_in_words(names)} are {ratio:g} x ours", vague=True)
+    for times, code, words in (
+            (count, "multiplied-by-n", f"{count} x ours: not averaged, or multiplied by the number of {of_what}"),
+            (1 / count, "divided-again", f"1/{count} of ours: divided by the number of {of_what} once more"),
+            (factor, "scaled", f"{factor:.6g} x ours")):
+        if abs(factor / times - 1) < 1e-4:
+            names = names_in_words(sorted({name for name, _, _ in failed}))
+            return Diagnosis(code, f"all numbers of {names} are {words}", f"the factor is {factor:.6g}",
+                             vague=code == "scaled")
+    return None
 
 
 def unlike_ranks(evidence, verdict):
     """Some ranks are right and others are not."""
-    if not evidence.observed:
-        return None
     wrong = sorted({r for places in failing(evidence).values() for _, r in places if r is not None})
     if not wrong or len(wrong) == evidence.case.ranks:
         return None

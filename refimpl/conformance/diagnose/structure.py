@@ -7,10 +7,9 @@ import numpy as np
 
 from refimpl.conformance.case import Rows, numbers_of
 from refimpl.conformance.diagnose.diagnosis import (
-    Diagnosis, changed, explains, failing, names_in_words, nothing_there, ranks_in_words, with_changes,
+    Diagnosis, explains, failing, names_in_words, nothing_there, ranks_in_words, with_changes,
 )
-from refimpl.conformance.diagnose.narrow import narrowed
-from refimpl.conformance.diagnose.values import lost_digits, wrong_count
+from refimpl.conformance.diagnose.values import lost_digits, narrowed, wrong_count
 from refimpl.conformance.rules.aggregate import aggregate
 
 
@@ -19,16 +18,14 @@ def ids_cast(evidence, verdict):
     if evidence.case.kind != "rows":
         return None
     for dtype in ("float32", "int32"):
-        def cast(s, r, name, part, dtype=dtype):
+        def cast(s, r, name, part):
             return replace(part, ids=part.ids.astype(dtype).astype(np.int64))
 
-        for loose in (False, True):
-            if explains(evidence, with_changes(evidence, changed(evidence.case, cast), loose=loose)):
-                lost = next(part.ids for part in evidence.case.steps[0][0].values())
-                become = lost.astype(dtype).astype(np.int64)
-                example = int(np.flatnonzero(lost != become)[0])
-                return Diagnosis(f"ids-{dtype}", f"row numbers pass through {dtype}", f"row {lost[example]} went to "
-                                 f"{become[example]}")
+        if any(explains(evidence, with_changes(evidence, cast, loose=loose)) for loose in (False, True)):
+            ids = next(part.ids for part in evidence.case.steps[0][0].values())
+            row = next(row for row in ids if row.astype(dtype).astype(np.int64) != row)
+            return Diagnosis(f"ids-{dtype}", f"row numbers pass through {dtype}",
+                             f"row {row} went to {row.astype(dtype).astype(np.int64)}")
     return None
 
 
@@ -37,11 +34,11 @@ def added_by_position(evidence, verdict):
     if evidence.case.kind not in ("rows", "mixed"):
         return None
     for source in range(evidence.case.ranks):
-        def borrow(s, r, name, part, source=source):
+        def borrow(s, r, name, part):
             ids = getattr(evidence.case.steps[s][source][name], "ids", None)
             return part if ids is None or len(ids) != len(part.ids) else replace(part, ids=ids)
 
-        if explains(evidence, with_changes(evidence, changed(evidence.case, borrow))):
+        if explains(evidence, with_changes(evidence, borrow)):
             return Diagnosis("added-by-position", "row gradients are added position by position, under the ids of rank "
                              f"{source}: rows of different ids are mixed", names_in_words(failing(evidence)))
     return None
@@ -55,14 +52,13 @@ def ids_of_another(evidence, verdict):
     for order in list(permutations(names))[1:]:
         other = dict(zip(names, order))
 
-        def pair(s, r, name, part, other=other):
+        def pair(s, r, name, part):
             if not isinstance(part, Rows):
                 return part
             ids = evidence.case.steps[s][r][other[name]].ids
-            count = min(len(ids), len(part.ids))
-            return Rows(ids[:count], part.rows[:count])
+            return Rows(ids[:len(part.ids)], part.rows[:len(ids)])
 
-        if explains(evidence, with_changes(evidence, changed(evidence.case, pair))):
+        if explains(evidence, with_changes(evidence, pair)):
             pairs = [f"rows of {a} with the ids of {b}" for a, b in other.items() if a != b]
             return Diagnosis("ids-of-another", f"variables are mixed up: {'; '.join(pairs)}")
     return None
@@ -71,18 +67,16 @@ def ids_of_another(evidence, verdict):
 def matched_by_position(evidence, verdict):
     """Ranks produced their variables in different orders, and the k-th of each were added."""
     case = evidence.case
-    if case.kind not in ("dense", "mixed") or len(case.variables) < 2 or not evidence.wanted:
+    if case.kind not in ("dense", "mixed") or len(case.variables) < 2:
         return None
     predicted = []
     for ranks in case.steps:
         orders = [list(parts) for parts in ranks]
-        step = {}
+        predicted.append({v.name: {} for v in case.variables})
         for v in case.variables:
-            step[v.name] = {}
             for r in range(case.ranks):
                 parts = [ranks[q][orders[q][orders[r].index(v.name)]] for q in range(case.ranks)]
-                step[v.name][r] = _added_bare(evidence, v, ranks[r][v.name], parts)
-        predicted.append(step)
+                predicted[-1][v.name][r] = _added_bare(evidence, v, ranks[r][v.name], parts)
     if not explains(evidence, predicted):
         return None
     if case.kind == "mixed":
@@ -106,40 +100,39 @@ def use_lost_or_twice(evidence, verdict):
     """Of a variable that is read twice one gradient is lost, or counted twice."""
     if evidence.case.kind != "uses":
         return None
-    tries = {"use-lost": [("the first use is lost", lambda p: p[1:]), ("the last use is lost", lambda p: p[:-1])],
-             "use-twice": [("every use is counted twice", lambda p: [*p, *p]),
-                           ("the first use is counted twice", lambda p: [*p, p[0]]),
-                           ("the last use is counted twice", lambda p: [*p, p[-1]])]}
-    for code, ways in tries.items():
-        for words, way in ways:
-            if explains(evidence, with_changes(evidence, changed(evidence.case, lambda s, r, n, p, way=way: way(p)))):
-                return Diagnosis(code, f"of a variable that is read at two places {words}",
-                                 names_in_words(failing(evidence)))
+    for code, words, counted in (("use-lost", "the first use is lost", lambda p: p[1:]),
+                                 ("use-lost", "the last use is lost", lambda p: p[:-1]),
+                                 ("use-twice", "every use is counted twice", lambda p: [*p, *p]),
+                                 ("use-twice", "the first use is counted twice", lambda p: [*p, p[0]]),
+                                 ("use-twice", "the last use is counted twice", lambda p: [*p, p[-1]])):
+        if explains(evidence, with_changes(evidence, lambda s, r, name, part: counted(part))):
+            return Diagnosis(code, f"of a variable that is read at two places {words}",
+                             names_in_words(failing(evidence)))
     return None
 
 
 def buffer_reused(evidence, verdict):
     """Some ranks' contribution to one sum is what they had for another variable or step: a buffer was written early."""
     case = evidence.case
-    if case.kind not in ("dense", "rows") or len(case.steps) * len(case.variables) < 2 or not evidence.observed:
+    if case.kind not in ("dense", "rows") or len(case.steps) * len(case.variables) < 2:
         return None
     everyone = range(case.ranks)
     subsets = [list(everyone), *([r] for r in everyone), *([q for q in everyone if q != r] for r in everyone)]
     for shift, words in ((1, "the next step's"), (-1, "the step before's")):
         for ranks in subsets:
-            def other(s, r, name, part, shift=shift, ranks=ranks):
+            def other(s, r, name, part):
                 return case.steps[s + shift][r][name] if r in ranks and 0 <= s + shift < len(case.steps) else part
 
-            if explains(evidence, with_changes(evidence, changed(case, other))):
+            if explains(evidence, with_changes(evidence, other)):
                 return Diagnosis("buffer-reused", f"{words} gradients of {ranks_in_words(ranks)} are in the sum{EARLY}",
                                  names_in_words(failing(evidence)))
     for name in failing(evidence):
         for source in [v.name for v in case.variables if v.name != name and v.shape == case.variable(name).shape]:
             for ranks in (ranks for ranks in subsets if not _empty(case, source, ranks)):
-                def of_other(s, r, n, part, name=name, source=source, ranks=ranks):
+                def of_other(s, r, n, part):
                     return case.steps[s][r][source] if r in ranks and n == name else part
 
-                if explains(evidence, with_changes(evidence, changed(case, of_other))):
+                if explains(evidence, with_changes(evidence, of_other)):
                     return Diagnosis("buffer-reused", f"{ranks_in_words(ranks)} contributed {source} to {name}{EARLY}")
     return None
 

@@ -29,13 +29,13 @@ WORDS = {
 
 
 TOGETHER = ("loss-scale-kept", "parameter-reduced", "parameter-summed", "not-broadcast")
-"""Faults whose ranks feel each other's: which of them have it is tried out. Of others each rank shows it alone."""
+"""Faults of a rank that change other ranks' numbers: subsets are tried. Others show on just their ranks."""
 
 
 def faulty(evidence, verdict):
     """Try each fault: on whichever ranks show it, or on all, all but rank 0, and one of them."""
     case = evidence.case
-    if KINDS[case.kind].stage != "update" or not evidence.observed:
+    if KINDS[case.kind].stage != "update":
         return None
     for kind in (kind for kind in WORDS if _possible(kind, case.settings)):
         for variable in [None, *(v.name for v in case.variables)] if kind == "not-broadcast" else [None]:
@@ -52,14 +52,14 @@ def _ranks_hit(evidence, kind, variable) -> list[int] | None:
     """Return the ranks on which a fault explains all that failed, the others being right; None if it does not."""
     ranks = evidence.case.ranks
     if kind in TOGETHER:
-        return next((list(hit) for hit in _subsets(ranks)
-                     if explains(evidence, _predicted(evidence, Fault(kind, hit, variable)))),
-                    None)
+        everyone = tuple(range(ranks))
+        subsets = [everyone, everyone[1:], *((r,) for r in everyone)]
+        return next((list(hit) for hit in subsets
+                     if explains(evidence, _predicted(evidence, Fault(kind, hit, variable)))), None)
     predicted = _predicted(evidence, Fault(kind, tuple(range(ranks)), variable))
     wrong = {rank for places in failing(evidence).values() for _, rank in places}
-    mixed = [{name: {r: w[r] if r in wrong else evidence.wanted[s][name] for r in range(ranks)}
-              for name, w in step.items()}
-             for s, step in enumerate(predicted[:len(evidence.wanted)])]
+    mixed = [{name: {r: w[r] if r in wrong else want[name] for r in range(ranks)} for name, w in step.items()}
+             for want, step in zip(evidence.wanted, predicted)]
     return sorted(wrong) if explains(evidence, mixed) else None
 
 
@@ -70,21 +70,12 @@ def _possible(kind, settings) -> bool:
     return needs.get(kind, kind not in ("rate-restarted", "clock-restarted", "state-lost") or "resume_after" in task)
 
 
-def _subsets(ranks):
-    everyone = tuple(range(ranks))
-    yield everyone
-    if ranks > 1:
-        yield everyone[1:]
-        yield from ((r,) for r in everyone)
-
-
 def _predicted(evidence, fault):
-    with np.errstate(over="ignore", invalid="ignore"):
-        values = with_fault(evidence.case, evidence.semantics, fault)
+    values = with_fault(evidence.case, evidence.semantics, fault)
     result: list[dict] = []
-    for step, ranks in enumerate(values):
+    for wanted, ranks in zip(evidence.wanted, values, strict=True):
         result.append({})
-        for name, want in evidence.wanted[min(step, len(evidence.wanted) - 1)].items():
+        for name, want in wanted.items():
             eps = 256 * np.finfo(want.dtype).eps  # in proportion where the fault made numbers much larger
             result[-1][name] = {r: Wanted(v[name], np.maximum(want.tolerance, eps * np.abs(v[name])), want.dtype)
                                 for r, v in enumerate(ranks)}
@@ -93,7 +84,7 @@ def _predicted(evidence, fault):
 
 def half_applied(evidence, verdict):
     """Some variable is, on some ranks, what it was one update earlier."""
-    if KINDS[evidence.case.kind].stage != "update" or not evidence.observed:
+    if KINDS[evidence.case.kind].stage != "update":
         return None
     places = [(step, rank, name) for name, where in failing(evidence).items() for step, rank in where]
     if not places or len({name for _, _, name in places}) == len(evidence.case.variables):

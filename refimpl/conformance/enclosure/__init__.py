@@ -3,8 +3,9 @@
 A training runs once on arrays of balls (``enclosed_steps``); the parameters of any other one are then held against them
 (``within``). So two devices differ by at most two radii: proved by computation, for this very training.
 
-Correct is what does the operations that model, kernels' definitions and optimizer write down, each as ``rounding``
-says: sums and products in any order, an LSTM's with what is added to them, and convolutions by Winograd's way, too.
+A training is correct if it does the operations that model, kernels' definitions and optimizer write down, each within
+``rounding``: sums and products in any order, an LSTM's with what is added to them, convolutions also by Winograd's
+algorithm.
 """
 
 from refimpl.conformance.enclosure.compare import Distance, OutsideError, distances, within

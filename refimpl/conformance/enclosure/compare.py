@@ -25,10 +25,6 @@ class Distance:
     outside: int
     where: tuple
 
-    def __str__(self):
-        return (f"{self.name}: {self.distance:.3g} from the middle, radius {self.radius:.3g}, share {self.share:.3g}, "
-                f"largest value {self.size:.3g}")
-
 
 def distance(name, enclosure, found) -> Distance:
     """Return the distance of a NumPy array or number to its enclosure. Raises ValueError for another shape. Local."""

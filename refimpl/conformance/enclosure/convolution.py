@@ -12,7 +12,7 @@ import numpy as np
 from kernels.conv import definition
 from kernels.conv.fast import uses_winograd
 from kernels.conv.winograd import G, turned
-from refimpl.conformance.enclosure.enclosure import Enclosure
+from refimpl.conformance.enclosure.moves import enclosed
 from refimpl.conformance.enclosure.sums import of_terms, product
 
 PASSES = 12
@@ -24,11 +24,9 @@ ABSOLUTE_B = np.array([[1, 0, 1, 0], [0, 1, 1, 0], [0, 1, 1, 0], [0, 1, 0, 1]], 
 
 def convolve(x, weight, stride, padding):
     """See ``kernels.conv.definition.convolve``."""
-    def combine(images, kernel):
-        return definition.convolve(images, kernel, stride, padding)
-
-    x, dtype = as_enclosure(x), weight.dtype
-    found = product(combine, x, weight, math.prod(weight.shape[:3]), dtype)
+    x, dtype = enclosed(x), weight.dtype  # images made of integers alone are NumPy's
+    found = product(lambda images, kernel: definition.convolve(images, kernel, stride, padding), x, weight,
+                    math.prod(weight.shape[:3]), dtype)
     if uses_winograd(x, weight, stride, padding):
         magnitude = winograd_magnitude(x.magnitude, weight.magnitude)
         found.radius += of_terms(magnitude, weight.shape[2] + PASSES, dtype)
@@ -37,37 +35,27 @@ def convolve(x, weight, stride, padding):
 
 def convolve_backward(grad, x, weight, stride, padding, input_gradient=True):
     """See ``kernels.conv.definition.convolve_backward``."""
-    x = as_enclosure(x)
+    x = enclosed(x)
     grad_weight = _weight_gradient(grad, x, weight, stride, padding)
     if not input_gradient:
         return None, grad_weight
     if uses_winograd(x, weight, stride, padding):
-        return convolve(grad, Enclosure(turned(weight.middle), turned(weight.radius), weight.dtype), 1, 1), grad_weight
-    return _image_gradient(grad, x, weight, stride, padding), grad_weight
+        return convolve(grad, weight.moved(turned), 1, 1), grad_weight
+    grad_x = product(lambda upstream, kernel: definition.convolve_backward(upstream, x.middle, kernel, stride,
+                                                                           padding)[0],
+                     grad, weight, math.prod(weight.shape[:2]) * weight.shape[3], weight.dtype)
+    return grad_x, grad_weight
 
 
 def _weight_gradient(grad, x, weight, stride, padding):
-    def combine(upstream, images):
-        return definition.convolve_backward(upstream, images, weight.middle, stride, padding, False)[1]
-
     terms = grad.size // grad.shape[3]
-    found = product(combine, grad, x, terms, weight.dtype)
+    found = product(lambda upstream, images: definition.convolve_backward(upstream, images, weight.middle, stride,
+                                                                          padding, False)[1],
+                    grad, x, terms, weight.dtype)
     if uses_winograd(x, weight, stride, padding):
         magnitude = winograd_weight_magnitude(grad.magnitude, x.magnitude)
         found.radius += of_terms(magnitude, terms + PASSES, weight.dtype)
     return found
-
-
-def _image_gradient(grad, x, weight, stride, padding):
-    def combine(upstream, kernel):
-        return definition.convolve_backward(upstream, x.middle, kernel, stride, padding)[0]
-
-    return product(combine, grad, weight, math.prod(weight.shape[:2]) * weight.shape[3], weight.dtype)
-
-
-def as_enclosure(images):
-    """Return images that were made of integers alone, and so are NumPy's, as points. Local."""
-    return images if isinstance(images, Enclosure) else Enclosure.exact(images)
 
 
 def tiles_of(images):

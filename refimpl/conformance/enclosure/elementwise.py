@@ -6,7 +6,7 @@ Each takes and returns enclosures that broadcast against each other; ``namespace
 import numpy as np
 
 from refimpl.conformance.enclosure.enclosure import Enclosure, Truth
-from refimpl.conformance.enclosure.rounding import LEAST_SIGMOID, ULPS, UPWARDS, flushed, ulp, unit
+from refimpl.conformance.enclosure.rounding import LEAST_SIGMOID, ULPS, UPWARDS, flushed, unit
 
 
 def grown(middle, moved, error, dtype) -> Enclosure:
@@ -103,7 +103,7 @@ def absolute(a):
 
 def function(name, middle, moved, dtype):
     """Return a function's enclosure from that of its exact values: the library's error comes on top. Local."""
-    factor = ULPS[name] * ulp(dtype) + 2.0**-50  # float64's own function errs by a few of its ULPs
+    factor = ULPS[name] * float(np.finfo(dtype).eps) + 2.0**-50  # float64's own function errs by a few of its ULPs
     magnitude = np.abs(middle) + moved
     return grown(middle, moved, factor * magnitude + flushed(magnitude, dtype), dtype)
 

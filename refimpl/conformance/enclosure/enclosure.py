@@ -8,10 +8,14 @@ Models and kernels run on enclosures as they run on NumPy and CuPy (docs/design.
 """
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 
-class Enclosure:
-    """An array of balls. middle, radius: float64 arrays of one shape, kept as they are.  dtype: of the values."""
+class Enclosure(NDArrayOperatorsMixin):
+    """An array of balls. middle, radius: float64 arrays of one shape, kept as they are.  dtype: of the values.
+
+    Operators are NumPy's ufuncs, and those the functions of ``namespace``.
+    """
 
     __slots__ = ("middle", "radius", "dtype")
     __hash__ = None
@@ -31,7 +35,7 @@ class Enclosure:
     shape = property(lambda self: self.middle.shape)
     ndim = property(lambda self: self.middle.ndim)
     size = property(lambda self: self.middle.size)
-    T = property(lambda self: self._view(self.middle.T, self.radius.T))
+    T = property(lambda self: self.moved(np.transpose))
 
     def __array_namespace__(self, api_version=None):
         """The array module of an enclosure, as the Python array API standard asks for it."""
@@ -68,35 +72,34 @@ class Enclosure:
         return np.where(self.radius == 0, self.middle, np.nextafter(self.middle + self.radius, np.inf))
 
     # -- moves: nothing rounds -----------------------------------------------------------------------------------------
-    def _view(self, middle, radius):
-        return Enclosure(middle, radius, self.dtype)
+    def moved(self, move):
+        """Return the balls after ``move``, which changes the places of an array's elements only."""
+        return Enclosure(move(self.middle), move(self.radius), self.dtype)
 
     def __getitem__(self, index):
-        return self._view(self.middle[index], self.radius[index])
+        return self.moved(lambda values: values[index])
 
     def __setitem__(self, index, value):
-        from refimpl.conformance.enclosure.moves import enclosed
-
-        value = enclosed(value, self.dtype)
+        value = self.__array_namespace__().enclosed(value, self.dtype)
         self.middle[index], self.radius[index] = value.middle, value.radius
 
     def reshape(self, *shape):
         """Return the balls in another shape: a view."""
-        return self._view(self.middle.reshape(*shape), self.radius.reshape(*shape))
+        return self.moved(lambda values: values.reshape(*shape))
 
     def transpose(self, *axes):
         """Return the balls with their axes permuted: a view."""
-        return self._view(self.middle.transpose(*axes), self.radius.transpose(*axes))
+        return self.moved(lambda values: values.transpose(*axes))
 
     def copy(self):
         """Return balls of their own memory."""
-        return self._view(self.middle.copy(), self.radius.copy())
+        return self.moved(np.copy)
 
     def astype(self, dtype, copy=True):
         """Return the balls of another dtype; rounding to a coarser one makes them grow."""
-        from refimpl.conformance.enclosure.moves import enclosed
-
-        return enclosed(self, dtype) if np.dtype(dtype) != self.dtype else self.copy() if copy else self
+        if np.dtype(dtype) != self.dtype:
+            return self.__array_namespace__().enclosed(self, dtype)
+        return self.copy() if copy else self
 
     # -- reductions, and the ufuncs of NumPy ---------------------------------------------------------------------------
     def sum(self, axis=None, dtype=None, keepdims=False):
@@ -116,35 +119,6 @@ class Enclosure:
         if function is None or method != "__call__":
             return NotImplemented
         return function(*inputs, **options) if out is None else function(*inputs, out=out[0], **options)
-
-
-OPERATORS = {"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "matmul": "matmul",
-             "lt": "less", "gt": "greater"}
-
-
-def _operator(function, turned=False):
-    def apply(self, other):
-        operation = getattr(self.__array_namespace__(), function)
-        return operation(other, self) if turned else operation(self, other)
-
-    return apply
-
-
-def _in_place(function):
-    def apply(self, other):
-        self[...] = getattr(self.__array_namespace__(), function)(self, other)
-        return self
-
-    return apply
-
-
-for _name, _function in OPERATORS.items():
-    setattr(Enclosure, f"__{_name}__", _operator(_function))
-    if _name not in ("lt", "gt"):
-        setattr(Enclosure, f"__r{_name}__", _operator(_function, turned=True))
-        setattr(Enclosure, f"__i{_name}__", _in_place(_function))
-Enclosure.__neg__ = lambda self: self.__array_namespace__().negative(self)
-Enclosure.__abs__ = lambda self: self.__array_namespace__().absolute(self)
 
 
 class Truth:

@@ -56,23 +56,19 @@ def full_like(a, value):
 empty, empty_like = zeros, zeros_like
 
 
-def _moved(a, move):
-    return Enclosure(move(a.middle), move(a.radius), a.dtype)
-
-
 def ascontiguousarray(a):
     """Return a copy in C order."""
-    return _moved(a, np.array)
+    return a.moved(np.array)
 
 
 def broadcast_to(a, shape):
     """Return a read-only view of another shape."""
-    return _moved(a, lambda values: np.broadcast_to(values, shape))
+    return a.moved(lambda values: np.broadcast_to(values, shape))
 
 
 def pad(a, widths):
     """Return an array with zeros around it."""
-    return np.pad(a, widths) if isinstance(a, np.ndarray) else _moved(a, lambda values: np.pad(values, widths))
+    return np.pad(a, widths) if isinstance(a, np.ndarray) else a.moved(lambda values: np.pad(values, widths))
 
 
 def split(a, sections, axis=0):

@@ -3,8 +3,8 @@
 Sums and products of n terms, in any order, with or without fused multiply-add, in the dtype or in a finer one:
 |computed - exact| <= gamma_n * sum |terms|,  gamma_n = n u / (1 - n u),  u = half an ULP of 1     (Higham 2002, 4.2)
 
-Elementary functions: ULPS, the largest of what is published or derived for each library; none of them is a proof but
-for the compiled cell's. CUDA: C++ Programming Guide, table "Single-Precision Mathematical Standard Library Functions
+Elementary functions: ULPS, the largest of what is published or derived for each library; only the compiled cell's is
+proved. CUDA: C++ Programming Guide, table "Single-Precision Mathematical Standard Library Functions
 with Maximum ULP Error" (expf 2, logf 1, tanhf 2; addition, product, division, square root rounded once without fast
 math; it says itself that these come from extensive, not exhaustive tests). NumPy: expf 2.52, logf 3.83 (its pull
 request 13134), others below 4 (SVML's bound). Our compiled sigmoid and tanh: derived in tests/kernels/test_lstm.py.
@@ -28,11 +28,6 @@ UPWARDS = 1 + 2.0**-30
 def unit(dtype) -> float:
     """Return u, with what float64 may add in forming the midpoint: that rounds, too, but 2**29 times finer. Local."""
     return float(np.finfo(dtype).eps) / 2 + 2.0**-52
-
-
-def ulp(dtype) -> float:
-    """Return the largest ULP of a normal number, relative to it. Local."""
-    return float(np.finfo(dtype).eps)
 
 
 def gamma(terms: int, dtype) -> float:

@@ -12,50 +12,28 @@ import numpy as np
 from refimpl.conformance.adapters.reference import Reference
 from refimpl.conformance.case import Case, Rows, with_numbers
 from refimpl.conformance.compare import Verdict, aligned, judge
-from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.mutants.aggregation import RankTwice
-from refimpl.conformance.observe import gather_evidence
 from refimpl.conformance.runner import run_local
 
 
-class Permuted(Reference):
-    """Elements of a row, or of a dense array, come back in reverse."""
+def changed(change: Callable) -> type:
+    """Return the adapter of which every array comes back as change(array)."""
+    class Changed(Reference):
+        def aggregate_dense(self, arrays):
+            return {n: change(a) for n, a in super().aggregate_dense(arrays).items()}
 
-    def aggregate_dense(self, arrays):
-        return {n: a.ravel()[::-1].reshape(a.shape) for n, a in super().aggregate_dense(arrays).items()}
+        def aggregate_rows(self, gradients, shapes):
+            return {n: (ids, change(rows)) for n, (ids, rows) in super().aggregate_rows(gradients, shapes).items()}
 
-    def aggregate_rows(self, gradients, shapes):
-        return {n: (ids, rows[:, ::-1]) for n, (ids, rows) in super().aggregate_rows(gradients, shapes).items()}
-
-
-class Scaled(Reference):
-    """Every number is changed by ``change``."""
-
-    def change(self, array):
-        """Return an array with the fault in it."""
-        return array
-
-    def aggregate_dense(self, arrays):
-        return {n: self.change(a) for n, a in super().aggregate_dense(arrays).items()}
-
-    def aggregate_rows(self, gradients, shapes):
-        return {n: (ids, self.change(rows)) for n, (ids, rows) in super().aggregate_rows(gradients, shapes).items()}
+    return Changed
 
 
-class SmallLost(Scaled):
-    """Whatever is below 1e-5 is lost: an error of 100 %."""
-
-    def change(self, array):
-        return np.where(np.abs(array) < 1e-5, 0, array).astype(array.dtype)
-
-
-class TooLow(Scaled):
-    """Every number is a little too low."""
-
-    def change(self, array):
-        return (array - np.abs(array) / 256).astype(array.dtype)
-
-
+Permuted = changed(lambda array: np.flip(array, -1) if array.ndim else array)
+"""Elements of a row, or of a dense array's last axis, come back in reverse."""
+SmallLost = changed(lambda array: np.where(np.abs(array) < 1e-5, 0, array).astype(array.dtype))
+"""Whatever is below 1e-5 is lost: an error of 100 %."""
+TooLow = changed(lambda array: (array - np.abs(array) / 256).astype(array.dtype))
+"""Every number is a little too low."""
 FAULTS = {"ranks-alike": RankTwice, "constant": Permuted, "absolute-tolerance": SmallLost, "one-sided": TooLow}
 """What a suite is called that does not see the fault."""
 
@@ -77,8 +55,7 @@ def constant(case: Case) -> Case:
 def judge_by(close: Callable) -> Callable:
     """Return a judge that compares by close(found, wanted) alone."""
     def judged(case, semantics, answers):
-        verdict, _ = judge(case, semantics, answers)
-        evidence = gather_evidence(case, semantics, answers, KINDS[case.kind].expect(case, semantics))
+        verdict, evidence = judge(case, semantics, answers)
         if verdict.status != "failed" or not evidence.observed or evidence.complaints:
             return verdict
         fine = all(close(*_pair(value, evidence.wanted[s][n].value)) for s, step in enumerate(evidence.observed)

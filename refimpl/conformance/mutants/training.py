@@ -1,19 +1,14 @@
 """Bugs of training, data and resuming, planted in copies of the reference adapter. Each class is one bug."""
 
-import math
+from dataclasses import replace
 
 import numpy as np
 
 from refimpl.conformance.adapters.reference import Reference
+from refimpl.conformance.case import Rows
 from refimpl.conformance.cases.numbers import words
+from refimpl.conformance.rules.gradients import merge_occurrences
 from refimpl.conformance.rules.optimizers import apply_rows, initial_state
-
-
-class MeanOfMeans(Reference):
-    def reduce_loss(self, losses, gradients):
-        count = max(1, len(losses))
-        everyone = self.world.allgather((losses.sum() / count, gradients.sum(axis=0) / count))
-        return tuple(np.asarray(sum(parts) / self.world.size) for parts in zip(*everyone))
 
 
 class FullBatchCount(Reference):
@@ -30,14 +25,9 @@ class ClockPerMicroStep(Reference):
         self.clock, self.updates = self.clock + len(window), self.updates + len(window)
 
 
-class PartialDropped(Reference):
-    def windows(self, task):
-        return [w for w in super().windows(task) if len(w) == task.window]
-
-
 class LossScaleKept(Reference):
-    def loss_scale(self, task):
-        return 1.0
+    def accumulated(self, task, window):
+        return super().accumulated(replace(task, loss_scale=1.0), window)
 
 
 class DuplicatesApart(Reference):
@@ -58,25 +48,9 @@ class TableNotBroadcast(Reference):
         return {**super().first_values(task), "items": np.array(task.start["items"])}
 
 
-class UntouchedDecayed(Reference):
-    def apply_one(self, task, variable, gradient):
-        if variable.sparse:
-            whole = np.zeros_like(self.values[variable.name])
-            whole[gradient[0]] = gradient[1]
-            gradient = np.arange(len(whole)), whole
-        super().apply_one(task, variable, gradient)
-
-
 class LocalNorm(Reference):
     def clipped(self, task, total, local):
         return self.scaled(total, self.scale(task, local, local)) if task.clip else total
-
-
-class NormWithoutRows(Reference):
-    def scale(self, task, gradients, apart):
-        dense = {n: g for n, g in gradients.items() if not isinstance(g, tuple)}
-        norm = math.sqrt(sum(float((g.astype(np.float64) ** 2).sum()) for g in dense.values()))
-        return dict.fromkeys(gradients, min(1.0, task.clip / norm))
 
 
 class RateNotRestored(Reference):
@@ -96,18 +70,6 @@ class StateNotRestored(Reference):
     def load(self, task, saved):
         super().load(task, saved)
         self.state = {n: initial_state(task.optimizer, a, task.options) for n, a in self.values.items()}
-
-
-class SamplerPads(Reference):
-    def sample(self, count, epoch):
-        size = self.world.size
-        return np.resize(np.roll(np.arange(count), epoch), -(-count // size) * size)[self.world.rank::size]
-
-
-class SamplerDrops(Reference):
-    def sample(self, count, epoch):
-        size = self.world.size
-        return np.roll(np.arange(count), epoch)[:count // size * size][self.world.rank::size]
 
 
 class SameRandomNumbers(Reference):
@@ -135,13 +97,7 @@ class OneByOne(Reference):
 
     def apply_all(self, task, total):
         for gradients in self.everyone:
-            merged = {n: self.merge_alone(g) if isinstance(g, tuple) else g for n, g in gradients.items()}
-            super().apply_all(task, merged)
-
-    def merge_alone(self, gradient):
-        found = self.merged(*gradient, None)
-        ids = np.array(sorted(found), np.int64)
-        return ids, np.array([found[k] for k in ids.tolist()])
+            super().apply_all(task, _merged(gradients))
 
 
 class ParameterReduced(Reference):
@@ -151,4 +107,10 @@ class ParameterReduced(Reference):
         everyone = self.world.allgather(self.values)
         self.values = {n: sum(v[n] for v in everyone) / np.float32(self.world.size) for n in self.values}
         self.occurrences = [local]
-        return {n: OneByOne.merge_alone(self, g) if isinstance(g, tuple) else g for n, g in local.items()}
+        return _merged(local)
+
+
+def _merged(gradients):
+    """Return one rank's gradients, the rows that share an id added."""
+    result = {n: merge_occurrences(Rows(*g)) if isinstance(g, tuple) else g for n, g in gradients.items()}
+    return {n: (g.ids, g.rows) if isinstance(g, Rows) else g for n, g in result.items()}

@@ -5,6 +5,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from refimpl.conformance.checks import some
 from refimpl.conformance.diagnose import summary
 from refimpl.conformance.report.expected import Expected
 from refimpl.conformance.report.plain import counts_of, numbers_of, others_that_failed, unexpected
@@ -33,7 +34,7 @@ def print_outcome(outcome, expected: Expected, verbose: bool = False):
         console.print(f"[bold]{escape(diagnosis.words)}[/] [dim]({diagnosis.code})[/]")
         if diagnosis.evidence:
             console.print(f"    {escape(diagnosis.evidence)}")
-        console.print(f"    in {escape(_some(cases))}", style="dim")
+        console.print(f"    in {escape(some(cases))}", style="dim")
     for pattern in expected.fixed(outcome.verdicts):
         console.print(f"{escape(pattern)} passes now: take it off the list of expected failures", style="yellow")
     counts = ", ".join(f"{count} {status}" for status, count in counts_of(outcome.verdicts).items())
@@ -48,7 +49,7 @@ def _print_skipped(console, verdicts):
         if v.status == "skipped":
             reasons.setdefault(v.why, []).append(v.case)
     for reason, cases in reasons.items():
-        console.print(f"skipped, {escape(reason)}: {escape(_some(cases))}", style="dim")
+        console.print(f"skipped, {escape(reason)}: {escape(some(cases))}", style="dim")
 
 
 def print_mutants(score):
@@ -66,7 +67,3 @@ def print_mutants(score):
         console.print(f"false alarm: {escape(alarm)}", style="bold red")
     console.print(f"{data['killed']} of {data['mutants']} seen, {data['named']} named; {data['false_alarms']} false "
                   f"alarms over {score.configurations} correct implementations")
-
-
-def _some(names) -> str:
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

@@ -60,9 +60,7 @@ def _aggregate_rows(parts, semantics, dtype, exact) -> Wanted:
     total, magnitudes = (_sums(x, place, len(unique), exact) for x in (rows, np.abs(rows)))
     divisor = row_divisor(parts, unique, occurrences, semantics.sparse)[:, None]
     tolerance = _tolerance(occurrences[:, None], magnitudes, divisor, dtype, exact)
-    canonical = None
-    if semantics.order == "tree":
-        canonical = _tree_rows(parts, unique, divisor, semantics.divide, dtype)
+    canonical = _tree_rows(parts, unique, divisor, semantics.divide, dtype) if semantics.order == "tree" else None
     return Wanted(Rows(unique, total / divisor), _where_finite(tolerance, total), dtype, canonical)
 
 

@@ -25,11 +25,11 @@ class Fault:
 
 
 class Replica:
-    """One rank's parameters and optimizer state."""
+    """One rank's parameters and optimizer state: it starts from rank 0's values."""
 
-    def __init__(self, case: Case, rank: int):
+    def __init__(self, case: Case):
         self.task = case.settings["task"]
-        self.values = {n: a.astype(np.float64) for n, a in start_of(case, rank).items()}
+        self.values = {n: a.astype(np.float64) for n, a in start_of(case, 0).items()}
         self.travel = {n: np.abs(a) for n, a in self.values.items()}
         self.clock, self.updates = 0, 0
         self.forget()
@@ -54,9 +54,8 @@ class Replica:
 
 def expected_training(case: Case, semantics: Semantics) -> list[dict[str, Wanted]]:
     """Return, update by update, name -> what every rank should hold."""
-    replica, *_ = replicas = [Replica(case, 0)]
-    result = []
-    for update, snapshots in enumerate(_run(case, semantics, replicas, None)):
+    replica, result = Replica(case), []
+    for update, snapshots in enumerate(_run(case, semantics, [replica], None)):
         size = 16 * (update + 2)
         result.append({name: Wanted(value, size * np.finfo(case.variable(name).dtype).eps * replica.travel[name],
                                     case.variable(name).dtype) for name, value in snapshots[0].items()})
@@ -65,14 +64,12 @@ def expected_training(case: Case, semantics: Semantics) -> list[dict[str, Wanted
 
 def with_fault(case: Case, semantics: Semantics, fault: Fault) -> list[list[dict[str, np.ndarray]]]:
     """Return result[update][rank] = name -> value, as training with this fault would give it."""
-    starts = [Replica(case, r if fault.kind == "not-broadcast" else 0) for r in range(case.ranks)]
-    if fault.kind == "not-broadcast":
-        for r, replica in enumerate(starts):
-            zero = Replica(case, 0)
-            for name in replica.values:
-                if fault.variable not in (None, name) or r not in fault.ranks:
-                    replica.values[name] = zero.values[name]
-    return list(_run(case, semantics, starts, fault))
+    replicas = [Replica(case) for _ in range(case.ranks)]
+    for rank in fault.ranks if fault.kind == "not-broadcast" else ():
+        own = start_of(case, rank)
+        for name in [fault.variable] if fault.variable else own:
+            replicas[rank].values[name] = own[name].astype(np.float64)
+    return list(_run(case, semantics, replicas, fault))
 
 
 def _run(case, semantics, replicas, fault):
@@ -164,19 +161,11 @@ def _scaled(gradients, scales) -> dict:
 
 def _apart(divided, total):
     """Yield the update in pieces: the k-th occurrence of each id, dense ones with the first."""
-    turn = {name: _turns(g.ids) for name, g in divided.items() if isinstance(g, Rows)}
+    turn = {name: np.array([np.count_nonzero(g.ids[:i] == k) for i, k in enumerate(g.ids)])
+            for name, g in divided.items() if isinstance(g, Rows)}
     for k in range(max(int(t.max(initial=0)) for t in turn.values()) + 1):
         piece = {name: Rows(divided[name].ids[t == k], divided[name].rows[t == k]) for name, t in turn.items()}
         yield piece if k else {**piece, **{n: g for n, g in total.items() if not isinstance(g, Rows)}}
-
-
-def _turns(ids) -> np.ndarray:
-    """Return for each occurrence how often its id occurred before."""
-    order = np.argsort(ids, kind="stable")
-    _, first, counts = np.unique(ids[order], return_index=True, return_counts=True)
-    turns = np.empty(len(ids), np.int64)
-    turns[order] = np.arange(len(ids)) - np.repeat(first, counts)
-    return turns
 
 
 def _resume(replicas, fault):

@@ -7,7 +7,9 @@ import numpy as np
 from refimpl.conformance.case import numbers_of
 from refimpl.conformance.compare import Finding, Verdict, note
 from refimpl.conformance.runner import Outcome
+from refimpl.conformance.traces.differing import Differing
 from refimpl.conformance.traces.expect import expected
+from refimpl.conformance.traces.explain import explain
 from refimpl.conformance.traces.format import Trace, read_trace
 from refimpl.conformance.traces.golden import golden
 from refimpl.conformance.traces.sources import Sources
@@ -29,16 +31,13 @@ def judge_trace(theirs: Trace, target: str = "trace") -> Outcome:
     with np.errstate(all="ignore"):  # wrong numbers overflow as they please
         wanted, inputs = expected(sources)
         verdicts = [_verdict(sources, wanted, stage) for stage in ORDER]
-    _note_unknown(sources, verdicts)
-    first = first_difference(verdicts)
-    if first is not None:
-        from refimpl.conformance.traces.explain import explain
-
-        verdict, finding = first
-        verdict.diagnosis = explain(sources, wanted, inputs, verdict, finding)
-        for other in verdicts:
-            if other.status == "failed" and other is not verdict:
-                other.why += f"; the first difference is in {verdict.stage} of step {finding.step}"
+        _note_unknown(sources, verdicts)
+        if first := first_difference(verdicts):
+            verdict, finding = first
+            verdict.diagnosis = explain(Differing(sources, wanted, inputs, verdict, finding.step), finding)
+            for other in verdicts:
+                if other.status == "failed" and other is not verdict:
+                    other.why += f"; the first difference is in {verdict.stage} of step {finding.step}"
     return Outcome(target, sources.microbatches, sources.semantics, verdicts)
 
 
@@ -130,8 +129,7 @@ def _verdict(sources, wanted, stage) -> Verdict:
     """Return the verdict on one stage: skipped if nothing of it was handed in."""
     findings: dict[str, Finding] = {}
     for place, want in wanted.items():
-        found = sources.handed_in(place) if place[0] == stage else None
-        if found is not None:
+        if place[0] == stage and (found := sources.handed_in(place)) is not None:
             _compare(findings, place, found, want)
     failed = [f for f in findings.values() if not f.ok]
     failed.sort(key=lambda f: -1 if f.step is None else f.step)

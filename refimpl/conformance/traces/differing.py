@@ -1,29 +1,31 @@
 """One stage of one step as it was handed in, beside what is expected of it."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-import numpy as np
-
-from refimpl.conformance.case import numbers_of
-from refimpl.conformance.compare import differences
-from refimpl.conformance.rules.aggregate import Wanted
+from refimpl.conformance.compare import Verdict, differences
 from refimpl.conformance.traces.sources import Sources
 
 
 @dataclass(frozen=True)
 class Differing:
-    """parts: (stage, step, microbatch, variable, part) -> (found, Wanted), of all that was handed in."""
+    """The verdict on a stage, and the step in which it first differs. wanted, inputs: see ``expect.expected``."""
 
     sources: Sources
+    wanted: dict
+    inputs: dict
+    verdict: Verdict
     step: int | None
-    parts: dict
 
-    @classmethod
-    def of(cls, sources, wanted, stage, step) -> "Differing":
-        """Pick a stage and a step."""
-        parts = {place: (found, replace(want, canonical=None)) for place, want in wanted.items()
-                 if place[:2] == (stage, step) and (found := sources.handed_in(place)) is not None}
-        return cls(sources, step, parts)
+    def handed_in(self, step, *stages) -> dict:
+        """Return (stage, step, microbatch, variable, part) -> (found, Wanted), of all that was handed in."""
+        return {place: (found, replace(want, canonical=None)) for place, want in self.wanted.items()
+                if place[0] in stages and place[1] == step and (found := self.sources.handed_in(place)) is not None}
+
+    @cached_property
+    def parts(self) -> dict:
+        """What was handed in of the stage and the step."""
+        return self.handed_in(self.step, self.verdict.stage)
 
     def failing(self):
         """Yield (place, found, wanted, where it differs, ids) of what differs."""
@@ -31,17 +33,3 @@ class Differing:
             _, _, bad, ids = differences(found, want)
             if bad.any():
                 yield place, found, want, bad, ids
-
-
-def fits(found, wanted: Wanted, value, relative: float = 0.0) -> bool:
-    """Return whether numbers are a prediction within the expectation's tolerance. Local.
-
-    value: array or Rows.  relative: of each predicted number that much is tolerated too.
-    """
-    tolerance = float(np.max(wanted.tolerance, initial=0.0)) + relative * np.abs(numbers_of(value))
-    return not differences(found, Wanted(value, tolerance, wanted.dtype))[2].any()
-
-
-def flat(part) -> np.ndarray:
-    """Return the numbers of an array or Rows as one float64 vector. Local."""
-    return np.ravel(numbers_of(part)).astype(np.float64)

@@ -26,19 +26,23 @@ def expected(sources: Sources) -> tuple[dict[tuple, Wanted], dict[int, Inputs]]:
 
     Stage "training" stands for parameters held against the whole training in float64.
     """
-    result, chain = _given(sources, "start", None), Chain(sources)
+    result, inputs, last = _given(sources, "start", None), {}, {}
     for step in range(sources.steps):
         if sources.theirs.joined_at == "model":
-            result |= _computed(sources, step, "carried") | _computed(sources, step, "local")
+            result |= _measured(sources, step, "carried") | _computed(sources, step)
             result |= _measured(sources, step, "metrics")
         for stage in GIVEN[sources.theirs.joined_at]:
             result |= _given(sources, stage, step)
         sums = _aggregates(sources, step)
         result |= {("aggregated", step, None, name, "value"): want for name, want in sums.items()}
-        result |= chain.after(step, sums)
+        inputs[step] = _inputs(sources, step, sums, last)
+        last = expected_update(sources.training, sources.statistics, inputs[step], sources.semantics, step,
+                               sources.theirs.precision)
+        result |= {("parameters" if part == "value" else "state", step, None, name, part): want
+                   for (name, part), want in last.items()}
         if sources.theirs.joined_at == "model":
             result |= {("training", *place[1:]): want for place, want in _measured(sources, step, "parameters").items()}
-    return result, chain.inputs
+    return result, inputs
 
 
 def _given(sources, stage, step) -> dict:
@@ -52,14 +56,11 @@ def _given(sources, stage, step) -> dict:
     return result
 
 
-def _computed(sources, step, stage):
-    """Expect what a microbatch computes; each of its gradients N times ours where the manifest averages."""
-    found = _measured(sources, step, stage)
-    if stage == "carried":
-        return found
+def _computed(sources, step):
+    """Expect a microbatch's gradients, N times ours where the manifest averages."""
     sparse = {v.name for v in sources.variables if v.sparse}
     result = {}
-    for place, want in found.items():
+    for place, want in _measured(sources, step, "local").items():
         rule = sources.semantics.sparse if place[3] in sparse else sources.semantics.dense
         factor = sources.microbatches if rule == "average" else 1
         result[place] = Wanted(with_numbers(want.value, lambda x: x * factor), want.tolerance * factor, want.dtype)
@@ -99,55 +100,19 @@ def _aggregates(sources, step) -> dict[str, Wanted]:
     return {place[3]: want for place, want in _measured(sources, step, "aggregated").items()}
 
 
-class Chain:
-    """Parameters and state from update to update: theirs where they hand them in, else what was expected."""
+def _inputs(sources, step, sums, last) -> Inputs:
+    """Return what a step's update begins from: theirs where they hand it in, else what was expected.
 
-    def __init__(self, sources: Sources):
-        self.sources, self.last = sources, {}
-        self.inputs: dict[int, Inputs] = {}
-
-    def after(self, step, sums) -> dict:
-        """Return what is expected after a step's update. sums: name -> Wanted of the aggregated gradients."""
-        gradients, errors = self._gradients(step, sums)
-        self.inputs[step] = inputs = Inputs(*self._before(step), gradients, *self._errors(step), errors)
-        s = self.sources
-        found = expected_update(s.training, s.statistics, inputs, s.semantics, step, s.theirs.precision)
-        self.last = found
-        return {("parameters" if part == "value" else "state", step, None, name, part): want
-                for (name, part), want in found.items()}
-
-    def _gradients(self, step, sums):
-        given = self.sources.aggregated(step)
-        if given is not None:
-            return {name: double(merged(part)) for name, part in given.items()}, {}
-        errors = {name: with_numbers(want.value, lambda _, error=want.tolerance: error) for name, want in sums.items()}
-        return {name: want.value for name, want in sums.items()}, errors
-
-    def _arrays(self, name):
-        """Yield (stage, part) of a variable's parameter and state."""
-        yield "parameters", "value"
-        if name not in self.sources.statistics:
-            yield from (("state", slot) for slot in self.sources.slots)
-
-    def _before(self, step):
-        parameters, state = {}, {}
-        for v in self.sources.variables:
-            state[v.name] = {}
-            for stage, part in self._arrays(v.name):
-                array = self.sources.before(stage, step, v.name, part)
-                array = self.last[v.name, part].value if array is None else np.asarray(array, np.float64)
-                (parameters if part == "value" else state[v.name])[v.name if part == "value" else part] = array
-        return parameters, state
-
-    def _errors(self, step):
-        """Return the errors of parameters and state that are not theirs but expected."""
-        parameters, state = {}, {}
-        for v in self.sources.variables:
-            for stage, part in self._arrays(v.name):
-                if self.sources.before(stage, step, v.name, part) is None:
-                    error = self.last[v.name, part].tolerance
-                    if part == "value":
-                        parameters[v.name] = error
-                    else:
-                        state.setdefault(v.name, {})[part] = error
-        return parameters, state
+    sums: name -> Wanted of the aggregated gradients.  last: (name, part) -> Wanted after the step before.
+    """
+    places = [(v.name, part) for v in sources.variables
+              for part in ("value", *(sources.slots if v.name not in sources.statistics else ()))]
+    theirs = {place: sources.before(step, *place) for place in places}
+    values = {place: last[place].value if array is None else np.asarray(array, np.float64)
+              for place, array in theirs.items()}
+    errors = {place: last[place].tolerance for place, array in theirs.items() if array is None}
+    given = sources.aggregated(step)
+    if given is not None:
+        return Inputs(values, {name: double(merged(part)) for name, part in given.items()}, errors)
+    return Inputs(values, {name: want.value for name, want in sums.items()}, errors,
+                  {name: want.tolerance for name, want in sums.items()})

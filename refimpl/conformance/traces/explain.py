@@ -3,63 +3,42 @@
 import numpy as np
 
 from refimpl.conformance.case import Rows
-from refimpl.conformance.compare import Finding, Verdict, aligned
+from refimpl.conformance.checks import some
+from refimpl.conformance.compare import Finding, aligned
 from refimpl.conformance.diagnose import Diagnosis, diagnose
 from refimpl.conformance.observe import Evidence
 from refimpl.conformance.traces.differing import Differing
-from refimpl.conformance.traces.explain_gradients import AGGREGATED, LOCAL, common_factor
+from refimpl.conformance.traces.explain_gradients import (
+    microbatches_moved, miscounted, one_factor, own_mean, rows_lost, stale_sum,
+)
 from refimpl.conformance.traces.explain_updates import explain_update
-from refimpl.conformance.traces.sources import Sources
 
-WHERE = {
-    "start": "it does not start from the parameters that were given",
-    "carried": "the state that the model carries from step to step differs",
-    "local": "a microbatch's own gradient differs: what is wrong is in the model or its inputs, before any aggregation",
-    "aggregated": "the sum differs, though what was summed is right",
-    "metrics": "the loss or the norm differs",
-    "state": "the update differs, though the gradient that it began from is right",
-    "parameters": "the update differs, though the gradient that it began from is right",
-    "training": "each step follows from the one before, but the whole training ends elsewhere",
-}
-
-
-def explain(sources: Sources, wanted, inputs, verdict: Verdict, finding: Finding) -> Diagnosis:
-    """Return the first hypothesis that explains the stage of a verdict at the step of a finding. Local."""
+def explain(differing: Differing, finding: Finding) -> Diagnosis:
+    """Return the first hypothesis that explains what differs; finding: its first. Local."""
     if finding.code:
         return Diagnosis(finding.code, finding.words)
-    differing = Differing.of(sources, wanted, verdict.stage, finding.step)
     if not any(differing.failing()):
         return Diagnosis("order=any", "the sums are right, but added in another order than the tree that the manifest "
                          "declares", finding.words)
-    with np.errstate(all="ignore"):
-        for hypothesis in {"local": LOCAL, "aggregated": AGGREGATED}.get(verdict.stage, ()):
-            if (found := hypothesis(differing)) is not None:
-                return found
-        if verdict.stage in ("state", "parameters"):
-            found = explain_update(sources, wanted, inputs, finding.step)
-            if found is not None:
-                return found
-        if (found := swapped_rows(differing)) is not None:
+    where, hypotheses = STAGES[differing.verdict.stage]
+    for hypothesis in hypotheses:
+        if (found := hypothesis(differing)) is not None:
             return found
-        if verdict.stage == "aggregated" and (found := _by_the_suite(sources, differing, verdict)) is not None:
-            return found
-        if verdict.stage == "aggregated" and (found := common_factor(differing)) is not None:
-            return found
-    return Diagnosis("unexplained", WHERE[verdict.stage], finding.words, vague=True)
+    return Diagnosis("unexplained", where, finding.words, vague=True)
 
 
-def _by_the_suite(sources, differing, verdict):
-    """Try the suite's own hypotheses: a step's aggregation is a case in which each microbatch is a rank."""
-    case = sources.as_case(differing.step)
+def by_the_suite(differing: Differing):
+    """The suite's own hypotheses: a step's aggregation is a case in which each microbatch is a rank."""
+    case = differing.sources.as_case(differing.step)
     if case is None:
         return None
     wanted = {place[3]: want for place, (_, want) in differing.parts.items()}
     observed = {place[3]: [(None, found)] for place, (found, _) in differing.parts.items()}
-    found = diagnose(Evidence(case, sources.semantics, [], [wanted], [observed]), verdict)
+    found = diagnose(Evidence(case, differing.sources.semantics, [], [wanted], [observed]), differing.verdict)
     return None if found.code == "unexplained" else found
 
 
-def swapped_rows(differing):
+def swapped_rows(differing: Differing):
     """Rows of a variable are right, but in each other's places."""
     words = []
     for place, found, want, bad, ids in differing.failing():
@@ -72,7 +51,23 @@ def swapped_rows(differing):
         if len(rows) < 2 or not fits.any(axis=1).all() or len(set(fits.argmax(axis=1).tolist())) < len(rows):
             return None
         numbers = rows if ids is None else ids[rows]
-        pairs = [f"{numbers[at]} has what belongs to {numbers[source]}"
-                 for at, source in enumerate(fits.argmax(axis=1))]
-        words.append(f"{place[3]}: row {', '.join(pairs[:3])}{' …' if len(pairs) > 3 else ''}")
+        pairs = [f"{number} has what belongs to {numbers[source]}"
+                 for number, source in zip(numbers, fits.argmax(axis=1))]
+        words.append(f"{place[3]}: row {some(pairs)}")
     return Diagnosis("rows-swapped", "rows are in each other's places", "; ".join(words)) if words else None
+
+
+UPDATE = ("the update differs, though the gradient that it began from is right", (explain_update, swapped_rows))
+STAGES = {
+    "start": ("it does not start from the parameters that were given", (swapped_rows,)),
+    "carried": ("the state that the model carries from step to step differs", (swapped_rows,)),
+    "local": ("a microbatch's own gradient differs: the model or its inputs are wrong, before any aggregation",
+              (one_factor, own_mean, microbatches_moved, swapped_rows)),
+    "aggregated": ("the sum differs, though what was summed is right",
+                   (stale_sum, miscounted, rows_lost, swapped_rows, by_the_suite)),
+    "metrics": ("the loss or the norm differs", (swapped_rows,)),
+    "state": UPDATE,
+    "parameters": UPDATE,
+    "training": ("each step follows from the one before, but the whole training ends elsewhere", (swapped_rows,)),
+}
+"""Stage -> what is said where nothing explains what differs, and the hypotheses that are tried in turn."""

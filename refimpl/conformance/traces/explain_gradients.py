@@ -3,43 +3,20 @@
 import numpy as np
 
 from refimpl.conformance.case import Rows, with_numbers
+from refimpl.conformance.checks import some
 from refimpl.conformance.compare import aligned
 from refimpl.conformance.diagnose import Diagnosis
 from refimpl.conformance.diagnose.counting import TIMES
-from refimpl.conformance.diagnose.diagnosis import names_in_words
-from refimpl.conformance.traces.differing import Differing, fits, flat
+from refimpl.conformance.diagnose.diagnosis import fits, flat, names_in_words
+from refimpl.conformance.diagnose.fallback import common_factor
+from refimpl.conformance.traces.differing import Differing
+from refimpl.conformance.traces.sources import merged
 
-def common_factor(differing: Differing):
+
+def one_factor(differing: Differing):
     """All that differs is one factor times ours."""
-    factors = {}
-    for place, found, want, _, _ in differing.failing():
-        factor = _factor(found, want)
-        if factor is None:
-            return None
-        factors[place] = factor
-    if not factors:
-        return None
-    middle = float(np.median(list(factors.values())))
-    if any(abs(f - middle) > 1e-3 * abs(middle) for f in factors.values()):
-        return None
-    names = names_in_words(sorted({place[3] for place in factors}))
-    count = differing.sources.microbatches
-    for factor, code, words in ((count, "multiplied-by-n", f"{count} x ours, the number of microbatches: not averaged"),
-                                (1 / count, "divided-again", f"1/{count} of ours: divided once more"),
-                                (None, "scaled", f"{middle:.6g} x ours")):
-        if factor is None or abs(middle / factor - 1) < 1e-4:
-            return Diagnosis(code, f"all numbers of {names} are {words}", f"factor {middle:.6g}")
-    return None
-
-
-def _factor(found, want) -> float | None:
-    """Return k where found is k * wanted, None where it is not."""
-    if isinstance(found, Rows) and not np.array_equal(found.ids, want.value.ids):
-        return None
-    x, y = flat(found), flat(want.value)
-    factor = float(x @ y / (y @ y)) if y.any() else 0.0
-    good = np.isfinite(factor) and factor not in (0.0, 1.0)
-    return factor if good and fits(found, want, with_numbers(want.value, lambda z: z * factor), 1e-6) else None
+    failed = [(place[3], found, want) for place, found, want, _, _ in differing.failing()]
+    return common_factor(failed, differing.sources.microbatches, "microbatches")
 
 
 def own_mean(differing: Differing):
@@ -84,8 +61,8 @@ def miscounted(differing: Differing):
     for place, found, want, _, ids in failing:
         rule = sources.semantics.sparse if isinstance(found, Rows) else sources.semantics.dense
         divisor = sources.microbatches if rule == "average" else 1
-        columns.append(np.stack([_on(parts[m][place[3]], ids) / divisor for m in active], axis=1))
-        sums.append(_on(found, ids))
+        columns.append(np.stack([flat(aligned(merged(parts[m][place[3]]), ids)) / divisor for m in active], axis=1))
+        sums.append(flat(aligned(found, ids)))
     matrix, total = np.concatenate(columns), np.concatenate(sums)
     if not np.isfinite(total).all() or np.linalg.matrix_rank(matrix) < len(active):
         return None
@@ -101,25 +78,12 @@ def miscounted(differing: Differing):
                      f"{differing.step}; a rank's microbatches are those that it computed")
 
 
-def _on(part, ids) -> np.ndarray:
-    """Return the numbers of a part at the places of ids, repeats added: one vector."""
-    if isinstance(part, Rows):
-        whole = np.zeros((len(ids), *part.rows.shape[1:]))
-        known = np.isin(part.ids, ids)
-        np.add.at(whole, np.searchsorted(ids, part.ids[known]), part.rows[known].astype(np.float64))
-        return whole.ravel()
-    return flat(aligned(part, ids))
-
-
 def stale_sum(differing: Differing):
     """What was aggregated is the step before's."""
-    sources, step = differing.sources, differing.step
-    failing = list(differing.failing())
-    if not step or any(sources.theirs.get("aggregated", step - 1, f[0][3]) is None for f in failing):
-        return None
-    for place, found, want, _, _ in failing:
-        before = sources.theirs.get("aggregated", step - 1, place[3])
-        if isinstance(found, Rows) and not np.array_equal(found.ids, before.ids):
+    step, failing = differing.step, list(differing.failing())
+    for place, found, *_ in failing:
+        before = differing.sources.theirs.get("aggregated", step - 1, place[3])  # none of step -1
+        if before is None or isinstance(found, Rows) and not np.array_equal(found.ids, before.ids):
             return None
         if not np.array_equal(flat(found), flat(before)):
             return None
@@ -137,9 +101,5 @@ def rows_lost(differing: Differing):
         wrong = ids[bad.any(axis=1)]
         if not len(lost) or not np.isin(wrong, lost).all():
             return None
-        told.append(f"{place[3]}: {', '.join(map(str, lost[:5]))}{' …' if len(lost) > 5 else ''}")
+        told.append(f"{place[3]}: {some(lost)}")
     return Diagnosis("rows-lost", "rows are missing, the others are right", "; ".join(told)) if told else None
-
-
-LOCAL = (common_factor, own_mean, microbatches_moved)
-AGGREGATED = (stale_sum, miscounted, rows_lost)

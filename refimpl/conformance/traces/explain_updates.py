@@ -6,26 +6,26 @@ import numpy as np
 
 from refimpl.conformance.case import Rows, with_numbers
 from refimpl.conformance.diagnose import Diagnosis
-from refimpl.conformance.diagnose.diagnosis import names_in_words
+from refimpl.conformance.diagnose.diagnosis import fits, names_in_words
 from refimpl.conformance.rules.gradients import clip_scales
 from refimpl.conformance.semantics import CHOICES
-from refimpl.conformance.traces.differing import Differing, fits
-from refimpl.conformance.traces.sources import Sources, double
+from refimpl.conformance.traces.differing import Differing
+from refimpl.conformance.traces.sources import double
 from refimpl.conformance.traces.updates import Inputs, updated
 
 RELATIVE = 1e-5
 """Of a number simulated: wrong gradients may be much larger than right ones, and so are their rounding errors."""
 
 
-def explain_update(sources: Sources, wanted, inputs: dict[int, Inputs], step: int) -> Diagnosis | None:
+def explain_update(differing: Differing) -> Diagnosis | None:
     """Return the hypothesis that gives parameters and state after a step, and after most later ones; or None. Local."""
-    parts = {s: Differing.of(sources, wanted, "state", s).parts | Differing.of(sources, wanted, "parameters", s).parts
-             for s in range(step, sources.steps)}
+    sources, inputs, step = differing.sources, differing.inputs, differing.step
+    parts = {s: differing.handed_in(s, "state", "parameters") for s in range(step, sources.steps)}
     possible = {s: {(code, words): predict for code, words, predict in _hypotheses(sources, inputs[s], s)}
                 for s in parts}
     agreeing = {}
     for hypothesis in possible[step]:
-        agrees = [s for s in parts if hypothesis in possible[s] and _agrees(parts[s], possible[s][hypothesis])]
+        agrees = [s for s in parts if hypothesis in possible[s] and _agrees(parts[s], possible[s][hypothesis]())]
         if step in agrees:
             agreeing[hypothesis] = agrees
     if not agreeing:
@@ -36,27 +36,20 @@ def explain_update(sources: Sources, wanted, inputs: dict[int, Inputs], step: in
                      f"{names_in_words(map(str, steps))} agrees")
 
 
-def _agrees(parts, predict) -> bool:
-    predicted = predict()
-    return all(fits(found, want, predicted[place[3], place[4]], _slack(want)) for place, (found, want) in parts.items())
+def _agrees(parts, predicted) -> bool:
+    return all(fits(found, want, predicted[place[3:]], _slack(want)) for place, (found, want) in parts.items())
 
 
 def _slack(wanted) -> float:
     return RELATIVE if wanted.dtype == "float32" else 1e-12
 
 
-def simulate(sources, inputs: Inputs, step, *, gradients=None, semantics=None, scales=None, state=None):
-    """Return (variable, "value" or slot) -> number after an update with something changed. Local."""
-    semantics = semantics or sources.semantics
-    gradients = inputs.gradients if gradients is None else gradients
+def simulate(sources, inputs: Inputs, step, *, values=None, gradients=None, semantics=None, scales=None):
+    """Return (variable, "value" or slot) -> array after an update with something changed. Local."""
+    semantics, gradients = semantics or sources.semantics, gradients or inputs.gradients
     scales = scales or clip_scales(sources.training["clip"], gradients, semantics, sources.statistics)
-    everywhere, result = semantics.updates_every_row(sources.training["optimizer"]), {}
-    for name, p in inputs.parameters.items():
-        slots = inputs.state[name] if state is None else state[name]
-        value, after = updated(sources.training, name in sources.statistics, p, slots, gradients[name], scales[name],
-                               step, everywhere)
-        result |= {(name, "value"): value, **{(name, slot): array for slot, array in after.items()}}
-    return result
+    return updated(sources.training, sources.statistics, values or inputs.values, gradients, scales, step,
+                   semantics.updates_every_row(sources.training["optimizer"]))
 
 
 def _hypotheses(sources, now: Inputs, step):
@@ -64,16 +57,15 @@ def _hypotheses(sources, now: Inputs, step):
     def run(**changes):
         return lambda: simulate(sources, now, step, **changes)
 
-    before = {(n, "value"): p for n, p in now.parameters.items()}
-    before |= {(n, slot): array for n, slots in now.state.items() for slot, array in slots.items()}
+    before = now.values
     yield "not-updated", "nothing is updated", lambda: before
     yield ("state-stale", "the optimizer's state stays as it was before the step, though parameters are updated",
            lambda: {k: v if k[1] == "value" else before[k] for k, v in run()().items()})
     yield ("half-applied", "parameters are those of before the step, though the optimizer's state is updated",
            lambda: {k: before[k] if k[1] == "value" else v for k, v in run()().items()})
-    start = {n: {slot: sources.truth.get("start", None, n, part=slot) for slot in slots}
-             for n, slots in now.state.items()}
-    yield "state-lost", "the optimizer's state is lost: the update begins from its initial state", run(state=start)
+    start = {(n, part): array if part == "value" else sources.truth.get("start", None, n, part=part)
+             for (n, part), array in before.items()}
+    yield "state-lost", "the optimizer's state is lost: the update begins from its initial state", run(values=start)
     if sources.training["clip"] is not None:
         yield "not-clipped", "the gradient is not clipped", run(scales=dict.fromkeys(now.gradients, 1.0))
     for field, value in sources.semantics.alternatives("clip_norm", "untouched"):
@@ -91,8 +83,7 @@ def _other_gradients(sources, now, step, run):
                           ("dense", lambda g: not isinstance(g, Rows))):
         for factor, code, words in ((count, "multiplied-by-n", f"{count} x ours: not averaged, or multiplied"),
                                     (1 / count, "divided-again", f"1/{count} of ours: divided once more")):
-            changed = {n: with_numbers(g, lambda x: x * factor) if chosen(g) else g
-                       for n, g in now.gradients.items()}
+            changed = {n: with_numbers(g, lambda x: x * factor) if chosen(g) else g for n, g in now.gradients.items()}
             yield code, f"{which} gradients that the update applies are {words}", run(gradients=changed)
     if step:
         ours = {v.name: sources.ours.get("aggregated", step - 1, v.name) for v in sources.variables}
@@ -112,13 +103,10 @@ def _other_gradients(sources, now, step, run):
 
 
 def _one_by_one(sources, now, step, parts):
-    result = {}
+    values = now.values
     for part in parts:
-        gradients = {n: double(g) for n, g in part.items()}
-        result = simulate(sources, now, step, gradients=gradients)
-        now = Inputs({n: result[n, "value"] for n in now.parameters},
-                     {n: {slot: result[n, slot] for slot in slots} for n, slots in now.state.items()}, gradients)
-    return result
+        values = simulate(sources, now, step, values=values, gradients={n: double(g) for n, g in part.items()})
+    return values
 
 
 def _rate(sources, now, parts, step):
@@ -127,14 +115,14 @@ def _rate(sources, now, parts, step):
     factors = []
     for place, (found, want) in parts.items():
         if place[4] != "value":
-            if not fits(found, want, right[place[3], place[4]], _slack(want)):
+            if not fits(found, want, right[place[3:]], _slack(want)):
                 return None
             continue
-        before = now.parameters[place[3]]
-        way, gone = (np.ravel(x - before) for x in (right[place[3], "value"], np.asarray(found, np.float64)))
-        if place[3] not in sources.statistics and way.any():
-            factors.append(float(way @ gone / (way @ way)))
-            if not fits(found, want, before + factors[-1] * (right[place[3], "value"] - before), _slack(want)):
+        before = now.values[place[3:]]
+        move, moved = (np.ravel(x - before) for x in (right[place[3:]], np.asarray(found, np.float64)))
+        if place[3] not in sources.statistics and move.any():
+            factors.append(float(move @ moved / (move @ move)))
+            if not fits(found, want, before + factors[-1] * (right[place[3:]] - before), _slack(want)):
                 return None
     if not factors or max(factors) - min(factors) > 1e-3 * abs(factors[0]):
         return None

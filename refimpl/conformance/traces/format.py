@@ -85,10 +85,6 @@ class Trace:
             return Rows(ids, self.arrays[stage, step, microbatch, variable, "rows"])
         return self.arrays.get((stage, step, microbatch, variable, part))
 
-    def has(self, stage) -> bool:
-        """Return whether there is anything of a stage."""
-        return any(place[0] == stage for place in self.arrays)
-
     def only(self, stages) -> "Trace":
         """Return a trace of these stages' arrays."""
         return Trace(dict(self.head), {place: a for place, a in self.arrays.items() if place[0] in stages})

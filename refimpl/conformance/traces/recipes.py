@@ -1,7 +1,6 @@
 """The trainings that the golden traces are of: what the models bring (``models.golden``), with trainers' options."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Callable
 
@@ -21,27 +20,15 @@ class Recipe:
     """
 
     model: Callable[[str], Any]
-    make_data: Callable[[], tuple[Any, Any]]
+    data: Any
+    samples: Any
     options: Options
     about: dict
 
-    @cached_property
-    def data(self):
-        """The microbatches."""
-        return self.make_data()[0]
 
-    @cached_property
-    def samples(self):
-        """The same cut of the examples' numbers."""
-        return self.make_data()[1]
-
-
-def _recipe(name, golden) -> Recipe:
-    about = {"model": name, "code": MODELS[name].replace(".", "/"), **golden.about}
-    return Recipe(golden.make_model, golden.make_data, Options(steps=STEPS, seed=SEED, **golden.options), about)
-
-
-RECIPES = {name: _recipe(name, entry.golden) for name, entry in entries().items() if entry.golden}
+RECIPES = {name: Recipe(g.make_model, *g.make_data(), Options(steps=STEPS, seed=SEED, **g.options),
+                        {"model": name, "code": MODELS[name].replace(".", "/"), **g.about})
+           for name, entry in entries().items() if (g := entry.golden)}
 
 
 def regenerate(names, folder=FOLDER) -> list[Path]:

@@ -1,7 +1,7 @@
 """Record a training of ours, step by step: what the product's own trainer computes, sums and updates."""
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from kernels.update import OPTIMIZERS
 from models.candidates import log_expected_count
 from models.variable import STATISTIC_RATE
 from refimpl.conformance.case import Rows
-from refimpl.conformance.given import Given
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.traces.format import Trace, edition_of
 from refimpl.training.trainer import Trainer
@@ -38,7 +37,7 @@ class Recorder:
 
 
 class RecordingTrainer(Trainer):
-    """Keeps the aggregated gradients of each step that this rank holds: (step, name) -> [(ids or None, array)]."""
+    """Keeps the aggregated gradients of each step that this rank holds: (step, name) -> [(ids, array)]."""
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
@@ -47,17 +46,27 @@ class RecordingTrainer(Trainer):
 
     def _update(self, number, reduced, scale):
         for piece in reduced:
-            name = piece.shard.variable.name
-            ids = None if piece.ids is None else self._row_numbers(name)[piece.ids]
-            self.aggregated.setdefault((number, name), []).append((ids, np.array(piece.gradient)))
+            variable, ids = piece.shard.variable, np.array(piece.ids)
+            if piece.ids is not None and self.plan.strategies[variable.name].partitioned:
+                ids = self.plan.partitioning(variable).global_rows(self.comm.rank)[ids]
+            self.aggregated.setdefault((number, variable.name), []).append((ids, np.array(piece.gradient)))
         return self._let_update(number, reduced, scale)
 
-    def _row_numbers(self, name):
-        """Return which row of a variable each row of what this rank holds is."""
-        variable = next(v for v in self.model.variables if v.name == name)
-        if self.plan.strategies[name].partitioned:
-            return self.plan.partitioning(variable).global_rows(self.comm.rank)
-        return np.arange(variable.shape[0])
+
+@dataclass(frozen=True)
+class Given:
+    """An ``initial`` of ``models.Variable``, the same on every rank. values: of all elements, one after the other."""
+
+    values: tuple[float, ...]
+
+    @classmethod
+    def of(cls, array) -> "Given":
+        """Return an array's values. Local."""
+        return cls(tuple(array.ravel().tolist()))
+
+    def elements(self, key, start, count):
+        """Return ``count`` values from element ``start`` on; no key changes them. Local."""
+        return np.array(self.values[start:start + count])
 
 
 def started_from(variables, trace: Trace) -> list:

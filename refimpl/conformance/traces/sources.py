@@ -57,14 +57,9 @@ class Sources:
 
     def local(self, step) -> list[dict] | None:
         """Return each microbatch's gradients, zero or no rows where it has no examples; None if nobody gives them."""
-        places = [(m, v) for m in self.active(step) for v in self.variables]
-        trace = self._giver("local", [("local", step, v.name, m) for m, v in places])
-        if trace is None:
-            return None
-        found = {(m, v.name): trace.get("local", step, v.name, m)
-                 for m in range(self.microbatches) for v in self.variables}
-        return [{v.name: self._nothing(v) if found[m, v.name] is None else found[m, v.name] for v in self.variables}
-                for m in range(self.microbatches)]
+        trace = self._giver("local", [("local", step, v.name, m) for m in self.active(step) for v in self.variables])
+        return trace and [{v.name: _nothing(v) if (part := trace.get("local", step, v.name, m)) is None else part
+                           for v in self.variables} for m in range(self.microbatches)]
 
     def aggregated(self, step) -> dict | None:
         """Return the step's gradients, None if nobody gives them."""
@@ -77,25 +72,24 @@ class Sources:
             return self.theirs
         return self.ours if stage in GIVEN[self.theirs.joined_at] else None
 
-    def before(self, stage, step, name, part="value"):
-        """Return their parameters (stage "parameters") or state before a step; our start for the first; or None."""
+    def before(self, step, name, part):
+        """Return their parameter (part "value") or state (a slot) before a step; our start for the first; or None."""
         if step == 0:
             theirs = self.theirs.get("start", None, name, part=part)
             return self.ours.get("start", None, name, part=part) if theirs is None else theirs
-        return self.theirs.get(stage, step - 1, name, part=part)
+        return self.theirs.get("parameters" if part == "value" else "state", step - 1, name, part=part)
 
     def as_case(self, step) -> Case | None:
         """Return one step's aggregation as a case in which each microbatch is a rank; None without local gradients."""
         parts = self.local(step)
-        if parts is None:
-            return None
-        return Case(f"{self.theirs.name}/aggregated", "mixed", "a step of a training", self.microbatches,
-                    self.variables, (tuple(parts),), exact=False)
+        return parts and Case(f"{self.theirs.name}/aggregated", "mixed", "a step of a training", self.microbatches,
+                              self.variables, (tuple(parts),), exact=False)
 
-    def _nothing(self, variable):
-        if variable.sparse:
-            return Rows(np.empty(0, np.int64), np.empty((0, variable.shape[1]), variable.dtype))
-        return np.zeros(variable.shape, variable.dtype)
+
+def _nothing(variable):
+    if variable.sparse:
+        return Rows(np.empty(0, np.int64), np.empty((0, variable.shape[1]), variable.dtype))
+    return np.zeros(variable.shape, variable.dtype)
 
 
 def double(part):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from refimpl.conformance.case import Rows, with_numbers
+from refimpl.conformance.case import numbers_of, with_numbers
 from refimpl.conformance.rules.aggregate import Wanted
 from refimpl.conformance.rules.bounds import gamma
 from refimpl.conformance.rules.gradients import clip_scales
@@ -20,63 +20,63 @@ OPERATIONS = 16
 
 @dataclass(frozen=True)
 class Inputs:
-    """What an update of all variables starts from, float64, and the largest error of each: name -> array.
+    """What an update of all variables starts from, float64, and the largest error of each (missing: 0).
 
-    state: name -> slot -> array.  gradients: name -> array or Rows, errors in the same form.
+    values: (name, "value" or slot) -> array.  gradients: name -> array or Rows.  errors, gradient_errors: key -> array.
     """
 
-    parameters: dict
-    state: dict
+    values: dict
     gradients: dict
-    parameter_errors: dict = field(default_factory=dict)
-    state_errors: dict = field(default_factory=dict)
+    errors: dict = field(default_factory=dict)
     gradient_errors: dict = field(default_factory=dict)
 
 
-def updated(training, statistic, p, state, g, scale, step, everywhere=False):
-    """Return (parameter, state) after one update of one variable. step: from 0. Local."""
-    p, state = p.copy(), {slot: array.copy() for slot, array in state.items()}
-    if statistic:
-        return p + training["statistic_rate"] * (g - p), {}
-    apply_part(training["optimizer"], p, state, with_numbers(g, lambda x: x * scale), everywhere, training["rate"],
-               step + 1, training["options"])
-    return p, state
-
-
-def expected_update(training, statistics, inputs: Inputs, semantics, step, dtype) -> dict:
-    """Return (name, slot or "value") -> Wanted after one update. Local."""
-    scales = clip_scales(training["clip"], inputs.gradients, semantics, statistics)
-    size = sum(g.rows.size if isinstance(g, Rows) else g.size for g in inputs.gradients.values())
-    apart = gamma(size + 2, dtype) if min(scales.values()) < 1 else 0.0
-    everywhere, result = semantics.updates_every_row(training["optimizer"]), {}
-    for name, p in inputs.parameters.items():
-        g, state = inputs.gradients[name], inputs.state[name]
-        how = scales[name], step, everywhere
-        values = updated(training, name in statistics, p, state, g, *how)
-        moved = [updated(training, name in statistics, p, shifted_state, shifted, *how)
-                 for shifted in _shifted(g, inputs.gradient_errors.get(name), apart)
-                 for shifted_state in _shifted_states(state, inputs.state_errors.get(name))]
-        before = {"value": p, **state}
-        for part, value in {"value": values[0], **values[1]}.items():
-            others = [m[0] if part == "value" else m[1][part] for m in moved]
-            reach = np.max([np.abs(other - value) for other in others], axis=0)
-            own = inputs.parameter_errors.get(name, 0.0) if part == "value" else 0.0
-            size = np.abs(before[part]) + np.abs(value - before[part])
-            tolerance = 2 * (reach + own) + OPERATIONS * np.finfo(dtype).eps * size
-            result[name, part] = Wanted(value, tolerance, dtype)
+def updated(training, statistics, values, gradients, scales, step, everywhere) -> dict:
+    """Return (name, "value" or slot) -> array after update ``step``, from 0. everywhere: see ``apply_part``. Local."""
+    result = {}
+    for name, g in gradients.items():
+        p = values[name, "value"].copy()
+        if name in statistics:
+            result[name, "value"] = p + training["statistic_rate"] * (g - p)
+            continue
+        state = {part: array.copy() for (owner, part), array in values.items() if owner == name and part != "value"}
+        apply_part(training["optimizer"], p, state, with_numbers(g, lambda x: x * scales[name]), everywhere,
+                   training["rate"], step + 1, training["options"])
+        result |= {(name, part): array for part, array in {"value": p, **state}.items()}
     return result
 
 
-def _shifted(g, error, relative):
-    """Yield a gradient with its largest errors added and taken off."""
+def expected_update(training, statistics, inputs: Inputs, semantics, step, dtype) -> dict:
+    """Return (name, "value" or slot) -> Wanted after one update. Local."""
+    scales = clip_scales(training["clip"], inputs.gradients, semantics, statistics)
+    size = sum(numbers_of(g).size for g in inputs.gradients.values())
+    apart = gamma(size + 2, dtype) if min(scales.values()) < 1 else 0.0
+
+    def run(values, gradients):
+        return updated(training, statistics, values, gradients, scales, step,
+                       semantics.updates_every_row(training["optimizer"]))
+
+    result, right = {}, run(inputs.values, inputs.gradients)
+    moved = [run(values, gradients) for values in _shifted_states(inputs) for gradients in _shifted(inputs, apart)]
+    for place, value in right.items():
+        before, own = inputs.values[place], inputs.errors.get(place, 0.0) if place[1] == "value" else 0.0
+        reach = np.max([np.abs(other[place] - value) for other in moved], axis=0)
+        size = np.abs(before) + np.abs(value - before)
+        result[place] = Wanted(value, 2 * (reach + own) + OPERATIONS * np.finfo(dtype).eps * size, dtype)
+    return result
+
+
+def _shifted(inputs, relative):
+    """Yield the gradients with their largest errors added and taken off."""
+    errors = inputs.gradient_errors
     for sign in (1.0, -1.0):
-        values, errors = (x.rows if isinstance(x, Rows) else x for x in (g, error))
-        errors = (0.0 if errors is None else errors) + relative * np.abs(values)
-        yield Rows(g.ids, values + sign * errors) if isinstance(g, Rows) else values + sign * errors
+        yield {name: with_numbers(g, lambda x: x + sign * (errors.get(name, 0.0) + relative * np.abs(x)))
+               for name, g in inputs.gradients.items()}
 
 
-def _shifted_states(state, errors):
-    """Yield the state as it is, and with its largest errors added and taken off."""
-    yield state
-    for sign in (1.0, -1.0) if errors else ():
-        yield {slot: array + sign * errors.get(slot, 0.0) for slot, array in state.items()}
+def _shifted_states(inputs):
+    """Yield the values as they are, and with the largest errors of the optimizer's arrays added and taken off."""
+    yield inputs.values
+    for sign in (1.0, -1.0) if inputs.errors else ():
+        yield {place: array if place[1] == "value" else array + sign * inputs.errors.get(place, 0.0)
+               for place, array in inputs.values.items()}
