@@ -43,7 +43,7 @@ def run(given: dict) -> int:
     from refimpl.transport import Communicator
     from refimpl.transport.waiting import TIMEOUT_SECONDS
 
-    comm = Communicator(timeout=given.pop("timeout", TIMEOUT_SECONDS))
+    comm = Communicator.of(timeout=given.pop("timeout", TIMEOUT_SECONDS))
     recipe, options, rest = split(given)
     setup = comm.together(lambda: _prepare(recipe, options, rest), (ValueError, OSError))
     model, data, heldout, recipe, options = setup

@@ -17,7 +17,7 @@ from refimpl.collectives import make_schedule
 from refimpl.collectives.running.shared import SharedRunner
 from refimpl.transport import Communicator, peer_memory
 
-communicator = Communicator()
+communicator = Communicator.of()
 schedule = make_schedule("direct", communicator.size, communicator.size)
 private = sys.argv[1] == "kill-private"
 elements = 1_000_000 if private else 1000

@@ -7,6 +7,7 @@ from refimpl.conformance.adapters.ours import Ours
 from refimpl.conformance.cases import all_cases
 from refimpl.conformance.runner import verdict_of
 from refimpl.conformance.target import Target
+from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
 
 pytestmark = pytest.mark.mpi
@@ -40,7 +41,7 @@ def failures(comm, adapter, kinds=None):
 @pytest.mark.parametrize("name", SETTINGS)
 def test_every_architecture(comm, name):
     kinds = FEWER.get(name)
-    failed, passed = failures(comm, Ours(comm, **SETTINGS[name]), kinds)
+    failed, passed = failures(comm, Ours(Communicator.of(comm), **SETTINGS[name]), kinds)
     assert not failed
     assert kinds or {"dense/exact-float64", "rows/duplicates", "update/adam", "resume/momentum", "loss/unequal",
             "sampler/" + f"{4 * comm.size + 1}-examples", "random/streams"} <= set(passed)
@@ -50,7 +51,7 @@ def test_every_architecture(comm, name):
 def test_every_schedule(comm, algorithm):
     if algorithm == "halving-doubling" and comm.size & (comm.size - 1):
         pytest.skip("serves powers of two")
-    adapter = Ours(comm, architecture="allreduce", allreduce=algorithm, shared_memory=False)
+    adapter = Ours(Communicator.of(comm), architecture="allreduce", allreduce=algorithm, shared_memory=False)
     failed, passed = failures(comm, adapter, kinds=("dense",))
     assert not failed and len(passed) > 8
 
@@ -59,6 +60,6 @@ def test_every_schedule(comm, algorithm):
 @pytest.mark.parametrize("settings", [{"allreduce": "hierarchical"}, {"architecture": "ps"},
                                       {"architecture": "ps", "local_aggregation": False}])
 def test_two_machines(comm, settings):
-    failed, _ = failures(comm, Ours(comm, machines=in_blocks(comm.size, comm.size // 2), **settings),
+    failed, _ = failures(comm, Ours(Communicator(comm, in_blocks(comm.size, comm.size // 2)), **settings),
                          kinds=("dense", "rows", "update"))
     assert not failed

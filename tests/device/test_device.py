@@ -22,7 +22,7 @@ TINY = ("--preset tiny --data synthetic:60 --microbatches 2 --microbatch-size 2 
 
 @pytest.fixture
 def communicator():
-    return Communicator(MPI.COMM_SELF)
+    return Communicator.of(MPI.COMM_SELF)
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from refimpl.experiments.bench.peers import join_gloo
 from refimpl.experiments.bench.training.ranks import options_of
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
-communicator, torch = Communicator(), import_torch()
+communicator, torch = Communicator.of(), import_torch()
 workload = Workload("tiny", "lm", {**PRESETS["tiny"], "keep": 1.0}, dict(streams=3, window=20))
 options = replace(options_of(workload), seed=3, clip_norm=0.1)
 join_gloo(torch, communicator)

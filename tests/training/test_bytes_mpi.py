@@ -133,7 +133,7 @@ def check(comm, work, microbatches, road, machines=None):
     recording, data = Recording(model()), make_data(microbatches)
     meter = Metered(comm)
     # what shared memory saves from being a message cannot be weighed as one
-    communicator = Communicator(meter, machines)
+    communicator = Communicator(meter, machines) if machines else Communicator.of(meter)
     meter.machine = communicator.machine
     trainer = Trainer(recording, data, make_options(work, "sgd", shared_memory=False, **road), communicator)
     weigh_nccl(meter, communicator.device_transport)

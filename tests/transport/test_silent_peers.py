@@ -38,7 +38,7 @@ def told(work):
         raise
 MPI.COMM_WORLD.Barrier()  # all have imported
 """
-OPENED = "communicator = Communicator(timeout=1.0)\n"
+OPENED = "communicator = Communicator.of(timeout=1.0)\n"
 
 
 def _job(body, opened=True, survive=False):
@@ -126,7 +126,7 @@ communicator.together(lambda: communicator.share(np.zeros(3), "places") if commu
 
 SETUPS = {
     "a communicator": (
-        "rank == 1 and leave()", "Communicator(timeout=1.0)", "the search for ranks that share a machine"),
+        "rank == 1 and leave()", "Communicator.of(timeout=1.0)", "the search for ranks that share a machine"),
     "memory that is not mapped": (
         "if rank == 1: shared_memory._map_file = leave", "share_memory()", "the check that all ranks go on"),
     "sums through shared memory": (

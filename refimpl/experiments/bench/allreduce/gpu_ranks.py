@@ -57,7 +57,7 @@ def _ready(comm, device, algorithm, elements):
 
 
 if __name__ == "__main__":
-    everyone = Communicator()
+    everyone = Communicator.of()
     try:
         main(everyone, json.loads(sys.argv[1]))
     except CollectiveError as problem:  # all ranks have met it

@@ -22,7 +22,7 @@ from refimpl.transport import Communicator, peer_memory
 
 def main(wanted: dict) -> None:
     """Race one work over all sizes. wanted: work, sizes (bytes), algorithms, seconds, rounds. Collective."""
-    comm = Communicator()
+    comm = Communicator.of()
     if (torch := import_torch()) is not None:
         join_gloo(torch, comm)
     rows = []

@@ -29,7 +29,7 @@ SEED = 0
 
 def main(wanted: dict) -> None:
     """Race a step and print the rows. wanted: work, workload, seconds, rounds. Collective."""
-    comm = Communicator()
+    comm = Communicator.of()
     with threadpool_limits(1):
         workload = Workload(**wanted["workload"])
         model, data, options = workload.make_model(), workload.make_data(comm.size), options_of(workload)

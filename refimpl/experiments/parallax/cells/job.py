@@ -38,7 +38,7 @@ SLEEP_SHARE = 0.1
 def main(path: str) -> int:
     """Run the job described in a file. Collective: every rank runs it."""
     Wait.share = SLEEP_SHARE
-    job, comm = json.loads(Path(path).read_text()), Communicator()
+    job, comm = json.loads(Path(path).read_text()), Communicator.of()
     directory = Path(job["directory"])
     for data in job["cells"]:
         cell = Cell.from_json(data)
