@@ -83,7 +83,7 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
         network_file = _network_file(comm, output, resume)
         facts = partial(_facts, describe, heldout, trace=trace, evaluate_every=evaluate_every,
                         checkpoint_every=checkpoint_every, output=output is not None, resume=resume is not None)
-        trainer = Trainer(model, data, options, comm, facts=facts, trace=trace, network_file=network_file)
+        trainer = Trainer.open(model, data, options, comm, facts=facts, trace=trace, network_file=network_file)
         tell = partial(_tell, trainer, announce)
         for said in (trainer.device.told(options.device), getattr(comm.device_transport, "reason", None),
                      trainer.overlap_choice.reason, trainer.reason):
@@ -92,7 +92,7 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
         if resume is not None:
             load_checkpoint(trainer, Path(resume))
         directory = _open_directory(trainer, output, describe, resume)
-        totals, trials = _Totals(comm, trainer.step + warm), PartitionTrials(trainer, tell)
+        totals, trials = _Totals(comm, trainer.step + warm), PartitionTrials.open(trainer, tell)
         while trainer.step < options.steps:
             record, seconds = _timed_step(trainer, watch)
             totals.add(record, seconds, trainer.alpha)

@@ -18,7 +18,7 @@ SIZES = [0, 1, 5, 1001, 4097, 100003]
 
 
 def runner_for(communicator, schedule, elements, dtype):
-    return SharedRunner(schedule, communicator, elements, np.empty(0, dtype), "sum", lambda a, b: {"v": b - a})
+    return SharedRunner.open(schedule, communicator, elements, np.empty(0, dtype), "sum", lambda a, b: {"v": b - a})
 
 
 def values_of(schedule, elements, dtype):
@@ -153,7 +153,7 @@ def test_what_does_not_fit_is_refused_on_every_rank(comm):
     with pytest.raises(CollectiveError, match="no shared-memory sum of complex64"):
         runner_for(communicator, direct, 3, np.complex64)
     with pytest.raises(CollectiveError, match="not builtins arrays"):
-        SharedRunner(direct, communicator, 3, [1.0], "sum", lambda a, b: {})
+        SharedRunner.open(direct, communicator, 3, [1.0], "sum", lambda a, b: {})
     if communicator.size > 1:
         with pytest.raises(CollectiveError, match="disagree"):
             runner_for(communicator, direct, 3 + (communicator.rank == 0), np.float32)

@@ -135,7 +135,7 @@ def check(comm, work, microbatches, road, machines=None):
     # what shared memory saves from being a message cannot be weighed as one
     communicator = Communicator(meter, machines) if machines else Communicator.of(meter)
     meter.machine = communicator.machine
-    trainer = Trainer(recording, data, make_options(work, "sgd", shared_memory=False, **road), communicator)
+    trainer = Trainer.open(recording, data, make_options(work, "sgd", shared_memory=False, **road), communicator)
     weigh_nccl(meter, communicator.device_transport)
     for step in range(3):
         meter.clear()
@@ -230,7 +230,7 @@ class Many(Scripted):
 def in_and_out(comm, count, kind, **road):
     """Return the bytes of a kind, sent and received by this rank in a step with ``count`` dense variables."""
     rows = {row: [1.0, 1.0] for row in range(TOUCHED)}
-    trainer = Trainer(Many(count), Script([[rows] * comm.size]), Options(optimizer="sgd", **road), comm)
+    trainer = Trainer.open(Many(count), Script([[rows] * comm.size]), Options(optimizer="sgd", **road), comm)
     trainer.train_step()
     ledger = trainer.comm.ledger
     return ledger.total("sent", kind=kind) + ledger.total("received", kind=kind)

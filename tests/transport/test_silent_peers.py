@@ -24,7 +24,7 @@ def allreduce(elements=4_000_000):
     Runner(schedule, communicator, elements, vector, "step", lambda start, stop: {})([vector])
 def share_memory(elements=4_000_000):
     schedule, like = make_schedule("direct", communicator.size, communicator.size), np.empty(0, np.float32)
-    return SharedRunner(schedule, communicator, elements, like, "step", lambda start, stop: {})
+    return SharedRunner.open(schedule, communicator, elements, like, "step", lambda start, stop: {})
 def sleep(*_):
     time.sleep(600)
 def die(*_):

@@ -33,8 +33,8 @@ def open_allreduce(schedule: Schedule, comm: Communicator, elements: int, like, 
     shared: False sends messages even within a machine. attribute: see ``Runner``.
     """
     if schedule.name == NCCL:
-        return NcclAllreduce(schedule, comm, elements, like, phase, attribute)
+        return NcclAllreduce.open(schedule, comm, elements, like, phase, attribute)
     able = READ_IN_PLACE if len(comm.machines) == 1 else ("hierarchical",)
     in_memory = shared and is_numpy(like) and len(comm.machines) < comm.size and schedule.name in able
-    kind = SharedRunner if in_memory else OwnSlots
-    return kind(schedule, comm, elements, like, phase, attribute)
+    make = SharedRunner.open if in_memory else OwnSlots
+    return make(schedule, comm, elements, like, phase, attribute)

@@ -7,19 +7,26 @@ from refimpl.transport import Communicator
 
 
 class NcclAllreduce:
-    """Allreduce by NCCL as it likes, with the slots that its inputs are written to. Collective to make and to call.
+    """Allreduce by NCCL as it likes, with the slots that its inputs are written to. Local to make, see ``open``.
 
     Arguments as for ``Runner``.  schedule: what is counted; NCCL does not tell what it sends, so the ledger has the
     ring's bytes, 2 (N - 1) / N * n, which no allreduce of one copy can go below.
-    Raises CollectiveError on all ranks where there is no NCCL between them, or the dtype has no sum.
     """
 
     def __init__(self, schedule: Schedule, comm: Communicator, elements: int, like, phase: str, attribute):
-        comm.together(lambda: _check(comm, like), (ValueError,))
         self.comm, self.what = comm, f"{phase} by NCCL's own allreduce"
         self.counted = count_transfers(schedule, schedule.rounds, comm, elements, like.dtype.itemsize, phase, attribute)
         inputs = max(1, len(schedule.inputs[comm.rank]))
         self.slots = [array_module(like).zeros(elements, like.dtype) for _ in range(inputs)]
+
+    @classmethod
+    def open(cls, schedule, comm, elements, like, phase, attribute) -> "NcclAllreduce":
+        """Return it. Collective over ``comm``.
+
+        Raises CollectiveError on all ranks where there is no NCCL between them, or the dtype has no sum.
+        """
+        comm.together(lambda: _check(comm, like), (ValueError,))
+        return cls(schedule, comm, elements, like, phase, attribute)
 
     def __call__(self):
         """Return the sum over all ranks of what is in the slots: slots[0]. Collective."""

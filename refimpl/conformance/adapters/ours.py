@@ -69,8 +69,7 @@ class Ours(TrainingAdapter):
                           Variable(n, gradients[n].shape, dtype=gradients[n].dtype.name) for n in names)
         plan = self.plan(variables)
         shared = self.settings.get("shared_memory", True)
-        parameters = Parameters(variables, plan, self.comm, 0, "sgd", shared=shared)
-        parameters.open()
+        parameters = Parameters.open(variables, plan, self.comm, 0, "sgd", shared=shared)
         leaf = {}
         for name, part in gradients.items():
             scalar = (part[1] if name in shapes else part).dtype.type(size)

@@ -75,7 +75,7 @@ def run(trainings=TRAININGS) -> list[dict]:
 
 def compare(training: Training):
     """Yield the rows of a training. Local."""
-    trainers = [Trainer(*training.make(), training.options(on), Communicator.alone()) for on in ("cpu", "cuda")]
+    trainers = [Trainer.open(*training.make(), training.options(on), Communicator.alone()) for on in ("cpu", "cuda")]
     slots = OPTIMIZERS[training.optimizer].state
 
     def arrays_of(trainer):
