@@ -9,6 +9,7 @@ from pathlib import Path
 
 from models.registry import entry_of
 from refimpl.cli.options import add_model, add_training_options, console, named_model
+from refimpl.cli.train import READ_IN_PLACE
 from refimpl.training.run.directory import free_name
 from refimpl.transport.launch import LaunchError, launch
 
@@ -103,3 +104,5 @@ def _print_table(model, results):
                       *(f"{sent[kind]:,.0f}" for kind in ("dense", "rows", "indices")), f"{r['loss']:.4f}",
                       "-" if value is None else f"{value:.4g}", r["parameters_sha256"][:12])
     console().print(table)
+    if shared := dict.fromkeys(r["architecture"] for r in results if r["shared_memory"]):
+        print(f"{', '.join(shared)}: {READ_IN_PLACE}")

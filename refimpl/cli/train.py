@@ -14,6 +14,7 @@ from refimpl.transport import CollectiveError
 HELP = (f"train {' or '.join(MODELS)}, or a model of your own, on N ranks: "
         f"mpirun -n N python -m refimpl train {next(iter(MODELS))}")
 REFUSALS = (CollectiveError,)
+READ_IN_PLACE = "dense bytes are what the schedule's formula counts: read in shared memory, not sent"
 
 
 def add(parser):
@@ -127,5 +128,7 @@ def _print_result(result, unit, as_json):
     quality = "".join(f"  {name} {record[name]:.4g}" for name in ("perplexity", "accuracy") if name in record)
     print(f"loss {result.loss:.4f}{quality}  {result.examples_per_second:,.0f} {unit}/s")
     print(f"sent per rank and step: {sent}")
+    if result.shared_memory:
+        print(READ_IN_PLACE)
     print(f"parameters sha256 {result.parameters_sha256}")
     print(f"state      sha256 {result.state_sha256}", flush=True)

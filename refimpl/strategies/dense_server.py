@@ -91,7 +91,8 @@ class ServedDenseExchange:
         self.gradients = DenseTree(layout, xp)
         self.shards = {v.name: Shard(v, self.values[v.name]) for v in self.variables
                        if self.owner[v.name] == comm.rank}
-        self.server = DenseServer([self.values.flat[piece] for piece in self.pieces], elements, comm, plan.clients(), xp)
+        flats = [self.values.flat[piece] for piece in self.pieces]
+        self.server = DenseServer(flats, elements, comm, plan.clients(), xp)
         aggregators = plan.aggregators()
         if aggregators is not None:
             self.server = LocalDenseAggregation(self.server, aggregators, plan.microbatches)

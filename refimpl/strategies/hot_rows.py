@@ -38,7 +38,8 @@ class HotRows(ServedRows):
     replica: str = REPLICAS[0]
 
     def parts(self, variable):
-        return [(rows_of(variable, self.hot, variable.shape[0]), ServedRows(self.owners, self.scheme, codec=self.codec)),
+        cold = ServedRows(self.owners, self.scheme, codec=self.codec)
+        return [(rows_of(variable, self.hot, variable.shape[0]), cold),
                 (rows_of(variable, 0, self.hot), strategy_of(self.replica, True)(codec=self.codec))]
 
     def partitioning(self, variable, ranks):

@@ -205,7 +205,8 @@ class ServedRowsExchange:
         step = max(1, PIECE // max(1, old.itemsize * old.shape[1]))
         most = max(len(rows) for r in range(self.comm.size) for rows in (moves.leaving[r], moves.arriving[r]))
         for first in range(0, most, step):
-            leaving, arriving = ([rows[first:first + step] for rows in side] for side in (moves.leaving, moves.arriving))
+            leaving = [rows[first:first + step] for rows in moves.leaving]
+            arriving = [rows[first:first + step] for rows in moves.arriving]
             sends = [(r, take_rows(old, leaving[r])) for r in others]
             receives = [(r, xp.empty((len(arriving[r]), old.shape[1]), old.dtype)) for r in others]
             self.comm.exchange([(r, rows, {name: rows.size}) for r, rows in sends],

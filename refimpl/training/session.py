@@ -35,6 +35,7 @@ class Result:
     loss: of the last step.  examples_per_second: over this session's steps, evaluation and checkpoints left out, and
     the steps of a partition search.  partition_search: its samples, thetas and P, see ``PartitionTrials.to_json``.
     overlap: whether exchanges went on beside the computation.
+    shared_memory: whether the allreduce's bytes were read in memory that all ranks share: counted, but not sent.
     """
 
     architecture: str
@@ -51,6 +52,7 @@ class Result:
     evaluation: dict = field(default_factory=dict)
     partition_search: dict | None = None
     overlap: bool = False
+    shared_memory: bool = False
     run_directory: str | None = None
     rank: int = 0
 
@@ -238,12 +240,13 @@ class _Totals:
         self.phases: dict[str, float] = {}
         self.alpha: dict[str, float] = {}
         self.steps, self.timed_steps, self.examples, self.seconds, self.loss = 0, 0, 0, 0.0, float("nan")
+        self.shared_memory = False
 
     def add(self, record, seconds, alpha):
         self.steps += 1
         for name, part in alpha.items():
             self.alpha[name] = self.alpha.get(name, 0.0) + part
-        self.loss = record["loss"]
+        self.loss, self.shared_memory = record["loss"], bool(self.comm.ledger.read_in_place)
         for phase, kinds in self.comm.ledger.by("phase", "kind").items():
             for kind, count in kinds.items():
                 self.bytes[phase] = self.bytes.get(phase, 0) + count
@@ -277,7 +280,7 @@ class _Totals:
         shared = self.comm.once(lambda: json.dumps({"bytes": self.bytes, "seconds": phases}))
         alpha = mean_alpha(self.comm, {name: total / self.steps for name, total in self.alpha.items()})
         return {"loss": self.loss, "examples_per_second": speed, "sent_per_step": per_step, "alpha": alpha,
-                **json.loads(shared)}
+                "shared_memory": self.shared_memory, **json.loads(shared)}
 
 
 def _write_trace(trainer, directory):

@@ -9,6 +9,7 @@ class Ledger:
     """Payload bytes. sent[phase, variable, kind] and received[...] count what was handed to the transport. Local.
 
     crossed_sent, crossed_received: the part of it that goes to, or comes from, ranks of other machines.
+    read_in_place: phases that no message carried: what is counted was read in memory that all ranks share.
     """
 
     def __init__(self):
@@ -18,6 +19,7 @@ class Ledger:
         """Forget all that was counted. Local."""
         self.sent, self.received = defaultdict(int), defaultdict(int)
         self.crossed_sent, self.crossed_received = defaultdict(int), defaultdict(int)
+        self.read_in_place: set[str] = set()
 
     def count(self, direction: str, crosses: bool, phase: str, owners: dict, kind: str, itemsize: int):
         """Count one message, "sent" or "received", whose elements are of ``owners``: variable -> elements."""
@@ -30,6 +32,7 @@ class Ledger:
 
     def add(self, other: "Ledger"):
         """Count what was counted before, for what happens again and again alike."""
+        self.read_in_place |= other.read_in_place
         for counter in ("sent", "received", "crossed_sent", "crossed_received"):
             counts = getattr(self, counter)
             for key, count in getattr(other, counter).items():

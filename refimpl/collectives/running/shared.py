@@ -45,7 +45,9 @@ class SharedRunner:
         self.counted = count_transfers(schedule, loads, comm, elements, dtype.itemsize, phase, attribute)
         self._bind(schedule, plan, reach)
         self._messages = None
-        if plan.across:
+        if not plan.across:
+            self.counted.read_in_place.add(phase)
+        else:
             inputs = tuple((Node(0, r),) * (len(self._extra) if r == comm.rank else 1) for r in range(comm.size))
             inner = Schedule(schedule.name, schedule.chunks, inputs, plan.across)
             self._messages = Runner(inner, comm, elements, self.result, phase, attribute)
