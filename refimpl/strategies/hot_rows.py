@@ -20,6 +20,7 @@ from refimpl.plan.parts import rows_of
 from refimpl.plan.plan import Plan
 from refimpl.plan.strategy import strategy_of
 from refimpl.server import Partitioning
+from refimpl.strategies.exchange import BaseExchange
 from refimpl.strategies.server import ServedRows
 
 REPLICAS = ("as-dense", "allgather")
@@ -71,7 +72,7 @@ def with_hot_rows(plan: Plan, hot: dict[str, int], replica: str = REPLICAS[0]) -
     return plan.replaced(found)
 
 
-class HotRowsExchange:
+class HotRowsExchange(BaseExchange):
     """Sparse variables with hot rows. Collective to use; see ``strategies.exchange.Exchange``.
 
     cold: the exchange of the rows from H on.  replicas: the exchanges of rows below H, one for each strategy of them.
@@ -100,10 +101,6 @@ class HotRowsExchange:
         """Make the replicas' exchanges ready, with all ranks. Collective."""
         for exchange in self.replicas:
             exchange.open()
-
-    def dense(self):
-        """Return nothing: these are rows."""
-        return {}
 
     def pull(self, needs, phase="pull"):
         """Return name -> (k, d) rows: the hot ones from the replica, the others from their owners. Collective."""

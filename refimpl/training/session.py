@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections import Counter
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -23,6 +24,7 @@ from refimpl.training.run.timeline import chrome_events
 from refimpl.training.run.whole import hashes
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
+from refimpl.transport.ledger import KINDS
 
 
 @dataclass
@@ -89,8 +91,7 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
         tell = partial(_tell, trainer, announce)
         for said in (trainer.device.told(options.device), getattr(comm.device_transport, "reason", None),
                      trainer.overlap_choice.reason, trainer.reason):
-            if said:
-                tell(said)
+            tell(said)
         if resume is not None:
             load_checkpoint(trainer, Path(resume))
         directory = _open_directory(trainer, output, describe, resume)
@@ -100,10 +101,9 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
             totals.add(record, seconds, trainer.alpha)
             _after_step(trainer, record, directory, heldout, evaluate_every=evaluate_every, progress=progress,
                         checkpoint_every=checkpoint_every, output=output, describe=describe)
-            ended = trials.after_step(seconds)
-            totals.add_moves()
-            if ended:
+            if trials.after_step(seconds):
                 _search_ended(trainer, totals, directory, trainer.step + warm)
+            totals.add_moves()
         return _finish(trainer, directory, totals, record.get("heldout") if totals.steps else None, heldout, output,
                        trials.to_json())
 
@@ -132,8 +132,8 @@ def _facts(describe, heldout, **when) -> dict:
 
 
 def _tell(trainer, announce, text):
-    """Announce on rank 0; what goes wrong with it stops all ranks at their next step."""
-    if announce is not None and trainer.comm.rank == 0:
+    """Announce on rank 0, if there is something to say; what goes wrong with it stops all ranks at their next step."""
+    if text and announce is not None and trainer.comm.rank == 0:
         trainer.failure = trainer.failure or _attempt(lambda: announce(text))
 
 
@@ -235,38 +235,32 @@ class _Totals:
 
     def __init__(self, comm: Communicator, counted_from: int):
         self.comm, self.counted_from = comm, counted_from
-        self.bytes: dict = {}
-        self.kinds: dict[str, int] = {"dense": 0, "rows": 0, "indices": 0, "control": 0}
-        self.phases: dict[str, float] = {}
-        self.alpha: dict[str, float] = {}
+        self.bytes, self.kinds = Counter(), Counter(dict.fromkeys(KINDS, 0))  # by phase, by kind
+        self.phases, self.alpha = Counter(), Counter()
         self.steps, self.timed_steps, self.examples, self.seconds, self.loss = 0, 0, 0, 0.0, float("nan")
         self.shared_memory = False
 
     def add(self, record, seconds, alpha):
         self.steps += 1
-        for name, part in alpha.items():
-            self.alpha[name] = self.alpha.get(name, 0.0) + part
+        self.alpha.update(alpha)
         self.loss, self.shared_memory = record["loss"], bool(self.comm.ledger.read_in_place)
-        for phase, kinds in self.comm.ledger.by("phase", "kind").items():
-            for kind, count in kinds.items():
-                self.bytes[phase] = self.bytes.get(phase, 0) + count
-                self.kinds[kind] += count
+        self.bytes.update(self.comm.ledger.by("phase"))
+        self.kinds.update(self.comm.ledger.by("kind"))
         if record["step"] > self.counted_from:
             self.timed_steps += 1
             self.seconds += seconds
             self.examples += record["examples"]
-            for phase, spent in record["seconds"].items():
-                self.phases[phase] = self.phases.get(phase, 0.0) + spent
+            self.phases.update(record["seconds"])
 
     def add_moves(self):
         """Add what a partition search has sent since the last step: rows to other owners, and how long steps took."""
         for phase in ("search", "repartition"):
             if count := self.comm.ledger.total("sent", phase=phase):
-                self.bytes[phase] = self.bytes.get(phase, 0) + count
+                self.bytes[phase] += count
 
     def restart_clock(self, counted_from: int):
         """Let only the steps after ``counted_from`` count for the speed."""
-        self.counted_from, self.phases = counted_from, {}
+        self.counted_from, self.phases = counted_from, Counter()
         self.timed_steps, self.examples, self.seconds = 0, 0, 0.0
 
     def result(self) -> dict:

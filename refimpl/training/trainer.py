@@ -134,10 +134,7 @@ class Trainer:
 
 
 def _facts(variables, data, options, device, overlap) -> dict:
-    """What all ranks must say alike: else they would exchange unlike things, or wait for each other for ever. Local.
-
-    Raises ValueError for variables that cannot be trained.
-    """
+    """What all ranks must say alike: else they would wait for each other for ever. ValueError for bad variables."""
     check_variables(variables)
     return {**options.to_json(), "device": device.to_json(), "overlap": overlap.on, "microbatches": data.microbatches,
             "variables": [v.name for v in variables],

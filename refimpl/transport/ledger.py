@@ -3,6 +3,7 @@
 from collections import defaultdict
 
 KINDS = ("dense", "rows", "indices", "control")
+AXES = {"phase": 0, "variable": 1, "kind": 2}
 
 
 class Ledger:
@@ -43,18 +44,16 @@ class Ledger:
 
         direction: sent, received, crossed_sent or crossed_received.
         """
-        position = {"phase": 0, "variable": 1, "kind": 2}
         return sum(n for key, n in getattr(self, direction).items()
-                   if all(key[position[k]] == v for k, v in wanted.items()))
+                   if all(key[AXES[k]] == v for k, v in wanted.items()))
 
     def by(self, *axes, direction: str = "sent") -> dict:
         """Return nested totals, e.g. by("phase", "kind") -> {phase: {kind: bytes}}."""
-        position = {"phase": 0, "variable": 1, "kind": 2}
         result: dict = {}
         for key, count in sorted(getattr(self, direction).items()):
             level = result
             for axis in axes[:-1]:
-                level = level.setdefault(key[position[axis]], {})
-            last = key[position[axes[-1]]]
+                level = level.setdefault(key[AXES[axis]], {})
+            last = key[AXES[axes[-1]]]
             level[last] = level.get(last, 0) + count
         return result

@@ -15,13 +15,12 @@ from refimpl.transport.shared_memory import SharedWindow
 
 pytestmark = pytest.mark.mpi(min_size=2)
 OURS = *(Path(refimpl.__file__).parents[1] / name for name in ("refimpl", "models", "kernels")), Path(__file__)
-CONSTRUCTORS = ("__init__", "__new__", "__post_init__")
-LOCAL = ("Get_rank", "Get_size", "Get_group", "Free", "Send_init", "Recv_init", "py2f", "handle")
+LOCAL = ("Get_rank", "Get_size", "Get_group", "Send_init", "Recv_init")
 """What a communicator of mpi4py does without any other rank."""
 
 
 class Watched:
-    """mpi4py's communicator; it notes what is asked of it, and which of it in a constructor of ours."""
+    """mpi4py's communicator; it notes what is asked of it, and what in a constructor of ours."""
 
     def __init__(self, comm):
         self.comm, self.asked, self.found = comm, set(), set()
@@ -35,8 +34,8 @@ class Watched:
             self.asked.add(name)
             frame = sys._getframe()
             while frame := frame.f_back:
-                code = frame.f_code
-                if code.co_name in CONSTRUCTORS and any(Path(code.co_filename).is_relative_to(path) for path in OURS):
+                code, path = frame.f_code, Path(frame.f_code.co_filename)
+                if code.co_name in ("__init__", "__post_init__") and any(map(path.is_relative_to, OURS)):
                     self.found.add(f"{code.co_qualname}: {name}")
             return method(*arguments, **options)
 

@@ -75,10 +75,7 @@ class SharedRunner:
         ``release`` before, or meet otherwise. Given private arrays ``slots``, contiguous and as many as ``self.slots``:
         into slots[0], which is returned.
         """
-        if slots is None:
-            result = self._in_place()
-        else:
-            result = self._private(slots)
+        result = self._in_place() if slots is None else self._private(slots)
         self.comm.ledger.add(self.counted)
         return result
 

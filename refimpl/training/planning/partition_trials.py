@@ -78,8 +78,7 @@ class PartitionTrials:
 
     @classmethod
     def open(cls, trainer, announce: Callable[[str], None] | None) -> "PartitionTrials":
-        """Return the trainer's search, its first P in use. Collective. Raises CollectiveError if none fits the memory.
-        """
+        """Return the search, its first P in use. Collective. Raises CollectiveError if no P fits the memory."""
         trials = cls(trainer, announce)
         if trials.active:
             trials._try_next()
