@@ -30,7 +30,15 @@ gpu_tests := tests/kernels tests/device tests/training tests/transport/test_devi
              tests/transport/test_nccl_names.py tests/strategies/test_server_mpi.py
 gpu_report := runs/bench-gpu
 on_gpu = REFIMPL_TEST_DEVICE=cuda REFIMPL_TEST_REPORT=$(gpu_report)/tests-$(1).json
+test_serial = $(python) -m pytest -q -m "not mpi" --session-timeout=1500 -n auto --dist worksteal $(1)
 mpi_pytest := -m pytest -q --color=no -p no:cacheprovider --with-mpi -m mpi
+
+define test_mpi
+@for ranks in $(1); do \
+  echo "== MPI tests, $$ranks ranks =="; \
+  $(python) -m refimpl.transport.launch -n $$ranks --timeout 600 $(mpi_pytest) $(2) || exit 1; \
+done
+endef
 
 # mpi4py's wheel knows MPI libraries by their file names; where a system has another (Debian's MPICH), it is built
 define build_mpi4py
@@ -41,7 +49,7 @@ endef
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install train test test-serial test-mpi notebooks test-notebooks docs test-docs bench test-gpu bench-gpu \
+.PHONY: help install train test test-all notebooks test-notebooks docs test-docs bench test-gpu bench-gpu \
         clean
 
 help: ## list the targets
@@ -68,16 +76,14 @@ $(venv)/.torch: $(venv)/.installed
 train: $(installed) ## train the language model on RANKS ranks under hybrid, allreduce and ps; compare
 	$(python) -m refimpl compare lm --ranks $(RANKS) --data shakespeare $(if $(STEPS),--steps $(STEPS))
 
-test: test-serial test-mpi ## install and run every test, the MPI tests on 1, 2, 3, 4 and 8 ranks
+test: $(installed) ## install and test every idea once, the MPI tests on 1, 2, 3 and 4 ranks
+	$(call test_serial,--part quick)
+	$(call test_mpi,1 2 3 4,--part quick)
 
-test-serial: $(installed) ## run the tests that need no mpirun, as many at a time as there are cores
-	$(python) -m pytest -q -m "not mpi" --session-timeout=1500 -n auto --dist worksteal
-
-test-mpi: $(installed) ## run the MPI tests on 1, 2, 3 and 4 ranks, and those that need more on 8
-	@for ranks in 1 2 3 4 8; do \
-	  echo "== MPI tests, $$ranks ranks =="; \
-	  $(python) -m refimpl.transport.launch -n $$ranks --timeout 600 $(mpi_pytest) || exit 1; \
-	done
+test-all: test ## and the rest: more cases of each idea, 8 ranks, whole clusters, real compilers
+	$(call test_serial,--part thorough)
+	$(call test_mpi,1 2 3 4,--part thorough)
+	$(call test_mpi,8)
 
 $(venv)/.notebooks: $(venv)/.installed
 	$(pip) -e '.[notebooks]'

@@ -2,6 +2,9 @@
 
     python -m refimpl.transport.launch -n 4 -m pytest --with-mpi -m mpi
 
+``--part quick``: every idea once (`make test`).  ``--part thorough``: the rest (`make test-all` runs both).  A test
+marked ``thorough(NAME, ...)`` is of the rest; of its cases those whose id contains a NAME are quick.
+
 Under MPI rank 0 reports for all. A test that fails on every rank is an ordinary failure: the ranks go on together, and
 the report shows how the others' tracebacks differ. A test that fails on some ranks leaves the others waiting for them,
 so the job is aborted, after the failing ranks have printed their tracebacks.
@@ -28,6 +31,10 @@ SECONDS_PER_MPI_TEST = 120
 SECONDS_TO_FAIL_TOGETHER = 2.0
 SECONDS_TO_PRINT = 1.0  # for every rank to say what it has to, and the launcher to pass it on, before the job ends
 FEW_RANKS = 4  # with more, only tests that need more are run: the others have been
+
+
+def pytest_addoption(parser):
+    parser.addoption("--part", choices=("quick", "thorough"), help="run every idea once, or the rest; without: both")
 
 
 def _under_mpi(config) -> bool:
@@ -91,19 +98,27 @@ def on_gpu() -> bool:
 
 
 def pytest_collection_modifyitems(config, items):
-    """Deselect MPI tests that this number of ranks is too small for, or that smaller jobs have run."""
-    if not _under_mpi(config):
-        return
-    from mpi4py import MPI
+    """Deselect tests of the other part, and MPI tests that need more ranks or that smaller jobs have run."""
+    part = config.getoption("part")
+    wanted = [item for item in items if part in (None, "thorough" if _is_thorough(item) else "quick")]
+    if _under_mpi(config):
+        from mpi4py import MPI
 
-    size = MPI.COMM_WORLD.size
-    kept, dropped = [], []
-    for item in items:
-        mark = item.get_closest_marker("mpi")
-        needed = mark.kwargs.get("min_size", 1) if mark else 1
-        (kept if needed <= size and (size <= FEW_RANKS or needed > FEW_RANKS) else dropped).append(item)
-    config.hook.pytest_deselected(items=dropped)
-    items[:] = kept
+        wanted = [item for item in wanted if _is_for(MPI.COMM_WORLD.size, item)]
+    dropped = set(items).difference(wanted)
+    config.hook.pytest_deselected(items=[item for item in items if item in dropped])
+    items[:] = wanted
+
+
+def _is_thorough(item) -> bool:
+    mark, case = item.get_closest_marker("thorough"), item.name.partition("[")[2]
+    return mark is not None and not any(name in case for name in mark.args)
+
+
+def _is_for(size: int, item) -> bool:
+    mark = item.get_closest_marker("mpi")
+    needed = mark.kwargs.get("min_size", 1) if mark else 1
+    return needed <= size and (size <= FEW_RANKS or needed > FEW_RANKS)
 
 
 @pytest.fixture

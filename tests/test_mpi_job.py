@@ -70,6 +70,7 @@ def test_failure_on_every_rank_is_an_ordinary_failure(tmp_path):
     assert "assert 0 == 7" in job.stdout and "rank 1 failed otherwise" in job.stdout and "assert 1 == 7" in job.stdout
 
 
+@pytest.mark.thorough
 def test_failures_in_different_tests_end_the_job(tmp_path):
     body = "".join(f"@pytest.mark.mpi\ndef test_{r}():\n    assert rank != {r}, 'planted {r}'\n" for r in (0, 1))
     job = _run(tmp_path, body, 2)
@@ -77,6 +78,7 @@ def test_failures_in_different_tests_end_the_job(tmp_path):
     assert "planted 0" in job.stderr and "planted 1" in job.stderr
 
 
+@pytest.mark.thorough
 def test_other_tests_on_one_rank_end_the_job(tmp_path):
     body = "if rank == 1:\n    raise OSError('planted')\n@pytest.mark.mpi\ndef test_good(comm):\n    comm.Barrier()\n"
     job = _run(tmp_path, body, 2)
@@ -98,6 +100,7 @@ def test_rank_that_never_comes_is_timed_out(tmp_path):
         assert place in job.stderr
 
 
+@pytest.mark.thorough
 def test_large_job_runs_only_what_needs_it(tmp_path):
     body = (
         "@pytest.mark.mpi\ndef test_small(comm):\n    pass\n"

@@ -6,11 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from refimpl.transport.launch import launch
 
 README = Path(__file__).parents[1] / "README.md"
 
 
+@pytest.mark.thorough
 def test_the_readmes_own_model(tmp_path, monkeypatch):
     (program,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     assert len(program.strip().splitlines()) <= 35

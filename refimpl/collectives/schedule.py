@@ -74,6 +74,7 @@ class Schedule:
 
     @property
     def ranks(self) -> int:
+        """How many ranks run it."""
         return len(self.inputs)
 
     @property

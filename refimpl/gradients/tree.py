@@ -27,10 +27,12 @@ class Node(NamedTuple):
 
     @property
     def first_leaf(self) -> int:
+        """The first microbatch whose gradient is in the sum."""
         return self.index << self.level
 
     @property
     def parent(self) -> "Node":
+        """The node that adds this one and its sibling."""
         return Node(self.level + 1, self.index >> 1)
 
     def is_left_sibling_of(self, other: "Node") -> bool:

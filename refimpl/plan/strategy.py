@@ -116,8 +116,8 @@ class Strategy:
 def strategy_of(name: str, sparse: bool) -> type[Strategy]:
     """Return the class of that name for that kind of variable. Raises ValueError naming those there are. Local."""
     if (name, sparse) not in STRATEGIES:
-        kind = "sparse" if sparse else "dense"
-        raise ValueError(f"no strategy {name!r} for a {kind} variable; there are {', '.join(names_of(sparse))}")
+        kind, known = "sparse" if sparse else "dense", ", ".join(names_of(sparse))
+        raise ValueError(f"no strategy {name!r} for a {kind} variable; there are {known or 'none: import refimpl.strategies'}")
     return STRATEGIES[name, sparse]
 
 

@@ -50,6 +50,7 @@ class Partitioning:
 
     @property
     def partitions(self) -> int:
+        """How many there are."""
         return len(self.owners)
 
     def rows_of_partition(self, partition: int) -> range:

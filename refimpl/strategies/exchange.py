@@ -15,7 +15,6 @@ class Exchange(Protocol):
 
     phase: what ``push`` is called in metrics and traces.
     replicated: every rank keeps the whole variables, so that ``pull`` concerns no other rank.
-    shards: name -> what this rank keeps.
     """
 
     phase: str
@@ -23,7 +22,8 @@ class Exchange(Protocol):
     variables: list[Variable]
 
     @property
-    def shards(self) -> dict[Any, Shard]: ...
+    def shards(self) -> dict[Any, Shard]:
+        """Name -> what this rank keeps and updates of the variable."""
 
     def open(self):
         """Make what ranks can only make together, after all have made the exchange. Collective, once."""

@@ -96,6 +96,7 @@ class Options:
             object.__setattr__(self, "rate_steps", self.steps)
 
     def to_json(self) -> dict:
+        """Return the fields as they are kept in config.json."""
         return asdict(self)
 
     @classmethod

@@ -67,12 +67,12 @@ class Communicator(ArrayExchange):
 
     def share(self, array, phase: str) -> np.ndarray:
         """Return (size, *shape): every rank's array of one shape and dtype, by rank. Collective; counted as control."""
-        array = np.ascontiguousarray(array)
+        array = np.asarray(array, order="C")  # ascontiguousarray makes a scalar a vector
         result = np.empty((self.size, *array.shape), array.dtype)
         result[self.rank] = array
         others = [r for r in range(self.size) if r != self.rank]
         owners = {"": array.size}
-        self.exchange([(r, array, owners) for r in others], [(r, result[r], owners) for r in others], phase, "control")
+        self.exchange([(r, array, owners) for r in others], [(r, result[r, ...], owners) for r in others], phase, "control")
         return result
 
     def total(self, numbers, phase: str) -> np.ndarray:

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from models import Variable
+import refimpl.strategies  # noqa: F401  (a plan knows the strategies that were imported)
 from refimpl.cli import main
 from refimpl.cli.options import with_plan
 from refimpl.cli.train import _introduce

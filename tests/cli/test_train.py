@@ -88,6 +88,7 @@ def test_compare_prints_one_hash(tmp_path):
     (["--steps", 6], ["--steps", 7], "steps is 6 on rank 0, 7 on rank 1"),
     ([], ["--data", "text:/nowhere"], "rank 1: "),
 ])
+@pytest.mark.thorough("first1", "first5")
 def test_ranks_that_disagree_all_stop_with_one_message(first, second, culprit):
     status, stderr, seconds = train_apart(first, second)
     said = complaints(stderr)
@@ -106,6 +107,7 @@ def test_ranks_that_disagree_all_stop_with_one_message(first, second, culprit):
     (["--microbatches", "6", "--allreduce", "halving-doubling"], "--allreduce direct"),
     (["--resume", "/nowhere"], "no checkpoint in /nowhere"),
 ])
+@pytest.mark.thorough("arguments1", "arguments4", "arguments7")
 def test_refusals_name_culprit_and_remedy_on_every_rank(arguments, words):
     status, _, stderr = train(*arguments, ranks=2)
     said = complaints(stderr)

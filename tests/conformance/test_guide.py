@@ -42,6 +42,7 @@ def test_there_are_six_commands():
     assert len(COMMANDS) == 6
 
 
+@pytest.mark.thorough
 def test_the_wrong_manifest_is_told_in_these_words(run, tmp_path):
     (tmp_path / "my_torch.py").write_text(ADAPTER)
     status, output = run(COMMANDS[0])
@@ -49,6 +50,7 @@ def test_the_wrong_manifest_is_told_in_these_words(run, tmp_path):
     assert " ".join(FENCED[1].split()) in " ".join(output.split()), output
 
 
+@pytest.mark.thorough
 def test_the_right_manifest_passes(run, tmp_path):
     start = ADAPTER.index("def describe")
     end = ADAPTER.index("\n\n", start)
@@ -60,6 +62,7 @@ def test_the_right_manifest_passes(run, tmp_path):
     assert status == 0 and " passed" in output, output
 
 
+@pytest.mark.thorough
 def test_expected_failures(run):
     status, output = run(COMMANDS[3])
     assert status == 0 and "0 of them unexpected" in output, output

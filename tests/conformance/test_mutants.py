@@ -48,11 +48,13 @@ def test_correct_implementations_are_many():
         assert sum(semantics.sparse == rule for _, semantics, _ in drawn) > 20
 
 
+@pytest.mark.thorough
 def test_a_wrong_implementation_would_be_accused(monkeypatch):
     monkeypatch.setattr(run, "adapter", lambda semantics, turn: lambda world: checkers.TooLow(world, semantics, turn))
     assert run.accusations(0)
 
 
+@pytest.mark.thorough
 def test_the_command(monkeypatch, capsys):
     monkeypatch.setattr(run, "MUTANTS", MUTANTS[:2])
     assert main(["conformance", "mutants", "--json", "--configurations", "2"]) == 0

@@ -39,6 +39,7 @@ def failures(comm, adapter, kinds=None):
 
 
 @pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.thorough("partitions", "messages", "hybrid")
 def test_every_architecture(comm, name):
     kinds = FEWER.get(name)
     failed, passed = failures(comm, Ours(Communicator.of(comm), **SETTINGS[name]), kinds)
@@ -59,6 +60,7 @@ def test_every_schedule(comm, algorithm):
 @pytest.mark.mpi(min_size=4)
 @pytest.mark.parametrize("settings", [{"allreduce": "hierarchical"}, {"architecture": "ps"},
                                       {"architecture": "ps", "local_aggregation": False}])
+@pytest.mark.thorough("settings1")
 def test_two_machines(comm, settings):
     failed, _ = failures(comm, Ours(Communicator(comm, in_blocks(comm.size, comm.size // 2)), **settings),
                          kinds=("dense", "rows", "update"))

@@ -19,6 +19,7 @@ EXPECTED = read_expected(Path(__file__).with_name("torch_ddp_expected.json"))
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+@pytest.mark.thorough
 def test_distributed_data_parallel(ranks):
     target = f"{ADAPTERS}.torch_ddp"
     outcome = run_target(target, ranks)
@@ -55,6 +56,7 @@ world, describe, aggregate_rows = adapter.world, adapter.describe, adapter.aggre
 """
 
 
+@pytest.mark.thorough
 def test_a_wrong_manifest_is_told(tmp_path, monkeypatch):
     """PyTorch's numbers say what they mean, whatever its adapter says."""
     (tmp_path / "declares_otherwise.py").write_text(DECLARES)

@@ -49,6 +49,7 @@ def works(xp):
 
 @pytest.mark.parametrize("name", ["b + 1", "a[...] = b", "a += 1", "out=", "fill", "set", "concatenate", "get", "float",
                                   "b[ids]", "copyto", "a kernel", "asarray", "matmul"])
+@pytest.mark.thorough("copyto", "a kernel")
 def test_what_two_streams_do_must_be_ordered(xp, race, other, name):
     a, b = xp.zeros(8), xp.zeros(8)
     b[...] = 1

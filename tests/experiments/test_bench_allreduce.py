@@ -37,6 +37,7 @@ def test_the_picture_is_drawn(tmp_path):
     assert plot_bandwidths(MADE_UP, tmp_path / "bandwidth.png").stat().st_size > 10_000
 
 
+@pytest.mark.thorough
 def test_one_machine(capsys):
     assert main(["bench", "allreduce", "--sizes", "1KiB", "40KiB", "--seconds", "0.01", "--rounds", "1", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
@@ -49,6 +50,7 @@ def test_one_machine(capsys):
     assert set(result["paths"]) == {"machine-private"}
 
 
+@pytest.mark.thorough
 def test_a_failing_rank_is_an_error_with_its_words(monkeypatch):
     monkeypatch.setitem(allreduce.WORKS["machine"], "algorithms", ["telepathy"])
     with pytest.raises(ValueError, match="no allreduce algorithm 'telepathy'"):

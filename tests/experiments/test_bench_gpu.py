@@ -72,6 +72,7 @@ def test_what_failed_between_ranks_is_in_the_report():
     assert "62% of the GPU's copy bandwidth" in lines[1] and lines[2].endswith("no NCCL")
 
 
+@pytest.mark.thorough
 def test_the_report_holds_what_the_tests_came_to(tmp_path):
     root = Path(__file__).parents[2]
     left = tmp_path / "tests-serial.json"

@@ -51,6 +51,7 @@ if communicator.rank == 0:
 """ % STEPS
 
 
+@pytest.mark.thorough
 def test_the_peer_trains_the_same_model_on_several_ranks():
     """And one that clips by another norm does not: that shows in the second loss, the first is of the same values."""
     pytest.importorskip("torch")
@@ -77,6 +78,7 @@ def test_one_machine_is_raced_and_a_missing_peer_left_out(tmp_path):
     assert all(row["words_per_second"] == 2 * 2 * 5 / row["seconds"] for row in found["rows"])
 
 
+@pytest.mark.thorough
 def test_the_cluster_is_raced_and_bytes_stand_beside_the_seconds(monkeypatch):
     if reason := missing():
         pytest.skip(f"no cluster here: {reason}")

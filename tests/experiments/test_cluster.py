@@ -105,6 +105,7 @@ def test_command_line(cluster, capfd):
     assert len(found["machine_bytes"]) == 2 and found["returncode"] == 0 and "at-machine1" in found["stdout"]
 
 
+@pytest.mark.thorough
 def test_without_user_namespaces_it_says_so():
     """A user namespace of our own, which allows no further one, stands for a sandbox."""
     status, message = _in_sandbox("user.max_user_namespaces")

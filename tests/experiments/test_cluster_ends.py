@@ -56,6 +56,7 @@ def assert_nothing_left(token, theirs, mounts):
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.thorough("15")
 def test_killed_command_leaves_nothing(number):
     token = f"{os.getpid()}-{number}"
     mounts = Path("/proc/self/mounts").read_text()
@@ -90,6 +91,7 @@ def parts_of(token) -> dict[str, list[int]]:
 
 
 @pytest.mark.parametrize("whose", ["outer hub", "inner hub", "mpirun", "rank"])
+@pytest.mark.thorough("rank")
 def test_killed_part_ends_all(whose):
     token = f"{os.getpid()}-{whose.replace(' ', '-')}"
     mounts = Path("/proc/self/mounts").read_text()
@@ -108,6 +110,7 @@ def test_killed_part_ends_all(whose):
     assert_nothing_left(token, theirs, mounts)
 
 
+@pytest.mark.thorough
 def test_timeout_and_normal_end_leave_nothing():
     token = f"{os.getpid()}-timeout"
     mounts = Path("/proc/self/mounts").read_text()

@@ -24,6 +24,7 @@ def cluster():
     (2, 2, ["--architecture", "hybrid"]),
     (2, 2, ["--architecture", "ps", "--microbatches", "5"]),
 ])
+@pytest.mark.thorough("3-1-options0")
 def test_cards_payload_and_formula_stand_side_by_side(machines, ranks, options, capsys):
     argv = ["cluster", "--machines", str(machines), "--ranks-per-machine", str(ranks), "--rate", "200mbit",
             "--timeout", "100", "--json", "--", *TRAIN, *options, "--steps", "6"]
@@ -79,6 +80,7 @@ communicator.rank or print(json.dumps([fast, slow]), flush=True)
 """
 
 
+@pytest.mark.thorough
 def test_a_machine_that_slows_down_slows_the_training():
     """1.2 MB of dense gradients leave each machine in a step: 50 ms at 200 Mbit/s, and 2.4 s at 4 Mbit/s."""
     job = run_on_cluster(2, 1, "200mbit", ["-c", STEPS], timeout=100, capture=True, events=(Event(1, 4_000_000, 18.0),))
@@ -87,6 +89,7 @@ def test_a_machine_that_slows_down_slows_the_training():
     assert fast >= 5 and slow == 3  # fast steps came first
 
 
+@pytest.mark.thorough
 def test_a_machine_that_is_cut_off_ends_the_training_with_words_on_every_rank():
     job = run_on_cluster(3, 1, "200mbit", [*TRAIN, *SMALL, "--steps", "1000000", "--timeout", "4"], timeout=100,
                          capture=True, events=(Event(1, 0, 10.0),))

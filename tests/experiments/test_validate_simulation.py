@@ -25,6 +25,7 @@ def answer(monkeypatch, **ended):
     monkeypatch.setattr(job, "run_on_cluster", lambda *_, **__: SimpleNamespace(**ended))
 
 
+@pytest.mark.thorough
 def test_every_algorithm_is_measured_and_predicted(one_machine):
     found = validate_simulation.validate(clusters=[(2, 1)], sizes=[4096, 65536])
     wanted = [(name, size) for name in ALGORITHMS for size in (4096, 65536)]

@@ -58,6 +58,7 @@ def package(tmp_path):
     return folder
 
 
+@pytest.mark.thorough
 def test_a_caller_is_compiled_anew_when_what_it_calls_has_changed(package):
     write(package, OURS, 1)
     assert run(package) == (20, 0)
@@ -93,6 +94,7 @@ def test_every_kernel_is_compiled_so():
     "import numba.core.caching as c; del c.IndexDataCacheFile._load_data",
     "import numba.core.dispatcher as d; d.Dispatcher.enable_caching = lambda self: None",  # it keeps a NullCache
 ])
+@pytest.mark.thorough("enable_caching")
 def test_a_numba_without_the_names_reached_into_compiles_in_every_process(package, lacks):
     (package / "__init__.py").write_text(lacks)
     write(package, OURS, 1)

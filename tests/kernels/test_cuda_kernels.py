@@ -37,6 +37,7 @@ def kinds(tmp_path_factory):
     return json.loads(told.read_text())
 
 
+@pytest.mark.thorough
 def test_all_kernels_pass_their_tests_in_the_simulator(kinds):
     assert {name.split(".")[1] for name in kinds} == set(MODULES)
     assert all(kinds.values()), "a kernel without a test"
@@ -134,6 +135,7 @@ def multiply_and_add(row, column, factor, x, out):
     out[column] += factor * x[column]
 
 
+@pytest.mark.thorough
 def test_all_kernels_are_taken_by_nvidias_compiler(compiler, kinds, tmp_path):
     for name, all_kinds in kinds.items():
         module, kernel = name.split(":")

@@ -70,6 +70,7 @@ def served_rows(comm, partitions=3, scheme="contiguous", leaves=7, machines="alo
 @grouped
 @pytest.mark.parametrize("scheme", ["contiguous", "interleaved"])
 @pytest.mark.parametrize("partitions", [1, 2, 7, 40])
+@pytest.mark.thorough("7-")
 def test_pulled_rows_are_the_variables_rows(comm, cupy, partitions, scheme, machines, on):
     exchange, _ = served_rows(comm, partitions, scheme, machines=machines, on=on)
     rng = np.random.default_rng(comm.rank)
@@ -85,6 +86,7 @@ def test_pulled_rows_are_the_variables_rows(comm, cupy, partitions, scheme, mach
 @pytest.mark.parametrize("scheme", ["contiguous", "interleaved"])
 @pytest.mark.parametrize("leaves", [1, 2, 7, 8])
 @grouped
+@pytest.mark.thorough("-7-")
 def test_every_microbatch_is_counted_once_in_every_row(comm, cupy, leaves, scheme, machines, on):
     """Leaf v adds 4**v: the base-4 digits of a row's sum say which leaves had it. Which do is drawn at random."""
     exchange, parts = served_rows(comm, 9, scheme, leaves, machines, on)

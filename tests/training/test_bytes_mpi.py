@@ -170,6 +170,7 @@ def check_crossing(comm, trainer, variables, pulled, pushed):
 @pytest.mark.mpi
 @pytest.mark.parametrize("road", ROADS, ids=str)
 @pytest.mark.parametrize("work", WORKS)
+@pytest.mark.thorough("toy")
 def test_the_ledger_is_the_prediction(comm, work, road):
     for microbatches in (8, 7, 2) if work == "toy" and road.get("allreduce") != "ring" else (8,):
         check(comm, work, microbatches, road)
@@ -178,6 +179,7 @@ def test_the_ledger_is_the_prediction(comm, work, road):
 @pytest.mark.mpi
 @pytest.mark.parametrize("road", ON_MACHINES, ids=str)
 @pytest.mark.parametrize("machines", MACHINES)
+@pytest.mark.thorough("odd and even", "pairs-{'architecture': 'ps'}")
 def test_the_ledger_is_the_prediction_on_machines(comm, machines, road):
     for microbatches in (7, 8):
         check(comm, "toy", microbatches, road, MACHINES[machines](comm.size))

@@ -39,6 +39,7 @@ def one_rank(cupy):
 
 
 @pytest.mark.parametrize("road", ROADS)
+@pytest.mark.thorough("hybrid", "staged", "hot rows")
 def test_every_road_gives_the_answer_of_one_rank(comm, one_rank, road):
     for case in ROADS_OF[road]:
         assert answer(*case, comm, device="cuda", **ROADS[road]) == one_rank[case], case
@@ -50,6 +51,7 @@ def test_machines_that_aggregate_give_the_answer_of_one_rank(comm, one_rank):
 
 
 @pytest.mark.parametrize("transport", ["auto", "staged"])
+@pytest.mark.thorough("staged")
 def test_every_byte_is_accounted_for(comm, transport):
     for work, architecture in (("toy", "ps"), ("lm", "hybrid")):
         check(comm, work, 7, dict(device="cuda", architecture=architecture, transport=transport))
@@ -76,6 +78,7 @@ def crossings(cupy, comm, work, optimizer, **road):
 @pytest.mark.parametrize("work, optimizer, road", [
     ("toy", "adam", "allreduce"), ("toy", "adam", "ps"), ("toy", "adam", "hot rows"), ("lm", "adagrad", "hybrid"),
     ("lm", "adagrad", "overlapped"), ("cnn", "momentum", "hybrid"), ("cnn", "momentum", "overlapped")])
+@pytest.mark.thorough("lm-adagrad-overlapped", "toy-adam-ps")
 def test_in_a_step_only_row_numbers_images_and_scalars_cross_the_bus(comm, cupy, work, optimizer, road):
     if not hasattr(cupy, "standin"):
         pytest.skip("only the stand-in counts transfers")
@@ -118,6 +121,7 @@ def test_staged_values_do_cross_and_are_seen(comm, cupy):
 
 
 @pytest.mark.parametrize("work, optimizer", CASES[:2])
+@pytest.mark.thorough("toy-adam")
 def test_a_checkpoint_goes_on_elsewhere(comm, one_rank, cupy, tmp_path, work, optimizer):
     """From a device to a device, to the bit, on another number of ranks; and from the device to the CPU."""
     path, (model, data, _) = comm.bcast(tmp_path), WORKS[work]

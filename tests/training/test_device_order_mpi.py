@@ -19,6 +19,7 @@ ROADS = {
 
 @pytest.mark.parametrize("each", [1, 2])
 @pytest.mark.parametrize("road", ROADS)
+@pytest.mark.thorough("overlapped-2", "ps-1", "ring-2")
 def test_the_groups_of_a_step_meet(comm, cupy, road, each):
     from nccl_order import programs_of  # beside the stand-in
 

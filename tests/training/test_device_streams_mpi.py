@@ -84,6 +84,7 @@ def without(name, monkeypatch, trainer):
     ("updates before their rows are pulled", EITHER), ("what was pulled before it is given back", GIVEN_BACK),
     ("gradients kept until they have left", GIVEN_BACK), ("what is sent before it moves", EITHER),
     ("what comes before it is used", EITHER)])
+@pytest.mark.thorough("sums before", "what comes before")
 def test_a_wait_that_is_missing_is_found(comm, standin, monkeypatch, name, said):
     private = comm.Dup()  # messages may stay under way
     trainer = make_trainer("toy", "adam", Communicator.of(private, timeout=20), device="cuda", architecture="hybrid",
@@ -102,6 +103,7 @@ FAILURES = [("table", "pull", "ps"), ("table", "push", "hybrid"), ("weight", "pu
 
 @pytest.mark.parametrize("name, method, architecture, overlap",
                          [(*case, overlap) for case in FAILURES for overlap in (True, False)])
+@pytest.mark.thorough("weight-push-hybrid-True", "table-pull-ps-False")
 def test_an_exchange_that_fails_ends_all_ranks(comm, standin, name, method, architecture, overlap):
     """One rank fails in the middle of a step; the others have asked their GPUs for what will never come."""
     private = comm.Dup()
@@ -120,6 +122,7 @@ def test_an_exchange_that_fails_ends_all_ranks(comm, standin, name, method, arch
 
 
 @pytest.mark.parametrize("overlap", [True, False])
+@pytest.mark.thorough("True")
 def test_what_nccl_meets_in_a_step_ends_all_ranks(comm, standin, overlap):
     from cupy.cuda import nccl
 
@@ -136,6 +139,7 @@ def test_what_nccl_meets_in_a_step_ends_all_ranks(comm, standin, overlap):
 
 
 @pytest.mark.parametrize("overlap", [True, False])
+@pytest.mark.thorough("True")
 def test_a_rank_whose_messages_do_not_come_is_an_error_and_no_hang(comm, standin, overlap):
     private = comm.Dup()
     trainer = make_trainer("toy", "adam", Communicator.of(private), device="cuda", overlap=overlap)
@@ -151,6 +155,7 @@ def test_a_rank_whose_messages_do_not_come_is_an_error_and_no_hang(comm, standin
 
 
 @pytest.mark.parametrize("overlap", [True, False])
+@pytest.mark.thorough("False")
 def test_what_a_step_has_used_is_given_back_when_it_ends(comm, standin, cupy, overlap):
     """Without a collection of garbage, which comes when it comes."""
     trainer, pool = make_trainer("toy", "adam", comm, device="cuda", overlap=overlap), cupy.get_default_memory_pool()

@@ -62,6 +62,7 @@ def spoilt(comm, where, fault):
 @pytest.mark.parametrize("error, words", [(ValueError("the cat is on the keys"), "the cat is on the keys"),
                                           (KeyError("cat"), "KeyError: 'cat'"),
                                           (ArithmeticError(), "ArithmeticError: ")])
+@pytest.mark.thorough("error1")
 def test_an_exception_on_one_rank(comm, where, error, words):
     assert spoilt(comm, where, raising(error)) == named(comm) + words
 
@@ -113,6 +114,7 @@ def test_an_id_out_of_range(comm, bad):
     (np.array([3, 3]), "sorted and unique"), (np.array([4, 3]), "sorted and unique"),
     (np.array([3, 4], np.int32), "int64"), (np.array([3.0, 4.0]), "int64"), (np.array([[3, 4]]), "int64"),
     ([3, 4], "int64")])
+@pytest.mark.thorough("ids0", "ids2")
 def test_row_numbers_of_the_wrong_kind(comm, ids, words):
     def needs(result):
         return {**result, "table": ids}
@@ -125,6 +127,7 @@ def test_row_numbers_of_the_wrong_kind(comm, ids, words):
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("name", ["table", "weight", "scale", "mean"])
+@pytest.mark.thorough("-nan")
 def test_a_gradient_that_is_not_finite_names_variable_and_rank(comm, name, bad):
     def fault(result):
         gradient = result[1][name]

@@ -48,6 +48,7 @@ def found_by(trainer, optimizer, steps=3):
     (*CASES[0], "adam", dict(architecture="ps")), (*CASES[0], "adagrad", dict(overlap=True)),
     (*CASES[1], "adam", dict(overlap=True)), (*CASES[2], "sgd", dict(scheme="interleaved", overlap=False)),
     (*CASES[3], "momentum", dict(partitions=5, local_aggregation=False))])
+@pytest.mark.thorough("hot1", "hot2")
 def test_one_answer(comm, plans, hot, replica, optimizer, options):
     expected = answer("toy", optimizer, MPI.COMM_SELF)
     plans(hot, replica)
@@ -68,6 +69,7 @@ def test_any_number_of_microbatches(comm, plans, microbatches):
     (*CASES[0], dict(overlap=False), 8), (*CASES[1], dict(partitions=5, scheme="interleaved", allreduce="direct"), 3),
     (*CASES[2], dict(overlap=True), 8), (*CASES[3], dict(architecture="ps", local_aggregation=False), 3),
     (*CASES[0], dict(overlap=True), 3), (*CASES[1], dict(overlap=True, local_aggregation=False), 8)])
+@pytest.mark.thorough("hot1", "hot2")
 def test_bytes_are_as_predicted(comm, plans, hot, replica, options, microbatches):
     plans(hot, replica)
     model, data, _ = WORKS["toy"]

@@ -89,6 +89,7 @@ def test_every_element_counts_once_on_every_options(comm, options):
 @pytest.mark.mpi
 @pytest.mark.parametrize("options", ARCHITECTURES, ids=str)
 @pytest.mark.parametrize("work", WORKS)
+@pytest.mark.thorough("cnn-{'architecture': 'hybrid'", "toy")
 def test_evaluation_does_not_depend_on_the_ranks(comm, work, options):
     _, data, _ = WORKS[work]
     results = []

@@ -40,6 +40,7 @@ def kill(job):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds a job's processes in /proc")
+@pytest.mark.thorough
 def test_a_job_killed_again_and_again_ends_where_it_would_have(tmp_path):
     directory, chance, reached = tmp_path / "run", random.Random(4), []
     for number in range(KILLS):

@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FILES = sorted(path.relative_to(ROOT) for path in (ROOT / "refimpl").rglob("*.py"))
 MAY_KNOW_MPI = ("refimpl/transport/", "refimpl/plain/")
-RACE_MPI = {"refimpl/experiments/bench/allreduce_ranks.py"}
+RACE_MPI = {"refimpl/experiments/bench/allreduce/ranks.py"}
 """Here MPI's own allreduce is the peer that is raced."""
 
 BLOCKING = {

@@ -143,6 +143,7 @@ SETUPS = {
 
 
 @pytest.mark.parametrize("setup, how", list(zip(SETUPS, ["die", "sleep"] * 3)))
+@pytest.mark.thorough("a communicator-die", "a device")
 def test_a_rank_that_dies_or_never_comes_while_something_is_set_up_is_named(setup, how):
     """Before any call of MPI's that cannot be polled begins: on every other rank, in the words of any other wait."""
     leaving, work, what = SETUPS[setup]

@@ -63,6 +63,7 @@ class Network:
 
     @property
     def ranks(self) -> int:
+        """How many ranks the machines have together."""
         return sum(map(len, self.machines))
 
     def on(self, machines: Machines) -> "Network":

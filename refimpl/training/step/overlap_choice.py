@@ -22,6 +22,7 @@ class OverlapChoice:
     reason: str = ""
 
     def to_json(self) -> dict:
+        """Return the choice as it is kept in config.json."""
         return asdict(self)
 
 

@@ -91,6 +91,7 @@ def test_untouched_rows_with_momentum():
 
 
 @pytest.mark.parametrize("seed", range(24))
+@pytest.mark.thorough("22", "3")
 def test_one_wrong_number_is_found_where_it_is(seed):
     """Whatever it is, wherever it is; what it makes of later stages does not hide where it began."""
     random = np.random.default_rng(seed)

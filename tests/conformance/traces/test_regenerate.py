@@ -81,6 +81,7 @@ def test_recorded_again(name, precision):
     hold(record(name, RECIPES[name], precision), golden(name, precision))
 
 
+@pytest.mark.thorough
 def test_the_comparison_sees_a_changed_bit_and_bounds_another_blas():
     stored = golden("lm", "float32")
     for place, size, fails in ((("local", 1, 0, "lstm0/kernel", "value"), 1e-9, False),
