@@ -10,6 +10,7 @@ from pathlib import Path
 from models.registry import entry_of
 from refimpl.cli.options import add_model, add_training_options, named_model
 from refimpl.cli.tables import console, table_of
+from refimpl.cli.train import READ_IN_PLACE
 from refimpl.training.run.directory import free_name
 from refimpl.transport.launch import LaunchError, launch
 
@@ -97,3 +98,5 @@ def _print_table(model, results):
              f"{r[quality]:.4g}" if r.get(quality) is not None else "-", r["parameters_sha256"][:12]) for r in results]
     console().print(table_of(f"{model} on {ranks} ranks, {steps} steps; bytes sent per rank and step", headings, rows,
                              words=("architecture", "parameters"), whole=headings))
+    if shared := dict.fromkeys(r["architecture"] for r in results if r["shared_memory"]):
+        print(f"{', '.join(shared)}: {READ_IN_PLACE}")

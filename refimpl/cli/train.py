@@ -15,6 +15,7 @@ from refimpl.transport import CollectiveError
 HELP = (f"train {' or '.join(MODELS)}, or a model of your own, on N ranks: "
         f"mpirun -n N python -m refimpl train {next(iter(MODELS))}")
 REFUSALS = (CollectiveError,)
+READ_IN_PLACE = "dense bytes are what the schedule's formula counts: read in shared memory, not sent"
 
 
 def add(parser):
@@ -45,7 +46,7 @@ def run(given: dict) -> int:
     from refimpl.transport import Communicator
     from refimpl.transport.waiting import TIMEOUT_SECONDS
 
-    comm = Communicator(timeout=given.pop("timeout", TIMEOUT_SECONDS))
+    comm = Communicator.of(timeout=given.pop("timeout", TIMEOUT_SECONDS))
     recipe, options, rest = split(given)
     model, data, heldout, recipe, options = comm.together(lambda: _prepare(recipe, options, rest),
                                                           (ValueError, OSError))
@@ -131,5 +132,7 @@ def _print_result(result, unit, as_json):
     quality = "".join(f"  {name} {record[name]:.4g}" for name in ("perplexity", "accuracy") if name in record)
     print(f"loss {result.loss:.4f}{quality}  {result.examples_per_second:,.0f} {unit}/s")
     print(f"sent per rank and step: {sent}")
+    if result.shared_memory:
+        print(READ_IN_PLACE)
     print(f"parameters sha256 {result.parameters_sha256}")
     print(f"state      sha256 {result.state_sha256}", flush=True)

@@ -20,7 +20,7 @@ class Proof:
 
     canonical: every sum is a node of the microbatch tree.  rounds: how many exchange something.
     chunks_sent, chunks_received, chunks_added: by each rank.  bound: the fewest chunks that the busiest rank can
-    send: 2 (N - 1) / N * C; (N - 1) / N * C for a half.  busiest_link: (source, destination, chunks) of the pair of ranks
+    send: 2 (N - 1) / N * C; (N - 1) / N * C for a half.  busiest_link: (source, destination, chunks) of the two ranks
     with most between them, None if nothing is sent.  ports: the most messages a rank sends, or is sent, in a round.
     depth: the most additions that a contribution passes through: the rounding error is at most gamma_depth Σ|x|.
     """
@@ -147,7 +147,8 @@ def complaint(schedule: Schedule) -> str:
 def prove(schedule: Schedule) -> Proof:
     """Return what holds of a schedule. Raises ScheduleError naming chunk, rank and round if it computes something else.
 
-    A reduce-scatter must leave the sum of each chunk with its owner, the other kinds with every rank; and where nothing is summed no rank may be sent what it has. Local.
+    A reduce-scatter must leave the sum of each chunk with its owner, the other kinds with every rank; and where
+    nothing is summed no rank may be sent what it has. Local.
     Rounds are taken one after the other; that ranks that run ahead never deadlock is for ``check_programs`` to say.
     A schedule never changes: what was proved once is kept with it.
     """

@@ -111,7 +111,7 @@ def count_bytes(case: Case, comm=None) -> list[Bytes]:
     comm = Communicator(comm.mpi, machines=in_blocks(comm.size, 1))
     model, plan = Touching(case), plan_of_case(case, comm.machines)
     options = Options(plan=json.loads(json.dumps(plan.to_json())), optimizer="sgd", overlap=False, shared_memory=False)
-    Trainer(model, Slices(case, comm.size), options, comm).train_step()
+    Trainer.open(model, Slices(case, comm.size), options, comm).train_step()
     names, ledger = {v.name for v in model.variables}, comm.ledger
     mine = np.zeros(2, np.int64)
     for counter in (ledger.sent, ledger.received):

@@ -25,7 +25,7 @@ def measure_drift(build, options, comm, numbers=(2, 3, 4)) -> list[dict]:
         some = comm.first(n)
         if some is not None:
             model, data = build()
-            states = _train(Trainer(model, data, options, some), options.steps)
+            states = _train(Trainer.open(model, data, options, some), options.steps)
             if comm.rank == 0:
                 alone = alone or states
                 pairs = list(zip(alone, states))

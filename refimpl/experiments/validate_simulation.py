@@ -59,7 +59,7 @@ def main(sizes) -> None:
     from refimpl.experiments.bench.together import time_together
     from refimpl.transport import Communicator
 
-    comm = Communicator()
+    comm = Communicator.of()
     network, rows = calibrate(comm), []
     for name in ALGORITHMS:
         topology = comm.machines if name == "hierarchical" else None

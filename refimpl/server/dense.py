@@ -3,7 +3,8 @@
     pull    owner --- whole value --> rank         2 w (N - 1) bytes at the owner of w bytes: the hot spot that
     push    rank --- whole gradient -> owner       allreduce does not have (docs/paper.md, Bytes)
 
-Values and gradients of an owner lie side by side, so that a message is one piece. Equals ``refimpl.plain.dense_server``.
+Values and gradients of an owner lie side by side, so that a message is one piece. Equals
+``refimpl.plain.dense_server``.
 """
 
 from refimpl.gradients import TreeSum, cover, fold, leaves_of

@@ -1,6 +1,6 @@
 """Lists of row numbers between ranks: a message for each pair, which begins with how long its lists are.
 
-    |length of each list|row numbers ...     HEAD numbers, or all lengths if these are more; the rest in a second message
+    |length of each list|row numbers ...     HEAD numbers, or all lengths if these are more; the rest: a second message
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """How one variable is kept, exchanged and paid for: one strategy a file, exchange and exact bytes side by side.
 
-A strategy is a value of the plan (``refimpl.plan.strategy``); its exchange (``exchange.py``) is what runs in a training.
+A strategy is a value of the plan (``refimpl.plan.strategy``); its exchange (``exchange.py``) runs in a training.
 """
 
 from refimpl.plan.strategy import STRATEGIES

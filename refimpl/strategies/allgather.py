@@ -59,9 +59,6 @@ class ReplicatedRows(Replicas):
         self.gradients = RowTree(variables, xp)
         self.nodes = [cover(leaves_of(r, comm.size, leaves)) for r in range(comm.size)]
 
-    def open(self):
-        """Do nothing: it is ready."""
-
     def pull(self, needs, phase="pull"):
         """Return name -> (k, d) rows of the replica. Local."""
         return {name: take_rows(shard.values, needs[name]) for name, shard in self.shards.items() if name in needs}

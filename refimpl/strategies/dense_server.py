@@ -13,6 +13,7 @@ from refimpl.gradients import Arena, DenseTree, Layout
 from refimpl.plan.strategy import Strategy
 from refimpl.server import ReducedGradient, Shard
 from refimpl.server.dense import DenseServer, LocalDenseAggregation
+from refimpl.strategies.exchange import BaseExchange
 from refimpl.strategies.served_bytes import across, inside, nodes_pushed
 
 
@@ -70,7 +71,7 @@ class ServedDense(Strategy):
         return ServedDenseExchange(placed, plan, comm, seed, xp)
 
 
-class ServedDenseExchange:
+class ServedDenseExchange(BaseExchange):
     """Dense variables on the server. Collective to use; see ``strategies.exchange.Exchange``.
 
     The arena is ordered by owner, so that what a rank and an owner exchange is one piece of it.
@@ -91,13 +92,11 @@ class ServedDenseExchange:
         self.gradients = DenseTree(layout, xp)
         self.shards = {v.name: Shard(v, self.values[v.name]) for v in self.variables
                        if self.owner[v.name] == comm.rank}
-        self.server = DenseServer([self.values.flat[piece] for piece in self.pieces], elements, comm, plan.clients(), xp)
+        flats = [self.values.flat[piece] for piece in self.pieces]
+        self.server = DenseServer(flats, elements, comm, plan.clients(), xp)
         aggregators = plan.aggregators()
         if aggregators is not None:
             self.server = LocalDenseAggregation(self.server, aggregators, plan.microbatches)
-
-    def open(self):
-        """Do nothing: it is ready."""
 
     def pull(self, needs, phase="pull"):
         """Bring the values up to date. Collective."""

@@ -55,16 +55,23 @@ class Exchange(Protocol):
         """Set what this rank keeps of an array; read(rows) returns it, whole if rows is None. Local."""
 
 
-class Replicas:
+class BaseExchange:
+    """What an exchange does if it says nothing else."""
+
+    def open(self):
+        """Do nothing: it is ready."""
+
+    def dense(self):
+        """Return nothing: these are rows."""
+        return {}
+
+
+class Replicas(BaseExchange):
     """What exchanges of replicated variables have in common: every rank has all values."""
 
     replicated = True
     comm: Any
     shards: dict[str, Shard]
-
-    def dense(self):
-        """Return nothing: these are rows."""
-        return {}
 
     def collect(self, name, slot, everyone, phase):
         """Return the replica."""

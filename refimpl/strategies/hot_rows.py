@@ -20,6 +20,7 @@ from refimpl.plan.parts import rows_of
 from refimpl.plan.plan import Plan
 from refimpl.plan.strategy import strategy_of
 from refimpl.server import Partitioning
+from refimpl.strategies.exchange import BaseExchange
 from refimpl.strategies.server import ServedRows
 
 REPLICAS = ("as-dense", "allgather")
@@ -38,7 +39,8 @@ class HotRows(ServedRows):
     replica: str = REPLICAS[0]
 
     def parts(self, variable):
-        return [(rows_of(variable, self.hot, variable.shape[0]), ServedRows(self.owners, self.scheme, codec=self.codec)),
+        cold = ServedRows(self.owners, self.scheme, codec=self.codec)
+        return [(rows_of(variable, self.hot, variable.shape[0]), cold),
                 (rows_of(variable, 0, self.hot), strategy_of(self.replica, True)(codec=self.codec))]
 
     def partitioning(self, variable, ranks):
@@ -70,7 +72,7 @@ def with_hot_rows(plan: Plan, hot: dict[str, int], replica: str = REPLICAS[0]) -
     return plan.replaced(found)
 
 
-class HotRowsExchange:
+class HotRowsExchange(BaseExchange):
     """Sparse variables with hot rows. Collective to use; see ``strategies.exchange.Exchange``.
 
     cold: the exchange of the rows from H on.  replicas: the exchanges of rows below H, one for each strategy of them.
@@ -99,10 +101,6 @@ class HotRowsExchange:
         """Make the replicas' exchanges ready, with all ranks. Collective."""
         for exchange in self.replicas:
             exchange.open()
-
-    def dense(self):
-        """Return nothing: these are rows."""
-        return {}
 
     def pull(self, needs, phase="pull"):
         """Return name -> (k, d) rows: the hot ones from the replica, the others from their owners. Collective."""

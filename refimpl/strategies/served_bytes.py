@@ -69,7 +69,8 @@ def pull_rows(variable, parts, plan, pulled) -> dict:
     own = _by_owner(parts, pulled)
     united = _by_owner(parts, [union([pulled[r] for r in members]) for members in groups(plan)])
     to_aggregators, to_owners = inside(plan, own), across(plan, united)
-    return {("gather", "", "control"): length * lists_inside(plan, parts), ("gather", name, "indices"): INDEX * to_aggregators,
+    return {("gather", "", "control"): length * lists_inside(plan, parts),
+            ("gather", name, "indices"): INDEX * to_aggregators,
             ("pull", "", "control"): length * lists_across(plan, parts),
             ("pull", name, "indices"): INDEX * to_owners, ("pull", name, "rows"): width * to_owners.T,
             ("scatter", name, "rows"): width * to_aggregators.T}

@@ -19,6 +19,7 @@ from refimpl.server.moves import moves_of
 from refimpl.server.partition import row_bytes
 from refimpl.server.rounds import partitions_a_round
 from refimpl.server.rows import RowServer
+from refimpl.strategies.exchange import BaseExchange
 from refimpl.strategies.served_bytes import pull_rows, push_rows
 
 PIECE = 1 << 20  # bytes of rows that a rank has under way to each other rank while partitions move
@@ -90,7 +91,7 @@ class ServedRows(Strategy):
         return ServedRowsExchange(placed, plan, comm, seed, xp)
 
 
-class ServedRowsExchange:
+class ServedRowsExchange(BaseExchange):
     """Sparse variables on the server. Collective to use; see ``strategies.exchange.Exchange``."""
 
     phase, replicated = "push", False
@@ -112,13 +113,6 @@ class ServedRowsExchange:
         tables = [variable.initial_rows(seed, rows.start, rows.stop, rows.step)
                   for rows in map(parts.rows_of_partition, parts.partitions_of(self.comm.rank))]
         return xp.asarray(np.concatenate([np.empty((0, variable.shape[1]), variable.dtype), *tables]))
-
-    def open(self):
-        """Do nothing: it is ready."""
-
-    def dense(self):
-        """Return nothing: these are rows."""
-        return {}
 
     def pull(self, needs, phase="pull"):
         """Return name -> (k, d) rows, as their owners have them now. Collective."""
@@ -205,7 +199,8 @@ class ServedRowsExchange:
         step = max(1, PIECE // max(1, old.itemsize * old.shape[1]))
         most = max(len(rows) for r in range(self.comm.size) for rows in (moves.leaving[r], moves.arriving[r]))
         for first in range(0, most, step):
-            leaving, arriving = ([rows[first:first + step] for rows in side] for side in (moves.leaving, moves.arriving))
+            leaving = [rows[first:first + step] for rows in moves.leaving]
+            arriving = [rows[first:first + step] for rows in moves.arriving]
             sends = [(r, take_rows(old, leaving[r])) for r in others]
             receives = [(r, xp.empty((len(arriving[r]), old.shape[1]), old.dtype)) for r in others]
             self.comm.exchange([(r, rows, {name: rows.size}) for r, rows in sends],

@@ -6,7 +6,7 @@ device gives (I1 holds for each kind by itself).
 
 import importlib
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,10 +90,8 @@ def open_device(wanted: str, comm) -> Device:
     if wanted == "cuda":
         return comm.together(lambda: find_gpu(place), (ValueError,))
     device = CPU
-    try:
+    with suppress(ValueError):
         device = find_gpu(place)
-    except ValueError:
-        pass
     found = comm.share(np.array([device.kind == "cuda"]), "device")
     return device if found.all() else CPU
 

@@ -15,7 +15,7 @@ REMEDY = ("Reduce the sizes (--preset, --set), take an optimizer with less state
 
 
 class Parameters:
-    """A model's variables and the optimizer's state of them. Local to make, then opened by all ranks together.
+    """A model's variables and the optimizer's state of them. Local to make; ``open`` also makes their exchanges ready.
 
     exchanges: one for each of the plan's buckets, in their order.  exchange_of: variable -> its exchange.
     shared: whether ranks of one machine may sum in shared memory.
@@ -35,10 +35,13 @@ class Parameters:
                 with memory_for(f"{optimizer}'s state of {_told([shard.variable])}", REMEDY):
                     shard.state = initial_state(optimizer, shard.values)
 
-    def open(self):
-        """Make what ranks can only make together, after every rank has made its own part. Collective, once."""
-        for exchange in self.exchanges:
+    @classmethod
+    def open(cls, variables, plan, comm, *arguments, **options) -> "Parameters":
+        """Return them, ready to be exchanged; arguments as to make them. Collective. Raises CollectiveError."""
+        parameters = comm.together(lambda: cls(variables, plan, comm, *arguments, **options))
+        for exchange in parameters.exchanges:  # not before: a rank that could not make its own would be waited for
             exchange.open()
+        return parameters
 
     def wanted(self, needs) -> dict[str, Wanted]:
         """Return what to pull of each sparse variable that is not replicated. Local.

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections import Counter
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -23,6 +24,7 @@ from refimpl.training.run.timeline import chrome_events
 from refimpl.training.run.whole import hashes
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
+from refimpl.transport.ledger import KINDS
 
 
 @dataclass
@@ -35,6 +37,7 @@ class Result:
     loss: of the last step.  examples_per_second: over this session's steps, evaluation and checkpoints left out, and
     the steps of a partition search.  partition_search: its samples, thetas and P, see ``PartitionTrials.to_json``.
     overlap: whether exchanges went on beside the computation.
+    shared_memory: whether the allreduce's bytes were read in memory that all ranks share: counted, but not sent.
     """
 
     architecture: str
@@ -51,6 +54,7 @@ class Result:
     evaluation: dict = field(default_factory=dict)
     partition_search: dict | None = None
     overlap: bool = False
+    shared_memory: bool = False
     run_directory: str | None = None
     rank: int = 0
 
@@ -83,25 +87,23 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
         network_file = _network_file(comm, output, resume)
         facts = partial(_facts, describe, heldout, trace=trace, evaluate_every=evaluate_every,
                         checkpoint_every=checkpoint_every, output=output is not None, resume=resume is not None)
-        trainer = Trainer(model, data, options, comm, facts=facts, trace=trace, network_file=network_file)
+        trainer = Trainer.open(model, data, options, comm, facts=facts, trace=trace, network_file=network_file)
         tell = partial(_tell, trainer, announce)
         for said in (trainer.device.told(options.device), getattr(comm.device_transport, "reason", None),
                      trainer.overlap_choice.reason, trainer.reason):
-            if said:
-                tell(said)
+            tell(said)
         if resume is not None:
             load_checkpoint(trainer, Path(resume))
         directory = _open_directory(trainer, output, describe, resume)
-        totals, trials = _Totals(comm, trainer.step + warm), PartitionTrials(trainer, tell)
+        totals, trials = _Totals(comm, trainer.step + warm), PartitionTrials.open(trainer, tell)
         while trainer.step < options.steps:
             record, seconds = _timed_step(trainer, watch)
             totals.add(record, seconds, trainer.alpha)
             _after_step(trainer, record, directory, heldout, evaluate_every=evaluate_every, progress=progress,
                         checkpoint_every=checkpoint_every, output=output, describe=describe)
-            ended = trials.after_step(seconds)
-            totals.add_moves()
-            if ended:
+            if trials.after_step(seconds):
                 _search_ended(trainer, totals, directory, trainer.step + warm)
+            totals.add_moves()
         return _finish(trainer, directory, totals, record.get("heldout") if totals.steps else None, heldout, output,
                        trials.to_json())
 
@@ -130,8 +132,8 @@ def _facts(describe, heldout, **when) -> dict:
 
 
 def _tell(trainer, announce, text):
-    """Announce on rank 0; what goes wrong with it stops all ranks at their next step."""
-    if announce is not None and trainer.comm.rank == 0:
+    """Announce on rank 0, if there is something to say; what goes wrong with it stops all ranks at their next step."""
+    if text and announce is not None and trainer.comm.rank == 0:
         trainer.failure = trainer.failure or _attempt(lambda: announce(text))
 
 
@@ -233,37 +235,32 @@ class _Totals:
 
     def __init__(self, comm: Communicator, counted_from: int):
         self.comm, self.counted_from = comm, counted_from
-        self.bytes: dict = {}
-        self.kinds: dict[str, int] = {"dense": 0, "rows": 0, "indices": 0, "control": 0}
-        self.phases: dict[str, float] = {}
-        self.alpha: dict[str, float] = {}
+        self.bytes, self.kinds = Counter(), Counter(dict.fromkeys(KINDS, 0))  # by phase, by kind
+        self.phases, self.alpha = Counter(), Counter()
         self.steps, self.timed_steps, self.examples, self.seconds, self.loss = 0, 0, 0, 0.0, float("nan")
+        self.shared_memory = False
 
     def add(self, record, seconds, alpha):
         self.steps += 1
-        for name, part in alpha.items():
-            self.alpha[name] = self.alpha.get(name, 0.0) + part
-        self.loss = record["loss"]
-        for phase, kinds in self.comm.ledger.by("phase", "kind").items():
-            for kind, count in kinds.items():
-                self.bytes[phase] = self.bytes.get(phase, 0) + count
-                self.kinds[kind] += count
+        self.alpha.update(alpha)
+        self.loss, self.shared_memory = record["loss"], bool(self.comm.ledger.read_in_place)
+        self.bytes.update(self.comm.ledger.by("phase"))
+        self.kinds.update(self.comm.ledger.by("kind"))
         if record["step"] > self.counted_from:
             self.timed_steps += 1
             self.seconds += seconds
             self.examples += record["examples"]
-            for phase, spent in record["seconds"].items():
-                self.phases[phase] = self.phases.get(phase, 0.0) + spent
+            self.phases.update(record["seconds"])
 
     def add_moves(self):
         """Add what a partition search has sent since the last step: rows to other owners, and how long steps took."""
         for phase in ("search", "repartition"):
             if count := self.comm.ledger.total("sent", phase=phase):
-                self.bytes[phase] = self.bytes.get(phase, 0) + count
+                self.bytes[phase] += count
 
     def restart_clock(self, counted_from: int):
         """Let only the steps after ``counted_from`` count for the speed."""
-        self.counted_from, self.phases = counted_from, {}
+        self.counted_from, self.phases = counted_from, Counter()
         self.timed_steps, self.examples, self.seconds = 0, 0, 0.0
 
     def result(self) -> dict:
@@ -277,7 +274,7 @@ class _Totals:
         shared = self.comm.once(lambda: json.dumps({"bytes": self.bytes, "seconds": phases}))
         alpha = mean_alpha(self.comm, {name: total / self.steps for name, total in self.alpha.items()})
         return {"loss": self.loss, "examples_per_second": speed, "sent_per_step": per_step, "alpha": alpha,
-                **json.loads(shared)}
+                "shared_memory": self.shared_memory, **json.loads(shared)}
 
 
 def _write_trace(trainer, directory):

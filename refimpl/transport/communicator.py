@@ -16,30 +16,28 @@ from refimpl.transport.waiting import TIMEOUT_SECONDS
 
 
 class Communicator(ArrayExchange):
-    """All that ranks do with each other. Collective over the ranks to make, unless only ``machines`` are given.
+    """All that ranks do with each other. Local to make: all ranks say the same of their machines; else see ``of``.
 
-    comm: mpi4py's communicator, None: of all ranks; it stays at hand as ``mpi``.
-    machines: which ranks share memory, None: ask MPI. Give it to split one machine into several, as tests do.
+    mpi: mpi4py's communicator.
+    machines: which ranks share memory. One machine can be split into several, as tests do.
     timeout: seconds that a rank waits without any progress before it gives its peers up (SilentPeer).
-    device: number of this rank's GPU, for ``add_device``; None: there are NumPy arrays only.
     """
 
-    def __init__(self, comm=None, machines: Machines | None = None, timeout: float = TIMEOUT_SECONDS,
-                 device: int | None = None):
-        super().__init__(MPI.COMM_WORLD if comm is None else comm, timeout)
-        self.arrange(_find_machines(self) if machines is None else machines)
-        if device is not None:
-            self.add_device(device)
-
     @classmethod
-    def of(cls, comm=None) -> "Communicator":
-        """Return ``comm`` itself if it is one; else one over mpi4py's communicator ``comm``, None: of all ranks."""
-        return comm if isinstance(comm, cls) else cls(comm)
+    def of(cls, comm=None, timeout: float = TIMEOUT_SECONDS) -> "Communicator":
+        """Return ``comm`` itself if it is one; else one over mpi4py's communicator ``comm``. Collective over ``comm``.
+
+        comm: None: of all ranks.  MPI is asked which of them share a machine.
+        """
+        if isinstance(comm, cls):
+            return comm
+        mpi = MPI.COMM_WORLD if comm is None else comm
+        return cls(mpi, _find_machines(Agreement(mpi, timeout)), timeout)
 
     @classmethod
     def alone(cls) -> "Communicator":
         """Return a communicator of this rank by itself. Local."""
-        return cls(MPI.COMM_SELF, machines=((0,),))
+        return cls(MPI.COMM_SELF, ((0,),))
 
     def first(self, count: int) -> "Communicator | None":
         """Return a communicator of the ``count`` lowest ranks; None on the others. Collective. End it with ``free``."""

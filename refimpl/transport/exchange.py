@@ -7,6 +7,7 @@ from refimpl.transport.ledger import Ledger
 from refimpl.transport.machines import Machines, machine_of
 from refimpl.transport.messages import MpiMessages
 from refimpl.transport.protocol import Pending, Transport
+from refimpl.transport.waiting import TIMEOUT_SECONDS
 
 
 class ArrayExchange(Agreement):
@@ -17,26 +18,20 @@ class ArrayExchange(Agreement):
     arrays; None where there are none.
     """
 
-    machines: Machines
-    machine: tuple[int, ...]
-
-    def __init__(self, mpi, timeout: float):
+    def __init__(self, mpi, machines: Machines, timeout: float = TIMEOUT_SECONDS):
         super().__init__(mpi, timeout)
+        self.machines, self.machine = machines, machines[machine_of(machines, self.rank)]
         self.ledger = Ledger()
         self.host_transport = MpiMessages(mpi, self.waiter)
         self.device_transport: Transport | None = None
-
-    def arrange(self, machines: Machines):
-        """Say which ranks share a machine. Local: all ranks say the same."""
-        self.machines, self.machine = machines, machines[machine_of(machines, self.rank)]
 
     def transport_of(self, array) -> Transport:
         """Return the transport that moves arrays like this one. Local; ValueError if there is none."""
         if is_numpy(array):
             return self.host_transport
         if self.device_transport is None:
-            raise ValueError(f"this communicator moves NumPy arrays, not those of {type(array).__module__}: make it "
-                             "with Communicator(comm, device=...)")
+            raise ValueError(f"this communicator moves NumPy arrays, not those of {type(array).__module__}: call its "
+                             "add_device(number) first, on all ranks")
         return self.device_transport
 
     def exchange(self, sends, receives, phase: str, kind: str, packed: bool = True):

@@ -3,12 +3,14 @@
 from collections import defaultdict
 
 KINDS = ("dense", "rows", "indices", "control")
+AXES = {"phase": 0, "variable": 1, "kind": 2}
 
 
 class Ledger:
     """Payload bytes. sent[phase, variable, kind] and received[...] count what was handed to the transport. Local.
 
     crossed_sent, crossed_received: the part of it that goes to, or comes from, ranks of other machines.
+    read_in_place: phases that no message carried: what is counted was read in memory that all ranks share.
     """
 
     def __init__(self):
@@ -18,6 +20,7 @@ class Ledger:
         """Forget all that was counted. Local."""
         self.sent, self.received = defaultdict(int), defaultdict(int)
         self.crossed_sent, self.crossed_received = defaultdict(int), defaultdict(int)
+        self.read_in_place: set[str] = set()
 
     def count(self, direction: str, crosses: bool, phase: str, owners: dict, kind: str, itemsize: int):
         """Count one message, "sent" or "received", whose elements are of ``owners``: variable -> elements."""
@@ -30,6 +33,7 @@ class Ledger:
 
     def add(self, other: "Ledger"):
         """Count what was counted before, for what happens again and again alike."""
+        self.read_in_place |= other.read_in_place
         for counter in ("sent", "received", "crossed_sent", "crossed_received"):
             counts = getattr(self, counter)
             for key, count in getattr(other, counter).items():
@@ -40,18 +44,16 @@ class Ledger:
 
         direction: sent, received, crossed_sent or crossed_received.
         """
-        position = {"phase": 0, "variable": 1, "kind": 2}
         return sum(n for key, n in getattr(self, direction).items()
-                   if all(key[position[k]] == v for k, v in wanted.items()))
+                   if all(key[AXES[k]] == v for k, v in wanted.items()))
 
     def by(self, *axes, direction: str = "sent") -> dict:
         """Return nested totals, e.g. by("phase", "kind") -> {phase: {kind: bytes}}."""
-        position = {"phase": 0, "variable": 1, "kind": 2}
         result: dict = {}
         for key, count in sorted(getattr(self, direction).items()):
             level = result
             for axis in axes[:-1]:
-                level = level.setdefault(key[position[axis]], {})
-            last = key[position[axes[-1]]]
+                level = level.setdefault(key[AXES[axis]], {})
+            last = key[AXES[axes[-1]]]
             level[last] = level.get(last, 0) + count
         return result

@@ -30,26 +30,8 @@ def aligned(nbytes: int) -> int:
     return -(-nbytes // LINE) * LINE
 
 
-def open_window(comm: ArrayExchange, nbytes: int, what: str) -> "SharedWindow":
-    """Return ``nbytes`` of zeros that the ranks of this rank's machine share. Collective over all ranks.
-
-    nbytes: the same on all ranks of a machine.  what: named in errors.  Raises CollectiveError on all ranks where a
-    machine has too little shared memory.
-    """
-    size, leader, made = len(comm.machine) * LINE + nbytes, comm.machine[0], []
-    try:
-        comm.together(lambda: made.append(_make_file(size)) if comm.rank == leader else None, (ValueError, OSError))
-        path = comm.share_text("".join(made))[leader]
-        memory = comm.together(lambda: _map_file(path, size), (OSError,))
-    finally:
-        for path in made:
-            os.unlink(path)
-    pids = comm.gather_numbers([os.getpid()], what)[list(comm.machine), 0]
-    return SharedWindow(memory, comm.machine, pids, comm.waiter, what)
-
-
 class SharedWindow:
-    """``nbytes`` at ``address`` that all ranks of a machine see, before them a flag for each rank. Local to make.
+    """``nbytes`` at ``address`` that a machine's ranks see, before them a flag for each. Local to make, see ``open``.
 
     memory: (len(ranks) * LINE + nbytes,) uint8, zeros; an array of it keeps it mapped.  ranks: of the machine.  pids:
     of their processes.  waiter: how this rank waits.  what: named in errors.
@@ -64,6 +46,24 @@ class SharedWindow:
         self.address, self.nbytes = self.flags + self.header, memory.size - self.header
         cores = {core for pid in (0, *pids.tolist()) for core in core_numbers(pid)}
         self.spins = SPINS if self.count <= len(cores) else SPINS_CROWDED
+
+    @classmethod
+    def open(cls, comm: ArrayExchange, nbytes: int, what: str) -> "SharedWindow":
+        """Return ``nbytes`` of zeros that the ranks of this rank's machine share. Collective over all ranks.
+
+        nbytes: the same on all ranks of a machine.  what: named in errors.  Raises CollectiveError on all ranks where a
+        machine has too little shared memory.
+        """
+        size, leader, made = len(comm.machine) * LINE + nbytes, comm.machine[0], []
+        try:
+            comm.together(lambda: made.append(_make_file(size)) if comm.rank == leader else None, (ValueError, OSError))
+            path = comm.share_text("".join(made))[leader]
+            memory = comm.together(lambda: _map_file(path, size), (OSError,))
+        finally:
+            for path in made:
+                os.unlink(path)
+        pids = comm.gather_numbers([os.getpid()], what)[list(comm.machine), 0]
+        return cls(memory, comm.machine, pids, comm.waiter, what)
 
     def array(self, offset: int, elements: int, dtype) -> np.ndarray:
         """Return the (elements,) array ``offset`` bytes into the window. Local."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from refimpl.cli.train import READ_IN_PLACE
 from refimpl.transport.launch import launch, mpirun_command
 
 TINY = ["--data", "synthetic:300", "--preset", "tiny", "--microbatch-size", "3", "--window", "5", "--steps", "6",
@@ -69,10 +70,11 @@ def test_the_cnn_trains(tmp_path):
 
 
 def test_compare_prints_one_hash(tmp_path):
-    command = [sys.executable, "-m", "refimpl", "compare", "lm", "--ranks", "2", *TINY, "--output", str(tmp_path)]
+    command = [sys.executable, "-m", "refimpl", "compare", "lm", "--ranks", "3", *TINY, "--output", str(tmp_path)]
     job = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert job.returncode == 0, job.stderr
     assert "One answer" in job.stdout and "perplexity" in job.stdout
+    assert f"hybrid, allreduce: {READ_IN_PLACE}\n" in job.stdout and job.stdout.count(READ_IN_PLACE) == 3  # not of ps
     hashes = {json.loads((tmp_path / a / "result.json").read_text())["parameters_sha256"]
               for a in ("hybrid", "allreduce", "ps")}
     assert len(hashes) == 1 and (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")

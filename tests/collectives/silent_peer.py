@@ -17,12 +17,12 @@ from refimpl.collectives import make_schedule
 from refimpl.collectives.running.shared import SharedRunner
 from refimpl.transport import Communicator, peer_memory
 
-communicator = Communicator()
+communicator = Communicator.of()
 schedule = make_schedule("direct", communicator.size, communicator.size)
 private = sys.argv[1] == "kill-private"
 elements = 1_000_000 if private else 1000
 peer_memory.LONG = 0  # where they lie
-runner = SharedRunner(schedule, communicator, elements, np.empty(0, np.float32), "sum", lambda a, b: {"v": b - a})
+runner = SharedRunner.open(schedule, communicator, elements, np.empty(0, np.float32), "sum", lambda a, b: {"v": b - a})
 communicator.timeout = 1.0 if sys.argv[1] == "sleep" else 300.0
 if private:
     array = np.ones(elements, np.float32)

@@ -20,7 +20,7 @@ SETTINGS = [("direct", None), ("direct", 2), ("hierarchical", None), ("hierarchi
 @pytest.mark.parametrize("leaves_each", [1, 3])
 def test_bits_and_bytes(algorithm, each, shared, leaves_each):
     comm = MPI.COMM_WORLD
-    communicator = Communicator(comm, None if each is None else in_blocks(comm.size, each))
+    communicator = Communicator.of(comm) if each is None else Communicator(comm, in_blocks(comm.size, each))
     leaves = comm.size * leaves_each
     if algorithm == "binary-blocks" and leaves_each > 1:
         return  # canonical for one node on each rank
@@ -51,6 +51,6 @@ def test_machines():
     assert in_blocks(5, 2) == ((0, 1), (2, 3), (4,))
     assert machines_of([7, 3, 7, 3]) == ((0, 2), (1, 3))
     assert machine_of(((0, 2), (1, 3)), 3) == 1
-    communicator = Communicator(MPI.COMM_WORLD)
+    communicator = Communicator.of(MPI.COMM_WORLD)
     assert sorted(r for ranks in communicator.machines for r in ranks) == list(range(communicator.size))
     assert communicator.rank in communicator.machine

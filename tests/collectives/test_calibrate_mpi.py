@@ -56,4 +56,4 @@ def test_a_file_that_cannot_be_written_is_everyones_error(comm, mpi_tmp_path):
         raise OSError("no space left")
 
     with pytest.raises(CollectiveError, match="no space left"):
-        network_of(Communicator(comm), mpi_tmp_path / "none" / "network.json", write, 0.05)
+        network_of(Communicator.of(comm), mpi_tmp_path / "none" / "network.json", write, 0.05)

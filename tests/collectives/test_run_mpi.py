@@ -25,7 +25,7 @@ def inputs_with(schedule, value_of):
 @pytest.mark.parametrize("elements", [0, 1, 5, 64, 1001])
 @pytest.mark.parametrize("each", [1, 3])
 def test_provenance_order_and_bytes(algorithm, elements, each):
-    communicator = Communicator(MPI.COMM_WORLD)
+    communicator = Communicator.of(MPI.COMM_WORLD)
     machines = in_blocks(communicator.size, 2) if algorithm == "hierarchical" else None
     schedule = make_schedule(algorithm, communicator.size, communicator.size * each, machines=machines)
     total = [(rank, slot) for rank, nodes in enumerate(schedule.inputs) for slot in range(len(nodes))]
@@ -39,7 +39,7 @@ def test_provenance_order_and_bytes(algorithm, elements, each):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_canonical_schedules_give_the_trees_bits(dtype):
-    communicator = Communicator(MPI.COMM_WORLD)
+    communicator = Communicator.of(MPI.COMM_WORLD)
     for leaves in (communicator.size, communicator.size + 1, 8 + communicator.size):
         one_a_rank = ("binary-blocks", "binomial-tree") if leaves == communicator.size else ()
         for algorithm in ("auto", "direct", *one_a_rank):
@@ -53,14 +53,14 @@ def test_canonical_schedules_give_the_trees_bits(dtype):
 
 
 def test_more_ranks_than_microbatches():
-    communicator = Communicator(MPI.COMM_WORLD)
+    communicator = Communicator.of(MPI.COMM_WORLD)
     schedule = make_schedule("direct", communicator.size, 1)
     mine = [np.arange(9.0) for _ in schedule.inputs[communicator.rank]] or [np.empty(9)]
     assert (run(schedule, communicator, mine) == np.arange(9.0)).all()
 
 
 def test_an_error_on_one_rank_is_everyones_error():
-    communicator = Communicator(MPI.COMM_WORLD)
+    communicator = Communicator.of(MPI.COMM_WORLD)
     communicator.agree()
     last = communicator.size - 1
     with pytest.raises(CollectiveError) as caught:
@@ -71,13 +71,13 @@ def test_an_error_on_one_rank_is_everyones_error():
 
 
 def test_share():
-    communicator = Communicator(MPI.COMM_WORLD)
+    communicator = Communicator.of(MPI.COMM_WORLD)
     found = communicator.share(np.array([communicator.rank, -1]), "t")
     assert found.tolist() == [[r, -1] for r in range(communicator.size)]
 
 
 def test_halves_and_machines_over_mpi():
-    communicator, elements = Communicator(MPI.COMM_WORLD), 37
+    communicator, elements = Communicator.of(MPI.COMM_WORLD), 37
     ranks = communicator.size
     machines = in_blocks(ranks, 2)
     for name in HALVES:

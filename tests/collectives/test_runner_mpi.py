@@ -105,7 +105,7 @@ def test_some_rounds_on_the_callers_slots(comm, small_pieces):
 
 
 def test_refuses_what_does_not_fit(comm):
-    communicator = Communicator(comm)
+    communicator = Communicator.of(comm)
     runner = _runner(make_schedule("ring", communicator.size, communicator.size), communicator, 10, np.float32, given=2)
     good = np.zeros(10, np.float32)
     for slots, words in (
@@ -122,7 +122,7 @@ def test_refuses_what_does_not_fit(comm):
 
 
 def test_exchange_moves_half_precision(comm):
-    communicator = Communicator(comm)
+    communicator = Communicator.of(comm)
     found = communicator.share(np.array([communicator.rank, 0.5], np.float16), "t")
     assert found.tolist() == [[r, 0.5] for r in range(communicator.size)]
     assert MPI.COMM_WORLD.size == communicator.size

@@ -11,7 +11,7 @@ from refimpl.collectives import make_schedule
 from refimpl.collectives.running.shared import SharedRunner
 from refimpl.transport import CollectiveError, Communicator, SilentPeer, peer_memory, waiting
 from refimpl.transport.launch import launch
-from refimpl.transport.shared_memory import _alive, open_window
+from refimpl.transport.shared_memory import SharedWindow, _alive
 
 JOB = Path(__file__).with_name("silent_peer.py")
 
@@ -26,7 +26,7 @@ def test_a_peer_that_dies_or_sleeps_ends_the_job(how, said):
 
 
 def test_memory_that_is_lost_is_told_from_a_rank_that_died():
-    window = open_window(Communicator.alone(), 64, "a test")
+    window = SharedWindow.open(Communicator.alone(), 64, "a test")
     with pytest.raises(SilentPeer, match="lost sight"):
         window.fail("lost sight")
     child = os.fork()
@@ -44,7 +44,7 @@ def private(monkeypatch):
     monkeypatch.setattr(peer_memory, "LONG", 0)
     communicator = Communicator.alone()
     schedule = make_schedule("direct", 1, 7)
-    runner = SharedRunner(schedule, communicator, 40001, np.empty(0), "sum", lambda a, b: {"v": b - a})
+    runner = SharedRunner.open(schedule, communicator, 40001, np.empty(0), "sum", lambda a, b: {"v": b - a})
     return runner, [np.ones(40001) for _ in runner.slots]
 
 
@@ -81,4 +81,4 @@ def test_an_ended_process_is_known_before_it_is_buried():
 
 def test_too_little_shared_memory_is_said_before_it_kills():
     with pytest.raises(CollectiveError, match="MiB free, shared memory needs"):
-        open_window(Communicator.alone(), 1 << 60, "a test")
+        SharedWindow.open(Communicator.alone(), 1 << 60, "a test")

@@ -18,7 +18,7 @@ SIZES = [0, 1, 5, 1001, 4097, 100003]
 
 
 def runner_for(communicator, schedule, elements, dtype):
-    return SharedRunner(schedule, communicator, elements, np.empty(0, dtype), "sum", lambda a, b: {"v": b - a})
+    return SharedRunner.open(schedule, communicator, elements, np.empty(0, dtype), "sum", lambda a, b: {"v": b - a})
 
 
 def values_of(schedule, elements, dtype):
@@ -61,7 +61,7 @@ def check(communicator, schedule, elements, dtype):
 @pytest.mark.parametrize("elements", SIZES)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_trees_bits_and_the_schedules_bytes(comm, dtype, elements):
-    check(Communicator(comm), make_schedule("direct", comm.size, comm.size), elements, dtype)
+    check(Communicator.of(comm), make_schedule("direct", comm.size, comm.size), elements, dtype)
 
 
 @pytest.fixture(params=["pipelined", "where they lie", "one rank's cannot be reached"])
@@ -70,7 +70,7 @@ def road(request, monkeypatch, comm):
     monkeypatch.setattr(peer_memory, "LONG", 1 << 60 if request.param == "pipelined" else 0)
     monkeypatch.setattr(peer_memory, "COPIES", 1)
     monkeypatch.setattr(peer_memory, "SMALLEST_SEGMENT", 4096)
-    if request.param != "pipelined" and not peer_memory.ranks_reach_each_other(Communicator(comm)):
+    if request.param != "pipelined" and not peer_memory.ranks_reach_each_other(Communicator.of(comm)):
         pytest.skip("this host lets no process reach another's memory")
     if request.param.startswith("one") and comm.rank == comm.size - 1:
         monkeypatch.setattr(peer_memory, "attachable", lambda array: False)
@@ -79,18 +79,18 @@ def road(request, monkeypatch, comm):
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_every_road_of_private_arrays_has_the_trees_bits(comm, road, dtype):
     for leaves in (comm.size, 2 * comm.size + 1):
-        check(Communicator(comm), make_schedule("direct", comm.size, leaves), 40001, dtype)
+        check(Communicator.of(comm), make_schedule("direct", comm.size, leaves), 40001, dtype)
 
 
 @pytest.mark.parametrize("leaves", [1, 2, 3, 7, 8, 13])
 def test_several_nodes_a_rank_and_ranks_without_input(comm, leaves):
     for elements in (5, 40001):
-        check(Communicator(comm), make_schedule("direct", comm.size, leaves), elements, "float32")
+        check(Communicator.of(comm), make_schedule("direct", comm.size, leaves), elements, "float32")
 
 
 @pytest.mark.parametrize("elements", SIZES)
 def test_provenance(comm, elements):
-    communicator = Communicator(comm)
+    communicator = Communicator.of(comm)
     schedule = make_schedule("direct", communicator.size, 2 * communicator.size + 1)
     places = [(rank, slot) for rank, nodes in enumerate(schedule.inputs) for slot in range(len(nodes))]
     code = {place: 4**i for i, place in enumerate(places)}  # base-4 digits tell who was counted how often
@@ -103,7 +103,7 @@ def test_provenance(comm, elements):
 
 @pytest.mark.parametrize("elements", [3, 40001, 300001])
 def test_calls_in_any_order_never_mix(comm, road, elements):
-    communicator = Communicator(comm)
+    communicator = Communicator.of(comm)
     runner = runner_for(communicator, make_schedule("direct", communicator.size, communicator.size), elements, np.int64)
     private = np.empty(elements, np.int64)
     chance, place = np.random.default_rng(3), np.arange(elements)
@@ -140,7 +140,7 @@ def test_several_machines_inside_memory_across_messages(comm, each, elements):
 @pytest.mark.parametrize("elements", [1, 40001])
 def test_more_ranks(comm, elements):
     for leaves in (3, comm.size, 2 * comm.size + 1):
-        check(Communicator(comm), make_schedule("direct", comm.size, leaves), elements, "float32")
+        check(Communicator.of(comm), make_schedule("direct", comm.size, leaves), elements, "float32")
     for each in (2, 3):
         communicator = Communicator(comm, in_blocks(comm.size, each))
         schedule = make_schedule("hierarchical", comm.size, comm.size, machines=communicator.machines)
@@ -148,12 +148,12 @@ def test_more_ranks(comm, elements):
 
 
 def test_what_does_not_fit_is_refused_on_every_rank(comm):
-    communicator = Communicator(comm)
+    communicator = Communicator.of(comm)
     direct = make_schedule("direct", communicator.size, communicator.size)
     with pytest.raises(CollectiveError, match="no shared-memory sum of complex64"):
         runner_for(communicator, direct, 3, np.complex64)
     with pytest.raises(CollectiveError, match="not builtins arrays"):
-        SharedRunner(direct, communicator, 3, [1.0], "sum", lambda a, b: {})
+        SharedRunner.open(direct, communicator, 3, [1.0], "sum", lambda a, b: {})
     if communicator.size > 1:
         with pytest.raises(CollectiveError, match="disagree"):
             runner_for(communicator, direct, 3 + (communicator.rank == 0), np.float32)
@@ -172,7 +172,7 @@ def mapped():
 
 
 def test_memory_is_given_back_when_the_last_array_of_it_is_dropped(comm):
-    communicator = Communicator(comm)
+    communicator = Communicator.of(comm)
     schedule = make_schedule("direct", communicator.size, communicator.size)
     gc.collect()
     kept, before = None, len(mapped())

@@ -7,6 +7,7 @@ from refimpl.conformance.adapters.ours import Ours
 from refimpl.conformance.cases import all_cases
 from refimpl.conformance.runner import verdict_of
 from refimpl.conformance.target import Target
+from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
 
 pytestmark = pytest.mark.mpi
@@ -41,7 +42,7 @@ def failures(comm, adapter, kinds=None):
 @pytest.mark.thorough("partitions", "messages", "hybrid")
 def test_every_architecture(comm, name):
     kinds = FEWER.get(name)
-    failed, passed = failures(comm, Ours(comm, **SETTINGS[name]), kinds)
+    failed, passed = failures(comm, Ours(Communicator.of(comm), **SETTINGS[name]), kinds)
     assert not failed
     assert kinds or {"dense/exact-float64", "rows/duplicates", "update/adam", "resume/momentum", "loss/unequal",
             "sampler/" + f"{4 * comm.size + 1}-examples", "random/streams"} <= set(passed)
@@ -51,7 +52,7 @@ def test_every_architecture(comm, name):
 def test_every_schedule(comm, algorithm):
     if algorithm == "halving-doubling" and comm.size & (comm.size - 1):
         pytest.skip("serves powers of two")
-    adapter = Ours(comm, architecture="allreduce", allreduce=algorithm, shared_memory=False)
+    adapter = Ours(Communicator.of(comm), architecture="allreduce", allreduce=algorithm, shared_memory=False)
     failed, passed = failures(comm, adapter, kinds=("dense",))
     assert not failed and len(passed) > 8
 
@@ -61,6 +62,6 @@ def test_every_schedule(comm, algorithm):
                                       {"architecture": "ps", "local_aggregation": False}])
 @pytest.mark.thorough("settings1")
 def test_two_machines(comm, settings):
-    failed, _ = failures(comm, Ours(comm, machines=in_blocks(comm.size, comm.size // 2), **settings),
+    failed, _ = failures(comm, Ours(Communicator(comm, in_blocks(comm.size, comm.size // 2)), **settings),
                          kinds=("dense", "rows", "update"))
     assert not failed

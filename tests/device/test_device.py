@@ -22,7 +22,7 @@ TINY = ("--preset tiny --data synthetic:60 --microbatches 2 --microbatch-size 2 
 
 @pytest.fixture
 def communicator():
-    return Communicator(MPI.COMM_SELF)
+    return Communicator.of(MPI.COMM_SELF)
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_a_setting_that_chooses_among_orders_is_recorded(cupy, monkeypatch):
 def test_halves_are_refused(cupy, communicator, device):
     model = LanguageModel(**PRESETS["tiny"], dtype="float16")
     with pytest.raises(CollectiveError, match="variable 'embedding' is float16: trainings are of float32 or float64"):
-        Trainer(model, None, Options(device=device), communicator)
+        Trainer.open(model, None, Options(device=device), communicator)
 
 
 def test_negative_zero_comes_to_a_device_as_it_is(cupy):

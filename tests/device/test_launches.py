@@ -20,7 +20,7 @@ def standin(cupy):
 
 def launches_of(standin, model, data, **options):
     """Return kind -> how many launches the third step asks for."""
-    trainer = Trainer(model, data, Options(architecture="hybrid", device="cuda", **options), MPI.COMM_SELF)
+    trainer = Trainer.open(model, data, Options(architecture="hybrid", device="cuda", **options), MPI.COMM_SELF)
     for _ in range(2):
         trainer.train_step()
     with standin.launching() as launches:

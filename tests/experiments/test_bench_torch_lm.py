@@ -30,7 +30,7 @@ def train_both(clip_norm, peers_clip_norm):
     """Return (our losses, the peer's losses, our trainer, the peer) after STEPS steps without dropout."""
     model, data = language_model(), DATA.make_data(1)
     options = Options(optimizer="adagrad", learning_rate=0.2, clip_norm=clip_norm, seed=3)
-    ours = Trainer(model, data, options, MPI.COMM_SELF)
+    ours = Trainer.open(model, data, options, MPI.COMM_SELF)
     peer = TorchLanguageModel(model, {v.name: v.initial_value(options.seed) for v in model.variables})
     theirs = TorchTrainer(peer, options.learning_rate, peers_clip_norm)
     losses = [], []

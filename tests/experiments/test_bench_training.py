@@ -30,13 +30,13 @@ from refimpl.experiments.bench.peers import join_gloo
 from refimpl.experiments.bench.training.ranks import options_of
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
-communicator, torch = Communicator(), import_torch()
+communicator, torch = Communicator.of(), import_torch()
 workload = Workload("tiny", "lm", {**PRESETS["tiny"], "keep": 1.0}, dict(streams=3, window=20))
 options = replace(options_of(workload), seed=3, clip_norm=0.1)
 join_gloo(torch, communicator)
 from refimpl.experiments.bench.peers.torch_lm import TorchTrainer, distributed
 model, data = workload.make_model(dtype="float64"), workload.make_data(communicator.size)
-ours = Trainer(model, data, options, communicator)
+ours = Trainer.open(model, data, options, communicator)
 peers = [distributed(model, {v.name: v.initial_value(options.seed) for v in model.variables}) for _ in range(2)]
 theirs = [TorchTrainer(peer, options.learning_rate, norm) for peer, norm in zip(peers, (0.1, 0.11))]
 losses = []

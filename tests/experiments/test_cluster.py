@@ -35,7 +35,7 @@ def test_a_clusters_timeout_is_not_its_trainings():
 
 
 def test_machines_are_machines_to_mpi(cluster):
-    program = (PROGRAM + "from refimpl.transport import Communicator; m = Communicator(w).machines; "
+    program = (PROGRAM + "from refimpl.transport import Communicator; m = Communicator.of(w).machines; "
                "names = w.gather(socket.gethostname()); "
                "w.rank or print(json.dumps([m, names, os.listdir('/dev/shm').count('hosts')]))")
     [(machines, names, private)] = lines(run_on_cluster(3, 2, "1gbit", ["-c", program], timeout=60, capture=True))

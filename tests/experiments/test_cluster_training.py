@@ -66,9 +66,9 @@ from models.workload import Workload
 from refimpl.experiments.bench.training.ranks import options_of
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
-communicator = Communicator()
+communicator = Communicator.of()
 work = Workload("w", "lm", {**PRESETS["small"], "vocabulary": 1000, "samples": 64}, dict(streams=1, window=2))
-trainer = Trainer(work.make_model(), work.make_data(communicator.size), options_of(work), communicator)
+trainer = Trainer.open(work.make_model(), work.make_data(communicator.size), options_of(work), communicator)
 fast, slow, end = 0, 0, time.time() + 60
 while communicator.share(np.array([slow < 3 and time.time() < end]), "clock")[0]:
     begin = time.time()

@@ -12,6 +12,7 @@ from models.recipe import Recipe, build, recipe_of
 from models.registry import MODELS, entries, entry_of, workloads_for
 from refimpl.cli import main
 from refimpl.cli.compare import _print_table
+from refimpl.cli.train import READ_IN_PLACE
 from refimpl.experiments.bench import step
 
 ROOT = Path(__file__).parents[2]
@@ -128,10 +129,12 @@ def test_a_third_model_is_trained_compared_planned_and_raced(toy, capsys):
     assert main(["train", "toy", *arguments, "--output", str(toy / "run")]) == 0
     said = capsys.readouterr().out
     assert "toy (small) on synthetic:60" in said and "tokens/s" in said and "perplexity" in said
+    assert READ_IN_PLACE not in said  # one rank sends nothing
     result = json.loads((toy / "run" / "result.json").read_text())
     _print_table("toy", [result])
     said = capsys.readouterr().out
     assert "toy on 1 ranks, 4 steps" in said and "tokens/s" in said and "held-out perplexity" in said
+    assert READ_IN_PLACE not in said
     assert main(["plan", "toy", "--ranks", "4", "--machines", "2", "--rate", "1gbit", "--json"]) == 0
     assert [v["variable"] for v in json.loads(capsys.readouterr().out)["variables"]] == ["words", "bias"]
     assert [row.name for row in step.race_torch(workloads_for("step")[-1], 1e-3, 1)] == ["refimpl"]  # it has no twin

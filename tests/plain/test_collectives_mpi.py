@@ -22,7 +22,7 @@ def gradients(microbatches, length, dtype):
 
 def fast(comm, name, nodes, microbatches):
     """Return the sum by a fast schedule, and the bytes that this rank sent."""
-    communicator = Communicator(comm)
+    communicator = Communicator.of(comm)
     total = run(make_schedule(name, comm.size, microbatches), communicator, [array.copy() for array in nodes])
     return total, communicator.ledger.total("sent")
 

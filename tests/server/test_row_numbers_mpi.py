@@ -37,7 +37,7 @@ def test_lists_of_any_length_arrive(comm):
 
 def test_many_lists_are_told_in_one_message_and_none_in_no_message(comm):
     """More lengths than a first message holds by itself: it is as long as they are. Rank 0 has no list for anyone."""
-    communicator, count = Communicator(comm), HEAD + 7
+    communicator, count = Communicator.of(comm), HEAD + 7
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     outgoing = {after: [("u", np.arange(i % 2) + comm.rank) for i in range(count)] if comm.rank else []}
     incoming = {before: ["u"] * count if before else []}

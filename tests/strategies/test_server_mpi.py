@@ -172,7 +172,7 @@ def test_dense_variables_are_summed_by_their_owners(comm, cupy, leaves, machines
 
 def test_pairs_of_ranks_that_exchange_nothing():
     """Every rank needs only what it owns: not a byte of rows or numbers moves."""
-    communicator = Communicator(MPI.COMM_WORLD)
+    communicator = Communicator.of(MPI.COMM_WORLD)
     parts = {v.name: Partitioning.round_robin(v.shape[0], communicator.size, communicator.size) for v in TABLES}
     exchange = opened([(v, ServedRows(parts[v.name].owners)) for v in TABLES], communicator, communicator.size)
     own = {v.name: parts[v.name].global_rows(communicator.rank) for v in TABLES}

@@ -43,7 +43,7 @@ def test_one_rank_with_another_variable(comm, changes):
         model.variables[1] = replace(model.variables[1], **changes)
         if "dtype" in changes:
             model.variables = [replace(v, **changes) if not v.sparse else v for v in model.variables]
-    message = refusal(comm, lambda: Trainer(model, toy_data(), OPTIONS, comm))
+    message = refusal(comm, lambda: Trainer.open(model, toy_data(), OPTIONS, comm))
     assert "variable weight is float32 (3, 4) from Uniform(limit=0.5) on rank" in message
 
 
@@ -52,7 +52,7 @@ def test_one_rank_with_another_order_of_variables(comm):
     model = Toy()
     if last(comm):
         model.variables.reverse()
-    assert "variables is" in refusal(comm, lambda: Trainer(model, toy_data(), OPTIONS, comm))
+    assert "variables is" in refusal(comm, lambda: Trainer.open(model, toy_data(), OPTIONS, comm))
 
 
 @several

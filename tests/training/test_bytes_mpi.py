@@ -10,6 +10,7 @@ from refimpl.gradients import cover, leaves_of
 from refimpl.plan import predict_crossing, predict_step
 from refimpl.server.row_numbers import HEAD
 from refimpl.training.options import Options
+from refimpl.training.session import train
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
@@ -133,9 +134,9 @@ def check(comm, work, microbatches, road, machines=None):
     recording, data = Recording(model()), make_data(microbatches)
     meter = Metered(comm)
     # what shared memory saves from being a message cannot be weighed as one
-    communicator = Communicator(meter, machines)
+    communicator = Communicator(meter, machines) if machines else Communicator.of(meter)
     meter.machine = communicator.machine
-    trainer = Trainer(recording, data, make_options(work, "sgd", shared_memory=False, **road), communicator)
+    trainer = Trainer.open(recording, data, make_options(work, "sgd", shared_memory=False, **road), communicator)
     weigh_nccl(meter, communicator.device_transport)
     for step in range(3):
         meter.clear()
@@ -232,7 +233,7 @@ class Many(Scripted):
 def in_and_out(comm, count, kind, **road):
     """Return the bytes of a kind, sent and received by this rank in a step with ``count`` dense variables."""
     rows = {row: [1.0, 1.0] for row in range(TOUCHED)}
-    trainer = Trainer(Many(count), Script([[rows] * comm.size]), Options(optimizer="sgd", **road), comm)
+    trainer = Trainer.open(Many(count), Script([[rows] * comm.size]), Options(optimizer="sgd", **road), comm)
     trainer.train_step()
     ledger = trainer.comm.ledger
     return ledger.total("sent", kind=kind) + ledger.total("received", kind=kind)
@@ -260,3 +261,20 @@ def test_the_papers_table_sparse(comm):
         spread = in_and_out(comm, 1, "rows", architecture="ps", scheme="interleaved")
         assert spread * n == 4 * alpha * w * (n - 1)
         assert in_and_out(comm, 1, "rows", architecture="allreduce") * 2 == n * spread  # allgather over server: N/2
+
+
+@pytest.mark.mpi
+def test_a_result_says_whether_dense_bytes_were_read_instead_of_sent(comm):
+    """Where no message carries them: by a canonical allreduce among several ranks of one machine."""
+    def read_in_place(communicator=comm, **road):
+        options = make_options("toy", "sgd", device="cpu", **road)
+        return train(WORKS["toy"][0](), WORKS["toy"][1](8), options=options, comm=communicator).shared_memory
+
+    several = comm.size > 1
+    assert read_in_place() == read_in_place(architecture="allreduce", sparse_as_dense=True) == several
+    assert not any(map(lambda road: read_in_place(**road), (
+        dict(architecture="ps"), dict(allreduce="ring"), dict(shared_memory=False))))
+    for each in (1, 2):
+        machines = in_blocks(comm.size, each)
+        hierarchical = read_in_place(Communicator(comm, machines), allreduce="hierarchical")
+        assert hierarchical == (several and len(machines) == 1)

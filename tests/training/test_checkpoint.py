@@ -206,7 +206,7 @@ def test_killed_at_any_moment_of_writing_a_checkpoint_is_loadable(saved, tmp_pat
     for number in range(1, 100):
         path = tmp_path / str(number)
         path.mkdir()
-        trainer = Trainer(Toy(), toy_data(), OPTIONS, SELF)
+        trainer = Trainer.open(Toy(), toy_data(), OPTIONS, SELF)
         for _ in range(3):
             trainer.train_step()
             save_checkpoint(trainer, path, {}, keep=2)
@@ -217,7 +217,7 @@ def test_killed_at_any_moment_of_writing_a_checkpoint_is_loadable(saved, tmp_pat
                 save_checkpoint(trainer, path, {}, keep=2)
             except Killed:
                 pass
-        resumed = Trainer(Toy(), toy_data(), OPTIONS, SELF)
+        resumed = Trainer.open(Toy(), toy_data(), OPTIONS, SELF)
         load_checkpoint(resumed, path)
         assert resumed.step in (3, 4)
         if number in (1, 4, 7, 10) or count[0] < number:
@@ -239,7 +239,7 @@ def test_a_new_run_sweeps_up_after_a_killed_one(tmp_path):
 
 def test_loading_places_every_array(saved, tmp_path):
     for architecture in ("hybrid", "ps", "allreduce"):
-        trainer = Trainer(Toy(), toy_data(), replace(OPTIONS, architecture=architecture, partitions=3), SELF)
+        trainer = Trainer.open(Toy(), toy_data(), replace(OPTIONS, architecture=architecture, partitions=3), SELF)
         load_checkpoint(trainer, saved[0])
         arrays = load_file(saved[0] / "checkpoint-6.safetensors")
         for (name, slot), array in whole_state(trainer, "adam").items():

@@ -87,7 +87,7 @@ def without(name, monkeypatch, trainer):
 @pytest.mark.thorough("sums before", "what comes before")
 def test_a_wait_that_is_missing_is_found(comm, standin, monkeypatch, name, said):
     private = comm.Dup()  # messages may stay under way
-    trainer = make_trainer("toy", "adam", Communicator(private, timeout=20), device="cuda", architecture="hybrid",
+    trainer = make_trainer("toy", "adam", Communicator.of(private, timeout=20), device="cuda", architecture="hybrid",
                            overlap=True)
     trainer.train_step()
     without(name, monkeypatch, trainer)
@@ -107,7 +107,7 @@ FAILURES = [("table", "pull", "ps"), ("table", "push", "hybrid"), ("weight", "pu
 def test_an_exchange_that_fails_ends_all_ranks(comm, standin, name, method, architecture, overlap):
     """One rank fails in the middle of a step; the others have asked their GPUs for what will never come."""
     private = comm.Dup()
-    communicator = Communicator(private, timeout=20)
+    communicator = Communicator.of(private, timeout=20)
     trainer = make_trainer("toy", "adam", communicator, device="cuda", architecture=architecture, overlap=overlap)
     trainer.train_step()
     private.Barrier()
@@ -127,7 +127,7 @@ def test_what_nccl_meets_in_a_step_ends_all_ranks(comm, standin, overlap):
     from cupy.cuda import nccl
 
     private = comm.Dup()
-    trainer = make_trainer("toy", "adam", Communicator(private, timeout=20), device="cuda", overlap=overlap)
+    trainer = make_trainer("toy", "adam", Communicator.of(private, timeout=20), device="cuda", overlap=overlap)
     trainer.train_step()
     private.Barrier()
     standin.runs_ahead = True
@@ -142,7 +142,7 @@ def test_what_nccl_meets_in_a_step_ends_all_ranks(comm, standin, overlap):
 @pytest.mark.thorough("True")
 def test_a_rank_whose_messages_do_not_come_is_an_error_and_no_hang(comm, standin, overlap):
     private = comm.Dup()
-    trainer = make_trainer("toy", "adam", Communicator(private), device="cuda", overlap=overlap)
+    trainer = make_trainer("toy", "adam", Communicator.of(private), device="cuda", overlap=overlap)
     trainer.train_step()
     private.Barrier()
     trainer.comm.timeout, standin.runs_ahead = 1, True

@@ -54,7 +54,7 @@ class Case:
         return make_options(self.work, self.optimizer, **{"device": "cpu", **changes})
 
     def trainer(self, device, **changes):
-        return Trainer(self.model(), self.data(), self.options(device=device, **changes), MPI.COMM_SELF)
+        return Trainer.open(self.model(), self.data(), self.options(device=device, **changes), MPI.COMM_SELF)
 
     def arrays(self, trainer):
         found = gather_arrays(trainer.parameters, OPTIMIZERS[self.optimizer].state)

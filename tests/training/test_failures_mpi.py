@@ -155,7 +155,7 @@ def test_finite_gradients_whose_sum_is_not(comm):
     """Each microbatch is finite, their sum overflows float32: found where the norm is formed, told by all."""
     data = Script([[{1: [3e38, 0]}, {1: [3e38, 0]}, {2: [1, 1]}]])
     for road in (dict(architecture="allreduce"), dict(architecture="hybrid"), dict(architecture="ps")):
-        trainer = Trainer(Scripted(), data, Options(**road), comm)
+        trainer = Trainer.open(Scripted(), data, Options(**road), comm)
         with np.errstate(over="ignore"):
             assert "gradients of 'rows' overflows" in refusal(comm, trainer.train_step)
 
@@ -238,13 +238,13 @@ def test_one_rank_whose_tokens_are_outside_the_vocabulary(comm):
 def test_variables_that_no_road_carries(comm, variables, words):
     model = Toy()
     model.variables = variables
-    assert words in refusal(comm, lambda: Trainer(model, toy_data(), OPTIONS, comm))
+    assert words in refusal(comm, lambda: Trainer.open(model, toy_data(), OPTIONS, comm))
 
 
 def test_after_a_refusal_the_ranks_can_go_on(comm):
     """No message is left underway: the same communicator trains on, to the usual answer."""
     spoilt(comm, "loss_and_gradients", raising(ValueError("once")))
-    trainer = Trainer(Toy(), toy_data(), OPTIONS, comm)
+    trainer = Trainer.open(Toy(), toy_data(), OPTIONS, comm)
     trainer.train_step()
     assert np.isfinite(evaluate(trainer, toy_data())["loss"])
     shares = comm.allgather({k: v.tobytes() for k, v in whole_state(trainer, "adam").items()})

@@ -56,7 +56,7 @@ def test_what_crosses_is_halved_where_two_need_the_same(comm):
     for local in (True, False):
         communicator = Communicator(small, pairs)
         options = Options(optimizer="sgd", architecture="ps", local_aggregation=local)
-        Trainer(Scripted(), Script([[rows] * small.size]), options, communicator).train_step()
+        Trainer.open(Scripted(), Script([[rows] * small.size]), options, communicator).train_step()
         crossed[local] = {kind: small.allreduce(communicator.ledger.total("crossed_sent", kind=kind))
                           for kind in ("rows", "indices", "dense")}
     assert crossed[False] == {kind: 2 * count for kind, count in crossed[True].items()}

@@ -80,7 +80,7 @@ def test_clip_scale():
 def test_every_element_counts_once_on_every_options(comm, options):
     """Powers of two with room between their squares: the digits of the squared norm say what was counted how often."""
     data = Script([[{row: [2.0**row, 0.0]} for row in range(8)]])
-    trainer = Trainer(Scripted(), data, Options(**options), comm)
+    trainer = Trainer.open(Scripted(), data, Options(**options), comm)
     norm = trainer.train_step()["gradient_norm"]
     rows, dense = sum(4.0**row for row in range(8)), float(sum(2.0**row for row in range(8))) ** 2
     assert norm == math.sqrt(rows + dense)
@@ -132,7 +132,7 @@ def test_evaluation_of_nothing(comm):
 
 @pytest.mark.mpi
 def test_metrics_of_a_step(comm):
-    trainer = Trainer(WORKS["toy"][0](), WORKS["toy"][1](), make_options("toy", "adam"), comm)
+    trainer = Trainer.open(WORKS["toy"][0](), WORKS["toy"][1](), make_options("toy", "adam"), comm)
     first, second = trainer.train_step(), trainer.train_step()
     assert (first["step"], first["examples"]) == (1, 24) and (second["step"], second["examples"]) == (2, 4)
     assert first["learning_rate"] == 0.005 and second["learning_rate"] == 0.01  # warm-up over two steps

@@ -63,7 +63,7 @@ WORDS = {"loss": "the loss of microbatch ", "not finite": "the gradient of 'weig
 def trainer_of(comm, model, overlap=True, each=1, **road):
     options = make_options("toy", "adam", overlap=overlap, **road)
     machines = in_blocks(comm.size, min(each, comm.size))
-    return Trainer(model, toy_data(), options, Communicator(comm, machines, timeout=20))
+    return Trainer.open(model, toy_data(), options, Communicator(comm, machines, timeout=20))
 
 
 @pytest.fixture(autouse=True)

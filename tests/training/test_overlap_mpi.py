@@ -68,7 +68,7 @@ def counted_steps(comm, communicator, work, microbatches, road, overlap):
     """Train two steps, comparing each one's ledger with its prediction; return all ranks' bytes, and the plan."""
     model, make_data, _ = WORKS[work]
     recording, data = Recording(model()), make_data(microbatches)
-    trainer = Trainer(recording, data, make_options(work, "sgd", overlap=overlap, **road), communicator)
+    trainer = Trainer.open(recording, data, make_options(work, "sgd", overlap=overlap, **road), communicator)
     total = {}
     for step in range(2):
         trainer.train_step()
@@ -150,7 +150,8 @@ def spans_of(trainer, phase):
 def test_the_trace_shows_exchanges_beside_the_computation(comm, architecture, push):
     """Two microbatches a rank: pulls of the second, and pushes of what is ready, lie within the computation."""
     options = Options(architecture=architecture, overlap=True, optimizer="sgd")
-    trainer = Trainer(Slow(), SlowData(2 * comm.size), options, Communicator(comm, in_blocks(comm.size, 1)), trace=True)
+    communicator = Communicator(comm, in_blocks(comm.size, 1))
+    trainer = Trainer.open(Slow(), SlowData(2 * comm.size), options, communicator, trace=True)
     trainer.timeline.spans.clear()
     record = trainer.train_step()
     (begin, end), = spans_of(trainer, "compute")
@@ -172,7 +173,8 @@ def test_ranks_without_microbatches_take_part(comm, missing, monkeypatch):
     for architecture in ("hybrid", "ps", "allreduce"):
         runs = []
         for overlap in (True, False):
-            trainer = Trainer(Slow(), SlowData(4, missing), Options(architecture=architecture, overlap=overlap), comm)
+            options = Options(architecture=architecture, overlap=overlap)
+            trainer = Trainer.open(Slow(), SlowData(4, missing), options, comm)
             runs.append([trainer.train_step()["gradient_norm"] for _ in range(3)])
         assert runs[0] == runs[1]
 
@@ -211,6 +213,6 @@ def test_overlap_is_refused_where_mpi_does_not_allow_it(comm, monkeypatch):
 def test_finite_gradients_whose_sum_is_not(comm):
     data = Script([[{1: [3e38, 0]}, {1: [3e38, 0]}, {2: [1, 1]}]])
     for architecture in ("allreduce", "hybrid", "ps"):
-        trainer = Trainer(Scripted(), data, Options(architecture=architecture, overlap=True), comm)
+        trainer = Trainer.open(Scripted(), data, Options(architecture=architecture, overlap=True), comm)
         with np.errstate(over="ignore"):
             assert " overflows: it is not finite" in refusal(comm, trainer.train_step)

@@ -91,7 +91,7 @@ class Unasked:
 @pytest.mark.mpi
 def test_a_model_that_fails_while_auto_looks_stops_all_ranks(comm):
     model, options = Unasked(WORKS["toy"][0]()), make_options("toy", "sgd", architecture="auto")
-    words = refusal(comm, lambda: Trainer(model, toy_data(), options, on_machines(comm)))
+    words = refusal(comm, lambda: Trainer.open(model, toy_data(), options, on_machines(comm)))
     assert "no rows today" in words
 
 

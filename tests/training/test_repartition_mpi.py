@@ -28,7 +28,6 @@ def moved_to(trainer, partitions, scheme):
     plan = plan.replaced({v.name: plan.strategies[v.name].with_owners(plan.strategies[v.name].owners, scheme)
                           for v in plan.partitioned(variables)})
     assert repartition(trainer.parameters, plan)
-    trainer.plan = plan
     return before
 
 

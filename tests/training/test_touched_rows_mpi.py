@@ -23,7 +23,7 @@ def changed_rows(before, after):
 def test_untouched_rows_keep_every_bit(comm, optimizer, road):
     """Weight decay, momentum's velocity and Adam's moments stay where no gradient is."""
     recording = Recording(Toy(rows=60))  # ids reach 49: ten rows are never touched
-    trainer = Trainer(recording, toy_data(), make_options("toy", optimizer, **road), comm)
+    trainer = Trainer.open(recording, toy_data(), make_options("toy", optimizer, **road), comm)
     for _ in range(4):
         before = whole_state(trainer, optimizer)
         recording.touched.clear()
@@ -45,7 +45,7 @@ def test_untouched_rows_keep_every_bit(comm, optimizer, road):
 def test_a_touched_row_with_a_zero_gradient_is_updated(comm, optimizer, moves, road):
     """Row 1 gets a gradient, then a zero gradient; row 2 gets a gradient, then none: only row 1 may move again."""
     data = Script([[{1: [1, 2], 2: [1, 2]}, {5: [1, 1]}], [None, {1: [0, 0], 5: [3, 3]}]])
-    trainer = Trainer(Scripted(), data, Options(optimizer=optimizer, learning_rate=0.1, **road), comm)
+    trainer = Trainer.open(Scripted(), data, Options(optimizer=optimizer, learning_rate=0.1, **road), comm)
     trainer.train_step()
     before = whole_state(trainer, optimizer)
     trainer.train_step()
@@ -62,7 +62,7 @@ def test_a_touched_row_with_a_zero_gradient_is_updated(comm, optimizer, moves, r
 def test_opposite_gradients_still_touch(comm, road):
     """Gradients of two microbatches that cancel to 0.0 are a gradient: the row's velocity decays on every road."""
     data = Script([[{3: [1, 1]}, {3: [1, 1]}], [{3: [2, -2]}, {3: [-2, 2], 0: [1, 1]}]])
-    trainer = Trainer(Scripted(), data, Options(optimizer="momentum", learning_rate=0.5, **road), comm)
+    trainer = Trainer.open(Scripted(), data, Options(optimizer="momentum", learning_rate=0.5, **road), comm)
     trainer.train_step()
     trainer.train_step()
     assert (whole_state(trainer, "momentum")["rows", "velocity"][3] == np.float32(0.9) * np.float32(2)).all()
@@ -71,7 +71,7 @@ def test_opposite_gradients_still_touch(comm, road):
 @pytest.mark.parametrize("road", ROADS, ids=str)
 def test_a_step_that_touches_nothing_changes_no_row(comm, road):
     data = Script([[{1: [1, 1]}, {}], [{}, None], [{}, {}]])
-    trainer = Trainer(Scripted(), data, Options(optimizer="adam", weight_decay=0.1, **road), comm)
+    trainer = Trainer.open(Scripted(), data, Options(optimizer="adam", weight_decay=0.1, **road), comm)
     trainer.train_step()
     before = whole_state(trainer, "adam")
     trainer.train_step()

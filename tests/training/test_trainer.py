@@ -41,7 +41,7 @@ def assert_same_bits(trainer, plain, optimizer):
 
 def train_both(model, data, options, steps=4):
     """Train both ways, comparing after every step; return the norms."""
-    trainer = Trainer(model, data, options, MPI.COMM_SELF)
+    trainer = Trainer.open(model, data, options, MPI.COMM_SELF)
     plain = plain_training(model, data, options, trainer.xp)
     norms = []
     for _ in range(steps):
@@ -75,7 +75,7 @@ def test_options_reach_the_mathematics():
 
 def test_the_comparison_sees_one_bit():
     options = make_options("toy", "adam")
-    trainer = Trainer(Toy(), toy_data(), options, MPI.COMM_SELF)
+    trainer = Trainer.open(Toy(), toy_data(), options, MPI.COMM_SELF)
     plain = plain_training(Toy(), toy_data(), options, trainer.xp)
     trainer.train_step()
     plain.step()
@@ -104,7 +104,7 @@ def test_negative_zeros_survive_on_a_device():
 def check_negative_zeros(**road):
     data = Script([[{1: [-0.0, 0.0]}, {2: [-0.0, -0.0]}, {2: [0.0, -0.0]}, None, {}]])
     options = Options(optimizer="sgd", learning_rate=1.0, **road)
-    trainer = Trainer(Scripted(initial=-0.0), data, options, MPI.COMM_SELF)
+    trainer = Trainer.open(Scripted(initial=-0.0), data, options, MPI.COMM_SELF)
     trainer.train_step()
     signs = np.signbit(whole_state(trainer, "sgd")["rows", None])
     assert signs[1].tolist() == [False, True] and signs[2].tolist() == [True, False]
@@ -126,7 +126,7 @@ def test_dense_values_lie_where_products_may_find_any_array(architecture, overla
 
     seen: dict = {}
     options = make_options("toy", "adam", device="cuda", architecture=architecture, overlap=overlap)
-    trainer = Trainer(Watching(), toy_data(), options, MPI.COMM_SELF)
+    trainer = Trainer.open(Watching(), toy_data(), options, MPI.COMM_SELF)
     trainer.train_step()
     assert set(seen) == {v.name for v in trainer.model.variables if not v.sparse}
 
@@ -143,7 +143,7 @@ def test_a_models_views_and_buffers_are_taken_as_they_are():
             return loss, gradients
 
     options = make_options("toy", "adam")
-    trainer = Trainer(Viewing(), toy_data(), options, MPI.COMM_SELF)
+    trainer = Trainer.open(Viewing(), toy_data(), options, MPI.COMM_SELF)
     plain = plain_training(Toy(), toy_data(), options, trainer.xp)
     for _ in range(3):
         trainer.train_step()

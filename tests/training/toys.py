@@ -160,7 +160,7 @@ def make_options(work, optimizer, **changes):
 
 def make_trainer(work, optimizer, comm, microbatches=8, **changes):
     model, data, _ = WORKS[work]
-    return Trainer(model(), data(microbatches), make_options(work, optimizer, **changes), comm)
+    return Trainer.open(model(), data(microbatches), make_options(work, optimizer, **changes), comm)
 
 
 def answer(work, optimizer, comm, steps=3, **changes):

@@ -34,7 +34,7 @@ def test_a_total_adds_every_rank_once(comm):
 
 
 def test_numbers_of_every_rank_keep_their_kind(comm):
-    communicator = Communicator(comm)
+    communicator = Communicator.of(comm)
     whole = communicator.gather_numbers([communicator.rank, 2**62, True], "a test")
     assert whole.dtype == np.int64 and whole.tolist() == [[rank, 2**62, 1] for rank in range(comm.size)]
     parts = communicator.gather_numbers([communicator.rank / 3], "a test")
@@ -59,7 +59,7 @@ def test_the_first_ranks_by_themselves(comm, each):
 
 @pytest.mark.mpi(min_size=2)
 def test_a_rank_that_comes_while_the_roll_is_called_is_not_too_late(comm):
-    communicator = Communicator(comm)
+    communicator = Communicator.of(comm)
     communicator.timeout = 0.5
     if communicator.rank == 0:
         time.sleep(0.9)
@@ -87,7 +87,7 @@ def test_messages_under_way_arrive_in_order(comm):
 
 def test_small_arrays_of_a_pair_are_one_message(comm):
     """Of several kinds and sizes, and a large one between them: as many messages as must be, and all arrive."""
-    communicator = Communicator(comm)
+    communicator = Communicator.of(comm)
     others = [r for r in range(comm.size) if r != comm.rank]
 
     def arrays(source, target):

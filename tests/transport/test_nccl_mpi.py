@@ -40,8 +40,8 @@ def nccl(cupy):
     nccl.fail(0)
 
 
-def _comm(comm, **options):
-    communicator = Communicator(comm, **options)
+def _comm(comm, machines=None, **options):
+    communicator = Communicator(comm, machines) if machines else Communicator.of(comm, **options)
     communicator.add_device(0, "nccl")
     comm.Barrier()  # what one rank does next is no part of how another connects
     return communicator
@@ -192,7 +192,7 @@ def test_a_rank_that_cannot_be_connected_is_named_on_all(comm, cupy, nccl, monke
     monkeypatch.setattr(connections_module(), "take_again", lambda *_: ("", None, None))
     if comm.rank == 1:
         monkeypatch.setattr(nccl, "NcclCommunicator", refuse)
-    communicator = Communicator(comm, timeout=20.0)
+    communicator = Communicator.of(comm, timeout=20.0)
     with pytest.raises(CollectiveError, match="rank 1: the connection of all ranks by NCCL.*--transport staged"):
         communicator.add_device(0, "nccl")
     comm.Barrier()
@@ -204,7 +204,7 @@ def test_a_rank_that_never_connects_is_an_error_and_no_hang(comm, cupy, nccl, mo
     if comm.rank == 0:
         monkeypatch.setattr(nccl, "NcclCommunicator", lambda *_: held.wait())
     with pytest.raises(SilentPeer, match="has waited 0.3 s for .* in the connection of all ranks by NCCL"):
-        Communicator(comm, timeout=0.3).add_device(0, "nccl")
+        Communicator.of(comm, timeout=0.3).add_device(0, "nccl")
     held.set()
     comm.Barrier()
 
@@ -218,7 +218,7 @@ def test_an_nccl_that_moves_data_wrongly_is_found_before_it_is_used(comm, cupy, 
 
     monkeypatch.setattr(nccl._Receive, "_arrive", wrongly)
     with pytest.raises(CollectiveError, match="rank 0: NCCL's first message of rank 1 says .*moves data wrongly"):
-        Communicator(comm).add_device(0, "nccl")
+        Communicator.of(comm).add_device(0, "nccl")
 
 
 def test_sums_that_nccl_has_not_are_known(comm, cupy):

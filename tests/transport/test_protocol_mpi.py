@@ -15,7 +15,7 @@ KINDS = ("mpi", "staged", "nccl")
 @pytest.fixture(params=KINDS)
 def opened(comm, request):
     """A communicator, the transport of that name, and what makes arrays for it of NumPy's."""
-    communicator = Communicator(comm)
+    communicator = Communicator.of(comm)
     if request.param == "mpi":
         return communicator, communicator.host_transport, np.array
     cupy = request.getfixturevalue("cupy")

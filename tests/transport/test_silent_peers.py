@@ -24,7 +24,7 @@ def allreduce(elements=4_000_000):
     Runner(schedule, communicator, elements, vector, "step", lambda start, stop: {})([vector])
 def share_memory(elements=4_000_000):
     schedule, like = make_schedule("direct", communicator.size, communicator.size), np.empty(0, np.float32)
-    return SharedRunner(schedule, communicator, elements, like, "step", lambda start, stop: {})
+    return SharedRunner.open(schedule, communicator, elements, like, "step", lambda start, stop: {})
 def sleep(*_):
     time.sleep(600)
 def die(*_):
@@ -38,7 +38,7 @@ def told(work):
         raise
 MPI.COMM_WORLD.Barrier()  # all have imported
 """
-OPENED = "communicator = Communicator(timeout=1.0)\n"
+OPENED = "communicator = Communicator.of(timeout=1.0)\n"
 
 
 def _job(body, opened=True, survive=False):
@@ -126,7 +126,7 @@ communicator.together(lambda: communicator.share(np.zeros(3), "places") if commu
 
 SETUPS = {
     "a communicator": (
-        "rank == 1 and leave()", "Communicator(timeout=1.0)", "the search for ranks that share a machine"),
+        "rank == 1 and leave()", "Communicator.of(timeout=1.0)", "the search for ranks that share a machine"),
     "memory that is not mapped": (
         "if rank == 1: shared_memory._map_file = leave", "share_memory()", "the check that all ranks go on"),
     "sums through shared memory": (

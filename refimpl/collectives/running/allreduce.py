@@ -1,7 +1,7 @@
 """An allreduce made ready for a length and dtype: by shared memory where ranks share a machine, else by messages."""
 
 from kernels import array_module, is_numpy
-from refimpl.collectives.running.nccl_allreduce import NcclAllreduce
+from refimpl.collectives.running.nccl_allreduce import NcclAllreduce, check_nccl
 from refimpl.collectives.running.runner import Runner
 from refimpl.collectives.running.shared import SharedRunner
 from refimpl.collectives.schedule import NCCL, Schedule
@@ -12,12 +12,11 @@ READ_IN_PLACE = ("direct", "hierarchical")
 
 
 class OwnSlots:
-    """Allreduce by messages, with the slots that its inputs are written to. Local to make."""
+    """A runner with the slots that its inputs are written to, arrays of this rank's own. Local to make."""
 
-    def __init__(self, schedule, comm, elements, like, phase, attribute):
-        self.runner = Runner(schedule, comm, elements, like, phase, attribute)
-        inputs = max(1, len(schedule.inputs[comm.rank]))
-        self.slots = [array_module(like).zeros(elements, like.dtype) for _ in range(inputs)]
+    def __init__(self, runner, inputs: int, elements: int, like):
+        self.runner = runner
+        self.slots = [array_module(like).zeros(elements, like.dtype) for _ in range(max(1, inputs))]
 
     def __call__(self):
         """Return the sum over all ranks of what is in the slots: slots[0]. Collective."""
@@ -32,9 +31,11 @@ def open_allreduce(schedule: Schedule, comm: Communicator, elements: int, like, 
     sum; it may lie in memory that the machine's ranks share: it is for reading, until all have met again.
     shared: False sends messages even within a machine. attribute: see ``Runner``.
     """
-    if schedule.name == NCCL:
-        return NcclAllreduce(schedule, comm, elements, like, phase, attribute)
+    arguments = schedule, comm, elements, like, phase, attribute
     able = READ_IN_PLACE if len(comm.machines) == 1 else ("hierarchical",)
-    in_memory = shared and is_numpy(like) and len(comm.machines) < comm.size and schedule.name in able
-    kind = SharedRunner if in_memory else OwnSlots
-    return kind(schedule, comm, elements, like, phase, attribute)
+    if shared and is_numpy(like) and len(comm.machines) < comm.size and schedule.name in able:
+        return SharedRunner.open(*arguments)
+    if schedule.name == NCCL:
+        comm.together(lambda: check_nccl(comm, like), (ValueError,))
+    runner = (NcclAllreduce if schedule.name == NCCL else Runner)(*arguments)
+    return OwnSlots(runner, len(schedule.inputs[comm.rank]), elements, like)

@@ -1,29 +1,24 @@
 """NCCL's own allreduce (``--allreduce nccl``): for comparison. It adds in an order of its own: not canonical."""
 
-from kernels import array_module
 from refimpl.collectives.running.counting import count_transfers
 from refimpl.collectives.schedule import Schedule
 from refimpl.transport import Communicator
 
 
 class NcclAllreduce:
-    """Allreduce by NCCL as it likes, with the slots that its inputs are written to. Collective to make and to call.
+    """Allreduce by NCCL as it likes. Local to make, after ``check_nccl``.
 
     Arguments as for ``Runner``.  schedule: what is counted; NCCL does not tell what it sends, so the ledger has the
     ring's bytes, 2 (N - 1) / N * n, which no allreduce of one copy can go below.
-    Raises CollectiveError on all ranks where there is no NCCL between them, or the dtype has no sum.
     """
 
     def __init__(self, schedule: Schedule, comm: Communicator, elements: int, like, phase: str, attribute):
-        comm.together(lambda: _check(comm, like), (ValueError,))
         self.comm, self.what = comm, f"{phase} by NCCL's own allreduce"
         self.counted = count_transfers(schedule, schedule.rounds, comm, elements, like.dtype.itemsize, phase, attribute)
-        inputs = max(1, len(schedule.inputs[comm.rank]))
-        self.slots = [array_module(like).zeros(elements, like.dtype) for _ in range(inputs)]
 
-    def __call__(self):
-        """Return the sum over all ranks of what is in the slots: slots[0]. Collective."""
-        total, *others = self.slots
+    def __call__(self, slots):
+        """Sum over all ranks into slots[0], and return it. Collective."""
+        total, *others = slots
         for other in others:
             total += other
         if self.comm.size > 1 and total.size:
@@ -32,7 +27,8 @@ class NcclAllreduce:
         return total
 
 
-def _check(comm, like):
+def check_nccl(comm: Communicator, like):
+    """Raise ValueError where there is no NCCL between the ranks, or it has no sum of this dtype. Local."""
     if comm.size == 1:
         return
     if getattr(comm.device_transport, "name", None) != "nccl":

@@ -15,43 +15,57 @@ import numpy as np
 from kernels import is_numpy
 from kernels.shared_sum.fast import DTYPES, computable, fused, scratch_for, table
 from kernels.shared_sum.steps import BUFFERS, EVENTS, all_at_once, in_place, pipelined
+from refimpl.collectives.running.counting import count_transfers
 from refimpl.collectives.running.runner import Runner
-from refimpl.collectives.running.shared_plan import plan_of
+from refimpl.collectives.running.shared_plan import Plan, plan_of
 from refimpl.collectives.schedule import Schedule
 from refimpl.gradients import Node
 from refimpl.transport import Communicator, peer_memory
 from refimpl.transport.peer_memory import PeerMemory
-from refimpl.transport.shared_memory import aligned, open_window
+from refimpl.transport.shared_memory import SharedWindow, aligned
 
 SEGMENT = 128 << 10  # bytes of a rank's segment in a ring of private sums: the ring stays in the cache
 SHORT = 16 << 10  # bytes of a vector of which every rank adds up all for itself: one wait for the others, not two
 
 
 class SharedRunner:
-    """A schedule bound to a length and dtype, in shared memory. Collective over the communicator's ranks to make.
+    """A schedule bound to a length and dtype, in shared memory. Local to make; all ranks ``open`` and call it.
 
-    Arguments as for ``Runner``; the schedule is "direct" on one machine, "hierarchical" (of ``comm.machines``) on
-    several.  slots: this rank's input arrays (elements,) in shared memory, one for each of its tree nodes (at least
-    one). Memory lasts as long as the runner, or an array of it.
-    Bytes are counted as the schedule's: a load is its transfer. Raises CollectiveError on all ranks for arrays that are
-    no NumPy arrays, dtypes without a kernel, schedules that do not fit the machines, and too little shared memory. A
-    rank that dies in a call is noticed within a second, one that does not come after the communicator's time-out.
+    slots: this rank's input arrays (elements,) in shared memory, one for each of its tree nodes (at least one). Memory
+    lasts as long as the runner, or an array of it.  Bytes are counted as the schedule's: a load is its transfer. A rank
+    that dies in a call is noticed within a second, one that does not come after the communicator's time-out.
+    plan: of this rank.  window: of the machine.  reach: whether its ranks can read each other's private arrays.
     """
 
-    def __init__(self, schedule: Schedule, comm: Communicator, elements: int, like, phase: str, attribute):
-        self.comm, self.phase, self.elements = comm, phase, elements
-        self.members, self._given = comm.machine, [max(1, len(schedule.inputs[r])) for r in comm.machine]
-        kinds = comm.gather_numbers([elements, like.dtype.num if is_numpy(like) else -1], f"{phase}: what is summed")
-        plan = comm.together(lambda: self._checked(schedule, like, kinds), (ValueError,))
-        self.dtype = like.dtype
-        self._lay_out(f"{phase} by {schedule.name} through shared memory")
-        self._count_loads(schedule, attribute)
-        self._bind(schedule, plan)
+    def __init__(self, schedule: Schedule, comm: Communicator, elements: int, dtype, phase: str, attribute, plan: Plan,
+                 window: SharedWindow, reach: bool):
+        self.comm, self.members, self.elements, self.dtype, self.window = comm, comm.machine, elements, dtype, window
+        self._lay_out(_slots_of(schedule, comm))
+        loads = [step for step in schedule.rounds if step not in plan.across]
+        self.counted = count_transfers(schedule, loads, comm, elements, dtype.itemsize, phase, attribute)
+        self._bind(schedule, plan, reach)
         self._messages = None
-        if plan.across:
+        if not plan.across:
+            self.counted.read_in_place.add(phase)
+        else:
             inputs = tuple((Node(0, r),) * (len(self._extra) if r == comm.rank else 1) for r in range(comm.size))
             inner = Schedule(schedule.name, schedule.chunks, inputs, plan.across)
-            self._messages = Runner(inner, comm, elements, like, phase, attribute)
+            self._messages = Runner(inner, comm, elements, self.result, phase, attribute)
+
+    @classmethod
+    def open(cls, schedule: Schedule, comm: Communicator, elements: int, like, phase: str, attribute) -> "SharedRunner":
+        """Return the runner of a schedule: "direct" on one machine, "hierarchical" (of ``comm.machines``) on several.
+
+        Arguments as for ``Runner``. Collective over ``comm``. Raises CollectiveError on all ranks for arrays that are
+        no NumPy arrays, dtypes without a kernel, schedules that do not fit the machines, and too little shared memory.
+        """
+        kinds = comm.gather_numbers([elements, like.dtype.num if is_numpy(like) else -1], f"{phase}: what is summed")
+        plan = comm.together(lambda: _checked(schedule, comm, elements, like, kinds), (ValueError,))
+        size, total = elements * like.dtype.itemsize, sum(_slots_of(schedule, comm))
+        nbytes = total * (sum(_bytes_of_slot(size)) + np.dtype(np.int64).itemsize)
+        window = SharedWindow.open(comm, nbytes, f"{phase} by {schedule.name} through shared memory")
+        reach = size >= peer_memory.LONG and not plan.across and peer_memory.ranks_reach_each_other(comm)
+        return cls(schedule, comm, elements, like.dtype, phase, attribute, plan, window, reach)
 
     def __call__(self, slots=None):
         """Return the sum over all ranks. Collective.
@@ -61,45 +75,25 @@ class SharedRunner:
         ``release`` before, or meet otherwise. Given private arrays ``slots``, contiguous and as many as ``self.slots``:
         into slots[0], which is returned.
         """
-        if slots is None:
-            result = self._in_place()
-        else:
-            result = self._private(slots)
-        self._count()
+        result = self._in_place() if slots is None else self._private(slots)
+        self.comm.ledger.add(self.counted)
         return result
 
     def release(self):
         """Say that this rank has read the sum; the machine's lowest rank waits for all. Collective over the machine."""
         self.window.reach(self.window.me == 0)
 
-    def _checked(self, schedule, like, kinds):
-        if not is_numpy(like):
-            raise ValueError(f"shared memory holds NumPy arrays, not {type(like).__module__} arrays; use Runner")
-        if computable(like.dtype) is None:
-            raise ValueError(f"no shared-memory sum of {like.dtype}; there are {', '.join(DTYPES)}")
-        if (kinds != kinds[0]).any():
-            raise ValueError(f"ranks disagree: rank {self.comm.rank} sums {self.elements} elements of {like.dtype}")
-        if schedule.ranks != self.comm.size or schedule.kind != "allreduce":
-            raise ValueError(f"schedule {schedule.name} is an {schedule.kind} for {schedule.ranks} ranks, "
-                             f"shared memory wants an allreduce for the communicator's {self.comm.size}")
-        return plan_of(schedule, self.comm.machines, self.comm.rank)
-
-    def _lay_out(self, what):
-        """Place every rank's slots and the ring of buffers in one window. Collective."""
-        size, total = self.dtype.itemsize, sum(self._given)
-        self._segment = SEGMENT // size
-        each = aligned(self.elements * size)
-        ring = min(SEGMENT, each)
-        self._table = total * each + BUFFERS * total * ring  # where private arrays' addresses are told
-        nbytes = self._table + total * np.dtype(np.int64).itemsize
-        self.window = open_window(self.comm, nbytes, what)
-        first = dict(zip(self.members, np.cumsum([0, *self._given]).tolist()))
-        self._place = {(r, slot): (first[r] + slot) * each
-                       for r, given in zip(self.members, self._given) for slot in range(given)}
-        self._ring_place = {key: total * each + offset // max(each, 1) * ring for key, offset in self._place.items()}
+    def _lay_out(self, given):
+        """Place every rank's slots, ``given[i]`` of the machine's i-th, and the ring of buffers in the window."""
+        total, self._segment = sum(given), SEGMENT // self.dtype.itemsize
+        each, buffers = _bytes_of_slot(self.elements * self.dtype.itemsize)
+        self._table = total * (each + buffers)  # where private arrays' addresses are told
+        ring = buffers // BUFFERS
+        keys = [(r, slot) for r, slots in zip(self.members, given) for slot in range(slots)]
+        self._place = {key: number * each for number, key in enumerate(keys)}
+        self._ring_place = {key: total * each + number * ring for number, key in enumerate(keys)}
         self._stride = total * ring
-        mine = self._given[self.window.me]
-        self.slots = [self._array(self._place[self.comm.rank, slot]) for slot in range(mine)]
+        self.slots = [self._array(self._place[key]) for key in keys if key[0] == self.comm.rank]
         self.result = self._array(self._place[self.members[0], 0])
         self._known, self._known_addresses = [], None  # the private slots of the last call
         self._slot_addresses = _addresses_of(self.slots)
@@ -108,7 +102,7 @@ class SharedRunner:
     def _array(self, offset):
         return self.window.array(offset, self.elements, self.dtype)
 
-    def _bind(self, schedule, plan):
+    def _bind(self, schedule, plan, reach):
         """Turn the plan's ranks and slots into this process's addresses."""
         share, base, leader = plan.share, self.window.address, (self.members[0], 0)
         bounds = schedule.bounds(self.elements)
@@ -123,8 +117,8 @@ class SharedRunner:
         ring_result = table([(share.outputs[0][0], base + self._ring_place[leader])] if share.outputs else [])
         own = [base + self._ring_place[self.comm.rank, slot] for slot in range(len(self.slots))]
         self._ring = ring, sums, ring_result, scratch, np.array(own, np.int64)
-        self._peers, long = None, self.elements * self.dtype.itemsize >= peer_memory.LONG
-        if long and not plan.across and peer_memory.ranks_reach_each_other(self.comm):
+        self._peers = None
+        if reach:
             numbers = {key: number for number, key in enumerate(self._place)}
             self._peers = PeerMemory(self.window, self._table, numbers, share.inputs, sums, share.outputs[0][0],
                                      scratch, self.elements)
@@ -185,27 +179,31 @@ class SharedRunner:
         self._known_addresses = _addresses_of(slots)
         return self._known_addresses
 
-    def _count_loads(self, schedule, attribute):
-        """Add up, once, what the schedule's transfers within this machine count for this rank in every call."""
-        bounds, self._sent, self._received = schedule.bounds(self.elements), {}, {}
-        for step in schedule.rounds:
-            for t in step.transfers:
-                start, stop = bounds[t.start], bounds[t.stop]
-                if start == stop or t.source not in self.members or t.destination not in self.members:
-                    continue
-                mine = (self._sent, t.source), (self._received, t.destination)
-                for counter in [counter for counter, rank in mine if rank == self.comm.rank]:
-                    for variable, elements in attribute(start, stop).items():
-                        key = self.phase, variable, "dense"
-                        counter[key] = counter.get(key, 0) + elements * self.dtype.itemsize
-
-    def _count(self):
-        ledger = self.comm.ledger
-        for key, nbytes in self._sent.items():
-            ledger.sent[key] += nbytes
-        for key, nbytes in self._received.items():
-            ledger.received[key] += nbytes
-
 
 def _addresses_of(arrays):
     return np.array([array.ctypes.data for array in arrays], np.int64)
+
+
+def _slots_of(schedule, comm) -> list[int]:
+    """Return how many slots each rank of this machine has."""
+    return [max(1, len(schedule.inputs[r])) for r in comm.machine]
+
+
+def _bytes_of_slot(nbytes) -> tuple[int, int]:
+    """Return the bytes that a slot takes in the window, and those that its buffers take in the ring."""
+    each = aligned(nbytes)
+    return each, BUFFERS * min(SEGMENT, each)
+
+
+def _checked(schedule, comm, elements, like, kinds) -> Plan:
+    """Return this rank's plan; ValueError for what cannot be summed in shared memory. kinds: of all ranks."""
+    if not is_numpy(like):
+        raise ValueError(f"shared memory holds NumPy arrays, not {type(like).__module__} arrays; use Runner")
+    if computable(like.dtype) is None:
+        raise ValueError(f"no shared-memory sum of {like.dtype}; there are {', '.join(DTYPES)}")
+    if (kinds != kinds[0]).any():
+        raise ValueError(f"ranks disagree: rank {comm.rank} sums {elements} elements of {like.dtype}")
+    if schedule.ranks != comm.size or schedule.kind != "allreduce":
+        raise ValueError(f"schedule {schedule.name} is an {schedule.kind} for {schedule.ranks} ranks, "
+                         f"shared memory wants an allreduce for the communicator's {comm.size}")
+    return plan_of(schedule, comm.machines, comm.rank)

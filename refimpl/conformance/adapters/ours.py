@@ -29,13 +29,10 @@ SETTINGS = ("architecture", "allreduce", "partitions", "scheme", "sparse_as_dens
 
 
 class Ours(TrainingAdapter):
-    """The protocol's functions over a communicator. settings: of Options, see SETTINGS.
+    """The protocol's functions over a communicator. settings: of Options, see SETTINGS."""
 
-    machines: the ranks of each pretended machine, None: as they are.
-    """
-
-    def __init__(self, comm=None, machines=None, **settings):
-        self.comm = Communicator(comm, machines=machines)
+    def __init__(self, comm: Communicator, **settings):
+        self.comm = comm
         self.settings = {"architecture": "hybrid", "allreduce": "direct", **settings}
         unknown = set(self.settings) - set(SETTINGS)
         if unknown:
@@ -67,8 +64,7 @@ class Ours(TrainingAdapter):
                           Variable(n, gradients[n].shape, dtype=gradients[n].dtype.name) for n in names)
         plan = self.plan(variables)
         shared = self.settings.get("shared_memory", True)
-        parameters = Parameters(variables, plan, self.comm, 0, "sgd", shared=shared)
-        parameters.open()
+        parameters = Parameters.open(variables, plan, self.comm, 0, "sgd", shared=shared)
         leaf = {}
         for name, part in gradients.items():
             scalar = (part[1] if name in shapes else part).dtype.type(size)
@@ -110,4 +106,4 @@ class Ours(TrainingAdapter):
         return starts[which] + steps[which] * (ids - first[which])
 
 
-__getattr__ = functions_of(Ours, lambda: Ours(**json.loads(os.environ.get("REFIMPL_ADAPTER", "{}"))))
+__getattr__ = functions_of(Ours, lambda: Ours(Communicator.of(), **json.loads(os.environ.get("REFIMPL_ADAPTER", "{}"))))

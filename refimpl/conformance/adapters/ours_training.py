@@ -80,7 +80,7 @@ class TrainingAdapter:
         numbers = {n: v for n, v in task.options.items() if n != "initial"}
         options = Options(optimizer=task.optimizer, learning_rate=task.rate, optimizer_options=numbers,
                           clip_norm=task.clip, steps=len(data.steps), **self.settings)
-        return Trainer(GivenGradients(variables), data, options, self.comm)
+        return Trainer.open(GivenGradients(variables), data, options, self.comm)
 
     def _resumed(self, trainer, variables, data, task) -> Trainer:
         """Save, forget, and go on from what was saved."""
@@ -98,8 +98,8 @@ class TrainingAdapter:
         mine = {"gradient": gradients.sum(axis=0) / count}, float(losses.sum()) / count
         data = GivenData([{self.comm.rank: mine if len(losses) else None}], self.comm.size)
         variable = Variable("gradient", gradients.shape[1:], dtype="float64")
-        trainer = Trainer(GivenGradients([variable]), data, Options(optimizer="sgd", learning_rate=1.0, steps=1,
-                                                                    **self.settings), self.comm)
+        trainer = Trainer.open(GivenGradients([variable]), data, Options(optimizer="sgd", learning_rate=1.0, steps=1,
+                                                                         **self.settings), self.comm)
         loss = trainer.train_step()["loss"]
         return np.asarray(loss), -np.array(trainer.parameters.collect("gradient", everyone=True))
 

@@ -83,7 +83,7 @@ def record(name: str, recipe, precision: str) -> Trace:
     model.variables = started_from(model.variables, trace)
     _record_inputs(trace, recipe, model)
     recorder = Recorder(model, trace, options.seed, options.steps, recipe.data.microbatches)
-    trainer = RecordingTrainer(recorder, recipe.data, options)
+    trainer = RecordingTrainer.open(recorder, recipe.data, options)
     record_steps(trace, trainer, options.steps)
     trace.head["edition"] = edition_of(trace)
     return trace

@@ -35,7 +35,7 @@ def run(seconds: float = 10.0, rounds: int = 7, workloads=None) -> list[Row]:
 def race_torch(workload, seconds, rounds=7) -> list[Row]:
     """Race one step of V = 1 microbatch against PyTorch."""
     model, data = workload.make_model(), workload.make_data(1)
-    ours = {"refimpl": Trainer(model, data, _options(workload), Communicator.alone()).train_step}
+    ours = {"refimpl": Trainer.open(model, data, _options(workload), Communicator.alone()).train_step}
     twin = import_torch() and torch_twin(workload.model, model, _options(workload))
     peers = {"torch": stepper(twin, data)} if twin else {}
     return race(f"{workload.model}-step", str(workload), ours, peers, seconds, rounds)
@@ -44,8 +44,8 @@ def race_torch(workload, seconds, rounds=7) -> list[Row]:
 def race_one_batch(work, workload, streams, seconds, rounds=7) -> list[Row]:
     """Race one step of V microbatches of so many streams against V = 1 with all their streams."""
     cuts = (MICROBATCHES, streams), (1, MICROBATCHES * streams)
-    steps = [Trainer(workload.make_model(), _with_streams(workload, many).make_data(v), _options(workload),
-                     Communicator.alone()).train_step for v, many in cuts]
+    steps = [Trainer.open(workload.make_model(), _with_streams(workload, many).make_data(v), _options(workload),
+                          Communicator.alone()).train_step for v, many in cuts]
     size = f"{MICROBATCHES} x {_with_streams(workload, streams)}"
     return race(work, size, {f"refimpl V = {MICROBATCHES}": steps[0]}, {"one big batch": steps[1]}, seconds, rounds)
 

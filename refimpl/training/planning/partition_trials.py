@@ -64,9 +64,9 @@ def _fits(plan, variables, options) -> bool:
 
 
 class PartitionTrials:
-    """The search of a running training. Collective: all ranks make it after the trainer, and tell it of every step.
+    """The search of a running training. Local to make; all ranks ``open`` it, and tell it of every step.
 
-    announce: called on rank 0 with what was measured and chosen.  Raises CollectiveError if no P fits the memory.
+    announce: called on rank 0 with what was measured and chosen.
     """
 
     def __init__(self, trainer, announce: Callable[[str], None] | None):
@@ -75,8 +75,14 @@ class PartitionTrials:
         self.active = _searches(trainer.plan, self.variables, self.options)
         self.search = _search(trainer.plan, self.variables, self.options) if self.active else None
         self.trying, self.seconds = 0, []
-        if self.active:
-            self._try_next()
+
+    @classmethod
+    def open(cls, trainer, announce: Callable[[str], None] | None) -> "PartitionTrials":
+        """Return the search, its first P in use. Collective. Raises CollectiveError if no P fits the memory."""
+        trials = cls(trainer, announce)
+        if trials.active:
+            trials._try_next()
+        return trials
 
     def after_step(self, seconds: float) -> bool:
         """Tell how long this rank's step took; return True if the search has just ended. Collective."""
@@ -113,10 +119,7 @@ class PartitionTrials:
         """Train with P partitions from now on; False if that takes too much memory on any rank."""
         plan = with_partitions(self.trainer.plan, self.variables, count)
         with self.trainer.timeline.phase("repartition"):
-            if not _fits(plan, self.variables, self.options) or not repartition(self.trainer.parameters, plan):
-                return False
-        self.trainer.plan = plan
-        return True
+            return _fits(plan, self.variables, self.options) and repartition(self.trainer.parameters, plan)
 
     def to_json(self) -> dict | None:
         """Return samples, thetas and the P in use as plain data, None if nothing was searched. Local."""

@@ -31,8 +31,8 @@ def save_checkpoint(trainer: Trainer, directory: Path, describe: dict, keep: int
     """
     slots = OPTIMIZERS[trainer.options.optimizer].state
     arrays = gather_arrays(trainer.parameters, slots) | gather_carried(trainer.comm, trainer.carried)
-    error = None
-    if trainer.comm.rank == 0:
+
+    def work():
         try:
             _write(trainer, directory, describe, arrays)
             for old in steps_saved(directory)[:-keep]:
@@ -40,11 +40,10 @@ def save_checkpoint(trainer: Trainer, directory: Path, describe: dict, keep: int
                 _path(directory, old, "safetensors").unlink(missing_ok=True)
         except (OSError, SafetensorError) as problem:
             why = getattr(problem, "strerror", None) or problem
-            error = OSError(f"cannot write a checkpoint to {directory}: {why}; "
-                            "free space there, or give another --output")
-        except Exception as problem:
-            error = problem
-    trainer.comm.agree(error)
+            raise OSError(f"cannot write a checkpoint to {directory}: {why}; "
+                          "free space there, or give another --output") from problem
+
+    trainer.comm.together(lambda: None if trainer.comm.rank else work())
 
 
 def _write(trainer, directory, describe, arrays):
@@ -131,18 +130,15 @@ def load_checkpoint(trainer: Trainer, directory: Path):
 
     Raises CollectiveError on every rank if any cannot read it, or if it is of another training.
     """
-    error, facts = None, {}
-    try:
+    def read():
         manifest = read_manifest(directory)
-        facts = {"checkpoint's step": manifest["step"], "checkpoint": manifest["sha256"]}
         check_fits(manifest, trainer)
         with safe_open(Path(directory) / manifest["arrays"], framework="numpy") as file:
             _place(trainer, file)
         trainer.step = manifest["step"]
-    except Exception as problem:
-        error = problem
-    trainer.comm.agree(error)
-    agree_on(trainer.comm, facts)  # each machine reads its own disk
+        return {"checkpoint's step": manifest["step"], "checkpoint": manifest["sha256"]}
+
+    agree_on(trainer.comm, trainer.comm.together(read))  # each machine reads its own disk
 
 
 def _place(trainer, file):

@@ -43,14 +43,15 @@ def _in_one_piece(array):
 
 def gather_carried(comm: Communicator, carried: dict[int, dict]) -> dict:
     """Return "carry/V/NAME" -> array of all microbatches on rank 0, {} elsewhere. Collective."""
-    mine, packed, error = {}, None, None
-    try:
-        mine = {f"carry/{v}/{name}": _in_one_piece(array)
-                for v, state in carried.items() for name, array in state.items()}
-        packed = np.frombuffer(save(mine), np.uint8)
-    except Exception as problem:
-        error = TypeError(f"batch.state must hold arrays, to be saved in a checkpoint: {problem}")
-    comm.agree(error)
+    def pack():
+        try:
+            mine = {f"carry/{v}/{name}": _in_one_piece(array)
+                    for v, state in carried.items() for name, array in state.items()}
+            return mine, np.frombuffer(save(mine), np.uint8)
+        except Exception as problem:
+            raise TypeError(f"batch.state must hold arrays, to be saved in a checkpoint: {problem}") from problem
+
+    mine, packed = comm.together(pack)
     sizes = comm.share(np.array([packed.size], np.int64), "checkpoint")[:, 0]
     if comm.rank:
         comm.exchange([(0, packed, {"": packed.size})], [], "checkpoint", "control")

@@ -16,7 +16,7 @@ from refimpl.training.step.sequential import ComingRows
 
 
 class OverlappedStep:
-    """One step's exchanges beside its computation. Local to make; all ranks ``begin`` it and take its ``sums`` together.
+    """One step's exchanges beside its computation. Local to make; all ranks ``begin`` it and take its ``sums``.
 
     Meanwhile nobody else on this rank may use the communicator. Arguments: see ``SequentialStep``.
     dense: name -> value of every dense variable; what is pulled is waited for where it is looked up.
@@ -99,7 +99,7 @@ class OverlappedStep:
         self.taken = {}
 
     def sums(self, error: Exception | None):
-        """Yield lists of what this rank keeps of the sums (``ReducedGradient``), each as soon as it is there. Collective.
+        """Yield lists of what this rank keeps of the sums (``ReducedGradient``), each once it is there. Collective.
 
         error: what the computation met. It ends all ranks here, unless everything had left before: then it is for the
         caller to tell them. The comm is free again when all lists are taken.

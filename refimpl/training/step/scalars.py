@@ -113,7 +113,7 @@ def _losses_there(losses) -> list:
 
 
 def check_losses(losses):
-    """Raise ValueError for a loss that is not finite; losses: (microbatch, number). Those on a GPU come later. Local."""
+    """Raise ValueError for a loss that is not finite; losses: (microbatch, number). A GPU's come later. Local."""
     for microbatch, loss in losses:
         if not lies_there(loss) and not np.isfinite(float(loss)):
             raise ValueError(f"the loss of microbatch {microbatch} is {float(loss)}; lower the learning rate or clip "

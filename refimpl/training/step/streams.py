@@ -5,8 +5,8 @@
     exchanging  ──────────────────────merge, send, add─┴─────────────next pull──
 
 The host only says what comes after what, and goes on. CuPy's pool hands memory that is given back to whoever asks next
-on the stream it was allocated on, without waiting for another: so what one of them made and the other uses is kept until
-the first waits for the second. (CUDA C++ Programming Guide: Streams; Events. CuPy: Memory Management, stream-ordered.)
+on the stream it was allocated on, without waiting for another: so what one of them made and the other uses is kept
+until the first waits for the second. (CUDA C++ Programming Guide: Streams; Events. CuPy: Memory Management.)
 """
 
 from contextlib import nullcontext

@@ -99,11 +99,11 @@ def open_transport(comm, device: int, wanted: str = "auto"):
     choice = comm.together(lambda: choose_transport(gpus, wanted), (ValueError,))
     if choice.name == "staged":
         return Staged(comm.host_transport, device, choice.reason)
-    from refimpl.transport.device.nccl import open_nccl
+    from refimpl.transport.device.nccl import Nccl
 
     for name, value in choice.environment.items():
         os.environ.setdefault(name, value)
-    return open_nccl(comm, device, choice.reason)
+    return Nccl.open(comm, device, choice.reason)
 
 
 def _share_gpus(comm, device) -> list[RankGpu]:

@@ -24,46 +24,47 @@ KINDS = {"e": nccl.NCCL_FLOAT16, "f": nccl.NCCL_FLOAT32, "d": nccl.NCCL_FLOAT64,
 """dtype.char -> what NCCL calls it, for sums. Messages are bytes."""
 
 
-def open_nccl(comm, device: int, reason: str = "") -> "Nccl":
-    """Connect the communicator's ranks by NCCL. Collective. device: number of the GPU that this rank's arrays lie on.
-
-    Raises CollectiveError on all ranks, with the rank and what to do, if they cannot be connected, and SilentPeer if
-    one does not come.
-    """
-    transport = Nccl(comm.rank, comm.size, comm.waiter, device, reason)
-    transport.device.use()
-    place = comm.rank, comm.size, device
-    key, transport.nccl, transport.stream = connections.take_again(comm, place)
-    if not key:
-        key = comm.once(lambda: nccl.get_unique_id().hex())
-        transport.stream = cupy.cuda.Stream(non_blocking=True)
-    transport.key = key
-    try:
-        connections.in_time(transport.connect, comm.waiter, "the connection of all ranks by NCCL")
-        connections.keep(key, connections.Connection(transport.nccl, transport.stream, transport.under_way, place))
-        transport.settle()
-    except Exception as problem:  # the others wait for this rank, and cannot be asked
-        transport.close()
-        comm.stop(problem)
-    comm.together(transport.check_greetings, (ConnectionError,))
-    weakref.finalize(transport, connections.release, key).atexit = False
-    return transport
-
-
 class Nccl(Repeating):
-    """Device arrays by NCCL; see ``protocol.Transport``. Local to make; ``open_nccl`` connects the ranks.
+    """Device arrays by NCCL; see ``protocol.Transport``. Local to make; all ranks ``open`` it.
 
-    nccl: the connection, None where it is closed.  stream: what it works on.  key: NCCL's unique id.
+    device: number of the GPU that this rank's arrays lie on.  key: NCCL's unique id.  stream: what NCCL works on.
+    nccl: the connection, None where it is closed, or to be made by ``connect``.
     under_way: (event, what, peers) of the last group that was begun.
     """
 
     name = "nccl"
 
-    def __init__(self, rank: int, size: int, waiter: Waiter, device: int, reason: str = ""):
+    def __init__(self, rank: int, size: int, waiter: Waiter, device: int, key: str, stream, connection=None,
+                 reason: str = ""):
         self.rank, self.size, self.waiter = rank, size, waiter
         self.device, self.reason = cupy.cuda.Device(device), reason
-        self.key, self.nccl, self.stream = "", None, None
+        self.key, self.stream, self.nccl = key, stream, connection
         self.under_way: deque = deque(maxlen=1)
+
+    @classmethod
+    def open(cls, comm, device: int, reason: str = "") -> "Nccl":
+        """Connect the communicator's ranks by NCCL. Collective over ``comm``.
+
+        Raises CollectiveError on all ranks, with the rank and what to do, if they cannot be connected, and SilentPeer
+        if one does not come.
+        """
+        cupy.cuda.Device(device).use()
+        place = comm.rank, comm.size, device
+        key, connection, stream = connections.take_again(comm, place)
+        if not key:
+            key = comm.once(lambda: nccl.get_unique_id().hex())
+            stream = cupy.cuda.Stream(non_blocking=True)
+        transport = cls(comm.rank, comm.size, comm.waiter, device, key, stream, connection, reason)
+        try:
+            connections.in_time(transport.connect, comm.waiter, "the connection of all ranks by NCCL")
+            connections.keep(key, connections.Connection(transport.nccl, stream, transport.under_way, place))
+            transport.settle()
+        except Exception as problem:  # the others wait for this rank, and cannot be asked
+            transport.close()
+            comm.stop(problem)
+        comm.together(transport.check_greetings, (ConnectionError,))
+        weakref.finalize(transport, connections.release, key).atexit = False
+        return transport
 
     def connect(self):
         """Meet the other ranks, and send each one message, so that first uses connect nothing. Waits without an end."""

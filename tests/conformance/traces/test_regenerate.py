@@ -141,7 +141,7 @@ def test_examples_in_another_order_pass(name):
 def replayed(name, precision, comm=None, **options):
     """Return (what our trainer makes of the stored local gradients, its trainer)."""
     replay, found = Replay(golden(name, precision)), Trace(dict(golden(name, precision).head))
-    trainer = RecordingTrainer(replay, replay, replace(RECIPES[name].options, **options), comm)
+    trainer = RecordingTrainer.open(replay, replay, replace(RECIPES[name].options, **options), comm)
     record_steps(found, trainer, replay.steps_per_epoch)
     return found
 

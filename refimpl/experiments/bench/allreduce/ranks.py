@@ -135,7 +135,7 @@ def _on_gpu(comm, device, algorithm, elements):
 
 
 if __name__ == "__main__":
-    everyone = Communicator()
+    everyone = Communicator.of()
     try:
         main(everyone, json.loads(sys.argv[1]))
     except CollectiveError as problem:  # all ranks have met it

@@ -59,7 +59,7 @@ def parts_of(small: Bounded):
 
 def compare(name: str, small: Bounded):
     """Yield the rows of a training, one for each step. Local."""
-    trainers = [Trainer(*parts_of(small), options_of(small, on), Communicator.alone()) for on in ("cpu", "cuda")]
+    trainers = [Trainer.open(*parts_of(small), options_of(small, on), Communicator.alone()) for on in ("cpu", "cuda")]
     slots = OPTIMIZERS[small.optimizer].state
 
     def arrays_of(trainer):

@@ -90,7 +90,7 @@ def race_step(workload: Workload, torch, length, on: str = "cuda") -> list[Row]:
     """Race a step against PyTorch's, without augmentation. torch: None to leave it out.  on: torch's device."""
     model, data = workload.make_model(), workload.make_data(1, steps=STEPS)
     options = Options(architecture="hybrid", device="cuda", **workload.entry.optimizer)
-    ours, peers = {"refimpl": Trainer(model, data, options, Communicator.alone()).train_step}, {}
+    ours, peers = {"refimpl": Trainer.open(model, data, options, Communicator.alone()).train_step}, {}
     if torch is not None and (twin := torch_twin(workload.model, model, options, on=on)):
         peers = {"torch eager": stepper(twin, data)}
     return race(f"gpu-{workload.model}-step", str(workload), ours, peers, **length)

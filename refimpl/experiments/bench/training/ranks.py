@@ -30,11 +30,11 @@ SEED = 0
 
 def main(wanted: dict) -> None:
     """Race a step and print the rows. wanted: work, workload, seconds, rounds. Collective."""
-    comm = Communicator()
+    comm = Communicator.of()
     with threadpool_limits(1):
         workload = Workload(**wanted["workload"])
         model, data, options = workload.make_model(), workload.make_data(comm.size), options_of(workload)
-        steps = {f"refimpl {name}": Trainer(model, data, replace(options, architecture=name), comm).train_step
+        steps = {f"refimpl {name}": Trainer.open(model, data, replace(options, architecture=name), comm).train_step
                  for name in OURS}
         computations = dict.fromkeys(steps, computation(model, data, comm.rank))
         if (peer := torch_step(comm, workload, model, data)) is not None:

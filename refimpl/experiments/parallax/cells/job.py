@@ -38,7 +38,7 @@ SLEEP_SHARE = 0.1
 def main(path: str) -> int:
     """Run the job described in a file. Collective: every rank runs it."""
     Wait.share = SLEEP_SHARE
-    job, comm = json.loads(Path(path).read_text()), Communicator()
+    job, comm = json.loads(Path(path).read_text()), Communicator.of()
     directory = Path(job["directory"])
     for data in job["cells"]:
         cell = Cell.from_json(data)
@@ -61,7 +61,7 @@ def run_cell(cell: Cell, comm: Communicator, profile: str | None, directory: Pat
     model, data = comm.together(lambda: _build(cell, profile))
     options = comm.together(lambda: _options(cell, model.variables, comm.machines))
     with threadpool_limits(1):
-        trainer = Trainer(model, data, options, comm, network_file=directory / network_file(*cell.cluster))
+        trainer = Trainer.open(model, data, options, comm, network_file=directory / network_file(*cell.cluster))
         found = _search(trainer)
         for _ in range(cell.warm):
             trainer.train_step()
@@ -88,7 +88,7 @@ def _options(cell, variables, machines) -> Options:
 
 def _search(trainer) -> dict | None:
     """Let a partition search, if the options ask for one, run to its end; return what it found. Collective."""
-    trials = PartitionTrials(trainer, None)
+    trials = PartitionTrials.open(trainer, None)
     while trials.active:
         begin = time.perf_counter()
         trainer.train_step()
