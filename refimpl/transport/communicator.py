@@ -72,7 +72,8 @@ class Communicator(ArrayExchange):
         result[self.rank] = array
         others = [r for r in range(self.size) if r != self.rank]
         owners = {"": array.size}
-        self.exchange([(r, array, owners) for r in others], [(r, result[r, ...], owners) for r in others], phase, "control")
+        self.exchange([(r, array, owners) for r in others], [(r, result[r, ...], owners) for r in others], phase,
+                      "control")
         return result
 
     def total(self, numbers, phase: str) -> np.ndarray:
