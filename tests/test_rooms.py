@@ -16,14 +16,6 @@ ABOVE = "refimpl"  # refimpl/__init__.py and __main__.py hand everything on: abo
 LADDER = (ABOVE, "cli", "notebook", "experiments", "pictures", "conformance", "training", "strategies", "plan", "server",
           "collectives", "transport", "gradients", "plain", "handed_on", "models", "kernels")
 """From top to bottom. refimpl/handed_on.py imports nothing, and any package of refimpl may use it."""
-KNOWN: dict[str, str] = {}
-"""FILE -> the module that it imports upwards, and why that is still so. To become empty."""
-CIRCLES: set[frozenset] = {
-    frozenset({"refimpl.training.planning", "refimpl.training.run"}),
-    frozenset({"refimpl.training.planning", "refimpl.training.trainer"}),
-    frozenset({"refimpl.training.run", "refimpl.training.trainer"}),
-}
-"""Packages of one room that are known to import each other. To become empty."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +79,7 @@ def upward(imports: list[Import]) -> list[str]:
         if upper is None or lower is None:
             lines.append(f"{one.file}:{one.line}: {one.module} imports {one.target}, and a room is not in LADDER: "
                          f"give the new room its place there and in docs/design.md")
-        elif lower < upper and KNOWN.get(one.file, "").split(":")[0] != one.target:
+        elif lower < upper:
             lines.append(f"{one.file}:{one.line}: {one.rooms[0]} imports {one.target}, which is above it: move what is "
                          f"needed down to {one.rooms[0]} or below, or what needs it up to {one.rooms[1]}")
     return lines
@@ -104,8 +96,7 @@ def packages_in_circles(imports: list[Import]) -> list[str]:
                 edges[upper].add(lower)
                 places.setdefault((upper, lower), f"{one.file}:{one.line}")
     pairs = sorted((a, b) for a in edges for b in edges[a] if a in _reachable(edges, b))
-    return [f"{places[a, b]}: {a} imports {b}, which imports {a}: move what both need into a third"
-            for a, b in pairs if frozenset((a, b)) not in CIRCLES]
+    return [f"{places[a, b]}: {a} imports {b}, which imports {a}: move what both need into a third" for a, b in pairs]
 
 
 def _reachable(edges, start) -> set[str]:
@@ -130,11 +121,6 @@ def ladder(imports: list[Import]) -> str:
 
 def test_each_room_imports_only_what_is_below_it():
     assert upward(imports_below(ROOT)) == []
-
-
-def test_known_exceptions_are_still_needed():
-    real = {(one.file, one.target) for one in imports_below(ROOT)}
-    assert [file for file, why in KNOWN.items() if (file, why.split(":")[0]) not in real] == []
 
 
 def test_no_two_packages_of_a_room_import_each_other():

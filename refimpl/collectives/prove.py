@@ -1,4 +1,4 @@
-"""Prove a schedule by running it on symbols: every rank must end with every contribution exactly once (DESIGN, I4)."""
+"""Prove a schedule on symbols: every rank must end with every contribution exactly once (docs/design.md, I4)."""
 
 from collections import Counter
 from dataclasses import dataclass

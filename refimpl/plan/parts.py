@@ -19,7 +19,7 @@ class RowsOf(Variable):
         return self.whole.initial_rows(seed, self.first + rows.start, self.first + rows.stop, rows.step)
 
     def cut(self, ids):
-        """Return those of the whole variable's row numbers that are here, counted from ``first``. ids: sorted. Local."""
+        """Return which of the whole variable's row numbers are here, counted from ``first``. ids: sorted. Local."""
         low, high = np.searchsorted(ids, (self.first, self.first + self.shape[0]))
         return ids[low:high] - self.first
 

@@ -105,7 +105,7 @@ class Strategy:
     # -- at work
 
     @classmethod
-    def open(cls, placed: list, plan, comm, seed: int, xp, shared: bool):
+    def exchange(cls, placed: list, plan, comm, seed: int, xp, shared: bool):
         """Return the ``refimpl.strategies.exchange.Exchange`` of variables exchanged together, not opened yet. Local.
 
         shared: whether ranks of one machine may sum in shared memory.

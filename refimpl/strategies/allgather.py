@@ -46,7 +46,7 @@ class GatheredRows(Strategy):
         return np.full(plan.ranks, row_bytes(variable) * np.mean([len(ids) for ids in touched]) if touched else 0.0)
 
     @classmethod
-    def open(cls, placed, plan, comm, seed, xp, shared):
+    def exchange(cls, placed, plan, comm, seed, xp, shared):
         return GatheredRowsExchange([variable for variable, _ in placed], plan.microbatches, comm, seed, xp)
 
 

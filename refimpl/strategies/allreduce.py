@@ -34,7 +34,7 @@ class Allreduce(Strategy):
         return allreduce_bytes(cls.arena([variable for variable, _ in placed]), plan.schedule())
 
     @classmethod
-    def open(cls, placed, plan, comm, seed, xp, shared):
+    def exchange(cls, placed, plan, comm, seed, xp, shared):
         return AllreduceExchange([variable for variable, _ in placed], plan.schedule(), comm, seed, xp, shared)
 
 

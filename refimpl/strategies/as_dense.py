@@ -43,7 +43,7 @@ class RowsAsDense(Strategy):
         return np.full(plan.ranks, variable.nbytes * (1 + part))
 
     @classmethod
-    def open(cls, placed, plan, comm, seed, xp, shared):
+    def exchange(cls, placed, plan, comm, seed, xp, shared):
         return RowsAsDenseExchange([variable for variable, _ in placed], plan, comm, seed, xp, shared)
 
 

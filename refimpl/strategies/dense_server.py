@@ -67,7 +67,7 @@ class ServedDense(Strategy):
         return total
 
     @classmethod
-    def open(cls, placed, plan, comm, seed, xp, shared):
+    def exchange(cls, placed, plan, comm, seed, xp, shared):
         return ServedDenseExchange(placed, plan, comm, seed, xp)
 
 

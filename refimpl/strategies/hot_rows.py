@@ -58,7 +58,7 @@ class HotRows(ServedRows):
         return super().loads(variable, ranks, None if popularity is None else popularity[self.hot:])
 
     @classmethod
-    def open(cls, placed, plan, comm, seed, xp, shared):
+    def exchange(cls, placed, plan, comm, seed, xp, shared):
         return HotRowsExchange(placed, plan, comm, seed, xp, shared)
 
 
@@ -85,9 +85,9 @@ class HotRowsExchange(BaseExchange):
         self.variables = [variable for variable, _ in placed]
         self.hot = {v.name: strategy.hot for v, strategy in placed}
         both = [strategy.parts(v) for v, strategy in placed]
-        self.cold = ServedRows.open([cold for cold, _ in both], plan, comm, seed, xp, shared)
+        self.cold = ServedRows.exchange([cold for cold, _ in both], plan, comm, seed, xp, shared)
         kinds = dict.fromkeys(type(strategy) for _, (_, strategy) in both)
-        self.replicas = [kind.open([hot for _, hot in both if type(hot[1]) is kind], plan, comm, seed, xp, shared)
+        self.replicas = [kind.exchange([hot for _, hot in both if type(hot[1]) is kind], plan, comm, seed, xp, shared)
                          for kind in kinds]
         self.replica_of = {v.name: exchange for exchange in self.replicas for v in exchange.variables}
 

@@ -87,7 +87,7 @@ class ServedRows(Strategy):
         return total
 
     @classmethod
-    def open(cls, placed, plan, comm, seed, xp, shared):
+    def exchange(cls, placed, plan, comm, seed, xp, shared):
         return ServedRowsExchange(placed, plan, comm, seed, xp)
 
 

@@ -1,4 +1,4 @@
-"""Ranks that would not train the same thing must not train at all (DESIGN, I5)."""
+"""Ranks that would not train the same thing must not train at all (docs/design.md, I5)."""
 
 import hashlib
 import json

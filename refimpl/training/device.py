@@ -1,7 +1,7 @@
 """Where a rank computes: on the CPU with NumPy, or on one GPU with CuPy; and what it says where that cannot be.
 
-The same lines run on both (DESIGN, I6): a training differs in its array module, and in the bits that another kind of
-device gives (I1 holds for each kind by itself).
+The same lines run on both (docs/design.md, I6): a training differs in its array module, and in the bits that another
+kind of device gives (I1 holds for each kind by itself).
 """
 
 import importlib

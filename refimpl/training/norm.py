@@ -1,4 +1,4 @@
-"""The global norm for clipping: the same bits wherever the gradient lies (BUGS 26). Squares: see ``scalars``."""
+"""The global norm for clipping: the same bits wherever gradients lie (docs/bugs.md, 26). Squares: see ``scalars``."""
 
 import math
 

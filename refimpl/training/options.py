@@ -9,9 +9,8 @@ from refimpl.transport.device.choice import TRANSPORTS
 
 MATHEMATICS = ("optimizer", "learning_rate", "rate", "warmup", "rate_steps", "clip_norm", "weight_decay",
                "optimizer_options", "average_sparse", "seed")
-"""Options that change the numbers; a resumed run takes them from its checkpoint. The others only change the road,
+"""Options that change the numbers; a resumed run takes them from its checkpoint. The others change no bit,
 but for ``device``: another kind of it rounds otherwise, and a run may be resumed there all the same."""
-
 
 BALANCES = ("bytes", "popularity")
 DEVICES = ("cpu", "cuda", "auto")
@@ -24,7 +23,7 @@ class Options:
     architecture, sparse_as_dense, partitions, scheme, allreduce: see ``refimpl.plan.make_plan``.
     balance: partitions go to owners by their "bytes", or by the "popularity" of their rows in sampled steps.
     plan: a plan's JSON, to be followed as it is; None: made from the architecture.
-    search_partitions: find P during the first steps (PAPER.md, Mechanisms), from ``partitions`` on (None: from the
+    search_partitions: find P during the first steps (docs/paper.md, Mechanisms), from ``partitions`` on (None: from the
     number of machines). A sample is the mean of ``search_sample`` steps after ``search_warmup`` others.
     memory_limit: bytes of served rows and their state that a rank may hold; None: no limit.
     hot_rows: so many first rows of each sparse variable on the server are replicated and summed by allreduce; "auto":
@@ -38,7 +37,7 @@ class Options:
     rate_steps: steps until a falling rate ends; None: ``steps``.
     clip_norm: largest global norm of the gradient, None for no clipping.  weight_decay: adds decay * parameter.
     average_sparse: False sums row gradients over the microbatches instead of averaging them, as the authors' code
-    does: every sparse variable's gradient is V times larger (PAPER.md, Mechanisms).
+    does: every sparse variable's gradient is V times larger (docs/paper.md, Mechanisms).
     """
 
     architecture: str = "hybrid"

@@ -1,4 +1,4 @@
-"""Every byte is accounted for: what this rank sent and received, by phase, variable and kind (DESIGN, I2)."""
+"""Every byte is accounted for: what this rank sent and received, by phase, variable and kind (docs/design.md, I2)."""
 
 from collections import defaultdict
 

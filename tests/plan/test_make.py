@@ -43,9 +43,11 @@ def test_whole_variables_are_spread_over_the_owners():
     """One partition each, dense ones whole: the least loaded rank so far takes the next, sparse or not."""
     variables = [Variable("big", (100, 4), sparse=True), Variable("a", (50,)), Variable("small", (10, 4), sparse=True),
                  Variable("next", (20, 4), sparse=True), Variable("b", (30,))]
-    owners = {name: strategy.owners for name, strategy in make_plan(variables, "ps", 3, 8, partitions=1).strategies.items()}
+    served = make_plan(variables, "ps", 3, 8, partitions=1)
+    owners = {name: strategy.owners for name, strategy in served.strategies.items()}
     assert owners == {"big": (0,), "a": (1,), "small": (2,), "next": (2,), "b": (1,)}
-    hybrid = {name: strategy.owners for name, strategy in make_plan(variables, "hybrid", 2, 8, partitions=3).strategies.items()}
+    plan = make_plan(variables, "hybrid", 2, 8, partitions=3)
+    hybrid = {name: strategy.owners for name, strategy in plan.strategies.items()}
     assert hybrid == {"big": (0, 1, 0), "a": (), "small": (0, 1, 1), "next": (0, 1, 1), "b": ()}
 
 

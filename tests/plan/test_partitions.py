@@ -21,4 +21,5 @@ def test_another_number_of_partitions_changes_nothing_else():
     plan = make_plan(VARIABLES, "hybrid", 4, 8, scheme="interleaved", machines=((0, 1), (2, 3)))
     again = with_partitions(plan, VARIABLES, 7)
     assert with_partitions(again, VARIABLES, 4) == plan
-    assert [len(strategy.owners) for strategy in again.strategies.values()] == [7, 0, 7] and again.strategies["words"].scheme == "interleaved"
+    assert [len(strategy.owners) for strategy in again.strategies.values()] == [7, 0, 7]
+    assert again.strategies["words"].scheme == "interleaved"

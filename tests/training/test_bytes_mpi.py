@@ -1,4 +1,4 @@
-"""Every byte is accounted for (DESIGN, I2): the ledger equals the cost formulas, and these the paper's table."""
+"""Every byte is accounted for (docs/design.md, I2): the ledger equals the cost formulas, they the paper's table."""
 
 import numpy as np
 import pytest
@@ -211,7 +211,7 @@ def test_the_comparison_sees_one_byte(comm):
     assert ("push", "ghost", "rows") in differences(counted(trainer.comm.ledger), {})
 
 
-# The table of PAPER.md, "Bytes per machine and step": N ranks with one microbatch each stand for N machines.
+# The table of docs/paper.md, Bytes: N ranks with one microbatch each stand for N machines.
 # w bytes of the variable; every rank touches the same number of its rows, a fraction alpha.
 
 ROWS, WIDTH, TOUCHED = 24, 2, 12

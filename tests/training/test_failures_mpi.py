@@ -1,4 +1,4 @@
-"""No silent failure, no hang (DESIGN, I5): what one rank finds wrong ends all ranks with one message, within 10 s."""
+"""No silent failure, no hang (docs/design.md, I5): what one rank finds wrong ends all with one message."""
 
 import shutil
 

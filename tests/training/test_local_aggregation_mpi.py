@@ -1,4 +1,4 @@
-"""One answer, to the bit (DESIGN, I1), whoever aggregates where: machines of every shape, with and without."""
+"""One answer, to the bit (docs/design.md, I1), whoever aggregates where: machines of every shape, with and without."""
 
 from itertools import product
 

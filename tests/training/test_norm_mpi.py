@@ -17,8 +17,8 @@ from refimpl.training.options import Options
 from refimpl.training.step.scalars import Scalars
 from refimpl.training.trainer import Trainer
 
-ARCHITECTURES = [dict(architecture="allreduce"), dict(architecture="allreduce", sparse_as_dense=True), dict(architecture="ps"),
-         dict(architecture="hybrid", partitions=5, scheme="interleaved")]
+ARCHITECTURES = [dict(architecture="allreduce"), dict(architecture="allreduce", sparse_as_dense=True),
+                 dict(architecture="ps"), dict(architecture="hybrid", partitions=5, scheme="interleaved")]
 
 
 def reduced(variable, gradient, ids=None, counts=True):

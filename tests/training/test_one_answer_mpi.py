@@ -1,4 +1,4 @@
-"""One answer, to the bit (DESIGN, I1): any number of ranks, architecture, partitioning and canonical schedule.
+"""One answer, to the bit (docs/design.md, I1): any number of ranks, architecture, partitioning and canonical schedule.
 
 The reference is the trainer on one rank, which test_trainer.py holds to the plain definition.
 """

@@ -1,4 +1,4 @@
-"""Plans in training: auto and edited ones are the same on all ranks, and move no bit of the answer (DESIGN, I1)."""
+"""Plans in training: auto and edited ones are the same on all ranks, and move no bit (docs/design.md, I1)."""
 
 import json
 from dataclasses import replace
@@ -24,7 +24,8 @@ def mixed(comm, work="toy", each=2, **changes):
         strategies[variable.name] = ("as-dense", "server", "allgather")[i % 3]
     for i, variable in enumerate(v for v in variables if not v.sparse):
         strategies[variable.name] = ("allreduce", "server")[i % 2]
-    plan = make_plan(variables, "auto", comm.size, 8, machines=in_blocks(comm.size, each), strategies=strategies, partitions=3)
+    plan = make_plan(variables, "auto", comm.size, 8, machines=in_blocks(comm.size, each), strategies=strategies,
+                     partitions=3)
     return json.loads(json.dumps(replace(plan, **changes).to_json()))
 
 

@@ -1,4 +1,4 @@
-"""The optimizer belongs to the variable (DESIGN, I3): on every road it touches rows in the gradient, and no other."""
+"""The optimizer belongs to the variable (docs/design.md, I3): it touches rows in the gradient, and no other."""
 
 import numpy as np
 import pytest

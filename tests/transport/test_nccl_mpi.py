@@ -95,7 +95,7 @@ def test_the_server_asks_in_an_order_in_which_nobody_waits_in_a_circle(comm, cup
     table = Variable("table", (37, 3), sparse=True, initial=Uniform(1.0))
     strategy = ServedRows(tuple(p % comm.size for p in range(2 * comm.size + 1)), "interleaved")
     plan = Plan("ps", comm.size, comm.size, "direct", (Placement("table", strategy),), machines)
-    exchange = ServedRows.open([(table, strategy)], plan, communicator, 1, cupy, True)
+    exchange = ServedRows.exchange([(table, strategy)], plan, communicator, 1, cupy, True)
     rng = np.random.default_rng(comm.rank)
     ids = np.sort(rng.choice(37, 7 + comm.rank, replace=False))
     calls.clear()

@@ -1,4 +1,4 @@
-"""The partition search inside one job (PAPER.md, Mechanisms): the first steps are its samples, nothing is restarted.
+"""The partition search inside one job (docs/paper.md, Mechanisms): its first steps are the samples, nothing restarts.
 
 Each trial moves the served rows to P partitions, lets a few steps pass, and takes the mean time of the next few; the
 time of a step is that of the slowest rank, and the same number on every rank, so that all ranks walk the same way.

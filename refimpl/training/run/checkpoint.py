@@ -18,13 +18,12 @@ from refimpl.training.agreement import agree_on
 from refimpl.training.options import MATHEMATICS, Options
 from refimpl.training.run.files import appears_whole, file_sha256, write_json
 from refimpl.training.run.whole import gather_arrays, gather_carried, key_of_array, slots_of
-from refimpl.training.trainer import Trainer
 
 FORMAT = 1
 MANIFEST = {"format", "step", "arrays", "sha256", "describe", "options", "microbatches", "data", "variables"}
 
 
-def save_checkpoint(trainer: Trainer, directory: Path, describe: dict, keep: int = 2):
+def save_checkpoint(trainer, directory: Path, describe: dict, keep: int = 2):
     """Write the state after ``trainer.step`` steps; drop all but the ``keep`` newest checkpoints. Collective.
 
     Raises CollectiveError on every rank if rank 0 cannot write.
@@ -110,7 +109,7 @@ def read_parameters(directory: Path) -> dict:
         return {name: file.get_tensor(key_of_array(name, None)) for name in manifest["variables"]}
 
 
-def check_fits(manifest: dict, trainer: Trainer):
+def check_fits(manifest: dict, trainer):
     """Raise ValueError naming what differs unless the checkpoint continues this very training. Local."""
     theirs = Options.from_json(manifest["options"])
     pairs = [(name, getattr(theirs, name), getattr(trainer.options, name)) for name in MATHEMATICS]
@@ -125,7 +124,7 @@ def check_fits(manifest: dict, trainer: Trainer):
                          + ". Leave these options out to take the checkpoint's")
 
 
-def load_checkpoint(trainer: Trainer, directory: Path):
+def load_checkpoint(trainer, directory: Path):
     """Continue from the newest checkpoint of a directory; each rank reads its own part. Collective.
 
     Raises CollectiveError on every rank if any cannot read it, or if it is of another training.

@@ -78,7 +78,7 @@ def sha256_of(arrays: dict, prefix: str) -> str:
 
 
 def hashes(parameters: Parameters, optimizer_state) -> dict:
-    """Return {"parameters_sha256", "state_sha256"} on every rank: one answer to the bit (DESIGN, I1). Collective."""
+    """Return {"parameters_sha256", "state_sha256"} on every rank: one answer (docs/design.md, I1). Collective."""
     arrays = gather_arrays(parameters, optimizer_state)
     text = parameters.comm.once(lambda: sha256_of(arrays, "parameter/") + sha256_of(arrays, "state/"))
     return {"parameters_sha256": text[:64], "state_sha256": text[64:]}

@@ -55,7 +55,7 @@ class Scalars:
         """Look at sums of gradients, and add up the squares of those that this rank must count.
 
         Each row is summed in float64, all rows exactly. A row's sum is formed whole, in one order, on whichever rank
-        has it; rows are added without rounding: so the bits are the same wherever gradients lie (BUGS 26).
+        has it; rows are added without rounding: so the bits are the same wherever gradients lie (docs/bugs.md, 26).
         """
         counted = [piece.gradient for piece in reduced if _is_in_norm(piece)]
         if not any(lies_there(piece.gradient) for piece in reduced):

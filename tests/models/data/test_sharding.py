@@ -117,7 +117,7 @@ def test_ids_above_two_to_the_31_survive():
 
 
 class LosesTheTail(TokenStreams):
-    """The planted bug: whole windows only (BUGS 28)."""
+    """The planted bug: whole windows only (docs/bugs.md, 28)."""
 
     @property
     def steps_per_epoch(self):
