@@ -53,18 +53,18 @@ def communicator_of(comm, machines, on):
     return communicator, importlib.import_module("cupy")
 
 
-def opened(placed, communicator, leaves, xp=np):
+def made(placed, communicator, leaves, xp=np):
     """Return the exchange of (variable, strategy) pairs of one strategy."""
     plan = Plan("ps", communicator.size, leaves, "direct", tuple(Placement(v.name, s) for v, s in placed),
                 communicator.machines)
-    return type(placed[0][1]).open(placed, plan, communicator, 1, xp, True)
+    return type(placed[0][1]).exchange(placed, plan, communicator, 1, xp, True)
 
 
 def served_rows(comm, partitions=3, scheme="contiguous", leaves=7, machines="alone", on="host"):
     parts = {v.name: Partitioning.round_robin(v.shape[0], partitions, comm.size, scheme) for v in TABLES}
     communicator, xp = communicator_of(comm, MACHINES[machines](comm.size), on)
     placed = [(v, ServedRows(parts[v.name].owners, scheme)) for v in TABLES]
-    return opened(placed, communicator, leaves, xp), parts
+    return made(placed, communicator, leaves, xp), parts
 
 
 @grouped
@@ -149,7 +149,7 @@ def test_tables_are_placed_and_collected(comm, scheme, everyone):
 def test_dense_variables_are_summed_by_their_owners(comm, cupy, leaves, machines, on):
     owners = {"a": comm.size - 1, "empty": 0, "b": 0}
     communicator, xp = communicator_of(comm, MACHINES[machines](comm.size), on)
-    exchange = opened([(v, ServedDense((owners[v.name],))) for v in DENSE], communicator, leaves, xp)
+    exchange = made([(v, ServedDense((owners[v.name],))) for v in DENSE], communicator, leaves, xp)
     for step in range(2):
         exchange.pull({})
         for v in DENSE:
@@ -174,7 +174,7 @@ def test_pairs_of_ranks_that_exchange_nothing():
     """Every rank needs only what it owns: not a byte of rows or numbers moves."""
     communicator = Communicator.of(MPI.COMM_WORLD)
     parts = {v.name: Partitioning.round_robin(v.shape[0], communicator.size, communicator.size) for v in TABLES}
-    exchange = opened([(v, ServedRows(parts[v.name].owners)) for v in TABLES], communicator, communicator.size)
+    exchange = made([(v, ServedRows(parts[v.name].owners)) for v in TABLES], communicator, communicator.size)
     own = {v.name: parts[v.name].global_rows(communicator.rank) for v in TABLES}
     exchange.pull(own)
     exchange.add(communicator.rank, {v.name: RowGradient(own[v.name], np.ones((len(own[v.name]), v.shape[1]))) for v in TABLES})
