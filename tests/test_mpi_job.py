@@ -86,6 +86,7 @@ def test_other_tests_on_one_rank_end_the_job(tmp_path):
     assert "OSError: planted" in job.stderr and "ranks collected different tests" in job.stderr
 
 
+@pytest.mark.thorough
 def test_rank_that_never_comes_is_timed_out(tmp_path):
     body = (
         "@pytest.mark.mpi\ndef test_slow(comm):\n"

@@ -115,6 +115,7 @@ def test_sizes_seed_and_heldout_data_reach_it(folder, capsys):
     assert "ratings:seeded returns held-out data, but ratings:Ratings has no evaluate" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_it_is_planned_and_compared(folder, capsys):
     assert main(["plan", *OWN, "--ranks", "4", "--machines", "2", "--rate", "100mbit", "--output", "plan.json"]) == 0
     said = capsys.readouterr().out

@@ -3,6 +3,8 @@
 import json
 import os
 
+import pytest
+
 from refimpl.transport.launch import launch
 
 TINY = ["--data", "synthetic:300", "--preset", "tiny", "--microbatch-size", "3", "--window", "5", "--heldout", "200"]
@@ -30,6 +32,7 @@ def test_a_search_is_told_plotted_and_changes_no_number(tmp_path):
     assert {(len(p["owners"]), p["hot"]) for p in plan["placements"] if p["sparse"]} == {(search["chosen"], 5)}
 
 
+@pytest.mark.thorough
 def test_a_searched_run_goes_on_without(tmp_path):
     """Options come from the checkpoint: a search among them can be ended, and what it cannot go with is told."""
     status, first, stderr = train(*SEARCH, "--steps", 6, "--output", tmp_path / "run")

@@ -114,6 +114,7 @@ def test_refusals_name_culprit_and_remedy_on_every_rank(arguments, words):
     assert status != 0 and len(said) == 2 and len(set(said)) == 1 and words in said[0], stderr
 
 
+@pytest.mark.thorough
 def test_a_resume_of_another_training_is_refused(tmp_path):
     assert train("--output", tmp_path / "run")[0] == 0
     for change, word in ((["--seed", 5], "seed was 0 and is now 5"), (["--learning-rate", 1], "learning_rate was"),

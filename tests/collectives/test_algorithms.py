@@ -25,6 +25,7 @@ def floor_log2(n):
 
 
 @pytest.mark.parametrize("name", ANY_NUMBER)
+@pytest.mark.thorough("ring", "hierarchical", "rabenseifner")
 def test_any_number_of_ranks_and_microbatches_and_the_halves(name):
     for ranks in ALL_NUMBERS:
         machines = in_blocks(ranks, 3) if name == "hierarchical" else None

@@ -13,6 +13,7 @@ def choose(ranks, each, elements, leaves=None, latency=50e-6, **given):
     return choose_algorithm(leaves or ranks, elements, 4, machines, Network(machines, latency, 25e6, 25e6), **given)
 
 
+@pytest.mark.thorough
 def test_short_vectors_take_few_rounds_and_long_ones_few_bytes():
     assert choose(16, 1, 1).predicted["recursive-doubling"] < choose(16, 1, 1).predicted["ring"]
     many = choose(8, 1, 1 << 22)
@@ -22,6 +23,7 @@ def test_short_vectors_take_few_rounds_and_long_ones_few_bytes():
 
 
 @pytest.mark.parametrize("ranks, each, leaves", [(3, 1, 3), (5, 1, 9), (6, 2, 6), (7, 3, 16), (8, 2, 8), (4, 1, 3)])
+@pytest.mark.thorough("5-1-9", "8-2-8", "4-1-3")
 def test_the_choice_is_canonical_and_can_be_made(ranks, each, leaves):
     for elements in (0, 1, 1000, 1 << 20):
         choice = choose(ranks, each, elements, leaves)

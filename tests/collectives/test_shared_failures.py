@@ -18,6 +18,7 @@ JOB = Path(__file__).with_name("silent_peer.py")
 
 @pytest.mark.parametrize("how, said", [("kill", None), ("kill-private", None),
                                        ("sleep", "has waited 1 s for rank 2 in sum by direct through shared memory")])
+@pytest.mark.thorough("sleep")
 def test_a_peer_that_dies_or_sleeps_ends_the_job(how, said):
     begin = time.monotonic()
     job = launch(3, [str(JOB), how], timeout=50, capture=True, environment={"PYTHONPATH": str(JOB.parents[2])})

@@ -65,8 +65,8 @@ def test_the_trees_bits_and_the_schedules_bytes(comm, dtype, elements):
 
 
 @pytest.fixture(params=["pipelined", "where they lie", "one rank's cannot be reached"])
-def road(request, monkeypatch, comm):
-    """Private arrays of any length go this road."""
+def path(request, monkeypatch, comm):
+    """Private arrays of any length take this path."""
     monkeypatch.setattr(peer_memory, "LONG", 1 << 60 if request.param == "pipelined" else 0)
     monkeypatch.setattr(peer_memory, "COPIES", 1)
     monkeypatch.setattr(peer_memory, "SMALLEST_SEGMENT", 4096)
@@ -77,7 +77,7 @@ def road(request, monkeypatch, comm):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_every_road_of_private_arrays_has_the_trees_bits(comm, road, dtype):
+def test_every_path_of_private_arrays_has_the_trees_bits(comm, path, dtype):
     for leaves in (comm.size, 2 * comm.size + 1):
         check(Communicator.of(comm), make_schedule("direct", comm.size, leaves), 40001, dtype)
 
@@ -102,7 +102,7 @@ def test_provenance(comm, elements):
 
 
 @pytest.mark.parametrize("elements", [3, 40001, 300001])
-def test_calls_in_any_order_never_mix(comm, road, elements):
+def test_calls_in_any_order_never_mix(comm, path, elements):
     communicator = Communicator.of(comm)
     runner = runner_for(communicator, make_schedule("direct", communicator.size, communicator.size), elements, np.int64)
     private = np.empty(elements, np.int64)
@@ -171,6 +171,7 @@ def mapped():
     return [line for line in Path("/proc/self/maps").read_text().splitlines() if "/refimpl-" in line]
 
 
+@pytest.mark.thorough
 def test_memory_is_given_back_when_the_last_array_of_it_is_dropped(comm):
     communicator = Communicator.of(comm)
     schedule = make_schedule("direct", communicator.size, communicator.size)

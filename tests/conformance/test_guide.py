@@ -68,6 +68,7 @@ def test_expected_failures(run):
     assert status == 0 and "0 of them unexpected" in output, output
 
 
+@pytest.mark.thorough
 def test_a_whole_training(run, tmp_path):
     for command in COMMANDS[4:]:
         status, output = run(command)

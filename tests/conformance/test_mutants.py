@@ -36,6 +36,7 @@ def test_the_suite_itself_is_not_weak():
 
 
 @pytest.mark.parametrize("number", ACCUSED)
+@pytest.mark.thorough("0", "1")
 def test_nobody_is_accused_who_is_right(number):
     assert run.accusations(number) == []
 

@@ -105,6 +105,7 @@ def test_a_hang_costs_one_case(adapter):
     assert status(outcome, "rows/denormals").status == "passed"
 
 
+@pytest.mark.thorough
 def test_a_hang_before_the_first_case_ends_soon(adapter, monkeypatch):
     monkeypatch.setenv("REFIMPL_START_SECONDS", "2")
     name = adapter("waiting_adapter", "if RANK == 1: time.sleep(1000)")
@@ -112,6 +113,7 @@ def test_a_hang_before_the_first_case_ends_soon(adapter, monkeypatch):
         run_target(name, 2, only="rows/duplicates", timeout=3)
 
 
+@pytest.mark.thorough
 def test_an_adapter_that_exits_costs_one_case(adapter):
     class Exits(Reference):
         def aggregate_dense(self, arrays):

@@ -126,7 +126,7 @@ def test_a_device_says_what_its_bits_depend_on(cupy, communicator):
 
 
 def test_products_find_their_operands_where_any_array_could_lie(cupy):
-    """An arena's third array may lie anywhere: cuBLAS could take another algorithm for it on another road."""
+    """An arena's third array may lie anywhere: cuBLAS could take another algorithm for it under another strategy."""
     arena, host = cupy.arange(200, dtype=np.float32), np.arange(200, dtype=np.float32)
     for first, is_copied in ((0, False), (1, True), (64, False), (100, True)):
         view = arena[first:first + 9].reshape(3, 3)

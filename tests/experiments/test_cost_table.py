@@ -20,6 +20,7 @@ CASES += [Case(False, strategy, m) for strategy in ("server", "allreduce") for m
 
 @pytest.mark.mpi
 @pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.thorough("variables=12, rows=240, columns=16, alpha=Fraction(1, 20)")
 def test_measured_is_the_formula(comm, case):
     counted = count_bytes(case, comm)
     assert len(counted) == comm.size and max(counted, key=sum) == closed_formula(case, comm.size)

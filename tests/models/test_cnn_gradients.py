@@ -24,6 +24,7 @@ def model_and_batch(shape=(7, 5, 3), n=5, width=4, blocks=(1, 1), weights=None):
     {"shape": (5, 6, 1), "n": 3, "width": 16, "blocks": (1,)},  # wide enough for Winograd's algorithm
     {"n": 4, "weights": np.array([1, 0, 1, 1])},
 ], ids=str)
+@pytest.mark.thorough("weights", "'n': 1")
 def test_gradients_are_the_losses_derivatives(options):
     result = check_gradients(*model_and_batch(**options))
     assert result[""][2] < 1e-6

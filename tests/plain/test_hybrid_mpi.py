@@ -15,7 +15,8 @@ from refimpl.training.run.whole import sha256_of
 pytestmark = pytest.mark.mpi
 
 CASES = {f"{work} {optimizer}": (work, optimizer, {}) for work in WORKS for optimizer in RATES}
-CASES |= {f"toy sums of rows, {optimizer}": ("toy", optimizer, {"average_sparse": False}) for optimizer in ("sgd", "adam")}
+CASES |= {f"toy sums of rows, {optimizer}": ("toy", optimizer, {"average_sparse": False})
+          for optimizer in ("sgd", "adam")}
 CASES["lm sums of rows"] = "lm", "adam", {"average_sparse": False}
 CASES["lm without clipping, with decay"] = "lm", "momentum", {"clip_norm": None, "weight_decay": 0.01}
 CASES["toy without clipping and decay"] = "toy", "adam", {"clip_norm": None, "weight_decay": 0.0}
@@ -25,7 +26,7 @@ CASES |= {f"toy of {v} microbatches": ("toy", "adam", {"microbatches": v}) for v
 FEW = [case for case in CASES if CASES[case][0] == "toy" or case in ("lm adagrad", "lm adam", "cnn momentum")]
 """The cases for plain trainings on several ranks, whose optimizers do there what they do on one."""
 
-ROADS = {"allreduce": dict(architecture="allreduce"), "ps": dict(architecture="ps"),
+SETTINGS = {"allreduce": dict(architecture="allreduce"), "ps": dict(architecture="ps"),
          "hybrid": dict(architecture="hybrid"), "as-dense": dict(architecture="allreduce", sparse_as_dense=True)}
 STEPS = 3
 
@@ -62,8 +63,8 @@ def some_cases(cases, ranks, ways, way):
     return cases[(ways.index(way) + ranks) % len(ways)::len(ways)]
 
 
-def fast(road):
-    return lambda comm, case: answer(CASES[case][0], CASES[case][1], comm, STEPS, **{**CASES[case][2], **ROADS[road]})
+def fast(settings):
+    return lambda comm, case: answer(*CASES[case][:2], comm, STEPS, **{**CASES[case][2], **SETTINGS[settings]})
 
 
 def plainly(architecture):
@@ -71,21 +72,23 @@ def plainly(architecture):
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.thorough("hybrid")
 def test_plain_on_this_many_ranks(comm, plain, architecture):
     cases = some_cases(FEW, comm.size, ARCHITECTURES, architecture)
     assert other_answers(comm, cases, plain, plainly(architecture)) == []
 
 
-@pytest.mark.parametrize("road", ROADS)
-def test_fast_on_this_many_ranks(comm, plain, road):
-    assert other_answers(comm, some_cases(list(CASES), comm.size, ROADS, road), plain, fast(road)) == []
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_fast_on_this_many_ranks(comm, plain, settings):
+    assert other_answers(comm, some_cases(list(CASES), comm.size, SETTINGS, settings), plain, fast(settings)) == []
 
 
 @pytest.mark.mpi(min_size=8)
 def test_both_on_five_ranks(comm, plain):
     five, wrong = comm.Split(0 if comm.rank < 5 else MPI.UNDEFINED), []
     if five != MPI.COMM_NULL:
-        wrong = [other_answers(five, some_cases(list(CASES), 5, ROADS, road), plain, fast(road)) for road in ROADS]
+        wrong = [other_answers(five, some_cases(list(CASES), 5, SETTINGS, settings), plain, fast(settings))
+                 for settings in SETTINGS]
         wrong += [other_answers(five, some_cases(FEW, 5, ARCHITECTURES, architecture), plain, plainly(architecture))
                   for architecture in ARCHITECTURES]
         five.Free()

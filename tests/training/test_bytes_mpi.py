@@ -15,10 +15,11 @@ from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
 
-ROADS = [dict(architecture="allreduce"), dict(architecture="allreduce", sparse_as_dense=True), dict(architecture="ps"),
-         dict(architecture="hybrid"),
-         dict(architecture="hybrid", partitions=7, scheme="interleaved", allreduce="direct"),
-         dict(architecture="hybrid", partitions=1, allreduce="ring")]
+SETTINGS = [dict(architecture="allreduce"), dict(architecture="allreduce", sparse_as_dense=True),
+            dict(architecture="ps"),
+            dict(architecture="hybrid"),
+            dict(architecture="hybrid", partitions=7, scheme="interleaved", allreduce="direct"),
+            dict(architecture="hybrid", partitions=1, allreduce="ring")]
 MACHINES = {"alone": lambda n: in_blocks(n, 1), "pairs": lambda n: in_blocks(n, 2), "threes": lambda n: in_blocks(n, 3),
             "odd and even": lambda n: tuple(m for m in (tuple(range(0, n, 2)), tuple(range(1, n, 2))) if m)}
 ON_MACHINES = [dict(architecture="ps"), dict(architecture="ps", partitions=1, local_aggregation=False),
@@ -128,7 +129,7 @@ def differences(found, expected):
     return {key: (left, right) for key, (left, right) in pairs.items() if left != right}
 
 
-def check(comm, work, microbatches, road, machines=None):
+def check(comm, work, microbatches, settings, machines=None):
     """Train three steps; compare each one's ledger with the prediction, on every rank."""
     model, make_data, _ = WORKS[work]
     recording, data = Recording(model()), make_data(microbatches)
@@ -136,7 +137,7 @@ def check(comm, work, microbatches, road, machines=None):
     # what shared memory saves from being a message cannot be weighed as one
     communicator = Communicator(meter, machines) if machines else Communicator.of(meter)
     meter.machine = communicator.machine
-    trainer = Trainer.open(recording, data, make_options(work, "sgd", shared_memory=False, **road), communicator)
+    trainer = Trainer.open(recording, data, make_options(work, "sgd", shared_memory=False, **settings), communicator)
     weigh_nccl(meter, communicator.device_transport)
     for step in range(3):
         meter.clear()
@@ -168,35 +169,35 @@ def check_crossing(comm, trainer, variables, pulled, pushed):
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("road", ROADS, ids=str)
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
 @pytest.mark.parametrize("work", WORKS)
 @pytest.mark.thorough("toy")
-def test_the_ledger_is_the_prediction(comm, work, road):
-    for microbatches in (8, 7, 2) if work == "toy" and road.get("allreduce") != "ring" else (8,):
-        check(comm, work, microbatches, road)
+def test_the_ledger_is_the_prediction(comm, work, settings):
+    for microbatches in (8, 7, 2) if work == "toy" and settings.get("allreduce") != "ring" else (8,):
+        check(comm, work, microbatches, settings)
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("road", ON_MACHINES, ids=str)
+@pytest.mark.parametrize("settings", ON_MACHINES, ids=str)
 @pytest.mark.parametrize("machines", MACHINES)
 @pytest.mark.thorough("odd and even", "pairs-{'architecture': 'ps'}")
-def test_the_ledger_is_the_prediction_on_machines(comm, machines, road):
+def test_the_ledger_is_the_prediction_on_machines(comm, machines, settings):
     for microbatches in (7, 8):
-        check(comm, "toy", microbatches, road, MACHINES[machines](comm.size))
+        check(comm, "toy", microbatches, settings, MACHINES[machines](comm.size))
 
 
 @pytest.mark.mpi(min_size=8)
-@pytest.mark.parametrize("road", ON_MACHINES, ids=str)
+@pytest.mark.parametrize("settings", ON_MACHINES, ids=str)
 @pytest.mark.parametrize("machines", MACHINES)
-def test_the_ledger_is_the_prediction_on_machines_of_eight_ranks(comm, machines, road):
-    check(comm, "toy", 11, road, MACHINES[machines](comm.size))
+def test_the_ledger_is_the_prediction_on_machines_of_eight_ranks(comm, machines, settings):
+    check(comm, "toy", 11, settings, MACHINES[machines](comm.size))
 
 
 @pytest.mark.mpi(min_size=8)
-@pytest.mark.parametrize("road", ROADS, ids=str)
-def test_the_ledger_is_the_prediction_on_eight_ranks(comm, road):
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_the_ledger_is_the_prediction_on_eight_ranks(comm, settings):
     for work in WORKS:
-        check(comm, work, 8, road)
+        check(comm, work, 8, settings)
 
 
 @pytest.mark.mpi(min_size=2)
@@ -230,10 +231,10 @@ class Many(Scripted):
         return loss, {"rows": gradients["rows"], **{v.name: np.ones(v.shape, np.float32) for v in self.dense}}
 
 
-def in_and_out(comm, count, kind, **road):
+def in_and_out(comm, count, kind, **settings):
     """Return the bytes of a kind, sent and received by this rank in a step with ``count`` dense variables."""
     rows = {row: [1.0, 1.0] for row in range(TOUCHED)}
-    trainer = Trainer.open(Many(count), Script([[rows] * comm.size]), Options(optimizer="sgd", **road), comm)
+    trainer = Trainer.open(Many(count), Script([[rows] * comm.size]), Options(optimizer="sgd", **settings), comm)
     trainer.train_step()
     ledger = trainer.comm.ledger
     return ledger.total("sent", kind=kind) + ledger.total("received", kind=kind)
@@ -266,13 +267,13 @@ def test_the_papers_table_sparse(comm):
 @pytest.mark.mpi
 def test_a_result_says_whether_dense_bytes_were_read_instead_of_sent(comm):
     """Where no message carries them: by a canonical allreduce among several ranks of one machine."""
-    def read_in_place(communicator=comm, **road):
-        options = make_options("toy", "sgd", device="cpu", **road)
+    def read_in_place(communicator=comm, **settings):
+        options = make_options("toy", "sgd", device="cpu", **settings)
         return train(WORKS["toy"][0](), WORKS["toy"][1](8), options=options, comm=communicator).shared_memory
 
     several = comm.size > 1
     assert read_in_place() == read_in_place(architecture="allreduce", sparse_as_dense=True) == several
-    assert not any(map(lambda road: read_in_place(**road), (
+    assert not any(map(lambda settings: read_in_place(**settings), (
         dict(architecture="ps"), dict(allreduce="ring"), dict(shared_memory=False))))
     for each in (1, 2):
         machines = in_blocks(comm.size, each)

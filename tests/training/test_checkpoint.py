@@ -88,7 +88,7 @@ def test_a_carried_state_is_needed_for_that(saved, copy, monkeypatch):
     assert forgetful.parameters_sha256 != saved[1].parameters_sha256
 
 
-def test_a_run_goes_on_in_another_directory_and_on_another_road(saved, copy, tmp_path):
+def test_a_run_goes_on_in_another_directory_and_under_another_architecture(saved, copy, tmp_path):
     os.remove(copy / "checkpoint-6.json")
     options = replace(OPTIONS, architecture="ps", partitions=5, scheme="interleaved", allreduce="direct")
     other = run(tmp_path / "other", options, resume=copy)

@@ -1,4 +1,4 @@
-"""Trainings on a device: the same bits on any number of ranks by any road, and nothing but numbers leaves the device.
+"""Trainings on a device: the same bits on any number of ranks, and nothing but numbers leaves the device.
 
 On CuPy's stand-in, or on a GPU where there is one. (`make test-gpu` runs all tests of trainings there.)
 """
@@ -14,7 +14,7 @@ from refimpl.training.session import train
 from refimpl.transport import CollectiveError, Communicator
 from refimpl.transport.machines import in_blocks
 
-ROADS = {
+SETTINGS = {
     "allreduce": dict(architecture="allreduce"),
     "as-dense": dict(architecture="allreduce", sparse_as_dense=True),
     "ps": dict(architecture="ps", partitions=5),
@@ -24,8 +24,8 @@ ROADS = {
     "staged": dict(architecture="hybrid", transport="staged"),
 }
 CASES = [("toy", "adam"), ("lm", "adagrad"), ("cnn", "momentum")]
-ROADS_OF = {road: CASES if road in ("allreduce", "hybrid") else CASES[:2] if road in ("ps", "overlapped") else CASES[:1]
-            for road in ROADS}
+CASES_OF = {name: CASES if name in ("allreduce", "hybrid") else CASES[:2] if name in ("ps", "overlapped") else CASES[:1]
+            for name in SETTINGS}
 
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("cupy")]
 
@@ -38,16 +38,17 @@ def one_rank(cupy):
     return {case: found for part in world.allgather(mine) for case, found in part.items()}
 
 
-@pytest.mark.parametrize("road", ROADS)
+@pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.thorough("hybrid", "staged", "hot rows")
-def test_every_road_gives_the_answer_of_one_rank(comm, one_rank, road):
-    for case in ROADS_OF[road]:
-        assert answer(*case, comm, device="cuda", **ROADS[road]) == one_rank[case], case
+def test_every_setting_gives_the_answer_of_one_rank(comm, one_rank, settings):
+    for case in CASES_OF[settings]:
+        assert answer(*case, comm, device="cuda", **SETTINGS[settings]) == one_rank[case], case
 
 
 def test_machines_that_aggregate_give_the_answer_of_one_rank(comm, one_rank):
     for case in CASES[:1]:
-        assert answer(*case, Communicator(comm, machines=in_blocks(comm.size, 2)), device="cuda") == one_rank[case], case
+        communicator = Communicator(comm, in_blocks(comm.size, 2))
+        assert answer(*case, communicator, device="cuda") == one_rank[case], case
 
 
 @pytest.mark.parametrize("transport", ["auto", "staged"])
@@ -63,9 +64,9 @@ def test_the_bits_are_the_devices_own(one_rank):
     assert answer("lm", "adagrad", MPI.COMM_SELF, device="cpu") != one_rank["lm", "adagrad"]
 
 
-def crossings(cupy, comm, work, optimizer, **road):
+def crossings(cupy, comm, work, optimizer, **settings):
     """Return what crosses the bus on this rank in a training step, its images' bytes, and the most of its numbers."""
-    trainer = make_trainer(work, optimizer, comm, device="cuda", **road)
+    trainer = make_trainer(work, optimizer, comm, device="cuda", **settings)
     trainer.train_step()
     batches = [trainer.data.microbatch(1, v) for v in trainer.microbatches]
     with cupy.standin.counting() as count:
@@ -75,16 +76,16 @@ def crossings(cupy, comm, work, optimizer, **road):
     return count, images, len(trainer.microbatches) * (1 + variables) + variables * (1 + 69)
 
 
-@pytest.mark.parametrize("work, optimizer, road", [
+@pytest.mark.parametrize("work, optimizer, settings", [
     ("toy", "adam", "allreduce"), ("toy", "adam", "ps"), ("toy", "adam", "hot rows"), ("lm", "adagrad", "hybrid"),
     ("lm", "adagrad", "overlapped"), ("cnn", "momentum", "hybrid"), ("cnn", "momentum", "overlapped")])
 @pytest.mark.thorough("lm-adagrad-overlapped", "toy-adam-ps")
-def test_in_a_step_only_row_numbers_images_and_scalars_cross_the_bus(comm, cupy, work, optimizer, road):
+def test_in_a_step_only_row_numbers_images_and_scalars_cross_the_bus(comm, cupy, work, optimizer, settings):
     if not hasattr(cupy, "standin"):
         pytest.skip("only the stand-in counts transfers")
-    count, images, numbers = crossings(cupy, comm, work, optimizer, **ROADS[road])
+    count, images, numbers = crossings(cupy, comm, work, optimizer, **SETTINGS[settings])
     sent_whole = [one for one in count.of("number") if "flatnonzero" in one.what]  # which rows anybody touched
-    assert len(sent_whole) <= (2 if road == "hot rows" else 0)
+    assert len(sent_whole) <= (2 if settings == "hot rows" else 0)
     assert count.of("number") == sent_whole
     for one in count.of("to_host"):
         assert "int64" in one.what and one.nbytes <= numbers * 8, str(one)
@@ -116,7 +117,7 @@ def test_data_that_fail_are_met_in_their_step(comm, cupy):
 def test_staged_values_do_cross_and_are_seen(comm, cupy):
     if not hasattr(cupy, "standin") or comm.size == 1:
         pytest.skip("only the stand-in counts transfers, and one rank sends none")
-    count, _, _ = crossings(cupy, comm, "toy", "adam", **ROADS["staged"])
+    count, _, _ = crossings(cupy, comm, "toy", "adam", **SETTINGS["staged"])
     assert any("float32" in one.what for one in count.of("to_host"))
 
 

@@ -8,7 +8,7 @@ from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
 
 pytestmark = pytest.mark.mpi(min_size=2)
-ROADS = {
+SETTINGS = {
     "allreduce": dict(architecture="allreduce", partitions=3),
     "ps": dict(architecture="ps", partitions=5),
     "overlapped": dict(architecture="hybrid", overlap=True),
@@ -18,18 +18,18 @@ ROADS = {
 
 
 @pytest.mark.parametrize("each", [1, 2])
-@pytest.mark.parametrize("road", ROADS)
+@pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.thorough("overlapped-2", "ps-1", "ring-2")
-def test_the_groups_of_a_step_meet(comm, cupy, road, each):
+def test_the_groups_of_a_step_meet(comm, cupy, settings, each):
     from nccl_order import programs_of  # beside the stand-in
 
     if not hasattr(cupy, "standin"):
         pytest.skip("only the stand-in remembers what it was asked for")
     communicator = Communicator(comm, machines=in_blocks(comm.size, each))
-    trainer = make_trainer("toy", "adam", communicator, device="cuda", **ROADS[road])
+    trainer = make_trainer("toy", "adam", communicator, device="cuda", **SETTINGS[settings])
     assert trainer.comm.device_transport.name == "nccl"
     cupy.standin.calls.clear()
     trainer.train_step()
     programs = programs_of(comm, cupy.standin.groups())
     assert all(programs)
-    check_programs(programs, f"a step by {road}")
+    check_programs(programs, f"a step by {settings}")

@@ -154,8 +154,8 @@ def test_a_model_that_returns_something_else(comm, fault, words):
 def test_finite_gradients_whose_sum_is_not(comm):
     """Each microbatch is finite, their sum overflows float32: found where the norm is formed, told by all."""
     data = Script([[{1: [3e38, 0]}, {1: [3e38, 0]}, {2: [1, 1]}]])
-    for road in (dict(architecture="allreduce"), dict(architecture="hybrid"), dict(architecture="ps")):
-        trainer = Trainer.open(Scripted(), data, Options(**road), comm)
+    for settings in (dict(architecture="allreduce"), dict(architecture="hybrid"), dict(architecture="ps")):
+        trainer = Trainer.open(Scripted(), data, Options(**settings), comm)
         with np.errstate(over="ignore"):
             assert "gradients of 'rows' overflows" in refusal(comm, trainer.train_step)
 
@@ -235,7 +235,7 @@ def test_one_rank_whose_tokens_are_outside_the_vocabulary(comm):
     ([Variable("a", (2, 2), sparse=True, statistic=True)], "sparse and a statistic"),
     ([Variable("a", (2,)), Variable("b", (2,), dtype="float64")], "use one dtype"),
 ])
-def test_variables_that_no_road_carries(comm, variables, words):
+def test_variables_that_no_strategy_carries(comm, variables, words):
     model = Toy()
     model.variables = variables
     assert words in refusal(comm, lambda: Trainer.open(model, toy_data(), OPTIONS, comm))

@@ -13,7 +13,7 @@ from refimpl.transport import Communicator
 
 pytestmark = pytest.mark.mpi
 
-ROADS = [dict(architecture="ps", partitions=1), dict(architecture="ps", partitions=11),
+SETTINGS = [dict(architecture="ps", partitions=1), dict(architecture="ps", partitions=11),
          dict(architecture="hybrid", partitions=5, scheme="interleaved", allreduce="hierarchical"),
          dict(architecture="hybrid", allreduce="direct", overlap=False)]
 WORKS = [("toy", "adam", 8), ("toy", "adam", 7), ("toy", "momentum", 3), ("lm", "adagrad", 8)]
@@ -27,9 +27,10 @@ def one_rank():
 
 def wrong_runs(comm, one_rank, works, machines):
     """Return the runs on these machines whose answer is not one rank's."""
-    runs = product(works, ROADS, (True, False))
-    return [(key, road, local) for key, road, local in runs
-            if answer(key[0], key[1], Communicator(comm, machines), microbatches=key[2], local_aggregation=local, **road)
+    runs = product(works, SETTINGS, (True, False))
+    return [(key, settings, local) for key, settings, local in runs
+            if answer(key[0], key[1], Communicator(comm, machines), microbatches=key[2], local_aggregation=local,
+                      **settings)
             != one_rank[key]]
 
 

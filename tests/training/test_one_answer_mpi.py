@@ -13,7 +13,7 @@ from toys import WORKS, answer, make_options, make_trainer, refusal
 from refimpl.collectives import make_schedule, prove
 from refimpl.training.session import train
 
-ROADS = {
+SETTINGS = {
     "allreduce": dict(architecture="allreduce"),
     "as-dense": dict(architecture="allreduce", sparse_as_dense=True),
     "ps": dict(architecture="ps"),
@@ -61,15 +61,17 @@ def compare(runs, found, one_rank):
     assert not wrong
 
 
-@pytest.mark.parametrize("road", ROADS)
-def test_every_architecture_at_this_size(comm, one_rank, road):
-    runs = [(work, optimizer, ROADS[road]) for work, optimizer in CASES if work != "cnn" or road in ("allreduce", "ps")]
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_every_architecture_at_this_size(comm, one_rank, settings):
+    runs = [(work, optimizer, SETTINGS[settings]) for work, optimizer in CASES
+            if work != "cnn" or settings in ("allreduce", "ps")]
     compare(runs, answers(comm, comm, runs), one_rank)
 
 
 def test_any_number_of_microbatches(comm, one_rank):
     """Fewer microbatches than ranks, no power of two, ranks whose microbatches are several tree nodes."""
-    runs = [("toy", "adam", {**road, "microbatches": v}) for v in (1, 2, 3, 5, 6, 7) for road in ROADS.values()]
+    runs = [("toy", "adam", {**settings, "microbatches": v})
+            for v in (1, 2, 3, 5, 6, 7) for settings in SETTINGS.values()]
     compare(runs, answers(comm, comm, runs), one_rank)
 
 
@@ -82,12 +84,12 @@ def test_partitions_at_this_size(comm, one_rank):
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4, 5, 8])
 def test_every_architecture_and_partitioning(comm, one_rank, ranks):
     small = first_ranks(ranks)
-    runs = [(work, optimizer, ROADS[road]) for work, optimizer in CASES for road in ROADS
-            if work != "cnn" or road in ("allreduce", "ps")]
+    runs = [(work, optimizer, SETTINGS[settings]) for work, optimizer in CASES for settings in SETTINGS
+            if work != "cnn" or settings in ("allreduce", "ps")]
     runs += [("lm", optimizer, dict(architecture=architecture, partitions=p, scheme=s, allreduce="direct"))
              for p, s in PARTITIONS for optimizer, architecture in (("adam", "hybrid"), ("adagrad", "ps"))]
-    runs += [("toy", "adam", {**ROADS[road], "microbatches": v}) for v in (1, 2, 3, 5, 6, 7)
-             for road in ("hybrid", "ps")]
+    runs += [("toy", "adam", {**SETTINGS[settings], "microbatches": v}) for v in (1, 2, 3, 5, 6, 7)
+             for settings in ("hybrid", "ps")]
     compare(runs, answers(small, comm, runs), one_rank)
     if small:
         small.Free()
@@ -118,9 +120,9 @@ def test_four_ranks_of_hybrid_go_on_as_three_of_ps(comm, tmp_path, work):
     train(model(), data(), options=make_options(work, "adam", steps=3), comm=comm, output=path / "run")
     three = first_ranks(3)
     if three:
-        road = dict(architecture="ps", partitions=5, scheme="interleaved")
+        settings = dict(architecture="ps", partitions=5, scheme="interleaved")
         resumed = train(model(), data(), data(), comm=three, output=path / "run", resume=path / "run",
-                        options=make_options(work, "adam", steps=5, **road))
+                        options=make_options(work, "adam", steps=5, **settings))
         assert resumed.parameters_sha256 == whole.parameters_sha256 and resumed.state_sha256 == whole.state_sha256
         assert resumed.loss == whole.loss and resumed.evaluation == whole.evaluation
         three.Free()

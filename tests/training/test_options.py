@@ -20,12 +20,12 @@ def test_options_survive_json():
     assert options.rate_steps == options.steps == 300
 
 
-def test_every_option_either_changes_numbers_or_only_the_road():
-    road = {"architecture", "sparse_as_dense", "partitions", "scheme", "allreduce", "shared_memory", "steps",
+def test_every_option_either_changes_numbers_or_none():
+    settings = {"architecture", "sparse_as_dense", "partitions", "scheme", "allreduce", "shared_memory", "steps",
             "local_aggregation", "overlap", "plan", "search_partitions", "memory_limit", "balance",
             "search_warmup", "search_sample", "hot_rows", "transport"}
     place = {"device"}  # other bits, of the same training: a run may go on elsewhere
-    assert {f.name for f in fields(Options)} == road | place | set(MATHEMATICS) and not road & set(MATHEMATICS)
+    assert {f.name for f in fields(Options)} == settings | place | set(MATHEMATICS) and not settings & set(MATHEMATICS)
 
 
 @pytest.mark.parametrize("changes, words", [

@@ -60,8 +60,8 @@ WORDS = {"loss": "the loss of microbatch ", "not finite": "the gradient of 'weig
          "names": "['table']", "another": "the gradient of 'bias' was ready, then another one was returned"}
 
 
-def trainer_of(comm, model, overlap=True, each=1, **road):
-    options = make_options("toy", "adam", overlap=overlap, **road)
+def trainer_of(comm, model, overlap=True, each=1, **settings):
+    options = make_options("toy", "adam", overlap=overlap, **settings)
     machines = in_blocks(comm.size, min(each, comm.size))
     return Trainer.open(model, toy_data(), options, Communicator(comm, machines, timeout=20))
 
@@ -107,12 +107,12 @@ def test_an_exchange_that_fails(comm, architecture, names, method, each, overlap
         trainer = trainer_of(private, Announcing(), overlap, each, architecture=architecture)
         trainer.train_step()
         if comm.rank == comm.size - 1:
-            road = trainer.parameters.exchange_of[name]
+            exchange = trainer.parameters.exchange_of[name]
 
             def broken(*arguments):
                 raise KeyError("the cable")
 
-            setattr(road, method, broken)
+            setattr(exchange, method, broken)
         fails(comm, trainer.train_step, "KeyError: 'the cable'")
 
 

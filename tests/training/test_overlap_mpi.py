@@ -18,7 +18,7 @@ from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
 
-ROADS = {
+SETTINGS = {
     "allreduce": dict(architecture="allreduce"),
     "as-dense": dict(architecture="allreduce", sparse_as_dense=True),
     "ps": dict(architecture="ps"),
@@ -42,10 +42,10 @@ def one_rank():
     return {key: answer(key[0], "adam", MPI.COMM_SELF, microbatches=key[1], overlap=False) for key in wanted}
 
 
-CASES = [*(("toy", 7, road, 1) for road in ROADS), ("toy", 2, "hybrid", 1), ("toy", 2, "ps", 1),
-         *(("lm", 8, road, 1) for road in ("hybrid", "allreduce", "ps")), ("lm", 8, "hybrid", None),
+CASES = [*(("toy", 7, settings, 1) for settings in SETTINGS), ("toy", 2, "hybrid", 1), ("toy", 2, "ps", 1),
+         *(("lm", 8, settings, 1) for settings in ("hybrid", "allreduce", "ps")), ("lm", 8, "hybrid", None),
          ("cnn", 8, "ps", 1), ("cnn", 8, "allreduce", None)]
-"""Work, microbatches, road, bytes of a bucket: 1 for one of each dense variable; None for few."""
+"""Work, microbatches, settings, bytes of a bucket: 1 for one of each dense variable; None for few."""
 
 
 @pytest.fixture
@@ -54,21 +54,21 @@ def small(monkeypatch):
     return lambda largest: largest and monkeypatch.setattr("refimpl.plan.buckets.BUCKET", largest)
 
 
-@pytest.mark.parametrize("work, microbatches, road, largest", CASES)
+@pytest.mark.parametrize("work, microbatches, settings, largest", CASES)
 @pytest.mark.thorough("lm-8-hybrid-None", "cnn-8-ps", "toy-7-allreduce")
-def test_the_same_bits(comm, one_rank, small, work, microbatches, road, largest):
+def test_the_same_bits(comm, one_rank, small, work, microbatches, settings, largest):
     small(largest)
     for machines in machines_of(comm):
         communicator = Communicator(comm, machines=machines)
-        found = answer(work, "adam", communicator, microbatches=microbatches, overlap=True, **ROADS[road])
+        found = answer(work, "adam", communicator, microbatches=microbatches, overlap=True, **SETTINGS[settings])
         assert found == one_rank[work, microbatches]
 
 
-def counted_steps(comm, communicator, work, microbatches, road, overlap):
+def counted_steps(comm, communicator, work, microbatches, settings, overlap):
     """Train two steps, comparing each one's ledger with its prediction; return all ranks' bytes, and the plan."""
     model, make_data, _ = WORKS[work]
     recording, data = Recording(model()), make_data(microbatches)
-    trainer = Trainer.open(recording, data, make_options(work, "sgd", overlap=overlap, **road), communicator)
+    trainer = Trainer.open(recording, data, make_options(work, "sgd", overlap=overlap, **settings), communicator)
     total = {}
     for step in range(2):
         trainer.train_step()
@@ -81,18 +81,18 @@ def counted_steps(comm, communicator, work, microbatches, road, overlap):
     return {key: tuple(pair) for key, pair in total.items()}, trainer.plan
 
 
-@pytest.mark.parametrize("work, microbatches, road, largest", CASES)
+@pytest.mark.parametrize("work, microbatches, settings, largest", CASES)
 @pytest.mark.thorough("lm-8-hybrid-1", "toy-7-ps, one", "toy-7-as-dense")
-def test_the_same_bytes(comm, small, work, microbatches, road, largest):
+def test_the_same_bytes(comm, small, work, microbatches, settings, largest):
     """As the formulas say; in turn every one is the same if the plan is; by the usual plan, those of the same rows."""
     small(largest)
     for machines in machines_of(comm):
         communicator = Communicator(comm, machines=machines)
-        beside, plan = counted_steps(comm, communicator, work, microbatches, ROADS[road], True)
+        beside, plan = counted_steps(comm, communicator, work, microbatches, SETTINGS[settings], True)
         same_plan, _ = counted_steps(comm, communicator, work, microbatches,
-                                     {**ROADS[road], "plan": json.loads(json.dumps(plan.to_json()))}, False)
+                                     {**SETTINGS[settings], "plan": json.loads(json.dumps(plan.to_json()))}, False)
         assert beside == same_plan
-    in_turn, _ = counted_steps(comm, communicator, work, microbatches, ROADS[road], False)
+    in_turn, _ = counted_steps(comm, communicator, work, microbatches, SETTINGS[settings], False)
     of_rows = [{key: pair for key, pair in found.items() if key[-1] in ("rows", "indices")}
                for found in (beside, in_turn)]
     assert of_rows[0] == of_rows[1]
@@ -147,6 +147,7 @@ def spans_of(trainer, phase):
 
 
 @pytest.mark.parametrize("architecture, push", [("hybrid", "push"), ("allreduce", "allgather"), ("ps", "push")])
+@pytest.mark.thorough("hybrid")
 def test_the_trace_shows_exchanges_beside_the_computation(comm, architecture, push):
     """Two microbatches a rank: pulls of the second, and pushes of what is ready, lie within the computation."""
     options = Options(architecture=architecture, overlap=True, optimizer="sgd")
@@ -184,7 +185,8 @@ def test_the_plan_says_what_travels_together(comm):
     trainer = make_trainer("lm", "sgd", communicator, overlap=True)
     assert trainer.plan.buckets[0] == ("softmax_weight", "softmax_bias") and trainer.plan.buckets[-1] == ("embedding",)
     assert trainer.plan.pull_rounds == -(-8 // comm.size)
-    assert [tuple(v.name for v in road.variables) for road in trainer.parameters.exchanges] == list(trainer.plan.buckets)
+    together = [tuple(v.name for v in exchange.variables) for exchange in trainer.parameters.exchanges]
+    assert together == list(trainer.plan.buckets)
     united = make_trainer("lm", "sgd", Communicator(comm, in_blocks(comm.size, comm.size)), overlap=True).plan
     assert united.pull_rounds == (1 if comm.size > 1 else 8)
 

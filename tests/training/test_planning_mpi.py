@@ -35,6 +35,7 @@ def on_machines(comm, each=2):
 
 @pytest.mark.mpi
 @pytest.mark.parametrize("work", ["toy", "lm", "cnn"])
+@pytest.mark.thorough("lm")
 def test_auto_and_edited_plans_give_the_one_answer(comm, work):
     expected = answer(work, "adagrad", comm, architecture="hybrid")
     assert answer(work, "adagrad", on_machines(comm), architecture="auto") == expected
@@ -119,6 +120,7 @@ def test_alpha_is_measured_and_the_network_kept(comm, tmp_path):
 
 @pytest.mark.mpi
 @pytest.mark.parametrize("hot", [0, 30, "auto"])
+@pytest.mark.thorough("30")
 def test_partitions_of_the_rows_that_are_not_hot_go_by_their_popularity(comm, hot):
     trainer = make_trainer("lm", "sgd", on_machines(comm), partitions=16, scheme="interleaved", balance="popularity",
                            hot_rows=hot)

@@ -9,7 +9,7 @@ from refimpl.training.trainer import Trainer
 
 pytestmark = pytest.mark.mpi
 
-ROADS = [dict(architecture="allreduce"), dict(architecture="allreduce", sparse_as_dense=True),
+SETTINGS = [dict(architecture="allreduce"), dict(architecture="allreduce", sparse_as_dense=True),
          dict(architecture="ps", partitions=3, scheme="interleaved"), dict(architecture="hybrid")]
 
 
@@ -18,12 +18,12 @@ def changed_rows(before, after):
     return {i for i in range(len(before)) if before[i].tobytes() != after[i].tobytes()}
 
 
-@pytest.mark.parametrize("road", ROADS, ids=str)
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
 @pytest.mark.parametrize("optimizer", RATES)
-def test_untouched_rows_keep_every_bit(comm, optimizer, road):
+def test_untouched_rows_keep_every_bit(comm, optimizer, settings):
     """Weight decay, momentum's velocity and Adam's moments stay where no gradient is."""
     recording = Recording(Toy(rows=60))  # ids reach 49: ten rows are never touched
-    trainer = Trainer.open(recording, toy_data(), make_options("toy", optimizer, **road), comm)
+    trainer = Trainer.open(recording, toy_data(), make_options("toy", optimizer, **settings), comm)
     for _ in range(4):
         before = whole_state(trainer, optimizer)
         recording.touched.clear()
@@ -40,12 +40,12 @@ def test_untouched_rows_keep_every_bit(comm, optimizer, road):
                 assert changed_rows(before[name, None], after[name, None])
 
 
-@pytest.mark.parametrize("road", ROADS, ids=str)
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
 @pytest.mark.parametrize("optimizer, moves", [("sgd", False), ("momentum", True), ("adagrad", False), ("adam", True)])
-def test_a_touched_row_with_a_zero_gradient_is_updated(comm, optimizer, moves, road):
+def test_a_touched_row_with_a_zero_gradient_is_updated(comm, optimizer, moves, settings):
     """Row 1 gets a gradient, then a zero gradient; row 2 gets a gradient, then none: only row 1 may move again."""
     data = Script([[{1: [1, 2], 2: [1, 2]}, {5: [1, 1]}], [None, {1: [0, 0], 5: [3, 3]}]])
-    trainer = Trainer.open(Scripted(), data, Options(optimizer=optimizer, learning_rate=0.1, **road), comm)
+    trainer = Trainer.open(Scripted(), data, Options(optimizer=optimizer, learning_rate=0.1, **settings), comm)
     trainer.train_step()
     before = whole_state(trainer, optimizer)
     trainer.train_step()
@@ -58,20 +58,20 @@ def test_a_touched_row_with_a_zero_gradient_is_updated(comm, optimizer, moves, r
                 assert changed_rows(before[key], after[key]) == {1, 5}  # the clock of a touched row ticks
 
 
-@pytest.mark.parametrize("road", ROADS, ids=str)
-def test_opposite_gradients_still_touch(comm, road):
-    """Gradients of two microbatches that cancel to 0.0 are a gradient: the row's velocity decays on every road."""
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_opposite_gradients_still_touch(comm, settings):
+    """Gradients of two microbatches that cancel to 0.0 are a gradient: the row's velocity decays on every settings."""
     data = Script([[{3: [1, 1]}, {3: [1, 1]}], [{3: [2, -2]}, {3: [-2, 2], 0: [1, 1]}]])
-    trainer = Trainer.open(Scripted(), data, Options(optimizer="momentum", learning_rate=0.5, **road), comm)
+    trainer = Trainer.open(Scripted(), data, Options(optimizer="momentum", learning_rate=0.5, **settings), comm)
     trainer.train_step()
     trainer.train_step()
     assert (whole_state(trainer, "momentum")["rows", "velocity"][3] == np.float32(0.9) * np.float32(2)).all()
 
 
-@pytest.mark.parametrize("road", ROADS, ids=str)
-def test_a_step_that_touches_nothing_changes_no_row(comm, road):
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_a_step_that_touches_nothing_changes_no_row(comm, settings):
     data = Script([[{1: [1, 1]}, {}], [{}, None], [{}, {}]])
-    trainer = Trainer.open(Scripted(), data, Options(optimizer="adam", weight_decay=0.1, **road), comm)
+    trainer = Trainer.open(Scripted(), data, Options(optimizer="adam", weight_decay=0.1, **settings), comm)
     trainer.train_step()
     before = whole_state(trainer, "adam")
     trainer.train_step()

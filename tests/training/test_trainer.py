@@ -86,24 +86,24 @@ def test_the_comparison_sees_one_bit():
         assert_same_bits(trainer, plain, "adam")
 
 
-ROADS = [dict(architecture="allreduce"), dict(architecture="allreduce", sparse_as_dense=True),
+SETTINGS = [dict(architecture="allreduce"), dict(architecture="allreduce", sparse_as_dense=True),
          dict(architecture="ps"), dict(architecture="hybrid")]
 
 
-@pytest.mark.parametrize("road", ROADS, ids=str)
-def test_negative_zeros_survive_every_road(road):
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_negative_zeros_survive_every_setting(settings):
     """x - rate * -0.0 tells -0.0 from 0.0 where x is -0.0: an absent row must add nothing at all."""
-    check_negative_zeros(device=DEVICE, **road)
+    check_negative_zeros(device=DEVICE, **settings)
 
 
 @pytest.mark.usefixtures("cupy")
 def test_negative_zeros_survive_on_a_device():
-    check_negative_zeros(device="cuda", **ROADS[1])
+    check_negative_zeros(device="cuda", **SETTINGS[1])
 
 
-def check_negative_zeros(**road):
+def check_negative_zeros(**settings):
     data = Script([[{1: [-0.0, 0.0]}, {2: [-0.0, -0.0]}, {2: [0.0, -0.0]}, None, {}]])
-    options = Options(optimizer="sgd", learning_rate=1.0, **road)
+    options = Options(optimizer="sgd", learning_rate=1.0, **settings)
     trainer = Trainer.open(Scripted(initial=-0.0), data, options, MPI.COMM_SELF)
     trainer.train_step()
     signs = np.signbit(whole_state(trainer, "sgd")["rows", None])
@@ -116,7 +116,7 @@ def check_negative_zeros(**road):
 @pytest.mark.parametrize("architecture", ["hybrid", "ps"])
 @pytest.mark.usefixtures("cupy")
 def test_dense_values_lie_where_products_may_find_any_array(architecture, overlap):
-    """A GPU's products could be other bits where a road lays its arena out otherwise."""
+    """A GPU's products could be other bits where a strategy lays its arena out otherwise."""
 
     class Watching(Toy):
         def loss_and_gradients(self, dense, rows, batch):

@@ -109,6 +109,7 @@ def test_the_server_asks_in_an_order_in_which_nobody_waits_in_a_circle(comm, cup
     check_programs(programs, "the server's groups")
 
 
+@pytest.mark.thorough
 def test_a_communicator_that_nobody_uses_any_more_is_taken_again(comm, cupy, calls):
     """To make one takes a second, to destroy one waits for the other ranks: they take it again when all let it go."""
     def made():

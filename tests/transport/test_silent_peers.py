@@ -87,6 +87,7 @@ while True:
     ("allreduce()", "step by direct"),
     ("communicator.share(np.zeros(3), 'places')", "places (control)"),
 ])
+@pytest.mark.thorough("places")
 def test_a_rank_that_never_comes_is_named(meeting, what):
     job, seconds = _job(f"""
 if communicator.rank == 1:
@@ -100,6 +101,7 @@ told(lambda: {meeting})
 
 
 @pytest.mark.parametrize("missing, names", [([1], "rank 1"), ([1, 2], "ranks 1, 2")])
+@pytest.mark.thorough("missing1")
 def test_a_rank_that_never_agrees_is_named(missing, names):
     """MPI's collectives do not say who is missing: those who wait call the roll."""
     job, seconds = _job(f"""
@@ -143,7 +145,7 @@ SETUPS = {
 
 
 @pytest.mark.parametrize("setup, how", list(zip(SETUPS, ["die", "sleep"] * 3)))
-@pytest.mark.thorough("a communicator-die", "a device")
+@pytest.mark.thorough("a device")
 def test_a_rank_that_dies_or_never_comes_while_something_is_set_up_is_named(setup, how):
     """Before any call of MPI's that cannot be polled begins: on every other rank, in the words of any other wait."""
     leaving, work, what = SETUPS[setup]
