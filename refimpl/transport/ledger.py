@@ -34,9 +34,9 @@ class Ledger:
     def add(self, other: "Ledger"):
         """Count what was counted before, for what happens again and again alike."""
         self.read_in_place |= other.read_in_place
-        for counter in ("sent", "received", "crossed_sent", "crossed_received"):
-            counts = getattr(self, counter)
-            for key, count in getattr(other, counter).items():
+        for counts, more in ((self.sent, other.sent), (self.received, other.received),
+                             (self.crossed_sent, other.crossed_sent), (self.crossed_received, other.crossed_received)):
+            for key, count in more.items():
                 counts[key] += count
 
     def total(self, direction: str = "sent", **wanted) -> int:
