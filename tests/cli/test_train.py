@@ -41,6 +41,7 @@ def complaints(stderr):
     return [line for line in stderr.splitlines() if line.startswith("refimpl: error: ")]
 
 
+@pytest.mark.thorough
 def test_ranks_architectures_and_resume_give_one_answer(tmp_path):
     status, alone, stderr = train("--output", tmp_path / "alone")
     assert status == 0, stderr

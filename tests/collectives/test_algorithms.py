@@ -117,6 +117,7 @@ def leaving(schedule, machines):
 
 
 @pytest.mark.parametrize("ranks", ALL_NUMBERS)
+@pytest.mark.thorough("9", "12", "32")
 def test_hierarchical_is_canonical_and_sends_each_tree_node_of_a_machine_once(ranks):
     random = np.random.default_rng(ranks)
     scattered = machines_of(random.integers(0, 4, ranks))

@@ -52,6 +52,7 @@ def test_rows_divided_by_push_count():
     ("loss", "mean-of-means"), ("loss", "sum"), ("untouched", "decayed"),
     ("clip_point", "before"), ("clip_norm", "dense"),
     ("clip_norm", "occurrences"), ("window", "sum"), ("partial", "dropped"), ("partial", "applied-by-window")])
+@pytest.mark.thorough("dense-sum", "sparse-", "clip_point", "loss-mean")
 def test_a_wrong_manifest_is_told_by_the_numbers(field, value):
     """The implementation follows a rule that its manifest does not declare."""
     real = replace(EVERYTHING, **{field: value})

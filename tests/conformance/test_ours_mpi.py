@@ -39,7 +39,7 @@ def failures(comm, adapter, kinds=None):
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-@pytest.mark.thorough("partitions", "messages", "hybrid")
+@pytest.mark.thorough("partitions", "hybrid")
 def test_every_architecture(comm, name):
     kinds = FEWER.get(name)
     failed, passed = failures(comm, Ours(Communicator.of(comm), **SETTINGS[name]), kinds)

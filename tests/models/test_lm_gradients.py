@@ -33,6 +33,7 @@ def window(model, time=5, streams=3, seed=0, padding=False, state=False):
 @pytest.mark.parametrize("keep", [1.0, 0.8])
 @pytest.mark.parametrize("padding", [False, True])
 @pytest.mark.parametrize("state", [False, True])
+@pytest.mark.thorough("True-True")
 def test_gradients(layers, keep, padding, state):
     model = tiny(layers=layers, keep=keep)
     check_gradients(model, window(model, padding=padding, state=state))

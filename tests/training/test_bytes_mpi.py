@@ -180,7 +180,7 @@ def test_the_ledger_is_the_prediction(comm, work, settings):
 @pytest.mark.mpi
 @pytest.mark.parametrize("settings", ON_MACHINES, ids=str)
 @pytest.mark.parametrize("machines", MACHINES)
-@pytest.mark.thorough("odd and even", "pairs-{'architecture': 'ps'}")
+@pytest.mark.thorough("odd and even-{'architecture': 'hybrid'", "pairs-{'architecture': 'ps'")
 def test_the_ledger_is_the_prediction_on_machines(comm, machines, settings):
     for microbatches in (7, 8):
         check(comm, "toy", microbatches, settings, MACHINES[machines](comm.size))

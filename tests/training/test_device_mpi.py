@@ -39,7 +39,7 @@ def one_rank(cupy):
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
-@pytest.mark.thorough("hybrid", "staged", "hot rows")
+@pytest.mark.thorough("hybrid", "staged")
 def test_every_setting_gives_the_answer_of_one_rank(comm, one_rank, settings):
     for case in CASES_OF[settings]:
         assert answer(*case, comm, device="cuda", **SETTINGS[settings]) == one_rank[case], case

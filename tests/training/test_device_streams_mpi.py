@@ -139,7 +139,7 @@ def test_what_nccl_meets_in_a_step_ends_all_ranks(comm, standin, overlap):
 
 
 @pytest.mark.parametrize("overlap", [True, False])
-@pytest.mark.thorough("True")
+@pytest.mark.thorough
 def test_a_rank_whose_messages_do_not_come_is_an_error_and_no_hang(comm, standin, overlap):
     private = comm.Dup()
     trainer = make_trainer("toy", "adam", Communicator.of(private), device="cuda", overlap=overlap)

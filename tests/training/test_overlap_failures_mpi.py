@@ -78,7 +78,7 @@ def fails(comm, work, words):
 
 @pytest.mark.parametrize("architecture", ["hybrid", "ps", "allreduce"])
 @pytest.mark.parametrize("moment", MOMENTS)
-@pytest.mark.thorough("ready 1-hybrid", "names-ps", "rows-allreduce")
+@pytest.mark.thorough("ready 1-hybrid", "names-ps")
 def test_a_computation_that_fails(comm, moment, architecture):
     """In the rank's first microbatch, a later one, or a later step's."""
     counts = {"hybrid": (0, 1, 9), "ps": (1,), "allreduce": (9,)}[architecture]
@@ -99,7 +99,7 @@ def test_a_computation_that_fails(comm, moment, architecture):
 @pytest.mark.parametrize("architecture, names, method", [
     ("hybrid", ("table", "weight", "bias"), "push"), ("ps", ("table", "weight"), "push"),
     ("ps", ("table", "weight"), "pull"), ("allreduce", ("table", "mean"), "push")])
-@pytest.mark.thorough("push-1-True", "pull-2-False")
+@pytest.mark.thorough("hybrid-names0-push-1-True", "pull-2-False")
 def test_an_exchange_that_fails(comm, architecture, names, method, each, overlap):
     """In the middle of it nobody can agree on anything: the rank tells the others, who wait for it."""
     for name in names:

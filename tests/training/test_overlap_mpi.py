@@ -55,7 +55,7 @@ def small(monkeypatch):
 
 
 @pytest.mark.parametrize("work, microbatches, settings, largest", CASES)
-@pytest.mark.thorough("lm-8-hybrid-None", "cnn-8-ps", "toy-7-allreduce")
+@pytest.mark.thorough("lm-8-hybrid-None", "toy-7-allreduce")
 def test_the_same_bits(comm, one_rank, small, work, microbatches, settings, largest):
     small(largest)
     for machines in machines_of(comm):
@@ -82,7 +82,7 @@ def counted_steps(comm, communicator, work, microbatches, settings, overlap):
 
 
 @pytest.mark.parametrize("work, microbatches, settings, largest", CASES)
-@pytest.mark.thorough("lm-8-hybrid-1", "toy-7-ps, one", "toy-7-as-dense")
+@pytest.mark.thorough("lm-8-hybrid-1", "toy-7-as-dense")
 def test_the_same_bytes(comm, small, work, microbatches, settings, largest):
     """As the formulas say; in turn every one is the same if the plan is; by the usual plan, those of the same rows."""
     small(largest)

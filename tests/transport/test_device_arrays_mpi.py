@@ -21,6 +21,7 @@ def communicator(comm, cupy, request):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.thorough("nccl-float16", "staged-int64")
 def test_device_and_host_arrays_travel_together(communicator, cupy, dtype):
     """From rank a to rank b go a message of a * 10 + b elements on the host, two on the device; some are empty."""
     def message(source, destination, number):

@@ -114,6 +114,7 @@ told(communicator.agree)
     assert _nobody_left(job)
 
 
+@pytest.mark.thorough
 def test_a_rank_that_never_agrees_is_an_error():
     job, seconds = _job("""
 if communicator.rank == 1:
@@ -145,7 +146,7 @@ SETUPS = {
 
 
 @pytest.mark.parametrize("setup, how", list(zip(SETUPS, ["die", "sleep"] * 3)))
-@pytest.mark.thorough("a device")
+@pytest.mark.thorough
 def test_a_rank_that_dies_or_never_comes_while_something_is_set_up_is_named(setup, how):
     """Before any call of MPI's that cannot be polled begins: on every other rank, in the words of any other wait."""
     leaving, work, what = SETUPS[setup]
