@@ -12,7 +12,7 @@ import numpy as np
 
 from refimpl.collectives.local import run_local
 from refimpl.collectives.schedule import Schedule
-from refimpl.gradients import Node, TreeSum
+from refimpl.gradients import Node, fold
 
 Tree = int | tuple
 MOST_NUMBERS = 10
@@ -31,10 +31,7 @@ class _Term:
 
 def tree_of(leaves: range) -> Tree:
     """Return the microbatch tree's order of adding ``leaves``, which are one node of it or all of them. Local."""
-    tree = TreeSum(lambda left, right: (left, right))
-    for leaf in leaves:
-        tree.push(Node(0, leaf), leaf)
-    return tree.total()
+    return fold([(Node(0, leaf), leaf) for leaf in leaves], lambda left, right: (left, right))
 
 
 def sum_trees(schedule: Schedule) -> list[Tree]:

@@ -54,15 +54,15 @@ class Layout:
         return self.offsets[-1]
 
     def overlaps(self, start: int, stop: int) -> dict[str, int]:
-        """Return name -> elements of each array within [start, stop): whose bytes a message carries. Local."""
-        offsets = self.offsets
-        found = {}
+        """Return variable -> its elements within [start, stop), marks too: whose bytes a message carries. Local."""
+        offsets, found = self.offsets, {}
         for i in range(max(0, bisect.bisect_right(offsets, start) - 1), len(self.names)):
             if offsets[i] >= stop:
                 break
             elements = min(stop, offsets[i + 1]) - max(start, offsets[i])
             if elements > 0:
-                found[self.names[i]] = elements
+                variable = self.names[i].removesuffix(TOUCHED)
+                found[variable] = found.get(variable, 0) + elements
         return found
 
 

@@ -5,7 +5,7 @@ right child, and a node without a right child is its left child. Whoever forms a
 tree: so all sums in the system are the same numbers on any number of ranks.
 """
 
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, Iterable, NamedTuple
 
 
 class Node(NamedTuple):
@@ -36,9 +36,7 @@ def leaves_of(rank: int, ranks: int, leaves: int) -> range:
 
 def cover(leaves: range) -> list[Node]:
     """Return the fewest nodes whose leaves are ``leaves``, from left to right. Local."""
-    tree = TreeSum(lambda left, right: None)
-    for leaf in leaves:
-        tree.push(Node(0, leaf), None)
+    tree = TreeSum.of([(Node(0, leaf), None) for leaf in leaves], lambda left, right: None)
     return [node for node, _ in tree.parts]
 
 
@@ -53,6 +51,14 @@ class TreeSum:
     def __init__(self, add: Callable[[Any, Any], Any]):
         self.add = add
         self.parts: list[tuple[Node, Any]] = []
+
+    @classmethod
+    def of(cls, parts: Iterable[tuple[Node, Any]], add: Callable[[Any, Any], Any]) -> "TreeSum":
+        """Return the sum of nodes that came in any order, with as many of them joined as can be."""
+        tree = cls(add)
+        for node, value in sorted(parts, key=lambda part: part[0].first_leaf):
+            tree.push(node, value)
+        return tree
 
     def push(self, node: Node, value):
         """Add the next node: its first leaf follows the last leaf pushed."""
@@ -71,9 +77,6 @@ class TreeSum:
         return value
 
 
-def fold(parts: list[tuple[Node, Any]], add: Callable[[Any, Any], Any]):
-    """Return the root's value from the nodes of all ranks, in leaf order. Local."""
-    tree = TreeSum(add)
-    for node, value in parts:
-        tree.push(node, value)
-    return tree.total()
+def fold(parts: Iterable[tuple[Node, Any]], add: Callable[[Any, Any], Any]):
+    """Return the root's value from the nodes of all ranks, in any order; None if there is none. Local."""
+    return TreeSum.of(parts, add).total()

@@ -35,7 +35,7 @@ class DenseServer:
         came = [(client, node, self.xp.empty_like(self.pieces[me]))
                 for client in self.clients for node in self.nodes[client]]
         self.comm.exchange(sends, [self.message(client, flat, me) for client, _, flat in came], phase, "dense")
-        total = fold(sorted([(node, flat) for _, node, flat in came] + nodes[me], key=_first_leaf), self.add)
+        total = fold([(node, flat) for _, node, flat in came] + nodes[me], self.add)
         return self.xp.empty_like(self.pieces[me]) if total is None else total  # None: it owns nothing
 
     def message(self, peer, flat, owner):
@@ -77,15 +77,6 @@ class LocalDenseAggregation:
                 receives += [message(peer, flat, owner) for _, flat in flats]
                 merged[owner] += flats
         self.comm.exchange(sends, receives, "aggregate", "dense")
-        return self.server.push({owner: self._joined(parts) for owner, parts in merged.items()}, phase)
-
-    def _joined(self, parts):
-        """Add up what the machine has, to the nodes of the tree that it can form."""
-        tree = TreeSum(self.server.add)
-        for node, flat in sorted(parts, key=_first_leaf):
-            tree.push(node, flat)
-        return tree.parts
-
-
-def _first_leaf(part):
-    return part[0].first_leaf
+        # to the nodes of the tree that the machine can form, no further
+        return self.server.push({owner: TreeSum.of(parts, self.server.add).parts for owner, parts in merged.items()},
+                                phase)

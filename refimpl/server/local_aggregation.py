@@ -44,7 +44,7 @@ class LocalAggregation:
         found = self.server.pull(union, phase)
         answers = {(name, rank): take_rows(found[name], np.searchsorted(union[name], ids))
                    for (name, rank), ids in wanted.items()}
-        came = {key: self._empty(key[0], len(ids)) for key, ids in asked.items()}
+        came = {key: self.server.empty(key[0], len(ids)) for key, ids in asked.items()}
         self.comm.exchange([(rank, rows, {name: rows.size}) for (name, rank), rows in answers.items() if rank != me],
                            [(rank, rows, {name: rows.size}) for (name, rank), rows in came.items() if rank != me],
                            "scatter", "rows")
@@ -67,7 +67,7 @@ class LocalAggregation:
             for name in self._mine(parts):
                 for node in self.nodes[peer]:
                     numbers = next(following)
-                    rows = self._empty(name, len(numbers))
+                    rows = self.server.empty(name, len(numbers))
                     receives.append((peer, rows, {name: rows.size}))
                     came[name].append((node, RowGradient(numbers, rows)))
         self.comm.exchange(sends, receives, "aggregate", "rows")
@@ -75,7 +75,8 @@ class LocalAggregation:
             for node, g, where in mine[name]:
                 own = where[self.comm.rank]
                 came[name].append((node, RowGradient(g.ids[own], take_rows(g.rows, own))))
-        yield from self.server.push({name: _joined(nodes) for name, nodes in came.items()}, phase)
+        # to the nodes of the tree that the machine can form, no further
+        yield from self.server.push({name: TreeSum.of(nodes, merge_rows).parts for name, nodes in came.items()}, phase)
 
     def _mine(self, names) -> list[str]:
         """Those of the variables that this rank is the aggregator of some owner of."""
@@ -92,15 +93,3 @@ class LocalAggregation:
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         return take_rows(array_module(rows[0]).concatenate(rows), back)
-
-    def _empty(self, name, rows):
-        table = self.server.shards[name].values
-        return array_module(table).empty((rows, table.shape[1]), table.dtype)
-
-
-def _joined(nodes):
-    """Add up what a machine has, to the nodes of the tree that it can form."""
-    tree = TreeSum(merge_rows)
-    for node, gradient in sorted(nodes, key=lambda part: part[0].first_leaf):
-        tree.push(node, gradient)
-    return tree.parts

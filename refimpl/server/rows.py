@@ -44,7 +44,7 @@ class RowServer:
         mine = {name: self._cut_by_owner(name, routes[name]) for name in names}
         theirs = [(client, name, ids, cut(ids, self.edges[name][self.comm.rank]))
                   for client, lists in asked.items() for name, ids in zip(served, lists)]
-        answers = {name: self._empty(name, len(ids)) for name, ids in needs.items()}
+        answers = {name: self.empty(name, len(ids)) for name, ids in needs.items()}
 
         def begin(number):
             sends = [(client, rows, {name: rows.size}) for client, name, ids, pieces in theirs
@@ -86,7 +86,7 @@ class RowServer:
                                for (node, _), (route, rows, pieces) in zip(parts[name], sent[name])]
                 for client, node, numbers, pieces in coming[name]:
                     ids = numbers[_of(pieces, number)]
-                    rows = self._empty(name, len(ids))
+                    rows = self.empty(name, len(ids))
                     receives.append((client, rows, {name: rows.size}))
                     nodes[name].append((node, RowGradient(ids, rows)))
             return nodes, self.comm.start(sends, receives, phase, "rows")
@@ -95,7 +95,7 @@ class RowServer:
             pending.wait()
             for name in parts:
                 if number < len(self.edges[name][self.comm.rank]) - 1:
-                    total = fold(sorted(nodes[name], key=lambda part: part[0].first_leaf), merge_rows)
+                    total = fold(nodes[name], merge_rows)
                     yield ReducedGradient(self.shards[name], total.ids, total.rows, True)
 
     def _routed(self, name, gradient):
@@ -125,7 +125,8 @@ class RowServer:
         """owner -> the slice of a route that travels in each round, for the owners that this rank deals with."""
         return {o: cut(route.of(o), self.edges[name][o], int(route.bounds[o])) for o in (*self.owners, self.comm.rank)}
 
-    def _empty(self, name, rows):
+    def empty(self, name, rows: int):
+        """Return a new (rows, d) array for rows of a variable, where its table is. Local."""
         table = self.shards[name].values
         return array_module(table).empty((rows, table.shape[1]), table.dtype)
 

@@ -63,14 +63,6 @@ class ReplicatedRows(Replicas):
         """Return name -> (k, d) rows of the replica. Local."""
         return {name: take_rows(shard.values, needs[name]) for name, shard in self.shards.items() if name in needs}
 
-    def add(self, leaf, gradients):
-        """Add a microbatch's gradients. Local."""
-        self.gradients.push(leaf, gradients)
-
-    def held(self):
-        """Return what ``push`` lets go of. Local."""
-        return self.gradients.held()
-
 
 class GatheredRowsExchange(ReplicatedRows):
     """Sparse variables by allgather. Collective to use; see ``strategies.exchange.Exchange``."""

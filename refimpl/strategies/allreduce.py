@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from refimpl.collectives.running.allreduce import open_allreduce
-from refimpl.gradients import TOUCHED, Arena, DenseTree, Layout
+from refimpl.gradients import Arena, DenseTree, Layout
 from refimpl.plan.strategy import Strategy
 from refimpl.server import ReducedGradient, Shard
 from refimpl.strategies.exchange import Replicas
@@ -50,7 +50,7 @@ def allreduce_bytes(layout: Layout, schedule) -> dict:
         if (t.start, t.stop) not in found:
             found[t.start, t.stop] = layout.overlaps(bounds[t.start], bounds[t.stop])
         for name, elements in found[t.start, t.stop].items():
-            total["allreduce", name.removesuffix(TOUCHED), "dense"][t.source, t.destination] += elements * itemsize
+            total["allreduce", name, "dense"][t.source, t.destination] += elements * itemsize
     return dict(total)
 
 
@@ -82,14 +82,6 @@ class AllreduceExchange(Replicas):
     def dense(self):
         """Return name -> whole value. Local."""
         return self.values.views
-
-    def add(self, leaf, gradients):
-        """Add a microbatch's gradients. Local."""
-        self.gradients.push(leaf, gradients)
-
-    def held(self):
-        """Return what ``push`` lets go of. Local."""
-        return self.gradients.held()
 
     def push(self):
         """Return the sums of all variables. Collective."""

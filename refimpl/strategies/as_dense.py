@@ -14,27 +14,21 @@ from kernels import take_rows, to_numpy
 from refimpl.collectives.running.allreduce import open_allreduce
 from refimpl.gradients import TOUCHED, Arena, Layout
 from refimpl.plan.parts import cut_lists
-from refimpl.plan.strategy import Strategy
 from refimpl.server import ReducedGradient
 from refimpl.strategies.allgather import ReplicatedRows
-from refimpl.strategies.allreduce import allreduce_bytes
+from refimpl.strategies.allreduce import Allreduce
 
 
 @dataclass(frozen=True)
-class RowsAsDense(Strategy):
-    """Nothing is to be said of it: all ranks keep it."""
+class RowsAsDense(Allreduce):
+    """An allreduce, of the whole and of its marks."""
 
     name, sparse = "as-dense", True
     label, colour, mark = "whole, as if dense (allreduce)", "black", "^"
-    keys = (("allreduce", "dense"),)
 
     @classmethod
     def arena(cls, variables):
         return Layout.of(variables).with_marks()
-
-    @classmethod
-    def bytes_between(cls, placed, plan, touched):
-        return allreduce_bytes(cls.arena([variable for variable, _ in placed]), plan.schedule())
 
     def work(self, variable, plan, sample):
         """An array is filled, and the touched rows are updated."""
@@ -60,20 +54,12 @@ class RowsAsDenseExchange(ReplicatedRows):
     def open(self):
         """Make the allreduce ready, with all ranks. Collective."""
         like = self.xp.empty(0, self.layout.dtype)
-        self.allreduce = open_allreduce(self.schedule, self.comm, self.layout.size, like, "allreduce", self._whose,
-                                        self.shared)
+        self.allreduce = open_allreduce(self.schedule, self.comm, self.layout.size, like, "allreduce",
+                                        self.layout.overlaps, self.shared)
         self.arenas = [Arena(self.layout, flat=slot) for slot in self.allreduce.slots]
         # what adds nothing: x + -0.0 is x, while -0.0 + 0.0 is 0.0, no longer x. CuPy makes 0.0 of the number -0.0, and
         # of an array without axes
         self.nothing = self.xp.asarray(np.full(1, -0.0, self.layout.dtype))
-
-    def _whose(self, start, stop):
-        """Whose elements a message holds; the touched marks count as their variable's."""
-        found: dict[str, int] = {}
-        for name, elements in self.layout.overlaps(start, stop).items():
-            variable = name.removesuffix(TOUCHED)
-            found[variable] = found.get(variable, 0) + elements
-        return found
 
     def push(self):
         """Return the sums of the rows that anyone touched. Collective."""

@@ -107,14 +107,6 @@ class ServedDenseExchange(BaseExchange):
         """Return name -> whole value, as pulled. Local."""
         return self.values.views
 
-    def add(self, leaf, gradients):
-        """Add a microbatch's gradients. Local."""
-        self.gradients.push(leaf, gradients)
-
-    def held(self):
-        """Return what ``push`` lets go of. Local."""
-        return self.gradients.held()
-
     def push(self):
         """Return the sums of the variables that this rank owns. Collective."""
         parts = self.gradients.take()

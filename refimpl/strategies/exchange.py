@@ -7,6 +7,7 @@ trainer clips and updates it there: so the mathematics cannot depend on the stra
 from typing import Any, Callable, Protocol
 
 from models import Variable
+from refimpl.gradients import DenseTree, RowTree
 from refimpl.server import ReducedGradient, Shard
 
 
@@ -56,7 +57,9 @@ class Exchange(Protocol):
 
 
 class BaseExchange:
-    """What an exchange does if it says nothing else."""
+    """What an exchange does if it says nothing else. gradients: the tree in which this rank's gradients add up."""
+
+    gradients: DenseTree | RowTree
 
     def open(self):
         """Do nothing: it is ready."""
@@ -64,6 +67,14 @@ class BaseExchange:
     def dense(self):
         """Return nothing: these are rows."""
         return {}
+
+    def add(self, leaf, gradients):
+        """Add a microbatch's gradients. Local."""
+        self.gradients.push(leaf, gradients)
+
+    def held(self):
+        """Return what ``push`` lets go of. Local."""
+        return self.gradients.held()
 
 
 class Replicas(BaseExchange):

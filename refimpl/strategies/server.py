@@ -118,14 +118,6 @@ class ServedRowsExchange(BaseExchange):
         """Return name -> (k, d) rows, as their owners have them now. Collective."""
         return self.server.pull({name: needs[name] for name in self.shards if name in needs}, phase)
 
-    def add(self, leaf, gradients):
-        """Add a microbatch's gradients. Local."""
-        self.gradients.push(leaf, gradients)
-
-    def held(self):
-        """Return what ``push`` lets go of. Local."""
-        return self.gradients.held()
-
     def push(self):
         """Return the sums of the rows that this rank owns, one for each round of its partitions. Collective."""
         return list(self.server.push(self.gradients.take()))

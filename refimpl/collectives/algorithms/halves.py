@@ -12,7 +12,7 @@ def one_node_each(ranks: int):
 def sums_of(rank: int, parts, start: int, stop: int) -> list[Sum]:
     """Return the sums that add up slots of a rank in tree order, the last into the lowest slot. Local.
 
-    parts: (node, slot) in leaf order; those that form no node together are added up from the right, as the tree does.
+    parts: (node, slot); those that form no node together are added up from the right, as the tree does.
     """
     sums = []
     fold(parts, _adder(sums, rank, start, stop))
@@ -22,10 +22,8 @@ def sums_of(rank: int, parts, start: int, stop: int) -> list[Sum]:
 def joins_of(rank: int, parts, start: int, stop: int):
     """Return (sums, parts left): as ``sums_of``, but what forms no node together stays apart. Local."""
     sums = []
-    tree = TreeSum(_adder(sums, rank, start, stop))
-    for node, slot in parts:
-        tree.push(node, slot)
-    return sums, tree.parts
+    left = TreeSum.of(parts, _adder(sums, rank, start, stop)).parts
+    return sums, left
 
 
 def _adder(sums, rank, start, stop):

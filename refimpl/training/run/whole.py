@@ -37,8 +37,8 @@ def gather_arrays(parameters: Parameters, optimizer_state) -> dict:
 
 
 def _in_one_piece(array):
-    """Return a NumPy array of the same shape (ascontiguousarray alone makes a scalar a vector)."""
-    return np.ascontiguousarray(to_numpy(array)).reshape(array.shape)
+    """Return a NumPy array of the same shape (ascontiguousarray makes a scalar a vector)."""
+    return np.asarray(to_numpy(array), order="C")
 
 
 def gather_carried(comm: Communicator, carried: dict[int, dict]) -> dict:
