@@ -1,5 +1,5 @@
 """LSTM with projection over a whole sequence, forward and backward, for any array library."""
 
-from kernels.lstm.sequence import Tape, Workspace, lstm_backward, lstm_forward
+from kernels.lstm.sequence import Workspace, lstm_backward, lstm_forward
 
-__all__ = ["Tape", "Workspace", "lstm_backward", "lstm_forward"]
+__all__ = ["Workspace", "lstm_backward", "lstm_forward"]

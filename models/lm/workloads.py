@@ -1,7 +1,6 @@
 """What benchmarks and the paper's experiment train of the language model, and what the paper says of it."""
 
-from models.data import TokenStreams
-from models.data.text.synthetic import load_synthetic
+from models.data.text.windows import SyntheticText
 from models.lm.model import PRESETS, LanguageModel
 from models.paper import Paper
 from models.workload import Bounded, Workload
@@ -49,8 +48,7 @@ BOUNDS = (Bounded("float32 adagrad", TINY, "float32", "adagrad", 0.2, 2),
 def at_size(ranks: int, seed: int):
     """Return the paper's model, and synthetic text cut for so many workers. Local; no parameter is made."""
     model = LanguageModel(**PRESETS["paper"])
-    tokens = load_synthetic(str(model.vocabulary), ranks * PAPER.examples * 2 + 1, 0, seed).train
-    return model, TokenStreams(tokens, ranks, 128, 20)
+    return model, SyntheticText(model.vocabulary, 128, 20).make(ranks, seed, 2)
 
 
 PAPER = Paper(

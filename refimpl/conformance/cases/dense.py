@@ -18,10 +18,11 @@ def cases(ranks: int):
                      lambda r, s: {name: provenance(r, ranks, names.index(name), (4,))
                                    for name in names[r % 3:] + names[:r % 3]}, settings={"provenance": True})
     for dtype in ("float32", "float64"):
+        cancel = cancelling("cancelling", ranks, (41,), dtype)
         yield dense_case(f"exact-{dtype}", "sums without rounding errors: tolerance zero", ranks,
                          lambda r, s: {name: exact(f"exact{name}{r}", shape, dtype) for name, shape in SHAPES.items()})
         yield dense_case(f"cancelling-{dtype}", "sums that cancel, within γ Σ|x| of the correctly rounded sum", ranks,
-                         lambda r, s: {"weight": cancelling("cancelling", ranks, (41,), dtype)[r]}, exact=False)
+                         lambda r, s: {"weight": cancel[r]}, exact=False)
     yield from _awkward(ranks)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from refimpl.conformance.case import numbers_of, with_numbers
-from refimpl.conformance.diagnose.diagnosis import Diagnosis, explains, failing, names_in_words, with_changes
+from refimpl.conformance.diagnose.diagnosis import Diagnosis, explains, failing, flat, names_in_words, with_changes
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.rules.aggregate import Wanted, aggregate, aggregate_dense
 from refimpl.conformance.semantics import Semantics
@@ -52,10 +52,10 @@ def _alone(evidence, rank, divisor) -> list[dict[str, Wanted]]:
 
 def _alike_ranks(case, name) -> bool:
     """Return whether a rank has no number of a variable, or multiples of another's: one alone then proves nothing."""
-    flat = [np.ravel(numbers_of(ranks[name])).astype(np.float64) for ranks in case.steps[0]]
-    if any(not np.any(a) for a in flat):
+    parts = [flat(ranks[name]) for ranks in case.steps[0]]
+    if any(not np.any(a) for a in parts):
         return True
-    ends = [a[-1] / np.abs(a).max() for a in flat], [a[0] / np.abs(a).max() for a in flat]
+    ends = [a[-1] / np.abs(a).max() for a in parts], [a[0] / np.abs(a).max() for a in parts]
     return all(len(set(np.round(end, 9))) == 1 for end in ends)
 
 

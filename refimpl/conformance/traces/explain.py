@@ -13,6 +13,7 @@ from refimpl.conformance.traces.explain_gradients import (
 )
 from refimpl.conformance.traces.explain_updates import explain_update
 
+
 def explain(differing: Differing, finding: Finding) -> Diagnosis:
     """Return the first hypothesis that explains what differs; finding: its first. Local."""
     if finding.code:
