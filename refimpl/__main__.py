@@ -6,7 +6,19 @@ import sys
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(_name, "1")  # more threads would fight for the cores and may sum in another order
 
-from refimpl.cli import main  # noqa: E402
+from refimpl.transport.job.supervisor import supervised  # noqa: E402
+
+
+def run() -> int:
+    """Run the command line, under a supervisor where a launcher of MPI's has started it; return the exit status."""
+    return supervised(_main)
+
+
+def _main() -> int:
+    from refimpl.cli import main  # in the rank alone: its supervisor needs none of it
+
+    return main()
+
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run())

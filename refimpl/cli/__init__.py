@@ -6,7 +6,8 @@ import os
 import sys
 import traceback
 
-from refimpl.transport.job import end_job
+from refimpl.transport.errors import Interrupted
+from refimpl.transport.job import end_job, leave
 
 COMMANDS = ("train", "compare", "plan", "bench", "collectives", "cluster", "experiment", "conformance")
 """Each is a module of this package. Only the one that is asked for is loaded: conformance must work without models."""
@@ -37,14 +38,19 @@ def main(arguments=None) -> int:
     try:
         return command.run(options)
     except KeyboardInterrupt:
+        _say("interrupted")
         return end_job(130)
     except BrokenPipeError:  # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return end_job(141)
     except command.REFUSALS as error:
-        sys.stderr.write(f"refimpl: error: {error}\n")  # in one piece: other ranks write there too
-        sys.stderr.flush()
-        return 1
+        _say(error)
+        return leave(128 + error.signal if isinstance(error, Interrupted) else 1, error)
     except Exception:
         traceback.print_exc()
         return end_job(1)
+
+
+def _say(words):
+    sys.stderr.write(f"refimpl: error: {words}\n")  # in one piece: other ranks write there too
+    sys.stderr.flush()

@@ -11,6 +11,7 @@ from models.registry import MODELS, entry_of
 from refimpl.cli.options import add_model, add_training_options, named_model, seconds, split, with_plan
 from refimpl.cli.progress import StepProgress
 from refimpl.transport import CollectiveError
+from refimpl.transport.job.supervisor import TIMEOUT_SECONDS, arrived, waiting
 
 HELP = (f"train {' or '.join(MODELS)}, or a model of your own, on N ranks: "
         f"mpirun -n N python -m refimpl train {next(iter(MODELS))}")
@@ -35,24 +36,42 @@ def add(parser):
     run.add_argument("--trace", action="store_true", help="write trace.json of all ranks, for Perfetto")
     run.add_argument("--timeout", type=seconds, metavar="SECONDS",
                      help="how long a rank waits for another that does not come before it ends the run (default 300)")
+    run.add_argument("--checkpoint-on-signal", action="store_true", help="SIGINT (Ctrl-C), SIGTERM or SIGHUP end the "
+                     "run after the step at hand and one more checkpoint; a second one at once")
     run.add_argument("--json", action="store_true", help="print only the result, as one JSON object")
 
 
 def run(given: dict) -> int:
     """Train, and print what came of it. Collective."""
+    comm = _open(given.pop("timeout", TIMEOUT_SECONDS))
+    from refimpl.training.run.signals import Signals
+
+    with Signals(given.pop("checkpoint_on_signal", False)) as signals:
+        _train(given, comm, signals)
+        comm.meet("the end of the job")
+    waiting(comm.timeout, "MPI_Finalize")
+    return 0
+
+
+def _open(timeout):
+    """Return the communicator of all ranks; a rank that MPI does not let in is ended after the time-out. Collective."""
+    waiting(timeout, "MPI_Init")
+    from refimpl.transport import Communicator
+
+    arrived()
+    return Communicator.of(timeout=timeout)
+
+
+def _train(given: dict, comm, signals):
     from refimpl.experiments.cluster.account import Account
     from refimpl.experiments.cluster.card import on_cluster
     from refimpl.training.session import train
-    from refimpl.transport import Communicator
-    from refimpl.transport.waiting import TIMEOUT_SECONDS
 
-    comm = Communicator.of(timeout=given.pop("timeout", TIMEOUT_SECONDS))
     recipe, options, rest = split(given)
-    model, data, heldout, recipe, options = comm.together(lambda: _prepare(recipe, options, rest),
-                                                          (ValueError, OSError))
-    output = comm.together(lambda: _output(rest, recipe.model, options), (ValueError, OSError))
+    model, data, heldout, recipe, options = comm.together(lambda: _prepare(recipe, options, rest))
+    output = comm.together(lambda: _output(rest, recipe.model, options))
     name = comm.share_text(str(output))[0]  # ranks that look for a free name one after the other might find two
-    output = output and Path(name)
+    output = signals.directory = output and Path(name)
     quiet = comm.rank != 0 or rest.get("json", False)
     if not quiet:
         _introduce(comm, recipe, options, output)
@@ -62,13 +81,12 @@ def run(given: dict) -> int:
                        checkpoint_every=rest.get("checkpoint_every"), evaluate_every=rest.get("evaluate_every"),
                        trace=rest.get("trace", False), describe=recipe.to_json(), progress=progress.show,
                        announce=None if quiet else lambda why: print(why, flush=True),
-                       watch=account.step if account else nullcontext)
+                       watch=account.step if account else nullcontext, signals=signals)
     if account:
         account.close()
     if comm.rank == 0:
         _print_result(result, unit, rest.get("json", False))
         _plot_search(result, output, quiet)
-    return 0
 
 
 def _prepare(chosen_recipe, chosen_options, rest):

@@ -20,10 +20,12 @@ from refimpl.training.options import Options
 from refimpl.training.planning.partition_trials import PartitionTrials
 from refimpl.training.run.checkpoint import load_checkpoint, save_checkpoint
 from refimpl.training.run.directory import RunDirectory, refuse_taken
+from refimpl.training.run.signals import Signals, on_disk
 from refimpl.training.run.timeline import chrome_events
 from refimpl.training.run.whole import hashes
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
+from refimpl.transport.errors import Interrupted
 from refimpl.transport.ledger import KINDS
 
 
@@ -70,7 +72,7 @@ class Result:
 def train(model, data, heldout=None, *, options: Options, comm=None, output=None, resume=None, checkpoint_every=None,
           evaluate_every=None, trace=False, describe: dict | None = None,
           progress: Callable[[dict], None] | None = None, announce: Callable[[str], None] | None = None,
-          watch=nullcontext, warm=2) -> Result:
+          watch=nullcontext, warm=2, signals: Signals | None = None) -> Result:
     """Train ``model`` on ``data`` for ``options.steps`` steps and return the result. Collective over ``comm``.
 
     heldout: Data to evaluate on at the end (and every ``evaluate_every`` steps), or None.
@@ -79,11 +81,13 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
     announce: called on rank 0 with what was chosen, and why.
     watch: ``watch(trainer)`` returns the context in which a step is done, on every rank.
     progress: called on rank 0 with each step's metrics.  warm: steps at the start that do not count for the speed.
-    Raises CollectiveError, with one message on every rank, for anything that any rank finds wrong.
+    signals: asked before each step whether this rank shall end; then a last checkpoint is saved.
+    Raises CollectiveError, with one message on every rank, for anything that any rank finds wrong; Interrupted, which
+    is one, when a rank was asked to end.
     """
     comm = Communicator.of(comm)
     describe = describe or {}
-    with threadpool_limits(1):  # more threads would fight for the cores, and may sum in another order
+    with comm.one_end(), threadpool_limits(1):  # more threads would fight for the cores, and may sum in another order
         network_file = _network_file(comm, output, resume)
         facts = partial(_facts, describe, heldout, trace=trace, evaluate_every=evaluate_every,
                         checkpoint_every=checkpoint_every, output=output is not None, resume=resume is not None)
@@ -97,7 +101,11 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
         directory = _open_directory(trainer, output, describe, resume)
         totals, trials = _Totals(comm, trainer.step + warm), PartitionTrials.open(trainer, tell)
         while trainer.step < options.steps:
-            record, seconds = _timed_step(trainer, watch)
+            trainer.failure = trainer.failure or (signals and signals.error())
+            try:
+                record, seconds = _timed_step(trainer, watch)
+            except Interrupted as error:
+                raise _saved(trainer, error, output, describe) from error
             totals.add(record, seconds, trainer.alpha)
             _after_step(trainer, record, directory, heldout, evaluate_every=evaluate_every, progress=progress,
                         checkpoint_every=checkpoint_every, output=output, describe=describe)
@@ -143,6 +151,14 @@ def _timed_step(trainer, watch) -> tuple[dict, float]:
         begin = time.perf_counter()
         record = trainer.train_step()
         return record, time.perf_counter() - begin
+
+
+def _saved(trainer, error: Interrupted, output, describe) -> Interrupted:
+    """Save a checkpoint after the last step; return the error that says so, the same on every rank. Collective."""
+    if output is not None:
+        save_checkpoint(trainer, Path(output), describe)
+    state = trainer.comm.once(lambda: on_disk(output))
+    return Interrupted(f"{error}: ended after step {trainer.step}: {state}", error.signal)
 
 
 def _after_step(trainer, record, directory, heldout, *, evaluate_every, progress, checkpoint_every, output, describe):
@@ -196,16 +212,16 @@ def _open_directory(trainer, output, describe, resume):
     return trainer.comm.together(work, (ValueError, OSError))
 
 
-def _attempt(work) -> Exception | None:
+def _attempt(work) -> BaseException | None:
     """Do what only rank 0 does; return the error instead of raising it, for all ranks to agree on."""
     try:
         work()
-    except Exception as problem:
+    except BaseException as problem:
         return problem
     return None
 
 
-def _report(directory, trainer, output, record, progress) -> Exception | None:
+def _report(directory, trainer, output, record, progress) -> BaseException | None:
     """Write and show a step's metrics on rank 0; return what went wrong, which stops all ranks at their next step."""
     if output is not None:
         keys = ledger_keys(trainer.plan, trainer.model.variables)

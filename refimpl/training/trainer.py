@@ -44,7 +44,7 @@ class Trainer:
         self.microbatches = leaves_of(self.comm.rank, self.comm.size, data.microbatches)
         self.carried: dict[int, dict] = {v: {} for v in self.microbatches}
         self.ahead: dict[int, tuple] = {}  # step -> what was read for it while the device computed the one before
-        self.failure: Exception | None = None  # of rank 0's bookkeeping, raised on all ranks at the next step
+        self.failure: BaseException | None = None  # of rank 0's bookkeeping, raised on all ranks at the next step
 
     @classmethod
     def open(cls, model, data, options: Options, comm=None, *, facts: Callable[[], dict] = dict, trace=False,
@@ -83,11 +83,11 @@ class Trainer:
         try:
             with memory_for("the exchange and update of a step", LESS):
                 record = self.consistency.step(self.step, batches, needs, wanted, self._look_ahead)
-        except Exception as problem:
+            examples = self.data.examples(self.step)
+        except BaseException as problem:
             self.comm.stop(problem)
         self.step += 1
-        return {"step": self.step, **record, "examples": self.data.examples(self.step - 1),
-                "seconds": dict(self.timeline.seconds)}
+        return {"step": self.step, **record, "examples": examples, "seconds": dict(self.timeline.seconds)}
 
     def _together(self, work):
         """Read data; if it fails on any rank, fail on all. Collective."""
@@ -95,7 +95,7 @@ class Trainer:
         with self.timeline.phase("data"):
             try:
                 result = work()
-            except Exception as problem:
+            except BaseException as problem:  # a model may also call sys.exit
                 error = problem
         with self.timeline.phase("wait"):
             self.comm.agree(error)

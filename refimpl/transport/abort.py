@@ -11,7 +11,7 @@ from mpi4py import MPI
 from refimpl.transport.errors import Aborted
 
 TAG = 32767  # the largest that every MPI must have; no other message bears it or those of a roll call:
-CALL, HERE = 32766, 32765
+CALL, HERE, PARTING = 32766, 32765, 32764
 ROLL_CALL_SECONDS = 1.0  # far longer than a rank that waits sleeps between two looks
 _NOTHING = np.empty(0, np.uint8)
 
@@ -26,7 +26,10 @@ class AbortMessages:
         self.mpi, self.sent, self._under_way = mpi, None, []
 
     def send(self, text: str):
-        """Tell every other rank why this one stops; do not wait until they have read it. Local."""
+        """Tell every other rank why this one stops; do not wait until they have read it. Local; the first word counts.
+        """
+        if self.sent is not None:
+            return
         words = np.frombuffer(text.encode(), np.uint8)
         self.sent = text
         others = (rank for rank in range(self.mpi.Get_size()) if rank != self.mpi.Get_rank())
@@ -61,6 +64,19 @@ class AbortMessages:
             silent -= set(self._senders(HERE))
             time.sleep(1e-3)
         return sorted(silent)
+
+    def part(self, seconds: float) -> bool:
+        """Tell every other rank that this one has said its last word; return whether all say so within ``seconds``.
+
+        Collective, as far as ranks are there.
+        """
+        others = set(range(self.mpi.Get_size())) - {self.mpi.Get_rank()}
+        self._under_way.append((_NOTHING, [self.mpi.Isend(_NOTHING, rank, PARTING) for rank in others]))
+        end = time.monotonic() + seconds
+        while others and time.monotonic() < end:
+            others -= set(self._senders(PARTING))
+            time.sleep(1e-3)
+        return not others
 
     def _senders(self, tag):
         """Take the empty messages with ``tag`` that have come; yield the sender of each."""

@@ -1,11 +1,17 @@
 """Ranks that go on together or stop together, with one message. No wait is a blocking one: a missing rank is named."""
 
+import os
+from contextlib import contextmanager
+
 import numpy as np
 from mpi4py import MPI
 
 from refimpl.transport.abort import AbortMessages
-from refimpl.transport.errors import Aborted, CollectiveError, SilentPeer, words_of
+from refimpl.transport.errors import Aborted, CollectiveError, Interrupted, SilentPeer, words_of
 from refimpl.transport.waiting import TIMEOUT_SECONDS, Waiter
+
+ERROR = 1 << 16
+"""What a rank brings that has met an error: more than any signal's number."""
 
 
 class Agreement:
@@ -17,7 +23,7 @@ class Agreement:
     """
 
     def __init__(self, mpi, timeout: float = TIMEOUT_SECONDS):
-        self.mpi, self.rank, self.size = mpi, mpi.Get_rank(), mpi.Get_size()
+        self.mpi, self.rank, self.size, self.process = mpi, mpi.Get_rank(), mpi.Get_size(), os.getpid()
         self.waiter = Waiter(self.rank, timeout, AbortMessages(mpi))
 
     @property
@@ -28,6 +34,13 @@ class Agreement:
     @timeout.setter
     def timeout(self, seconds: float):
         self.waiter.timeout = seconds
+
+    def stay_one(self):
+        """End this process if it is a child of a fork: a rank is one process. Local; who runs a user's code asks."""
+        if os.getpid() != self.process:
+            os.write(2, f"refimpl: error: rank {self.rank}: a child of os.fork() came back into the training, and was "
+                        "ended: let it end itself by os._exit, or use subprocess\n".encode())
+            os._exit(1)
 
     def meet(self, what: str = "a meeting of all ranks"):
         """Return when all ranks have come here. Collective. what: named in errors."""
@@ -61,13 +74,15 @@ class Agreement:
         """
         if isinstance(error, (SilentPeer, Aborted)):
             raise error
-        flags = np.empty(1, np.int64)
-        mine = np.array([error is not None], np.int64)
-        self.waiter.for_collective(self.mpi.Iallreduce(mine, flags, MPI.MAX), "the check that all ranks go on")
-        if flags[0]:
-            raise CollectiveError(self._message(error)) from error
+        self.stay_one()
+        worst = np.empty(1, np.int64)
+        mine = np.array([0 if error is None else getattr(error, "signal", ERROR)], np.int64)
+        self.waiter.for_collective(self.mpi.Iallreduce(mine, worst, MPI.MAX), "the check that all ranks go on")
+        if worst[0]:
+            message = self._message(error)
+            raise (CollectiveError(message) if worst[0] == ERROR else Interrupted(message, int(worst[0]))) from error
 
-    def together(self, work, errors=(Exception,)):
+    def together(self, work, errors=(BaseException,)):
         """Return work(), done on each rank for itself; where it raises one of ``errors``, all fail. Collective."""
         result, error = None, None
         try:
@@ -84,14 +99,30 @@ class Agreement:
         """
         return self.share_text(self.together(lambda: "" if self.rank else work()))[0]
 
-    def stop(self, error: Exception):
+    @contextmanager
+    def one_end(self):
+        """Do the block, on all ranks; whatever any of them meets in it, and has not agreed on, ends all. Collective.
+
+        Raises CollectiveError on every rank, with one message.
+        """
+        try:
+            yield
+        except BaseException as error:
+            self.stop(error)
+
+    def stop(self, error: BaseException):
         """Raise ``error``, met here in the middle of an exchange, on all ranks: on the others where they wait. Local.
 
-        A CollectiveError, which all ranks know of, is raised as it is. Any other is sent as an abort message, and
-        raised as Aborted.
+        A CollectiveError, which all ranks know of, is raised as it is, and so is SilentPeer, which others may not yet
+        know. Any other is raised as Aborted, on this rank, too; alone, a rank that was interrupted stays interrupted.
         """
+        if self.size == 1 and isinstance(error, KeyboardInterrupt):
+            raise error
+        if isinstance(error, SilentPeer):
+            self.waiter.abort_messages.send(str(error))
         if isinstance(error, CollectiveError):
             raise error
+        self.stay_one()
         text = words_of(error) if self.size == 1 else f"rank {self.rank}: {words_of(error)}"
         self.waiter.abort_messages.send(text)
         raise Aborted(text) from error

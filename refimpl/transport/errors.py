@@ -5,6 +5,14 @@ class CollectiveError(RuntimeError):
     """An error that every rank raises with the same message, whichever rank it arose on."""
 
 
+class Interrupted(CollectiveError):
+    """A rank was asked to end by a signal, between two steps; every rank raises this.  signal: its number."""
+
+    def __init__(self, message: str, signal: int):
+        super().__init__(message)
+        self.signal = signal
+
+
 class SilentPeer(CollectiveError):
     """A peer has ended, or has not come within the communicator's time-out. Each rank that waited for it raises this.
 
@@ -29,5 +37,7 @@ def silent_peer(rank: int, seconds: float, late, what: str) -> SilentPeer:
 
 def words_of(error: BaseException) -> str:
     """Return what people shall read of an error: its text; of a programmer's (KeyError, …) its type, too. Local."""
+    if isinstance(error, SystemExit):
+        return f"sys.exit({error.code!r}) was called in the middle of the training"
     for_people = isinstance(error, (ValueError, OSError, CollectiveError))
-    return str(error) if for_people else f"{type(error).__name__}: {error}"
+    return str(error) if for_people else f"{type(error).__name__}: {error}".removesuffix(": ")

@@ -74,7 +74,7 @@ class ArrayExchange(Agreement):
         if self.device_transport is not None:
             self.device_transport.settle(unless)
 
-    def stop(self, error: Exception):
+    def stop(self, error: BaseException):
         """Raise ``error`` on all ranks, see ``Agreement.stop``. Local.
 
         What moves on a device is given up, unless all ranks have agreed to stop: it might wait for a peer for ever.

@@ -34,10 +34,14 @@ def ranks_on_host(otherwise: int = 1) -> int:
     return int(said) if said.isdecimal() and int(said) else otherwise
 
 
+launcher: int | None = None
+"""Number of the launcher's process, where it is not this one's parent. Set by a rank's supervisor."""
+
+
 @cache
 def crowded() -> bool:
     """Return whether so many ranks share a core that one which is awake and waits keeps others from working. Local.
 
     A rank that is bound to a core knows nothing of the others': but its launcher may run on all that it dealt out.
     """
-    return ranks_on_host() >= 4 * len({*core_numbers(), *core_numbers(os.getppid())})
+    return ranks_on_host() >= 4 * len({*core_numbers(), *core_numbers(launcher or os.getppid())})

@@ -14,12 +14,12 @@ from mpi4py import MPI
 from refimpl.transport.abort import AbortMessages
 from refimpl.transport.errors import CollectiveError, silent_peer
 from refimpl.transport.host import crowded
+from refimpl.transport.job.supervisor import TIMEOUT_SECONDS as TIMEOUT_SECONDS
 
 AWAKE_SECONDS = 1e-3  # without progress: longer than any message within a machine takes
 SLEEP_SECONDS = 50e-6  # the kernel adds about as much: still short beside a segment on a network
 LONGEST_SLEEP = 5e-3
 CHECK_SECONDS = 5e-3  # between two looks for an abort message, each of which costs as much as a poll
-TIMEOUT_SECONDS = 300.0
 
 _given_up = []
 

@@ -64,11 +64,12 @@ class Synchronous:
                         batch.ready = partial(step.ready, v)
                         with memory_for(f"microbatch {v}", LESS):
                             loss, gradients = self.model.loss_and_gradients(step.dense, step.rows(v), batch)
+                        self.comm.stay_one()
                         losses.append((v, loss))
                     step.add(v, gradients)
                 check_losses(losses)
                 return losses, None
-            except Exception as problem:
+            except BaseException as problem:  # a model may also call sys.exit
                 return [], problem
 
     def _sum_up(self, step, losses, error, meanwhile):

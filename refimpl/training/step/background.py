@@ -46,7 +46,7 @@ class Background:
 
     def __init__(self, comm, jobs: list[Job], timeline, streams: OneLine = OneLine()):
         self.comm, self.jobs, self.timeline, self.streams = comm, jobs, timeline, streams
-        self.error: Exception | None = None  # what the computation met: to be agreed on
+        self.error: BaseException | None = None  # what the computation met: to be agreed on
         self.failure: BaseException | None = None  # what ended the thread
         context = contextvars.copy_context()  # np.errstate holds here too
         self.thread = threading.Thread(target=context.run, args=(self._run,), name="exchange", daemon=True)
@@ -62,6 +62,7 @@ class Background:
         On a GPU it is done when all of it has been asked for: the current stream waits for the rest.
         """
         if not job.done.is_set():
+            self.comm.stay_one()  # this thread is not in a child
             with self.timeline.phase("waiting for exchange"):
                 job.done.wait()
         if self.failure is not None:
@@ -69,7 +70,7 @@ class Background:
         self.streams.after(job.ended)
         return job.result
 
-    def fail(self, error: Exception):
+    def fail(self, error: BaseException):
         """Tell all ranks, at the next job that was awaited, that this rank's computation has failed."""
         self.error = error
         for job in self.jobs:
@@ -112,7 +113,7 @@ class Background:
     def _do(self, job):
         try:
             return job.work()
-        except Exception as problem:
+        except BaseException as problem:
             self.comm.stop(problem)
         finally:
             del job.work  # it may hold who holds the job

@@ -98,7 +98,7 @@ class OverlappedStep:
         self.ready(leaf, gradients)
         self.taken = {}
 
-    def sums(self, error: Exception | None):
+    def sums(self, error: BaseException | None):
         """Yield lists of what this rank keeps of the sums (``ReducedGradient``), each once it is there. Collective.
 
         error: what the computation met. It ends all ranks here, unless everything had left before: then it is for the

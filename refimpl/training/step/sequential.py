@@ -44,7 +44,7 @@ class SequentialStep:
         for exchange in self.parameters.exchanges:
             exchange.add(leaf, gradients)
 
-    def sums(self, error: Exception | None):
+    def sums(self, error: BaseException | None):
         """Yield lists of what this rank keeps of the sums (``ReducedGradient``). Collective.
 
         error: what the computation met on this rank; then all ranks stop here.

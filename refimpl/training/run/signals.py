@@ -1,0 +1,61 @@
+"""What a training does when it is asked to end: it says what is on disk, and may write one more checkpoint before."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+from refimpl.training.run.checkpoint import steps_saved
+from refimpl.transport.errors import Interrupted
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ONE_SECONDS = 1.0
+"""A launcher may hand on what the terminal has sent to every process already: within this time it is one signal."""
+
+
+class Signals:
+    """The signals that this rank gets, as a context. Local.
+
+    Without ``checkpoint`` one raises Interrupted where the rank is; with it, it is kept in ``asked`` for the end of the
+    step, and only a second one is raised. directory: where checkpoints are written, None: nowhere, or not known yet.
+    """
+
+    def __init__(self, checkpoint: bool, directory: Path | None = None):
+        self.checkpoint, self.directory = checkpoint, directory
+        self.asked, self.since = 0, 0.0
+        self.before: dict = {}
+
+    def __enter__(self) -> "Signals":
+        if threading.current_thread() is threading.main_thread():
+            self.before = {number: signal.getsignal(number) for number in SIGNALS}
+            for number, before in self.before.items():
+                signal.signal(number, self._go_on if before is signal.SIG_IGN else self._end)
+        return self
+
+    def __exit__(self, *_):
+        for number, before in self.before.items():
+            signal.signal(number, before)
+
+    def error(self) -> Interrupted | None:
+        """Return what all ranks shall hear before the next step, None if this rank was not asked to end."""
+        return Interrupted(signal.Signals(self.asked).name, self.asked) if self.asked else None
+
+    def _end(self, number, _):
+        if self.checkpoint and (not self.asked or time.monotonic() - self.since < ONE_SECONDS):
+            if not self.asked:
+                self.asked, self.since = number, time.monotonic()
+            return
+        raise Interrupted(f"ended by {signal.Signals(number).name}: {on_disk(self.directory)}", number)
+
+    def _go_on(self, number, _):
+        """Say that a signal which was ignored from the start, as nohup does, has come."""
+        os.write(2, f"refimpl: {signal.Signals(number).name} came and is ignored, as whoever started this has asked "
+                    f"for (nohup); the training goes on: {on_disk(self.directory)}\n".encode())
+
+
+def on_disk(directory: Path | None) -> str:
+    """Return in words from what a training can go on. Local to the rank that writes it."""
+    steps = [] if directory is None else steps_saved(directory)
+    return (f"the checkpoint of step {steps[-1]} is saved; go on with --resume {directory}" if steps
+            else "no checkpoint is saved")

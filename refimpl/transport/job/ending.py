@@ -1,0 +1,54 @@
+"""The end of a job: of all its ranks at once, or together; and MPI itself, loaded if asked for."""
+
+import sys
+from contextlib import suppress
+
+from refimpl.transport.errors import Aborted, SilentPeer
+from refimpl.transport.job.supervisor import told, waiting
+
+PARTING_SECONDS = 2.0
+"""For every rank to say why it ends, before the first of them ends all: whoever waits hears of it within a moment."""
+
+FINALIZE_SECONDS = 7.0
+"""For ranks that have all said their error, and so have nothing left to do."""
+
+
+def end_job(status: int) -> int:
+    """End every rank of a job of several at once; in a job of one, or none, just return the status. Local."""
+    told("said")
+    if MPI := _of_several():
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError):  # nobody reads it any more
+                stream.flush()
+        MPI.COMM_WORLD.Abort(status)
+    return status
+
+
+def leave(status: int, error: BaseException) -> int:
+    """Return the status when every rank has said its error, or end all of them. Collective, as far as ranks are there.
+
+    After SilentPeer or Aborted messages are under way, with which MPI cannot end: then the job is ended in any case.
+    """
+    if MPI := _of_several():
+        from refimpl.transport.abort import AbortMessages
+
+        told("said")
+        together = AbortMessages(MPI.COMM_WORLD).part(PARTING_SECONDS)
+        if isinstance(error, (SilentPeer, Aborted)) or not together:
+            return end_job(status)
+        waiting(FINALIZE_SECONDS, "MPI_Finalize")
+    return status
+
+
+def _of_several():
+    """Return mpi4py's MPI if this process is one of several ranks. Local."""
+    MPI = sys.modules.get("mpi4py.MPI")  # who has not loaded MPI is no rank
+    alive = MPI is not None and MPI.Is_initialized() and not MPI.Is_finalized()
+    return MPI if alive and MPI.COMM_WORLD.Get_size() > 1 else None
+
+
+def all_ranks():
+    """Return mpi4py's communicator of all ranks of the job: for lessons, which show MPI itself. Local."""
+    from mpi4py import MPI
+
+    return MPI.COMM_WORLD

@@ -1,0 +1,144 @@
+"""A rank's supervisor: the process that the launcher starts. The rank is its child; when that cannot speak, it does.
+
+    launcher ──▶ supervisor: waits, hands signals on ──▶ rank: MPI, the training
+                      ▲                                    │
+                      └──── "waiting …", "said" (pipe) ────┘
+
+A rank that ends without a word (os._exit, a signal, out of memory) is named, with the cause, before the launcher sees
+an end and kills the others. A rank that MPI does not let out of MPI_Init or MPI_Finalize, where no Python runs, is
+ended after the time-out. Each of the three ends with the one before it, so that none is left behind. Linux only:
+elsewhere a rank is on its own.
+"""
+
+import ctypes
+import os
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+
+from refimpl.transport import host
+from refimpl.transport.launch import JOB_VARIABLES
+
+TIMEOUT_SECONDS = 300.0
+"""That a rank waits for others without any progress, where nobody says otherwise."""
+
+PR_SET_PDEATHSIG = 1
+HANDED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+
+_pipe: int | None = None  # of a rank, to its supervisor
+
+
+def supervised(work) -> int:
+    """Return work(), a status, done by this process as a rank under a supervisor. Local.
+
+    In a process that no launcher of MPI's has started, or on a system that cannot: just work().
+    """
+    global _pipe
+    rank = next((os.environ[name] for name in JOB_VARIABLES if name in os.environ), None)
+    if rank is None or "mpi4py.MPI" in sys.modules:
+        return work()
+    try:
+        end_with(os.getppid())
+        os.close(os.pidfd_open(os.getpid()))
+    except (OSError, AttributeError):
+        return work()
+    (hear, _pipe), supervisor, host.launcher = os.pipe(), os.getpid(), os.getppid()
+    if child := os.fork():
+        os.close(_pipe)
+        os._exit(_Supervisor(rank, child, hear).run())
+    os.close(hear)
+    end_with(supervisor)
+    try:
+        return work()
+    finally:
+        told("said")
+
+
+def told(message: str):
+    """Tell this rank's supervisor, if it has one: "said": this rank has had its own last word. Local."""
+    if _pipe is not None:
+        with suppress(OSError):
+            os.kill(os.getppid(), signal.SIGCONT)  # someone may have stopped it: the launcher would wait for ever
+            os.write(_pipe, f"{message}\n".encode())
+
+
+def waiting(seconds: float, what: str):
+    """Have the supervisor end this rank unless ``arrived`` is called within ``seconds``. what: named then. Local."""
+    told(f"waiting {seconds} {what}")
+
+
+def arrived():
+    """Tell the supervisor that what this rank was ``waiting`` for has come. Local."""
+    told("arrived")
+
+
+def end_with(parent: int):
+    """Have the kernel kill this process when its parent, ``parent`` as it sees it, ends, however that ends. Local.
+
+    Raises OSError where the kernel is not Linux.
+    """
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL)):
+        raise OSError(ctypes.get_errno(), "cannot be told of the parent's end: it needs Linux")
+    if os.getppid() != parent:  # it ended before we asked
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class _Supervisor:
+    """What the supervisor knows of its rank."""
+
+    def __init__(self, rank: str, child: int, hear: int):
+        self.rank, self.child, self.hear = rank, child, hear
+        self.said, self.deadline, self.what, self.seconds = False, None, "", ""
+
+    def run(self) -> int:
+        """Wait until the rank has ended; return the status to end with."""
+        for number in HANDED_ON:
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup asks
+                signal.signal(number, lambda number, _: os.kill(self.child, number))
+        ended = os.pidfd_open(self.child)
+        while True:
+            left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+            ready, _, _ = select.select([ended, self.hear], [], [], left)
+            if self.hear in ready:
+                self._listen()
+            if ended in ready:
+                return self._last_word()
+            if not ready:
+                self._speak(f"rank {self.rank} has waited {self.seconds} s for the other ranks in {self.what}: ended, "
+                            "cut off, stuck or somewhere else in the program")
+                os.kill(self.child, signal.SIGKILL)
+                self.deadline = None
+
+    def _listen(self) -> bool:
+        """Read what the rank tells; return whether there was anything: nothing comes once it has ended."""
+        text = os.read(self.hear, 4096).decode()
+        for line in text.splitlines():
+            word, _, rest = line.partition(" ")
+            if word == "said":
+                self.said = True
+            elif word == "arrived":
+                self.deadline = None
+            else:
+                self.seconds, _, self.what = rest.partition(" ")
+                self.deadline = time.monotonic() + float(self.seconds)
+        return bool(text)
+
+    def _last_word(self) -> int:
+        """Name a rank that has ended without a word; return its status, as shells tell it: 128 + the signal."""
+        while select.select([self.hear], [], [], 0)[0] and self._listen():
+            pass
+        _, status = os.waitpid(self.child, 0)
+        code = os.waitstatus_to_exitcode(status)
+        if not self.said:
+            cause = (f"it ended with status {code}, in the midst of the program (os._exit?)" if code >= 0 else
+                     f"killed by {signal.Signals(-code).name}"
+                     + " (by someone, or out of memory?)" * (code == -signal.SIGKILL))
+            self._speak(f"rank {self.rank}: {cause}")
+        return code if code >= 0 else 128 - code
+
+    def _speak(self, words):
+        self.said = True
+        with suppress(OSError):
+            os.write(2, f"refimpl: error: {words}\n".encode())
