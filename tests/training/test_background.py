@@ -22,6 +22,9 @@ class OneRank:
         if error is not None:
             raise CollectiveError(str(error))
 
+    def stay_one(self):
+        pass
+
     def stop(self, error):
         raise CollectiveError(f"stopped: {error}")
 
