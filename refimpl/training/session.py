@@ -35,7 +35,8 @@ class Result:
     sent_per_step: kind -> bytes that a rank sent in a step, mean over ranks and steps (dense, rows, indices, control).
     alpha: sparse variable -> part of its rows that a rank touched in a step, mean over ranks and steps.
     loss: of the last step.  examples_per_second: over this session's steps, evaluation and checkpoints left out, and
-    the steps of a partition search.  partition_search: its samples, thetas and P, see ``PartitionTrials.to_json``.
+    the steps of a partition search.  partition_search: its samples (those from before a resume, too), thetas and P, see
+    ``PartitionTrials.to_json``.
     overlap: whether exchanges went on beside the computation.
     shared_memory: whether the allreduce's bytes were read in memory that all ranks share: counted, but not sent.
     """
@@ -92,18 +93,18 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
         for said in (trainer.device.told(options.device), getattr(comm.device_transport, "reason", None),
                      trainer.overlap_choice.reason, trainer.reason):
             tell(said)
-        if resume is not None:
-            load_checkpoint(trainer, Path(resume))
+        searched = None if resume is None else load_checkpoint(trainer, Path(resume))
+        trials = PartitionTrials.open(trainer, tell, searched)
         directory = _open_directory(trainer, output, describe, resume)
-        totals, trials = _Totals(comm, trainer.step + warm), PartitionTrials.open(trainer, tell)
+        totals = _Totals(comm, trainer.step + warm)
         while trainer.step < options.steps:
             record, seconds = _timed_step(trainer, watch)
             totals.add(record, seconds, trainer.alpha)
-            _after_step(trainer, record, directory, heldout, evaluate_every=evaluate_every, progress=progress,
-                        checkpoint_every=checkpoint_every, output=output, describe=describe)
             if trials.after_step(seconds):
                 _search_ended(trainer, totals, directory, trainer.step + warm)
             totals.add_moves()
+            _after_step(trainer, trials, record, directory, heldout, evaluate_every=evaluate_every, progress=progress,
+                        checkpoint_every=checkpoint_every, output=output, describe=describe)
         return _finish(trainer, directory, totals, record.get("heldout") if totals.steps else None, heldout, output,
                        trials.to_json())
 
@@ -145,7 +146,8 @@ def _timed_step(trainer, watch) -> tuple[dict, float]:
         return record, time.perf_counter() - begin
 
 
-def _after_step(trainer, record, directory, heldout, *, evaluate_every, progress, checkpoint_every, output, describe):
+def _after_step(trainer, trials, record, directory, heldout, *, evaluate_every, progress, checkpoint_every, output,
+                describe):
     """Evaluate into ``record``, report it, save a checkpoint: what is due, and all after the last step. Collective."""
 
     def due(every):
@@ -153,9 +155,10 @@ def _after_step(trainer, record, directory, heldout, *, evaluate_every, progress
 
     if heldout is not None and due(evaluate_every):
         record["heldout"] = evaluate(trainer, heldout)
-    trainer.failure = _report(directory, trainer, output, record, progress)
+    problem = _report(directory, trainer, output, record, progress, trials.ledger_keys())
+    trainer.failure = trainer.failure or problem
     if output is not None and due(checkpoint_every):
-        save_checkpoint(trainer, Path(output), describe)
+        save_checkpoint(trainer, Path(output), describe, search=trials.state())
 
 
 def _search_ended(trainer, totals, directory, counted_from):
@@ -205,10 +208,10 @@ def _attempt(work) -> Exception | None:
     return None
 
 
-def _report(directory, trainer, output, record, progress) -> Exception | None:
+def _report(directory, trainer, output, record, progress, more_keys) -> Exception | None:
     """Write and show a step's metrics on rank 0; return what went wrong, which stops all ranks at their next step."""
     if output is not None:
-        keys = ledger_keys(trainer.plan, trainer.model.variables)
+        keys = ledger_keys(trainer.plan, trainer.model.variables) + more_keys
         counts = trainer.comm.gather_ledger(keys)
         record = {**record, "alpha": mean_alpha(trainer.comm, trainer.alpha)}
 
@@ -253,7 +256,7 @@ class _Totals:
             self.phases.update(record["seconds"])
 
     def add_moves(self):
-        """Add what a partition search has sent since the last step: rows to other owners, and how long steps took."""
+        """Add what a partition search has sent after the step: rows to other owners, and how long steps took."""
         for phase in ("search", "repartition"):
             if count := self.comm.ledger.total("sent", phase=phase):
                 self.bytes[phase] += count
