@@ -59,9 +59,10 @@ def summed(records):
                                 for by_rank in kinds.values()) for phase in records[0]["bytes_sent"]})
 
 
-def test_each_record_has_the_bytes_that_moved_after_its_step(searching, tmp_path):
+@pytest.mark.parametrize("options", [{}, dict(overlap=True), dict(hot_rows=5)], ids=str)
+def test_each_record_has_the_bytes_that_moved_after_its_step(searching, tmp_path, options):
     path = searching.comm.bcast(tmp_path)
-    result = searching.run(path / "run")
+    result = searching.run(path / "run", **options)
     if searching.comm.rank == 0:
         records = read_metrics(path / "run")
         ended = {STEPS * (i + 1) - 1 for i in range(len(WALK))}
