@@ -53,7 +53,7 @@ def test_the_bounded_fit_is_the_best_of_a_grid():
 
 
 def test_a_walk_goes_on_from_its_own_record():
-    """Rebuilt from plain data before every proposal, a walk with noise and a memory limit is the one without a break."""
+    """Rebuilt from plain data before every proposal, a walk with noise and a memory limit is the unbroken one."""
     for seed in range(30):
         seconds, fits = noisy(seed), lambda p, least=seed % 7: p >= least
         whole, broken = PartitionSearch(8, 40), PartitionSearch(8, 40)

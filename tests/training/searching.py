@@ -40,7 +40,8 @@ class Searching:
         try:
             return session.train(model(), data(), comm=self.comm if comm is None else comm, output=directory,
                                  resume=directory if resume else None, checkpoint_every=every, progress=progress,
-                                 announce=self.said.append, options=make_options("toy", "adam", **{**SEARCH, **changes}))
+                                 announce=self.said.append,
+                                 options=make_options("toy", "adam", **{**SEARCH, **changes}))
         except CollectiveError:
             if stop is None:
                 raise
