@@ -76,6 +76,8 @@ class PartitionSearch:
         if self.start < 1 or self.largest < 1:
             raise ValueError(f"a search from P = {self.start} up to {self.largest}: both must be at least 1")
         self.start = min(self.start, self.largest)
+        for partitions, seconds in self.samples.items():  # of a search that goes on
+            self.measured(partitions, seconds)
 
     def propose(self) -> int | None:
         """Return the P to try next, None if the walk is over. Raises ValueError if no P fits in memory. Local."""
@@ -111,7 +113,9 @@ class PartitionSearch:
 
     def measured(self, partitions: int, seconds: float):
         """Tell the mean seconds of a step with P partitions. Local."""
-        if not seconds > 0:
+        if not 1 <= partitions <= self.largest:
+            raise ValueError(f"a sample at P = {partitions}: P is from 1 to {self.largest}")
+        if not 0 < seconds < float("inf"):
             raise ValueError(f"a step of {seconds} seconds at P = {partitions}: a sample is a positive time")
         self.samples[partitions] = float(seconds)
 

@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections import Counter
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -22,11 +21,11 @@ from refimpl.training.run.checkpoint import load_checkpoint, save_checkpoint
 from refimpl.training.run.directory import RunDirectory, refuse_taken
 from refimpl.training.run.signals import Signals, on_disk
 from refimpl.training.run.timeline import chrome_events
+from refimpl.training.run.totals import Totals
 from refimpl.training.run.whole import hashes
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 from refimpl.transport.errors import Interrupted
-from refimpl.transport.ledger import KINDS
 
 
 @dataclass
@@ -37,7 +36,8 @@ class Result:
     sent_per_step: kind -> bytes that a rank sent in a step, mean over ranks and steps (dense, rows, indices, control).
     alpha: sparse variable -> part of its rows that a rank touched in a step, mean over ranks and steps.
     loss: of the last step.  examples_per_second: over this session's steps, evaluation and checkpoints left out, and
-    the steps of a partition search.  partition_search: its samples, thetas and P, see ``PartitionTrials.to_json``.
+    the steps of a partition search.  partition_search: its samples (those from before a resume, too), thetas and P, see
+    ``PartitionTrials.to_json``.
     overlap: whether exchanges went on beside the computation.
     shared_memory: whether the allreduce's bytes were read in memory that all ranks share: counted, but not sent.
     """
@@ -96,22 +96,22 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
         for said in (trainer.device.told(options.device), getattr(comm.device_transport, "reason", None),
                      trainer.overlap_choice.reason, trainer.reason):
             tell(said)
-        if resume is not None:
-            load_checkpoint(trainer, Path(resume))
+        searched = None if resume is None else load_checkpoint(trainer, Path(resume))
+        trials = PartitionTrials.open(trainer, tell, searched)
         directory = _open_directory(trainer, output, describe, resume)
-        totals, trials = _Totals(comm, trainer.step + warm), PartitionTrials.open(trainer, tell)
+        totals = Totals(comm, trainer.step + warm)
         while trainer.step < options.steps:
             trainer.failure = trainer.failure or (signals and signals.error())
             try:
                 record, seconds = _timed_step(trainer, watch)
             except Interrupted as error:
-                raise _saved(trainer, error, output, describe) from error
+                raise _saved(trainer, trials, error, output, describe) from error
             totals.add(record, seconds, trainer.alpha)
-            _after_step(trainer, record, directory, heldout, evaluate_every=evaluate_every, progress=progress,
-                        checkpoint_every=checkpoint_every, output=output, describe=describe)
             if trials.after_step(seconds):
                 _search_ended(trainer, totals, directory, trainer.step + warm)
             totals.add_moves()
+            _after_step(trainer, trials, record, directory, heldout, evaluate_every=evaluate_every, progress=progress,
+                        checkpoint_every=checkpoint_every, output=output, describe=describe)
         return _finish(trainer, directory, totals, record.get("heldout") if totals.steps else None, heldout, output,
                        trials.to_json())
 
@@ -153,15 +153,16 @@ def _timed_step(trainer, watch) -> tuple[dict, float]:
         return record, time.perf_counter() - begin
 
 
-def _saved(trainer, error: Interrupted, output, describe) -> Interrupted:
+def _saved(trainer, trials, error: Interrupted, output, describe) -> Interrupted:
     """Save a checkpoint after the last step; return the error that says so, the same on every rank. Collective."""
     if output is not None:
-        save_checkpoint(trainer, Path(output), describe)
+        save_checkpoint(trainer, Path(output), describe, search=trials.state())
     state = trainer.comm.once(lambda: on_disk(output))
     return Interrupted(f"{error}: ended after step {trainer.step}: {state}", error.signal)
 
 
-def _after_step(trainer, record, directory, heldout, *, evaluate_every, progress, checkpoint_every, output, describe):
+def _after_step(trainer, trials, record, directory, heldout, *, evaluate_every, progress, checkpoint_every, output,
+                describe):
     """Evaluate into ``record``, report it, save a checkpoint: what is due, and all after the last step. Collective."""
 
     def due(every):
@@ -169,9 +170,10 @@ def _after_step(trainer, record, directory, heldout, *, evaluate_every, progress
 
     if heldout is not None and due(evaluate_every):
         record["heldout"] = evaluate(trainer, heldout)
-    trainer.failure = _report(directory, trainer, output, record, progress)
+    problem = _report(directory, trainer, output, record, progress, trials.ledger_keys())
+    trainer.failure = trainer.failure or problem
     if output is not None and due(checkpoint_every):
-        save_checkpoint(trainer, Path(output), describe)
+        save_checkpoint(trainer, Path(output), describe, search=trials.state())
 
 
 def _search_ended(trainer, totals, directory, counted_from):
@@ -221,10 +223,10 @@ def _attempt(work) -> BaseException | None:
     return None
 
 
-def _report(directory, trainer, output, record, progress) -> BaseException | None:
+def _report(directory, trainer, output, record, progress, more_keys) -> BaseException | None:
     """Write and show a step's metrics on rank 0; return what went wrong, which stops all ranks at their next step."""
     if output is not None:
-        keys = ledger_keys(trainer.plan, trainer.model.variables)
+        keys = ledger_keys(trainer.plan, trainer.model.variables) + more_keys
         counts = trainer.comm.gather_ledger(keys)
         record = {**record, "alpha": mean_alpha(trainer.comm, trainer.alpha)}
 
@@ -244,53 +246,6 @@ def _nested(keys, counts) -> dict:
     for (phase, variable, kind), by_rank in zip(keys, counts.T.tolist()):
         result.setdefault(phase, {}).setdefault(variable, {})[kind] = by_rank
     return result
-
-
-class _Totals:
-    """What a session's steps add up to. The first steps, up to ``counted_from``, count for bytes but not for speed."""
-
-    def __init__(self, comm: Communicator, counted_from: int):
-        self.comm, self.counted_from = comm, counted_from
-        self.bytes, self.kinds = Counter(), Counter(dict.fromkeys(KINDS, 0))  # by phase, by kind
-        self.phases, self.alpha = Counter(), Counter()
-        self.steps, self.timed_steps, self.examples, self.seconds, self.loss = 0, 0, 0, 0.0, float("nan")
-        self.shared_memory = False
-
-    def add(self, record, seconds, alpha):
-        self.steps += 1
-        self.alpha.update(alpha)
-        self.loss, self.shared_memory = record["loss"], bool(self.comm.ledger.read_in_place)
-        self.bytes.update(self.comm.ledger.by("phase"))
-        self.kinds.update(self.comm.ledger.by("kind"))
-        if record["step"] > self.counted_from:
-            self.timed_steps += 1
-            self.seconds += seconds
-            self.examples += record["examples"]
-            self.phases.update(record["seconds"])
-
-    def add_moves(self):
-        """Add what a partition search has sent since the last step: rows to other owners, and how long steps took."""
-        for phase in ("search", "repartition"):
-            if count := self.comm.ledger.total("sent", phase=phase):
-                self.bytes[phase] += count
-
-    def restart_clock(self, counted_from: int):
-        """Let only the steps after ``counted_from`` count for the speed."""
-        self.counted_from, self.phases = counted_from, Counter()
-        self.timed_steps, self.examples, self.seconds = 0, 0, 0.0
-
-    def result(self) -> dict:
-        """Return fields of Result; bytes per step and seconds are means over ranks, bytes are rank 0's. Collective."""
-        mine = np.array([*self.kinds.values(), self.seconds], np.float64)
-        everyone = self.comm.share(mine, "result")
-        mean = everyone.mean(axis=0)
-        per_step = {kind: float(total) / max(1, self.steps) for kind, total in zip(self.kinds, mean)}
-        speed = self.examples / float(everyone[0, -1]) if everyone[0, -1] > 0 else 0.0
-        phases = {phase: spent / max(1, self.timed_steps) for phase, spent in self.phases.items()}
-        shared = self.comm.once(lambda: json.dumps({"bytes": self.bytes, "seconds": phases}))
-        alpha = mean_alpha(self.comm, {name: total / self.steps for name, total in self.alpha.items()})
-        return {"loss": self.loss, "examples_per_second": speed, "sent_per_step": per_step, "alpha": alpha,
-                "shared_memory": self.shared_memory, **json.loads(shared)}
 
 
 def _write_trace(trainer, directory):

@@ -1,6 +1,7 @@
 """The partition search against known curves, with noise, memory limits and few samples."""
 
 import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -49,6 +50,29 @@ def test_the_bounded_fit_is_the_best_of_a_grid():
             for theta2 in np.linspace(0, 0.2, 41):
                 rest = np.array(list(samples.values())) - theta1 / counts - theta2 * counts
                 assert ((rest - rest.mean()) ** 2).sum() >= error - 1e-12
+
+
+def test_a_walk_goes_on_from_its_own_record():
+    """Rebuilt from plain data before every proposal, a walk with noise and a memory limit is the unbroken one."""
+    for seed in range(30):
+        seconds, fits = noisy(seed), lambda p, least=seed % 7: p >= least
+        whole, broken = PartitionSearch(8, 40), PartitionSearch(8, 40)
+        tried = walk(whole, seconds, fits)
+        for partitions in [*tried, None]:
+            record = json.loads(json.dumps(asdict(broken)))
+            broken = PartitionSearch(**{**record, "samples": {int(p): t for p, t in record["samples"].items()}})
+            assert broken.propose() == partitions
+            if partitions is not None and fits(partitions):
+                broken.measured(partitions, seconds(partitions))
+            elif partitions is not None:
+                broken.exceeded(partitions)
+        assert broken == whole and broken.best() == whole.best()
+
+
+def noisy(seed):
+    """Return P -> seconds: a curve with noise, the same for the same P."""
+    noise = np.random.default_rng(seed).normal(1.0, 0.1, 64)
+    return lambda p: (1.0 + 12.0 / p + 0.05 * p) * noise[p]
 
 
 def test_fewer_than_three_samples_are_no_curve():

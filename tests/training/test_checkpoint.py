@@ -19,6 +19,7 @@ from refimpl.training.run.checkpoint import (
 )
 from refimpl.training.session import train
 from refimpl.training.trainer import Trainer
+from refimpl.transport import CollectiveError
 
 SELF = MPI.COMM_SELF
 OPTIONS = make_options("toy", "adam", steps=6)

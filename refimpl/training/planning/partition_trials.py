@@ -2,10 +2,14 @@
 
 Each trial moves the served rows to P partitions, lets a few steps pass, and takes the mean time of the next few; the
 time of a step is that of the slowest rank, and the same number on every rank, so that all ranks walk the same way.
+A checkpoint keeps the complete samples. A run resumed from it goes on with them, if its cluster and plan are the same.
 """
 
+import json
+from dataclasses import asdict, dataclass
 from typing import Callable
 
+import msgspec
 import numpy as np
 
 from kernels.update import OPTIMIZERS
@@ -14,6 +18,15 @@ from refimpl.plan.balance import owned_bytes
 from refimpl.plan.make import with_partitions
 from refimpl.plan.search import PartitionSearch
 from refimpl.training.planning.repartition import repartition
+from refimpl.transport.ledger import Ledger
+
+
+@dataclass(frozen=True)
+class SearchState:
+    """A search as a checkpoint keeps it.  under: the cluster and plan that the samples are of, see ``_under``."""
+
+    under: dict
+    walk: PartitionSearch
 
 
 def within_memory(plan: Plan, variables, options) -> Plan:
@@ -74,18 +87,41 @@ class PartitionTrials:
         self.announce = announce if announce and trainer.comm.rank == 0 else lambda text: None
         self.active = _searches(trainer.plan, self.variables, self.options)
         self.search = _search(trainer.plan, self.variables, self.options) if self.active else None
-        self.trying, self.seconds = 0, []
+        self.trying, self.seconds, self.opening = 0, [], Ledger()
 
     @classmethod
-    def open(cls, trainer, announce: Callable[[str], None] | None) -> "PartitionTrials":
-        """Return the search, its first P in use. Collective. Raises CollectiveError if no P fits the memory."""
+    def open(cls, trainer, announce: Callable[[str], None] | None, earlier: dict | None = None) -> "PartitionTrials":
+        """Return the search, its first or next P in use. Collective. Raises CollectiveError if no P fits the memory.
+
+        earlier: ``state`` of the run that this one resumes, None: of none.
+        """
         trials = cls(trainer, announce)
         if trials.active:
+            trainer.comm.together(lambda: trials._take_up(earlier))
+            trainer.comm.ledger.clear()
             trials._try_next()
+            trials.opening.add(trainer.comm.ledger)
         return trials
 
+    def _take_up(self, earlier):
+        """Go on with the samples of a checkpoint, if they are of this cluster and plan; else say that none are."""
+        if earlier is None:
+            return
+        then, now = _read(earlier), _under(self.trainer)
+        differing = [name for name in now if then.under.get(name) != now[name]]
+        if differing:
+            self.announce(f"partitions: the search starts again, as its samples are of other {', '.join(differing)}")
+            return
+        self.search = then.walk
+        self.announce(f"partitions: the search goes on after {', '.join(map(str, self.search.samples)) or 'no sample'}")
+
     def after_step(self, seconds: float) -> bool:
-        """Tell how long this rank's step took; return True if the search has just ended. Collective."""
+        """Tell how long this rank's step took; return True if the search has just ended. Collective.
+
+        What is sent here, and was sent by ``open``, joins what the ledger has of the step.
+        """
+        self.trainer.comm.ledger.add(self.opening)
+        self.opening.clear()
         if not self.active:
             return False
         self.seconds.append(seconds)
@@ -121,11 +157,40 @@ class PartitionTrials:
         with self.trainer.timeline.phase("repartition"):
             return _fits(plan, self.variables, self.options) and repartition(self.trainer.parameters, plan)
 
+    def ledger_keys(self) -> list[tuple[str, str, str]]:
+        """Return every (phase, variable, kind) of what a search sends, in one order on all ranks; [] without. Local."""
+        if self.search is None:
+            return []
+        moved = [("repartition", v.name, "rows") for v in self.trainer.plan.partitioned(self.variables)]
+        return [("search", "", "control"), ("repartition", "", "control"), *moved]
+
+    def state(self) -> dict | None:
+        """Return a SearchState as plain data, with which a resumed run goes on; None without a search. Local."""
+        return self.search and asdict(SearchState(_under(self.trainer), self.search))
+
     def to_json(self) -> dict | None:
         """Return samples, thetas and the P in use as plain data, None if nothing was searched. Local."""
         if self.search is None:
             return None
         return {**self.search.to_json(), "chosen": self.trying, "finished": not self.active}
+
+
+def _read(state) -> SearchState:
+    """Return what ``PartitionTrials.state`` wrote. Raises ValueError naming the field that is wrong. Local."""
+    try:
+        return msgspec.convert(state, SearchState, str_keys=True)
+    except msgspec.ValidationError as problem:
+        raise ValueError(f"what the checkpoint has of a partition search is damaged: {problem}; resume with "
+                         "--no-search-partitions, or from the checkpoint before it") from problem
+
+
+def _under(trainer) -> dict:
+    """Return what the time of a step at some P depends on: the plan but for its owners, device, limits. Local."""
+    plan, options = trainer.plan, trainer.options
+    ownerless = plan.replaced({name: strategy.with_owners(()) for name, strategy in plan.strategies.items()
+                               if strategy.partitioned})
+    return json.loads(json.dumps({**ownerless.to_json(), **trainer.device.to_json(), "partitions": options.partitions,
+                                  "memory_limit": options.memory_limit}))
 
 
 def describe(found: dict) -> str:

@@ -1,7 +1,8 @@
 """Other partitions in the middle of a training: rows and their optimizer state go straight from owner to owner.
 
 No bit changes (I1). Beside its tables a rank fills one new array at a time, whose old one it then gives back. What
-travels is counted in a phase of its own, "repartition", between two steps.
+travels is counted in a phase of its own, "repartition": each row that changes its owner, with its optimizer state,
+once; and a byte from each rank to each other, which says whether it has the memory.
 """
 
 import numpy as np

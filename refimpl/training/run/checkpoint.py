@@ -23,9 +23,10 @@ FORMAT = 1
 MANIFEST = {"format", "step", "arrays", "sha256", "describe", "options", "microbatches", "data", "variables"}
 
 
-def save_checkpoint(trainer, directory: Path, describe: dict, keep: int = 2):
+def save_checkpoint(trainer, directory: Path, describe: dict, keep: int = 2, search: dict | None = None):
     """Write the state after ``trainer.step`` steps; drop all but the ``keep`` newest checkpoints. Collective.
 
+    search: what a partition search has measured, to go on with, see ``PartitionTrials.state``; None: none is on.
     Raises CollectiveError on every rank if rank 0 cannot write.
     """
     slots = OPTIMIZERS[trainer.options.optimizer].state
@@ -33,7 +34,7 @@ def save_checkpoint(trainer, directory: Path, describe: dict, keep: int = 2):
 
     def work():
         try:
-            _write(trainer, directory, describe, arrays)
+            _write(trainer, directory, describe, arrays, {} if search is None else {"search": search})
             for old in steps_saved(directory)[:-keep]:
                 _path(directory, old, "json").unlink(missing_ok=True)
                 _path(directory, old, "safetensors").unlink(missing_ok=True)
@@ -45,7 +46,7 @@ def save_checkpoint(trainer, directory: Path, describe: dict, keep: int = 2):
     trainer.comm.together(lambda: None if trainer.comm.rank else work())
 
 
-def _write(trainer, directory, describe, arrays):
+def _write(trainer, directory, describe, arrays, optional):
     path = _path(directory, trainer.step, "safetensors")
     with appears_whole(path) as temporary:
         save_file(arrays, temporary)
@@ -53,7 +54,8 @@ def _write(trainer, directory, describe, arrays):
     write_json(_path(directory, trainer.step, "json"), {
         "format": FORMAT, "step": trainer.step, "arrays": path.name, "sha256": digest, "describe": describe,
         "options": trainer.options.to_json(), "microbatches": trainer.data.microbatches,
-        "data": trainer.data.fingerprint, "variables": _shapes(trainer.model.variables)})
+        "data": trainer.data.fingerprint, "variables": _shapes(trainer.model.variables),
+        **optional})
 
 
 def _path(directory: Path, step: int, suffix: str) -> Path:
@@ -124,9 +126,10 @@ def check_fits(manifest: dict, trainer):
                          + ". Leave these options out to take the checkpoint's")
 
 
-def load_checkpoint(trainer, directory: Path):
+def load_checkpoint(trainer, directory: Path) -> dict | None:
     """Continue from the newest checkpoint of a directory; each rank reads its own part. Collective.
 
+    Returns what a partition search had measured, as ``save_checkpoint`` was given it; None if there was none.
     Raises CollectiveError on every rank if any cannot read it, or if it is of another training.
     """
     def read():
@@ -135,9 +138,12 @@ def load_checkpoint(trainer, directory: Path):
         with safe_open(Path(directory) / manifest["arrays"], framework="numpy") as file:
             _place(trainer, file)
         trainer.step = manifest["step"]
-        return {"checkpoint's step": manifest["step"], "checkpoint": manifest["sha256"]}
+        return {"checkpoint's step": manifest["step"], "checkpoint": manifest["sha256"],
+                "checkpoint's search": manifest.get("search")}
 
-    agree_on(trainer.comm, trainer.comm.together(read))  # each machine reads its own disk
+    read_here = trainer.comm.together(read)
+    agree_on(trainer.comm, read_here)  # each machine reads its own disk
+    return read_here["checkpoint's search"]
 
 
 def _place(trainer, file):

@@ -1,0 +1,58 @@
+"""What a session's steps add up to: loss, speed, bytes, seconds, α."""
+
+import json
+from collections import Counter
+
+import numpy as np
+
+from refimpl.training.alpha import mean_alpha
+from refimpl.transport import Communicator
+from refimpl.transport.ledger import KINDS
+
+
+class Totals:
+    """The sums. The first steps, up to ``counted_from``, count for bytes but not for speed. Local to make."""
+
+    def __init__(self, comm: Communicator, counted_from: int):
+        self.comm, self.counted_from = comm, counted_from
+        self.bytes, self.kinds = Counter(), Counter(dict.fromkeys(KINDS, 0))  # by phase, by kind
+        self.phases, self.alpha = Counter(), Counter()
+        self.steps, self.timed_steps, self.examples, self.seconds, self.loss = 0, 0, 0, 0.0, float("nan")
+        self.shared_memory = False
+
+    def add(self, record, seconds, alpha):
+        """Add a step: its metrics, how many seconds it took this rank, name -> α here. Local."""
+        self.steps += 1
+        self.alpha.update(alpha)
+        self.loss, self.shared_memory = record["loss"], bool(self.comm.ledger.read_in_place)
+        self.bytes.update(self.comm.ledger.by("phase"))
+        self.kinds.update(self.comm.ledger.by("kind"))
+        if record["step"] > self.counted_from:
+            self.timed_steps += 1
+            self.seconds += seconds
+            self.examples += record["examples"]
+            self.phases.update(record["seconds"])
+
+    def add_moves(self):
+        """Add what a partition search has sent after the step: rows to other owners, and how long steps took. Local."""
+        for phase in ("search", "repartition"):
+            if count := self.comm.ledger.total("sent", phase=phase):
+                self.bytes[phase] += count
+
+    def restart_clock(self, counted_from: int):
+        """Let only the steps after ``counted_from`` count for the speed. Local."""
+        self.counted_from, self.phases = counted_from, Counter()
+        self.timed_steps, self.examples, self.seconds = 0, 0, 0.0
+
+    def result(self) -> dict:
+        """Return fields of Result; bytes per step and seconds are means over ranks, bytes are rank 0's. Collective."""
+        mine = np.array([*self.kinds.values(), self.seconds], np.float64)
+        everyone = self.comm.share(mine, "result")
+        mean = everyone.mean(axis=0)
+        per_step = {kind: float(total) / max(1, self.steps) for kind, total in zip(self.kinds, mean)}
+        speed = self.examples / float(everyone[0, -1]) if everyone[0, -1] > 0 else 0.0
+        phases = {phase: spent / max(1, self.timed_steps) for phase, spent in self.phases.items()}
+        shared = self.comm.once(lambda: json.dumps({"bytes": self.bytes, "seconds": phases}))
+        alpha = mean_alpha(self.comm, {name: total / self.steps for name, total in self.alpha.items()})
+        return {"loss": self.loss, "examples_per_second": speed, "sent_per_step": per_step, "alpha": alpha,
+                "shared_memory": self.shared_memory, **json.loads(shared)}
