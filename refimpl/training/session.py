@@ -105,6 +105,8 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
             try:
                 record, seconds = _timed_step(trainer, watch)
             except Interrupted as error:
+                if error.at_once:
+                    raise
                 raise _saved(trainer, trials, error, output, describe) from error
             totals.add(record, seconds, trainer.alpha)
             if trials.after_step(seconds):

@@ -10,8 +10,8 @@ from refimpl.transport.abort import AbortMessages
 from refimpl.transport.errors import Aborted, CollectiveError, Interrupted, SilentPeer, words_of
 from refimpl.transport.waiting import TIMEOUT_SECONDS, Waiter
 
-ERROR = 1 << 16
-"""What a rank brings that has met an error: more than any signal's number."""
+AT_ONCE, ERROR = 1 << 8, 1 << 16
+"""What a rank brings to the check that all go on: a signal's number; and AT_ONCE, if it shall not wait; or ERROR."""
 
 
 class Agreement:
@@ -76,11 +76,13 @@ class Agreement:
             raise error
         self.stay_one()
         worst = np.empty(1, np.int64)
-        mine = np.array([0 if error is None else getattr(error, "signal", ERROR)], np.int64)
+        mine = np.array([_weight(error)], np.int64)
         self.waiter.for_collective(self.mpi.Iallreduce(mine, worst, MPI.MAX), "the check that all ranks go on")
         if worst[0]:
+            at_once, signal = divmod(int(worst[0]), AT_ONCE)
             message = self._message(error)
-            raise (CollectiveError(message) if worst[0] == ERROR else Interrupted(message, int(worst[0]))) from error
+            raise (CollectiveError(message) if worst[0] == ERROR else Interrupted(message, signal, bool(at_once))
+                   ) from error
 
     def together(self, work, errors=(BaseException,)):
         """Return work(), done on each rank for itself; where it raises one of ``errors``, all fail. Collective."""
@@ -136,3 +138,10 @@ class Agreement:
         if list(said.values()) == [list(range(self.size))]:
             return next(iter(said))
         return "; ".join(f"{'rank' if len(r) == 1 else 'ranks'} {', '.join(map(str, r))}: {w}" for w, r in said.items())
+
+
+def _weight(error) -> int:
+    """Return what an error brings to the check that all ranks go on: the heaviest of all ranks' is everyone's."""
+    if isinstance(error, Interrupted):
+        return error.signal + AT_ONCE * error.at_once
+    return 0 if error is None else ERROR

@@ -6,11 +6,14 @@ class CollectiveError(RuntimeError):
 
 
 class Interrupted(CollectiveError):
-    """A rank was asked to end by a signal, between two steps; every rank raises this.  signal: its number."""
+    """A rank was asked to end by a signal; every rank raises this.
 
-    def __init__(self, message: str, signal: int):
+    signal: its number.  at_once: wherever the rank was; False: between two steps, where the state can be saved.
+    """
+
+    def __init__(self, message: str, signal: int, at_once: bool = False):
         super().__init__(message)
-        self.signal = signal
+        self.signal, self.at_once = signal, at_once
 
 
 class SilentPeer(CollectiveError):

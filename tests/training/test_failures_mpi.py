@@ -1,6 +1,8 @@
 """No silent failure, no hang (docs/design.md, I5): what one rank finds wrong ends all with one message."""
 
 import shutil
+import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -61,10 +63,58 @@ def spoilt(comm, where, fault):
 @pytest.mark.parametrize("where", ["rows_needed", "loss_and_gradients", "evaluate"])
 @pytest.mark.parametrize("error, words", [(ValueError("the cat is on the keys"), "the cat is on the keys"),
                                           (KeyError("cat"), "KeyError: 'cat'"),
-                                          (ArithmeticError(), "ArithmeticError: ")])
+                                          (ArithmeticError(), "ArithmeticError"),
+                                          (SystemExit(0), "sys.exit(0) was called in the middle of the training")])
 @pytest.mark.thorough("error1")
 def test_an_exception_on_one_rank(comm, where, error, words):
     assert spoilt(comm, where, raising(error)) == named(comm) + words
+
+
+@several
+@pytest.mark.parametrize("error, words", [(KeyboardInterrupt(), "KeyboardInterrupt"), (SystemExit(3), "sys.exit(3)")])
+def test_a_model_that_leaves(comm, error, words):
+    assert spoilt(comm, "loss_and_gradients", raising(error)).startswith(named(comm) + words)
+
+
+def on_the_last(comm, error):
+    """Return what raises the error on the last rank only, when it is called for the third time."""
+    calls = []
+
+    def fault(*_):
+        calls.append(None)
+        if last(comm) and len(calls) == 3:
+            raise error
+    return fault
+
+
+@pytest.mark.parametrize("error, words", [(KeyError("cat"), "KeyError: 'cat'"), (SystemExit(0), "sys.exit(0)")])
+def test_a_watch_that_raises(comm, error, words):
+    """Nobody can agree on it: where the others wait, they hear of it."""
+    private, fault = comm.Dup(), on_the_last(comm, error)  # messages may stay under way
+
+    @contextmanager
+    def watch(trainer):
+        fault()
+        yield
+        fault()
+
+    message = refusal(comm, lambda: train(Toy(), toy_data(), options=OPTIONS, comm=private, watch=watch))
+    assert message.startswith(named(comm) + words)
+
+
+def test_examples_that_raise(comm):
+    private, fault, data = comm.Dup(), on_the_last(comm, KeyError("cat")), toy_data()
+    examples = data.examples
+    data.examples = lambda step: fault() or examples(step)
+    assert refusal(comm, lambda: train(Toy(), data, options=OPTIONS, comm=private)) == named(comm) + "KeyError: 'cat'"
+
+
+def test_a_progress_that_exits(comm):
+    def progress(record):
+        sys.exit(0)
+
+    message = refusal(comm, lambda: train(Toy(), toy_data(), options=OPTIONS, comm=comm, progress=progress))
+    assert "sys.exit(0) was called" in message
 
 
 def test_memory_that_ends_in_a_microbatch(comm):

@@ -46,7 +46,7 @@ class Signals:
             if not self.asked:
                 self.asked, self.since = number, time.monotonic()
             return
-        raise Interrupted(f"ended by {signal.Signals(number).name}: {on_disk(self.directory)}", number)
+        raise Interrupted(f"ended by {signal.Signals(number).name}: {on_disk(self.directory)}", number, True)
 
     def _go_on(self, number, _):
         """Say that a signal which was ignored from the start, as nohup does, has come."""
