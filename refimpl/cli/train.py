@@ -5,6 +5,7 @@ Every option has one value on all ranks; what a rank finds wrong stops all of th
 
 import json
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from models.registry import MODELS, entry_of
@@ -75,15 +76,15 @@ def _prepare(chosen_recipe, chosen_options, rest):
     """Return (model, data, heldout, recipe, options): what was asked for, else a checkpoint's, else the defaults."""
     from models.recipe import build, recipe_of, resumed
     from refimpl.training.options import Options
-    from refimpl.training.run.checkpoint import read_manifest
+    from refimpl.training.run.manifest import read_manifest
 
     name, chosen_options = named_model(rest), with_plan(chosen_options)
     if "resume" in rest:
         manifest = read_manifest(rest["resume"])
-        recipe = resumed(manifest["describe"], chosen_recipe)
+        recipe = resumed(manifest.describe, chosen_recipe)
         if name not in (None, recipe.model):
             raise ValueError(f"{rest['resume']} holds a checkpoint of {recipe.model}, not of {name}")
-        options = Options.from_json({**manifest["options"], **chosen_options})
+        options = replace(Options.from_json(manifest.options), **chosen_options)
     else:
         recipe, complete = recipe_of(name, {**chosen_recipe, **chosen_options})
         options = Options(**complete)
