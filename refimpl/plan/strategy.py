@@ -4,12 +4,13 @@ A plan holds a strategy for each variable as a value: its fields are what plan.j
 checks, reports and pictures ask the value or its class, and compare no names; to add a strategy is to add its file.
 """
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any, Callable, ClassVar
 
 import numpy as np
 
 from refimpl.gradients import Layout
+from refimpl.server.partition import MOST_PARTITIONS
 
 STRATEGIES: dict[tuple[str, bool], type["Strategy"]] = {}
 """(name, sparse) -> class, in the order in which exchanges of a step begin. Filled by ``refimpl.strategies``."""
@@ -24,7 +25,7 @@ class Strategy:
     name, sparse: what plans call it, and the kind of variable that it carries.  label: what pictures call it.
     keys: the (phase, kind) in which its bytes travel.  replicated: every rank keeps the whole variable.
     partitioned: there are partitions whose number and owners may change (``with_owners``).
-    automatic: whether ``auto`` may choose it.  asks: fields that plan.json must have, and their types.
+    automatic: whether ``auto`` may choose it.
     codec: how rows and gradients are encoded when they travel, of ``refimpl.strategies.codec``.
     """
 
@@ -37,7 +38,6 @@ class Strategy:
     replicated: ClassVar[bool] = True
     partitioned: ClassVar[bool] = False
     automatic: ClassVar[bool] = True
-    asks: ClassVar[dict[str, Any]] = {}
 
     codec: str = field(default=IDENTITY, kw_only=True)
 
@@ -59,6 +59,8 @@ class Strategy:
 
     def check(self, variable, ranks: int):
         """Raise ValueError, with the remedy, unless a training on ``ranks`` ranks can follow it. Local."""
+        if len(self.owners) > MOST_PARTITIONS:
+            raise ValueError(f"{len(self.owners):,} owners; a variable has at most {MOST_PARTITIONS:,} partitions")
         for owner in self.owners:
             if type(owner) is not int or not 0 <= owner < ranks:
                 raise ValueError(f"owner {owner!r} is none of the ranks 0 to {ranks - 1}")
@@ -124,8 +126,3 @@ def strategy_of(name: str, sparse: bool) -> type[Strategy]:
 def names_of(sparse: bool, automatic: bool = False) -> list[str]:
     """Return the names of the strategies for one kind of variable; automatic: of those that ``auto`` chooses from."""
     return [name for (name, kind), cls in STRATEGIES.items() if kind == sparse and (cls.automatic or not automatic)]
-
-
-def fields_of(strategy: type[Strategy]) -> list[str]:
-    """Return what a plan says of a strategy beside its name. Local."""
-    return [each.name for each in fields(strategy)]

@@ -24,7 +24,6 @@ class ServedDense(Strategy):
     name, sparse, replicated = "server", False, False
     label, colour, mark = "server", "blue", "o"
     keys = (("pull", "dense"), ("scatter", "dense"), ("aggregate", "dense"), ("push", "dense"))
-    asks = {"owners": (list, tuple)}
 
     owners: tuple[int, ...] = ()
 

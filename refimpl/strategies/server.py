@@ -33,7 +33,6 @@ class ServedRows(Strategy):
     label, colour, mark = "server", "blue", "o"
     keys = (("gather", "indices"), ("pull", "indices"), ("pull", "rows"), ("scatter", "rows"),
             ("aggregate", "indices"), ("aggregate", "rows"), ("push", "indices"), ("push", "rows"))
-    asks = {"owners": (list, tuple)}
 
     owners: tuple[int, ...] = ()
     scheme: str = "contiguous"
