@@ -4,10 +4,11 @@ Each refusal names what is wrong and what would be right. All Local.
 """
 
 import json
+from collections import Counter
 from typing import Any
 
 from refimpl.json_file import read_json
-from refimpl.plan.buckets import buckets_of
+from refimpl.plan.buckets import buckets_of, listed
 from refimpl.plan.make import ARCHITECTURES
 from refimpl.plan.plan import Plan
 from refimpl.transport.machines import Machines
@@ -46,7 +47,7 @@ def check_plan(plan: Plan, variables, ranks: int, microbatches: int, machines: M
     try:
         plan.schedule()
     except ValueError as problem:
-        raise ValueError(f"plan: allreduce {plan.allreduce!r}: {problem}") from problem
+        raise ValueError(f"plan: allreduce {_said(plan.allreduce)!r}: {problem}") from problem
     return plan
 
 
@@ -65,13 +66,13 @@ def _check_job(plan, ranks, microbatches, machines):
 
 def _check_names(plan, variables):
     planned, known = [p.variable for p in plan.placements], [v.name for v in variables]
-    if twice := sorted({_said(name) for name in planned if planned.count(name) > 1}):
-        raise ValueError(f"the plan places {', '.join(twice)} more than once; each variable has one strategy")
-    if unknown := [name for name in planned if name not in known]:
-        raise ValueError(f"the plan places {', '.join(map(_said, unknown))}, which the model lacks; "
-                         f"its variables are {', '.join(known)}")
+    if twice := [name for name, times in Counter(planned).items() if times > 1]:
+        raise ValueError(f"the plan places {listed(twice)} more than once; each variable has one strategy")
+    if unknown := sorted({*planned} - {*known}):
+        raise ValueError(f"the plan places {listed(unknown)}, which the model lacks; its variables are "
+                         f"{listed(known)}")
     if missing := [name for name in known if name not in planned]:
-        raise ValueError(f"the plan has no placement for {', '.join(map(_said, missing))}; every variable needs one")
+        raise ValueError(f"the plan has no placement for {listed(missing)}; every variable needs one")
 
 
 def _check_placement(placement, variable, ranks, codecs):
