@@ -121,7 +121,7 @@ class Plan:
 
     @classmethod
     def from_json(cls, data: dict) -> "Plan":
-        """Read what ``to_json`` wrote. Raises ValueError naming what is missing, unknown or of another type, and where."""
+        """Read what ``to_json`` wrote. Raises ValueError naming what is missing, unknown or of another type."""
         try:
             head = dict(shaped(data, dict[str, Any]))
             if (version := head.pop("format", None)) != PLAN_FORMAT:
@@ -131,5 +131,5 @@ class Plan:
             return replace(found, placements=tuple(Placement.from_json(each, f"$.placements[{number}]")
                                                    for number, each in enumerate(placements)))
         except ValueError as problem:
-            raise ValueError(f"plan: {problem}; edit that, or make it again with python -m refimpl plan MODEL --ranks N "
-                             "--output FILE") from problem
+            raise ValueError(f"plan: {problem}; edit that, or make it again with python -m refimpl plan MODEL --ranks "
+                             "N --output FILE") from problem

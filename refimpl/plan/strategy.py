@@ -5,9 +5,10 @@ checks, reports and pictures ask the value or its class, and compare no names; t
 """
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, Callable, ClassVar
+from typing import Annotated, Any, Callable, ClassVar
 
 import numpy as np
+from msgspec import Meta
 
 from refimpl.gradients import Layout
 from refimpl.server.partition import MOST_PARTITIONS
@@ -16,6 +17,9 @@ STRATEGIES: dict[tuple[str, bool], type["Strategy"]] = {}
 """(name, sparse) -> class, in the order in which exchanges of a step begin. Filled by ``refimpl.strategies``."""
 
 IDENTITY = "identity"
+
+Owners = Annotated[tuple[int, ...], Meta(max_length=MOST_PARTITIONS)]
+"""The rank of each partition, as a plan's file may say it."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +63,6 @@ class Strategy:
 
     def check(self, variable, ranks: int):
         """Raise ValueError, with the remedy, unless a training on ``ranks`` ranks can follow it. Local."""
-        if len(self.owners) > MOST_PARTITIONS:
-            raise ValueError(f"{len(self.owners):,} owners; a variable has at most {MOST_PARTITIONS:,} partitions")
         for owner in self.owners:
             if type(owner) is not int or not 0 <= owner < ranks:
                 raise ValueError(f"owner {owner!r} is none of the ranks 0 to {ranks - 1}")

@@ -12,8 +12,8 @@ EXAMPLES = int(os.environ.get("REFIMPL_FUZZ_EXAMPLES", "200"))
 DEEP: list = []
 for _ in range(62):
     DEEP = [DEEP]
-ODD = (None, True, -1, 0, 1, 7, 2**63, 10**400, 0.5, 1e308, math.nan, math.inf, "", "x", "1", "\ud800", "ä\n", "x" * 5000,
-       "../x", "/dev/zero", [], [[]], [1, "a"], {}, {"a": {}}, {"": 0}, DEEP)
+ODD = (None, True, -1, 0, 1, 7, 2**63, 10**400, 0.5, 1e308, math.nan, math.inf, "", "x", "1", "\ud800", "ä\n",
+       "x" * 5000, "../x", "/dev/zero", [], [[]], [1, "a"], {}, {"a": {}}, {"": 0}, DEEP)
 """Values of every type, and the worst of each."""
 
 

@@ -152,6 +152,7 @@ def flip_one_bit(path):
     arrays_of(path).write_bytes(content)
 
 
+SAID = OPTIONS.to_json()
 DAMAGES = {
     "cut off": (lambda path: path.write_text(path.read_text()[:100]), "is damaged"),
     "empty": (lambda path: path.write_text(""), "is damaged"),
@@ -163,14 +164,14 @@ DAMAGES = {
     "an unknown field": (edit(colour="red"), "unknown field `colour`"),
     "a field of another type": (edit(step="6"), "Expected `int`, got `str` - at `$.step`"),
     "another step": (edit(step=5), "it is of step 5, with checkpoint-6.safetensors, and has another's name"),
-    "an unknown option": (edit(options={**OPTIONS.to_json(), "teleport": 1}), "unknown field 'teleport' - at `$.options`"),
-    "a wrong option": (edit(options={**OPTIONS.to_json(), "steps": [6]}), "Expected `int`, got `array` - at `$.options.steps`"),
-    "an impossible option": (edit(options={**OPTIONS.to_json(), "warmup": -1}), "warmup is -1: it must be at least 0"),
+    "an unknown option": (edit(options={**SAID, "teleport": 1}), "unknown field 'teleport' - at `$.options`"),
+    "a wrong option": (edit(options={**SAID, "steps": [6]}), "Expected `int`, got `array` - at `$.options.steps`"),
+    "an impossible option": (edit(options={**SAID, "warmup": -1}), "warmup is -1: it must be at least 0"),
     "arrays elsewhere": (edit(arrays="../checkpoint-6.safetensors"), "matching regex"),
     "a device for arrays": (edit(arrays="/dev/zero"), "matching regex"),
-    "another array": (edit(holds={"parameter/table": "int64 [50, 3]"}), "table is float32 [50, 3], and its array int64"),
+    "another array": (edit(holds={"parameter/table": "int64 [50, 3]"}), "table is float32 [50, 3], and its array int"),
     "nested too deep": (lambda path: path.write_text("[" * 100_000), "more than 64 deep"),
-    "a field twice": (lambda path: path.write_text('{"format": 2,' + path.read_text().lstrip("{")), "'format' is there more"),
+    "a field twice": (lambda path: path.write_text('{"format": 2,' + path.read_text().lstrip("{")), "more than once"),
     "changed": (edit(False, describe={"model": "lm"}), "was changed after it was written"),
     "a pipe": (lambda path: (path.unlink(), os.mkfifo(path)), "it is no plain file"),
     "one bit": (flip_one_bit, "is damaged: its SHA-256"),
