@@ -4,6 +4,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import refimpl.strategies  # noqa: F401 - a plan knows those that were imported
 from refimpl.experiments.cluster import ClusterError, run_on_cluster
 from refimpl.notebook.results import load_result, measured_on, store_result
 from refimpl.pictures.timeline import read_trace, typical_step

@@ -8,10 +8,10 @@ import time
 from collections import UserDict
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Meta, Struct
 from threadpoolctl import threadpool_limits
 
 from kernels.random import key_of
@@ -115,7 +115,7 @@ class _Kept(Struct):
     workload: dict
     ends: list[int]
     examples: list[int]
-    entries: list[list[Entry]]
+    entries: Annotated[list[Annotated[list[Entry], Meta(min_length=1)]], Meta(min_length=1)]
 
 
 class Profile:
