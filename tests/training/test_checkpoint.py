@@ -15,7 +15,7 @@ from models import Variable
 from refimpl.training.options import MATHEMATICS
 from refimpl.training.run import checkpoint
 from refimpl.training.run.checkpoint import (
-    load_checkpoint, read_manifest, read_parameters, save_checkpoint, steps_saved,
+    check_saveable, load_checkpoint, read_manifest, read_parameters, save_checkpoint, steps_saved,
 )
 from refimpl.training.run.manifest import digest_of
 from refimpl.training.session import train
@@ -195,6 +195,25 @@ def test_a_damaged_checkpoint_is_refused_by_name(copy, what):
     if "delete" in message:  # the remedy works
         (copy / "checkpoint-6.json").unlink()
         assert train(Toy(), toy_data(), options=OPTIONS, comm=SELF, resume=copy).steps == 6
+
+
+@pytest.mark.parametrize("options, describe, words", [
+    (replace(OPTIONS, steps=6.0), {}, "Expected `int`, got `float` - at `$.options.steps`"),
+    (OPTIONS, {"note": "\ud800"}, "it has half a character"),
+    (OPTIONS, {1: "a", "1": "b"}, "the field '1' is there more than once"),
+])
+def test_what_no_checkpoint_could_say_is_refused_before_the_first_step(options, describe, words, tmp_path):
+    trainer = Trainer.open(Toy(), toy_data(), options, SELF)
+    with pytest.raises(ValueError) as caught:
+        check_saveable(trainer, describe)
+    assert words in str(caught.value) and "could not be read again" in str(caught.value)
+    if not describe:
+        assert words in refusal(SELF, lambda: run(tmp_path / "run", options)) and not (tmp_path / "run").exists()
+
+
+def test_numbers_of_numpy_are_written_as_pythons(tmp_path):
+    assert run(tmp_path / "run", replace(OPTIONS, learning_rate=np.float64(0.25), steps=1)).steps == 1
+    assert read_manifest(tmp_path / "run").options["learning_rate"] == 0.25
 
 
 def test_no_checkpoint(tmp_path):

@@ -16,7 +16,9 @@ from kernels.update import OPTIMIZERS
 from refimpl.training.agreement import agree_on
 from refimpl.training.options import MATHEMATICS, Options
 from refimpl.training.run.files import appears_whole, file_sha256
-from refimpl.training.run.manifest import FORMAT, Manifest, kind_of, path_of, read_manifest, steps_saved, write_manifest
+from refimpl.training.run.manifest import (
+    FORMAT, Manifest, kind_of, path_of, read_manifest, signed, steps_saved, write_manifest,
+)
 from refimpl.training.run.whole import gather_arrays, gather_carried, key_of_array, slots_of
 
 
@@ -47,11 +49,21 @@ def _write(trainer, directory, describe, arrays):
     with appears_whole(path) as temporary:
         save_file(arrays, temporary)
         digest, size = file_sha256(temporary), temporary.stat().st_size
-    write_manifest(path_of(directory, trainer.step, "json"), Manifest(
-        format=FORMAT, step=trainer.step, arrays=path.name, bytes=size, sha256=digest,
-        holds={key: kind_of(array.dtype, array.shape) for key, array in arrays.items()}, describe=describe,
-        options=trainer.options.to_json(), microbatches=trainer.data.microbatches, data=trainer.data.fingerprint,
-        variables=_kinds(trainer.model.variables)))
+    holds = {key: kind_of(array.dtype, array.shape) for key, array in arrays.items()}
+    write_manifest(path_of(directory, trainer.step, "json"), _manifest(trainer, describe, digest, size, holds))
+
+
+def _manifest(trainer, describe, digest="0" * 64, size=0, holds=()) -> Manifest:
+    return Manifest(
+        format=FORMAT, step=trainer.step, arrays=path_of("", trainer.step, "safetensors").name, bytes=size,
+        sha256=digest, holds=dict(holds), describe=describe, options=trainer.options.to_json(),
+        microbatches=trainer.data.microbatches, data=trainer.data.fingerprint,
+        variables=_kinds(trainer.model.variables))
+
+
+def check_saveable(trainer, describe: dict):
+    """Raise ValueError, before the first step, if no checkpoint of the training could be read again. Local."""
+    signed(_manifest(trainer, describe))
 
 
 def _kinds(variables) -> dict:

@@ -13,15 +13,17 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-from msgspec import Meta, Struct, to_builtins
+from msgspec import Meta, Struct
 from safetensors import SafetensorError, safe_open
 
-from refimpl.json_file import check_plain, read_json, shaped
+from refimpl.json_file import check_plain, parse_json, read_json, shaped
 from refimpl.training.options import Options
 from refimpl.training.run.files import file_sha256, write_json
 from refimpl.training.run.whole import key_of_array
 
 FORMAT = 2
+MOST_BYTES = 1 << 30
+"""Of a manifest: a plan with many partitions of many variables has some megabytes."""
 REMEDY = "delete {} to resume from the checkpoint before it"
 KINDS = {"F": "float", "I": "int", "U": "uint", "C": "complex"}
 """safetensors' letter of a dtype -> NumPy's name; bits follow. BOOL is bool."""
@@ -30,7 +32,7 @@ Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 Count = Annotated[int, Meta(ge=0)]
 
 
-class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A checkpoint after ``step`` steps.
 
     arrays: the name of the file beside it, of so many ``bytes`` and this ``sha256``.  holds: key (see
@@ -78,10 +80,22 @@ def digest_of(fields: dict) -> str:
     return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
+def signed(manifest: Manifest) -> dict:
+    """Return a manifest's fields and digest, as they are written. Raises ValueError if none could read it. Local."""
+    told = {name: getattr(manifest, name) for name in manifest.__struct_fields__}
+    try:
+        fields = parse_json(json.dumps({name: value for name, value in told.items() if value is not None}), dict)
+        fields["digest"] = digest_of(fields)
+        Options.from_json(shaped(fields, _Signed).options)
+    except (ValueError, TypeError) as problem:
+        raise ValueError(f"a checkpoint of this training could not be read again: {problem}; what options, data and "
+                         "description say must be plain values") from problem
+    return fields
+
+
 def write_manifest(path: Path, manifest: Manifest):
-    """Write a manifest with its digest, whole or not at all. Local. Raises OSError."""
-    fields = json.loads(json.dumps(to_builtins(manifest)))  # as it will be read
-    write_json(path, {**fields, "digest": digest_of(fields)})
+    """Write a manifest with its digest, whole or not at all. Local. Raises OSError, or ValueError as ``signed``."""
+    write_json(path, signed(manifest))
 
 
 def read_manifest(directory: Path) -> Manifest:
@@ -116,7 +130,7 @@ def _check_content(manifest, step):
 
 def _read(path, remedy) -> Manifest:
     """Return the manifest in a file, if it is of this format and as it was written."""
-    fields = read_json(path, dict, what="a checkpoint's manifest", remedy=remedy)
+    fields = read_json(path, dict, what="a checkpoint's manifest", remedy=remedy, most_bytes=MOST_BYTES)
     if "format" in fields and fields["format"] != FORMAT:
         raise ValueError(f"{path} has format {str(fields['format'])[:20]}: this version reads format {FORMAT}; resume "
                          "it with the version that wrote it, or train anew")
