@@ -2,6 +2,8 @@
 
 from dataclasses import asdict, dataclass, field, fields, replace
 
+import msgspec
+
 from models.data import load, source_names
 from models.own import build_own
 from models.registry import entry_of, is_own
@@ -23,7 +25,7 @@ class Recipe:
     model: str
     data: str
     preset: str = "small"
-    sizes: dict = field(default_factory=dict)
+    sizes: dict[str, int | float | str | tuple[int, ...]] = field(default_factory=dict)
     dtype: str = "float32"
     microbatches: int = 8
     microbatch_size: int = 8
@@ -36,12 +38,14 @@ class Recipe:
 
     @classmethod
     def from_json(cls, data: dict) -> "Recipe":
-        """Read what ``to_json`` wrote. Raises ValueError for fields that this version does not know."""
-        unknown = set(data) - {f.name for f in fields(cls)}
-        if unknown or "model" not in data:
-            strange = ", ".join(sorted(unknown)) or "no model"
-            raise ValueError(f"this is not a recipe that this version knows: {strange}")
-        return cls(**data)
+        """Read what ``to_json`` wrote. Raises ValueError for fields that are unknown, or of another type."""
+        try:
+            recipe = msgspec.convert(data, cls)
+        except msgspec.ValidationError as problem:
+            raise ValueError(f"this is not a recipe that this version knows: {problem}") from problem
+        if unknown := set(data) - {f.name for f in fields(cls)}:
+            raise ValueError(f"this is not a recipe that this version knows: {', '.join(sorted(unknown))}")
+        return recipe
 
 
 def build(recipe: Recipe, seed: int):

@@ -11,7 +11,7 @@ from models.registry import entry_of
 from refimpl.cli.options import add_model, add_training_options, named_model
 from refimpl.cli.tables import console, table_of
 from refimpl.cli.train import READ_IN_PLACE
-from refimpl.training.run.directory import free_name
+from refimpl.training.run.directory import free_name, read_result
 from refimpl.transport.launch import LaunchError, launch
 
 HELP = "train under hybrid, allreduce and ps, and as a plan says, and compare: one table, one hash"
@@ -69,7 +69,7 @@ def train_under(model: str, given: dict, arguments: list[str], trainings: dict[s
             if quiet:
                 sys.stderr.write(job.stderr)
             raise ValueError(f"the training under {name} ended with status {job.returncode}")
-        results.append(json.loads((directory / name / "result.json").read_text()))
+        results.append(read_result(directory / name))
     return directory, results
 
 

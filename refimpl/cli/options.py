@@ -157,6 +157,7 @@ def with_plan(options: dict) -> dict:
 
     Raises ValueError if the file holds no plan, or beside options that a plan decides; OSError if it cannot be read.
     """
+    import refimpl.strategies  # noqa: F401 - a plan knows those that were imported
     from refimpl.plan.validate import read_plan
 
     said = [SAID_BY_PLAN[name] for name in SAID_BY_PLAN if name in options]

@@ -5,6 +5,7 @@ Every option has one value on all ranks; what a rank finds wrong stops all of th
 
 import json
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from models.registry import MODELS, entry_of
@@ -68,13 +69,13 @@ def _train(given: dict, comm, signals):
     from refimpl.training.session import train
 
     recipe, options, rest = split(given)
-    model, data, heldout, recipe, options = comm.together(lambda: _prepare(recipe, options, rest))
+    model, data, heldout, recipe, options, changes = comm.together(lambda: _prepare(recipe, options, rest))
     output = comm.together(lambda: _output(rest, recipe.model, options))
     name = comm.share_text(str(output))[0]  # ranks that look for a free name one after the other might find two
     output = signals.directory = output and Path(name)
     quiet = comm.rank != 0 or rest.get("json", False)
     if not quiet:
-        _introduce(comm, recipe, options, output)
+        _introduce(comm, recipe, options, output, changes)
     account, unit = Account(comm) if on_cluster() else None, entry_of(recipe.model).unit
     with StepProgress(options.steps, unit, quiet) as progress:
         result = train(model, data, heldout, options=options, comm=comm, output=output, resume=rest.get("resume"),
@@ -90,22 +91,35 @@ def _train(given: dict, comm, signals):
 
 
 def _prepare(chosen_recipe, chosen_options, rest):
-    """Return (model, data, heldout, recipe, options): what was asked for, else a checkpoint's, else the defaults."""
+    """Return (model, data, heldout, recipe, options, changes), as asked for, else a checkpoint's, else the defaults.
+
+    changes: what a run that is resumed does otherwise than before, in words.
+    """
     from models.recipe import build, recipe_of, resumed
     from refimpl.training.options import Options
-    from refimpl.training.run.checkpoint import read_manifest
+    from refimpl.training.run.manifest import read_manifest
 
-    name, chosen_options = named_model(rest), with_plan(chosen_options)
+    name, chosen_options, changes = named_model(rest), with_plan(chosen_options), []
     if "resume" in rest:
         manifest = read_manifest(rest["resume"])
-        recipe = resumed(manifest["describe"], chosen_recipe)
+        recipe = resumed(manifest.describe, chosen_recipe)
         if name not in (None, recipe.model):
             raise ValueError(f"{rest['resume']} holds a checkpoint of {recipe.model}, not of {name}")
-        options = Options.from_json({**manifest["options"], **chosen_options})
+        before = resumed(manifest.describe, {}), Options.from_json(manifest.options)
+        options = replace(before[1], **chosen_options)
+        changes = _changes(before, (recipe, options))
     else:
         recipe, complete = recipe_of(name, {**chosen_recipe, **chosen_options})
         options = Options(**complete)
-    return (*build(recipe, options.seed), recipe, options)
+    return (*build(recipe, options.seed), recipe, options, changes)
+
+
+def _changes(before, now) -> list[str]:
+    """Return what is otherwise, in words. before, now: recipe and options."""
+    was, found = (recipe.to_json() | options.to_json() for recipe, options in (before, now))
+    said = {name: ["{...}" if isinstance(value, dict) else str(value) for value in (found[name], was[name])]
+            for name in found if found[name] != was[name]}
+    return [f"{name} {new} (was {old})" for name, (new, old) in said.items()]
 
 
 def _output(rest, model, options):
@@ -119,11 +133,13 @@ def _output(rest, model, options):
     return free_name(Path("runs") / f"{model.replace(':', '.')}-{options.architecture}")
 
 
-def _introduce(comm, recipe, options, output):
+def _introduce(comm, recipe, options, output, changes=()):
     preset = f" ({recipe.preset})" if recipe.preset else ""
     print(f"{recipe.model}{preset} on {recipe.data}: {options.architecture}, {comm.size} "
           f"rank{'s' if comm.size > 1 else ''}, {recipe.microbatches} microbatches of {recipe.microbatch_size}, "
           f"{options.optimizer}, {options.steps} steps -> {output or 'no files'}", flush=True)
+    if changes:
+        print(f"resumed with {', '.join(changes)}", flush=True)
     allreduce = (options.plan or {}).get("allreduce", options.allreduce)
     if allreduce in ("ring", "double-tree") and comm.size > 2 and options.architecture != "ps":
         print(f"note: {allreduce} adds in another order for each number of ranks: deterministic, but its bits "

@@ -4,7 +4,10 @@ Correct implementations differ here. The suite computes what it expects from the
 rule fits the numbers better.
 """
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from refimpl.json_file import shaped
 
 FORMAT = 1
 
@@ -106,17 +109,14 @@ class Semantics:
 
     @classmethod
     def from_json(cls, data: dict) -> "Semantics":
-        """Read a manifest. Raises ValueError for another version, an unknown field or an unknown value."""
-        data = dict(data)
-        version = data.pop("format", None)
-        if version != FORMAT:
-            raise ValueError(f"manifest of format {version!r}: this version reads format {FORMAT}")
-        unknown = set(data) - {f.name for f in fields(cls)}
-        if unknown:
-            raise ValueError(f"manifest: no field {', '.join(sorted(unknown))}; there are "
-                             f"{', '.join(f.name for f in fields(cls))}")
-        tuples = {name: tuple(data[name]) for name in ("dtypes", "supports") if name in data}
-        return cls(**{**data, **tuples})
+        """Read a manifest. Raises ValueError for another version, an unknown field, or a value that it cannot have."""
+        try:
+            data = dict(shaped(data, dict[str, Any]))
+            if (version := data.pop("format", None)) != FORMAT:
+                raise ValueError(f"format {str(version)[:20]}: this version reads format {FORMAT}")
+            return shaped(data, cls)
+        except ValueError as problem:
+            raise ValueError(f"manifest: {str(problem).removeprefix('manifest: ')}") from problem
 
     def updates_every_row(self, optimizer: str) -> bool:
         """Return whether an optimizer updates rows that no rank touched, with gradient 0."""

@@ -1,16 +1,21 @@
 """Stored results: what a notebook measured on the emulated cluster, for kernels that cannot emulate one."""
 
-import json
 import os
 import time
 from pathlib import Path
+from typing import TypedDict
 
+from refimpl.json_file import read_json
 from refimpl.training.run.files import write_json
 
 STORE = "REFIMPL_STORE_RESULTS"
 """Set in the environment by ``python -m refimpl.notebook store``: what the cluster measures is stored."""
 RESULTS = Path("results")
 """Where stored results lie, beside the notebooks."""
+
+
+class _Stored(TypedDict):
+    measured: str
 
 
 def measured_on(where: str) -> str:
@@ -30,6 +35,6 @@ def load_result(name: str, problem: Exception) -> dict:
     path = RESULTS / f"{name}.json"
     if not name or not path.exists():
         raise problem
-    kept = json.loads(path.read_text())
+    kept = read_json(path, _Stored, what="a stored result", remedy="store the notebooks again on a cluster")
     print(f"This machine has no emulated cluster ({problem}). Shown is a stored result: {kept['measured']}.")
     return kept

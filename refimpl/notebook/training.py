@@ -1,14 +1,15 @@
 """A training started from a notebook: a job of its own on real MPI, on this machine or on the emulated cluster."""
 
-import json
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import refimpl.strategies  # noqa: F401 - a plan knows those that were imported
 from refimpl.experiments.cluster import ClusterError, run_on_cluster
 from refimpl.notebook.results import load_result, measured_on, store_result
 from refimpl.pictures.timeline import read_trace, typical_step
-from refimpl.training.run.directory import read_metrics
+from refimpl.plan.validate import read_plan
+from refimpl.training.run.directory import read_metrics, read_result
 from refimpl.transport.launch import launch
 
 SECONDS = 120.0
@@ -94,9 +95,9 @@ def _finished(job, directory, folder, where) -> Training:
         said = [line for line in job.stderr.splitlines() if line.strip()]
         told = next((line for line in said if "error:" in line), "\n".join(said[-4:]))
         raise ValueError(f"the training ended with status {job.returncode}: {told}")
-    result = json.loads((directory / "result.json").read_text())
+    result: dict = dict(read_result(directory))
     result["run_directory"] = None  # a place on one machine: no part of what is shown or stored
-    result["plan"] = json.loads((directory / "plan.json").read_text())
+    result["plan"] = read_plan(directory / "plan.json")
     traced = typical_step(read_trace(directory)) if (directory / "trace.json").exists() else []
     whole = [{**event, "ts": round(event["ts"]), "dur": round(event["dur"])} for event in traced]  # short to read
     return Training(result, read_metrics(directory), directory, [list(pair) for pair in

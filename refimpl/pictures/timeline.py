@@ -3,12 +3,15 @@
 A trace (trace.json) holds Chrome trace events in microseconds: see ``refimpl.training.run.timeline``.
 """
 
-import json
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median_low
+from typing import TypedDict
 
+from msgspec import Struct
+
+from refimpl.json_file import read_json
 from refimpl.pictures.picture import (
     BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, Picture, figure_in_style, picture_of, plain_axis, table,
 )
@@ -23,7 +26,30 @@ LOOKS = {  # what -> (phases of the timeline, colour, hatch); drawn in this orde
     "allreduce": (("allreduce",), GREEN, "xxxx"),
     "allgather": (("allgather",), VERMILION, "||||"),
 }
+MOST_TRACE = 1 << 30  # bytes
 _WHAT = {phase: what for what, (phases, _, _) in LOOKS.items() for phase in phases}
+
+
+class _Step(Struct):
+    step: int
+
+
+class _Spent(Struct, tag="X", tag_field="ph"):
+    name: str
+    pid: int
+    tid: int
+    ts: float
+    dur: float
+    args: _Step
+
+
+class _Named(Struct, tag="M", tag_field="ph"):
+    name: str
+    pid: int
+
+
+class _Trace(TypedDict):
+    traceEvents: list[_Spent | _Named]
 
 
 @dataclass(frozen=True)
@@ -46,7 +72,8 @@ def read_trace(path) -> list[dict]:
     path = path / "trace.json" if path.is_dir() else path
     if not path.exists():
         raise ValueError(f"{path} does not exist: a training writes it with --trace")
-    return json.loads(path.read_text())["traceEvents"]
+    return read_json(path, _Trace, what="a training's trace", remedy="train again with --trace",
+                     most_bytes=MOST_TRACE)["traceEvents"]
 
 
 def typical_step(events: list[dict]) -> list[dict]:

@@ -4,6 +4,7 @@ A bucket is one message's worth of variables of one strategy. A backward pass re
 so buckets leave in the reverse of the declaration, and what is pulled comes in its order.
 """
 
+from collections import Counter
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -32,14 +33,21 @@ def buckets_of(plan: Plan) -> list[Bucket]:
         found = [Bucket(cls, tuple(name for name, kind in kinds.items() if kind is cls)) for cls in STRATEGIES.values()]
         return [bucket for bucket in found if bucket.names]
     named = [name for names in plan.buckets for name in names]
-    if odd := [name for name in {**kinds, **dict.fromkeys(named)} if named.count(name) != (name in kinds)]:
-        raise ValueError(f"the plan's buckets must name each variable once; look at {', '.join(odd)}, or leave them "
-                         "empty")
+    times = Counter(named)
+    if odd := [name for name in {**kinds, **times} if times[name] != (name in kinds)]:
+        raise ValueError(f"the plan's buckets must name each variable once; look at {listed(odd)}, or leave them empty")
     for names in plan.buckets:
         if len({kinds[name] for name in names}) != 1:
-            raise ValueError(f"the plan's bucket {', '.join(names) or '()'} is empty or mixes strategies or kinds; put "
+            raise ValueError(f"the plan's bucket {listed(names) or '()'} is empty or mixes strategies or kinds; put "
                              "only variables of one strategy and kind together")
     return [Bucket(kinds[names[0]], names) for names in plan.buckets]
+
+
+def listed(names, most: int = 8) -> str:
+    """Return names for a message: the first few, each cut short, and how many more there are. Local."""
+    names = list(names)
+    said = [name if len(name) <= 60 else f"{name[:57]}..." for name in names[:most]]
+    return ", ".join([*said, *([f"and {len(names) - most} more"] if len(names) > most else [])])
 
 
 def with_buckets(plan: Plan, variables, largest: int | None = None) -> Plan:

@@ -2,15 +2,27 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
+
+from msgspec import Struct
 
 from refimpl.collectives.choose import make_schedule
 from refimpl.collectives.schedule import Schedule
+from refimpl.json_file import shaped
 from refimpl.plan.strategy import Strategy, strategy_of
 from refimpl.server import Aggregators, Clients, Partitioning
 from refimpl.transport.machines import Machines
 
 PLAN_FORMAT = 4
 SYNCHRONOUS = "synchronous"
+
+
+class _Kind(Struct):
+    """What says which strategy's fields a placement has."""
+
+    variable: str
+    sparse: bool
+    strategy: str
 
 
 @dataclass(frozen=True)
@@ -30,11 +42,14 @@ class Placement:
         return {"variable": self.variable, "sparse": self.sparse, **self.strategy.to_json()}
 
     @classmethod
-    def from_json(cls, data: dict) -> "Placement":
-        """Read what ``to_json`` wrote. Raises ValueError for an unknown strategy, TypeError for unknown fields."""
-        data = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
-        variable, sparse, name = (data.pop(key) for key in ("variable", "sparse", "strategy"))
-        return cls(variable, strategy_of(name, sparse)(**data))
+    def from_json(cls, data: dict, at: str = "$") -> "Placement":
+        """Read what ``to_json`` wrote. Raises ValueError for what no strategy has; at: where it stands in a file."""
+        kind = shaped(data, _Kind, at)
+        said = {name: value for name, value in data.items() if name not in _Kind.__annotations__}
+        try:
+            return cls(kind.variable, shaped(said, strategy_of(kind.strategy, kind.sparse), at))
+        except ValueError as problem:
+            raise ValueError(f"{kind.variable}: {problem}") from problem
 
 
 @dataclass(frozen=True)
@@ -106,12 +121,15 @@ class Plan:
 
     @classmethod
     def from_json(cls, data: dict) -> "Plan":
-        """Read what ``to_json`` wrote. Raises ValueError for another format version."""
-        data = dict(data)
-        version = data.pop("format", None)
-        if version != PLAN_FORMAT:
-            raise ValueError(f"plan of format {version}: this version reads format {PLAN_FORMAT}; make it again with "
-                             "python -m refimpl plan MODEL --ranks N --output FILE")
-        placements = tuple(map(Placement.from_json, data.pop("placements")))
-        machines, buckets = data.pop("machines"), tuple(map(tuple, data.pop("buckets", ())))
-        return cls(placements=placements, machines=machines and tuple(map(tuple, machines)), buckets=buckets, **data)
+        """Read what ``to_json`` wrote. Raises ValueError naming what is missing, unknown or of another type."""
+        try:
+            head = dict(shaped(data, dict[str, Any]))
+            if (version := head.pop("format", None)) != PLAN_FORMAT:
+                raise ValueError(f"format {str(version)[:20]}: this version reads format {PLAN_FORMAT}")
+            found = shaped({**head, "placements": []}, cls)
+            placements = shaped(head.get("placements"), list, "$.placements")
+            return replace(found, placements=tuple(Placement.from_json(each, f"$.placements[{number}]")
+                                                   for number, each in enumerate(placements)))
+        except ValueError as problem:
+            raise ValueError(f"plan: {problem}; edit that, or make it again with python -m refimpl plan MODEL --ranks "
+                             "N --output FILE") from problem

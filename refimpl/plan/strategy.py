@@ -4,17 +4,22 @@ A plan holds a strategy for each variable as a value: its fields are what plan.j
 checks, reports and pictures ask the value or its class, and compare no names; to add a strategy is to add its file.
 """
 
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Callable, ClassVar
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, Callable, ClassVar
 
 import numpy as np
+from msgspec import Meta
 
 from refimpl.gradients import Layout
+from refimpl.server.partition import MOST_PARTITIONS
 
 STRATEGIES: dict[tuple[str, bool], type["Strategy"]] = {}
 """(name, sparse) -> class, in the order in which exchanges of a step begin. Filled by ``refimpl.strategies``."""
 
 IDENTITY = "identity"
+
+Owners = Annotated[tuple[int, ...], Meta(max_length=MOST_PARTITIONS)]
+"""The rank of each partition, as a plan's file may say it."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,7 @@ class Strategy:
     name, sparse: what plans call it, and the kind of variable that it carries.  label: what pictures call it.
     keys: the (phase, kind) in which its bytes travel.  replicated: every rank keeps the whole variable.
     partitioned: there are partitions whose number and owners may change (``with_owners``).
-    automatic: whether ``auto`` may choose it.  asks: fields that plan.json must have, and their types.
+    automatic: whether ``auto`` may choose it.
     codec: how rows and gradients are encoded when they travel, of ``refimpl.strategies.codec``.
     """
 
@@ -37,7 +42,6 @@ class Strategy:
     replicated: ClassVar[bool] = True
     partitioned: ClassVar[bool] = False
     automatic: ClassVar[bool] = True
-    asks: ClassVar[dict[str, Any]] = {}
 
     codec: str = field(default=IDENTITY, kw_only=True)
 
@@ -124,8 +128,3 @@ def strategy_of(name: str, sparse: bool) -> type[Strategy]:
 def names_of(sparse: bool, automatic: bool = False) -> list[str]:
     """Return the names of the strategies for one kind of variable; automatic: of those that ``auto`` chooses from."""
     return [name for (name, kind), cls in STRATEGIES.items() if kind == sparse and (cls.automatic or not automatic)]
-
-
-def fields_of(strategy: type[Strategy]) -> list[str]:
-    """Return what a plan says of a strategy beside its name. Local."""
-    return [each.name for each in fields(strategy)]

@@ -8,6 +8,8 @@ import numpy as np
 from kernels import take_rows
 
 SCHEMES = ("contiguous", "interleaved")
+MOST_PARTITIONS = 1 << 16
+"""Of a variable: each costs a few microseconds wherever partitions are gone through one by one."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Partitioning:
         """Deal the partitions, which are equal, to the ranks in turn: each goes to a least loaded one."""
         if partitions < 1:
             raise ValueError(f"{partitions} partitions: give at least 1")
+        if partitions > MOST_PARTITIONS:
+            raise ValueError(f"{partitions:,} partitions: give at most {MOST_PARTITIONS:,}")
         return cls(rows, tuple(p % ranks for p in range(partitions)), ranks, scheme)
 
     @classmethod

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from refimpl.gradients import Arena, DenseTree, Layout
-from refimpl.plan.strategy import Strategy
+from refimpl.plan.strategy import Owners, Strategy
 from refimpl.server import ReducedGradient, Shard
 from refimpl.server.dense import DenseServer, LocalDenseAggregation
 from refimpl.strategies.exchange import BaseExchange
@@ -24,9 +24,8 @@ class ServedDense(Strategy):
     name, sparse, replicated = "server", False, False
     label, colour, mark = "server", "blue", "o"
     keys = (("pull", "dense"), ("scatter", "dense"), ("aggregate", "dense"), ("push", "dense"))
-    asks = {"owners": (list, tuple)}
 
-    owners: tuple[int, ...] = ()
+    owners: Owners = ()
 
     @classmethod
     def place(cls, variable, load, partitions, scheme):

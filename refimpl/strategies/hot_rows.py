@@ -33,7 +33,6 @@ class HotRows(ServedRows):
 
     name, automatic = "hot-rows", False
     label = "server, hot rows replicated"
-    asks = {"owners": (list, tuple), "hot": (int, float)}
 
     hot: int = 0
     replica: str = REPLICAS[0]

@@ -12,7 +12,7 @@ import numpy as np
 from kernels import array_module, take_rows
 from refimpl.gradients import RowTree
 from refimpl.plan.parts import cut_lists
-from refimpl.plan.strategy import Strategy
+from refimpl.plan.strategy import Owners, Strategy
 from refimpl.server import SCHEMES, Partitioning, Shard
 from refimpl.server.local_aggregation import LocalAggregation
 from refimpl.server.moves import moves_of
@@ -33,9 +33,8 @@ class ServedRows(Strategy):
     label, colour, mark = "server", "blue", "o"
     keys = (("gather", "indices"), ("pull", "indices"), ("pull", "rows"), ("scatter", "rows"),
             ("aggregate", "indices"), ("aggregate", "rows"), ("push", "indices"), ("push", "rows"))
-    asks = {"owners": (list, tuple)}
 
-    owners: tuple[int, ...] = ()
+    owners: Owners = ()
     scheme: str = "contiguous"
 
     @classmethod

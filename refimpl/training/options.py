@@ -1,10 +1,11 @@
 """Every choice of a training, in one frozen record that is printed, compared between ranks, and saved."""
 
 import math
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 
 from kernels.update import OPTIMIZERS
 from kernels.update.rates import RATES
+from refimpl.json_file import shaped
 from refimpl.transport.device.choice import TRANSPORTS
 
 MATHEMATICS = ("optimizer", "learning_rate", "rate", "warmup", "rate_steps", "clip_norm", "weight_decay",
@@ -100,8 +101,5 @@ class Options:
 
     @classmethod
     def from_json(cls, data: dict) -> "Options":
-        """Read what ``to_json`` wrote. Raises ValueError naming an option that this version does not know."""
-        unknown = set(data) - {f.name for f in fields(cls)}
-        if unknown:
-            raise ValueError(f"options {', '.join(sorted(unknown))} are not known to this version")
-        return cls(**data)
+        """Read what ``to_json`` wrote. Raises ValueError naming an option that is unknown, or of another type."""
+        return shaped(data, cls, "$.options")

@@ -17,7 +17,7 @@ from refimpl.training.alpha import mean_alpha
 from refimpl.training.evaluate import evaluate
 from refimpl.training.options import Options
 from refimpl.training.planning.partition_trials import PartitionTrials
-from refimpl.training.run.checkpoint import load_checkpoint, save_checkpoint
+from refimpl.training.run.checkpoint import check_saveable, load_checkpoint, save_checkpoint
 from refimpl.training.run.directory import RunDirectory, refuse_taken
 from refimpl.training.run.signals import Signals, on_disk
 from refimpl.training.run.timeline import chrome_events
@@ -207,6 +207,7 @@ def _open_directory(trainer, output, describe, resume):
     def work():
         if output is None or trainer.comm.rank:
             return None
+        check_saveable(trainer, describe)
         config = {"describe": describe, "options": trainer.options.to_json(), "ranks": trainer.comm.size,
                   "microbatches": trainer.data.microbatches, "device": trainer.device.to_json(),
                   "overlap": trainer.overlap_choice.to_json()}

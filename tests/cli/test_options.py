@@ -1,15 +1,17 @@
 """What a plan's file does to the other options, and what it is refused beside."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from models import Variable
+from models.recipe import Recipe
 import refimpl.strategies  # noqa: F401  (a plan knows the strategies that were imported)
 from refimpl.cli import main
 from refimpl.cli.options import with_plan
-from refimpl.cli.train import _introduce
+from refimpl.cli.train import _changes, _introduce
 from refimpl.plan import make_plan
 from refimpl.training.options import Options
 
@@ -51,3 +53,14 @@ def test_a_plan_whose_bits_depend_on_the_ranks_is_told(algorithm, told, capsys):
     recipe = SimpleNamespace(model="lm", preset="tiny", data="synthetic:300", microbatches=8, microbatch_size=3)
     _introduce(SimpleNamespace(size=3), recipe, Options(plan={**PLAN, "allreduce": algorithm}), None)
     assert ("note: ring adds in another order" in capsys.readouterr().out) is told
+
+
+def test_what_a_resumed_run_does_otherwise_is_told(capsys):
+    recipe, before = Recipe("lm", "synthetic:300", sizes={"hidden": 8}), Options(plan=PLAN)
+    assert _changes((recipe, before), (recipe, before)) == []
+    now = replace(recipe, sizes={"hidden": 9}), replace(before, architecture="ps", plan=None, steps=9)
+    changes = _changes((recipe, before), now)
+    assert changes == ["sizes {...} (was {...})", "architecture ps (was hybrid)", "plan None (was {...})",
+                       "steps 9 (was 300)"]
+    _introduce(SimpleNamespace(size=3), *now, None, changes)
+    assert "\nresumed with sizes {...} (was {...}), architecture ps (was hybrid), plan None" in capsys.readouterr().out

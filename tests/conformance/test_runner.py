@@ -205,7 +205,7 @@ def test_what_passes_again_is_told(tmp_path):
     data = plain(outcome, expected)
     assert data["fixed"] == ["dense/*"] and json.loads(json.dumps(data, allow_nan=False)) == data
     assert "dense/provenance" in html_page([outcome])
-    with pytest.raises(ValueError, match="no JSON"):
+    with pytest.raises(ValueError, match="it is not JSON"):
         (tmp_path / "bad").write_text("{")
         read_expected(tmp_path / "bad")
 

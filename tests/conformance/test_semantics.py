@@ -15,7 +15,7 @@ def test_there_and_back():
 @pytest.mark.parametrize(("change", "words"), [
     ({"format": FORMAT + 1}, "this version reads format"),
     ({"sparse": "mean"}, "sparse is 'mean'; it may be sum, average"),
-    ({"dens": "sum"}, "no field dens"),
+    ({"dens": "sum"}, r"unknown field 'dens' - at `\$`; it has name, dense"),
     ({"dtypes": ["bfloat16"]}, "dtypes has 'bfloat16'"),
 ])
 def test_refusals(change, words):

@@ -72,7 +72,7 @@ def test_a_plan_survives_json():
     for architecture in ARCHITECTURES:
         plan = make_plan(VARIABLES, architecture, 4, 8, partitions=5, allreduce="direct")
         assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
-    with pytest.raises(ValueError, match="plan of format 1: this version reads format 4; make it again with"):
+    with pytest.raises(ValueError, match="plan: format 1: this version reads format 4; edit that, or make it"):
         Plan.from_json({**plan.to_json(), "format": 1})
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from models import Variable
 from refimpl.plan import make_plan
-from refimpl.plan.validate import check_plan, plan_from, read_plan
+from refimpl.plan.plan import Plan
+from refimpl.plan.validate import check_plan, read_plan
 from refimpl.strategies.codec import CODECS
 from refimpl.training.consistency import CONSISTENCIES
 from refimpl.transport.machines import in_blocks
@@ -18,7 +19,7 @@ GOOD = json.loads(json.dumps(make_plan(VARIABLES, "hybrid", 4, 8, machines=MACHI
 
 
 def followed(data, ranks=4, microbatches=8, machines=MACHINES):
-    return check_plan(plan_from(data), VARIABLES, ranks, microbatches, machines, consistencies=CONSISTENCIES,
+    return check_plan(Plan.from_json(data), VARIABLES, ranks, microbatches, machines, consistencies=CONSISTENCIES,
                       codecs=CODECS)
 
 
@@ -52,16 +53,19 @@ def test_a_plan_is_followed_as_it_is():
 
 @pytest.mark.parametrize("changes, words", [
     (dict(rows__strategy="allreduce"),
-     "plan, rows: no strategy 'allreduce' for a sparse variable; there are server, hot-rows, allg"),
-    (dict(dense__strategy="as-dense"), "plan, dense: no strategy 'as-dense' for a dense variable; there are server, allreduce"),
+     "plan: rows: no strategy 'allreduce' for a sparse variable; there are server, hot-rows, allg"),
+    (dict(dense__strategy="as-dense"),
+     "plan: dense: no strategy 'as-dense' for a dense variable; there are server, allreduce"),
     (dict(architecture="../elsewhere"), "the plan's architecture is '../elsewhere'; say allreduce, ps, hybrid or auto"),
-    (dict(rows__sparse=False), "plan, rows: the strategy server has no scheme; leave that out. It has codec, owners"),
+    (dict(rows__sparse=False),
+     "rows: Object contains unknown field 'scheme' - at `$.placements[0]`; it has codec, owners"),
     (dict(rows__owners=[]), "plan, rows: owners []; on the server a sparse variable has at least one owner"),
+    (dict(rows__owners=[0] * 70_000), "plan: rows: Expected `array` of length <= 65536 - at `$.placements[0].owners`"),
     (dict(rows__owners=[0, 4]), "plan, rows: owner 4 is none of the ranks 0 to 3"),
     (dict(rows__owners=[-1]), "plan, rows: owner -1 is none of the ranks 0 to 3"),
-    (dict(rows__owners=[True]), "plan, rows: owner True is none"),
+    (dict(rows__owners=[True]), "plan: rows: Expected `int`, got `bool` - at `$.placements[0].owners[0]`"),
     (dict(dense__strategy="server", dense__owners=[0, 1]), "on the server a dense variable has exactly one owner"),
-    (dict(dense__owners=[1]), "plan, dense: the strategy allreduce has no owners; leave that out. It has codec"),
+    (dict(dense__owners=[1]), "dense: Object contains unknown field 'owners' - at `$.placements[1]`; it has codec"),
     (dict(rows__scheme="random"), "plan, rows: no partition scheme 'random'; there are contiguous, interleaved"),
     (dict(allreduce="telepathy"), "plan: allreduce 'telepathy': no allreduce algorithm"),
     (dict(ranks=5),
@@ -74,7 +78,7 @@ def test_a_plan_is_followed_as_it_is():
     (dict(buckets=[["rows"], ["dense"]]), "buckets must name each variable once; look at bias"),
     (dict(buckets=[["rows"], ["dense", "bias", "bias"]]), "look at bias"),
     (dict(rows__strategy="hot-rows", rows__owners=[0], rows__hot=2.5),
-     "plan, rows: 2.5 hot rows; give a whole number from 1 to 12, or the strategy server"),
+     "rows: Expected `int`, got `float` - at `$.placements[0].hot`"),
     (dict(rows__strategy="hot-rows", rows__owners=[0], rows__hot=13), "plan, rows: 13 hot rows; give a whole number"),
     (dict(rows__strategy="hot-rows", rows__owners=[0], rows__hot=3, rows__replica="server"),
      "plan, rows: hot rows cannot go 'server'; give as-dense or allgather"),
@@ -82,23 +86,27 @@ def test_a_plan_is_followed_as_it_is():
     (dict(consistency="eventual"), "plan: no consistency eventual; there are synchronous"),
     (dict(pull_rounds=0), "plan: pull_rounds is 0; rows are pulled in 1 to 8 rounds"),
     (dict(local_aggregation=False, pull_rounds=9), "plan: pull_rounds is 9; rows are pulled in 1 to 8 rounds"),
-    (dict(pull_rounds="2"), "plan: pull_rounds is 2; rows"),
+    (dict(pull_rounds="2"), "plan: Expected `int`, got `str` - at `$.pull_rounds`"),
     (dict(pull_rounds=2), "pull_rounds is 2, but the ranks of a machine pull together in one round; give 1, or"),
-    (dict(format=1), "plan of format 1: this version reads format"),
-    (dict(ranks="4"), "plan: ranks is 4; see"),
-    (dict(local_aggregation="no"), "plan: local_aggregation is no"),
-    (dict(placements={}), "plan: placements is {}"),
-    (dict(placements=[{"variable": "rows"}]), "plan, rows: sparse is missing; see"),
-    (dict(placements=[{"variable": "rows", "sparse": True, "owners": [0]}]), "plan, rows: strategy is missing; see"),
-    (dict(placements=[3]), "plan: placement 0 is 3; see"),
-    (dict(rows__owners=None), "plan, rows: owners is null; see"),
-    (dict(rows__strategy="hot-rows", rows__owners=[0], rows__hot="all"), "plan, rows: hot is all; see"),
-    (dict(machines=[1]), "plan: machines is [1]; it must be a list of lists of ranks"),
-    (dict(buckets=["rows"]), 'plan: buckets is ["rows"]; it must be a list of lists of names'),
-    (dict(buckets=None), "plan: buckets is null; it must be a list of lists"),
-    (dict(buckets=[["dense", "bias"], [["rows"]]]), "it must be a list of lists of names"),
-    (dict(colour="red"), "plan: there is no colour; there are architecture, ranks"),
-    (dict(rows__colour="red"), "plan, rows: the strategy server has no colour; leave that out. It has codec, owners, scheme"),
+    (dict(rows__owners="0"), "plan: rows: Expected `array`, got `str` - at `$.placements[0].owners`"),
+    (dict(format=1), "plan: format 1: this version reads format 4; edit that, or make it again with"),
+    (dict(ranks="4"), "plan: Expected `int`, got `str` - at `$.ranks`"),
+    (dict(local_aggregation="no"), "plan: Expected `bool`, got `str` - at `$.local_aggregation`"),
+    (dict(placements={}), "plan: Expected `array`, got `object` - at `$.placements`"),
+    (dict(placements=[{"variable": "rows"}]), "plan: Object missing required field `sparse` - at `$.placements[0]`"),
+    (dict(placements=[{"variable": "rows", "sparse": True, "owners": [0]}]),
+     "plan: Object missing required field `strategy` - at `$.placements[0]`"),
+    (dict(placements=[3]), "plan: Expected `object`, got `int` - at `$.placements[0]`"),
+    (dict(rows__owners=None), "plan: rows: Expected `array`, got `null` - at `$.placements[0].owners`"),
+    (dict(rows__strategy="hot-rows", rows__owners=[0], rows__hot="all"),
+     "plan: rows: Expected `int`, got `str` - at `$.placements[0].hot`"),
+    (dict(machines=[1]), "plan: Expected `array`, got `int` - at `$.machines[0]`"),
+    (dict(buckets=["rows"]), "plan: Expected `array`, got `str` - at `$.buckets[0]`"),
+    (dict(buckets=None), "plan: Expected `array`, got `null` - at `$.buckets`"),
+    (dict(buckets=[["dense", "bias"], [["rows"]]]), "plan: Expected `str`, got `array` - at `$.buckets[1][0]`"),
+    (dict(colour="red"), "plan: Object contains unknown field 'colour' - at `$`; it has architecture, ranks"),
+    (dict(rows__colour="red"),
+     "plan: rows: Object contains unknown field 'colour' - at `$.placements[0]`; it has codec, owners, scheme"),
 ])
 def test_what_would_not_work_is_refused(changes, words):
     with pytest.raises(ValueError) as caught:
@@ -119,10 +127,10 @@ def test_every_variable_is_placed_once():
 def test_files_that_hold_no_plan(tmp_path):
     path = tmp_path / "plan.json"
     path.write_text("{")
-    with pytest.raises(ValueError, match="is not JSON"):
+    with pytest.raises(ValueError, match="plan.json is damaged, or not a plan: it is not JSON: .*; make one with"):
         read_plan(path)
     path.write_text('{"model": "lm"}')
-    with pytest.raises(ValueError, match="is no plan: make one with python -m refimpl plan"):
+    with pytest.raises(ValueError, match="plan.json: plan: format None: this version reads format 4; edit that"):
         read_plan(path)
     with pytest.raises(OSError, match="cannot read the plan .*none.json: No such file or directory; make one with"):
         read_plan(tmp_path / "none.json")

@@ -55,3 +55,5 @@ def test_unequal_owners_and_refusals():
         Partitioning(10, (0, 2), 2)
     with pytest.raises(ValueError, match="at least 1"):
         Partitioning.round_robin(10, 0, 2)
+    with pytest.raises(ValueError, match="3,000,000,000 partitions: give at most 65,536"):
+        Partitioning.round_robin(10, 3 * 10**9, 2)

@@ -15,8 +15,9 @@ from models import Variable
 from refimpl.training.options import MATHEMATICS
 from refimpl.training.run import checkpoint
 from refimpl.training.run.checkpoint import (
-    load_checkpoint, read_manifest, read_parameters, save_checkpoint, steps_saved,
+    check_saveable, load_checkpoint, read_manifest, read_parameters, save_checkpoint, steps_saved,
 )
+from refimpl.training.run.manifest import digest_of
 from refimpl.training.session import train
 from refimpl.training.trainer import Trainer
 from refimpl.transport import CollectiveError
@@ -52,7 +53,7 @@ def test_what_a_checkpoint_holds(saved):
     path, result = saved
     assert steps_saved(path) == [5, 6]
     manifest = read_manifest(path)
-    assert manifest["step"] == 6 and manifest["options"] == OPTIONS.to_json() and manifest["microbatches"] == 8
+    assert manifest.step == 6 and manifest.options == OPTIONS.to_json() and manifest.microbatches == 8
     arrays = load_file(path / "checkpoint-6.safetensors")
     values = read_parameters(path)
     assert list(values) == [v.name for v in Toy().variables]
@@ -131,11 +132,13 @@ def test_other_data_microbatches_or_variables_are_refused_by_name(copy):
         assert words in refusal(SELF, lambda m=model, d=data: train(m, d, options=OPTIONS, comm=SELF, resume=copy))
 
 
-def edit(**changes):
+def edit(signed=True, **changes):
     def damage(path):
         manifest = json.loads(path.read_text())
         for key, value in changes.items():
             manifest.pop(key) if value is None else manifest.update({key: value})
+        if signed:  # a digest that is right, of what is wrong
+            manifest["digest"] = digest_of(manifest)
         path.write_text(json.dumps(manifest))
     return damage
 
@@ -150,18 +153,37 @@ def flip_one_bit(path):
     arrays_of(path).write_bytes(content)
 
 
+SAID = OPTIONS.to_json()
 DAMAGES = {
     "cut off": (lambda path: path.write_text(path.read_text()[:100]), "is damaged"),
     "empty": (lambda path: path.write_text(""), "is damaged"),
     "no text": (lambda path: path.write_bytes(b"\xff\xfe\x00"), "is damaged"),
     "no object": (lambda path: path.write_text("[1, 2]"), "is damaged"),
-    "no format": (edit(format=None), "is damaged"),
-    "no step": (edit(step=None), "it has no step"),
-    "a later version": (edit(format=2), "has format 2: this version reads format 1"),
-    "an unknown option": (edit(options={**OPTIONS.to_json(), "teleport": 1}), "teleport"),
+    "no format": (edit(format=None), "is damaged: Object missing required field `format`"),
+    "no step": (edit(step=None), "missing required field `step`"),
+    "an earlier version": (edit(format=1), "has format 1: this version reads format 2"),
+    "an unknown field": (edit(colour="red"), "unknown field `colour`"),
+    "a field of another type": (edit(step="6"), "Expected `int`, got `str` - at `$.step`"),
+    "another step": (edit(step=5), "it is of step 5, with checkpoint-6.safetensors, and has another's name"),
+    "an unknown option": (edit(options={**SAID, "teleport": 1}), "unknown field 'teleport' - at `$.options`"),
+    "a wrong option": (edit(options={**SAID, "steps": [6]}), "Expected `int`, got `array` - at `$.options.steps`"),
+    "an impossible option": (edit(options={**SAID, "warmup": -1}), "warmup is -1: it must be at least 0"),
+    "arrays elsewhere": (edit(arrays="../checkpoint-6.safetensors"), "matching regex"),
+    "a device for arrays": (edit(arrays="/dev/zero"), "matching regex"),
+    "another array": (edit(holds={"parameter/table": "int64 [50, 3]"}), "table is float32 [50, 3], and its array int"),
+    "nested too deep": (lambda path: path.write_text("[" * 100_000), "more than 64 deep"),
+    "a field twice": (lambda path: path.write_text('{"format": 2,' + path.read_text().lstrip("{")), "more than once"),
+    "changed": (edit(False, describe={"model": "lm"}), "was changed after it was written"),
+    "a pipe": (lambda path: (path.unlink(), os.mkfifo(path)), "it is no plain file"),
     "one bit": (flip_one_bit, "is damaged: its SHA-256"),
+    "longer arrays": (lambda path: os.truncate(arrays_of(path), 1 << 40), "it has 1,099,511,627,776 bytes; at most"),
     "arrays cut off": (lambda path: os.truncate(arrays_of(path), 1000), "is damaged: its SHA-256"),
     "arrays missing": (lambda path: arrays_of(path).unlink(), "is missing"),
+    "arrays a pipe": (lambda path: (arrays_of(path).unlink(), os.mkfifo(arrays_of(path))), "it is no plain file"),
+    "arrays that do not end": (lambda path: (arrays_of(path).unlink(), arrays_of(path).symlink_to("/dev/zero")),
+                               "it is no plain file"),
+    "arrays behind a link": (lambda path: arrays_of(path).rename(path.parent.parent / "moved") and
+                             arrays_of(path).symlink_to(path.parent.parent / "moved"), "leads elsewhere"),
 }
 
 
@@ -174,6 +196,25 @@ def test_a_damaged_checkpoint_is_refused_by_name(copy, what):
     if "delete" in message:  # the remedy works
         (copy / "checkpoint-6.json").unlink()
         assert train(Toy(), toy_data(), options=OPTIONS, comm=SELF, resume=copy).steps == 6
+
+
+@pytest.mark.parametrize("options, describe, words", [
+    (replace(OPTIONS, steps=6.0), {}, "Expected `int`, got `float` - at `$.options.steps`"),
+    (OPTIONS, {"note": "\ud800"}, "it has half a character"),
+    (OPTIONS, {1: "a", "1": "b"}, "the field '1' is there more than once"),
+])
+def test_what_no_checkpoint_could_say_is_refused_before_the_first_step(options, describe, words, tmp_path):
+    trainer = Trainer.open(Toy(), toy_data(), options, SELF)
+    with pytest.raises(ValueError) as caught:
+        check_saveable(trainer, describe)
+    assert words in str(caught.value) and "could not be read again" in str(caught.value)
+    if not describe:
+        assert words in refusal(SELF, lambda: run(tmp_path / "run", options)) and not (tmp_path / "run").exists()
+
+
+def test_numbers_of_numpy_are_written_as_pythons(tmp_path):
+    assert run(tmp_path / "run", replace(OPTIONS, learning_rate=np.float64(0.25), steps=1)).steps == 1
+    assert read_manifest(tmp_path / "run").options["learning_rate"] == 0.25
 
 
 def test_no_checkpoint(tmp_path):

@@ -46,9 +46,16 @@ def test_refusals(changes, words):
     assert words in str(caught.value)
 
 
-def test_options_of_another_version_are_refused_by_name():
-    with pytest.raises(ValueError, match="options teleport are not known"):
-        Options.from_json({"teleport": 1})
+@pytest.mark.parametrize("data, words", [
+    ({"teleport": 1}, r"unknown field 'teleport' - at `\$.options`"),
+    ({"steps": "9"}, r"Expected `int`, got `str` - at `\$.options.steps`"),
+    ({"hot_rows": 2.5}, r"Expected `int \| str`, got `float` - at `\$.options.hot_rows`"),
+    ({"warmup": -1}, r"warmup is -1: it must be at least 0 - at `\$.options`"),
+    ([], r"Expected `object`, got `array` - at `\$.options`"),
+])
+def test_what_is_no_json_of_options_is_refused_with_its_place(data, words):
+    with pytest.raises(ValueError, match=words):
+        Options.from_json(data)
 
 
 @pytest.mark.parametrize("rate", RATES)

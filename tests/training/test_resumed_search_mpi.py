@@ -79,7 +79,7 @@ def test_on_other_ranks_it_starts_again_and_says_so(searching, tmp_path):
     path, comm = searching.comm.bcast(tmp_path), searching.comm
     if comm.rank == 0:
         alone = searching.run(path / "run", stop=7, comm=MPI.COMM_SELF)
-        assert alone is None and read_manifest(path / "run")["search"]["walk"]["samples"]
+        assert alone is None and read_manifest(path / "run").search["walk"]["samples"]
     comm.Barrier()
     resumed = searching.run(path / "run", resume=True, steps=24)
     assert searching.tried[0] == (WALK[0], STEPS)
@@ -103,7 +103,7 @@ def test_under_another_plan_it_starts_again_and_says_so(searching, tmp_path, cha
 def test_without_a_search_a_checkpoint_has_none_and_one_may_begin(searching, tmp_path):
     path = searching.comm.bcast(tmp_path)
     searching.run(path / "run", steps=2, search_partitions=False)
-    assert "search" not in read_manifest(path / "run")
+    assert read_manifest(path / "run").search is None
     assert searching.run(path / "run", resume=True).partition_search["samples"][0]["partitions"] == 4
     assert searching.run(path / "run", resume=True, search_partitions=False).partition_search is None
 
@@ -117,7 +117,7 @@ DAMAGES = [({"walk": {"start": "four"}}, r"Expected `int`, got `str` - at `$.wal
 def test_a_damaged_state_is_refused_by_its_field(searching, tmp_path):
     path = searching.comm.bcast(tmp_path)
     searching.run(path / "run", steps=5)
-    right = read_manifest(path / "run")["search"]
+    right = read_manifest(path / "run").search
     for change, words in DAMAGES:
         wrong = {name: {**right[name], **change[name]} if isinstance(change.get(name), dict)
                  else change.get(name, right[name]) for name in right}

@@ -50,7 +50,7 @@ def test_a_job_killed_again_and_again_ends_where_it_would_have(tmp_path):
         assert job.poll() is None, job.communicate()[1]
         time.sleep(0.02 * chance.random())  # several steps are made and saved in that time
         kill(job)
-        reached.append(read_manifest(directory)["step"])
+        reached.append(read_manifest(directory).step)
         assert before + 3 <= reached[-1] < STEPS
     assert reached == sorted(reached)
     last = start(2, directory)

@@ -1,10 +1,11 @@
 """A network as numbers: who shares a machine, how long a message takes, how fast cards, memory and sums are."""
 
-import json
 import math
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
+from refimpl.json_file import MOST_BYTES, parse_json, read_plain, shaped
 from refimpl.transport.machines import Machines
 
 FORMAT = 2
@@ -84,19 +85,15 @@ class Network:
     @classmethod
     def from_dict(cls, value) -> "Network":
         """Return the network that ``to_dict`` described. Raises ValueError for anything else. Local."""
-        if isinstance(value, dict) and value.get("format") == 1:
-            value = {"burst": 0.0, **value, "format": FORMAT}
-        if not isinstance(value, dict) or value.get("format") != FORMAT:
-            found = value.get("format") if isinstance(value, dict) else None
-            raise ValueError(f"network: format {found!r} is not {FORMAT}; remove the file to measure again")
-        names = {field.name for field in fields(cls)}
-        if set(value) - {"format"} != names:
-            odd = ", ".join(sorted(names ^ (set(value) - {"format"})))
-            raise ValueError(f"network: {odd} missing or unknown; remove the file to measure again")
         try:
-            reduction = math.inf if value["reduction"] is None else value["reduction"]
-            return cls(**{**{name: value[name] for name in names}, "reduction": reduction})
-        except TypeError as error:
+            value = dict(shaped(value, dict[str, Any]))
+            if (version := value.pop("format", None)) not in (1, FORMAT):
+                raise ValueError(f"format {str(version)[:20]} is not {FORMAT}")
+            value = {"burst": 0.0, **value} if version == 1 else value
+            if missing := {field.name for field in fields(cls)} - set(value):
+                raise ValueError(f"{', '.join(sorted(missing))} missing")
+            return shaped({**value, "reduction": math.inf if value["reduction"] is None else value["reduction"]}, cls)
+        except ValueError as error:
             raise ValueError(f"network: {error}; remove the file to measure again") from error
 
 
@@ -106,7 +103,7 @@ def load_network(path: Path, machines: Machines) -> Network:
     It is written by handing ``to_dict()`` to whatever writes files whole (training.files.write_json). Local.
     """
     try:
-        network = Network.from_dict(json.loads(Path(path).read_text()))
+        network = Network.from_dict(parse_json(read_plain(path, MOST_BYTES), object))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
     if network.machines != tuple(map(tuple, machines)):

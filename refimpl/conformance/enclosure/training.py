@@ -21,7 +21,7 @@ from refimpl.conformance.enclosure import namespace as xp
 from refimpl.conformance.enclosure.elementwise import between, grown
 from refimpl.conformance.enclosure.enclosure import Enclosure
 from refimpl.conformance.enclosure.sums import of_terms
-from refimpl.training.run.checkpoint import read_manifest
+from refimpl.training.run.manifest import read_manifest
 from refimpl.training.run.whole import key_of_array
 
 
@@ -56,17 +56,17 @@ def state_at(step: int, arrays, carried) -> State:
 def read_state(directory) -> State:
     """Return the single points of the newest checkpoint in a run directory. Local.
 
-    Raises ValueError or OSError as ``refimpl.training.run.checkpoint.read_manifest`` does.
+    Raises ValueError or OSError as ``refimpl.training.run.manifest.read_manifest`` does.
     """
     manifest = read_manifest(directory)
-    found, arrays, carried = load_file(Path(directory) / manifest["arrays"]), {}, {}
+    found, arrays, carried = load_file(Path(directory) / manifest.arrays), {}, {}
     for key, array in found.items():
         if key.startswith("carry/"):
             _, v, name = key.split("/", 2)
             carried.setdefault(int(v), {})[name] = array
         else:
             arrays[key] = array
-    return state_at(manifest["step"], arrays, carried)
+    return state_at(manifest.step, arrays, carried)
 
 
 def enclosed_steps(model, data, options, steps: int):

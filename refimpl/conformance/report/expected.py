@@ -5,12 +5,20 @@
 A name may hold * and ?; "dense/inf@4" is that case on 4 ranks alone.
 """
 
-import json
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from refimpl.json_file import read_json
 
 FORMAT = 1
+
+
+class _File(Struct, forbid_unknown_fields=True):
+    format: Literal[FORMAT]
+    expected: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -37,10 +45,5 @@ class Expected:
 
 def read_expected(path) -> Expected:
     """Read a file of expected failures. Raises ValueError saying what is wrong with it."""
-    try:
-        data = json.loads(Path(path).read_text())
-    except ValueError as problem:
-        raise ValueError(f"{path} is no JSON: {problem}") from problem
-    if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("expected"), dict):
-        raise ValueError(f'{path}: give {{"format": {FORMAT}, "expected": {{"case": "why"}}}}')
-    return Expected({str(k): str(v) for k, v in data["expected"].items()})
+    return Expected(read_json(path, _File, what="a file of expected failures",
+                              remedy=f'give {{"format": {FORMAT}, "expected": {{"case": "why"}}}}').expected)

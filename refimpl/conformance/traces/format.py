@@ -15,13 +15,18 @@ import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, TypedDict
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from refimpl.conformance.case import Rows
 from refimpl.conformance.semantics import Semantics
+from refimpl.json_file import check_plain, read_json, shaped
 
 FORMAT = 1
+REMEDY = "write the trace again, or give another"
 
 STAGES = {
     "inputs": "what a microbatch is computed from: samples, inputs, targets, weights, candidates",
@@ -40,7 +45,38 @@ JOINS = {
     "aggregate": "began from our local gradients and start",
     "update": "began from our aggregated gradients and start",
 }
-FIELDS = ("stage", "step", "microbatch", "variable", "part", "dtype", "shape", "sha256")
+MOST_ARRAYS = 4 << 30
+"""Bytes of a trace's arrays: ours have less than 2 MB."""
+
+
+class Entry(Struct):
+    """What a manifest says of an array: where it belongs, and what it is."""
+
+    stage: Literal[*STAGES]
+    step: int | None
+    microbatch: int | None
+    variable: str
+    part: str
+    dtype: str
+    shape: list[int]
+    sha256: str
+
+    @property
+    def place(self) -> tuple:
+        """What ``Trace.arrays`` has it under."""
+        return self.stage, self.step, self.microbatch, self.variable, self.part
+
+
+class Head(TypedDict):
+    """What every manifest has, beside its arrays."""
+
+    format: int
+    trace: str
+    edition: str
+    precision: Literal[*PRECISIONS]
+    joined_at: Literal[*JOINS]
+    semantics: dict
+    arrays: dict[str, dict]
 
 
 @dataclass
@@ -123,7 +159,7 @@ def write_trace(trace: Trace, path) -> tuple[Path, Path]:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     arrays = {place: np.array(a, order="C") for place, a in trace.arrays.items()}
-    entries = {key_of_array(place): dict(zip(FIELDS, (*place, str(a.dtype), list(a.shape), sha256(a))))
+    entries = {key_of_array(place): asdict(Entry(*place, str(a.dtype), list(a.shape), sha256(a)))
                for place, a in arrays.items()}
     manifest = json.dumps({**trace.head, "format": FORMAT, "arrays": dict(sorted(entries.items()))},
                           separators=(",", ":"), sort_keys=True)
@@ -140,29 +176,16 @@ def read_trace(path) -> Trace:
     """Read a trace from its manifest. Raises ValueError saying what is wrong and what to do. Local."""
     path = Path(path)
     path = path if path.suffix == ".json" else path.with_name(path.name.removesuffix(".safetensors") + ".json")
+    head = read_json(path, dict, what="the manifest of a trace", remedy=REMEDY)
+    if "format" in head and head["format"] != FORMAT:
+        raise ValueError(f"{path}: trace of format {str(head['format'])[:20]}; this version reads format {FORMAT}")
     try:
-        head = json.loads(path.read_text())
+        entries = {key: shaped(entry, Entry, f"$.arrays.{key}") for key, entry in shaped(head, Head)["arrays"].items()}
+        Semantics.from_json(head["semantics"])
     except ValueError as problem:
-        raise ValueError(f"{path} is no JSON: {problem}; give the manifest of a trace") from problem
-    if not isinstance(head, dict) or head.get("format") != FORMAT:
-        version = head.get("format") if isinstance(head, dict) else None
-        raise ValueError(f"{path}: trace of format {version!r}; this version reads format {FORMAT}")
-    entries = head.pop("arrays", None)
-    del head["format"]
-    _check_head(path, head, entries)
-    return Trace(head, _read_arrays(path, entries))
-
-
-def _check_head(path, head, entries):
-    for name, values in (("trace", None), ("edition", None), ("precision", PRECISIONS), ("joined_at", tuple(JOINS)),
-                         ("semantics", None)):
-        if name not in head:
-            raise ValueError(f"{path}: the manifest has no {name!r}")
-        if values and head[name] not in values:
-            raise ValueError(f"{path}: {name} is {head[name]!r}; it may be {', '.join(values)}")
-    if not isinstance(entries, dict) or not isinstance(head["semantics"], dict):
-        raise ValueError(f"{path}: 'arrays' and 'semantics' must be JSON objects")
-    Semantics.from_json(head["semantics"])
+        raise ValueError(f"{path} is damaged, or not the manifest of a trace: {problem}; {REMEDY}") from problem
+    return Trace({name: value for name, value in head.items() if name not in ("format", "arrays")},
+                 _read_arrays(path, entries))
 
 
 def _read_arrays(path, entries) -> dict:
@@ -171,8 +194,9 @@ def _read_arrays(path, entries) -> dict:
 
     file = path.with_suffix(".safetensors")
     try:
+        check_plain(file, MOST_ARRAYS)
         found = load_file(file)
-    except SafetensorError as problem:
+    except (SafetensorError, KeyError, ValueError) as problem:  # KeyError: of a dtype that NumPy lacks
         raise ValueError(f"{file} is no safetensors file: {problem}") from problem
     for ours, those, words in ((set(entries), set(found), "named in the manifest, not in the file"),
                                (set(found), set(entries), "in the file, not in the manifest")):
@@ -192,15 +216,10 @@ def _read_arrays(path, entries) -> dict:
 
 
 def _checked_entry(path, key, entry, array) -> tuple:
-    missing = [name for name in FIELDS if not isinstance(entry, dict) or name not in entry]
-    if missing:
-        raise ValueError(f"{path}: {key!r} has no {', '.join(missing)}")
-    if entry["stage"] not in STAGES:
-        raise ValueError(f"{path}: {key!r} is of stage {entry['stage']!r}; there are {', '.join(STAGES)}")
-    if str(array.dtype) != entry["dtype"] or list(array.shape) != entry["shape"]:
-        raise ValueError(f"{path}: {key!r} should be {entry['dtype']} {entry['shape']}, the file has {array.dtype} "
+    if str(array.dtype) != entry.dtype or list(array.shape) != entry.shape:
+        raise ValueError(f"{path}: {key!r} should be {entry.dtype} {entry.shape}, the file has {array.dtype} "
                          f"{list(array.shape)}")
-    if sha256(array) != entry["sha256"]:
+    if sha256(array) != entry.sha256:
         raise ValueError(f"{path}: {key!r} has another SHA-256 than the manifest says: the file was changed or "
                          f"damaged; write both again")
-    return tuple(entry[name] for name in FIELDS[:5])
+    return entry.place

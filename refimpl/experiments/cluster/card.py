@@ -2,12 +2,24 @@
 
 import os
 from pathlib import Path
+from typing import TypedDict
 
 from refimpl.experiments.cluster.description import CARD
 from refimpl.experiments.cluster.namespaces import ClusterError
 
 MACHINE = "REFIMPL_CLUSTER_MACHINE"  # number of the machine that a process runs on; set by the launcher
 ACCOUNT = "/dev/shm/account.json"  # where a machine's first rank files the account of a training, on the machine's own
+
+
+class Filed(TypedDict):
+    """The account in that file: (sent, received) bytes over so many steps; see ``account``."""
+
+    steps: int
+    card: list[int]
+    payload: list[int]
+    formula_steps: int
+    formula_payload: list[int]
+    formula: list[int]
 
 
 def on_cluster() -> bool:

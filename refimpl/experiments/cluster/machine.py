@@ -1,15 +1,15 @@
 """A machine: a process that does nothing but hold a network, a host name, shared memory and mounts of its own."""
 
 import contextlib
-import json
 import os
 import signal
 import socket
 from pathlib import Path
 
-from refimpl.experiments.cluster.card import ACCOUNT, parse_counters
+from refimpl.experiments.cluster.card import ACCOUNT, Filed, parse_counters
 from refimpl.experiments.cluster.description import address, machine_name
 from refimpl.experiments.cluster.namespaces import ClusterError, end_with, mount, unshare
+from refimpl.json_file import read_json
 
 TCP_RETRIES = 6  # a peer that was cut off is given up after about 25 s; Linux's own 15 would be a quarter of an hour
 
@@ -47,8 +47,8 @@ def bytes_of(holder: int) -> tuple[int, int]:
 def account_of(holder: int) -> dict | None:
     """Return the account of the training that the machine's ranks filed last; None if they did not train."""
     try:
-        return json.loads(Path(f"/proc/{holder}/root{ACCOUNT}").read_text())
-    except (FileNotFoundError, json.JSONDecodeError):  # the latter of ranks that were killed meanwhile
+        return read_json(f"/proc/{holder}/root{ACCOUNT}", Filed, what="a training's account", remedy="train again")
+    except (FileNotFoundError, ValueError):  # the latter of ranks that were killed meanwhile
         return None
 
 

@@ -9,7 +9,7 @@ from refimpl.plan.choose import choose_plan
 from refimpl.plan.plan import Plan
 from refimpl.plan.report import describe
 from refimpl.plan.sample import STEPS, Sample, take_sample
-from refimpl.plan.validate import check_plan, plan_from
+from refimpl.plan.validate import check_plan
 from refimpl.strategies.codec import CODECS
 from refimpl.training.consistency import CONSISTENCIES
 from refimpl.training.planning.allreduce_choice import choose_allreduce, write_network
@@ -39,7 +39,7 @@ def placing(options) -> dict:
 
 
 def _given(model, data, options, comm):
-    return check_plan(plan_from(options.plan), model.variables, comm.size, data.microbatches, comm.machines,
+    return check_plan(Plan.from_json(options.plan), model.variables, comm.size, data.microbatches, comm.machines,
                       consistencies=CONSISTENCIES, codecs=CODECS)
 
 

@@ -1,10 +1,9 @@
 """Checkpoints: safetensors and JSON, independent of the number of ranks and of the architecture.
 
-checkpoint-STEP.safetensors holds the arrays, checkpoint-STEP.json says what they are and carries the file's SHA-256.
+checkpoint-STEP.safetensors holds the arrays, checkpoint-STEP.json says what they are (``manifest.py``).
 The JSON is renamed into place last: a checkpoint exists if its JSON does, so a job may be killed at any moment.
 """
 
-import json
 import re
 from functools import cache
 from pathlib import Path
@@ -16,11 +15,11 @@ from kernels.arrays import as_array
 from kernels.update import OPTIMIZERS
 from refimpl.training.agreement import agree_on
 from refimpl.training.options import MATHEMATICS, Options
-from refimpl.training.run.files import appears_whole, file_sha256, write_json
+from refimpl.training.run.files import appears_whole, file_sha256
+from refimpl.training.run.manifest import (
+    FORMAT, Manifest, kind_of, path_of, read_manifest, signed, steps_saved, write_manifest,
+)
 from refimpl.training.run.whole import gather_arrays, gather_carried, key_of_array, slots_of
-
-FORMAT = 1
-MANIFEST = {"format", "step", "arrays", "sha256", "describe", "options", "microbatches", "data", "variables"}
 
 
 def save_checkpoint(trainer, directory: Path, describe: dict, keep: int = 2, search: dict | None = None):
@@ -34,10 +33,10 @@ def save_checkpoint(trainer, directory: Path, describe: dict, keep: int = 2, sea
 
     def work():
         try:
-            _write(trainer, directory, describe, arrays, {} if search is None else {"search": search})
+            _write(trainer, directory, describe, arrays, search)
             for old in steps_saved(directory)[:-keep]:
-                _path(directory, old, "json").unlink(missing_ok=True)
-                _path(directory, old, "safetensors").unlink(missing_ok=True)
+                path_of(directory, old, "json").unlink(missing_ok=True)
+                path_of(directory, old, "safetensors").unlink(missing_ok=True)
         except (OSError, SafetensorError) as problem:
             why = getattr(problem, "strerror", None) or problem
             raise OSError(f"cannot write a checkpoint to {directory}: {why}; "
@@ -46,59 +45,31 @@ def save_checkpoint(trainer, directory: Path, describe: dict, keep: int = 2, sea
     trainer.comm.together(lambda: None if trainer.comm.rank else work())
 
 
-def _write(trainer, directory, describe, arrays, optional):
-    path = _path(directory, trainer.step, "safetensors")
+def _write(trainer, directory, describe, arrays, search):
+    path = path_of(directory, trainer.step, "safetensors")
     with appears_whole(path) as temporary:
         save_file(arrays, temporary)
-        digest = file_sha256(temporary)
-    write_json(_path(directory, trainer.step, "json"), {
-        "format": FORMAT, "step": trainer.step, "arrays": path.name, "sha256": digest, "describe": describe,
-        "options": trainer.options.to_json(), "microbatches": trainer.data.microbatches,
-        "data": trainer.data.fingerprint, "variables": _shapes(trainer.model.variables),
-        **optional})
+        digest, size = file_sha256(temporary), temporary.stat().st_size
+    holds = {key: kind_of(array.dtype, array.shape) for key, array in arrays.items()}
+    write_manifest(path_of(directory, trainer.step, "json"),
+                   _manifest(trainer, describe, digest, size, holds, search))
 
 
-def _path(directory: Path, step: int, suffix: str) -> Path:
-    return Path(directory) / f"checkpoint-{step}.{suffix}"
+def _manifest(trainer, describe, digest="0" * 64, size=0, holds=(), search=None) -> Manifest:
+    return Manifest(
+        format=FORMAT, step=trainer.step, arrays=path_of("", trainer.step, "safetensors").name, bytes=size,
+        sha256=digest, holds=dict(holds), describe=describe, options=trainer.options.to_json(),
+        microbatches=trainer.data.microbatches, data=trainer.data.fingerprint,
+        variables=_kinds(trainer.model.variables), search=search)
 
 
-def _shapes(variables) -> dict:
-    return {v.name: f"{v.dtype} {list(v.shape)}" for v in variables}
+def check_saveable(trainer, describe: dict):
+    """Raise ValueError, before the first step, if no checkpoint of the training could be read again. Local."""
+    signed(_manifest(trainer, describe))
 
 
-def steps_saved(directory: Path) -> list[int]:
-    """Return the steps of which a directory has a checkpoint, rising. Local."""
-    found = (re.fullmatch(r"checkpoint-(\d+)\.json", path.name) for path in Path(directory).glob("checkpoint-*.json"))
-    return sorted(int(match[1]) for match in found if match)
-
-
-def read_manifest(directory: Path) -> dict:
-    """Return the newest checkpoint's JSON. Local.
-
-    Raises ValueError or OSError saying what is wrong: no checkpoint, unknown format, arrays missing or damaged.
-    """
-    directory = Path(directory)
-    steps = steps_saved(directory)
-    if not steps:
-        raise ValueError(f"no checkpoint in {directory}: give --resume a run directory that has checkpoint-STEP.json")
-    path = _path(directory, steps[-1], "json")
-    try:
-        manifest = json.loads(path.read_text())
-        version, missing = manifest["format"], MANIFEST - set(manifest)
-    except (ValueError, KeyError, TypeError) as problem:  # no text, no JSON, no object, or an object without a format
-        raise ValueError(f"{path} is damaged ({type(problem).__name__}: {problem}); delete it to resume from the "
-                         f"checkpoint before it") from problem
-    if version != FORMAT:
-        raise ValueError(f"{path} has format {version}: this version reads format {FORMAT}")
-    if missing:
-        raise ValueError(f"{path} is damaged: it has no {', '.join(sorted(missing))}; delete it to resume from the "
-                         f"checkpoint before it")
-    arrays = directory / manifest["arrays"]
-    if not arrays.exists() or file_sha256(arrays) != manifest["sha256"]:
-        state = "damaged" if arrays.exists() else "missing"
-        raise ValueError(f"{arrays} is {state}: its SHA-256 is not what {path.name} says; "
-                         f"delete {path.name} to resume from the checkpoint before it")
-    return manifest
+def _kinds(variables) -> dict:
+    return {v.name: kind_of(v.dtype, v.shape) for v in variables}
 
 
 def read_parameters(directory: Path) -> dict:
@@ -107,23 +78,36 @@ def read_parameters(directory: Path) -> dict:
     Raises ValueError or OSError as ``read_manifest`` does.
     """
     manifest = read_manifest(directory)
-    with safe_open(Path(directory) / manifest["arrays"], framework="numpy") as file:
-        return {name: file.get_tensor(key_of_array(name, None)) for name in manifest["variables"]}
+    with safe_open(Path(directory) / manifest.arrays, framework="numpy") as file:
+        return {name: file.get_tensor(key_of_array(name, None)) for name in manifest.variables}
 
 
-def check_fits(manifest: dict, trainer):
+def check_fits(manifest: Manifest, trainer):
     """Raise ValueError naming what differs unless the checkpoint continues this very training. Local."""
-    theirs = Options.from_json(manifest["options"])
+    theirs = Options.from_json(manifest.options)
     pairs = [(name, getattr(theirs, name), getattr(trainer.options, name)) for name in MATHEMATICS]
     if theirs.rate == trainer.options.rate == "constant":  # it never falls: more steps are the same training
         pairs = [pair for pair in pairs if pair[0] != "rate_steps"]
-    pairs += [("microbatches", manifest["microbatches"], trainer.data.microbatches),
-              ("data", manifest["data"], trainer.data.fingerprint),
-              ("variables", manifest["variables"], _shapes(trainer.model.variables))]
+    pairs += [("microbatches", manifest.microbatches, trainer.data.microbatches),
+              ("data", manifest.data, trainer.data.fingerprint),
+              ("variables", manifest.variables, _kinds(trainer.model.variables))]
     differing = [f"{name} was {was} and is now {now}" for name, was, now in pairs if was != now]
     if differing:
         raise ValueError("the checkpoint is of another training: " + "; ".join(differing)
                          + ". Leave these options out to take the checkpoint's")
+    _check_arrays(manifest, trainer)
+
+
+def _check_arrays(manifest, trainer):
+    """Raise ValueError unless the arrays are the variables', their state's, and what microbatches carry."""
+    kinds, carried = _kinds(trainer.model.variables), {str(v) for v in range(trainer.data.microbatches)}
+    slots = slots_of(trainer.parameters, OPTIMIZERS[trainer.options.optimizer].state)
+    wanted = {key_of_array(name, slot): kinds[name] for name, slot in slots}
+    for key in sorted({*wanted, *manifest.holds}):
+        is_carried = re.match("carry/([0-9]+)/", key)
+        if manifest.holds.get(key) != wanted.get(key) and not (is_carried and is_carried[1] in carried):
+            raise ValueError(f"the checkpoint's {key} is {manifest.holds.get(key, 'missing')}; this training has "
+                             f"{wanted.get(key, 'no such array')}")
 
 
 def load_checkpoint(trainer, directory: Path) -> dict | None:
@@ -135,11 +119,11 @@ def load_checkpoint(trainer, directory: Path) -> dict | None:
     def read():
         manifest = read_manifest(directory)
         check_fits(manifest, trainer)
-        with safe_open(Path(directory) / manifest["arrays"], framework="numpy") as file:
+        with safe_open(Path(directory) / manifest.arrays, framework="numpy") as file:
             _place(trainer, file)
-        trainer.step = manifest["step"]
-        return {"checkpoint's step": manifest["step"], "checkpoint": manifest["sha256"],
-                "checkpoint's search": manifest.get("search")}
+        trainer.step = manifest.step
+        return {"checkpoint's step": manifest.step, "checkpoint": manifest.sha256,
+                "checkpoint's search": manifest.search}
 
     read_here = trainer.comm.together(read)
     agree_on(trainer.comm, read_here)  # each machine reads its own disk

@@ -2,8 +2,16 @@
 
 import json
 from pathlib import Path
+from typing import Annotated, Required, TypedDict
 
+from msgspec import Meta
+
+from refimpl.json_file import parse_json, read_json, read_plain
 from refimpl.training.run.files import appears_whole, write_json
+
+
+MOST_METRICS = 4 << 30
+"""Bytes of metrics.jsonl: a step has some kilobytes."""
 
 
 class RunDirectory:
@@ -36,10 +44,9 @@ class RunDirectory:
     def _cut_metrics(self, step):
         """Drop the lines of steps after the checkpoint that the run resumes from."""
         path = self.path / "metrics.jsonl"
-        lines = path.read_text().splitlines() if path.exists() else []
-        kept = [line for line in lines if _step_of(line) is not None and _step_of(line) <= step]
+        kept = [line + b"\n" for line, record in (_records(path) if path.exists() else ()) if record["step"] <= step]
         with appears_whole(path) as temporary:
-            temporary.write_text("".join(line + "\n" for line in kept))
+            temporary.write_bytes(b"".join(kept))
 
     def write_plan(self, plan: dict):
         """Write plan.json, again when a search has changed the plan."""
@@ -59,18 +66,70 @@ class RunDirectory:
         self.metrics.close()
 
 
-def _step_of(line: str):
-    """Return the step of a line of metrics, None if the line is cut off."""
+class Record(TypedDict, total=False):
+    """What a line of metrics.jsonl holds: what a step came to, see ``Trainer.train_step``, and bytes of each rank.
+
+    bytes_sent, bytes_received: phase -> variable -> kind -> [of rank 0, 1, ...].
+    """
+
+    step: Required[Annotated[int, Meta(ge=1)]]
+    loss: Required[float]
+    gradient_norm: float
+    learning_rate: float
+    examples: int
+    seconds: dict[str, float]
+    alpha: dict[str, float]
+    heldout: dict[str, float]
+    bytes_sent: dict[str, dict[str, dict[str, list[int]]]]
+    bytes_received: dict[str, dict[str, dict[str, list[int]]]]
+
+
+class Ended(TypedDict, total=False):
+    """What result.json holds: ``session.Result``, perplexity or accuracy beside it."""
+
+    architecture: Required[str]
+    ranks: Required[int]
+    steps: Required[int]
+    loss: Required[float | None]
+    examples_per_second: Required[float | None]
+    parameters_sha256: Required[str]
+    state_sha256: str
+    sent_per_step: Required[dict[str, float]]
+    seconds: dict[str, float]
+    alpha: dict[str, float]
+    partition_search: dict | None
+    perplexity: float | None
+    accuracy: float | None
+    shared_memory: bool
+
+
+def read_metrics(directory) -> list[Record]:
+    """Return the records of metrics.jsonl; a last line that was cut off is left out. Local.
+
+    Raises ValueError naming a line that is damaged; OSError where there is none.
+    """
+    return [record for _, record in _records(Path(directory) / "metrics.jsonl")]
+
+
+def _records(path) -> list[tuple[bytes, Record]]:
+    """Return each line and its record, but for a last line that was cut off."""
     try:
-        return json.loads(line)["step"]
-    except (json.JSONDecodeError, KeyError):
-        return None
+        lines, found = read_plain(path, MOST_METRICS).split(b"\n"), []
+    except ValueError as problem:
+        raise ValueError(f"{path} is damaged, or no metrics: {problem}; move it away") from problem
+    for number, line in enumerate(lines, 1):
+        try:
+            found.append((line, parse_json(line, Record)))
+        except ValueError as problem:
+            if number < len(lines):
+                raise ValueError(f"line {number} of {path} is damaged, or not a step's metrics: {problem}; delete that "
+                                 "line") from problem
+    return found
 
 
-def read_metrics(directory) -> list[dict]:
-    """Return the records of metrics.jsonl; a last line that was cut off is left out. Local."""
-    lines = (Path(directory) / "metrics.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines if _step_of(line) is not None]
+def read_result(directory) -> Ended:
+    """Return what result.json holds. Local. Raises ValueError for another file, OSError where there is none."""
+    return read_json(Path(directory) / "result.json", Ended, what="a training's result", remedy="train again")
 
 
 def refuse_taken(directory: Path):

@@ -71,16 +71,18 @@ def test_files_written_without_any_library(tmp_path, capsys):
 
 @pytest.mark.parametrize("change, words", [
     (lambda d: d.update(format=2), "format 2; this version reads format 1"),
-    (lambda d: d.pop("format"), "format None"),
-    (lambda d: d.pop("edition"), "no 'edition'"),
-    (lambda d: d.update(precision="float16"), "it may be float32, float64"),
-    (lambda d: d.update(joined_at="end"), "it may be model, aggregate, update"),
-    (lambda d: d["semantics"].update(format=9), "manifest of format 9"),
+    (lambda d: d.pop("format"), "missing required field `format`"),
+    (lambda d: d.pop("edition"), "missing required field `edition`"),
+    (lambda d: d.update(precision="float16"), r"Invalid enum value 'float16' - at `\$.precision`"),
+    (lambda d: d.update(joined_at="end"), r"Invalid enum value 'end' - at `\$.joined_at`"),
+    (lambda d: d["semantics"].update(format=9), "manifest: format 9: this version reads format 1"),
     (lambda d: d["semantics"].update(sparse="median"), "sparse is 'median'"),
     (lambda d: d["arrays"].popitem(), "in the file, not in the manifest"),
     (lambda d: d["arrays"].update(more=next(iter(d["arrays"].values()))), "in the manifest, not in the file"),
-    (lambda d: next(iter(d["arrays"].values())).pop("step"), "has no step"),
-    (lambda d: next(iter(d["arrays"].values())).update(stage="middle"), "of stage 'middle'"),
+    (lambda d: next(iter(d["arrays"].values())).pop("step"),
+     r"missing required field `step` - at `\$.arrays.aggregated.step0:"),
+    (lambda d: next(iter(d["arrays"].values())).update(stage="middle"),
+     r"Invalid enum value 'middle' - at `\$.arrays.*stage`"),
     (lambda d: next(iter(d["arrays"].values())).update(dtype="float64"), "the file has int64"),
     (lambda d: next(iter(d["arrays"].values())).update(sha256="0" * 64), "another SHA-256"),
     (lambda d: d["arrays"]["aggregated.step0:embedding:ids"].update(part="value"), "rows without ids"),
@@ -105,7 +107,7 @@ def test_damaged_files_are_refused(written):
     with pytest.raises(ValueError, match="no safetensors file"):
         read_trace(written)
     written.write_text("{")
-    with pytest.raises(ValueError, match="no JSON"):
+    with pytest.raises(ValueError, match="it is not JSON"):
         read_trace(written)
 
 

@@ -9,6 +9,7 @@ from importlib import metadata
 from pathlib import Path
 
 from refimpl.experiments.bench.gpu.bounds import Row
+from refimpl.json_file import read_json
 from refimpl.training.run.files import write_json
 
 PACKAGES = ("refimpl", "numpy", "numba", "cupy-cuda12x", "cupy-cuda13x", "nvidia-nccl-cu12", "nvidia-nccl-cu13",
@@ -25,7 +26,8 @@ def tests_run(directory) -> dict[str, dict]:
     A run that left nothing, or was not begun, has None.
     """
     found = {name: Path(directory) / f"tests-{name}.json" for name in TEST_RUNS}
-    return {name: json.loads(path.read_text()) if path.exists() else None for name, path in found.items()}
+    return {name: read_json(path, dict[str, int], what="counts of tests", remedy="run make test-gpu again")
+            if path.exists() else None for name, path in found.items()}
 
 
 def describe(result: dict) -> list[str]:

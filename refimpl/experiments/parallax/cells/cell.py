@@ -5,8 +5,10 @@ import json
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import TypedDict
 
 from models.workload import Workload
+from refimpl.json_file import read_json
 
 ARCHITECTURES = {
     "allreduce": {"architecture": "allreduce", "local_aggregation": False},
@@ -109,14 +111,20 @@ def code_version(root: Path | None = None) -> str:
     return digest.hexdigest()[:16]
 
 
+class _Kept(TypedDict):
+    cell: dict
+    version: str
+    result: dict
+
+
 def kept_result(directory: Path, cell: Cell, version: str | None) -> dict | None:
     """Return the result of a cell that was run before with the same settings and code; None: it must be run. Local.
 
     version: None takes a result of any version.
     """
     try:
-        record = json.loads((directory / cell.file).read_text())
+        record = read_json(directory / cell.file, _Kept, what="a cell's result", remedy="run it again")
     except (OSError, ValueError):
         return None
-    same = record.get("cell") == json.loads(json.dumps(cell.to_json())) and version in (None, record.get("version"))
+    same = record["cell"] == json.loads(json.dumps(cell.to_json())) and version in (None, record["version"])
     return record["result"] if same else None

@@ -4,19 +4,22 @@ Seconds are the processor's, not the clock's (time.thread_time): on an idle core
 the first says what the computation took.
 """
 
-import json
 import time
 from collections import UserDict
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated, Literal
 
 import numpy as np
+from msgspec import Meta, Struct
 from threadpoolctl import threadpool_limits
 
 from kernels.random import key_of
+from refimpl.json_file import read_json
 from refimpl.training.run.files import appears_whole, write_json
 
 PROFILE_FORMAT = 1
+MOST_PROFILE = 1 << 30  # bytes
 
 
 @dataclass(frozen=True)
@@ -27,11 +30,11 @@ class Entry:
     handed out.  seconds: in all.  needs, gradients: name -> number of an array of ids, for sparse variables.
     """
 
-    events: tuple
+    events: list[tuple[float, str, list[str]]]
     seconds: float
     loss: float
-    needs: dict
-    gradients: dict
+    needs: dict[str, int]
+    gradients: dict[str, int]
 
 
 class _Watched(UserDict):
@@ -107,6 +110,14 @@ def measure_profile(workload, microbatches: int, steps: int, directory: Path, se
     return directory
 
 
+class _Kept(Struct):
+    format: Literal[PROFILE_FORMAT]
+    workload: dict
+    ends: list[int]
+    examples: list[int]
+    entries: Annotated[list[Annotated[list[Entry], Meta(min_length=1)]], Meta(min_length=1)]
+
+
 class Profile:
     """A measured profile; ids lie in a file that all ranks of a machine share read-only (mmap). Local.
 
@@ -114,11 +125,9 @@ class Profile:
     """
 
     def __init__(self, directory: Path):
-        record = json.loads((Path(directory) / "profile.json").read_text())
-        if record["format"] != PROFILE_FORMAT:
-            raise ValueError(f"{directory} holds a profile of format {record['format']}; remove it to measure again")
-        self.workload, self.examples, self.ends = record["workload"], record["examples"], record["ends"]
-        self.entries = [[Entry(**entry) for entry in row] for row in record["entries"]]
+        kept = read_json(Path(directory) / "profile.json", _Kept, what="a profile", most_bytes=MOST_PROFILE,
+                         remedy=f"remove {directory} to measure again")
+        self.workload, self.examples, self.ends, self.entries = kept.workload, kept.examples, kept.ends, kept.entries
         self.flat = np.load(Path(directory) / "ids.npy", mmap_mode="r").view(np.ndarray)
 
     @property

@@ -1,0 +1,180 @@
+"""The manifest of a checkpoint: what its arrays are, bound to them and to itself by digests.
+
+    digest = SHA-256 of the manifest's canonical JSON (fields sorted, no spaces) without the field ``digest``
+
+It says the SHA-256 and the size of the arrays' file, and the dtype and shape of each array. So nothing in either file
+can change without being seen; what a user wants to be otherwise, options say.
+"""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from msgspec import Meta, Struct
+from safetensors import SafetensorError, safe_open
+
+from refimpl.json_file import check_plain, parse_json, read_json, shaped
+from refimpl.training.options import Options
+from refimpl.training.run.files import file_sha256, write_json
+from refimpl.training.run.whole import key_of_array
+
+FORMAT = 2
+MOST_BYTES = 1 << 30
+"""Of a manifest: a plan with many partitions of many variables has some megabytes."""
+REMEDY = "delete {} to resume from the checkpoint before it"
+KINDS = {"F": "float", "I": "int", "U": "uint", "C": "complex"}
+"""safetensors' letter of a dtype -> NumPy's name; bits follow. BOOL is bool."""
+
+Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+Count = Annotated[int, Meta(ge=0)]
+
+
+class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A checkpoint after ``step`` steps.
+
+    arrays: the name of the file beside it, of so many ``bytes`` and this ``sha256``.  holds: key (see
+    ``whole.key_of_array``) -> dtype and shape, as ``kind_of`` says them.  variables: name -> the same.
+    describe: what model and data are.  options: of the training.  data: fingerprint.
+    search: of a partition search that is on, see ``PartitionTrials.state``.
+    """
+
+    format: int
+    step: Count
+    arrays: Annotated[str, Meta(pattern=r"^checkpoint-[0-9]+\.safetensors\Z")]
+    bytes: Count
+    sha256: Digest
+    holds: dict[str, str]
+    describe: dict
+    options: dict
+    microbatches: Count
+    data: str
+    variables: dict[str, str]
+    search: dict | None = None
+
+
+class _Signed(Manifest, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    digest: Digest
+
+
+def path_of(directory: Path, step: int, suffix: str) -> Path:
+    """Return the path of a checkpoint's manifest (json) or arrays (safetensors). Local."""
+    return Path(directory) / f"checkpoint-{step}.{suffix}"
+
+
+def steps_saved(directory: Path) -> list[int]:
+    """Return the steps of which a directory has a checkpoint, rising. Local."""
+    found = (re.fullmatch(r"checkpoint-(0|[1-9][0-9]{0,17})\.json", path.name)
+             for path in Path(directory).glob("checkpoint-*.json"))
+    return sorted(int(match[1]) for match in found if match)
+
+
+def kind_of(dtype, shape) -> str:
+    """Return dtype and shape as a manifest says them: "float32 [4, 8]". Local."""
+    return f"{np.dtype(dtype).name} {list(shape)}"
+
+
+def digest_of(fields: dict) -> str:
+    """Return the digest of a manifest's fields, ``digest`` left out: see above. Local."""
+    told = {name: value for name, value in fields.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def signed(manifest: Manifest) -> dict:
+    """Return a manifest's fields and digest, as they are written. Raises ValueError if none could read it. Local."""
+    told = {name: getattr(manifest, name) for name in manifest.__struct_fields__}
+    try:
+        fields = parse_json(json.dumps({name: value for name, value in told.items() if value is not None}), dict)
+        fields["digest"] = digest_of(fields)
+        Options.from_json(shaped(fields, _Signed).options)
+    except (ValueError, TypeError) as problem:
+        raise ValueError(f"a checkpoint of this training could not be read again: {problem}; what options, data and "
+                         "description say must be plain values") from problem
+    return fields
+
+
+def write_manifest(path: Path, manifest: Manifest):
+    """Write a manifest with its digest, whole or not at all. Local. Raises OSError, or ValueError as ``signed``."""
+    write_json(path, signed(manifest))
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """Return the manifest of the newest checkpoint in a directory, its arrays being those that it describes. Local.
+
+    Raises ValueError or OSError saying what is wrong and what to do: no checkpoint, another format, anything missing,
+    damaged or changed.
+    """
+    steps = steps_saved(directory)
+    if not steps:
+        raise ValueError(f"no checkpoint in {directory}: give --resume a run directory that has checkpoint-STEP.json")
+    path = path_of(directory, steps[-1], "json")
+    remedy = REMEDY.format(path.name)
+    manifest = _read(path, remedy)
+    try:
+        _check_content(manifest, steps[-1])
+    except ValueError as problem:
+        raise ValueError(f"{path} is damaged: {problem}; {remedy}") from problem
+    _check_arrays(path, manifest, remedy)
+    return manifest
+
+
+def _check_content(manifest, step):
+    """Raise ValueError unless the manifest's fields agree with each other, and with the step in its name."""
+    Options.from_json(manifest.options)
+    if manifest.step != step or manifest.arrays != path_of("", step, "safetensors").name:
+        raise ValueError(f"it is of step {manifest.step}, with {manifest.arrays}, and has another's name")
+    for name, kind in manifest.variables.items():
+        if (held := manifest.holds.get(key_of_array(name, None))) != kind:
+            raise ValueError(f"{name} is {kind}, and its array {held or 'missing'}")
+
+
+def _read(path, remedy) -> Manifest:
+    """Return the manifest in a file, if it is of this format and as it was written."""
+    fields = read_json(path, dict, what="a checkpoint's manifest", remedy=remedy, most_bytes=MOST_BYTES)
+    if "format" in fields and fields["format"] != FORMAT:
+        raise ValueError(f"{path} has format {str(fields['format'])[:20]}: this version reads format {FORMAT}; resume "
+                         "it with the version that wrote it, or train anew")
+    try:
+        signed = shaped(fields, _Signed)
+    except ValueError as problem:
+        raise ValueError(f"{path} is damaged: {problem}; {remedy}") from problem
+    if digest_of(fields) != signed.digest:
+        raise ValueError(f"{path} was changed after it was written, or is damaged: its digest is of another content; "
+                         f"{remedy}. To go on with other options, give them beside --resume")
+    return signed
+
+
+def _check_arrays(path, manifest, remedy):
+    """Raise ValueError unless the file of the arrays is the one that was described: size, digest, header."""
+    arrays = path.with_name(manifest.arrays)
+    try:
+        check_plain(arrays, manifest.bytes)
+        if arrays.resolve().parent != path.resolve().parent:
+            raise ValueError("it does not lie beside the manifest, but leads elsewhere")
+        if file_sha256(arrays) != manifest.sha256:
+            raise ValueError(f"its SHA-256 is not what {path.name} says")
+        _check_header(arrays, manifest)
+    except FileNotFoundError as problem:
+        raise ValueError(f"{arrays} is missing; {remedy}") from problem
+    except ValueError as problem:
+        raise ValueError(f"{arrays} is damaged: {problem}; {remedy}") from problem
+
+
+def _check_header(arrays, manifest):
+    """Raise ValueError unless the file holds the arrays that the manifest lists, and no others."""
+    try:
+        with safe_open(arrays, framework="numpy") as file:
+            found = {key: _kind_in_file(file.get_slice(key)) for key in file.keys()}
+    except SafetensorError as problem:
+        raise ValueError(f"it is no safetensors file: {problem}") from problem
+    if differing := sorted(key for key in {*found, *manifest.holds} if found.get(key) != manifest.holds.get(key)):
+        key = differing[0]
+        raise ValueError(f"{key} is {found.get(key, 'not there')}, and {manifest.holds.get(key, 'not in the manifest')}"
+                         f" by the manifest")
+
+
+def _kind_in_file(array) -> str:
+    name = array.get_dtype()
+    return f"{KINDS.get(name[0], '?')}{name[1:]} {array.get_shape()}" if name != "BOOL" else f"bool {array.get_shape()}"
