@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from kernels.arrays import aligned
+from kernels.arrays import aligned, read_only
 from refimpl.gradients import ExactSum, leaves_of
 from refimpl.training.trainer import Trainer
 
@@ -19,8 +19,8 @@ def evaluate(trainer: Trainer, heldout, steps: int | None = None) -> dict:
     parameters, comm = trainer.parameters, trainer.comm
     values = {v.name: parameters.collect(v.name, None, True, "evaluate") for v in parameters.variables}
     comm.settle()
-    dense = {v.name: aligned(values[v.name]) for v in parameters.variables if not v.sparse}
-    tables = {v.name: values[v.name] for v in parameters.variables if v.sparse}
+    dense = {v.name: read_only(aligned(values[v.name])) for v in parameters.variables if not v.sparse}
+    tables = {v.name: read_only(values[v.name]) for v in parameters.variables if v.sparse}
     sums: dict[str, list[float]] = {"loss": [], "count": [], "correct": []}
 
     def work():

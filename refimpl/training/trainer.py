@@ -1,11 +1,9 @@
 """The trainer: sets a training up with all ranks, and does one step after the other (docs/design.md, One step)."""
 
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Callable
 
-from kernels.random import key_of
 from refimpl.gradients import leaves_of
 from refimpl.plan import Plan
 from refimpl.plan.buckets import with_buckets
@@ -20,8 +18,9 @@ from refimpl.training.planning.hot_choice import add_hot_rows
 from refimpl.training.planning.partition_trials import within_memory
 from refimpl.training.planning.planning import plan_of
 from refimpl.training.run.timeline import Timeline
-from refimpl.training.step.check import check_needs, check_variables
+from refimpl.training.step.check import check_variables
 from refimpl.training.step.overlap_choice import OverlapChoice, overlap_of
+from refimpl.training.step.reading import read_microbatches
 from refimpl.transport import Communicator
 
 
@@ -44,6 +43,7 @@ class Trainer:
         self.microbatches = leaves_of(self.comm.rank, self.comm.size, data.microbatches)
         self.carried: dict[int, dict] = {v: {} for v in self.microbatches}
         self.ahead: dict[int, tuple] = {}  # step -> what was read for it while the device computed the one before
+        self.first = True  # nothing of this session is done: its first step looks at what takes time to see
         self.failure: Exception | None = None  # of rank 0's bookkeeping, raised on all ranks at the next step
 
     @classmethod
@@ -85,7 +85,7 @@ class Trainer:
                 record = self.consistency.step(self.step, batches, needs, wanted, self._look_ahead)
         except Exception as problem:
             self.comm.stop(problem)
-        self.step += 1
+        self.step, self.first = self.step + 1, False
         return {"step": self.step, **record, "examples": self.data.examples(self.step - 1),
                 "seconds": dict(self.timeline.seconds)}
 
@@ -107,22 +107,14 @@ class Trainer:
             raise self.failure
         if self.data.starts_epoch(self.step):
             self.carried = {v: {} for v in self.microbatches}
-        batches, needs, wanted = self.ahead.pop(self.step, None) or self._read(self.step, self.carried)
+        batches, needs, wanted = self.ahead.pop(self.step, None) or self._read(self.step, self.carried, self.first)
         for v, batch in batches.items():
             if batch is not None:
                 batch.state = self.carried[v]
         return batches, needs, wanted
 
-    def _read(self, step, carried):
-        batches, needs = {}, {}
-        for v in self.microbatches:
-            batch, rows = self.data.microbatch(step, v), None
-            if batch is not None:
-                key = key_of(self.options.seed, "microbatch", step, v)
-                batch = replace(batch, key=key, state=carried[v])
-                rows = self.model.rows_needed(batch)
-                check_needs(self.model.variables, rows)
-            batches[v], needs[v] = batch, rows
+    def _read(self, step, carried, first=False):
+        batches, needs = read_microbatches(self.model, self.data, self.options.seed, step, carried, first)
         return batches, needs, self.parameters.wanted(needs)
 
     def _look_ahead(self):

@@ -14,6 +14,8 @@ from models import STATISTIC_RATE
 from refimpl.gradients import ExactSum
 from refimpl.training.device import memory_for
 from refimpl.training.norm import clip_scale, norm_of
+from refimpl.training.step.calls import Calls
+from refimpl.training.step.first_step import FirstCalls
 from refimpl.training.step.overlapped import OverlappedStep
 from refimpl.training.step.scalars import check_losses
 from refimpl.training.step.sequential import SequentialStep
@@ -34,6 +36,7 @@ class Synchronous:
     def __init__(self, model, options, parameters, device, timeline, overlap: bool):
         self.model, self.options, self.parameters, self.device = model, options, parameters, device
         self.comm, self.timeline = parameters.comm, timeline
+        self.calls: Calls = FirstCalls(model)
         self.make = partial(OverlappedStep, streams=open_streams(device.xp)) if overlap else SequentialStep
 
     def step(self, number: int, batches: dict, needs: dict, wanted: dict, meanwhile: Callable[[], None]) -> dict:
@@ -51,6 +54,7 @@ class Synchronous:
                 rate = self.update(number, reduced, clip_scale(norm, self.options.clip_norm))
         finally:
             step.end()
+        self.calls = Calls(self.model)
         return {"loss": loss, "gradient_norm": norm, "learning_rate": rate}
 
     def _compute(self, step, batches):
@@ -63,9 +67,10 @@ class Synchronous:
                     if batch is not None:
                         batch.ready = partial(step.ready, v)
                         with memory_for(f"microbatch {v}", LESS):
-                            loss, gradients = self.model.loss_and_gradients(step.dense, step.rows(v), batch)
+                            loss, gradients = self.calls.compute(v, step.dense, step.rows(v), batch)
                         losses.append((v, loss))
                     step.add(v, gradients)
+                self.calls.end()
                 check_losses(losses)
                 return losses, None
             except Exception as problem:

@@ -1,0 +1,51 @@
+"""How a training calls a user's model: a write to what it may only read, and a result of another kind, become words."""
+
+import re
+import traceback
+from contextlib import contextmanager
+from pathlib import Path
+
+from refimpl.training.step.check import check_loss
+
+READ_ONLY = re.compile("read-?only")  # NumPy's, Cython's and Numba's words
+
+
+@contextmanager
+def reading_only(model, method: str):
+    """Raise ValueError, naming model, method and line, where a model writes to a read-only array. Local.
+
+    What the training hands to a model is read-only (``kernels.arrays.read_only``).
+    """
+    try:
+        yield
+    except Exception as problem:
+        if not READ_ONLY.search(str(problem)):
+            raise
+        where = traceback.extract_tb(problem.__traceback__)[-1]
+        raise ValueError(f"{type(model).__name__}.{method} writes to an array that it may only read ({problem}), at "
+                         f"{Path(where.filename).name}:{where.lineno}: {where.line}. Values, rows and batches are the "
+                         "training's: change a copy, np.array(...)") from problem
+
+
+class Calls:
+    """A model's microbatches, computed one by one. Local.
+
+    ``compute`` raises ValueError for what is not a loss and gradients; what these are worth is checked where they are
+    added up (``check_some``).
+    """
+
+    def __init__(self, model):
+        self.model = model
+
+    def compute(self, microbatch: int, dense, rows, batch):
+        """Return (loss, gradients) of a microbatch; see ``models.Model.loss_and_gradients``."""
+        with reading_only(self.model, "loss_and_gradients"):
+            result = self.model.loss_and_gradients(dense, rows, batch)
+        if not isinstance(result, (tuple, list)) or len(result) != 2:
+            raise ValueError(f"loss_and_gradients returned {type(result).__name__}: it must return two things, the "
+                             "loss and the dict of gradients")
+        check_loss(result[0], microbatch)
+        return result
+
+    def end(self):
+        """All microbatches of the step are computed. Raises ValueError for what shows only then."""
