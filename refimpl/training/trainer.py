@@ -12,6 +12,7 @@ from refimpl.training.alpha import alpha_of
 from refimpl.training.consistency import CONSISTENCIES
 from refimpl.training.consistency.synchronous import LESS
 from refimpl.training.device import Device, memory_for, open_device
+from refimpl.training.initial import initial_facts
 from refimpl.training.options import Options
 from refimpl.training.parameters import Parameters
 from refimpl.training.planning.hot_choice import add_hot_rows
@@ -38,8 +39,8 @@ class Trainer:
         self.model, self.data, self.options, self.device, self.xp = model, data, options, device, device.xp
         self.parameters, self.comm, self.timeline, self.step = parameters, parameters.comm, timeline, 0
         self.overlap_choice, self.overlap, self.reason = overlap_choice, overlap_choice.on, reason
-        self.consistency = CONSISTENCIES[self.plan.consistency](model, options, parameters, device, timeline,
-                                                                self.overlap)
+        self.consistency = CONSISTENCIES[self.plan.consistency](model, data, options, parameters, device,
+                                                                timeline, self.overlap)
         self.microbatches = leaves_of(self.comm.rank, self.comm.size, data.microbatches)
         self.carried: dict[int, dict] = {v: {} for v in self.microbatches}
         self.ahead: dict[int, tuple] = {}  # step -> what was read for it while the device computed the one before
@@ -61,6 +62,7 @@ class Trainer:
                 comm.add_device(device.index, options.transport)
             overlap = overlap_of(options.overlap, comm, device.index is not None)
             agree_on(comm, comm.together(lambda: _facts(variables, data, options, device, overlap) | facts()))
+            agree_on(comm, comm.together(lambda: initial_facts(variables, options.seed)))
             planned = plan_of(model, data, options, comm, network_file)
             planned, reason = add_hot_rows(*planned, model, data, options, comm, network_file)
             plan = comm.together(lambda: within_memory(with_buckets(planned, variables) if overlap.on else planned,

@@ -20,9 +20,11 @@ from refimpl.training.step.overlapped import OverlappedStep
 from refimpl.training.step.scalars import check_losses
 from refimpl.training.step.sequential import SequentialStep
 from refimpl.training.step.streams import open_streams
+from refimpl.training.step.targets import MODULUS, Targets
 
-ERROR = 1 << 32
-"""What a rank adds to the count of problems for an error of its own: more than there are ranks."""
+ERROR, TARGETS = 1 << 16, 1 << 32
+"""What a rank adds to the count of problems for an error of its own, more than there are ranks; and times how many
+targets it misses (``Targets.deviation``)."""
 
 LESS = "Reduce --microbatch-size, with more --microbatches"
 
@@ -33,10 +35,11 @@ class Synchronous:
     parameters: the ``Parameters``.  overlap: whether exchanges go on beside the computation.
     """
 
-    def __init__(self, model, options, parameters, device, timeline, overlap: bool):
+    def __init__(self, model, data, options, parameters, device, timeline, overlap: bool):
         self.model, self.options, self.parameters, self.device = model, options, parameters, device
         self.comm, self.timeline = parameters.comm, timeline
-        self.calls: Calls = FirstCalls(model)
+        self.calls: Calls | None = None  # before the first step
+        self.targets = Targets(data, self.comm)
         self.make = partial(OverlappedStep, streams=open_streams(device.xp)) if overlap else SequentialStep
 
     def step(self, number: int, batches: dict, needs: dict, wanted: dict, meanwhile: Callable[[], None]) -> dict:
@@ -45,11 +48,14 @@ class Synchronous:
         batches, needs: microbatch -> its batch, and the rows it needs.  wanted: of ``Parameters.wanted``.
         meanwhile: work of the host's own while a GPU computes.
         """
+        if self.calls is None:
+            self.calls = FirstCalls(self.model)
+            self.targets.learn(number, batches)
         step = self.make(self.parameters, needs, wanted, self.timeline)
         try:
             step.begin()
-            losses, error = self._compute(step, batches)
-            reduced, loss, norm = self._sum_up(step, losses, error, meanwhile)
+            losses, error = self._compute(number, step, batches)
+            reduced, loss, norm = self._sum_up(number, step, losses, error, meanwhile)
             with self.timeline.phase("update"):
                 rate = self.update(number, reduced, clip_scale(norm, self.options.clip_norm))
         finally:
@@ -57,11 +63,12 @@ class Synchronous:
         self.calls = Calls(self.model)
         return {"loss": loss, "gradient_norm": norm, "learning_rate": rate}
 
-    def _compute(self, step, batches):
+    def _compute(self, number, step, batches):
         """Run the model on this rank's microbatches, adding up gradients; return their losses, and what went wrong."""
         losses = []
         with self.timeline.phase("compute"):
             try:
+                self.targets.count(number, batches)
                 for v, batch in batches.items():
                     gradients = None
                     if batch is not None:
@@ -76,7 +83,7 @@ class Synchronous:
             except Exception as problem:
                 return [], problem
 
-    def _sum_up(self, step, losses, error, meanwhile):
+    def _sum_up(self, number, step, losses, error, meanwhile):
         """Return what this rank keeps of the reduced gradients, the global loss and norm; communicator free again."""
         reduced = []
         for pieces in step.sums(error):
@@ -90,19 +97,22 @@ class Synchronous:
             self.comm.settle()
             found = step.scalars.read(losses)
         with self.timeline.phase("norm"):
-            return reduced, *self._loss_and_norm(found, error or found.error)
+            return reduced, *self._loss_and_norm(number, found, error or found.error)
 
-    def _loss_and_norm(self, found, error):
+    def _loss_and_norm(self, number, found, error):
         """Return the global loss and gradient norm: exact sums over all ranks, rounded once, the same everywhere.
 
         error: what this rank met. If any rank met an error, all raise it here. If none did but a sum overflowed, all
         raise that: the overflow is only the consequence of an error that some rank may know.
         """
         losses = ExactSum() if error else ExactSum().add(found.losses)
-        problems = ERROR * (error is not None) + (found.overflow is not None)
+        problems = TARGETS * self.targets.deviation + ERROR * (error is not None) + (found.overflow is not None)
         total = self.comm.total(np.concatenate([losses.digits, found.squares.digits, [problems]]), "norm")
-        if total[-1]:
-            self.comm.agree(error if total[-1] >= ERROR else found.overflow)
+        missed, problems = divmod(int(total[-1]), TARGETS)
+        if problems:
+            self.comm.agree(error if problems >= ERROR else found.overflow)
+        if missed % MODULUS:
+            self.targets.refuse(number)
         loss, sum_of_squares = total[:-1].reshape(2, -1)
         return ExactSum(loss).value(), norm_of(ExactSum(sum_of_squares))
 

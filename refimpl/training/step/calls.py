@@ -2,12 +2,13 @@
 
 import re
 import traceback
+from collections.abc import Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from refimpl.training.step.check import check_loss
+from refimpl.training.step.check import check_number
 
-READ_ONLY = re.compile("read-?only")  # NumPy's, Cython's and Numba's words
+READ_ONLY = re.compile("read-?only|WRITEABLE")  # words of NumPy, Cython and Numba
 
 
 @contextmanager
@@ -44,7 +45,10 @@ class Calls:
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise ValueError(f"loss_and_gradients returned {type(result).__name__}: it must return two things, the "
                              "loss and the dict of gradients")
-        check_loss(result[0], microbatch)
+        if not isinstance(result[1], Mapping):
+            raise ValueError(f"loss_and_gradients returned {type(result[1]).__name__} as gradients: they must be a "
+                             "dict, name of each variable -> its gradient")
+        check_number(f"the loss of microbatch {microbatch}", result[0])
         return result
 
     def end(self):

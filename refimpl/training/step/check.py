@@ -50,19 +50,18 @@ def _check_ids(what, ids, variable):
                              f"(0 to {rows - 1})")
 
 
-def check_loss(loss, microbatch: int):
-    """Raise ValueError unless a microbatch's loss is one real number: Python's, NumPy's, or an array without axes. Local.
+def check_number(what: str, number):
+    """Raise ValueError unless it is one real number: Python's, NumPy's, or an array without axes. Local.
 
     Whether it is finite is looked at later: a GPU's would have to be waited for.
     """
-    if isinstance(loss, (int, float, np.integer, np.floating)) and not isinstance(loss, bool):
+    if isinstance(number, (int, float, np.integer, np.floating)) and not isinstance(number, bool):
         return
-    is_array = _is_plain_array(loss)
-    if is_array and loss.shape == () and loss.dtype.kind in "iuf":
+    is_array = _is_plain_array(number)
+    if is_array and number.shape == () and number.dtype.kind in "iuf":
         return
-    told = f"an array of {loss.dtype} {loss.shape}" if is_array else type(loss).__name__
-    raise ValueError(f"the loss of microbatch {microbatch} is {told}: it must be one real number: float(loss), or an "
-                     "array's sum()")
+    told = f"an array of {number.dtype} {number.shape}" if is_array else type(number).__name__
+    raise ValueError(f"{what} is {told}: it must be one real number, such as float(x), or an array's sum()")
 
 
 def check_gradients(variables, gradients, microbatch: int, scalars: Scalars, needs):
@@ -77,9 +76,6 @@ def check_gradients(variables, gradients, microbatch: int, scalars: Scalars, nee
 
 def check_names(names, gradients):
     """Raise ValueError unless there is a gradient of every variable, and no other. Local."""
-    if not isinstance(gradients, Mapping):
-        raise ValueError(f"loss_and_gradients returned {type(gradients).__name__} as gradients: they must be a dict, "
-                         "name of each variable -> its gradient")
     if set(gradients) != set(names):
         raise ValueError(f"loss_and_gradients returned gradients of {sorted(set(gradients) ^ set(names), key=str)} too "
                          f"many or too few; the variables are {sorted(names)}")

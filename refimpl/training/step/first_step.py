@@ -6,7 +6,6 @@ after by a checksum.
 """
 
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,8 +81,7 @@ class FirstCalls(Calls):
         if written := ready.written():
             raise ValueError(f"the gradient of {written[0][0]!r} in microbatch {microbatch} was ready, and then was "
                              "written to: call batch.ready with what is final only")
-        if isinstance(gradients, Mapping):  # what else it may be is told where it is added
-            self._keep_row_gradients(gradients, microbatch, given)
+        self._keep_row_gradients(gradients, microbatch, given)
         return loss, gradients
 
     def end(self):

@@ -18,10 +18,9 @@ def read_microbatches(model, data, seed: int, step: int, carried, first: bool = 
     """
     batches, needs, kept = {}, {}, Kept({})
     for v, state in carried.items():
-        batch, rows = _batch(data, step, v), None
+        batch, rows = microbatch_of(data, step, v), None
         if batch is not None:
-            arrays = {field: read_only(getattr(batch, field)) for field in FIELDS}
-            batch = replace(batch, key=key_of(seed, "microbatch", step, v), state=state, **arrays)
+            batch = replace(batch, key=key_of(seed, "microbatch", step, v), state=state)
             if first:
                 keep_batch(kept, batch, "batch", v)
             with reading_only(model, "rows_needed"):
@@ -38,8 +37,11 @@ def read_microbatches(model, data, seed: int, step: int, carried, first: bool = 
     return batches, needs
 
 
-def _batch(data, step, v) -> Batch | None:
-    """Return a microbatch as the data gives it, checked to be one of this global batch."""
+def microbatch_of(data, step: int, v: int) -> Batch | None:
+    """Return a microbatch as the data gives it, its arrays read-only; None for one without examples. Local.
+
+    Raises ValueError unless it is a microbatch of this step's global batch.
+    """
     batch = data.microbatch(step, v)
     if batch is None:
         return None
@@ -50,7 +52,7 @@ def _batch(data, step, v) -> Batch | None:
         raise ValueError(f"microbatch {v} of step {step} has normaliser {batch.normaliser!r}; its global batch has "
                          f"{examples!r} targets, as the data's examples({step}) says: give every one of its "
                          "microbatches that as its normaliser")
-    return batch
+    return replace(batch, **{field: read_only(getattr(batch, field)) for field in FIELDS})
 
 
 def _check_kept(kept):
@@ -64,7 +66,7 @@ def _check_kept(kept):
 
 def _check_again(data, step, v, batch, kept):
     """Raise ValueError unless the data gives the same microbatch when asked again."""
-    again = _batch(data, step, v)
+    again = microbatch_of(data, step, v)
     same = (again is None) == (batch is None)
     if not same or batch and any(checksum(getattr(again, field)) != kept.sums["batch", v, field][1]
                                  for field in FIELDS):
