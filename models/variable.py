@@ -58,8 +58,8 @@ class Variable:
 
     def __post_init__(self):
         if not isinstance(self.name, str) or not self.name or "\0" in self.name:
-            raise ValueError(f"a variable is called {self.name!r}: its name must be a string of at least one character, "
-                             "without NUL")
+            raise ValueError(f"a variable is called {self.name!r}: its name must be a string of at least one "
+                             "character, without NUL")
         object.__setattr__(self, "shape", _shape(self.name, self.shape))
         object.__setattr__(self, "dtype", _dtype(self.name, self.dtype))
         for flag in ("sparse", "decays", "clipped", "statistic"):

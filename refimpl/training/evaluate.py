@@ -6,7 +6,7 @@ import numpy as np
 
 from kernels.arrays import aligned, read_only
 from refimpl.gradients import ExactSum, leaves_of
-from refimpl.training.step.calls import reading_only
+from refimpl.training.step.calls import ask
 from refimpl.training.step.check import check_number
 from refimpl.training.step.reading import microbatch_of
 from refimpl.training.trainer import Trainer
@@ -31,12 +31,9 @@ def evaluate(trainer: Trainer, heldout, steps: int | None = None) -> dict:
         for v in leaves_of(comm.rank, comm.size, heldout.microbatches):
             state: dict = {}
             for step in range(last):
-                batch = microbatch_of(heldout, step, v)
+                batch = microbatch_of(heldout, step, v, state=state)
                 if batch is not None:
-                    batch.state = state
-                    with reading_only(trainer.model, "evaluate"):
-                        result = trainer.model.evaluate(dense, tables, batch)
-                    for name, value in _checked(result).items():
+                    for name, value in _checked(ask(trainer.model, "evaluate", dense, tables, batch)).items():
                         sums[name].append(value)
         return np.stack([ExactSum().add(values).digits for values in sums.values()])
 

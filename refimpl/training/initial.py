@@ -32,8 +32,8 @@ def _rows(variable, seed, start=0, stop=None):
     try:
         return variable.initial_rows(seed, start, stop)
     except Exception as problem:
-        raise ValueError(f"the initial values of {variable.name!r} cannot be made ({type(problem).__name__}: {problem}): "
-                         "its initial needs elements(key, start, count), which returns (count,) numbers; "
+        raise ValueError(f"the initial values of {variable.name!r} cannot be made ({type(problem).__name__}: "
+                         f"{problem}): its initial needs elements(key, start, count), which returns (count,) numbers; "
                          "Constant and Uniform are such") from problem
 
 

@@ -5,6 +5,7 @@ import math
 import time
 from dataclasses import fields
 
+import numpy as np
 import pytest
 
 from kernels.update.rates import RATES, rate_of
@@ -39,11 +40,25 @@ def test_every_option_either_changes_numbers_or_none():
     (dict(learning_rate=-0.1), "learning_rate is -0.1"),
     (dict(learning_rate=math.nan), "learning_rate is nan"), (dict(weight_decay=-1e-9), "weight_decay is -1e-09"),
     (dict(clip_norm=0), "clip_norm is 0"), (dict(clip_norm=math.nan), "clip_norm is nan"),
+    (dict(steps="3"), "steps is '3': it must be a whole number"), (dict(steps=2.5), "steps is 2.5"),
+    (dict(steps=True), "steps is True"), (dict(learning_rate="0.1"), "learning_rate is '0.1': it must be a finite"),
+    (dict(learning_rate=math.inf), "learning_rate is inf"), (dict(learning_rate=False), "learning_rate is False"),
+    (dict(overlap=1), "overlap is 1: it must be True or False or None"), (dict(seed=None), "seed is None"),
+    (dict(optimizer=None), "optimizer is None"), (dict(optimizer_options=None), "it must be a dict"),
+    (dict(optimizer="adam", optimizer_options={"beta1": True}), "beta1 is True"),
 ])
 def test_refusals(changes, words):
     with pytest.raises(ValueError) as caught:
         Options(**changes)
     assert words in str(caught.value)
+
+
+def test_numpys_numbers_are_taken_as_pythons():
+    options = Options(steps=np.int64(3), learning_rate=np.float32(0.5), overlap=np.True_, optimizer="adam",
+                      optimizer_options={"beta1": np.float64(0.5)})
+    assert options == Options(steps=3, learning_rate=0.5, overlap=True, optimizer="adam",
+                              optimizer_options={"beta1": 0.5})
+    json.dumps(options.to_json())
 
 
 def test_options_of_another_version_are_refused_by_name():

@@ -32,7 +32,8 @@ LESS = "Reduce --microbatch-size, with more --microbatches"
 class Synchronous:
     """The steps of a training whose ranks all wait for each other. Collective: all ranks call ``step`` alike.
 
-    parameters: the ``Parameters``.  overlap: whether exchanges go on beside the computation.
+    data: whose microbatches they are.  parameters: the ``Parameters``.
+    overlap: whether exchanges go on beside the computation.
     """
 
     def __init__(self, model, data, options, parameters, device, timeline, overlap: bool):
@@ -55,7 +56,7 @@ class Synchronous:
         try:
             step.begin()
             losses, error = self._compute(number, step, batches)
-            reduced, loss, norm = self._sum_up(number, step, losses, error, meanwhile)
+            reduced, loss, norm = self._sum_up(step, losses, error, meanwhile)
             with self.timeline.phase("update"):
                 rate = self.update(number, reduced, clip_scale(norm, self.options.clip_norm))
         finally:
@@ -83,7 +84,7 @@ class Synchronous:
             except Exception as problem:
                 return [], problem
 
-    def _sum_up(self, number, step, losses, error, meanwhile):
+    def _sum_up(self, step, losses, error, meanwhile):
         """Return what this rank keeps of the reduced gradients, the global loss and norm; communicator free again."""
         reduced = []
         for pieces in step.sums(error):
@@ -97,9 +98,9 @@ class Synchronous:
             self.comm.settle()
             found = step.scalars.read(losses)
         with self.timeline.phase("norm"):
-            return reduced, *self._loss_and_norm(number, found, error or found.error)
+            return reduced, *self._loss_and_norm(found, error or found.error)
 
-    def _loss_and_norm(self, number, found, error):
+    def _loss_and_norm(self, found, error):
         """Return the global loss and gradient norm: exact sums over all ranks, rounded once, the same everywhere.
 
         error: what this rank met. If any rank met an error, all raise it here. If none did but a sum overflowed, all
@@ -112,7 +113,7 @@ class Synchronous:
         if problems:
             self.comm.agree(error if problems >= ERROR else found.overflow)
         if missed % MODULUS:
-            self.targets.refuse(number)
+            self.targets.refuse()
         loss, sum_of_squares = total[:-1].reshape(2, -1)
         return ExactSum(loss).value(), norm_of(ExactSum(sum_of_squares))
 

@@ -3,7 +3,6 @@
 import re
 import traceback
 from collections.abc import Mapping
-from contextlib import contextmanager
 from pathlib import Path
 
 from refimpl.training.step.check import check_number
@@ -11,14 +10,13 @@ from refimpl.training.step.check import check_number
 READ_ONLY = re.compile("read-?only|WRITEABLE")  # words of NumPy, Cython and Numba
 
 
-@contextmanager
-def reading_only(model, method: str):
-    """Raise ValueError, naming model, method and line, where a model writes to a read-only array. Local.
+def ask(model, method: str, *arguments):
+    """Return model.method(*arguments). Local. Raises ValueError, naming model, method and line, for a forbidden write.
 
     What the training hands to a model is read-only (``kernels.arrays.read_only``).
     """
     try:
-        yield
+        return getattr(model, method)(*arguments)
     except Exception as problem:
         if not READ_ONLY.search(str(problem)):
             raise
@@ -40,8 +38,7 @@ class Calls:
 
     def compute(self, microbatch: int, dense, rows, batch):
         """Return (loss, gradients) of a microbatch; see ``models.Model.loss_and_gradients``."""
-        with reading_only(self.model, "loss_and_gradients"):
-            result = self.model.loss_and_gradients(dense, rows, batch)
+        result = ask(self.model, "loss_and_gradients", dense, rows, batch)
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise ValueError(f"loss_and_gradients returned {type(result).__name__}: it must return two things, the "
                              "loss and the dict of gradients")

@@ -5,7 +5,7 @@ from dataclasses import replace
 from kernels.arrays import read_only
 from kernels.random import key_of
 from models import Batch
-from refimpl.training.step.calls import reading_only
+from refimpl.training.step.calls import ask
 from refimpl.training.step.check import check_needs
 from refimpl.training.step.first_step import FIELDS, Kept, checksum, keep_batch
 
@@ -18,13 +18,11 @@ def read_microbatches(model, data, seed: int, step: int, carried, first: bool = 
     """
     batches, needs, kept = {}, {}, Kept({})
     for v, state in carried.items():
-        batch, rows = microbatch_of(data, step, v), None
+        batch, rows = microbatch_of(data, step, v, key=key_of(seed, "microbatch", step, v), state=state), None
         if batch is not None:
-            batch = replace(batch, key=key_of(seed, "microbatch", step, v), state=state)
             if first:
                 keep_batch(kept, batch, "batch", v)
-            with reading_only(model, "rows_needed"):
-                rows = model.rows_needed(batch)
+            rows = ask(model, "rows_needed", batch)
             check_needs(model.variables, rows)
             if first:
                 for name, ids in rows.items():
@@ -37,10 +35,10 @@ def read_microbatches(model, data, seed: int, step: int, carried, first: bool = 
     return batches, needs
 
 
-def microbatch_of(data, step: int, v: int) -> Batch | None:
+def microbatch_of(data, step: int, v: int, **fields) -> Batch | None:
     """Return a microbatch as the data gives it, its arrays read-only; None for one without examples. Local.
 
-    Raises ValueError unless it is a microbatch of this step's global batch.
+    fields: what the trainer sets. Raises ValueError unless it is a microbatch of this step's global batch.
     """
     batch = data.microbatch(step, v)
     if batch is None:
@@ -52,7 +50,7 @@ def microbatch_of(data, step: int, v: int) -> Batch | None:
         raise ValueError(f"microbatch {v} of step {step} has normaliser {batch.normaliser!r}; its global batch has "
                          f"{examples!r} targets, as the data's examples({step}) says: give every one of its "
                          "microbatches that as its normaliser")
-    return replace(batch, **{field: read_only(getattr(batch, field)) for field in FIELDS})
+    return replace(batch, **{field: read_only(getattr(batch, field)) for field in FIELDS}, **fields)
 
 
 def _check_kept(kept):

@@ -22,29 +22,31 @@ class Targets:
     def __init__(self, data, comm):
         self.data, self.comm = data, comm
         self.way: int | None = None
-        self.said, self.counted, self.words = 0, 0, ""
+        self.step, self.said, self.counted, self.words = 0, 0, 0, ""
 
     def learn(self, step: int, batches: dict):
         """Find in which way they are counted. Collective. Raises CollectiveError if they add up in neither."""
         counts = [_counts(batch) for batch in batches.values()]
         known = None not in counts
         sums = [sum(count[way] for count in counts) for way in (0, 1)] if known else [0, 0]
-        said, knows, *found = self.comm.gather_numbers([self.data.examples(step), known, *sums], "a count of targets").T
+        mine = [self.data.examples(step), known, *sums]
+        said, knows, *found = self.comm.gather_numbers(mine, "a count of targets").T
         if knows.all():
             right = [way for way in (1, 0) if (found[way].sum() == said).all()]
             self.way = right[0] if right else 1
             if not right:
                 self.count(step, batches)
-                self.refuse(step)
+                self.refuse()
 
     def count(self, step: int, batches: dict):
-        """Count this rank's targets. Raises ValueError if they are no arrays, though those of the first step were."""
+        """Count this rank's targets. Local. Raises ValueError if they are no arrays, and were in the first step."""
+        self.step = step
         if self.way is None:
             return
         counts = {v: _counts(batch) for v, batch in batches.items()}
         if strange := [v for v, count in counts.items() if count is None]:
-            raise ValueError(f"the targets of microbatch {strange[0]} of step {step} cannot be counted, as those of the "
-                             "first step could: let them be arrays")
+            raise ValueError(f"the targets of microbatch {strange[0]} of step {step} cannot be counted, as those of "
+                             "the first step could: let them be arrays")
         self.said, self.counted = self.data.examples(step), sum(count[self.way] for count in counts.values())
         absent = [str(v) for v, batch in batches.items() if batch is None]
         self.words = f"{self.counted} in {len(batches)} microbatches"
@@ -55,13 +57,14 @@ class Targets:
         """What this rank adds to the number that must be a multiple of MODULUS."""
         return (self.comm.size * self.counted - self.said) % MODULUS
 
-    def refuse(self, step: int):
+    def refuse(self):
         """Raise CollectiveError, which says how many each rank has counted. Collective."""
-        texts = self.comm.share_text(f"{self.words}, where examples({step}) says {self.said}")
+        says = f"examples({self.step})"
+        texts = self.comm.share_text(f"{self.words}, where {says} says {self.said}")
         told = "; ".join(f"rank {rank}: {text}" for rank, text in enumerate(texts))
-        raise CollectiveError(f"the microbatches of step {step} do not hold the targets that the data's examples({step}), "
-                              f"their normaliser, says: {told}. Let each target be in one microbatch, and each rank say "
-                              "the same")
+        raise CollectiveError(f"the microbatches of step {self.step} do not hold the targets that the data's {says}, "
+                              f"their normaliser, says: {told}. Let each target be in one microbatch, and each rank "
+                              "say the same")
 
 
 def _counts(batch) -> tuple[int, int] | None:
