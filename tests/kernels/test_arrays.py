@@ -5,8 +5,9 @@ import pytest
 
 from kernels.arrays import read_only
 
-ARRAYS = [np.arange(12.0, dtype="f").reshape(3, 4), np.array(2.0), np.zeros((0, 4)),
-          np.arange(24).reshape(4, 6)[::-1, ::2], np.zeros(3, bool), np.zeros(3, np.uint8), np.zeros(2, "datetime64[s]"), np.ma.asarray(np.ones(3))]
+ARRAYS = [np.arange(12.0, dtype="f").reshape(3, 4), np.array(2.0), np.zeros((0, 4)), np.zeros(3, bool),
+          np.arange(24).reshape(4, 6)[::-1, ::2], np.zeros(3, np.uint8), np.zeros(2, "datetime64[s]"),
+          np.ma.asarray(np.ones(3))]
 
 
 @pytest.mark.parametrize("array", ARRAYS, ids=lambda array: f"{array.dtype}-{array.shape}")

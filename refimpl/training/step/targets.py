@@ -1,7 +1,7 @@
 """Whether the microbatches of a step are the whole global batch: their targets, counted by all ranks together.
 
 A rank reads its own microbatches only. So each adds, to a number that all sum up in every step anyway, N times its own
-targets less those of the global batch: over the N ranks that is nothing, unless one is missing or a rank says otherwise.
+targets less those of the global batch: over all ranks that is nothing, unless one is missing or a rank says otherwise.
 """
 
 import numpy as np
