@@ -61,6 +61,19 @@ def version_for(fast, cuda, definition, *arrays):
     return fast if is_float_numpy(*arrays) else cuda if is_float_cuda(*arrays) else definition
 
 
+def read_only(array):
+    """Return a view of a NumPy array that nobody can write to, or make writable again; others as they are. Local.
+
+    CuPy has no such views. (A view whose base is writable could be made so: hence the detour by ``memoryview``.)
+    """
+    if type(array) is np.ndarray and array.dtype.kind in "biufc":
+        return np.asarray(memoryview(array).toreadonly())
+    if isinstance(array, np.ndarray):
+        array = array.view()
+        array.flags.writeable = False
+    return array
+
+
 def to_device(array):
     """Return a host array as a C-contiguous one on the GPU; one that is there already, as it is. Local."""
     import cupy

@@ -23,6 +23,7 @@ class Batch:
     key:        random key of (seed, step, microbatch): dropout, candidates, augmentation take theirs with
                 ``key_of(batch.key, "dropout", layer)``, so they depend on nothing else.
     state:      arrays carried from window to window; the model may read and replace entries. Belongs to the microbatch.
+                Of a batch it is all that a model may change: inputs, targets and weights are read-only.
     ready:      ready(gradients): a model may call it whenever it has added entries to the dict that it will return, so
                 that they can leave while its backward pass goes on. An entry that was ready is final: the dict is
                 returned with that very array in it, not written since. May raise what is wrong with a gradient.
@@ -55,8 +56,11 @@ class Model(Protocol):
         loss: sum over the microbatch's targets / batch.normaliser, a number, or a 0-d array on the device: to make a
         number of it there would be to wait.
         gradients: name -> array of the variable's shape (dense), or RowGradient (sparse).
-        The values may be the live ones: do not write to them. A RowGradient is kept until the step's exchange: give it
-        arrays of its own. Dense gradients are added up at once, and may be buffers that the model uses again.
+        The values may be the live ones: do not write to them, now or later; NumPy's are read-only, and copies are
+        yours. A RowGradient is kept until the step's exchange: give it arrays of its own, and no rows that
+        ``rows_needed`` did not name. Dense gradients are added up at once, and may be buffers that the model uses
+        again. Gradients are plain arrays of the variable's dtype (np.float32(x) where its shape is ()).
+        Whoever does otherwise is named, in every step or in the first; how a model divides nobody sees.
         """
 
     # Optional: evaluate(dense, tables, batch) -> {"loss": sum, "count": n[, "correct": k]}, where tables holds each

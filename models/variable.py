@@ -1,6 +1,7 @@
 """A variable: a named trainable array. Its initial values depend on its name and the seed, never on the rank."""
 
 import math
+import operator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -37,11 +38,13 @@ class Uniform:
 class Variable:
     """A named trainable array.
 
+    shape:     of integers; a list will do, and NumPy's.  dtype: its name; np.float32 will do.
     sparse:    its gradient touches some rows only and arrives as a RowGradient; its shape is (rows, columns).
     statistic: not trained. Its "gradient" is this step's estimate of it (a microbatch's share, so that the shares
                add up over the microbatches), and it moves towards it: value += STATISTIC_RATE * (estimate - value).
     decays:    weight decay applies.
     clipped:   it counts in the global norm, and is scaled with it.
+    Raises ValueError for a field that is something else, which says what to write.
     """
 
     name: str
@@ -54,6 +57,18 @@ class Variable:
     statistic: bool = False
 
     def __post_init__(self):
+        if not isinstance(self.name, str) or not self.name or "\0" in self.name:
+            raise ValueError(f"a variable is called {self.name!r}: its name must be a string of at least one "
+                             "character, without NUL")
+        object.__setattr__(self, "shape", _shape(self.name, self.shape))
+        object.__setattr__(self, "dtype", _dtype(self.name, self.dtype))
+        for flag in ("sparse", "decays", "clipped", "statistic"):
+            if not isinstance(value := getattr(self, flag), (bool, np.bool_)):
+                raise ValueError(f"variable {self.name!r} has {flag}={value!r}: write True or False")
+            object.__setattr__(self, flag, bool(value))
+        if isinstance(self.initial, type) or not callable(getattr(self.initial, "elements", None)):
+            raise ValueError(f"variable {self.name!r} has initial={self.initial!r}: write Constant(value), "
+                             "Uniform(limit), or what has elements(key, start, count) as they have")
         if self.sparse and len(self.shape) != 2:
             raise ValueError(f"sparse variable {self.name!r} has shape {self.shape}: give it two axes (rows, columns)")
 
@@ -85,3 +100,25 @@ class Variable:
     def initial_value(self, seed: int):
         """Return the whole initial value: shape ``shape``, dtype ``dtype``. Local."""
         return self.initial_rows(seed)
+
+
+def _shape(name, shape) -> tuple[int, ...]:
+    """Return a shape as a tuple of ints; ValueError for anything but a sequence of integers, none of them negative."""
+    try:
+        sizes = tuple(operator.index(size) for size in shape if not isinstance(size, (bool, np.bool_)))
+        if not isinstance(shape, (str, bytes)) and len(sizes) == len(shape) and all(size >= 0 for size in sizes):
+            return sizes
+    except TypeError:
+        pass
+    raise ValueError(f"variable {name!r} has shape {shape!r}: write a tuple of integers, none below 0, such as (3, 4), "
+                     "(3,) or ()")
+
+
+def _dtype(name, dtype) -> str:
+    """Return a dtype's name; ValueError for what is none."""
+    try:
+        if dtype is not None:  # which NumPy takes for float64
+            return np.dtype(dtype).name
+    except TypeError:
+        pass
+    raise ValueError(f"variable {name!r} has dtype {dtype!r}: write 'float32' or 'float64'")

@@ -25,10 +25,17 @@ class Data(Protocol):
         """Hex SHA-256 of examples and cutting; ranks that differ here must not train together."""
 
     def examples(self, step: int) -> int:
-        """Return the number of targets in the whole global batch of ``step``: its ``Batch.normaliser``."""
+        """Return the number of targets in the whole global batch of ``step``: its ``Batch.normaliser``.
+
+        Its microbatches hold so many, which all ranks count together: weights that are not 0; without weights the
+        targets, each or along their first axis, as in the first step. (Targets that are no arrays are not counted.)
+        """
 
     def microbatch(self, step: int, index: int) -> Batch | None:
-        """Return microbatch ``index`` of ``step``, or None if no target falls to it. The trainer sets key and state."""
+        """Return microbatch ``index`` of ``step``, or None if no target falls to it. The trainer sets key and state.
+
+        Asked again it gives the same, in arrays that nobody writes to before the step is done.
+        """
 
     def starts_epoch(self, step: int) -> bool:
         """Return True if ``step`` is the first of an epoch: state that is carried from step to step begins anew."""

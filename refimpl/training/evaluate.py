@@ -4,8 +4,11 @@ import math
 
 import numpy as np
 
-from kernels.arrays import aligned
+from kernels.arrays import aligned, read_only
 from refimpl.gradients import ExactSum, leaves_of
+from refimpl.training.step.calls import ask
+from refimpl.training.step.check import check_number
+from refimpl.training.step.reading import microbatch_of
 from refimpl.training.trainer import Trainer
 
 
@@ -19,8 +22,8 @@ def evaluate(trainer: Trainer, heldout, steps: int | None = None) -> dict:
     parameters, comm = trainer.parameters, trainer.comm
     values = {v.name: parameters.collect(v.name, None, True, "evaluate") for v in parameters.variables}
     comm.settle()
-    dense = {v.name: aligned(values[v.name]) for v in parameters.variables if not v.sparse}
-    tables = {v.name: values[v.name] for v in parameters.variables if v.sparse}
+    dense = {v.name: read_only(aligned(values[v.name])) for v in parameters.variables if not v.sparse}
+    tables = {v.name: read_only(values[v.name]) for v in parameters.variables if v.sparse}
     sums: dict[str, list[float]] = {"loss": [], "count": [], "correct": []}
 
     def work():
@@ -28,10 +31,9 @@ def evaluate(trainer: Trainer, heldout, steps: int | None = None) -> dict:
         for v in leaves_of(comm.rank, comm.size, heldout.microbatches):
             state: dict = {}
             for step in range(last):
-                batch = heldout.microbatch(step, v)
+                batch = microbatch_of(heldout, step, v, state=state)
                 if batch is not None:
-                    batch.state = state
-                    for name, value in trainer.model.evaluate(dense, tables, batch).items():
+                    for name, value in _checked(ask(trainer.model, "evaluate", dense, tables, batch)).items():
                         sums[name].append(value)
         return np.stack([ExactSum().add(values).digits for values in sums.values()])
 
@@ -45,4 +47,14 @@ def evaluate(trainer: Trainer, heldout, steps: int | None = None) -> dict:
         result["accuracy"] = correct / count
     else:
         result["perplexity"] = math.exp(min(loss / count, 700.0))
+    return result
+
+
+def _checked(result) -> dict:
+    """Return what a model's ``evaluate`` returned. Raises ValueError unless it is sums of the names that there are."""
+    if not isinstance(result, dict) or not {"loss", "count"} <= set(result) <= {"loss", "count", "correct"}:
+        told = sorted(result, key=str) if isinstance(result, dict) else type(result).__name__
+        raise ValueError(f'evaluate returned {told}: it must return {{"loss": sum, "count": n}}, and may "correct": k')
+    for name, value in result.items():
+        check_number(f"evaluate's {name!r}", value)
     return result

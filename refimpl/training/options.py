@@ -1,7 +1,10 @@
 """Every choice of a training, in one frozen record that is printed, compared between ranks, and saved."""
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
+from typing import get_args
+
+import numpy as np
 
 from kernels.update import OPTIMIZERS
 from kernels.update.rates import RATES
@@ -71,6 +74,8 @@ class Options:
     average_sparse: bool = True
 
     def __post_init__(self):
+        for f in fields(self):
+            object.__setattr__(self, f.name, _plain(f.name, getattr(self, f.name), get_args(f.type) or (f.type,)))
         for name, choices in (("optimizer", OPTIMIZERS), ("rate", RATES), ("balance", BALANCES), ("device", DEVICES),
                               ("transport", TRANSPORTS)):
             if getattr(self, name) not in choices:
@@ -79,9 +84,9 @@ class Options:
         if unknown:
             raise ValueError(f"{self.optimizer} has no option {', '.join(sorted(unknown))}; "
                              f"it has {', '.join(OPTIMIZERS[self.optimizer].options) or 'none'}")
-        for name, value in self.optimizer_options.items():
-            if not isinstance(value, (int, float)) or not math.isfinite(value):
-                raise ValueError(f"{self.optimizer}'s option {name} is {value!r}: it must be a finite number")
+        taken = {name: _plain(f"{self.optimizer}'s option {name}", value, (float,))
+                 for name, value in self.optimizer_options.items()}
+        object.__setattr__(self, "optimizer_options", taken)
         for name, least in (("steps", 0), ("warmup", 0), ("learning_rate", 0), ("weight_decay", 0),
                             ("search_warmup", 0), ("search_sample", 1)):
             if not getattr(self, name) >= least:
@@ -103,3 +108,16 @@ class Options:
     def from_json(cls, data: dict) -> "Options":
         """Read what ``to_json`` wrote. Raises ValueError naming an option that is unknown, or of another type."""
         return shaped(data, cls, "$.options")
+
+
+WANTED = {int: "a whole number", float: "a finite number", bool: "True or False", str: "a string", dict: "a dict",
+          type(None): "None"}
+
+
+def _plain(name, value, kinds):
+    """Return an option's value as Python has it; ValueError, saying what to give, unless it is of one of the kinds."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    fits = type(plain) in kinds or float in kinds and type(plain) is int
+    if not fits or type(plain) is float and not math.isfinite(plain):
+        raise ValueError(f"{name} is {value!r}: it must be {' or '.join(WANTED[kind] for kind in kinds)}")
+    return plain

@@ -1,11 +1,9 @@
 """The trainer: sets a training up with all ranks, and does one step after the other (docs/design.md, One step)."""
 
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Callable
 
-from kernels.random import key_of
 from refimpl.gradients import leaves_of
 from refimpl.plan import Plan
 from refimpl.plan.buckets import with_buckets
@@ -14,14 +12,16 @@ from refimpl.training.alpha import alpha_of
 from refimpl.training.consistency import CONSISTENCIES
 from refimpl.training.consistency.synchronous import LESS
 from refimpl.training.device import Device, memory_for, open_device
+from refimpl.training.initial import initial_facts
 from refimpl.training.options import Options
 from refimpl.training.parameters import Parameters
 from refimpl.training.planning.hot_choice import add_hot_rows
 from refimpl.training.planning.partition_trials import within_memory
 from refimpl.training.planning.planning import plan_of
 from refimpl.training.run.timeline import Timeline
-from refimpl.training.step.check import check_needs, check_variables
+from refimpl.training.step.check import check_variables
 from refimpl.training.step.overlap_choice import OverlapChoice, overlap_of
+from refimpl.training.step.reading import read_microbatches
 from refimpl.transport import Communicator
 
 
@@ -39,11 +39,12 @@ class Trainer:
         self.model, self.data, self.options, self.device, self.xp = model, data, options, device, device.xp
         self.parameters, self.comm, self.timeline, self.step = parameters, parameters.comm, timeline, 0
         self.overlap_choice, self.overlap, self.reason = overlap_choice, overlap_choice.on, reason
-        self.consistency = CONSISTENCIES[self.plan.consistency](model, options, parameters, device, timeline,
-                                                                self.overlap)
+        self.consistency = CONSISTENCIES[self.plan.consistency](model, data, options, parameters, device,
+                                                                timeline, self.overlap)
         self.microbatches = leaves_of(self.comm.rank, self.comm.size, data.microbatches)
         self.carried: dict[int, dict] = {v: {} for v in self.microbatches}
         self.ahead: dict[int, tuple] = {}  # step -> what was read for it while the device computed the one before
+        self.first = True  # nothing of this session is done: its first step looks at what takes time to see
         self.failure: BaseException | None = None  # of rank 0's bookkeeping, raised on all ranks at the next step
 
     @classmethod
@@ -61,6 +62,7 @@ class Trainer:
                 comm.add_device(device.index, options.transport)
             overlap = overlap_of(options.overlap, comm, device.index is not None)
             agree_on(comm, comm.together(lambda: _facts(variables, data, options, device, overlap) | facts()))
+            agree_on(comm, comm.together(lambda: initial_facts(variables, options.seed)))
             planned = plan_of(model, data, options, comm, network_file)
             planned, reason = add_hot_rows(*planned, model, data, options, comm, network_file)
             plan = comm.together(lambda: within_memory(with_buckets(planned, variables) if overlap.on else planned,
@@ -86,7 +88,7 @@ class Trainer:
             examples = self.data.examples(self.step)
         except BaseException as problem:
             self.comm.stop(problem)
-        self.step += 1
+        self.step, self.first = self.step + 1, False
         return {"step": self.step, **record, "examples": examples, "seconds": dict(self.timeline.seconds)}
 
     def _together(self, work):
@@ -107,22 +109,14 @@ class Trainer:
             raise self.failure
         if self.data.starts_epoch(self.step):
             self.carried = {v: {} for v in self.microbatches}
-        batches, needs, wanted = self.ahead.pop(self.step, None) or self._read(self.step, self.carried)
+        batches, needs, wanted = self.ahead.pop(self.step, None) or self._read(self.step, self.carried, self.first)
         for v, batch in batches.items():
             if batch is not None:
                 batch.state = self.carried[v]
         return batches, needs, wanted
 
-    def _read(self, step, carried):
-        batches, needs = {}, {}
-        for v in self.microbatches:
-            batch, rows = self.data.microbatch(step, v), None
-            if batch is not None:
-                key = key_of(self.options.seed, "microbatch", step, v)
-                batch = replace(batch, key=key, state=carried[v])
-                rows = self.model.rows_needed(batch)
-                check_needs(self.model.variables, rows)
-            batches[v], needs[v] = batch, rows
+    def _read(self, step, carried, first=False):
+        batches, needs = read_microbatches(self.model, self.data, self.options.seed, step, carried, first)
         return batches, needs, self.parameters.wanted(needs)
 
     def _look_ahead(self):

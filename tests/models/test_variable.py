@@ -32,3 +32,24 @@ def test_constants_scalars_and_empty():
 def test_a_sparse_variable_has_two_axes():
     with pytest.raises(ValueError, match="two axes"):
         Variable("bias", (10,), sparse=True)
+
+
+def test_what_is_unambiguous_is_taken():
+    for shape in ([3, 4], np.array([3, 4]), (np.int32(3), 4)):
+        for dtype in (np.float32, "f4", np.dtype("float32")):
+            variable = Variable("w", shape, dtype=dtype, decays=np.False_)
+            assert variable == Variable("w", (3, 4), decays=False) and type(variable.shape[0]) is int
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (("", ()), "is called ''"), ((3, ()), "is called 3"), (("a\0b", ()), "without NUL"),
+    (("w", 4), "shape 4: write a tuple"), (("w", (3, -1)), "none below 0"), (("w", (3.0,)), "shape (3.0,)"),
+    (("w", (True,)), "shape (True,)"), (("w", "34"), "shape '34'"), (("w", None), "shape None"),
+    (("w", (), 1), "sparse=1: write True or False"), (("w", (), False, 0.5), "write Constant(value)"),
+    (("w", (), False, Uniform), "write Constant(value)"), (("w", (), False, Constant(), None), "dtype None"),
+    (("w", (), False, Constant(), "half a float"), "write 'float32' or 'float64'"),
+])
+def test_what_is_not_is_refused_with_what_to_write(arguments, words):
+    with pytest.raises(ValueError) as caught:
+        Variable(*arguments)
+    assert words in str(caught.value)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from toys import Script, Scripted, Toy, last, lm_data, make_options, refusal, toy_data, whole_state
+from toys import Script, Scripted, Toy, last, lm_data, make_options, named, refusal, toy_data, whole_state
 
 from kernels import RowGradient
 from models import Variable
@@ -48,10 +48,6 @@ def raising(error):
     def fault(result):
         raise error
     return fault
-
-
-def named(comm):
-    return f"rank {comm.size - 1}: " if comm.size > 1 else ""
 
 
 def spoilt(comm, where, fault):

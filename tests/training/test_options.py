@@ -5,6 +5,7 @@ import math
 import time
 from dataclasses import fields
 
+import numpy as np
 import pytest
 
 from kernels.update.rates import RATES, rate_of
@@ -39,6 +40,12 @@ def test_every_option_either_changes_numbers_or_none():
     (dict(learning_rate=-0.1), "learning_rate is -0.1"),
     (dict(learning_rate=math.nan), "learning_rate is nan"), (dict(weight_decay=-1e-9), "weight_decay is -1e-09"),
     (dict(clip_norm=0), "clip_norm is 0"), (dict(clip_norm=math.nan), "clip_norm is nan"),
+    (dict(steps="3"), "steps is '3': it must be a whole number"), (dict(steps=2.5), "steps is 2.5"),
+    (dict(steps=True), "steps is True"), (dict(learning_rate="0.1"), "learning_rate is '0.1': it must be a finite"),
+    (dict(learning_rate=math.inf), "learning_rate is inf"), (dict(learning_rate=False), "learning_rate is False"),
+    (dict(overlap=1), "overlap is 1: it must be True or False or None"), (dict(seed=None), "seed is None"),
+    (dict(optimizer=None), "optimizer is None"), (dict(optimizer_options=None), "it must be a dict"),
+    (dict(optimizer="adam", optimizer_options={"beta1": True}), "beta1 is True"),
 ])
 def test_refusals(changes, words):
     with pytest.raises(ValueError) as caught:
@@ -56,6 +63,14 @@ def test_refusals(changes, words):
 def test_what_is_no_json_of_options_is_refused_with_its_place(data, words):
     with pytest.raises(ValueError, match=words):
         Options.from_json(data)
+
+
+def test_numpys_numbers_are_taken_as_pythons():
+    options = Options(steps=np.int64(3), learning_rate=np.float32(0.5), overlap=np.True_, optimizer="adam",
+                      optimizer_options={"beta1": np.float64(0.5)})
+    assert options == Options(steps=3, learning_rate=0.5, overlap=True, optimizer="adam",
+                              optimizer_options={"beta1": 0.5})
+    json.dumps(options.to_json())
 
 
 @pytest.mark.parametrize("rate", RATES)

@@ -182,6 +182,11 @@ def last(comm) -> bool:
     return comm.rank == comm.size - 1
 
 
+def named(comm) -> str:
+    """How a message begins that names the last rank; one rank alone is not named."""
+    return f"rank {comm.size - 1}: " if comm.size > 1 else ""
+
+
 def refusal(comm, work):
     """Return the message that ``work`` ends with: a CollectiveError, the same on every rank, within 10 seconds."""
     begin = time.monotonic()

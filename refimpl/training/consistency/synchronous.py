@@ -14,13 +14,17 @@ from models import STATISTIC_RATE
 from refimpl.gradients import ExactSum
 from refimpl.training.device import memory_for
 from refimpl.training.norm import clip_scale, norm_of
+from refimpl.training.step.calls import Calls
+from refimpl.training.step.first_step import FirstCalls
 from refimpl.training.step.overlapped import OverlappedStep
 from refimpl.training.step.scalars import check_losses
 from refimpl.training.step.sequential import SequentialStep
 from refimpl.training.step.streams import open_streams
+from refimpl.training.step.targets import MODULUS, Targets
 
-ERROR = 1 << 32
-"""What a rank adds to the count of problems for an error of its own: more than there are ranks."""
+ERROR, TARGETS = 1 << 16, 1 << 32
+"""What a rank adds to the count of problems for an error of its own, more than there are ranks; and times how many
+targets it misses (``Targets.deviation``)."""
 
 LESS = "Reduce --microbatch-size, with more --microbatches"
 
@@ -28,12 +32,15 @@ LESS = "Reduce --microbatch-size, with more --microbatches"
 class Synchronous:
     """The steps of a training whose ranks all wait for each other. Collective: all ranks call ``step`` alike.
 
-    parameters: the ``Parameters``.  overlap: whether exchanges go on beside the computation.
+    data: whose microbatches they are.  parameters: the ``Parameters``.
+    overlap: whether exchanges go on beside the computation.
     """
 
-    def __init__(self, model, options, parameters, device, timeline, overlap: bool):
+    def __init__(self, model, data, options, parameters, device, timeline, overlap: bool):
         self.model, self.options, self.parameters, self.device = model, options, parameters, device
         self.comm, self.timeline = parameters.comm, timeline
+        self.calls: Calls | None = None  # before the first step
+        self.targets = Targets(data, self.comm)
         self.make = partial(OverlappedStep, streams=open_streams(device.xp)) if overlap else SequentialStep
 
     def step(self, number: int, batches: dict, needs: dict, wanted: dict, meanwhile: Callable[[], None]) -> dict:
@@ -42,31 +49,37 @@ class Synchronous:
         batches, needs: microbatch -> its batch, and the rows it needs.  wanted: of ``Parameters.wanted``.
         meanwhile: work of the host's own while a GPU computes.
         """
+        if self.calls is None:
+            self.calls = FirstCalls(self.model)
+            self.targets.learn(number, batches)
         step = self.make(self.parameters, needs, wanted, self.timeline)
         try:
             step.begin()
-            losses, error = self._compute(step, batches)
+            losses, error = self._compute(number, step, batches)
             reduced, loss, norm = self._sum_up(step, losses, error, meanwhile)
             with self.timeline.phase("update"):
                 rate = self.update(number, reduced, clip_scale(norm, self.options.clip_norm))
         finally:
             step.end()
+        self.calls = Calls(self.model)
         return {"loss": loss, "gradient_norm": norm, "learning_rate": rate}
 
-    def _compute(self, step, batches):
+    def _compute(self, number, step, batches):
         """Run the model on this rank's microbatches, adding up gradients; return their losses, and what went wrong."""
         losses = []
         with self.timeline.phase("compute"):
             try:
+                self.targets.count(number, batches)
                 for v, batch in batches.items():
                     gradients = None
                     if batch is not None:
                         batch.ready = partial(step.ready, v)
                         with memory_for(f"microbatch {v}", LESS):
-                            loss, gradients = self.model.loss_and_gradients(step.dense, step.rows(v), batch)
+                            loss, gradients = self.calls.compute(v, step.dense, step.rows(v), batch)
                         self.comm.stay_one()
                         losses.append((v, loss))
                     step.add(v, gradients)
+                self.calls.end()
                 check_losses(losses)
                 return losses, None
             except BaseException as problem:  # a model may also call sys.exit
@@ -95,10 +108,13 @@ class Synchronous:
         raise that: the overflow is only the consequence of an error that some rank may know.
         """
         losses = ExactSum() if error else ExactSum().add(found.losses)
-        problems = ERROR * (error is not None) + (found.overflow is not None)
+        problems = TARGETS * self.targets.deviation + ERROR * (error is not None) + (found.overflow is not None)
         total = self.comm.total(np.concatenate([losses.digits, found.squares.digits, [problems]]), "norm")
-        if total[-1]:
-            self.comm.agree(error if total[-1] >= ERROR else found.overflow)
+        missed, problems = divmod(int(total[-1]), TARGETS)
+        if problems:
+            self.comm.agree(error if problems >= ERROR else found.overflow)
+        if missed % MODULUS:
+            self.targets.refuse()
         loss, sum_of_squares = total[:-1].reshape(2, -1)
         return ExactSum(loss).value(), norm_of(ExactSum(sum_of_squares))
 

@@ -1,4 +1,6 @@
-"""What a rank checks of its own model before anyone else sees it: rows asked for, gradients returned."""
+"""What a rank checks of its own model before anyone else sees it: rows asked for, loss and gradients returned."""
+
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -24,15 +26,18 @@ def check_variables(variables):
 def check_needs(variables, needs):
     """Raise ValueError unless ``needs`` holds, for each sparse variable, sorted unique row numbers within it. Local."""
     sparse = {v.name: v for v in variables if v.sparse}
+    if not isinstance(needs, Mapping):
+        raise ValueError(f"rows_needed returned {type(needs).__name__}: it must return a dict, name of each sparse "
+                         "variable -> row numbers; {} if there is none")
     if set(needs) != set(sparse):
-        raise ValueError(f"rows_needed returned {sorted(needs)}; the sparse variables are {sorted(sparse)}")
+        raise ValueError(f"rows_needed returned {sorted(needs, key=str)}; the sparse variables are {sorted(sparse)}")
     for name, ids in needs.items():
         _check_ids(f"rows_needed of {name!r}", ids, sparse[name])
 
 
 def _check_ids(what, ids, variable):
     """Raise ValueError unless ``ids`` are sorted unique row numbers of the variable. Local."""
-    if getattr(ids, "dtype", None) != np.int64 or ids.ndim != 1:
+    if type(ids) is not np.ndarray or ids.dtype != np.int64 or ids.ndim != 1:
         raise ValueError(f"{what} must be a (k,) int64 array of row numbers")
     if ids.size == 0:
         return
@@ -45,37 +50,67 @@ def _check_ids(what, ids, variable):
                              f"(0 to {rows - 1})")
 
 
-def check_gradients(variables, gradients, microbatch: int, scalars: Scalars):
+def check_number(what: str, number):
+    """Raise ValueError unless it is one real number: Python's, NumPy's, or an array without axes. Local.
+
+    Whether it is finite is looked at later: a GPU's would have to be waited for.
+    """
+    if isinstance(number, (int, float, np.integer, np.floating)) and not isinstance(number, bool):
+        return
+    is_array = _is_plain_array(number)
+    if is_array and number.shape == () and number.dtype.kind in "iuf":
+        return
+    told = f"an array of {number.dtype} {number.shape}" if is_array else type(number).__name__
+    raise ValueError(f"{what} is {told}: it must be one real number, such as float(x), or an array's sum()")
+
+
+def check_gradients(variables, gradients, microbatch: int, scalars: Scalars, needs):
     """Raise ValueError unless there is a gradient of every variable, of its kind, and finite. Local.
 
-    scalars: see ``check_some``.
+    scalars, needs: see ``check_some``.
     """
     by_name = {v.name: v for v in variables}
     check_names(by_name, gradients)
-    check_some(by_name, gradients, microbatch, scalars)
+    check_some(by_name, gradients, microbatch, scalars, needs)
 
 
 def check_names(names, gradients):
     """Raise ValueError unless there is a gradient of every variable, and no other. Local."""
     if set(gradients) != set(names):
-        raise ValueError(f"loss_and_gradients returned gradients of {sorted(set(gradients) ^ set(names))} too many or "
-                         f"too few; the variables are {sorted(names)}")
+        raise ValueError(f"loss_and_gradients returned gradients of {sorted(set(gradients) ^ set(names), key=str)} too "
+                         f"many or too few; the variables are {sorted(names)}")
 
 
-def check_some(variables, gradients, microbatch: int, scalars: Scalars):
-    """Raise ValueError unless gradients are of their variables' kinds and shapes, and finite. Local.
+def check_some(variables, gradients, microbatch: int, scalars: Scalars, needs):
+    """Raise ValueError unless gradients are of their variables' kinds and shapes, of rows asked for, and finite. Local.
 
     variables, gradients: by name.  scalars: told of gradients on a GPU, where to know at once would be to wait.
+    needs: what ``rows_needed`` returned for this microbatch.
     """
     there = {}
     for name, gradient in gradients.items():
         values = _checked_values(variables[name], gradient)
+        if variables[name].sparse:
+            _check_asked_for(name, gradient.ids, needs[name])
         if lies_there(values):
             there[name, microbatch] = values
         elif not all_finite(values):
             raise not_finite(name, microbatch)
     if there:
         scalars.watch(list(there), list(there.values()))
+
+
+def _check_asked_for(name, ids, needed):
+    """Raise ValueError unless all row numbers are among those needed; both are sorted and unique. Local.
+
+    A row that was not asked for was computed with no value; and α, hot rows and the bytes of pulls go by what is asked.
+    """
+    if len(ids) == len(needed) and (ids is needed or (ids == needed).all()):
+        return
+    absent = ids if not len(needed) else ids[needed.take(needed.searchsorted(ids), mode="clip") != ids]
+    if len(absent):
+        raise ValueError(f"the gradient of {name!r} has row {absent[0]}, which rows_needed did not name: let it return "
+                         "every row that the microbatch touches")
 
 
 def _checked_values(variable, gradient):
@@ -88,6 +123,17 @@ def _checked_values(variable, gradient):
         _check_ids(f"the ids of the gradient of {name!r}", gradient.ids, variable)
     values = gradient.rows if variable.sparse else gradient
     shape = (len(gradient), *variable.shape[1:]) if variable.sparse else variable.shape
+    if not _is_plain_array(values) and not isinstance(values, np.generic):
+        raise ValueError(f"the gradient of {name!r} is {type(values).__name__}: it must be a plain array: "
+                         f"np.asarray(gradient, {variable.dtype!r}){MASKED if np.ma.isMaskedArray(values) else ''}")
     if values.shape != shape or str(values.dtype) != variable.dtype:
         raise ValueError(f"the gradient of {name!r} is {values.dtype} {values.shape}, not {variable.dtype} {shape}")
     return values
+
+
+MASKED = ", with zeros where it is masked: gradient.filled(0)"
+
+
+def _is_plain_array(array) -> bool:
+    """Return whether it is an array, of NumPy itself or of a GPU; a subclass (np.ma, np.matrix) may mean otherwise."""
+    return type(array) is np.ndarray or lies_there(array)

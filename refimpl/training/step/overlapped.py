@@ -7,7 +7,7 @@ plan's order, while the backward pass goes on. What is summed is the same, and s
 
 from functools import partial
 
-from kernels.arrays import aligned
+from kernels.arrays import aligned, read_only
 from refimpl.training.step.arriving import Arriving
 from refimpl.training.step.background import Background, Job
 from refimpl.training.step.check import check_names, check_some
@@ -50,7 +50,7 @@ class OverlappedStep:
         def look_up(name):
             if name in coming:
                 self.background.wait(self.pulls[0, self.exchange_of[name]])
-            return aligned(values[name])
+            return read_only(aligned(values[name]))
 
         return Arriving(values, look_up)
 
@@ -70,7 +70,7 @@ class OverlappedStep:
         Raises ValueError for one that is not what its variable is.
         """
         new = {name: gradients[name] for name in gradients if name not in self.taken and name in self.variables}
-        check_some(self.variables, new, leaf, self.scalars)
+        check_some(self.variables, new, leaf, self.scalars, self.coming.needs[leaf])
         self.taken |= new
         full = [exchange for exchange in dict.fromkeys(self.exchange_of[name] for name in new)
                 if all(v.name in self.taken for v in exchange.variables)]

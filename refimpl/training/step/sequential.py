@@ -1,5 +1,6 @@
 """The exchanges of a step, one after the other: everything is pulled, then computed, then pushed."""
 
+from kernels.arrays import read_only
 from kernels.each import aligned_each
 from refimpl.training.step.arriving import Fetched
 from refimpl.training.step.check import check_gradients
@@ -25,10 +26,11 @@ class SequentialStep:
                 for exchange in exchanges:
                     if not exchange.replicated:
                         self.coming.fetch(exchange, number)
-        self.dense = aligned_each({name: value for exchange in exchanges for name, value in exchange.dense().items()})
+        values = aligned_each({name: value for exchange in exchanges for name, value in exchange.dense().items()})
+        self.dense = {name: read_only(value) for name, value in values.items()}
 
     def rows(self, leaf: int) -> dict:
-        """Return name -> rows of each sparse variable that a microbatch needs. Local."""
+        """Return name -> rows of each sparse variable that a microbatch needs, read-only. Local."""
         return {name: self.coming.rows(leaf, name) for name in self.coming.names}
 
     def ready(self, leaf: int, gradients):
@@ -40,7 +42,7 @@ class SequentialStep:
         Raises ValueError for gradients that are not what the variables are.
         """
         if gradients is not None:
-            check_gradients(self.parameters.variables, gradients, leaf, self.scalars)
+            check_gradients(self.parameters.variables, gradients, leaf, self.scalars, self.coming.needs[leaf])
         for exchange in self.parameters.exchanges:
             exchange.add(leaf, gradients)
 
@@ -86,7 +88,7 @@ class ComingRows:
         return self.wanted[name].round_of[self.index[leaf]] if name in self.wanted else None
 
     def rows(self, leaf: int, name: str):
-        """Return the (k, d) rows of a variable that a microbatch needs, once they are here."""
+        """Return the (k, d) rows of a variable that a microbatch needs, read-only, once they are here."""
         if name in self.wanted:
-            return self.fetched[name].take(self.index[leaf])
-        return self.exchange_of[name].pull({name: self.needs[leaf][name]})[name]
+            return read_only(self.fetched[name].take(self.index[leaf]))
+        return read_only(self.exchange_of[name].pull({name: self.needs[leaf][name]})[name])

@@ -125,7 +125,7 @@ def test_a_replayed_microbatch_has_the_real_ones_ids_and_shapes(workload, tmp_pa
         assert all(np.array_equal(needs[n], found_needs[n]) for n in needs)
         found_loss, found = replay.loss_and_gradients(values, {n: values[n][ids] for n, ids in needs.items()}, again)
         assert found_loss == loss and set(found) == set(expected)
-        check_gradients(real.variables, found, 2, Scalars())
+        check_gradients(real.variables, found, 2, Scalars(), found_needs)
         for v in real.variables:
             if v.sparse:
                 assert np.array_equal(found[v.name].ids, expected[v.name].ids)

@@ -1,0 +1,52 @@
+"""How a training calls a user's model: a write to what it may only read, and a result of another kind, become words."""
+
+import re
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+
+from refimpl.training.step.check import check_number
+
+READ_ONLY = re.compile("read-?only|WRITEABLE")  # words of NumPy, Cython and Numba
+
+
+def ask(model, method: str, *arguments):
+    """Return model.method(*arguments). Local. Raises ValueError, naming model, method and line, for a forbidden write.
+
+    What the training hands to a model is read-only (``kernels.arrays.read_only``).
+    """
+    try:
+        return getattr(model, method)(*arguments)
+    except Exception as problem:
+        if not READ_ONLY.search(str(problem)):
+            raise
+        where = traceback.extract_tb(problem.__traceback__)[-1]
+        raise ValueError(f"{type(model).__name__}.{method} writes to an array that it may only read ({problem}), at "
+                         f"{Path(where.filename).name}:{where.lineno}: {where.line}. Values, rows and batches are the "
+                         "training's: change a copy, np.array(...)") from problem
+
+
+class Calls:
+    """A model's microbatches, computed one by one. Local.
+
+    ``compute`` raises ValueError for what is not a loss and gradients; what these are worth is checked where they are
+    added up (``check_some``).
+    """
+
+    def __init__(self, model):
+        self.model = model
+
+    def compute(self, microbatch: int, dense, rows, batch):
+        """Return (loss, gradients) of a microbatch; see ``models.Model.loss_and_gradients``."""
+        result = ask(self.model, "loss_and_gradients", dense, rows, batch)
+        if not isinstance(result, (tuple, list)) or len(result) != 2:
+            raise ValueError(f"loss_and_gradients returned {type(result).__name__}: it must return two things, the "
+                             "loss and the dict of gradients")
+        if not isinstance(result[1], Mapping):
+            raise ValueError(f"loss_and_gradients returned {type(result[1]).__name__} as gradients: they must be a "
+                             "dict, name of each variable -> its gradient")
+        check_number(f"the loss of microbatch {microbatch}", result[0])
+        return result
+
+    def end(self):
+        """All microbatches of the step are computed. Raises ValueError for what shows only then."""
