@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass, field, fields, replace
 
 from models.data import load, source_names
+from models.data.protocol import require_filled
 from models.own import build_own
 from models.registry import entry_of, is_own
 
@@ -51,8 +52,12 @@ def build(recipe: Recipe, seed: int):
     Raises ValueError (DataError for data) naming what is wrong and what to do.
     """
     entry = entry_of(recipe.model)
-    if is_own(recipe.model):
-        return build_own(entry.model, recipe, seed)
+    built = build_own(entry.model, recipe, seed) if is_own(recipe.model) else _build_ours(entry, recipe, seed)
+    require_filled(built[1])
+    return built
+
+
+def _build_ours(entry, recipe, seed):
     if recipe.preset not in entry.presets:
         raise ValueError(f"{recipe.model} has no preset {recipe.preset!r}; it has {', '.join(entry.presets)}")
     preset, content = entry.presets[recipe.preset], load(recipe.data)
