@@ -6,6 +6,7 @@ from models.data import load, source_names
 from models.data.protocol import require_filled
 from models.own import build_own
 from models.registry import entry_of, is_own
+from models.sizes import require_addressable
 
 LEARNING_RATES = {"adam": 2e-3, "adagrad": 0.2, "momentum": 0.1, "sgd": 0.5}
 """Optimizer -> its rate where neither the rate nor the model's own optimizer is asked for."""
@@ -53,6 +54,7 @@ def build(recipe: Recipe, seed: int):
     """
     entry = entry_of(recipe.model)
     built = build_own(entry.model, recipe, seed) if is_own(recipe.model) else _build_ours(entry, recipe, seed)
+    require_addressable(built[0].variables)
     require_filled(built[1])
     return built
 

@@ -5,6 +5,9 @@ from numbers import Integral
 MOST_LAYERS = 1000
 """Of a model: each is some variables, and every step handles every variable; with more that alone takes seconds."""
 
+ADDRESSES = 2**63
+"""Bytes that a number of 64 bits can count."""
+
 
 def require_positive(**values):
     """Raise ValueError unless every value is an integer above zero, naming the first that is not. Local."""
@@ -36,3 +39,11 @@ def require_few(layers: int, said: str):
     if layers > MOST_LAYERS:
         raise ValueError(f"{said}: that is {layers} layers; give at most {MOST_LAYERS}: every step handles each of their "
                          "variables")
+
+
+def require_addressable(variables):
+    """Raise ValueError for a variable that no memory could hold, naming the first. Local."""
+    for v in variables:
+        if v.nbytes >= ADDRESSES:
+            raise ValueError(f"variable {v.name!r} of shape {v.shape} has {v.nbytes:.3g} bytes, and no array has more than "
+                             f"{ADDRESSES:.3g}: choose smaller sizes")

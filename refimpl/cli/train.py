@@ -8,8 +8,9 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from models.registry import MODELS, entry_of
-from refimpl.cli.options import add_model, add_training_options, named_model, seconds, split, with_plan
+from refimpl.cli.options import add_model, add_training_options, named_model, split, with_plan
 from refimpl.cli.progress import StepProgress
+from refimpl.cli.values import nonempty, seconds, whole
 from refimpl.transport import CollectiveError
 
 HELP = (f"train {' or '.join(MODELS)}, or a model of your own, on N ranks: "
@@ -23,14 +24,14 @@ def add(parser):
     instead = add_model(parser)
     add_training_options(parser)
     run = parser.add_argument_group("run directory")
-    run.add_argument("--output", metavar="DIR",
+    run.add_argument("--output", type=nonempty, metavar="DIR",
                      help="run directory (default runs/MODEL-ARCHITECTURE, the next free name)")
     run.add_argument("--no-output", action="store_true", help="write no files")
-    run.add_argument("--resume", metavar="DIR", action=instead, help="continue from the newest checkpoint in DIR, on "
+    run.add_argument("--resume", type=nonempty, metavar="DIR", action=instead, help="continue from the newest checkpoint in DIR, on "
                      "any number of ranks; it knows its model, data and options")
-    run.add_argument("--checkpoint-every", type=int, metavar="N",
+    run.add_argument("--checkpoint-every", type=whole(), metavar="N",
                      help="steps between checkpoints (always one at the end)")
-    run.add_argument("--evaluate-every", type=int, metavar="N",
+    run.add_argument("--evaluate-every", type=whole(), metavar="N",
                      help="steps between evaluations (always one at the end)")
     run.add_argument("--trace", action="store_true", help="write trace.json of all ranks, for Perfetto")
     run.add_argument("--timeout", type=seconds, metavar="SECONDS",
@@ -48,8 +49,8 @@ def run(given: dict) -> int:
 
     comm = Communicator.of(timeout=given.pop("timeout", TIMEOUT_SECONDS))
     recipe, options, rest = split(given)
-    model, data, heldout, recipe, options = comm.together(lambda: _prepare(recipe, options, rest),
-                                                          (ValueError, OSError))
+    model, data, heldout, recipe, options = comm.together(
+        lambda: _prepare(recipe, options, rest, comm.size), (ValueError, OSError, MemoryError))
     output = comm.together(lambda: _output(rest, recipe.model, options), (ValueError, OSError))
     name = comm.share_text(str(output))[0]  # ranks that look for a free name one after the other might find two
     output = output and Path(name)
@@ -71,9 +72,10 @@ def run(given: dict) -> int:
     return 0
 
 
-def _prepare(chosen_recipe, chosen_options, rest):
+def _prepare(chosen_recipe, chosen_options, rest, ranks):
     """Return (model, data, heldout, recipe, options): what was asked for, else a checkpoint's, else the defaults."""
     from models.recipe import build, recipe_of, resumed
+    from refimpl.training.memory import require_memory
     from refimpl.training.options import Options
     from refimpl.training.run.checkpoint import read_manifest
 
@@ -87,7 +89,10 @@ def _prepare(chosen_recipe, chosen_options, rest):
     else:
         recipe, complete = recipe_of(name, {**chosen_recipe, **chosen_options})
         options = Options(**complete)
-    return (*build(recipe, options.seed), recipe, options)
+    model, data, heldout = build(recipe, options.seed)
+    if options.device == "cpu":
+        require_memory(model.variables, options.optimizer, ranks)
+    return model, data, heldout, recipe, options
 
 
 def _output(rest, model, options):

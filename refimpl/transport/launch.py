@@ -20,7 +20,7 @@ import threading
 from pathlib import Path
 from typing import NamedTuple
 
-from refimpl.transport.host import cores
+from refimpl.transport.host import cores, memory
 
 ONE_THREAD = {  # more threads per rank would fight for the cores, and may sum in another order
     name: "1"
@@ -46,6 +46,7 @@ OPEN_MPI = {  # as variables, not options: those may not be repeated where progr
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
 }
 JOB_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")  # what a launcher tells each of its ranks
+LEAST_OF_A_RANK = 32 << 20  # bytes of Python, MPI and NumPy that ranks do not share
 GRACE_SECONDS = 5.0  # for mpirun to end its ranks itself, before everything left is killed
 
 
@@ -85,8 +86,9 @@ def mpirun_command(ranks: int, arguments: list[str]) -> tuple[list[str], dict[st
     ``arguments`` are what follows ``python``: ["-m", "refimpl", "train", "lm"]. ``-m mpi4py`` makes an uncaught
     exception on one rank end the whole job. Raises LaunchError without an MPI, or within a running MPI job.
     """
-    if ranks < 1:
-        raise LaunchError(f"cannot run on {ranks} ranks: give 1 or more")
+    if not 1 <= ranks <= (most := memory() // LEAST_OF_A_RANK):
+        raise LaunchError(f"cannot run on {ranks} ranks: give 1 to {most}; each takes {LEAST_OF_A_RANK >> 20} MiB at "
+                          f"least, and this host has {memory() >> 30} GiB")
     for name in JOB_VARIABLES:
         if name in os.environ:
             raise LaunchError(f"this process is a rank already ({name} is set): start it without mpirun or srun")
