@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from refimpl.transport.host import cores, memory
+from refimpl.transport.leftovers import remove_leftovers
 
 ONE_THREAD = {  # more threads per rank would fight for the cores, and may sum in another order
     name: "1"
@@ -132,6 +133,7 @@ def run_job(
 ) -> subprocess.CompletedProcess:
     """Run a job of mpirun_command's with exactly this ``environment``; the rest is as for ``launch``. Local."""
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} if capture else {}
+    remove_leftovers()
     streams["stdin"] = subprocess.DEVNULL  # a rank that read the terminal from its own session would be stopped
     with _termination_as_exit():
         job = subprocess.Popen(argv, env=environment, cwd=cwd, text=True, errors="replace", start_new_session=True,
