@@ -1,4 +1,4 @@
-"""Sizes of models and of data, checked by whoever takes them: a complaint names the size, what it is, and the remedy."""
+"""Sizes of models and of data, checked by whoever takes them: a complaint names the size, what it is and may be."""
 
 from numbers import Integral
 
@@ -37,13 +37,13 @@ def require_flag(**values):
 def require_few(layers: int, said: str):
     """Raise ValueError for more than MOST_LAYERS layers. said: the size that asks for them, and its value. Local."""
     if layers > MOST_LAYERS:
-        raise ValueError(f"{said}: that is {layers} layers; give at most {MOST_LAYERS}: every step handles each of their "
-                         "variables")
+        raise ValueError(f"{said}: that is {layers} layers; give at most {MOST_LAYERS}: every step handles each of "
+                         "their variables")
 
 
 def require_addressable(variables):
     """Raise ValueError for a variable that no memory could hold, naming the first. Local."""
     for v in variables:
         if v.nbytes >= ADDRESSES:
-            raise ValueError(f"variable {v.name!r} of shape {v.shape} has {v.nbytes:.3g} bytes, and no array has more than "
-                             f"{ADDRESSES:.3g}: choose smaller sizes")
+            raise ValueError(f"variable {v.name!r} of shape {v.shape} has {v.nbytes:.3g} bytes, and no array has more "
+                             f"than {ADDRESSES:.3g}: choose smaller sizes")

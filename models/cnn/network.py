@@ -23,7 +23,7 @@ class ConvNet:
     """3x3 stem, stages of basic blocks, global average pooling, linear layer: images to classes.
 
     image_shape: (height, width, channels).  blocks: how many basic blocks each stage has; a number: of one stage. A
-    stage has twice the channels of the one before, the first ``width``; from the second on its first block has stride 2.
+    stage has twice the channels of the one before, the first ``width``; its first block has stride 2, but in the first.
     augment: random crops in training.  flip: mirrored images too (not for digits: a mirrored 2 is none).
     Batches: inputs (n, height, width, channels) uint8, targets (n,) integers, weights None or (n,) of 0 and 1; an
     example of weight 0 is left out, of the batch statistics too.

@@ -43,7 +43,8 @@ def add(parser):
     parser.add_argument("--sizes", nargs="+", type=_bytes, metavar="SIZE", help="allreduce: e.g. 64KiB 16MiB")
     parser.add_argument("--output", type=nonempty, metavar="DIR", help="gpu: where the report goes, as JSON and text "
                         "(default runs/bench-gpu)")
-    parser.add_argument("--plot", type=file, metavar="FILE", help="allreduce: draw bandwidths into FILE (.png, .svg or .pdf)")
+    parser.add_argument("--plot", type=file, metavar="FILE",
+                        help="allreduce: draw bandwidths into FILE (.png, .svg or .pdf)")
     parser.add_argument("--json", action="store_true", help="print only the result, as one JSON object")
 
 

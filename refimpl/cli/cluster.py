@@ -77,12 +77,12 @@ def python_arguments(arguments: list[str]) -> list[str]:
     return arguments if plain else ["-m", "refimpl", *arguments]
 
 
-def _require_there(what: str, name: str = ""):
+def _require_there(what: str, name: str | None = None):
     """Raise ClusterError for a module, script or command that is not there: each rank would say so, at length."""
     from refimpl.cli import COMMANDS
 
     if what in ("-m", "-c"):
-        if not name:
+        if name is None:
             raise ClusterError(f"nothing to run: give a {'module' if what == '-m' else 'line of Python'} after {what}")
         top = name.partition(".")[0]
         if what == "-m" and not (top in sys.builtin_module_names or PathFinder.find_spec(top, ["", *sys.path])):
@@ -91,7 +91,7 @@ def _require_there(what: str, name: str = ""):
         if not Path(what).is_file():
             raise ClusterError(f"there is no script {what}; name one from this folder, or by its whole path")
     elif what not in COMMANDS:
-        raise ClusterError(f"no command {what!r}; there are {', '.join(COMMANDS)}, and -m MODULE, -c CODE and SCRIPT.py")
+        raise ClusterError(f"no command {what!r}; there are {', '.join(COMMANDS)}, and -m MODULE, -c CODE, SCRIPT.py")
 
 
 def describe(job) -> str:

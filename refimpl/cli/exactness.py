@@ -18,7 +18,8 @@ def add(parser):
                         help=f"{', '.join(ALGORITHMS)} (default: all that serve this number of ranks)")
     parser.add_argument("--ranks", type=whole(), default=8, metavar="N", help="default 8")
     parser.add_argument("--dtype", choices=DTYPES, help="default: each of them")
-    parser.add_argument("--elements", type=whole(), default=1001, metavar="n", help="length of the vector (default 1001)")
+    parser.add_argument("--elements", type=whole(), default=1001, metavar="n",
+                        help="length of the vector (default 1001)")
     parser.add_argument("--seed", type=whole(0), default=0, help="of the data (default 0)")
     parser.add_argument("--machines", type=whole(), nargs="+", metavar="SIZE",
                         help="for hierarchical: ranks of each machine, in order of rank (default: two machines)")
@@ -54,7 +55,8 @@ def _require_possible(ranks, elements, machines):
     from refimpl.collectives.effort import Effort, require
 
     if sum(machines) != ranks:
-        raise ValueError(f"--machines {' '.join(map(str, machines))}: give sizes that add up to the {ranks} ranks")
+        raise ValueError(f"--machines {' '.join(map(str, machines))}: machines must share out ranks 0 to {ranks - 1}: "
+                         f"give sizes that add up to {ranks}")
     require(f"exact sums of {elements} elements", ranks,
             lambda fewer: Effort(5e-6 * fewer * elements, 550.0 * fewer * elements))
 

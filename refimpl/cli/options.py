@@ -54,10 +54,12 @@ def named_model(given: dict) -> str | None:
 def add_training_options(parser: argparse.ArgumentParser):
     """Add what describes a training; each option's destination is its name in Recipe or Options."""
     what = parser.add_argument_group("what is trained")
-    what.add_argument("--data", type=nonempty, metavar="NAME", help=f"{_of_each(lambda e: source_names(e.content))} (default: "
+    what.add_argument("--data", type=nonempty, metavar="NAME",
+                      help=f"{_of_each(lambda e: source_names(e.content))} (default: "
                       f"{_defaults('data')}); with --model any of these, or package.module:function: it is called with "
                       "microbatches=V, size=B, and seed if it takes one, and returns Data or (Data, held-out Data)")
-    what.add_argument("--preset", type=nonempty, help=f"sizes by name: {_of_each(lambda e: ', '.join(e.presets))} (default small)")
+    what.add_argument("--preset", type=nonempty,
+                      help=f"sizes by name: {_of_each(lambda e: ', '.join(e.presets))} (default small)")
     what.add_argument("--set", dest="sizes", metavar="SIZE=N", action="append", type=_assignment,
                       help="override a size of the preset, e.g. --set hidden=512; may be repeated")
     what.add_argument("--dtype", choices=["float32", "float64"], help="of parameters and gradients (default float32)")
@@ -65,7 +67,8 @@ def add_training_options(parser: argparse.ArgumentParser):
     what.add_argument("--microbatch-size", type=whole(), metavar="B",
                       help=f"examples in each, streams of a text (default: {_defaults('microbatch_size')}, else 8)")
     what.add_argument("--window", type=whole(), metavar="T", help="of a text: words of a stream in a step (default 20)")
-    what.add_argument("--heldout", type=whole(0), metavar="N", help="held-out words or images to evaluate (default 20000)")
+    what.add_argument("--heldout", type=whole(0), metavar="N",
+                      help="held-out words or images to evaluate (default 20000)")
     add_mathematics(parser.add_argument_group("mathematics"))
     add_travel_options(parser.add_argument_group("how gradients travel (the numbers stay the same)"))
 
@@ -82,7 +85,8 @@ def add_mathematics(how):
                      help=f"default: {_defaults('learning_rate')}, your own {OWN['learning_rate']}")
     how.add_argument("--rate", choices=["constant", "linear", "cosine", "inverse-sqrt"],
                      help=f"how it falls (default: {_defaults('rate')}, else constant)")
-    how.add_argument("--rate-steps", type=whole(0), metavar="N", help="the step at which it has fallen (default --steps)")
+    how.add_argument("--rate-steps", type=whole(0), metavar="N",
+                     help="the step at which it has fallen (default --steps)")
     how.add_argument("--warmup", type=whole(0), metavar="N", help="steps over which it rises first (default 0)")
     how.add_argument("--clip-norm", type=real(above=True, also={"none": None}), metavar="X",
                      help=f"largest global gradient norm, or none (default: {_defaults('clip_norm')}, else none)")
@@ -109,7 +113,8 @@ def add_travel_options(how):
                      help="the first H rows of each sparse variable on the server are replicated and added up by "
                           "allreduce; auto: as many as are predicted to pay")
     how.add_argument("--search-sample", type=whole(), metavar="N", help="a sample is the mean of N steps (default 7)")
-    how.add_argument("--search-warmup", type=whole(0), metavar="N", help="steps at each P before its sample (default 3)")
+    how.add_argument("--search-warmup", type=whole(0), metavar="N",
+                     help="steps at each P before its sample (default 3)")
     how.add_argument("--memory-limit", type=whole(), metavar="BYTES",
                      help="served rows and their optimizer state that a rank may hold (default: no limit)")
     how.add_argument("--partition-scheme", dest="scheme", choices=["interleaved", "contiguous"],

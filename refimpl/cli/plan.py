@@ -24,11 +24,13 @@ def add(parser):
     run = parser.add_argument_group("plan")
     run.add_argument("--ranks", type=whole(), default=4, metavar="N", help="default 4")
     run.add_argument("--machines", type=whole(), default=1, metavar="M", help="that share out the ranks (default 1)")
-    run.add_argument("--sampled-steps", type=whole(), default=4, metavar="N", help="whose rows are looked at (default 4)")
+    run.add_argument("--sampled-steps", type=whole(), default=4, metavar="N",
+                     help="whose rows are looked at (default 4)")
     run.add_argument("--output", type=file, metavar="FILE", help="write the plan there, for train --plan FILE")
     run.add_argument("--json", action="store_true", help="print one JSON object")
     net = parser.add_argument_group("network")
-    net.add_argument("--network", type=nonempty, metavar="FILE", help="as it was measured: network.json of a run on these machines")
+    net.add_argument("--network", type=nonempty, metavar="FILE",
+                     help="as it was measured: network.json of a run on these machines")
     add_network_options(net)
 
 

@@ -53,7 +53,7 @@ def run(given: dict) -> int:
         raise ValueError("name an algorithm (or all), and --ranks of at least 1")
     elements = int(parse(given["bytes"], BYTES, "--bytes")) // _ITEMSIZE
     if elements * given["ranks"] >= 2**63:
-        raise ValueError(f"--bytes {given['bytes']}: with {given['ranks']} ranks more than numbers of 64 bits can count")
+        raise ValueError(f"--bytes {given['bytes']}: with {given['ranks']} ranks more than 64 bits can count")
     names, left_out = _feasible(given)
     network = network_from(given)
     found = [_predicted(name, network, elements, given["segments"]) for name in names]

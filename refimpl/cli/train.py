@@ -27,8 +27,9 @@ def add(parser):
     run.add_argument("--output", type=nonempty, metavar="DIR",
                      help="run directory (default runs/MODEL-ARCHITECTURE, the next free name)")
     run.add_argument("--no-output", action="store_true", help="write no files")
-    run.add_argument("--resume", type=nonempty, metavar="DIR", action=instead, help="continue from the newest checkpoint in DIR, on "
-                     "any number of ranks; it knows its model, data and options")
+    run.add_argument("--resume", type=nonempty, metavar="DIR", action=instead,
+                     help="continue from the newest checkpoint in DIR, on any number of ranks; it knows its model, "
+                          "data and options")
     run.add_argument("--checkpoint-every", type=whole(), metavar="N",
                      help="steps between checkpoints (always one at the end)")
     run.add_argument("--evaluate-every", type=whole(), metavar="N",

@@ -63,7 +63,7 @@ def of_plan(ranks: int) -> Effort:
 
 
 def require(what: str, ranks: int, effort_of, seconds: float = PATIENCE):
-    """Raise ValueError, naming the most ranks, if ``what`` takes more than so many seconds or this host's memory. Local.
+    """Raise ValueError, naming the most ranks, if ``what`` takes more than these seconds or this host's memory. Local.
 
     effort_of(ranks): the ``Effort``; it rises with the ranks.
     """

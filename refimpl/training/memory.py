@@ -19,9 +19,9 @@ def require_memory(variables, optimizer: str, ranks: int):
     needed = here * (2 * sum(v.nbytes for v in dense) + rows // ranks)
     if needed > memory():
         largest = max(variables, key=lambda v: v.nbytes)
-        raise ValueError(f"the variables need at least {_gib(needed)} of memory for the {here} rank{'s' * (here > 1)} of "
-                         f"this host, which has {_gib(memory())}; the largest is {largest.name!r}, {_gib(largest.nbytes)}: "
-                         "choose smaller sizes (--preset, --set, --data), or more hosts")
+        raise ValueError(f"the variables need at least {_gib(needed)} of memory for the {here} rank{'s' * (here > 1)} "
+                         f"of this host, which has {_gib(memory())}; the largest is {largest.name!r}, "
+                         f"{_gib(largest.nbytes)}: choose smaller sizes (--preset, --set, --data), or more hosts")
 
 
 def _gib(number) -> str:

@@ -87,7 +87,8 @@ def mpirun_command(ranks: int, arguments: list[str]) -> tuple[list[str], dict[st
     ``arguments`` are what follows ``python``: ["-m", "refimpl", "train", "lm"]. ``-m mpi4py`` makes an uncaught
     exception on one rank end the whole job. Raises LaunchError without an MPI, or within a running MPI job.
     """
-    if not 1 <= ranks <= (most := memory() // LEAST_OF_A_RANK):
+    most = memory() // LEAST_OF_A_RANK
+    if not 1 <= ranks <= most:
         raise LaunchError(f"cannot run on {ranks} ranks: give 1 to {most}; each takes {LEAST_OF_A_RANK >> 20} MiB at "
                           f"least, and this host has {memory() >> 30} GiB")
     for name in JOB_VARIABLES:
