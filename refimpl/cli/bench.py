@@ -11,7 +11,8 @@ import math
 from models.registry import entries
 from refimpl.cli.tables import console, table_of
 from refimpl.cli.values import file, nonempty, seconds, whole
-from refimpl.collectives.units import BYTES, parse
+from refimpl.collectives.units import BYTES, parse, size_name
+from refimpl.transport.host import memory
 
 HELP = "race our kernels, training and allreduce against NumPy, PyTorch and MPI, one thread each"
 REFUSALS = (ValueError,)
@@ -161,6 +162,11 @@ def _print_table(name, result):
 
 def _bytes(text: str) -> int:
     try:
-        return int(parse(text, BYTES, "size"))
+        size = int(parse(text, BYTES, "size"))
     except ValueError as problem:
         raise argparse.ArgumentTypeError(str(problem)) from problem
+    most = memory() // 16  # four ranks have some arrays of it each
+    if not 4 <= size <= most:
+        raise argparse.ArgumentTypeError(f"{text} is no size between 4 B, a number, and {size_name(most)}, a sixteenth "
+                                         "of this host's memory")
+    return size

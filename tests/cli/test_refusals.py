@@ -82,6 +82,7 @@ FILES = [
     *((f"{LM} {option}=", "an empty name names nothing")
       for option in ("--output", "--resume", "--plan", "--preset", "--model", "--data")),
     (f"{PLAN} --output /", "/ is a directory"), (f"{PLAN} --network /none", "No such file"),
+    *((f"bench allreduce --sizes {size}", "is no size between 4 B") for size in ("0", "1", HUGE)),
     ("bench allreduce --plot /", "/ is a directory"), ("bench rows --seconds inf", "is not a number above 0"),
     ("bench rows --rounds 0", "at least 1"), ("experiment parallax --output=", "an empty name"),
     ("conformance run --target x --html /", "/ is a directory"), ("conformance run --target=", "an empty name"),
