@@ -29,6 +29,7 @@ gpu_installed := $(if $(ENVIRONMENT),,$(installed) $(venv)/.$(GPU))
 gpu_tests := tests/kernels tests/device tests/training tests/transport/test_device_arrays_mpi.py \
              tests/transport/test_nccl_names.py tests/strategies/test_server_mpi.py
 gpu_report := runs/bench-gpu
+as_root = $(if $(filter 0,$(shell id -u)),--allow-root)
 on_gpu = REFIMPL_TEST_DEVICE=cuda REFIMPL_TEST_REPORT=$(gpu_report)/tests-$(1).json
 test_serial = $(python) -m pytest -q -m "not mpi" --session-timeout=1500 -n auto --dist worksteal $(1)
 mpi_pytest := -m pytest -q --color=no -p no:cacheprovider --with-mpi -m mpi
@@ -90,7 +91,7 @@ $(venv)/.notebooks: $(venv)/.installed
 	@touch $@
 
 notebooks: $(venv)/.notebooks ## open JupyterLab on the teaching notebooks
-	$(python) -m jupyterlab --notebook-dir=notebooks
+	$(python) -m jupyterlab --notebook-dir=notebooks $(as_root)
 
 test-notebooks: $(venv)/.notebooks ## execute every notebook from a clean kernel; what is stored must be what comes out
 	$(python) -m pytest -q tests/notebook/test_magic.py tests/notebook/test_stored.py tests/notebook/test_execute.py

@@ -5,8 +5,10 @@ from dataclasses import asdict, dataclass, field, fields, replace
 import msgspec
 
 from models.data import load, source_names
+from models.data.protocol import require_filled
 from models.own import build_own
 from models.registry import entry_of, is_own
+from models.sizes import require_addressable
 
 LEARNING_RATES = {"adam": 2e-3, "adagrad": 0.2, "momentum": 0.1, "sgd": 0.5}
 """Optimizer -> its rate where neither the rate nor the model's own optimizer is asked for."""
@@ -55,8 +57,13 @@ def build(recipe: Recipe, seed: int):
     Raises ValueError (DataError for data) naming what is wrong and what to do.
     """
     entry = entry_of(recipe.model)
-    if is_own(recipe.model):
-        return build_own(entry.model, recipe, seed)
+    built = build_own(entry.model, recipe, seed) if is_own(recipe.model) else _build_ours(entry, recipe, seed)
+    require_addressable(built[0].variables)
+    require_filled(built[1])
+    return built
+
+
+def _build_ours(entry, recipe, seed):
     if recipe.preset not in entry.presets:
         raise ValueError(f"{recipe.model} has no preset {recipe.preset!r}; it has {', '.join(entry.presets)}")
     preset, content = entry.presets[recipe.preset], load(recipe.data)

@@ -78,18 +78,32 @@ def pytest_ignore_collect(collection_path, config):
     return None
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item):
-    """Skip what asks for NCCL on a GPU where NCCL cannot serve: one that ranks share, by a version before 2.30."""
+def pytest_runtest_setup(item):
+    """Skip what asks for NCCL on a GPU where NCCL cannot serve: none, or too old for ranks that share a GPU.
+
+    This is known from its version, before anything is tried: what fails then has failed.
+    """
+    if on_gpu() and "nccl" in item.name and (reason := why_no_nccl(_ranks(item.config))):
+        pytest.skip(reason)
+
+
+def why_no_nccl(ranks: int) -> str:
+    """Return why NCCL, by its version, cannot serve so many ranks on one GPU; "" if it can."""
+    from cupy.cuda import nccl
+
+    from refimpl.transport.device.choice import RankGpu, choose_transport
+
+    version = nccl.get_version() if nccl.available else 0
     try:
-        return (yield)
-    except Exception as problem:
-        if on_gpu() and str(problem).startswith("--transport nccl:"):
-            pytest.skip(str(problem))
-        raise
+        choose_transport([RankGpu("that the tests run on", version)] * ranks, "nccl")
+    except ValueError as problem:
+        return str(problem)
+    return ""
 
 
-pytest_runtest_setup = pytest_runtest_call
+def _ranks(config) -> int:
+    job = config.pluginmanager.get_plugin("mpi-job")
+    return job.size if job else 1
 
 
 def on_gpu() -> bool:

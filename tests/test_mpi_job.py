@@ -54,7 +54,7 @@ def test_failure_on_one_rank_ends_the_waiting_others(tmp_path):
     body = "@pytest.mark.mpi\ndef test_bad(comm):\n    assert rank != 1, 'planted'\n    comm.Barrier()\n"
     start = time.monotonic()
     job = _run(tmp_path, body, 3)
-    assert time.monotonic() - start < 20
+    assert time.monotonic() - start < 60
     assert job.returncode != 0
     assert "rank 1 of 3" in job.stderr and "AssertionError: planted" in job.stderr
 
@@ -94,7 +94,7 @@ def test_rank_that_never_comes_is_timed_out(tmp_path):
     )
     start = time.monotonic()
     job = _run(tmp_path, body, 2, "--timeout=2")
-    assert time.monotonic() - start < 20
+    assert time.monotonic() - start < 60
     assert job.returncode != 0
     for rank, place in enumerate(["comm.recv(source=1, tag=7)", "time.sleep(600)"]):
         assert f"rank {rank} of 2: Timeout: test_planted.py::test_slow not done after 2 s" in job.stderr

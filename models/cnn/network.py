@@ -10,6 +10,7 @@ from models.cnn.convolution import conv_backward, conv_forward, conv_variables
 from models.cnn.cross_entropy import cross_entropy
 from models.cnn.head import head_backward, head_forward, head_variables
 from models.cnn.images import augment_images, normalize_images
+from models.sizes import require_all_positive, require_few, require_flag, require_positive
 
 PRESETS = {
     "small": {"width": 16, "blocks": (1, 1, 1)},
@@ -21,17 +22,21 @@ PRESETS = {
 class ConvNet:
     """3x3 stem, stages of basic blocks, global average pooling, linear layer: images to classes.
 
-    image_shape: (height, width, channels).  blocks: how many basic blocks each stage has. A stage has twice the
-    channels of the one before, the first ``width``; from the second on its first block has stride 2.
+    image_shape: (height, width, channels).  blocks: how many basic blocks each stage has; a number: of one stage. A
+    stage has twice the channels of the one before, the first ``width``; its first block has stride 2, but in the first.
     augment: random crops in training.  flip: mirrored images too (not for digits: a mirrored 2 is none).
     Batches: inputs (n, height, width, channels) uint8, targets (n,) integers, weights None or (n,) of 0 and 1; an
     example of weight 0 is left out, of the batch statistics too.
     """
 
     def __init__(self, image_shape, classes, width=16, blocks=(1, 1, 1), augment=True, dtype="float32", flip=False):
-        if len(image_shape) != 3 or min(*image_shape, classes, width, *blocks) < 1:
-            raise ValueError(f"ConvNet of images {image_shape}, {classes} classes, width {width}, blocks {blocks}: "
-                             "give image_shape three axes (height, width, channels) and make every size at least 1")
+        blocks = blocks if isinstance(blocks, (tuple, list)) else (blocks,)
+        require_all_positive(image_shape=image_shape, blocks=blocks)
+        if len(image_shape) != 3:
+            raise ValueError(f"image_shape={image_shape}: give it three axes (height, width, channels)")
+        require_positive(classes=classes, width=width)
+        require_flag(augment=augment, flip=flip)
+        require_few(sum(blocks), f"blocks={blocks}")
         self.image_shape, self.classes, self.dtype = tuple(image_shape), classes, dtype
         self.augment, self.flip = augment, flip
         self.blocks = [  # (name, output channels, stride)

@@ -16,8 +16,13 @@ def read_bytes(path: Path, remedy: str) -> bytes:
 
     Raises DataError, which ends with ``remedy``, if the file is missing, unreadable, truncated or corrupt.
     """
+    path = Path(path)
     try:
-        content = Path(path).read_bytes()
+        if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe would keep us waiting, a device for ever
+            raise DataError(f"{path}: not a plain file; {remedy}")
+        content = path.read_bytes()
+    except MemoryError:
+        raise DataError(f"{path}: its {path.stat().st_size} bytes do not fit in memory; {remedy}") from None
     except FileNotFoundError:
         raise DataError(f"{path}: no such file; {remedy}") from None
     except OSError as error:

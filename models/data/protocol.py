@@ -41,13 +41,6 @@ class Data(Protocol):
         """Return True if ``step`` is the first of an epoch: state that is carried from step to step begins anew."""
 
 
-def require_positive(**values):
-    """Raise ValueError unless every value is an int above zero, naming the first that is not. Local."""
-    for name, value in values.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"{name} must be a positive integer, not {value!r}")
-
-
 def require_step(data: Data, step: int, index: int = 0):
     """Raise ValueError unless ``data`` has such a step and microbatch. Local."""
     if not data.steps_per_epoch:
@@ -56,3 +49,11 @@ def require_step(data: Data, step: int, index: int = 0):
         raise ValueError(f"step must not be negative, it is {step}")
     if not 0 <= index < data.microbatches:
         raise ValueError(f"microbatch {index} of {data.microbatches}: must be 0 to {data.microbatches - 1}")
+
+
+def require_filled(data: Data):
+    """Raise ValueError if there are more microbatches than examples in a step: some would never have one. Local."""
+    most = data.examples(0) if data.steps_per_epoch else 0
+    if 0 < most < data.microbatches:
+        raise ValueError(f"{data.microbatches} microbatches: the data have {most} examples for a step, and each "
+                         f"microbatch needs one at least; give --microbatches {most} or fewer")

@@ -6,7 +6,8 @@ import numpy as np
 
 from models import Batch
 from models.data.fingerprint import fingerprint_of
-from models.data.protocol import require_positive, require_step
+from models.data.protocol import require_step
+from models.sizes import require_positive
 
 
 class TokenStreams:
@@ -25,11 +26,7 @@ class TokenStreams:
         if self.tokens.ndim != 1 or self.tokens.dtype.kind not in "iu":
             raise ValueError(f"tokens must be (L,) integers, not {self.tokens.shape} {self.tokens.dtype}")
         self.microbatches, self.streams, self.window = microbatches, streams, window
-        count = microbatches * streams
-        self.shorter, self.longer_streams = divmod(max(len(self.tokens) - 1, 0), count)
-        number = np.arange(count)
-        starts = number * self.shorter + np.minimum(number, self.longer_streams)
-        self.starts = starts.reshape(microbatches, streams)
+        self.shorter, self.longer_streams = divmod(max(len(self.tokens) - 1, 0), microbatches * streams)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -72,7 +69,9 @@ class TokenStreams:
         time = min(self.window, self.length(first) - offset)  # no stream of the microbatch is longer than its first
         if time <= 0:
             return None
-        where = self.starts[index] + np.arange(offset, offset + time)[:, None]
+        stream = np.arange(first, first + self.streams)
+        starts = stream * self.shorter + np.minimum(stream, self.longer_streams)
+        where = starts + np.arange(offset, offset + time)[:, None]
         weights, full = None, self.longer_streams - first
         if 0 < full < self.streams and offset + time > self.shorter:
             where[-1, full:] = where[-1, 0]

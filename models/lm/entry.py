@@ -9,8 +9,9 @@ from models.registry import Entry
 
 
 def fit(sizes: dict) -> dict:
-    """Return the sizes with no more candidates than words."""
-    return {**sizes, "samples": min(sizes["samples"], sizes["vocabulary"])}
+    """Return the sizes with no more candidates than words; what is no number of candidates is for the model to say."""
+    samples = sizes["samples"]
+    return {**sizes, "samples": min(samples, sizes["vocabulary"])} if isinstance(samples, int) else sizes
 
 
 ENTRY = Entry(

@@ -1,6 +1,7 @@
 """The language model of Jozefowicz et al. 2016 (lm1b): embedding, LSTM with projection and dropout, sampled softmax."""
 
 import math
+from numbers import Real
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from models.candidates import draw_candidates, log_expected_count
 from models.lm.layers import layer_backward, layer_forward
 from models.lm.tokens import Tokens
 from models.sampled_softmax import sampled_softmax, softmax_losses
+from models.sizes import require_few, require_positive
 from models.variable import Uniform, Variable
 
 PRESETS = {
@@ -35,11 +37,15 @@ class LanguageModel:
 
     def __init__(self, vocabulary, embedding, hidden, projection, layers, samples, keep, dtype="float32",
                  clipped="all"):
+        require_positive(vocabulary=vocabulary, embedding=embedding, hidden=hidden, layers=layers, samples=samples)
+        require_few(layers, f"layers={layers}")
+        if projection not in (0, None):
+            require_positive(projection=projection)
         if clipped not in ("all", "lstm"):
             raise ValueError(f"clipped={clipped!r}: choose 'all' or 'lstm'")
-        if not 0 < keep <= 1:
-            raise ValueError(f"keep={keep}: a probability above 0, at most 1")
-        if not 0 < samples <= vocabulary:
+        if not isinstance(keep, Real) or not 0 < keep <= 1:
+            raise ValueError(f"keep={keep!r}: a probability above 0, at most 1")
+        if samples > vocabulary:
             raise ValueError(f"samples={samples}: choose 1 to {vocabulary}, the vocabulary")
         self.vocabulary, self.samples, self.keep, self.dtype = vocabulary, samples, keep, dtype
         self.hidden, self.width = hidden, projection or hidden

@@ -7,12 +7,12 @@ import argparse
 import importlib
 import json
 import math
-from functools import partial
 
 from models.registry import entries
-from refimpl.cli.options import positive, seconds
 from refimpl.cli.tables import console, table_of
-from refimpl.collectives.units import BYTES, parse
+from refimpl.cli.values import file, nonempty, seconds, whole
+from refimpl.collectives.units import BYTES, parse, size_name
+from refimpl.transport.host import memory
 
 HELP = "race our kernels, training and allreduce against NumPy, PyTorch and MPI, one thread each"
 REFUSALS = (ValueError,)
@@ -35,16 +35,17 @@ def add(parser):
     """Add the options."""
     parser.add_argument("bench", choices=BENCHES)
     parser.add_argument("--seconds", type=seconds, metavar="S", help="time for each race (default: as its noise asks)")
-    parser.add_argument("--rounds", type=partial(positive, kind=int, what="rounds, whole ones"), metavar="N",
+    parser.add_argument("--rounds", type=whole(), metavar="N",
                         help="interleaved rounds, of which the median counts")
     parser.add_argument("--cluster", action="store_true",
                         help="allreduce, training: on an emulated cluster at 200 Mbit/s")
     parser.add_argument("--device", choices=["cpu", "cuda"],
                         help="allreduce: on GPUs, our schedules over NCCL's send and receive beside NCCL's own sum")
     parser.add_argument("--sizes", nargs="+", type=_bytes, metavar="SIZE", help="allreduce: e.g. 64KiB 16MiB")
-    parser.add_argument("--output", metavar="DIR", help="gpu: where the report goes, as JSON and text "
+    parser.add_argument("--output", type=nonempty, metavar="DIR", help="gpu: where the report goes, as JSON and text "
                         "(default runs/bench-gpu)")
-    parser.add_argument("--plot", metavar="FILE", help="allreduce: draw bandwidths into FILE (.png, .svg or .pdf)")
+    parser.add_argument("--plot", type=file, metavar="FILE",
+                        help="allreduce: draw bandwidths into FILE (.png, .svg or .pdf)")
     parser.add_argument("--json", action="store_true", help="print only the result, as one JSON object")
 
 
@@ -161,6 +162,11 @@ def _print_table(name, result):
 
 def _bytes(text: str) -> int:
     try:
-        return int(parse(text, BYTES, "size"))
+        size = int(parse(text, BYTES, "size"))
     except ValueError as problem:
         raise argparse.ArgumentTypeError(str(problem)) from problem
+    most = memory() // 16  # four ranks have some arrays of it each
+    if not 4 <= size <= most:
+        raise argparse.ArgumentTypeError(f"{text} is no size between 4 B, a number, and {size_name(most)}, a sixteenth "
+                                         "of this host's memory")
+    return size

@@ -7,8 +7,11 @@ import argparse
 import json
 import subprocess
 import sys
+from importlib.machinery import PathFinder
+from pathlib import Path
 
 from models.registry import MODELS
+from refimpl.cli.values import seconds, whole
 from refimpl.experiments.cluster import ClusterError, run_on_cluster
 from refimpl.transport.launch import LaunchError
 
@@ -19,8 +22,8 @@ REFUSALS = ()
 
 def add(parser):
     """Add the options."""
-    parser.add_argument("--machines", type=int, required=True, metavar="M")
-    parser.add_argument("--ranks-per-machine", type=int, default=1, metavar="R", help="default 1")
+    parser.add_argument("--machines", type=whole(), required=True, metavar="M")
+    parser.add_argument("--ranks-per-machine", type=whole(), default=1, metavar="R", help="default 1")
     speed = parser.add_mutually_exclusive_group(required=True)
     speed.add_argument("--rate", metavar="RATE", help="of every machine's network card, in and out: 200mbit, 1gbit")
     speed.add_argument("--rates", nargs="+", metavar="RATE", help="one for each machine")
@@ -28,7 +31,7 @@ def add(parser):
                         help="give a machine another rate, so long after the start (repeatable)")
     parser.add_argument("--cut", action="append", default=[], metavar="MACHINE@SECONDS",
                         help="pull a machine's cable, so long after the start (repeatable)")
-    parser.add_argument("--timeout", type=float, default=None, metavar="SECONDS",
+    parser.add_argument("--timeout", type=seconds, default=None, metavar="SECONDS",
                         help="end the job then, with status 124")
     parser.add_argument("--json", action="store_true", default=False,
                         help="print only one JSON object: exit status, seconds, bytes of each card, a training's "
@@ -69,8 +72,26 @@ def python_arguments(arguments: list[str]) -> list[str]:
     arguments = arguments[1:] if arguments[:1] == ["--"] else arguments
     if not arguments:
         raise ClusterError(f"nothing to run: give a command after --, as in: {EXAMPLE}")
+    _require_there(*arguments[:2])
     plain = arguments[0] in ("-m", "-c") or arguments[0].endswith(".py")
     return arguments if plain else ["-m", "refimpl", *arguments]
+
+
+def _require_there(what: str, name: str | None = None):
+    """Raise ClusterError for a module, script or command that is not there: each rank would say so, at length."""
+    from refimpl.cli import COMMANDS
+
+    if what in ("-m", "-c"):
+        if name is None:
+            raise ClusterError(f"nothing to run: give a {'module' if what == '-m' else 'line of Python'} after {what}")
+        top = name.partition(".")[0]
+        if what == "-m" and not (top in sys.builtin_module_names or PathFinder.find_spec(top, ["", *sys.path])):
+            raise ClusterError(f"there is no module {top} here or on PYTHONPATH")
+    elif what.endswith(".py"):
+        if not Path(what).is_file():
+            raise ClusterError(f"there is no script {what}; name one from this folder, or by its whole path")
+    elif what not in COMMANDS:
+        raise ClusterError(f"no command {what!r}; there are {', '.join(COMMANDS)}, and -m MODULE, -c CODE, SCRIPT.py")
 
 
 def describe(job) -> str:

@@ -3,6 +3,7 @@
 import json
 
 from refimpl.cli import exactness, simulate
+from refimpl.cli.values import file, whole
 
 HELP = "look at collective algorithms: properties proved of them, pictures, rounding errors, times"
 REFUSALS = (ValueError, OSError)
@@ -20,12 +21,12 @@ def add(parser):
     show = actions.add_parser("show", help="print properties and picture", argument_default=parser.argument_default)
     names = ["auto", *ALGORITHMS]
     show.add_argument("algorithm", choices=names, metavar="ALGORITHM", help=", ".join(names))
-    show.add_argument("--ranks", type=int, required=True, metavar="N")
-    show.add_argument("--microbatches", type=int, metavar="V", help="default: one on each rank")
+    show.add_argument("--ranks", type=whole(), required=True, metavar="N")
+    show.add_argument("--microbatches", type=whole(), metavar="V", help="default: one on each rank")
     show.add_argument("--kind", choices=KINDS, help="the whole (default), or one of its halves alone")
-    show.add_argument("--machines", type=int, nargs="+", metavar="SIZE",
+    show.add_argument("--machines", type=whole(), nargs="+", metavar="SIZE",
                       help="with hierarchical: how many ranks each machine has, in order of rank")
-    show.add_argument("--output", metavar="FILE", help="draw the picture into FILE (.png, .svg or .pdf)")
+    show.add_argument("--output", type=file, metavar="FILE", help="draw the picture into FILE (.png, .svg or .pdf)")
     show.add_argument("--json", action="store_true", help="print only the properties, as one JSON object")
 
 
@@ -37,14 +38,13 @@ def run(given: dict) -> int:
 def _show(given: dict) -> int:
     from refimpl.collectives import make_schedule
     from refimpl.collectives.draw import draw, draw_text
-    from refimpl.transport.machines import of_sizes
+    from refimpl.collectives.effort import of_proof, require
 
     ranks = given["ranks"]
     microbatches = given.get("microbatches", ranks)
-    for name, number in (("--ranks", ranks), ("--microbatches", microbatches)):
-        if number < 1:
-            raise ValueError(f"{name} must be at least 1, not {number}")
-    machines = of_sizes(given["machines"]) if "machines" in given else None
+    require(f"to show {given['algorithm']} of {microbatches} microbatches", ranks,
+            lambda fewer: of_proof(given["algorithm"], fewer, given.get("microbatches", fewer)))
+    machines = _machines(given["machines"], ranks) if "machines" in given else None
     schedule = make_schedule(given["algorithm"], ranks, microbatches, given.get("kind", "allreduce"), machines)
     found = properties(schedule, microbatches)
     if path := given.get("output"):
@@ -61,6 +61,16 @@ def _show(given: dict) -> int:
     if found["rounds"]:
         print(f"\n{draw_text(schedule)}\n\n2-3>r1: sends chunks 2 and 3 to rank 1.  +2: adds a chunk 2 to its own.")
     return 0
+
+
+def _machines(sizes, ranks):
+    """Return the ranks of machines of these sizes. Raises ValueError where they are more or fewer than there are."""
+    from refimpl.transport.machines import of_sizes
+
+    if sum(sizes) != ranks:
+        raise ValueError(f"--machines {' '.join(map(str, sizes))}: machines must share out ranks 0 to {ranks - 1}, and "
+                         f"these have {sum(sizes)} ranks; give sizes that add up to {ranks}")
+    return of_sizes(sizes)
 
 
 def properties(schedule, microbatches: int) -> dict:

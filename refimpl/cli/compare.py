@@ -11,6 +11,7 @@ from models.registry import entry_of
 from refimpl.cli.options import add_model, add_training_options, named_model
 from refimpl.cli.tables import console, table_of
 from refimpl.cli.train import READ_IN_PLACE
+from refimpl.cli.values import nonempty, whole
 from refimpl.training.run.directory import free_name, read_result
 from refimpl.transport.launch import LaunchError, launch
 
@@ -23,8 +24,9 @@ QUALITIES = ("perplexity", "accuracy")
 def add(parser):
     """Add the options."""
     add_model(parser)
-    parser.add_argument("--ranks", type=int, metavar="N", help="ranks to start (default 4)")
-    parser.add_argument("--output", metavar="DIR", help="where the run directories go (default runs/compare-MODEL)")
+    parser.add_argument("--ranks", type=whole(), metavar="N", help="ranks to start (default 4)")
+    parser.add_argument("--output", type=nonempty, metavar="DIR",
+                        help="where the run directories go (default runs/compare-MODEL)")
     parser.add_argument("--json", action="store_true", help="print only the results, as one JSON object")
     add_training_options(parser)
 
@@ -34,6 +36,8 @@ def run(given: dict) -> int:
     from refimpl.pictures.plots import plot_losses
 
     model, passed_on = named_model(given), training_arguments(sys.argv[2:])
+    if given.get("steps") == 0:
+        raise ValueError("--steps 0: without a step there is nothing to compare; give 1 or more")
     trainings = {name: ["--architecture", name] for name in ARCHITECTURES}
     if given.get("plan", "none") != "none":
         trainings["plan"] = ["--plan", given["plan"]]

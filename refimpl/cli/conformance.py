@@ -4,6 +4,7 @@ import json
 from functools import partial
 from pathlib import Path
 
+from refimpl.cli.values import file, nonempty, seconds, whole
 from refimpl.conformance.traces.golden import NAMES
 
 HELP = "hold any implementation's numbers against ours, and name the bug"
@@ -15,38 +16,43 @@ def add(parser):
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     action = partial(actions.add_parser, argument_default=parser.argument_default)
     run_ = action("run", help="run the cases on an adapter and judge its numbers")
-    run_.add_argument("--target", required=True, metavar="MODULE",
+    run_.add_argument("--target", type=nonempty, required=True, metavar="MODULE",
                       help="the adapter, a module on PYTHONPATH (see docs/conformance.md)")
-    run_.add_argument("--ranks", type=int, nargs="+", metavar="N",
+    run_.add_argument("--ranks", type=whole(), nargs="+", metavar="N",
                       help="numbers of ranks, one after the other (default 4)")
     run_.add_argument("--launcher", choices=["mpi", "processes", "local"],
                       help="default: the adapter's LAUNCHER, or mpi")
     run_.add_argument("--only", metavar="TEXT", help="run the cases that have this in their name")
-    run_.add_argument("--expected-failures", metavar="FILE", help="JSON of cases that are known to fail, and why")
-    run_.add_argument("--timeout", type=float, metavar="S",
+    run_.add_argument("--expected-failures", type=nonempty, metavar="FILE",
+                      help="JSON of cases that are known to fail, and why")
+    run_.add_argument("--timeout", type=seconds, metavar="S",
                       help="seconds after which a case counts as hanging (default 60)")
     mutants = action("mutants", help="how good the suite is: classic bugs planted, correct implementations tried")
-    mutants.add_argument("--ranks", type=int, metavar="N", help="default 4")
-    mutants.add_argument("--configurations", type=int, metavar="N", help="correct implementations to try (default 200)")
+    mutants.add_argument("--ranks", type=whole(), metavar="N", help="default 4")
+    mutants.add_argument("--configurations", type=whole(), metavar="N",
+                         help="correct implementations to try (default 200)")
     action("manifest", help="print the vocabulary of the semantics manifest, and an example")
     cases = action("cases", help="list the cases")
-    cases.add_argument("--ranks", type=int, metavar="N", help="default 4")
+    cases.add_argument("--ranks", type=whole(), metavar="N", help="default 4")
     export = action("export", help="write a golden trace, or what an implementation begins from, as files")
     export.add_argument("trace", help=" or ".join(NAMES))
     export.add_argument("--stage", metavar="STAGE", help="only what one that joins there begins from: model (inputs), "
                         "aggregate (local gradients) or update (aggregated gradients); default: everything")
     export.add_argument("--precision", metavar="P", help="float32 (default: canonical bits) or float64 (the truth)")
-    export.add_argument("--out", metavar="PATH", help="write PATH.json and PATH.safetensors (default: its name)")
+    export.add_argument("--out", type=nonempty, metavar="PATH",
+                        help="write PATH.json and PATH.safetensors (default: its name)")
     check = action("check", help="hold another implementation's trace against ours")
-    check.add_argument("trace", metavar="THEIR_TRACE", help="the manifest (.json); its .safetensors lies beside it")
+    check.add_argument("trace", type=nonempty, metavar="THEIR_TRACE",
+                       help="the manifest (.json); its .safetensors lies beside it")
     for each, judged in ((run_, "cases"), (check, "stages")):
         each.add_argument("--verbose", action="store_true", help=f"list the {judged} that passed too")
-        each.add_argument("--html", metavar="FILE", help="write the report as one page")
+        each.add_argument("--html", type=file, metavar="FILE", help="write the report as one page")
     for each in (run_, mutants, check):
         each.add_argument("--json", action="store_true", help="print one JSON object")
     regenerate = action("regenerate", help="train again and write the golden traces anew")
     regenerate.add_argument("traces", nargs="*", metavar="TRACE", help=f"{', '.join(NAMES)} (default: all)")
-    regenerate.add_argument("--out", metavar="DIR", help="write them there (default: where the package keeps them)")
+    regenerate.add_argument("--out", type=nonempty, metavar="DIR",
+                            help="write them there (default: where the package keeps them)")
 
 
 def run(given: dict) -> int:

@@ -4,6 +4,7 @@ import json
 from dataclasses import asdict
 
 from refimpl.cli.tables import table_of
+from refimpl.cli.values import whole
 
 HELP = "print each algorithm's rounding errors in ULP, and against the proved bound"
 
@@ -15,11 +16,12 @@ def add(parser):
 
     parser.add_argument("algorithms", nargs="*", default=(), metavar="ALGORITHM",
                         help=f"{', '.join(ALGORITHMS)} (default: all that serve this number of ranks)")
-    parser.add_argument("--ranks", type=int, default=8, metavar="N", help="default 8")
+    parser.add_argument("--ranks", type=whole(), default=8, metavar="N", help="default 8")
     parser.add_argument("--dtype", choices=DTYPES, help="default: each of them")
-    parser.add_argument("--elements", type=int, default=1001, metavar="n", help="length of the vector (default 1001)")
-    parser.add_argument("--seed", type=int, default=0, help="of the data (default 0)")
-    parser.add_argument("--machines", type=int, nargs="+", metavar="SIZE",
+    parser.add_argument("--elements", type=whole(), default=1001, metavar="n",
+                        help="length of the vector (default 1001)")
+    parser.add_argument("--seed", type=whole(0), default=0, help="of the data (default 0)")
+    parser.add_argument("--machines", type=whole(), nargs="+", metavar="SIZE",
                         help="for hierarchical: ranks of each machine, in order of rank (default: two machines)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
@@ -31,6 +33,7 @@ def run(given: dict) -> int:
 
     asked, ranks = given["algorithms"], given["ranks"]
     machines = given.get("machines", [ranks - ranks // 2, ranks // 2] if ranks > 1 else [ranks])
+    _require_possible(ranks, given["elements"], machines)
     dtypes = [given["dtype"]] if "dtype" in given else DTYPES
     found, unable = [], []
     for name in asked or ALGORITHMS:
@@ -45,6 +48,17 @@ def run(given: dict) -> int:
     else:
         _print_table(found, unable, given)
     return 0
+
+
+def _require_possible(ranks, elements, machines):
+    """Raise ValueError for what has no answer, or none within a minute or this host's memory."""
+    from refimpl.collectives.effort import Effort, require
+
+    if sum(machines) != ranks:
+        raise ValueError(f"--machines {' '.join(map(str, machines))}: machines must share out ranks 0 to {ranks - 1}: "
+                         f"give sizes that add up to {ranks}")
+    require(f"exact sums of {elements} elements", ranks,
+            lambda fewer: Effort(5e-6 * fewer * elements, 550.0 * fewer * elements))
 
 
 def _measured(name, ranks, dtype, given, machines) -> dict:

@@ -7,6 +7,7 @@ it can be interrupted and started again.
 import sys
 
 from refimpl.cli.tables import console, table_of
+from refimpl.cli.values import nonempty
 from refimpl.experiments.cluster import ClusterError
 from refimpl.experiments.parallax import EXPERIMENTS
 from refimpl.transport.launch import LaunchError
@@ -24,7 +25,7 @@ def add(parser):
                         help="real: every rank computes; replay: it sleeps as long as the computation took alone, and "
                         "exchanges the real rows (default: replay where ranks are many, see the report)")
     parser.add_argument("--only", choices=EXPERIMENTS, action="append", help="run only this one (repeatable)")
-    parser.add_argument("--output", default="runs/experiment-parallax", metavar="DIR",
+    parser.add_argument("--output", type=nonempty, default="runs/experiment-parallax", metavar="DIR",
                         help="where results, plots and report.md go (default runs/experiment-parallax)")
     parser.add_argument("--any-version", action="store_true", default=False,
                         help="keep results of other versions of the code, too")

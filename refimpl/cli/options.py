@@ -1,13 +1,14 @@
 """The options of a training: of ``train``, ``compare`` and ``plan``. Absent ones are absent: defaults come later."""
 
 import argparse
-import math
+from contextlib import suppress
 from dataclasses import fields
 from functools import partial
 
 from models.data import source_names
 from models.own import DEFAULTS as OWN
 from models.registry import MODELS, entries, is_own
+from refimpl.cli.values import nonempty, real, whole
 from refimpl.collectives.choose import ALGORITHMS
 from refimpl.collectives.schedule import NCCL
 from refimpl.transport.device.choice import TRANSPORTS
@@ -34,7 +35,7 @@ class _InPlaceOf(argparse.Action):
 def add_model(parser: argparse.ArgumentParser):
     """Add the model: one of the registry by position, or one's own by --model; return the action of such an option."""
     instead = partial(_InPlaceOf, parser.add_argument("model", choices=list(MODELS)))
-    parser.add_argument("--model", dest="own_model", metavar="MODULE:CLASS", action=instead,
+    parser.add_argument("--model", dest="own_model", type=nonempty, metavar="MODULE:CLASS", action=instead,
                         help="a model of your own instead, package.module:Class: called with the sizes of --set")
     return instead
 
@@ -53,39 +54,43 @@ def named_model(given: dict) -> str | None:
 def add_training_options(parser: argparse.ArgumentParser):
     """Add what describes a training; each option's destination is its name in Recipe or Options."""
     what = parser.add_argument_group("what is trained")
-    what.add_argument("--data", metavar="NAME", help=f"{_of_each(lambda e: source_names(e.content))} (default: "
+    what.add_argument("--data", type=nonempty, metavar="NAME",
+                      help=f"{_of_each(lambda e: source_names(e.content))} (default: "
                       f"{_defaults('data')}); with --model any of these, or package.module:function: it is called with "
                       "microbatches=V, size=B, and seed if it takes one, and returns Data or (Data, held-out Data)")
-    what.add_argument("--preset", help=f"sizes by name: {_of_each(lambda e: ', '.join(e.presets))} (default small)")
+    what.add_argument("--preset", type=nonempty,
+                      help=f"sizes by name: {_of_each(lambda e: ', '.join(e.presets))} (default small)")
     what.add_argument("--set", dest="sizes", metavar="SIZE=N", action="append", type=_assignment,
                       help="override a size of the preset, e.g. --set hidden=512; may be repeated")
     what.add_argument("--dtype", choices=["float32", "float64"], help="of parameters and gradients (default float32)")
-    what.add_argument("--microbatches", type=int, metavar="V", help="pieces of the global batch (default 8)")
-    what.add_argument("--microbatch-size", type=int, metavar="B",
+    what.add_argument("--microbatches", type=whole(), metavar="V", help="pieces of the global batch (default 8)")
+    what.add_argument("--microbatch-size", type=whole(), metavar="B",
                       help=f"examples in each, streams of a text (default: {_defaults('microbatch_size')}, else 8)")
-    what.add_argument("--window", type=int, metavar="T", help="of a text: words of a stream in a step (default 20)")
-    what.add_argument("--heldout", type=int, metavar="N", help="held-out words or images to evaluate (default 20000)")
+    what.add_argument("--window", type=whole(), metavar="T", help="of a text: words of a stream in a step (default 20)")
+    what.add_argument("--heldout", type=whole(0), metavar="N",
+                      help="held-out words or images to evaluate (default 20000)")
     add_mathematics(parser.add_argument_group("mathematics"))
     add_travel_options(parser.add_argument_group("how gradients travel (the numbers stay the same)"))
 
 
 def add_mathematics(how):
     """Add what the numbers depend on, beside model and data."""
-    how.add_argument("--steps", type=int, help="steps in all (default 300)")
+    how.add_argument("--steps", type=whole(0), help="steps in all (default 300)")
     how.add_argument("--seed", type=int, help="of initial values, shuffling, dropout, candidates (default 0)")
     how.add_argument("--optimizer", choices=["sgd", "momentum", "adagrad", "adam"],
                      help=f"default: {_defaults('optimizer')}, your own {OWN['optimizer']}")
     how.add_argument("--optimizer-option", dest="optimizer_options", metavar="NAME=X", action="append",
                      type=_assignment, help="e.g. beta1=0.8; may be repeated")
-    how.add_argument("--learning-rate", type=float, metavar="X",
+    how.add_argument("--learning-rate", type=real(), metavar="X",
                      help=f"default: {_defaults('learning_rate')}, your own {OWN['learning_rate']}")
     how.add_argument("--rate", choices=["constant", "linear", "cosine", "inverse-sqrt"],
                      help=f"how it falls (default: {_defaults('rate')}, else constant)")
-    how.add_argument("--rate-steps", type=int, metavar="N", help="the step at which it has fallen (default --steps)")
-    how.add_argument("--warmup", type=int, metavar="N", help="steps over which it rises first (default 0)")
-    how.add_argument("--clip-norm", type=_norm, metavar="X",
+    how.add_argument("--rate-steps", type=whole(0), metavar="N",
+                     help="the step at which it has fallen (default --steps)")
+    how.add_argument("--warmup", type=whole(0), metavar="N", help="steps over which it rises first (default 0)")
+    how.add_argument("--clip-norm", type=real(above=True, also={"none": None}), metavar="X",
                      help=f"largest global gradient norm, or none (default: {_defaults('clip_norm')}, else none)")
-    how.add_argument("--weight-decay", type=float, metavar="X", help="adds X times the parameter to its "
+    how.add_argument("--weight-decay", type=real(), metavar="X", help="adds X times the parameter to its "
                      f"gradient (default: {_defaults('weight_decay')}, else 0)")
     how.add_argument("--sum-sparse", dest="average_sparse", action="store_false",
                      help="sum row gradients over microbatches instead of averaging them, as the authors' code does")
@@ -97,19 +102,20 @@ def add_travel_options(how):
     """Add what never changes a number."""
     how.add_argument("--architecture", choices=["allreduce", "ps", "hybrid", "auto"],
                      help="default hybrid; auto: for each variable the strategy that should be fastest here")
-    how.add_argument("--plan", metavar="FILE",
+    how.add_argument("--plan", type=nonempty, metavar="FILE",
                      help="follow a plan as it is: plan.json of a run or of the command plan, edited or not (none: "
                      "make one)")
     how.add_argument("--sparse-as-dense", action="store_true", help="with allreduce: send sparse variables whole")
-    how.add_argument("--partitions", type=int, metavar="P", help="partitions of a sparse variable (default: ranks)")
+    how.add_argument("--partitions", type=whole(), metavar="P", help="partitions of a sparse variable (default: ranks)")
     how.add_argument("--search-partitions", action=argparse.BooleanOptionalAction,
                      help="find P during the first steps, from --partitions on (default: from the number of machines)")
-    how.add_argument("--hot-rows", type=_rows, metavar="H",
+    how.add_argument("--hot-rows", type=whole(0, {"auto": "auto"}), metavar="H",
                      help="the first H rows of each sparse variable on the server are replicated and added up by "
                           "allreduce; auto: as many as are predicted to pay")
-    how.add_argument("--search-sample", type=int, metavar="N", help="a sample is the mean of N steps (default 7)")
-    how.add_argument("--search-warmup", type=int, metavar="N", help="steps at each P before its sample (default 3)")
-    how.add_argument("--memory-limit", type=int, metavar="BYTES",
+    how.add_argument("--search-sample", type=whole(), metavar="N", help="a sample is the mean of N steps (default 7)")
+    how.add_argument("--search-warmup", type=whole(0), metavar="N",
+                     help="steps at each P before its sample (default 3)")
+    how.add_argument("--memory-limit", type=whole(), metavar="BYTES",
                      help="served rows and their optimizer state that a rank may hold (default: no limit)")
     how.add_argument("--partition-scheme", dest="scheme", choices=["interleaved", "contiguous"],
                      help="rows p, p + P, ... of a partition (default; spreads frequent words), or a range")
@@ -172,35 +178,9 @@ def with_plan(options: dict) -> dict:
 
 def _assignment(text: str):
     name, equals, value = text.partition("=")
-    if not equals:
+    if not (name and equals):
         raise argparse.ArgumentTypeError(f"{text!r} should read NAME=VALUE")
-    try:
-        number = float(value)
-        return name, int(value) if value.lstrip("-").isdigit() else number
-    except ValueError:
-        parts = value.split(",")
-        return name, tuple(map(int, parts)) if len(parts) > 1 and all(p.isdigit() for p in parts) else value
-
-
-def seconds(text: str) -> float:
-    """Return the seconds that an option names. ArgumentTypeError unless above 0 and finite."""
-    return positive(text, float, "seconds")
-
-
-def positive(text: str, kind, what: str):
-    """Return the number of ``kind`` (float, int) in a text. ArgumentTypeError unless it is above 0 and finite."""
-    try:
-        number = kind(text)
-    except ValueError:
-        number = 0
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of {what}, above 0")
-    return number
-
-
-def _rows(text: str):
-    return text if text == "auto" else int(text)
-
-
-def _norm(text: str):
-    return None if text == "none" else float(text)
+    for read in (int, float, lambda several: tuple(map(int, several.split(",")))):
+        with suppress(ValueError):
+            return name, read(value)
+    return name, value

@@ -10,6 +10,7 @@ from models.registry import is_own
 from refimpl.cli.options import add_model, add_training_options, named_model, split, with_plan
 from refimpl.cli.simulate import add_network_options, network_from
 from refimpl.cli.tables import console, table_of
+from refimpl.cli.values import file, nonempty, whole
 
 HELP = "which strategy each variable should have: bytes and predicted time of each, choice and reason"
 REFUSALS = (ValueError, OSError)
@@ -21,13 +22,15 @@ def add(parser):
     add_model(parser)
     add_training_options(parser)
     run = parser.add_argument_group("plan")
-    run.add_argument("--ranks", type=int, default=4, metavar="N", help="default 4")
-    run.add_argument("--machines", type=int, default=1, metavar="M", help="that share out the ranks (default 1)")
-    run.add_argument("--sampled-steps", type=int, default=4, metavar="N", help="whose rows are looked at (default 4)")
-    run.add_argument("--output", metavar="FILE", help="write the plan there, for train --plan FILE")
+    run.add_argument("--ranks", type=whole(), default=4, metavar="N", help="default 4")
+    run.add_argument("--machines", type=whole(), default=1, metavar="M", help="that share out the ranks (default 1)")
+    run.add_argument("--sampled-steps", type=whole(), default=4, metavar="N",
+                     help="whose rows are looked at (default 4)")
+    run.add_argument("--output", type=file, metavar="FILE", help="write the plan there, for train --plan FILE")
     run.add_argument("--json", action="store_true", help="print one JSON object")
     net = parser.add_argument_group("network")
-    net.add_argument("--network", metavar="FILE", help="as it was measured: network.json of a run on these machines")
+    net.add_argument("--network", type=nonempty, metavar="FILE",
+                     help="as it was measured: network.json of a run on these machines")
     add_network_options(net)
 
 
@@ -61,14 +64,14 @@ def _write(path, plan):
 
 def _network(given):
     """Return the network: the one in a file, else the one that the options describe."""
+    from refimpl.collectives.effort import of_plan, require
     from refimpl.collectives.simulation.network import load_network
 
     ranks, machines = given["ranks"], given["machines"]
+    require("to plan a training", ranks, of_plan, seconds=600)
     if not 1 <= machines <= ranks:
         raise ValueError(f"{ranks} ranks on {machines} machines: each machine needs a rank; give more --ranks or fewer "
                          "--machines")
-    if given["sampled_steps"] < 1:
-        raise ValueError(f"--sampled-steps {given['sampled_steps']}: look at 1 step at least")
     on = tuple(tuple(range(m * ranks // machines, (m + 1) * ranks // machines)) for m in range(machines))
     if "network" in given:
         try:

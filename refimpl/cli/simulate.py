@@ -3,6 +3,7 @@
 import json
 
 from refimpl.cli.tables import table_of
+from refimpl.cli.values import whole
 from refimpl.collectives.units import BYTES, SECONDS, parse
 
 HELP = "predict time and bandwidth on a network, for up to thousands of ranks"
@@ -23,10 +24,10 @@ def add(parser):
 
     parser.add_argument("algorithms", nargs="*", default=(), metavar="ALGORITHM",
                         help=f"{', '.join(ALGORITHMS)}; all; one or more")
-    parser.add_argument("--ranks", type=int, metavar="N")
-    parser.add_argument("--ranks-per-machine", type=int, default=1, metavar="K", help="default 1")
+    parser.add_argument("--ranks", type=whole(), metavar="N")
+    parser.add_argument("--ranks-per-machine", type=whole(), default=1, metavar="K", help="default 1")
     parser.add_argument("--bytes", default="16MiB", metavar="SIZE", help="of the float32 vector (default 16MiB)")
-    parser.add_argument("--segments", type=int, default=1, metavar="S", help="of each chunk, pipelined (default 1)")
+    parser.add_argument("--segments", type=whole(), default=1, metavar="S", help="of each chunk, pipelined (default 1)")
     add_network_options(parser.add_argument_group("network"))
     parser.add_argument("--check", action="store_true", help="compare with times measured on emulated clusters")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -42,29 +43,54 @@ def add_network_options(net):
 
 def run(given: dict) -> int:
     """Predict each algorithm, or compare predictions with measurements; print a table."""
-    from refimpl.collectives.choose import ALGORITHMS
-
     if given.get("check"):
         from refimpl.experiments.validate_simulation import describe, validate
 
         found = validate()
         print(json.dumps(found) if given.get("json") else describe(found))
         return 0
-    if not given["algorithms"] or given.get("ranks", 0) < 1 or given["ranks_per_machine"] < 1:
-        raise ValueError("name an algorithm (or all), --ranks of at least 1 and --ranks-per-machine of at least 1")
-    network = network_from(given)
+    if not given["algorithms"] or "ranks" not in given:
+        raise ValueError("name an algorithm (or all), and --ranks of at least 1")
     elements = int(parse(given["bytes"], BYTES, "--bytes")) // _ITEMSIZE
-    names = list(dict.fromkeys(given["algorithms"]))
-    if names == ["all"]:
-        power = network.ranks & (network.ranks - 1) == 0
-        names = [name for name in ALGORITHMS if power or name != "halving-doubling"]
+    if elements * given["ranks"] >= 2**63:
+        raise ValueError(f"--bytes {given['bytes']}: with {given['ranks']} ranks more than 64 bits can count")
+    names, left_out = _feasible(given)
+    network = network_from(given)
     found = [_predicted(name, network, elements, given["segments"]) for name in names]
     found.sort(key=lambda row: row["seconds"])
     if given.get("json"):
-        print(json.dumps({"network": network.to_dict(), "bytes": elements * _ITEMSIZE, "results": found}))
-    else:
-        print_table(found, network, elements * _ITEMSIZE)
+        print(json.dumps({"network": network.to_dict(), "bytes": elements * _ITEMSIZE, "results": found,
+                          "left_out": left_out}))
+        return 0
+    print_table(found, network, elements * _ITEMSIZE)
+    for reason in left_out:
+        print(f"left out: {reason}")
     return 0
+
+
+def _feasible(given) -> tuple[list[str], list[str]]:
+    """Return (names, why others are left out) of the algorithms asked for; of all, those that are done at a glance.
+
+    Raises ValueError, naming the most ranks, for one asked for by name that would take minutes, or where none is left.
+    """
+    from refimpl.collectives.choose import ALGORITHMS
+    from refimpl.collectives.effort import GLANCE, PATIENCE, of_simulation, require
+
+    names, ranks, left_out = list(dict.fromkeys(given["algorithms"])), given["ranks"], {}
+    everything = names == ["all"]
+    if everything:
+        power = ranks & (ranks - 1) == 0
+        names = [name for name in ALGORITHMS if power or name != "halving-doubling"]
+    each, segments = given["ranks_per_machine"], given["segments"]
+    for name in names:
+        try:
+            require(f"to simulate {name}{f' in {segments} segments' * (segments > 1)}", ranks,
+                    lambda fewer: of_simulation(name, fewer, each, segments), GLANCE if everything else PATIENCE)
+        except ValueError as problem:
+            if not everything or len(left_out) == len(names) - 1:  # none is left
+                raise
+            left_out[name] = str(problem)
+    return [name for name in names if name not in left_out], list(left_out.values())
 
 
 def network_from(given: dict):

@@ -9,8 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from models.registry import MODELS, entry_of
-from refimpl.cli.options import add_model, add_training_options, named_model, seconds, split, with_plan
+from refimpl.cli.options import add_model, add_training_options, named_model, split, with_plan
 from refimpl.cli.progress import StepProgress
+from refimpl.cli.values import nonempty, seconds, whole
 from refimpl.transport import CollectiveError
 from refimpl.transport.job.supervisor import TIMEOUT_SECONDS, arrived, waiting
 
@@ -25,14 +26,15 @@ def add(parser):
     instead = add_model(parser)
     add_training_options(parser)
     run = parser.add_argument_group("run directory")
-    run.add_argument("--output", metavar="DIR",
+    run.add_argument("--output", type=nonempty, metavar="DIR",
                      help="run directory (default runs/MODEL-ARCHITECTURE, the next free name)")
     run.add_argument("--no-output", action="store_true", help="write no files")
-    run.add_argument("--resume", metavar="DIR", action=instead, help="continue from the newest checkpoint in DIR, on "
-                     "any number of ranks; it knows its model, data and options")
-    run.add_argument("--checkpoint-every", type=int, metavar="N",
+    run.add_argument("--resume", type=nonempty, metavar="DIR", action=instead,
+                     help="continue from the newest checkpoint in DIR, on any number of ranks; it knows its model, "
+                          "data and options")
+    run.add_argument("--checkpoint-every", type=whole(), metavar="N",
                      help="steps between checkpoints (always one at the end)")
-    run.add_argument("--evaluate-every", type=int, metavar="N",
+    run.add_argument("--evaluate-every", type=whole(), metavar="N",
                      help="steps between evaluations (always one at the end)")
     run.add_argument("--trace", action="store_true", help="write trace.json of all ranks, for Perfetto")
     run.add_argument("--timeout", type=seconds, metavar="SECONDS",
@@ -69,7 +71,7 @@ def _train(given: dict, comm, signals):
     from refimpl.training.session import train
 
     recipe, options, rest = split(given)
-    model, data, heldout, recipe, options, changes = comm.together(lambda: _prepare(recipe, options, rest))
+    model, data, heldout, recipe, options, changes = comm.together(lambda: _prepare(recipe, options, rest, comm.size))
     output = comm.together(lambda: _output(rest, recipe.model, options))
     name = comm.share_text(str(output))[0]  # ranks that look for a free name one after the other might find two
     output = signals.directory = output and Path(name)
@@ -90,12 +92,13 @@ def _train(given: dict, comm, signals):
         _plot_search(result, output, quiet)
 
 
-def _prepare(chosen_recipe, chosen_options, rest):
+def _prepare(chosen_recipe, chosen_options, rest, ranks):
     """Return (model, data, heldout, recipe, options, changes), as asked for, else a checkpoint's, else the defaults.
 
     changes: what a run that is resumed does otherwise than before, in words.
     """
     from models.recipe import build, recipe_of, resumed
+    from refimpl.training.memory import require_memory
     from refimpl.training.options import Options
     from refimpl.training.run.manifest import read_manifest
 
@@ -111,7 +114,10 @@ def _prepare(chosen_recipe, chosen_options, rest):
     else:
         recipe, complete = recipe_of(name, {**chosen_recipe, **chosen_options})
         options = Options(**complete)
-    return (*build(recipe, options.seed), recipe, options, changes)
+    model, data, heldout = build(recipe, options.seed)
+    if options.device == "cpu":
+        require_memory(model.variables, options.optimizer, ranks)
+    return model, data, heldout, recipe, options, changes
 
 
 def _changes(before, now) -> list[str]:

@@ -1,5 +1,6 @@
 """Sizes and times as people write them: 64 KiB, 16MiB, 50us."""
 
+import math
 import re
 
 BYTES = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
@@ -13,9 +14,12 @@ def parse(text: str, units: dict, what: str) -> float:
     """
     match = re.fullmatch(r"([0-9.]+(?:e-?[0-9]+)?)\s*([a-z]*)", text.strip().lower())
     try:
-        return float(match[1]) * units[match[2]]
+        number = float(match[1]) * units[match[2]]
     except (TypeError, ValueError, KeyError):
-        raise ValueError(f"{what} {text!r}: needed is a number and one of {', '.join(filter(None, units))}") from None
+        number = math.inf
+    if number == math.inf:
+        raise ValueError(f"{what} {text!r}: needed is a number and one of {', '.join(filter(None, units))}")
+    return number
 
 
 def size_name(nbytes: int) -> str:

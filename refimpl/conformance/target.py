@@ -110,7 +110,7 @@ def launcher_of(name: str) -> str:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
         spec = None
-    if spec is None or not spec.origin:
+    if spec is None or not spec.has_location:
         raise ValueError(f"no adapter {name}: give the name of a module on PYTHONPATH, like my_adapter")
     found = "mpi"
     for statement in ast.parse(Path(spec.origin).read_text()).body:

@@ -98,7 +98,8 @@ def take_sample(model, data, seed: int, steps: int | tuple[int, ...] = STEPS, ch
     if not data.steps_per_epoch:
         raise ValueError("there are no examples to look at: the data has no step")
     if isinstance(steps, int):
-        steps = tuple(dict.fromkeys(i * data.steps_per_epoch // steps for i in range(steps)))
+        many = min(steps, data.steps_per_epoch)
+        steps = tuple(i * data.steps_per_epoch // many for i in range(many))
     chosen = steps if sparse else ()
     touched = tuple(_needs(model, data, seed, step, sparse, check) for step in chosen)
     return Sample(data.microbatches, {v.name: v.shape[0] for v in sparse}, chosen, touched)

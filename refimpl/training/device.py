@@ -6,13 +6,14 @@ kind of device gives (I1 holds for each kind by itself).
 
 import importlib
 import os
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from refimpl.training.agreement import agree_on
+from refimpl.transport import Aborted, CollectiveError, SilentPeer
 
 REPEATABLE = {
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # else cuBLAS may sum in another order on another stream
@@ -43,12 +44,14 @@ class Device:
     """Where this rank computes. kind: "cpu" or "cuda".  xp: numpy or cupy.  index: the GPU's number on its machine.
 
     facts: what its bits depend on, name -> JSON value; all ranks must have the same.
+    why: it is no GPU, though one would have been taken; "" where that was not asked.
     """
 
     kind: str
     xp: Any = field(repr=False)
     index: int | None = None
     facts: dict = field(default_factory=dict)
+    why: str = ""
 
     def use(self):
         """Compute here from now on: for every thread of the rank that touches its arrays. Local."""
@@ -61,10 +64,10 @@ class Device:
             self.xp.cuda.Device(self.index).synchronize()
 
     def told(self, wanted: str) -> str | None:
-        """Return what to say of it at the start: which GPU, or that "auto" found none; None for the CPU as wanted."""
+        """Return what to say of it at the start: which GPU, or why "auto" found none; None for the CPU as wanted."""
         if self.kind == wanted == "cpu":
             return None
-        return f"device: {self}" + (", as not every rank finds a GPU" if self.kind == "cpu" else "")
+        return f"device: {self}" + (f", as not every rank finds a GPU: {self.why}" if self.kind == "cpu" else "")
 
     def to_json(self) -> dict:
         """Return {"device": kind, ...facts}, for config.json. Local."""
@@ -89,11 +92,12 @@ def open_device(wanted: str, comm) -> Device:
     place = comm.machine.index(comm.rank)
     if wanted == "cuda":
         return comm.together(lambda: find_gpu(place), (ValueError,))
-    device = CPU
-    with suppress(ValueError):
-        device = find_gpu(place)
-    found = comm.share(np.array([device.kind == "cuda"]), "device")
-    return device if found.all() else CPU
+    try:
+        return comm.together(lambda: find_gpu(place), (ValueError,))
+    except (SilentPeer, Aborted):
+        raise
+    except CollectiveError as problem:
+        return replace(CPU, why=str(problem))
 
 
 def find_gpu(place: int) -> Device:

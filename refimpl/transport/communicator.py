@@ -11,6 +11,7 @@ from mpi4py import MPI
 from refimpl.transport.agreement import Agreement
 from refimpl.transport.device.choice import open_transport
 from refimpl.transport.exchange import ArrayExchange
+from refimpl.transport.leftovers import remove_leftovers
 from refimpl.transport.machines import Machines, machines_of
 from refimpl.transport.waiting import TIMEOUT_SECONDS
 
@@ -32,7 +33,10 @@ class Communicator(ArrayExchange):
         if isinstance(comm, cls):
             return comm
         mpi = MPI.COMM_WORLD if comm is None else comm
-        return cls(mpi, _find_machines(Agreement(mpi, timeout)), timeout)
+        found = cls(mpi, _find_machines(Agreement(mpi, timeout)), timeout)
+        if found.rank == found.machine[0]:
+            remove_leftovers()
+        return found
 
     @classmethod
     def alone(cls) -> "Communicator":

@@ -1,7 +1,9 @@
-"""How many ranks share the cores of this host: whoever starts ranks knows, and tells them by the environment."""
+"""This host: its memory, its cores, and how many ranks share them, as whoever starts them says in the environment."""
 
 import os
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 
 TOLD = "REFIMPL_RANKS_ON_HOST"
 """Set by ``refimpl cluster``: its machines' ranks share the cores of one host, and MPI cannot know it."""
@@ -26,6 +28,14 @@ def core_numbers(process: int = 0) -> list[int]:
 def cores() -> int:
     """Return how many cores this process may run on. Local."""
     return len(core_numbers())
+
+
+def memory() -> int:
+    """Return the bytes of memory that this host has, or lets its processes have (containers, Slurm). Local."""
+    most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with suppress(OSError, ValueError):  # no such limit, or "max"
+        most = min(most, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return most
 
 
 def ranks_on_host(otherwise: int = 1) -> int:

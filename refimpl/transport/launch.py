@@ -20,7 +20,8 @@ import threading
 from pathlib import Path
 from typing import NamedTuple
 
-from refimpl.transport.host import cores
+from refimpl.transport.host import cores, memory
+from refimpl.transport.leftovers import remove_leftovers
 
 ONE_THREAD = {  # more threads per rank would fight for the cores, and may sum in another order
     name: "1"
@@ -46,6 +47,7 @@ OPEN_MPI = {  # as variables, not options: those may not be repeated where progr
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
 }
 JOB_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")  # what a launcher tells each of its ranks
+LEAST_OF_A_RANK = 32 << 20  # bytes of Python, MPI and NumPy that ranks do not share
 GRACE_SECONDS = 5.0  # for mpirun to end its ranks itself, before everything left is killed
 
 
@@ -85,8 +87,10 @@ def mpirun_command(ranks: int, arguments: list[str]) -> tuple[list[str], dict[st
     ``arguments`` are what follows ``python``: ["-m", "refimpl", "train", "lm"]. ``-m mpi4py`` makes an uncaught
     exception on one rank end the whole job. Raises LaunchError without an MPI, or within a running MPI job.
     """
-    if ranks < 1:
-        raise LaunchError(f"cannot run on {ranks} ranks: give 1 or more")
+    most = memory() // LEAST_OF_A_RANK
+    if not 1 <= ranks <= most:
+        raise LaunchError(f"cannot run on {ranks} ranks: give 1 to {most}; each takes {LEAST_OF_A_RANK >> 20} MiB at "
+                          f"least, and this host has {memory() >> 30} GiB")
     for name in JOB_VARIABLES:
         if name in os.environ:
             raise LaunchError(f"this process is a rank already ({name} is set): start it without mpirun or srun")
@@ -130,6 +134,7 @@ def run_job(
 ) -> subprocess.CompletedProcess:
     """Run a job of mpirun_command's with exactly this ``environment``; the rest is as for ``launch``. Local."""
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} if capture else {}
+    remove_leftovers()
     streams["stdin"] = subprocess.DEVNULL  # a rank that read the terminal from its own session would be stopped
     with _termination_as_exit():
         job = subprocess.Popen(argv, env=environment, cwd=cwd, text=True, errors="replace", start_new_session=True,

@@ -17,12 +17,12 @@ from kernels.shared_sum.steps import reach
 from refimpl.transport.errors import SilentPeer, silent_peer
 from refimpl.transport.exchange import ArrayExchange
 from refimpl.transport.host import core_numbers
+from refimpl.transport.leftovers import MEMORY_FILES, OURS
 from refimpl.transport.waiting import Waiter
 
 LOOK_AFTER = 50_000_000  # nanoseconds of waiting after which Python sees to signals and to the others' health
 SPINS = 2000  # looks at a flag before the core is offered to others, where each rank has a core
 SPINS_CROWDED = 20
-MEMORY_FILES = Path("/dev/shm")  # where files lie in memory on Linux
 
 
 def aligned(nbytes: int) -> int:
@@ -57,11 +57,12 @@ class SharedWindow:
         size, leader, made = len(comm.machine) * LINE + nbytes, comm.machine[0], []
         try:
             comm.together(lambda: made.append(_make_file(size)) if comm.rank == leader else None, (ValueError, OSError))
-            path = comm.share_text("".join(made))[leader]
+            path = comm.share_text("".join(path for _, path in made))[leader]
             memory = comm.together(lambda: _map_file(path, size), (OSError,))
         finally:
-            for path in made:
+            for descriptor, path in made:
                 os.unlink(path)
+                os.close(descriptor)
         pids = comm.gather_numbers([os.getpid()], what)[list(comm.machine), 0]
         return cls(memory, comm.machine, pids, comm.waiter, what)
 
@@ -113,18 +114,20 @@ class SharedWindow:
             raise silent_peer(self.waiter.rank, self.waiter.timeout, late, self.what)
 
 
-def _make_file(nbytes) -> str:
-    """Make a file of zeros in memory; ValueError if there is too little: writing to it would kill the ranks."""
+def _make_file(nbytes) -> tuple[int, str]:
+    """Make a file of zeros in memory and keep it open, or it would be a leftover (leftovers.py): descriptor, path.
+
+    ValueError if there is too little memory: writing to it would kill the ranks.
+    """
     folder = MEMORY_FILES if MEMORY_FILES.is_dir() else Path(tempfile.gettempdir())
     status = os.statvfs(folder)
     free = status.f_bavail * status.f_frsize
     if free < nbytes:
         raise ValueError(f"{folder} has {free >> 20} MiB free, shared memory needs {-(-nbytes >> 20)}: "
                          "enlarge it (containers: --shm-size), or do without shared memory (--no-shared-memory)")
-    descriptor, path = tempfile.mkstemp(prefix="refimpl-", dir=folder)
+    descriptor, path = tempfile.mkstemp(prefix=OURS, dir=folder)
     os.ftruncate(descriptor, nbytes)
-    os.close(descriptor)
-    return path
+    return descriptor, path
 
 
 def _map_file(path, nbytes):

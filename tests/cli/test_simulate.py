@@ -30,7 +30,7 @@ def test_all_algorithms_make_a_table(capsys):
 
 
 @pytest.mark.parametrize("arguments, words", [
-    (["--ranks", "3"], "name an algorithm"), (["ring"], "--ranks of at least 1"),
+    (["--ranks", "3"], "name an algorithm"), (["ring"], "and --ranks of at least 1"),
     (["ring", "--ranks", "3", "--latency", "5lightyears"], "--latency '5lightyears'"),
     (["ring", "--ranks", "3", "--rate", "fast"], "--rate: "), (["nonsense", "--ranks", "3"], "no allreduce algorithm"),
     (["halving-doubling", "--ranks", "3"], "power of two"),

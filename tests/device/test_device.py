@@ -2,6 +2,7 @@
 
 import gc
 import json
+import re
 import sys
 
 import numpy as np
@@ -65,7 +66,25 @@ def test_a_gpu_that_cannot_be_used_is_named(cupy, communicator, monkeypatch):
     monkeypatch.setattr(cupy.cuda, "Device", Refused)  # by its own name: CuPy calls CUDA from compiled code
     with pytest.raises(ValueError, match="GPU 0 of this machine cannot be used .*cudaError.*nvidia-smi"):
         find_gpu(0)
-    assert open_device("auto", communicator).kind == "cpu"
+    found = open_device("auto", communicator)
+    assert found.kind == "cpu" and found.to_json() == {"device": "cpu"} and "GPU 0 of this machine" in found.told("auto")
+
+
+@pytest.mark.parametrize("missing, said", [
+    ("CuPy", "needs CuPy, which is not installed"), ("driver", "finds no GPU .*install NVIDIA's driver"),
+    ("GPU", "this machine shows no GPU")])
+def test_auto_says_why_it_found_no_gpu(cupy, communicator, monkeypatch, missing, said):
+    def no_driver():
+        raise RuntimeError("cudaErrorInsufficientDriver")
+
+    if missing == "CuPy":
+        monkeypatch.setitem(sys.modules, "cupy", None)  # as if it were not installed
+    else:
+        count = no_driver if missing == "driver" else lambda: 0
+        monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", count)
+    found = open_device("auto", communicator)
+    assert found.kind == "cpu" and found.told("cpu") is None
+    assert re.search(f"device: cpu, as not every rank finds a GPU: .*{said}", found.told("auto"))
 
 
 @pytest.mark.parametrize("name, why", [

@@ -172,6 +172,6 @@ def test_descriptions():
     assert cluster.events == (Event(1, 50_000_000, 2.5), Event(0, 0, 3.0))
     assert Cluster.from_json(cluster.to_json()) == cluster and cluster.ranks == 6
     assert python_arguments(["--", "train", "lm"]) == ["-m", "refimpl", "train", "lm"]
-    assert python_arguments(["a.py", "--x"]) == ["a.py", "--x"]
+    assert python_arguments([__file__, "--x"]) == [__file__, "--x"]
     header = "Inter-|   Receive\n face |bytes\n"
     assert parse_counters(header + "  eth0: 7 1 0 0 0 0 0 0 9 2 0 0 0 0 0 0\n") == (9, 7)

@@ -110,7 +110,7 @@ def test_a_wait_ends_when_all_are_there_or_time_is_up():
     assert wait_for_all(address, 3, 7, 10, 10**7)
     begin = time.monotonic()
     assert not wait_for_all(address, 3, 8, 10, 20_000_000)
-    assert 0.015 < time.monotonic() - begin < 2
+    assert 0.015 < time.monotonic() - begin < 30  # where others compute, too
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="another process is needed that shares memory")

@@ -162,10 +162,19 @@ def test_refuses_a_batch_that_does_not_fit(batch, message):
             use(initial(model), {}, batch)
 
 
-@pytest.mark.parametrize("arguments", [((8, 8), 10), ((8, 8, 1), 0), ((8, 0, 1), 10)])
-def test_refuses_sizes_that_make_no_network(arguments):
-    with pytest.raises(ValueError, match="give image_shape three axes"):
-        ConvNet(*arguments)
+@pytest.mark.parametrize("sizes, message", [
+    ({"image_shape": (8, 8)}, "give it three axes"), ({"image_shape": (8, 0, 1)}, "image_shape must be positive"),
+    ({"image_shape": 8}, "image_shape must be"), ({"classes": 0}, "classes must be a positive integer, not 0"),
+    ({"width": 1.5}, "width must be a positive integer, not 1.5"), ({"blocks": 0}, r"blocks must be .*not \(0,\)"),
+    ({"blocks": "abc"}, "blocks must be"), ({"blocks": (1, -1)}, "blocks must be"), ({"flip": 2}, "flip must be 1"),
+    ({"blocks": 10**12}, "that is 1000000000000 layers; give at most 1000")])
+def test_refuses_sizes_that_make_no_network(sizes, message):
+    with pytest.raises(ValueError, match=message):
+        ConvNet(**{"image_shape": (8, 8, 1), "classes": 10, **sizes})
+
+
+def test_a_number_of_blocks_is_that_of_one_stage():
+    assert ConvNet((8, 8, 1), 10, blocks=2).blocks == ConvNet((8, 8, 1), 10, blocks=(2,)).blocks
 
 
 def test_learns_digits_in_sixty_steps():

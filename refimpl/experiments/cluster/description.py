@@ -1,12 +1,14 @@
 """What a cluster is, in words and numbers: machines, ranks, rates, and what befalls them during a run."""
 
 import json
+import math
 import re
 from dataclasses import asdict, dataclass
 
 from refimpl.experiments.cluster.namespaces import ClusterError
 
 UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
+FASTEST = 8 * (2**32 - 1)  # bits a second
 MOST_MACHINES = 250
 CARD = "eth0"  # the measured network card, as a machine sees it
 
@@ -70,18 +72,29 @@ def address(machine: int) -> str:
 def parse_rate(text: str | int | float) -> int:
     """Return bits a second of "200mbit", "1.5gbit", "64kbit" or a plain number of bits. ClusterError if unreadable."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]?bit)?(?:/s|ps)?", str(text).strip().lower())
-    rate = round(float(found[1]) * UNITS[found[2] or "bit"]) if found else 0
-    if rate < 8000:
+    rate = float(found[1]) * UNITS[found[2] or "bit"] if found else 0.0
+    if not 8000 <= round(rate, 3) < math.inf:
         raise ClusterError(f"a rate is at least 8kbit, written as 200mbit, 1.5gbit or 64kbit, not {text!r}")
+    return round(rate)
+
+
+def rate_of_card(text: str | int | float) -> int:
+    """Return bits a second as ``parse_rate`` does. ClusterError if unreadable, or more than a token bucket can count."""
+    rate = parse_rate(text)
+    if rate > FASTEST:
+        raise ClusterError(f"{text}: an emulated card has at most {FASTEST // 10**9}gbit: its token bucket counts bytes a "
+                           "second in 32 bits")
     return rate
 
 
 def rates_of(machines: int, rates) -> tuple[int, ...]:
-    """Return one rate a machine of what parse_rate reads: one for all, or one for each. ClusterError otherwise."""
+    """Return one rate a machine of what rate_of_card reads: one for all, or one for each. ClusterError otherwise."""
+    if machines > MOST_MACHINES:
+        raise ClusterError(f"a cluster has 1 to {MOST_MACHINES} machines, not {machines}")
     given = [rates] if isinstance(rates, (str, int, float)) else list(rates)
     if len(given) not in (1, machines):
         raise ClusterError(f"give one rate for all machines or one for each of the {machines}, not {len(given)}")
-    return tuple(parse_rate(rate) for rate in given) * (machines if len(given) == 1 else 1)
+    return tuple(rate_of_card(rate) for rate in given) * (machines if len(given) == 1 else 1)
 
 
 def parse_slow(text: str) -> Event:
@@ -89,7 +102,7 @@ def parse_slow(text: str) -> Event:
     found = re.fullmatch(r"(\d+)=([^@]+)@(\d+(?:\.\d+)?)s?", text)
     if not found:
         raise ClusterError(f"a change of rate is written MACHINE=RATE@SECONDS, as 2=50mbit@10, not {text!r}")
-    return Event(int(found[1]), parse_rate(found[2]), float(found[3]))
+    return Event(int(found[1]), rate_of_card(found[2]), float(found[3]))
 
 
 def parse_cut(text: str) -> Event:

@@ -1,0 +1,49 @@
+"""Sizes of models and of data, checked by whoever takes them: a complaint names the size, what it is and may be."""
+
+from numbers import Integral
+
+MOST_LAYERS = 1000
+"""Of a model: each is some variables, and every step handles every variable; with more that alone takes seconds."""
+
+ADDRESSES = 2**63
+"""Bytes that a number of 64 bits can count."""
+
+
+def require_positive(**values):
+    """Raise ValueError unless every value is an integer above zero, naming the first that is not. Local."""
+    for name, value in values.items():
+        if not _is_positive(value):
+            raise ValueError(f"{name} must be a positive integer, not {value!r}")
+
+
+def require_all_positive(**values):
+    """Raise ValueError unless every value is a tuple or list of integers above zero, naming the first not. Local."""
+    for name, value in values.items():
+        if not isinstance(value, (tuple, list)) or not all(map(_is_positive, value)):
+            raise ValueError(f"{name} must be positive integers, not {value!r}")
+
+
+def _is_positive(value) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and value > 0
+
+
+def require_flag(**values):
+    """Raise ValueError unless every value is True or False, or 1 or 0, naming the first that is not. Local."""
+    for name, value in values.items():
+        if not isinstance(value, Integral) or value not in (0, 1):
+            raise ValueError(f"{name} must be 1 (yes) or 0 (no), not {value!r}")
+
+
+def require_few(layers: int, said: str):
+    """Raise ValueError for more than MOST_LAYERS layers. said: the size that asks for them, and its value. Local."""
+    if layers > MOST_LAYERS:
+        raise ValueError(f"{said}: that is {layers} layers; give at most {MOST_LAYERS}: every step handles each of "
+                         "their variables")
+
+
+def require_addressable(variables):
+    """Raise ValueError for a variable that no memory could hold, naming the first. Local."""
+    for v in variables:
+        if v.nbytes >= ADDRESSES:
+            raise ValueError(f"variable {v.name!r} of shape {v.shape} has {v.nbytes:.3g} bytes, and no array has more "
+                             f"than {ADDRESSES:.3g}: choose smaller sizes")

@@ -1,0 +1,51 @@
+"""What an option's text may be: each returns the type that argparse asks, which refuses any other text by name."""
+
+import argparse
+import math
+from pathlib import Path
+
+
+def whole(least: int = 1, also: dict | None = None):
+    """Return the type of whole numbers from ``least`` on. also: words that stand for a value, e.g. {"none": None}."""
+    return _number(int, "a whole number", least, also)
+
+
+def real(least: float = 0.0, above: bool = False, also: dict | None = None):
+    """Return the type of finite numbers from ``least`` on; ``above``: greater than it. also: as for ``whole``."""
+    return _number(float, "a number", least, also, above)
+
+
+def _number(kind, what, least, also, above=False):
+    bounds = f"above {least:g}" if above else f"of at least {least:g}"
+    words = "".join(f", or {word}" for word in also or ())
+
+    def convert(text: str):
+        if also and text in also:
+            return also[text]
+        try:
+            number = kind(text)
+        except ValueError:
+            number = math.nan
+        if not (least < number < math.inf if above else least <= number < math.inf):
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what} {bounds}{words}")
+        return number
+
+    return convert
+
+
+seconds = real(above=True)
+"""The type of seconds that something may take: finite, above 0."""
+
+
+def nonempty(text: str) -> str:
+    """Return a text that is not empty: of a file, a directory, a preset. ArgumentTypeError otherwise."""
+    if not text or "\0" in text:
+        raise argparse.ArgumentTypeError("an empty name names nothing")
+    return text
+
+
+def file(text: str) -> str:
+    """Return the name of a file to be written. ArgumentTypeError for one that is empty, or a directory's."""
+    if Path(nonempty(text)).is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is a directory: name a file in it")
+    return text

@@ -1,0 +1,28 @@
+"""Is there memory for a training? Told before the first array is made: a system that has too little kills its ranks."""
+
+from kernels.update import OPTIMIZERS
+from refimpl.transport.host import memory, ranks_on_host
+
+GIB = 1 << 30
+
+
+def require_memory(variables, optimizer: str, ranks: int):
+    """Raise ValueError if this host's ranks, of ``ranks`` in all, cannot hold what every architecture holds. Local.
+
+        bytes of a rank = 2 Σ dense + (1 + state) Σ sparse / N
+
+    A dense variable and its gradient are on every rank; rows, with the optimizer's state, on the server at least once.
+    """
+    dense, sparse = ([v for v in variables if v.sparse is kind] for kind in (False, True))
+    rows = (1 + len(OPTIMIZERS[optimizer].state)) * sum(v.nbytes for v in sparse)
+    here = ranks_on_host()
+    needed = here * (2 * sum(v.nbytes for v in dense) + rows // ranks)
+    if needed > memory():
+        largest = max(variables, key=lambda v: v.nbytes)
+        raise ValueError(f"the variables need at least {_gib(needed)} of memory for the {here} rank{'s' * (here > 1)} "
+                         f"of this host, which has {_gib(memory())}; the largest is {largest.name!r}, "
+                         f"{_gib(largest.nbytes)}: choose smaller sizes (--preset, --set, --data), or more hosts")
+
+
+def _gib(number) -> str:
+    return f"{number / GIB:.4g} GiB"

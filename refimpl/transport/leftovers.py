@@ -1,0 +1,57 @@
+"""What killed jobs left in shared memory, and its removal where it is certainly nobody's.
+
+A job that ends, even by an abort, takes its files there with it; after SIGKILL they stay, a few MiB for each job, until
+the memory is full. Whoever makes such a file keeps it open or mapped until the job ends. So a file that no process has
+open or mapped is nobody's, and that the kernel knows for all processes, of other containers too: it grants a lease for
+writing on such a file only (fcntl(2), F_SETLEASE).
+"""
+
+import os
+import signal
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # a system without: nothing is removed there
+    fcntl = None
+
+MEMORY_FILES = Path("/dev/shm")
+"""Where files lie in memory on Linux."""
+
+OURS = "refimpl-"
+MADE_BY_JOBS = (OURS, "mpich_shm_", "ucx_shm_posix_", "sm_segment.", "vader_segment.")
+"""How names begin: our own; MPICH's and those of UCX below it; Open MPI's, from version 5 on and before."""
+
+
+def remove_leftovers(folder: Path = MEMORY_FILES) -> list[str]:
+    """Remove what jobs of this user left in ``folder`` and no process has open or mapped; return the names. Local.
+
+    One look at the folder where nothing is left. What cannot be known for certain stays.
+    """
+    if not hasattr(fcntl, "F_SETLEASE"):
+        return []
+    with suppress(OSError):
+        return [name for name in os.listdir(folder) if name.startswith(MADE_BY_JOBS) and _removed(folder / name)]
+    return []
+
+
+def _removed(path) -> bool:
+    """Remove the file if it is this user's and nobody has it open or mapped; return whether it was."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:  # somebody else's, or gone
+        return False
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+            return False
+        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)  # ignored; else who opens it meanwhile ends this process
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        os.unlink(path)
+        return True
+    except OSError:  # in use
+        return False
+    finally:
+        os.close(descriptor)
