@@ -7,11 +7,10 @@ it can be interrupted and started again.
 import sys
 
 from refimpl.cli.tables import console, table_of
-from refimpl.experiments.cluster import ClusterError
 from refimpl.experiments.parallax import EXPERIMENTS
-from refimpl.transport.launch import LaunchError
 
 HELP = "the paper's experiment on an emulated cluster"
+
 
 def add(parser):
     """Add the options."""

@@ -14,7 +14,6 @@ from refimpl.experiments.faults.subject import MARKS
 POLL_SECONDS = 0.001
 FIND_SECONDS = 0.1
 NEVER_SECONDS = 90.0  # the moment that a trial waits for has come by then, on the slowest machine
-FORGOTTEN_SECONDS = 1.0  # for helpers to see that their job has ended
 
 
 @dataclass
@@ -23,7 +22,7 @@ class Seen:
 
     status: of the launcher, None: it had to be killed.  seconds: from the deed (or the start) until no process was
     left.  ended: by itself, within the bound.  left: processes that had to be killed.  shared: files of /dev/shm that
-    came during the job and are nobody's.  delivered: whether the deed found whom it was meant for.
+    came during the job and are nobody's.  delivered: whether the deed found whom it was meant for: the process ``pid``.
     """
 
     status: int | None = None
@@ -34,6 +33,7 @@ class Seen:
     left: list[str] = field(default_factory=list)
     shared: list[str] = field(default_factory=list)
     delivered: bool = True
+    pid: int | None = None
 
 
 class Job:
@@ -97,18 +97,18 @@ class Job:
             text = "\n" + rest
         return True
 
-    def send(self, number: int, target: str) -> bool:
-        """Send a signal to "rank R", "launcher" or "proxy" (where there is none: the launcher); True if it was there."""
+    def send(self, number: int, target: str) -> int | None:
+        """Send a signal to "rank R", "launcher" or "proxy" (none: the launcher); return whose pid, None: nobody's."""
         found = processes.targets_of(self.finder.living(), self.launcher.pid)
         if target == "proxy" and target not in found:
             target = "launcher"
         if target not in found or (target == "launcher" and self.launcher.poll() is not None):
-            return False
+            return None
         try:
             os.kill(found[target], number)
         except ProcessLookupError:
-            return False
-        return True
+            return None
+        return found[target]
 
     def wait_until_gone(self, seconds: float) -> bool:
         """Return whether every process of the job has ended within so many seconds."""
@@ -136,12 +136,3 @@ class Job:
         texts = [(self.place / stream).read_text(errors="replace") for stream in ("stdout", "stderr")]
         new = processes.shared_files() - self.before
         return Seen(status, seconds, ended, *texts, left, sorted(processes.nobodys(new)))
-
-
-def watch(argv, environment, place: Path, seconds: float) -> Seen:
-    """Run a job that nobody touches; it must end within so many seconds, and so must what it started. Local."""
-    with Job(argv, environment, place) as job:
-        job.wait_for(lambda: time.monotonic() - job.begun > seconds)
-        if ended := job.launcher.poll() is not None:
-            job.wait_until_gone(FORGOTTEN_SECONDS)
-        return job.seen(job.begun, ended)

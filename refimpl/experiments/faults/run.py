@@ -91,7 +91,7 @@ def groups_of(trials: list[Trial], workshop: Workshop, jobs: int) -> list[list[T
     groups = []
     for (shared, *_), some in groupby(sorted(trials, key=kind), kind):
         some = list(some)
-        most = min(SHARED, -(-len(some) // jobs)) if shared else TOGETHER
+        most = min(SHARED if shared else TOGETHER, -(-len(some) // jobs))
         groups += [some[i:i + most] for i in range(0, len(some), most)]
     return groups
 
@@ -101,8 +101,8 @@ def after_next_start(outcomes: list[Outcome]) -> list[Outcome]:
     if any(outcome.shared for outcome in outcomes):
         subprocess.run([sys.executable, "-m", "refimpl", *arguments("--steps", "1", "--no-output")],
                        capture_output=True, timeout=SWEEP_SECONDS)
-        for outcome in outcomes:
-            outcome.faults = [fault for fault in outcome.faults if "/dev/shm" not in fault]
-            if remains := sorted(processes.nobodys(set(outcome.shared))):
-                outcome.faults.append(f"leftover: /dev/shm/{remains[0]}")
+        remain = processes.nobodys({name for outcome in outcomes for name in outcome.shared})
+        for outcome in outcomes:  # of two trials at the same time the first is blamed
+            outcome.faults += [f"leftover: /dev/shm/{name}" for name in sorted(remain & set(outcome.shared))[:1]]
+            remain -= set(outcome.shared)
     return outcomes

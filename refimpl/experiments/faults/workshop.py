@@ -107,7 +107,7 @@ class Workshop:
             since = time.monotonic()
             ended = job.wait_until_gone(signals.SILENCE_SECONDS if silent else signals.DEATH_SECONDS)
             seen = job.seen(since, ended or job.launcher.poll() is not None)
-        end, faults = judge_alone(seen, self.references["lies"], what["rank"])
+        end, faults = judge_alone(seen, self.references["lies"], what["rank"], what["lie"].startswith("os._exit"))
         shutil.rmtree(place, ignore_errors=True)
         return Outcome(trial, end, faults, seen.seconds, _words(seen), seen.shared)
 
@@ -159,6 +159,5 @@ def checkpoints_apart(directory: Path) -> list[Path]:
 
 
 def _words(seen) -> str:
-    said = error_lines(seen.stderr)
-    left = f" [left: {', '.join(seen.left)}]" if seen.left else ""
-    return (said[0] if said else seen.stderr[-WORDS:])[:WORDS] + left
+    said, left = error_lines(seen.stderr), f" [left: {', '.join(seen.left)}]" if seen.left else ""
+    return (said[0] if said else (seen.stderr or seen.stdout)[-WORDS:])[:WORDS] + left
