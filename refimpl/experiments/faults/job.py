@@ -36,13 +36,37 @@ class Seen:
     pid: int | None = None
 
 
+class Interrupted(RuntimeError):
+    """No job is started any more: the experiment ends."""
+
+
+class Jobs:
+    """The jobs that are running, in whatever thread, so that all can be ended. Local."""
+
+    def __init__(self):
+        self.running: set[Job] = set()
+        self.ended = False
+
+    def end(self):
+        """Start no job any more, and kill those that are running."""
+        self.ended = True
+        for job in list(self.running):
+            job.finish()
+
+
+JOBS = Jobs()
+
+
 class Job:
     """A running job. Use as a context: at its end nothing of it is left. Local.
 
     argv, environment: of mpirun_command.  place: empty directory for its output and marks.
+    Raises Interrupted once ``JOBS.end()`` was called.
     """
 
     def __init__(self, argv, environment, place: Path):
+        if JOBS.ended:
+            raise Interrupted("the experiment ends")
         name = uuid.uuid4().hex
         self.place, self.finder, self.before = place, processes.Finder(name), processes.shared_files()
         self.marks = place / "marks"
@@ -52,12 +76,14 @@ class Job:
         self.launcher = subprocess.Popen(
             argv, env={**environment, processes.MARK: name, MARKS: str(self.marks)}, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=self.streams[0], stderr=self.streams[1])
+        JOBS.running.add(self)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         self.finish()
+        JOBS.running.discard(self)
         for stream in self.streams:
             stream.close()
 

@@ -1,9 +1,11 @@
 """All trials: those that are not done yet, in shared jobs where they can, several at once; each is kept when it is done.
 
-The parent of all jobs. However it ends, no job of its own is left: each is a context that kills what it started.
+The parent of all jobs. However it ends (interrupt, SIGTERM), no job of its own is left.
 """
 
 import json
+import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import Callable
 
 from refimpl.experiments.faults import processes
+from refimpl.experiments.faults.job import JOBS
 from refimpl.experiments.faults.subject import arguments
 from refimpl.experiments.faults.trial import Outcome, Trial, draw
 from refimpl.experiments.faults.workshop import Workshop, alone
@@ -41,7 +44,9 @@ class Record:
                 continue
 
     def tell(self, outcome: Outcome):
-        """Keep an outcome."""
+        """Keep an outcome, unless it is what the end of the experiment made of it."""
+        if JOBS.ended:
+            return
         with self.lock:
             self.done[key_of(outcome.trial)] = outcome
             with open(self.path, "a") as file:
@@ -68,19 +73,29 @@ def run_trials(output: Path, numbers, seed: int, *, jobs: int = 2, pythons=(), a
     trials = [draw(seed, number) for number in numbers]
     left = [trial for trial in trials if anew or key_of(trial) not in record.done]
     if left:
-        workshop = Workshop(output / f"work-{seed}", pythons)
         say(f"{len(left)} of {len(trials)} trials to run; first the honest trainings")
+        _run(left, Workshop(output / f"work-{seed}", pythons), jobs, record.tell)
+    outcomes = [record.done[key_of(trial)] for trial in trials]
+    return after_next_start(outcomes)
+
+
+def _run(trials, workshop, jobs, tell):
+    """Run trials in as many threads as there shall be jobs at once; end all jobs if anything goes wrong."""
+    previous = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
         workshop.open()
         with ThreadPoolExecutor(jobs) as pool:
-            pending = [pool.submit(workshop.run, group, record.tell) for group in groups_of(left, workshop, jobs)]
+            pending = [pool.submit(workshop.run, group, tell) for group in groups_of(trials, workshop, jobs)]
             try:
                 for future in pending:
                     future.result()
-            except BaseException:
+            except BaseException:  # an interrupt, too
                 pool.shutdown(wait=False, cancel_futures=True)
+                JOBS.end()
                 raise
-    outcomes = [record.done[key_of(trial)] for trial in trials]
-    return after_next_start(outcomes)
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+        shutil.rmtree(workshop.place, ignore_errors=True)
 
 
 def groups_of(trials: list[Trial], workshop: Workshop, jobs: int) -> list[list[Trial]]:
