@@ -1,6 +1,6 @@
 """Run an experiment: the paper's on an emulated cluster, or hostile trials; what is done already is kept.
 
-python -m refimpl experiment {parallax,faults}: each is a file of this package with ``add`` and ``run``, as a command is.
+python -m refimpl experiment {parallax,faults}: each is a file here with ``add`` and ``run``, as a command is.
 """
 
 import importlib

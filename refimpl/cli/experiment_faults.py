@@ -1,7 +1,7 @@
 """Make hostile trials and count: signals at random moments, damaged files, models that lie; each on 3 ranks.
 
-python -m refimpl experiment faults --trials 1000 --seed 0: trials that are done, with the same code, are kept, so that it
-can be interrupted and started again; --only NUMBER repeats one.
+python -m refimpl experiment faults --trials 1000 --seed 0: trials that are done, with the same code, are kept, so that
+it can be interrupted and started again; --only NUMBER repeats one.
 """
 
 import shlex

@@ -6,8 +6,8 @@ from pathlib import Path
 from refimpl.experiments.faults import KINDS
 from refimpl.experiments.faults.trial import ENDS, Outcome
 
-HEADINGS = ["kind", "trials", *ENDS[:3], "hangs", "silent", "tracebacks", "words missing", "left behind", "other faults",
-            "median s", "max s"]
+HEADINGS = ["kind", "trials", *ENDS[:3], "hangs", "silent", "tracebacks", "words missing", "left behind",
+            "other faults", "median s", "max s"]
 COUNTED = ("hang", "silent acceptance", "traceback", "words", "leftover")
 """Words by which a fault is counted in its column."""
 
@@ -41,7 +41,8 @@ def again(outcome: Outcome, more: str = "") -> str:
 
 def write_report(directory: Path, outcomes: list[Outcome], command: str) -> Path:
     """Write report.md: the table, and each failed trial with how to repeat it. Local."""
-    lines = ["# Hostile trials", "", f"`{command}`", "", "| " + " | ".join(HEADINGS) + " |", "|" + " --- |" * len(HEADINGS)]
+    lines = ["# Hostile trials", "", f"`{command}`", ""]
+    lines += ["| " + " | ".join(HEADINGS) + " |", "|" + " --- |" * len(HEADINGS)]
     lines += ["| " + " | ".join(row) + " |" for row in rows_of(outcomes)]
     failed = [one for one in outcomes if one.faults]
     lines += ["", f"Failed: {len(failed)}", ""]

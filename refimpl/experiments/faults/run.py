@@ -1,4 +1,4 @@
-"""All trials: those that are not done yet, in shared jobs where they can, several at once; each is kept when it is done.
+"""All trials: those that are not done yet, in shared jobs where they can, several at once; what is done is kept.
 
 The parent of all jobs. However it ends (interrupt, SIGTERM), no job of its own is left.
 """
@@ -14,10 +14,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Callable
 
-from refimpl.experiments.faults import processes
-from refimpl.experiments.faults.job import JOBS
-from refimpl.experiments.faults.subject import arguments
+from refimpl.experiments.faults.trained.subject import arguments
 from refimpl.experiments.faults.trial import Outcome, Trial, draw
+from refimpl.experiments.faults.watch import processes
+from refimpl.experiments.faults.watch.job import JOBS
 from refimpl.experiments.faults.workshop import Workshop, alone
 from refimpl.experiments.parallax.cells.cell import code_version
 

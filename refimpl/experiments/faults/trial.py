@@ -30,7 +30,7 @@ def draw(seed: int, number: int) -> Trial:
     """Return a trial. Local; the same on every machine."""
     rng = random.Random(f"refimpl faults {seed} {number}")
     kind = rng.choices(KINDS, SHARES)[0]
-    what = importlib.import_module(f"{__package__}.{kind}").draw(rng)
+    what = importlib.import_module(f"{__package__}.kinds.{kind}").draw(rng)
     return Trial(seed, number, kind, what)
 
 

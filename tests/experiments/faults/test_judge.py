@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from refimpl.experiments.faults.batches import Told
-from refimpl.experiments.faults.job import Seen
+from refimpl.experiments.faults.watch.batches import Told
+from refimpl.experiments.faults.watch.job import Seen
 from refimpl.experiments.faults.judge import (FACTS, answer_of, has_traceback, judge_alone, judge_resumed, judge_shared,
                                               judge_signal, says_rank)
 

@@ -6,12 +6,13 @@ import random
 
 import pytest
 
-from refimpl.experiments.faults import KINDS, liar, untruths
-from refimpl.experiments.faults.damage import ARRAY_DAMAGES, JSON_DAMAGES, damage_arrays, damage_json
-from refimpl.experiments.faults.files import BASE, DAMAGES, POINTERS, prepare
-from refimpl.experiments.faults.lies import LIES
+from refimpl.experiments.faults import KINDS
+from refimpl.experiments.faults.kinds.damage import ARRAY_DAMAGES, JSON_DAMAGES, damage_arrays, damage_json
+from refimpl.experiments.faults.kinds.files import BASE, DAMAGES, POINTERS, prepare
+from refimpl.experiments.faults.kinds.lies import LIES
 from refimpl.experiments.faults.report import failures, rows_of, write_report
 from refimpl.experiments.faults.run import Record
+from refimpl.experiments.faults.trained import liar, untruths
 from refimpl.experiments.faults.trial import Outcome, Trial, draw
 from refimpl.experiments.faults.workshop import checkpoints_apart
 

@@ -1,4 +1,4 @@
-"""Many trials in shared jobs: one that ends or holds up its job is found by the ranks' journals; the rest go on anew."""
+"""Many trials in shared jobs: one that ends or holds up its job is found by the ranks' journals; the rest go on."""
 
 import json
 import shutil
@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from refimpl.experiments.faults.job import Job
+from refimpl.experiments.faults.watch.job import Job
 
 START_SECONDS = 90.0  # for a job to come to its first task, on a machine that others use, too
 

@@ -39,9 +39,10 @@ def damage_json(how: str, text: str, rng: random.Random) -> tuple[bytes, str]:
     path = rng.choice(paths_of(value))
     parent, where = _parent(value, path), "/".join(map(str, path))
     match how:
-        case "value":
+        case "value" | "number":
             leaves = [p for p in paths_of(value) if not isinstance(_parent(value, (*p, None)), (dict, list))]
-            path = rng.choice(leaves)
+            numbers = [p for p in leaves if type(_parent(value, (*p, None))) in (int, float)]
+            path = rng.choice(numbers or leaves if how == "number" else leaves)
             parent, where = _parent(value, path), "/".join(map(str, path))
             parent[path[-1]] = changed(parent[path[-1]], rng)
             done = f"{where} is {parent[path[-1]]!r}"
@@ -89,7 +90,8 @@ def damage_bytes(how: str, content: bytes, rng: random.Random) -> tuple[bytes, s
 
 
 BYTE_DAMAGES = ("flip", "truncate", "empty", "noise", "longer")
-JSON_DAMAGES = ("value", "value", "type", "type", "drop", "extra", "duplicate", "deep", "flip", "truncate", "empty", "noise")
+JSON_DAMAGES = ("value", "number", "number", "type", "type", "drop", "extra", "duplicate", "deep", "flip", "truncate",
+                "empty", "noise")
 
 
 def damage_arrays(how: str, content: bytes, rng: random.Random) -> tuple[bytes, str]:

@@ -4,7 +4,7 @@ import signal
 import time
 from pathlib import Path
 
-from refimpl.experiments.faults.job import Job, Seen
+from refimpl.experiments.faults.watch.job import Job, Seen
 from refimpl.experiments.faults.trial import RANKS
 
 SIGNALS = ("SIGKILL", "SIGSTOP", "SIGTERM", "SIGINT", "SIGHUP", "SIGSEGV", "SIGABRT")

@@ -9,7 +9,7 @@ import time
 
 
 from models import Batch, Uniform, Variable
-from refimpl.experiments.faults import subject, untruths
+from refimpl.experiments.faults.trained import subject, untruths
 
 LIE = "REFIMPL_FAULTS_LIE"
 PER_STEP = 2  # microbatches of a rank, and so calls: 6 on 3 ranks
@@ -142,7 +142,7 @@ def draw(microbatches, size):
 
 
 _VARIABLES = {
-    "other initial values": lambda v: (Variable("table", (subject.ROWS, 3), sparse=True, initial=Uniform(0.25)), *v[1:]),
+    "other initial values": lambda v: (Variable(v[0].name, v[0].shape, sparse=True, initial=Uniform(0.25)), *v[1:]),
     "other shape": lambda v: (*v[:2], Variable("bias", (5,), decays=False)),
     "other order": lambda v: (v[1], v[0], v[2]),
     "strange initial": lambda v: (*v[:2], Variable("bias", (4,), decays=False, initial="zero")),

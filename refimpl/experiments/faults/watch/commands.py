@@ -16,8 +16,8 @@ def _asked(python: str, ranks: int) -> tuple[list[str], dict[str, str]]:
         return mpirun_command(ranks, ["ARGUMENTS"])
     answer = subprocess.run([python, "-c", _ASK.format(ranks)], capture_output=True, text=True)
     if answer.returncode:
-        raise LaunchError(f"--python {python}: {answer.stderr.strip().splitlines()[-1:]}: name a Python that has refimpl "
-                          "and what it needs")
+        why = answer.stderr.strip().rpartition("\n")[2]
+        raise LaunchError(f"--python {python}: {why}: name a Python that has refimpl and what it needs")
     argv, environment = json.loads(answer.stdout)
     return argv, environment
 

@@ -6,8 +6,8 @@ import random
 import shutil
 from pathlib import Path
 
-from refimpl.experiments.faults.damage import ARRAY_DAMAGES, JSON_DAMAGES, damage_arrays, damage_json
-from refimpl.experiments.faults.signals import travel_options
+from refimpl.experiments.faults.kinds.damage import ARRAY_DAMAGES, JSON_DAMAGES, damage_arrays, damage_json
+from refimpl.experiments.faults.kinds.signals import travel_options
 from refimpl.training.run.files import file_sha256
 
 BASE, END = 6, 9  # steps of the honest training whose checkpoint is damaged; of the one that continues it
@@ -52,15 +52,19 @@ def prepare(what: dict, base: Path, directory: Path) -> tuple[list[str], list[st
             done, names = _rewrite(plan, _damage_plan(what["damage"], plan.read_text(), rng)), [plan.name]
         case "metrics" | "config":
             path = directory / ("metrics.jsonl" if what["file"] == "metrics" else "config.json")
-            first, newline, rest = path.read_text().partition("\n") if what["file"] == "metrics" else (path.read_text(), "", "")
-            content, done = damage_json(what["damage"], first, rng)
-            _rewrite(path, (content + newline.encode() + rest.encode(), done))
-            names = [path.name]
-    travel = [option for option in travel_options(what)]
+            done, names = _damage_record(path, what["damage"], rng), [path.name]
+    travel = travel_options(what)
     if what["file"] == "plan":
         travel = [option for option in travel if option not in ("--architecture", what["architecture"])]
         return ["--steps", str(END), "--no-output", "--plan", str(plan), *travel], names, done
     return ["--resume", str(directory), "--steps", str(END), *travel], names, done
+
+
+def _damage_record(path: Path, how: str, rng) -> str:
+    """Damage config.json, or the first line of metrics.jsonl."""
+    first, newline, rest = path.read_text().partition("\n" if path.suffix == ".jsonl" else "\0")
+    content, done = damage_json(how, first, rng)
+    return _rewrite(path, (content + (newline + rest).encode(), done))
 
 
 def _rewrite(path: Path, damaged: tuple[bytes, str]) -> str:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from kernels import RowGradient
-from refimpl.experiments.faults.subject import ROWS
+from refimpl.experiments.faults.trained.subject import ROWS
 
 
 def of_rows(lie: str, needed: dict, batch) -> dict:
@@ -82,7 +82,8 @@ _LOSS = {"loss is a string": str, "loss is None": lambda loss: None, "loss is an
          "loss is complex": lambda loss: loss + 1j, "loss is NaN": lambda loss: float("nan"),
          "loss of NumPy": np.float64}
 _DENSE = {"gradient is None": lambda g: None, "gradient is a string": lambda g: "gradient",
-          "gradient is masked": lambda g: np.ma.masked_array(g, mask=g > 0), "gradient is of objects": lambda g: g.astype(object),
+          "gradient is masked": lambda g: np.ma.masked_array(g, mask=g > 0),
+          "gradient is of objects": lambda g: g.astype(object),
           "gradient is of integers": lambda g: (100 * g).astype(np.int64),
           "gradient is of float64": lambda g: g.astype(np.float64), "gradient is transposed": lambda g: g.T,
           "gradient is one number": lambda g: np.float32(1), "gradient is NaN": lambda g: g * np.float32("nan")}

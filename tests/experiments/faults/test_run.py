@@ -1,0 +1,42 @@
+"""The real experiment, a small part of it: trials of all kinds on 3 ranks of MPI, none with a fault."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from refimpl.experiments.faults import KINDS
+from refimpl.experiments.faults.report import failures
+from refimpl.experiments.faults.run import run_trials
+from refimpl.experiments.faults.trial import draw
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds a job's processes in /proc")
+ROOT = Path(__file__).parents[3]
+SEED = 3
+FEW, MORE = (), range(40)
+
+
+@pytest.mark.thorough("few")
+@pytest.mark.parametrize("numbers", [FEW, MORE], ids=["few", "more"])
+def test_no_hang_no_silent_acceptance_nothing_left_behind(numbers, tmp_path):
+    outcomes = run_trials(tmp_path, numbers, SEED, say=lambda line: None)
+    assert failures(outcomes) == []
+    assert {outcome.trial.kind for outcome in outcomes} == set(KINDS)
+    again = run_trials(tmp_path, numbers, SEED, say=lambda line: pytest.fail(line))  # all are kept
+    assert again == outcomes and not list(tmp_path.glob("work*"))
+
+
+def test_the_command_counts_and_says_how_to_repeat(tmp_path):
+    number = next(n for n in range(100) if draw(SEED, n).what.get("file") == "config")
+    argv = [sys.executable, "-m", "refimpl", "experiment", "faults", "--seed", str(SEED), "--output", str(tmp_path)]
+    one = subprocess.run([*argv, "--only", str(number)], capture_output=True, text=True, cwd=ROOT)
+    assert one.returncode == 0 and "right answer" in one.stdout, one.stderr
+
+
+@pytest.mark.parametrize("options", [["--trials", "0"], ["--only", "x"], ["--kind", "x"],
+                                     ["--only", "1", "--python", "/no/python"]])
+def test_what_cannot_be_is_refused_in_a_line(options, tmp_path):
+    argv = [sys.executable, "-m", "refimpl", "experiment", "faults", "--output", str(tmp_path), *options]
+    found = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT)
+    assert found.returncode in (1, 2) and "Traceback" not in found.stderr and "error:" in found.stderr
