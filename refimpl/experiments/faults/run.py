@@ -4,11 +4,12 @@ The parent of all jobs. However it ends (interrupt, SIGTERM), no job of its own 
 """
 
 import json
+import os
 import shutil
 import signal
-import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Callable
 from refimpl.experiments.faults.trained.subject import arguments
 from refimpl.experiments.faults.trial import Outcome, Trial, draw
 from refimpl.experiments.faults.watch import processes
-from refimpl.experiments.faults.watch.job import JOBS
+from refimpl.experiments.faults.watch.job import JOBS, Job
 from refimpl.experiments.faults.workshop import Workshop, alone
 from refimpl.experiments.parallax.cells.cell import code_version
 
@@ -25,6 +26,7 @@ SOURCES = ("kernels", "models", "refimpl")
 SHARED = 40  # trials of a shared job at most: its start is paid once
 TOGETHER = 12  # trials with jobs of their own that one thread runs before the next look at what is left to do
 SWEEP_SECONDS = 120.0
+OLD_SECONDS = 60.0  # a start may leave alone what is younger: it might be of a job that starts, too
 
 
 class Record:
@@ -76,7 +78,7 @@ def run_trials(output: Path, numbers, seed: int, *, jobs: int = 2, pythons=(), a
         say(f"{len(left)} of {len(trials)} trials to run; first the honest trainings")
         _run(left, Workshop(output / f"work-{seed}", pythons), jobs, record.tell)
     outcomes = [record.done[key_of(trial)] for trial in trials]
-    return after_next_start(outcomes)
+    return after_next_start(outcomes, output / "next-start")
 
 
 def _run(trials, workshop, jobs, tell):
@@ -111,13 +113,22 @@ def groups_of(trials: list[Trial], workshop: Workshop, jobs: int) -> list[list[T
     return groups
 
 
-def after_next_start(outcomes: list[Outcome]) -> list[Outcome]:
-    """Start refimpl once more, which removes what killed jobs left in shared memory; what remains is a fault. Local."""
-    if any(outcome.shared for outcome in outcomes):
-        subprocess.run([sys.executable, "-m", "refimpl", *arguments("--steps", "1", "--no-output")],
-                       capture_output=True, timeout=SWEEP_SECONDS)
-        remain = processes.nobodys({name for outcome in outcomes for name in outcome.shared})
-        for outcome in outcomes:  # of two trials at the same time the first is blamed
-            outcome.faults += [f"leftover: /dev/shm/{name}" for name in sorted(remain & set(outcome.shared))[:1]]
-            remain -= set(outcome.shared)
+def after_next_start(outcomes: list[Outcome], place: Path) -> list[Outcome]:
+    """Start refimpl once more, which removes what killed jobs left in shared memory; what remains is a fault. Local.
+
+    place: a directory for the start's output, removed.
+    """
+    names = {name for outcome in outcomes for name in outcome.shared}
+    for wait in (0.0, OLD_SECONDS):
+        remain = processes.nobodys(names)
+        if not remain:
+            return outcomes
+        time.sleep(max(0.0, wait - processes.age_of(remain)))
+        with Job([sys.executable, "-m", "refimpl", *arguments("--steps", "1", "--no-output")], os.environ, place) as job:
+            job.wait_until_gone(SWEEP_SECONDS)
+        shutil.rmtree(place)
+    remain = processes.nobodys(names)
+    for outcome in outcomes:  # of two trials at the same time the first is blamed
+        outcome.faults += [f"leftover: /dev/shm/{name}" for name in sorted(remain & set(outcome.shared))[:1]]
+        remain -= set(outcome.shared)
     return outcomes

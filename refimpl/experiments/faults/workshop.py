@@ -31,8 +31,10 @@ class Workshop:
         self.references: dict[str, dict] = {}
 
     def open(self):
-        """Run the honest trainings. Raises RuntimeError if one fails."""
+        """Run the honest trainings. Raises RuntimeError if one fails, LaunchError where a Python or its MPI is missing."""
         shutil.rmtree(self.place, ignore_errors=True)
+        for python in self.pythons:
+            command(python, RANKS, [])  # all are there
         rate = ["--rate-steps", str(files.END)]
         wanted = {
             "signals": ["--steps", str(signals.STEPS), "--no-output"],
@@ -95,8 +97,8 @@ class Workshop:
     def _lie(self, trial, place) -> list[str]:
         what = trial.what
         kept = ["--checkpoint-every", "2", "--output", str(place / f"lie-{trial.number}")]
-        return arguments("--steps", str(lies.STEPS), "--evaluate-every", str(lies.EVALUATE_EVERY), "--timeout",
-                         f"{signals.TIMEOUT:g}", *kept, *signals.travel_options(what), module="liar", model="Liar")
+        return arguments("--steps", str(lies.STEPS), "--timeout", f"{signals.TIMEOUT:g}", *kept,
+                         *signals.travel_options(what), module="liar", model="Liar")
 
     def _lie_alone(self, trial) -> Outcome:
         place, what = self.new(), trial.what

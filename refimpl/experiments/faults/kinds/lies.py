@@ -7,7 +7,6 @@ from refimpl.experiments.faults.trial import RANKS
 CALLS = ("rows_needed", "loss_and_gradients", "evaluate", "microbatch", "examples", "starts_epoch")
 EVERYWHERE = (*CALLS, "variables")
 STEPS = 6  # of a lying model's training; it lies in one of the first four
-EVALUATE_EVERY = 3
 
 
 @dataclass(frozen=True)

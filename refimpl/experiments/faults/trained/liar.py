@@ -29,10 +29,15 @@ class Teller:
         if not self.mine or where != self.what["where"]:
             return False
         self.calls += 1
-        at = 1 if where in ("variables", "starts_epoch", "examples") else 1 + PER_STEP * self.what["step"]
-        if self.calls == at:
-            subject.mark("lie", everywhere=True)
-        return self.calls == at
+        if self.calls != self.at(where):
+            return False
+        subject.mark("lie", everywhere=True)
+        return True
+
+    def at(self, where: str) -> int:
+        """Return the number of the call, 1 for the first. The first start of an epoch has nothing to forget."""
+        step = self.what["step"]
+        return {"variables": 1, "examples": 1, "starts_epoch": 2, "evaluate": 1 + step}.get(where, 1 + PER_STEP * step)
 
 
 def misbehave(lie: str):

@@ -14,9 +14,12 @@ _ASK = "import json; from refimpl.transport.launch import mpirun_command as m; p
 def _asked(python: str, ranks: int) -> tuple[list[str], dict[str, str]]:
     if python == sys.executable:
         return mpirun_command(ranks, ["ARGUMENTS"])
-    answer = subprocess.run([python, "-c", _ASK.format(ranks)], capture_output=True, text=True)
-    if answer.returncode:
+    try:
+        answer = subprocess.run([python, "-c", _ASK.format(ranks)], capture_output=True, text=True)
         why = answer.stderr.strip().rpartition("\n")[2]
+    except OSError as problem:
+        answer, why = None, problem.strerror
+    if answer is None or answer.returncode:
         raise LaunchError(f"--python {python}: {why}: name a Python that has refimpl and what it needs")
     argv, environment = json.loads(answer.stdout)
     return argv, environment
