@@ -8,7 +8,6 @@ import shlex
 import sys
 from pathlib import Path
 
-from refimpl.cli.options import positive
 from refimpl.cli.tables import console, table_of
 from refimpl.experiments.faults import KINDS
 
@@ -17,14 +16,14 @@ HELP = "hostile trials: signals, damaged files, models that lie; no hang, no sil
 
 def add(parser):
     """Add the options."""
-    parser.add_argument("--trials", type=lambda text: positive(text, int, "trials"), default=100, metavar="N",
+    parser.add_argument("--trials", type=int, default=100, metavar="N",
                         help="how many (default 100): numbers 0 to N - 1")
     parser.add_argument("--seed", type=int, default=0, help="of the trials: with its number it says what is done")
     parser.add_argument("--only", type=int, action="append", metavar="NUMBER", default=None,
                         help="run this trial anew, and no other (repeatable)")
     parser.add_argument("--kind", choices=KINDS, action="append", default=None,
                         help="only trials of this kind (repeatable)")
-    parser.add_argument("--jobs", type=lambda text: positive(text, int, "jobs"), default=2, metavar="J",
+    parser.add_argument("--jobs", type=int, default=2, metavar="J",
                         help="so many jobs of 3 ranks at once (default 2)")
     parser.add_argument("--python", action="append", default=[], metavar="FILE",
                         help="another environment's Python, whose MPI is another one: trials take turns (repeatable)")
@@ -40,6 +39,9 @@ def run(given: dict) -> int:
     from refimpl.experiments.faults.run import run_trials
     from refimpl.experiments.faults.trial import draw
 
+    for option in ("trials", "jobs"):
+        if given[option] < 1:
+            raise ValueError(f"--{option} {given[option]}: give 1 or more")
     seed, kinds, only = given["seed"], tuple(given["kind"] or KINDS), given["only"]
     numbers = only or [n for n in range(given["trials"]) if draw(seed, n).kind in kinds]
     outcomes = run_trials(Path(given["output"]), numbers, seed, jobs=given["jobs"], pythons=given["python"],

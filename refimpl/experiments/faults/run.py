@@ -9,7 +9,6 @@ import shutil
 import signal
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
@@ -26,7 +25,6 @@ SOURCES = ("kernels", "models", "refimpl")
 SHARED = 40  # trials of a shared job at most: its start is paid once
 TOGETHER = 12  # trials with jobs of their own that one thread runs before the next look at what is left to do
 SWEEP_SECONDS = 120.0
-OLD_SECONDS = 60.0  # a start may leave alone what is younger: it might be of a job that starts, too
 
 
 class Record:
@@ -119,11 +117,7 @@ def after_next_start(outcomes: list[Outcome], place: Path) -> list[Outcome]:
     place: a directory for the start's output, removed.
     """
     names = {name for outcome in outcomes for name in outcome.shared}
-    for wait in (0.0, OLD_SECONDS):
-        remain = processes.nobodys(names)
-        if not remain:
-            return outcomes
-        time.sleep(max(0.0, wait - processes.age_of(remain)))
+    if processes.nobodys(names):
         with Job([sys.executable, "-m", "refimpl", *arguments("--steps", "1", "--no-output")], os.environ, place) as job:
             job.wait_until_gone(SWEEP_SECONDS)
         shutil.rmtree(place)

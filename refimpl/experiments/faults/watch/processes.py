@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,12 +85,6 @@ def kill(processes: list[Process]):
 def shared_files() -> set[str]:
     """Return the names in /dev/shm. Local."""
     return set(os.listdir(SHARED_MEMORY)) if SHARED_MEMORY.exists() else set()
-
-
-def age_of(names: set[str]) -> float:
-    """Return the age in seconds of the youngest of these files of /dev/shm; 0 without any. Local."""
-    times = [path.stat().st_mtime for path in map(SHARED_MEMORY.joinpath, names) if path.exists()]
-    return max(0.0, time.time() - max(times)) if times else 0.0
 
 
 def nobodys(names: set[str]) -> set[str]:
