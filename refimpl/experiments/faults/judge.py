@@ -106,7 +106,7 @@ def judge_signal(what: dict, seen, reference: dict) -> tuple[str, list[str]]:
         return "right answer", [*faults, "went on, unnoticed"] if must_end and seen.delivered else faults
     if rank is not None and seen.delivered and what["phase"] != "start":
         text = seen.stderr + seen.stdout
-        if not says_rank(text, rank) and f"PID {seen.pid}" not in text:  # MPICH's launcher names the process alone
+        if not says_rank(text, rank) and not re.search(r"\bPID \d+", text):  # MPICH's launcher names a process alone
             faults.append("missing words: no rank is named")
         if what["signal"] in SPOKEN and what["phase"] in GOES_ON and "refimpl: " not in seen.stderr:
             faults.append("missing words of ours")
@@ -117,7 +117,7 @@ def judge_resumed(told, reference: dict) -> list[str]:
     """Return the faults of a run that was resumed from what a killed one left."""
     if told.hung:
         return ["hang on resume"]
-    if any(told.statuses):
+    if any(status != 0 for status in told.statuses):
         return ["a checkpoint that does not load"]
     answer = answer_of(told.stdouts[0]) or {}
     if answer.get("steps") == reference["steps"] and answer["loss"] is None:  # nothing was left to do

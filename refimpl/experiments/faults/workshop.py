@@ -130,7 +130,9 @@ class Workshop:
         resumed = run_tasks(tasks, FEWER, partial(command, self.python(trials[0])), self.new(),
                             signals.SILENCE_SECONDS) if tasks else []
         for (number, directory), told in zip(owners, resumed):
-            found[number].faults += judge_resumed(told, reference)
+            if faults := judge_resumed(told, reference):
+                found[number].faults += faults
+                found[number].words = f"resumed: {(''.join(told.stderrs) or told.stdouts[0])[-WORDS:]}"
             if parts := [*directory.glob(".*")]:
                 found[number].faults.append(f"leftover: {parts[0].name} after a resume")
         for outcome in found.values():

@@ -50,7 +50,7 @@ def test_a_trial_of_a_shared_job(case):
 
 
 def seen(status=1, stderr=SAID, stdout="", ended=True, **more):
-    return Seen(status, 0.1, ended, stdout, stderr, pid=77, **more)
+    return Seen(status, 0.1, ended, stdout, stderr, **more)
 
 
 ALONE = {
@@ -75,7 +75,7 @@ KILL = {"signal": "SIGKILL", "target": "rank 1", "phase": "steps"}
 SIGNALS = {
     "launcher names the rank": (KILL, seen(9, "", "RANK 1 KILLED BY SIGNAL 9"), "ended by signal", []),
     "launcher names the process": (KILL, seen(9, "", "=   PID 77 RUNNING AT vm"), "ended by signal", []),
-    "nobody names it": (KILL, seen(9, "", "=   PID 78"), "ended by signal", ["missing words: no rank is named"]),
+    "nobody names it": (KILL, seen(9, "", "killed"), "ended by signal", ["missing words: no rank is named"]),
     "too early for words": ({**KILL, "phase": "start"}, seen(9, ""), "ended by signal", []),
     "to the launcher": ({**KILL, "target": "launcher"}, seen(-9, ""), "ended by signal", []),
     "rank that could speak": ({**KILL, "signal": "SIGTERM"}, seen(15, "", "PID 77"), "ended by signal",
@@ -101,6 +101,7 @@ def test_a_resumed_run():
     assert judge_resumed(told((0, 0), (nothing_left, "")), ANSWER) == []
     assert judge_resumed(told((0, 0), (OTHER, "")), ANSWER) == ["another answer on resume"]
     assert judge_resumed(told((1, 1)), ANSWER) == ["a checkpoint that does not load"]
+    assert judge_resumed(told((None, None)), ANSWER) == ["a checkpoint that does not load"]
     assert judge_resumed(told((None, None), hung=True), ANSWER) == ["hang on resume"]
 
 

@@ -51,13 +51,13 @@ def strike(what: dict, argv, environment, place: Path, directory: Path) -> Seen:
     with Job(argv, environment, place) as job:
         come = job.wait_for(lambda: _has_come(what, job, directory))
         time.sleep(what["moment"] if come else 0)
-        pid = job.send(signal.Signals[what["signal"]], what["target"]) if come else None
+        delivered = come and job.send(signal.Signals[what["signal"]], what["target"])
         since = time.monotonic()
         ended = job.wait_until_gone(bound_of(what))
         if not ended and what["signal"] == "SIGSTOP" and job.only_stopped_are_left():
             ended = job.wait_until_gone(DEATH_SECONDS)
         seen = job.seen(since, ended or job.launcher.poll() is not None)
-        seen.pid, seen.delivered = pid, pid is not None
+        seen.delivered = delivered
         return seen
 
 

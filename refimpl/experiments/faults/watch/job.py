@@ -22,7 +22,7 @@ class Seen:
 
     status: of the launcher, None: it had to be killed.  seconds: from the deed (or the start) until no process was
     left.  ended: by itself, within the bound.  left: processes that had to be killed.  shared: files of /dev/shm that
-    came during the job and are nobody's.  delivered: whether the deed found whom it was meant for: the process ``pid``.
+    came during the job and are nobody's.  delivered: whether the deed found whom it was meant for.
     """
 
     status: int | None = None
@@ -33,7 +33,6 @@ class Seen:
     left: list[str] = field(default_factory=list)
     shared: list[str] = field(default_factory=list)
     delivered: bool = True
-    pid: int | None = None
 
 
 class Interrupted(RuntimeError):
@@ -123,18 +122,18 @@ class Job:
             text = "\n" + rest
         return True
 
-    def send(self, number: int, target: str) -> int | None:
-        """Send a signal to "rank R", "launcher" or "proxy" (none: the launcher); return whose pid, None: nobody's."""
+    def send(self, number: int, target: str) -> bool:
+        """Send a signal to "rank R", "launcher" or "proxy" (none: the launcher); return whether it was there."""
         found = processes.targets_of(self.finder.living(), self.launcher.pid)
         if target == "proxy" and target not in found:
             target = "launcher"
         if target not in found or (target == "launcher" and self.launcher.poll() is not None):
-            return None
+            return False
         try:
             os.kill(found[target], number)
         except ProcessLookupError:
-            return None
-        return found[target]
+            return False
+        return True
 
     def wait_until_gone(self, seconds: float) -> bool:
         """Return whether every process of the job has ended within so many seconds."""
