@@ -77,7 +77,7 @@ def missing_words(by_rank: list[list[str]], names=(), rank: int | None = None) -
 def judge_alone(seen, reference: dict, rank: int | None, dies: bool = False) -> tuple[str, list[str]]:
     """Return (end, faults) of a lying model in a job of its own. seen: ``Seen``.
 
-    dies: its process ends on the spot, and the launcher kills the others: then its words will do.
+    dies: its process ends on the spot, and the launcher kills the others at once: nobody has time for words.
     """
     faults = _common(seen)
     if not seen.ended:
@@ -85,10 +85,11 @@ def judge_alone(seen, reference: dict, rank: int | None, dies: bool = False) -> 
     if seen.status == 0:
         right = answer_of(seen.stdout) == reference
         return ("right answer", faults) if right else ("silent acceptance", ["silent acceptance", *faults])
-    text = seen.stderr + seen.stdout
-    if not error_lines(seen.stderr) and not dies:
+    if dies:
+        return "ended by signal", faults
+    if not error_lines(seen.stderr):
         faults.append("missing words of ours")
-    elif not says_rank(text, rank) and not (dies and "PID" in text):
+    elif not says_rank(seen.stderr, rank):
         faults.append("missing words: no rank is named")
     return ("other end" if faults else "refused in words"), faults
 

@@ -71,6 +71,11 @@ def test_a_lying_model_in_a_job_of_its_own(case):
     assert judge_alone(found, ANSWER, 1) == (end, faults)
 
 
+def test_who_dies_has_no_words_but_a_status():
+    assert judge_alone(seen(3, ""), ANSWER, 1, dies=True) == ("ended by signal", [])
+    assert judge_alone(seen(0, ""), ANSWER, 1, dies=True) == ("silent acceptance", ["silent acceptance"])
+
+
 KILL = {"signal": "SIGKILL", "target": "rank 1", "phase": "steps"}
 SIGNALS = {
     "launcher names the rank": (KILL, seen(9, "", "RANK 1 KILLED BY SIGNAL 9"), "ended by signal", []),

@@ -1,7 +1,9 @@
 """The real experiment, a small part of it: trials of all kinds on 3 ranks of MPI, none with a fault."""
 
+import contextlib
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -40,3 +42,24 @@ def test_what_cannot_be_is_refused_in_a_line(options, tmp_path):
     argv = [sys.executable, "-m", "refimpl", "experiment", "faults", "--output", str(tmp_path), *options]
     found = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT)
     assert found.returncode in (1, 2) and "Traceback" not in found.stderr and "error:" in found.stderr
+
+
+def test_who_ends_the_experiment_ends_all_of_it(tmp_path):
+    argv = [sys.executable, "-m", "refimpl", "experiment", "faults", "--trials", "9", "--output", str(tmp_path)]
+    experiment = subprocess.Popen(argv, stderr=subprocess.DEVNULL, cwd=ROOT)
+    end = time.monotonic() + 60
+    while len(_processes_of(tmp_path)) < 3 and time.monotonic() < end:  # a job runs
+        time.sleep(0.1)
+    assert experiment.poll() is None
+    experiment.terminate()
+    assert experiment.wait(timeout=30) != 0
+    assert _processes_of(tmp_path) == []
+
+
+def _processes_of(place) -> list[str]:
+    """Return the living processes whose command line names a place."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found += [str(path)] * (str(place).encode() in path.read_bytes())
+    return found
