@@ -8,7 +8,8 @@ from mpi4py import MPI
 
 from refimpl.transport.abort import AbortMessages
 from refimpl.transport.errors import Aborted, CollectiveError, Interrupted, SilentPeer, words_of
-from refimpl.transport.waiting import TIMEOUT_SECONDS, Waiter
+from refimpl.transport.job.supervisor import TIMEOUT_SECONDS
+from refimpl.transport.waiting import Waiter
 
 AT_ONCE, ERROR = 1 << 8, 1 << 16
 """What a rank brings to the check that all go on: a signal's number; and AT_ONCE, if it shall not wait; or ERROR."""

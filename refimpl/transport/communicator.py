@@ -13,7 +13,7 @@ from refimpl.transport.device.choice import open_transport
 from refimpl.transport.exchange import ArrayExchange
 from refimpl.transport.leftovers import remove_leftovers
 from refimpl.transport.machines import Machines, machines_of
-from refimpl.transport.waiting import TIMEOUT_SECONDS
+from refimpl.transport.job.supervisor import TIMEOUT_SECONDS
 
 
 class Communicator(ArrayExchange):

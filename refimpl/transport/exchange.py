@@ -7,7 +7,7 @@ from refimpl.transport.ledger import Ledger
 from refimpl.transport.machines import Machines, machine_of
 from refimpl.transport.messages import MpiMessages
 from refimpl.transport.protocol import Pending, Transport
-from refimpl.transport.waiting import TIMEOUT_SECONDS
+from refimpl.transport.job.supervisor import TIMEOUT_SECONDS
 
 
 class ArrayExchange(Agreement):

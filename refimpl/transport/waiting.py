@@ -14,7 +14,6 @@ from mpi4py import MPI
 from refimpl.transport.abort import AbortMessages
 from refimpl.transport.errors import CollectiveError, silent_peer
 from refimpl.transport.host import crowded
-from refimpl.transport.job.supervisor import TIMEOUT_SECONDS as TIMEOUT_SECONDS
 
 AWAKE_SECONDS = 1e-3  # without progress: longer than any message within a machine takes
 SLEEP_SECONDS = 50e-6  # the kernel adds about as much: still short beside a segment on a network

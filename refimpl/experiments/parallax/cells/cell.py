@@ -100,11 +100,11 @@ def allreduce_of(machines: int, ranks_per_machine: int) -> str:
 
 
 @cache
-def code_version(root: Path | None = None) -> str:
-    """Return hex digits that change with any source file that a cell's numbers come from. Local."""
+def code_version(root: Path | None = None, sources: tuple[str, ...] = SOURCES) -> str:
+    """Return hex digits that change with any source file of ``sources``: what a cell's numbers come from. Local."""
     root = root or Path(__file__).resolve().parents[4]
     digest = hashlib.sha256()
-    for source in SOURCES:
+    for source in sources:
         place = root / source
         for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
             digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())

@@ -1,0 +1,1 @@
+"""The kinds of trials: what is drawn, and how it is done."""

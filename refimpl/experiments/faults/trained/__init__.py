@@ -1,0 +1,1 @@
+"""What the trials train: an honest subject, and the same lying."""

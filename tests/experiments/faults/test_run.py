@@ -1,0 +1,65 @@
+"""The real experiment, a small part of it: trials of all kinds on 3 ranks of MPI, none with a fault."""
+
+import contextlib
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from refimpl.experiments.faults import KINDS
+from refimpl.experiments.faults.report import failures
+from refimpl.experiments.faults.run import run_trials
+from refimpl.experiments.faults.trial import draw
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds a job's processes in /proc")
+ROOT = Path(__file__).parents[3]
+SEED = 3
+FEW, MORE = (0, 1, 2, 3, 5, 8, 10, 12, 16, 22, 27, 33, 37, 39), range(40)
+
+
+@pytest.mark.thorough("few")
+@pytest.mark.parametrize("numbers", [FEW, MORE], ids=["few", "more"])
+def test_no_hang_no_silent_acceptance_nothing_left_behind(numbers, tmp_path):
+    outcomes = run_trials(tmp_path, numbers, SEED, say=lambda line: None)
+    assert failures(outcomes) == []
+    assert {outcome.trial.kind for outcome in outcomes} == set(KINDS)
+    again = run_trials(tmp_path, numbers, SEED, say=lambda line: pytest.fail(line))  # all are kept
+    assert again == outcomes and not list(tmp_path.glob("work*"))
+
+
+def test_the_command_counts_and_says_how_to_repeat(tmp_path):
+    number = next(n for n in range(100) if draw(SEED, n).what.get("file") == "config")
+    argv = [sys.executable, "-m", "refimpl", "experiment", "faults", "--seed", str(SEED), "--output", str(tmp_path)]
+    one = subprocess.run([*argv, "--only", str(number)], capture_output=True, text=True, cwd=ROOT)
+    assert one.returncode == 0 and "right answer" in one.stdout, one.stderr
+
+
+@pytest.mark.parametrize("options", [["--trials", "0"], ["--only", "x"], ["--kind", "x"],
+                                     ["--only", "1", "--python", "/no/python"]])
+def test_what_cannot_be_is_refused_in_a_line(options, tmp_path):
+    argv = [sys.executable, "-m", "refimpl", "experiment", "faults", "--output", str(tmp_path), *options]
+    found = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT)
+    assert found.returncode in (1, 2) and "Traceback" not in found.stderr and "error:" in found.stderr
+
+
+def test_who_ends_the_experiment_ends_all_of_it(tmp_path):
+    argv = [sys.executable, "-m", "refimpl", "experiment", "faults", "--trials", "9", "--output", str(tmp_path)]
+    experiment = subprocess.Popen(argv, stderr=subprocess.DEVNULL, cwd=ROOT)
+    end = time.monotonic() + 60
+    while len(_processes_of(tmp_path)) < 3 and time.monotonic() < end:  # a job runs
+        time.sleep(0.1)
+    assert experiment.poll() is None
+    experiment.terminate()
+    assert experiment.wait(timeout=30) != 0
+    assert _processes_of(tmp_path) == []
+
+
+def _processes_of(place) -> list[str]:
+    """Return the living processes whose command line names a place."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found += [str(path)] * (str(place).encode() in path.read_bytes())
+    return found
