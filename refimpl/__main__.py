@@ -1,7 +1,11 @@
 """``python -m refimpl``: one thread a rank, set before NumPy is loaded, then the command line."""
 
 import os
+import signal
 import sys
+
+if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while modules are loaded: no traceback from within them
 
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(_name, "1")  # more threads would fight for the cores and may sum in another order

@@ -1,5 +1,11 @@
 """The errors of ranks that work together: every rank says the same, whichever rank it arose on. Knows no MPI."""
 
+import sysconfig
+import traceback
+from pathlib import Path
+
+STDLIB = sysconfig.get_paths()["stdlib"]
+
 
 class CollectiveError(RuntimeError):
     """An error that every rank raises with the same message, whichever rank it arose on."""
@@ -39,8 +45,17 @@ def silent_peer(rank: int, seconds: float, late, what: str) -> SilentPeer:
 
 
 def words_of(error: BaseException) -> str:
-    """Return what people shall read of an error: its text; of a programmer's (KeyError, …) its type, too. Local."""
+    """Return what people shall read of an error: its text; of a programmer's (KeyError, …) its type and place. Local.
+    """
     if isinstance(error, SystemExit):
         return f"sys.exit({error.code!r}) was called in the middle of the training"
-    for_people = isinstance(error, (ValueError, OSError, CollectiveError))
-    return str(error) if for_people else f"{type(error).__name__}: {error}".removesuffix(": ")
+    if isinstance(error, (ValueError, OSError, CollectiveError)):
+        return str(error)
+    return f"{type(error).__name__}: {error}".removesuffix(": ") + _place(error)
+
+
+def _place(error) -> str:
+    """Return where a programmer's error arose: the last line of the project's or the user's own code."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__)
+              if not frame.filename.startswith(("<", STDLIB)) and "site-packages" not in frame.filename]
+    return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno}, in {frames[-1].name})" if frames else ""

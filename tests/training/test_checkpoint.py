@@ -198,18 +198,16 @@ def test_a_damaged_checkpoint_is_refused_by_name(copy, what):
         assert train(Toy(), toy_data(), options=OPTIONS, comm=SELF, resume=copy).steps == 6
 
 
-@pytest.mark.parametrize("options, describe, words", [
-    (replace(OPTIONS, steps=6.0), {}, "Expected `int`, got `float` - at `$.options.steps`"),
-    (OPTIONS, {"note": "\ud800"}, "it has half a character"),
-    (OPTIONS, {1: "a", "1": "b"}, "the field '1' is there more than once"),
+@pytest.mark.parametrize("describe, words", [
+    ({"note": "\ud800"}, "it has half a character"),
+    ({1: "a", "1": "b"}, "the field '1' is there more than once"),
 ])
-def test_what_no_checkpoint_could_say_is_refused_before_the_first_step(options, describe, words, tmp_path):
-    trainer = Trainer.open(Toy(), toy_data(), options, SELF)
+def test_what_no_checkpoint_could_say_is_refused_before_the_first_step(describe, words, tmp_path):
+    trainer = Trainer.open(Toy(), toy_data(), OPTIONS, SELF)
     with pytest.raises(ValueError) as caught:
         check_saveable(trainer, describe)
     assert words in str(caught.value) and "could not be read again" in str(caught.value)
-    if not describe:
-        assert words in refusal(SELF, lambda: run(tmp_path / "run", options)) and not (tmp_path / "run").exists()
+    assert words in refusal(SELF, lambda: run(tmp_path / "run", describe=describe)) and not (tmp_path / "run").exists()
 
 
 def test_numbers_of_numpy_are_written_as_pythons(tmp_path):

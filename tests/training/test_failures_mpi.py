@@ -1,5 +1,6 @@
 """No silent failure, no hang (docs/design.md, I5): what one rank finds wrong ends all with one message."""
 
+import re
 import shutil
 import sys
 from contextlib import contextmanager
@@ -63,7 +64,7 @@ def spoilt(comm, where, fault):
                                           (SystemExit(0), "sys.exit(0) was called in the middle of the training")])
 @pytest.mark.thorough("error1")
 def test_an_exception_on_one_rank(comm, where, error, words):
-    assert spoilt(comm, where, raising(error)) == named(comm) + words
+    assert spoilt(comm, where, raising(error)).startswith(named(comm) + words)
 
 
 @several
@@ -102,7 +103,8 @@ def test_examples_that_raise(comm):
     private, fault, data = comm.Dup(), on_the_last(comm, KeyError("cat")), toy_data()
     examples = data.examples
     data.examples = lambda step: fault() or examples(step)
-    assert refusal(comm, lambda: train(Toy(), data, options=OPTIONS, comm=private)) == named(comm) + "KeyError: 'cat'"
+    message = refusal(comm, lambda: train(Toy(), data, options=OPTIONS, comm=private))
+    assert re.fullmatch(named(comm) + r"KeyError: 'cat' \(test_failures_mpi.py:\d+, in fault\)", message)
 
 
 def test_a_progress_that_exits(comm):

@@ -136,6 +136,7 @@ class _Supervisor:
                      f"killed by {signal.Signals(-code).name}"
                      + " (by someone, or out of memory?)" * (code == -signal.SIGKILL))
             self._speak(f"rank {self.rank}: {cause}")
+            code = code or 1
         return code if code >= 0 else 128 - code
 
     def _speak(self, words):
