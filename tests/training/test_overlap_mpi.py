@@ -1,6 +1,7 @@
 """Exchanges beside the computation: the same bits and bytes as in turn, and they do go on at the same time."""
 
 import json
+import threading
 import time
 
 import numpy as np
@@ -103,7 +104,9 @@ class Slow:
 
     SECONDS = 0.05
 
-    def __init__(self):
+    def __init__(self, last=0):
+        """last: the number of the call that goes on until something is ``pushed``."""
+        self.last, self.pushed = last, threading.Event()
         self.variables = [Variable("words", (40, 2), sparse=True, initial=Constant(0.5)), Variable("kernel", (30, 2)),
                           Variable("weight", (50, 2), sparse=True, initial=Constant(0.5))]
 
@@ -121,6 +124,9 @@ class Slow:
             gradients[name] = np.ones((30, 2), np.float32) if name == "kernel" else RowGradient(batch.inputs, ones)
             batch.ready(gradients)
         time.sleep(self.SECONDS)
+        self.last -= 1
+        if self.last == 0:
+            assert self.pushed.wait(20)  # other ranks may be late
         return 0.0, gradients
 
 
@@ -152,7 +158,11 @@ def test_the_trace_shows_exchanges_beside_the_computation(comm, architecture, pu
     """Two microbatches a rank: pulls of the second, and pushes of what is ready, lie within the computation."""
     options = Options(architecture=architecture, overlap=True, optimizer="sgd")
     communicator = Communicator(comm, in_blocks(comm.size, 1))
-    trainer = Trainer.open(Slow(), SlowData(2 * comm.size), options, communicator, trace=True)
+    model = Slow(last=2)
+    trainer = Trainer.open(model, SlowData(2 * comm.size), options, communicator, trace=True)
+    exchange = next(exchange for exchange in trainer.parameters.exchanges if exchange.phase == push)
+    sent = exchange.push
+    exchange.push = lambda: model.pushed.set() or sent()
     trainer.timeline.spans.clear()
     record = trainer.train_step()
     (begin, end), = spans_of(trainer, "compute")

@@ -8,8 +8,6 @@ FACTS = ("steps", "loss", "parameters_sha256", "state_sha256", "heldout_loss", "
 ERROR = "refimpl: error:"
 TRACEBACK = "Traceback (most recent call last)"
 OURS = re.compile(r'File "[^"]*/(refimpl|models|kernels)/')
-SPOKEN = ("SIGSTOP", "SIGTERM", "SIGINT", "SIGHUP")
-"""Signals after which a rank can speak, the stopped one's peers: the launcher need not be left to do it."""
 GOES_ON = ("set-up", "steps", "checkpoint", "evaluation")
 """Phases in which a training that was told to end has not done its work yet."""
 
@@ -74,19 +72,14 @@ def missing_words(by_rank: list[list[str]], names=(), rank: int | None = None) -
     return found + (["the ranks' words differ"] if len(texts) > 1 else [])
 
 
-def judge_alone(seen, reference: dict, rank: int | None, dies: bool = False) -> tuple[str, list[str]]:
-    """Return (end, faults) of a lying model in a job of its own. seen: ``Seen``.
-
-    dies: its process ends on the spot, and the launcher kills the others at once: nobody has time for words.
-    """
+def judge_alone(seen, reference: dict, rank: int | None) -> tuple[str, list[str]]:
+    """Return (end, faults) of a lying model in a job of its own. seen: ``Seen``."""
     faults = _common(seen)
     if not seen.ended:
         return "hang", ["hang", *faults]
     if seen.status == 0:
         right = answer_of(seen.stdout) == reference
         return ("right answer", faults) if right else ("silent acceptance", ["silent acceptance", *faults])
-    if dies:
-        return "ended by signal", faults
     if not error_lines(seen.stderr):
         faults.append("missing words of ours")
     elif not says_rank(seen.stderr, rank):
@@ -109,7 +102,7 @@ def judge_signal(what: dict, seen, reference: dict) -> tuple[str, list[str]]:
         text = seen.stderr + seen.stdout
         if not says_rank(text, rank) and not re.search(r"\bPID \d+", text):  # MPICH's launcher names a process alone
             faults.append("missing words: no rank is named")
-        if what["signal"] in SPOKEN and what["phase"] in GOES_ON and "refimpl: " not in seen.stderr:
+        if what["phase"] in GOES_ON and "refimpl: " not in seen.stderr:  # its supervisor, or its peers, can speak
             faults.append("missing words of ours")
     return "ended by signal", faults
 

@@ -118,7 +118,8 @@ def after_next_start(outcomes: list[Outcome], place: Path) -> list[Outcome]:
     """
     names = {name for outcome in outcomes for name in outcome.shared}
     if processes.nobodys(names):
-        with Job([sys.executable, "-m", "refimpl", *arguments("--steps", "1", "--no-output")], os.environ, place) as job:
+        argv = [sys.executable, "-m", "refimpl", *arguments("--steps", "1", "--no-output")]
+        with Job(argv, os.environ, place) as job:
             job.wait_until_gone(SWEEP_SECONDS)
         shutil.rmtree(place)
     remain = processes.nobodys(names)

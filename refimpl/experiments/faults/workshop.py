@@ -31,7 +31,10 @@ class Workshop:
         self.references: dict[str, dict] = {}
 
     def open(self):
-        """Run the honest trainings. Raises RuntimeError if one fails, LaunchError where a Python or its MPI is missing."""
+        """Run the honest trainings.
+
+        Raises RuntimeError if one fails, LaunchError where a Python or its MPI is missing.
+        """
         shutil.rmtree(self.place, ignore_errors=True)
         for python in self.pythons:
             command(python, RANKS, [])  # all are there
@@ -109,7 +112,7 @@ class Workshop:
             since = time.monotonic()
             ended = job.wait_until_gone(signals.SILENCE_SECONDS if silent else signals.DEATH_SECONDS)
             seen = job.seen(since, ended or job.launcher.poll() is not None)
-        end, faults = judge_alone(seen, self.references["lies"], what["rank"], what["lie"].startswith("os._exit"))
+        end, faults = judge_alone(seen, self.references["lies"], what["rank"])
         shutil.rmtree(place, ignore_errors=True)
         return Outcome(trial, end, faults, seen.seconds, _words(seen), seen.shared)
 

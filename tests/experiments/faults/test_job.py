@@ -73,8 +73,10 @@ def test_a_signal_finds_its_target_at_its_moment(tmp_path):
 
 def test_the_targets_of_a_job():
     found = [Process(1, 0, "S", "mpiexec.hydra", None), Process(2, 1, "S", "hydra_pmi_proxy", None),
-             Process(3, 2, "R", "python", 0), Process(4, 2, "R", "python", 1), Process(5, 4, "S", "watcher", 1)]
-    assert targets_of(found, 1) == {"rank 0": 3, "rank 1": 4, "launcher": 1, "proxy": 2}
+             Process(3, 2, "R", "python", 0), Process(4, 2, "R", "python", 1), Process(5, 4, "R", "python", 1),
+             Process(6, 5, "S", "python", 1)]
+    assert targets_of(found, 1) == {"rank 0": 3, "supervisor 0": 3, "rank 1": 5, "supervisor 1": 4, "launcher": 1,
+                                    "proxy": 2}
 
 
 def test_nobody_elses_process_is_found():

@@ -71,16 +71,13 @@ def test_a_lying_model_in_a_job_of_its_own(case):
     assert judge_alone(found, ANSWER, 1) == (end, faults)
 
 
-def test_who_dies_has_no_words_but_a_status():
-    assert judge_alone(seen(3, ""), ANSWER, 1, dies=True) == ("ended by signal", [])
-    assert judge_alone(seen(0, ""), ANSWER, 1, dies=True) == ("silent acceptance", ["silent acceptance"])
-
-
 KILL = {"signal": "SIGKILL", "target": "rank 1", "phase": "steps"}
+AT_THE_END = {**KILL, "phase": "end"}
 SIGNALS = {
-    "launcher names the rank": (KILL, seen(9, "", "RANK 1 KILLED BY SIGNAL 9"), "ended by signal", []),
-    "launcher names the process": (KILL, seen(9, "", "=   PID 77 RUNNING AT vm"), "ended by signal", []),
-    "nobody names it": (KILL, seen(9, "", "killed"), "ended by signal", ["missing words: no rank is named"]),
+    "launcher names the rank": (AT_THE_END, seen(9, "", "RANK 1 KILLED BY SIGNAL 9"), "ended by signal", []),
+    "launcher names the process": (AT_THE_END, seen(9, "", "=   PID 77 RUNNING AT vm"), "ended by signal", []),
+    "nobody names it": (AT_THE_END, seen(9, "", "killed"), "ended by signal", ["missing words: no rank is named"]),
+    "its supervisor is silent": (KILL, seen(9, "", "RANK 1 KILLED"), "ended by signal", ["missing words of ours"]),
     "too early for words": ({**KILL, "phase": "start"}, seen(9, ""), "ended by signal", []),
     "to the launcher": ({**KILL, "target": "launcher"}, seen(-9, ""), "ended by signal", []),
     "rank that could speak": ({**KILL, "signal": "SIGTERM"}, seen(15, "", "PID 77"), "ended by signal",

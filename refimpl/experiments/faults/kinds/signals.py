@@ -8,7 +8,9 @@ from refimpl.experiments.faults.watch.job import Job, Seen
 from refimpl.experiments.faults.trial import RANKS
 
 SIGNALS = ("SIGKILL", "SIGSTOP", "SIGTERM", "SIGINT", "SIGHUP", "SIGSEGV", "SIGABRT")
-TARGETS = (*(f"rank {rank}" for rank in range(RANKS)), "launcher", "proxy")
+TARGETS = {**{f"rank {rank}": 4 for rank in range(RANKS)}, **{f"supervisor {rank}": 1 for rank in range(RANKS)},
+           "launcher": 3, "proxy": 3}
+"""Whom a signal meets -> how often, in proportion."""
 PHASES = {"start": 2.0, "set-up": 0.3, "steps": 0.03, "checkpoint": 0.02, "evaluation": 0.08, "end": 0.5}
 """Phase of a training -> seconds after its begin within which the signal is sent."""
 STEPS, CHECKPOINT_EVERY, EVALUATE_EVERY = 40, 4, 8
@@ -20,7 +22,7 @@ def draw(rng) -> dict:
     """Return a signal and the training that it meets. SIGKILL comes thrice as often as another."""
     phase = rng.choice(list(PHASES))
     return {"signal": rng.choices(SIGNALS, (3, 1, 1, 1, 1, 1, 1))[0],
-            "target": rng.choices(TARGETS, (2, 2, 2, 1, 1))[0], "phase": phase,
+            "target": rng.choices(list(TARGETS), TARGETS.values())[0], "phase": phase,
             "step": rng.randrange(1, STEPS - 2 * EVALUATE_EVERY), "moment": round(rng.random() * PHASES[phase], 4),
             "architecture": rng.choice(["hybrid", "ps", "allreduce"]), "overlap": rng.random() < 0.4,
             "shared_memory": rng.random() < 0.7, "mpi": rng.randrange(6), "resumed": rng.choice(["hybrid", "ps"])}

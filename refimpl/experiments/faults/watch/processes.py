@@ -65,12 +65,15 @@ def _rank_of(environment) -> int | None:
 
 
 def targets_of(processes: list[Process], launcher: int) -> dict[str, int]:
-    """Return "rank 0", "rank 1", ..., "launcher", "proxy" -> pid, of those that there are. Local.
+    """Return "rank 0", "supervisor 0", ..., "launcher", "proxy" -> pid, of those that there are. Local.
 
-    A rank's own children have its environment: the rank is the one whose parent is no rank.
+    All have the rank's environment: the supervisor is the one whose parent is no rank; its child is the rank, which has
+    children of its own. As long as it has no child, it stands for the rank, too.
     """
     ranks = {process.pid for process in processes if process.rank is not None}
-    found = {f"rank {p.rank}": p.pid for p in processes if p.rank is not None and p.parent not in ranks}
+    above = {p.pid: p.rank for p in processes if p.rank is not None and p.parent not in ranks}
+    found = {f"{what} {rank}": pid for pid, rank in above.items() for what in ("supervisor", "rank")}
+    found |= {f"rank {p.rank}": p.pid for p in processes if p.parent in above}
     proxies = [p.pid for p in processes if p.rank is None and ("proxy" in p.name or "prted" in p.name)]
     return {**found, "launcher": launcher, **({"proxy": proxies[0]} if proxies else {})}
 
