@@ -80,11 +80,11 @@ class Trainer:
         """Do one step; return its metrics, the same on every rank but for seconds and bytes. Collective."""
         self.timeline.start_step(self.step)
         self.comm.ledger.clear()
-        batches, needs, wanted = self._together(self._read_batches)
+        batches, needs, wanted, starts = self._together(self._read_batches)
         self.alpha = alpha_of(self.model.variables, needs)
         try:
             with memory_for("the exchange and update of a step", LESS):
-                record = self.consistency.step(self.step, batches, needs, wanted, self._look_ahead)
+                record = self.consistency.step(self.step, batches, needs, wanted, starts, self._look_ahead)
             examples = self.data.examples(self.step)
         except BaseException as problem:
             self.comm.stop(problem)
@@ -104,16 +104,17 @@ class Trainer:
         return result
 
     def _read_batches(self):
-        """Return microbatch -> its batch, and -> the rows it needs (None for one without examples); what to pull."""
+        """Return microbatch -> its batch, and -> the rows it needs (None for one without examples); what to pull;
+        whether an epoch starts."""
         if self.failure is not None:
             raise self.failure
-        if self.data.starts_epoch(self.step):
+        if starts := bool(self.data.starts_epoch(self.step)):
             self.carried = {v: {} for v in self.microbatches}
         batches, needs, wanted = self.ahead.pop(self.step, None) or self._read(self.step, self.carried, self.first)
         for v, batch in batches.items():
             if batch is not None:
                 batch.state = self.carried[v]
-        return batches, needs, wanted
+        return batches, needs, wanted, starts
 
     def _read(self, step, carried, first=False):
         batches, needs = read_microbatches(self.model, self.data, self.options.seed, step, carried, first)

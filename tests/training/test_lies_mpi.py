@@ -208,6 +208,21 @@ def test_what_is_no_need(comm, needs, words):
     assert words in refused(comm, False, Lying(last(comm), needs=needs))
 
 
+@OVERLAP
+def test_a_row_gradient_that_is_used_again_in_a_later_step(comm, overlap):
+    """In every step its ends are looked at."""
+    calls = []
+
+    def once_more(model, batch, found):
+        calls.append(found[1]["table"])
+        if len(calls) > 20:
+            calls[-2].rows[...] += 1
+        return found
+
+    said = refused(comm, overlap, Lying(last(comm), after=once_more), steps=20)
+    assert said.startswith(f"{named(comm)}the row gradient of 'table' in microbatch ") and "written to after" in said
+
+
 def test_needs_in_one_buffer(comm):
     def needs(model, batch, found):
         model.kept = model.kept or [np.arange(50)]

@@ -59,6 +59,19 @@ def test_ranks_that_normalise_otherwise(comm, overlap, since):
     assert f"says {25 if since == 0 else 5}" in said
 
 
+@pytest.mark.mpi(min_size=2)
+@pytest.mark.parametrize("who", [0, -1])
+def test_an_epoch_that_starts_on_one_rank(comm, who):
+    data, who = toy_data(), who % comm.size
+    starts = data.starts_epoch
+    data.starts_epoch = lambda step: starts(step) != (comm.rank == who and step == 3)
+    said = refused(comm, False, data=data, steps=5)
+    others = [str(rank) for rank in range(comm.size) if rank != who]
+    told = {starts(3): f"rank{'s' * (len(others) > 1)} {' '.join(others)}", not starts(3): f"rank {who}"}
+    assert said == (f"the data's starts_epoch(3) says True on {told[True]} and False on {told[False]}: it must be a "
+                    "function of the step alone")
+
+
 def test_data_that_are_another_each_time(comm):
     buffer, times = np.empty(3, np.int64), iter(range(10**6))
 

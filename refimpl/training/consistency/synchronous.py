@@ -43,10 +43,12 @@ class Synchronous:
         self.targets = Targets(data, self.comm)
         self.make = partial(OverlappedStep, streams=open_streams(device.xp)) if overlap else SequentialStep
 
-    def step(self, number: int, batches: dict, needs: dict, wanted: dict, meanwhile: Callable[[], None]) -> dict:
+    def step(self, number: int, batches: dict, needs: dict, wanted: dict, starts: bool,
+             meanwhile: Callable[[], None]) -> dict:
         """Do step ``number`` (from 0); return its loss, gradient norm and learning rate, the same on every rank.
 
         batches, needs: microbatch -> its batch, and the rows it needs.  wanted: of ``Parameters.wanted``.
+        starts: whether the step starts an epoch, as this rank's data says.
         meanwhile: work of the host's own while a GPU computes.
         """
         if self.calls is None:
@@ -55,7 +57,7 @@ class Synchronous:
         step = self.make(self.parameters, needs, wanted, self.timeline)
         try:
             step.begin()
-            losses, error = self._compute(number, step, batches)
+            losses, error = self._compute(number, step, batches, starts)
             reduced, loss, norm = self._sum_up(step, losses, error, meanwhile)
             with self.timeline.phase("update"):
                 rate = self.update(number, reduced, clip_scale(norm, self.options.clip_norm))
@@ -64,12 +66,12 @@ class Synchronous:
         self.calls = Calls(self.model)
         return {"loss": loss, "gradient_norm": norm, "learning_rate": rate}
 
-    def _compute(self, number, step, batches):
+    def _compute(self, number, step, batches, starts):
         """Run the model on this rank's microbatches, adding up gradients; return their losses, and what went wrong."""
         losses = []
         with self.timeline.phase("compute"):
             try:
-                self.targets.count(number, batches)
+                self.targets.count(number, batches, starts)
                 for v, batch in batches.items():
                     gradients = None
                     if batch is not None:

@@ -5,6 +5,9 @@ import traceback
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
+
+from kernels import RowGradient
 from refimpl.training.step.check import check_number
 
 READ_ONLY = re.compile("read-?only|WRITEABLE")  # words of NumPy, Cython and Numba
@@ -35,6 +38,7 @@ class Calls:
 
     def __init__(self, model):
         self.model = model
+        self.row_gradients: list[tuple] = []  # (variable, microbatch, its row gradient, what its ends are)
 
     def compute(self, microbatch: int, dense, rows, batch):
         """Return (loss, gradients) of a microbatch; see ``models.Model.loss_and_gradients``."""
@@ -46,7 +50,25 @@ class Calls:
             raise ValueError(f"loss_and_gradients returned {type(result[1]).__name__} as gradients: they must be a "
                              "dict, name of each variable -> its gradient")
         check_number(f"the loss of microbatch {microbatch}", result[0])
+        self.row_gradients += [(name, microbatch, gradient, _ends_of(gradient)) for name, gradient in result[1].items()
+                               if isinstance(gradient, RowGradient)]
         return result
 
     def end(self):
-        """All microbatches of the step are computed. Raises ValueError for what shows only then."""
+        """All microbatches are computed. Raises ValueError if a row gradient was used again while it was kept."""
+        for name, microbatch, gradient, ends in self.row_gradients:
+            if _ends_of(gradient) != ends:
+                raise used_again(name, microbatch)
+
+
+def used_again(name, microbatch) -> ValueError:
+    """Return what is said of a row gradient that was written to while it was kept. Local."""
+    return ValueError(f"the row gradient of {name!r} in microbatch {microbatch} was written to after it was returned; "
+                      "it is kept until the step's exchange: give each one arrays of its own")
+
+
+def _ends_of(gradient):
+    """Return the first and the last row: who uses the arrays again changes these, too. On a GPU one would wait."""
+    parts = gradient.ids, gradient.rows
+    return all(isinstance(part, np.ndarray) and part.ndim and len(part) for part in parts) and [
+        part[end].tobytes() for part in parts for end in (0, -1)]

@@ -13,7 +13,7 @@ import numpy as np
 
 from kernels import RowGradient, to_numpy
 from refimpl.training.step.arriving import Arriving
-from refimpl.training.step.calls import Calls
+from refimpl.training.step.calls import Calls, used_again
 from refimpl.training.step.scalars import lies_there
 
 FIELDS = ("inputs", "targets", "weights")
@@ -60,7 +60,7 @@ class FirstCalls(Calls):
 
     def __init__(self, model):
         super().__init__(model)
-        self.row_gradients = Kept({})  # of all microbatches: nobody writes to them before the exchange
+        self.kept = Kept({})  # the row gradients of all microbatches: nobody writes to them before the exchange
 
     def compute(self, microbatch: int, dense, rows, batch):
         """Return (loss, gradients); raises ValueError, too, for writes to what was given, or handed out before."""
@@ -86,10 +86,8 @@ class FirstCalls(Calls):
 
     def end(self):
         """Raise ValueError if the arrays of a row gradient were used again while it was kept."""
-        if written := self.row_gradients.written():
-            name, microbatch, _ = written[0]
-            raise ValueError(f"the row gradient of {name!r} in microbatch {microbatch} was written to after it was "
-                             "returned; it is kept until the step's exchange: give each one arrays of its own")
+        if written := self.kept.written():
+            raise used_again(*written[0][:2])
 
     def _keep_row_gradients(self, gradients, microbatch, given):
         gradients = {name: g for name, g in gradients.items() if isinstance(g, RowGradient)}
@@ -98,7 +96,7 @@ class FirstCalls(Calls):
                 if label[0] != "batch" and _share(gradient.rows, value):
                     raise ValueError(f"the gradient of {name!r} in microbatch {microbatch} shares memory with "
                                      f"{_told(label)}; it is kept until the step's exchange: give it a copy")
-        _keep_gradients(self.row_gradients, gradients, microbatch)
+        _keep_gradients(self.kept, gradients, microbatch)
 
 
 def _noted(values, kind, kept):

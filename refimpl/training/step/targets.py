@@ -1,13 +1,15 @@
-"""Whether the microbatches of a step are the whole global batch: their targets, counted by all ranks together.
+"""Whether the ranks' data agree on a step: its targets, counted by all together, and whether it starts an epoch.
 
 A rank reads its own microbatches only. So each adds, to a number that all sum up in every step anyway, N times its own
 targets less those of the global batch: over all ranks that is nothing, unless one is missing or a rank says otherwise.
+Where a step starts an epoch, each adds EPOCH more, and rank 0 takes N - 1 times EPOCH away: nothing, too, if all agree.
 """
 
 import numpy as np
 
 from refimpl.transport import CollectiveError
 
+EPOCH = 2**20 + 1
 MODULUS = 2**31
 """Deviations are told by their remainder: of a number with 31 bits to spare."""
 
@@ -23,6 +25,7 @@ class Targets:
         self.data, self.comm = data, comm
         self.way: int | None = None
         self.step, self.said, self.counted, self.words = 0, 0, 0, ""
+        self.starts = False
 
     def learn(self, step: int, batches: dict):
         """Find in which way they are counted. Collective. Raises CollectiveError if they add up in neither."""
@@ -38,9 +41,12 @@ class Targets:
                 self.count(step, batches)
                 self.refuse()
 
-    def count(self, step: int, batches: dict):
-        """Count this rank's targets. Local. Raises ValueError if they are no arrays, and were in the first step."""
-        self.step = step
+    def count(self, step: int, batches: dict, starts: bool = False):
+        """Count this rank's targets. Local. Raises ValueError if they are no arrays, and were in the first step.
+
+        starts: whether the step starts an epoch, as this rank's data says.
+        """
+        self.step, self.starts = step, starts
         if self.way is None:
             return
         counts = {v: _counts(batch) for v, batch in batches.items()}
@@ -55,10 +61,17 @@ class Targets:
     @property
     def deviation(self) -> int:
         """What this rank adds to the number that must be a multiple of MODULUS."""
-        return (self.comm.size * self.counted - self.said) % MODULUS
+        epoch = EPOCH * self.starts * (1 if self.comm.rank else 1 - self.comm.size)
+        return (self.comm.size * self.counted - self.said + epoch) % MODULUS
 
     def refuse(self):
-        """Raise CollectiveError, which says how many each rank has counted. Collective."""
+        """Raise CollectiveError, which says what each rank says. Collective."""
+        starts = self.comm.gather_numbers([self.starts], "whether an epoch starts")[:, 0]
+        if starts.min() != starts.max():
+            told = (f"{bool(said)} on rank{'s' * (sum(starts == said) > 1)} "
+                    + " ".join(map(str, np.flatnonzero(starts == said))) for said in (1, 0))
+            raise CollectiveError(f"the data's starts_epoch({self.step}) says {' and '.join(told)}: it must be a "
+                                  "function of the step alone")
         says = f"examples({self.step})"
         texts = self.comm.share_text(f"{self.words}, where {says} says {self.said}")
         told = "; ".join(f"rank {rank}: {text}" for rank, text in enumerate(texts))

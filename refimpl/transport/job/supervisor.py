@@ -12,6 +12,7 @@ elsewhere a rank is on its own.
 
 import ctypes
 import os
+import resource
 import select
 import signal
 import sys
@@ -90,7 +91,8 @@ class _Supervisor:
 
     def __init__(self, rank: str, child: int, hear: int):
         self.rank, self.child, self.hear = rank, child, hear
-        self.said, self.deadline, self.what, self.seconds = False, None, "", ""
+        self.said = self.spoke = False  # by the rank, by this process
+        self.deadline, self.what, self.seconds = None, "", ""
 
     def run(self) -> int:
         """Wait until the rank has ended; return the status to end with."""
@@ -126,20 +128,25 @@ class _Supervisor:
         return bool(text)
 
     def _last_word(self) -> int:
-        """Name a rank that has ended without a word; return its status, as shells tell it: 128 + the signal."""
+        """Name a rank that has ended without a word; return its status, or end by the signal that has ended it."""
         while select.select([self.hear], [], [], 0)[0] and self._listen():
             pass
         _, status = os.waitpid(self.child, 0)
         code = os.waitstatus_to_exitcode(status)
-        if not self.said:
+        if not self.said or code < 0 and not self.spoke:
             cause = (f"it ended with status {code}, in the midst of the program (os._exit?)" if code >= 0 else
                      f"killed by {signal.Signals(-code).name}"
                      + " (by someone, or out of memory?)" * (code == -signal.SIGKILL))
             self._speak(f"rank {self.rank}: {cause}")
             code = code or 1
-        return code if code >= 0 else 128 - code
+        if code < 0:  # by the same signal: some launchers look at nothing else
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            with suppress(OSError):  # SIGKILL has no other way
+                signal.signal(-code, signal.SIG_DFL)
+            os.kill(os.getpid(), -code)
+        return abs(code)
 
     def _speak(self, words):
-        self.said = True
+        self.said = self.spoke = True
         with suppress(OSError):
             os.write(2, f"refimpl: error: {words}\n".encode())

@@ -49,7 +49,7 @@ def prepare(what: dict, base: Path, directory: Path) -> tuple[list[str], list[st
             if what["forged"]:
                 manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "sha256": file_sha256(arrays)}))
         case "plan":
-            done, names = _rewrite(plan, _damage_plan(what["damage"], plan.read_text(), rng)), [plan.name]
+            done, names = _rewrite(plan, _damage_plan(what["damage"], plan.read_text(), rng)), ["plan"]
         case "metrics" | "config":
             path = directory / ("metrics.jsonl" if what["file"] == "metrics" else "config.json")
             done, names = _damage_record(path, what["damage"], rng), [path.name]

@@ -146,12 +146,13 @@ class Job:
             time.sleep(FIND_SECONDS)
 
     def only_stopped_are_left(self) -> bool:
-        """Return whether no rank is left, but launcher or proxy, stopped from outside: who stopped them goes on."""
+        """Return whether no rank is left, but who is above it, stopped from outside: who stopped them goes on."""
         living = self.finder.living()
+        ranks = {process.pid for process in living if process.rank is not None}
         stopped = [p for p in living if p.state in "Tt"]
         for process in stopped:
             os.kill(process.pid, signal.SIGCONT)
-        return bool(stopped) and all(process.rank is None for process in living)
+        return bool(stopped) and not any(process.parent in ranks for process in living)
 
     def seen(self, since: float, ended: bool) -> Seen:
         """Return what was seen; kill what is left. since: time.monotonic() of the deed."""
