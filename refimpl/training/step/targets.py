@@ -68,8 +68,9 @@ class Targets:
         """Raise CollectiveError, which says what each rank says. Collective."""
         starts = self.comm.gather_numbers([self.starts], "whether an epoch starts")[:, 0]
         if starts.min() != starts.max():
-            told = (f"{bool(said)} on rank{'s' * (sum(starts == said) > 1)} "
-                    + " ".join(map(str, np.flatnonzero(starts == said))) for said in (1, 0))
+            ranks = {said: np.flatnonzero(starts == said).tolist() for said in (1, 0)}
+            told = (f"{bool(said)} on rank{'s' * (len(who) > 1)} {' '.join(map(str, who))}"
+                    for said, who in ranks.items())
             raise CollectiveError(f"the data's starts_epoch({self.step}) says {' and '.join(told)}: it must be a "
                                   "function of the step alone")
         says = f"examples({self.step})"
