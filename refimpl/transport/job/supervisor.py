@@ -97,8 +97,7 @@ class _Supervisor:
     def run(self) -> int:
         """Wait until the rank has ended; return the status to end with."""
         for number in HANDED_ON:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup asks
-                signal.signal(number, lambda number, _: os.kill(self.child, number))
+            signal.signal(number, lambda number, _: os.kill(self.child, number))
         ended = os.pidfd_open(self.child)
         while True:
             left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())

@@ -1,0 +1,109 @@
+"""A rank that cannot speak for itself has a supervisor, which names it and the cause, and ends what does not end."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from refimpl.transport.launch import mpirun_command, run_job
+
+ROOT = str(Path(__file__).parents[2])
+HEADER = """
+import os, signal, sys, time
+from refimpl.transport.job.supervisor import arrived, supervised, told, waiting
+from refimpl.transport.launch import JOB_VARIABLES
+rank = next(int(os.environ[name]) for name in JOB_VARIABLES if name in os.environ)
+def alone():
+    os.write(1, b"pid %d %d\\n" % (os.getpid(), os.getppid()))
+def together():
+    from mpi4py import MPI
+    alone()
+    MPI.COMM_WORLD.Barrier()
+"""
+
+
+def run(body, ranks=2, timeout=60):
+    """Return a job of ``ranks`` whose work is ``body``, how long it took, and the processes that said who they are."""
+    code = HEADER + "def work():\n" + "".join(f"    {line}\n" for line in body.strip().splitlines())
+    argv, environment = mpirun_command(ranks, ["-c", code + "sys.exit(supervised(work))"])
+    begin = time.monotonic()
+    job = run_job(argv, {**environment, "PYTHONPATH": ROOT}, timeout, capture=True)
+    pids = [int(pid) for line in job.stdout.splitlines() if line.startswith("pid ") for pid in line.split()[1:]]
+    return job, time.monotonic() - begin, pids
+
+
+def none_alive(pids):
+    end = time.monotonic() + 10
+    while (left := [pid for pid in pids if Path(f"/proc/{pid}").exists()]) and time.monotonic() < end:
+        time.sleep(0.05)
+    return not left
+
+
+DEATHS = {
+    "os._exit(0)": "it ended with status 0, in the midst of the program (os._exit?)",
+    "os._exit(3)": "it ended with status 3, in the midst of the program (os._exit?)",
+    "os.kill(os.getpid(), signal.SIGKILL)": "killed by SIGKILL (by someone, or out of memory?)",
+    "os.kill(os.getpid(), signal.SIGSEGV)": "killed by SIGSEGV",
+}
+
+
+@pytest.mark.parametrize("death", DEATHS)
+@pytest.mark.thorough("SIGKILL", "_exit(0)")
+def test_a_rank_that_ends_without_a_word_is_named_and_ends_the_job(death):
+    job, seconds, pids = run(f"together()\nif rank == 1: {death}\ntime.sleep(600)")
+    assert job.returncode != 0 and seconds < 30
+    assert f"refimpl: error: rank 1: {DEATHS[death]}" in job.stderr
+    assert job.stderr.count("refimpl: error:") == 1  # the others, which the launcher kills, are not blamed
+    assert len(pids) == 4 and none_alive(pids)
+
+
+@pytest.mark.parametrize("where", ["MPI_Init", "MPI_Finalize"])
+def test_a_rank_that_mpi_does_not_let_go_on_is_ended(where):
+    """No Python runs there: the other rank is stopped, or anywhere else in its program."""
+    bodies = {"MPI_Init": "if rank: time.sleep(600)\nwaiting(1.0, 'MPI_Init')\ntogether()\narrived()\nreturn 0",
+              "MPI_Finalize": "together()\nif rank: time.sleep(600)\nwaiting(1.0, 'MPI_Finalize')\nreturn 0"}
+    job, seconds, pids = run(bodies[where])
+    assert job.returncode != 0 and seconds < 30
+    assert f"refimpl: error: rank 0 has waited 1.0 s for the other ranks in {where}: ended, cut off" in job.stderr
+    assert none_alive(pids)
+
+
+def test_what_has_come_is_waited_for_no_more():
+    job, _, pids = run("waiting(1.0, 'MPI_Init')\ntogether()\narrived()\ntime.sleep(2)\nreturn 0")
+    assert job.returncode == 0 and "error" not in job.stderr and none_alive(pids)
+
+
+def test_who_has_said_why_it_ends_is_not_named_again():
+    job, _, _ = run("alone()\nsys.stderr.write('no\\n')\nsys.exit(3)", ranks=1)
+    assert job.returncode == 3 and "refimpl: error" not in job.stderr
+
+
+def test_a_stopped_supervisor_goes_on_when_its_rank_ends():
+    job, seconds, pids = run("together()\nif rank: os.kill(os.getppid(), signal.SIGSTOP)\ntime.sleep(1)\nreturn 0")
+    assert job.returncode == 0 and seconds < 30 and none_alive(pids)
+
+
+@pytest.mark.parametrize("who", ["launcher", "supervisor"])
+def test_each_ends_with_the_one_above_it(who):
+    """However that ends: nobody goes on unseen."""
+    body = "alone()\nif rank: os.kill(" + {"launcher": "int(open(f'/proc/{os.getppid()}/stat').read().rpartition(')')[2]"
+                                           ".split()[1])", "supervisor": "os.getppid()"}[who] + ", signal.SIGKILL)"
+    job, seconds, pids = run(body + "\ntime.sleep(600)")
+    assert job.returncode != 0 and seconds < 30 and none_alive(pids)
+
+
+def test_signals_are_handed_on():
+    job, _, _ = run("signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b'heard\\n'), sys.exit(0)))\n"
+                    "os.kill(os.getppid(), signal.SIGTERM)\ntime.sleep(60)", ranks=1)
+    assert job.returncode == 0 and "heard" in job.stdout
+
+
+def test_who_was_started_by_no_launcher_has_none():
+    code = "import os; from refimpl.transport.job.supervisor import supervised; print(supervised(os.getppid))"
+    alone = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                           env={**os.environ, "PYTHONPATH": ROOT})
+    assert int(alone.stdout) == os.getpid(), alone.stderr
