@@ -36,7 +36,8 @@ def main(arguments=None) -> int:
     asked = tuple(name for name in COMMANDS if arguments[:1] == [name])
     options = vars(parser(asked or COMMANDS).parse_args(arguments))
     command = importlib.import_module(f"refimpl.cli.{options.pop('command')}")
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as refimpl/__main__.py has left it
+    own_signals = getattr(command, "OWN_SIGNALS", False)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL and not own_signals:  # as refimpl/__main__.py has left it
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return command.run(options)

@@ -18,6 +18,8 @@ from refimpl.transport.job.supervisor import TIMEOUT_SECONDS, arrived, waiting
 HELP = (f"train {' or '.join(MODELS)}, or a model of your own, on N ranks: "
         f"mpirun -n N python -m refimpl train {next(iter(MODELS))}")
 REFUSALS = (CollectiveError,)
+OWN_SIGNALS = True
+"""Until it looks after them, Ctrl-C ends a rank at once: an error in the middle of an import may be swallowed."""
 READ_IN_PLACE = "dense bytes are what the schedule's formula counts: read in shared memory, not sent"
 
 
@@ -48,9 +50,10 @@ def run(given: dict) -> int:
     """Train, and print what came of it. Collective."""
     comm = _open(given.pop("timeout", TIMEOUT_SECONDS))
     from refimpl.training.run.signals import Signals
+    from refimpl.training.session import train  # all that it needs is loaded before signals become errors
 
     with Signals(given.pop("checkpoint_on_signal", False)) as signals:
-        _train(given, comm, signals)
+        _train(given, comm, signals, train)
         comm.meet("the end of the job")
     waiting(comm.timeout, "MPI_Finalize")
     return 0
@@ -65,10 +68,9 @@ def _open(timeout):
     return Communicator.of(timeout=timeout)
 
 
-def _train(given: dict, comm, signals):
+def _train(given: dict, comm, signals, train):
     from refimpl.experiments.cluster.account import Account
     from refimpl.experiments.cluster.card import on_cluster
-    from refimpl.training.session import train
 
     recipe, options, rest = split(given)
     model, data, heldout, recipe, options, changes = comm.together(lambda: _prepare(recipe, options, rest, comm.size))

@@ -29,17 +29,18 @@ class Choice:
 
 
 def choose_algorithm(leaves: int, elements: int, itemsize: int, machines: Machines, network: Network | None,
-                     canonical_only: bool = True) -> Choice:
+                     canonical_only: bool = True, shared_memory: bool = True) -> Choice:
     """Choose for ``leaves`` microbatches and a vector of ``elements`` of ``itemsize`` bytes on these machines. Local.
 
     Deterministic: ranks that hand in the same network choose the same.  network: what calibrate measured; None where
-    all ranks share one machine, which needs no prediction: they read each other's arrays in place.
+    all ranks share one machine, which needs no prediction: they read each other's arrays in place, unless
+    ``shared_memory`` is not to be used.
     canonical_only: False also takes algorithms that sum in an order of their own.  Raises ValueError if network is of
     other machines, or None where there are several.
     """
     ranks = sum(map(len, machines))
     if len(machines) == 1:
-        return Choice("direct", None, {}, {"direct": True}, {}, _one_machine(ranks))
+        return Choice("direct", None, {}, {"direct": True}, {}, _one_machine(ranks, shared_memory))
     if network is None or network.machines != machines:
         raise ValueError("choose_algorithm: the network must be measured on these machines: calibrate(comm)")
     predicted, canonical, refused = {}, {}, {}
@@ -62,8 +63,10 @@ def choose_algorithm(leaves: int, elements: int, itemsize: int, machines: Machin
     return Choice(best, machines if best == "hierarchical" else None, predicted, canonical, refused, reason)
 
 
-def _one_machine(ranks) -> str:
+def _one_machine(ranks, shared_memory) -> str:
     many = f"all {ranks} ranks share one machine" if ranks > 1 else "there is one rank"
+    if not shared_memory:
+        return f"allreduce auto: direct, as messages: {many}, whose memory is not to be used; canonical"
     return f"allreduce auto: direct, through shared memory: {many}, nothing is sent; canonical"
 
 

@@ -10,6 +10,7 @@
     cost_table     what all these cost in bytes
     worker, clipping, hybrid       a training: gradients, update, and each variable the way that suits it
     search         how many partitions a served variable is cut into
+    agreement      all ranks go on, or all stop with one message; nobody waits for ever
 
 Nothing here is fast. The fast system is held to these files bit for bit and byte for byte, by tests/plain.
 """

@@ -1,4 +1,7 @@
-"""Ranks that go on together or stop together, with one message. No wait is a blocking one: a missing rank is named."""
+"""Ranks that go on together or stop together, with one message. No wait is a blocking one: a missing rank is named.
+
+Plainly: ``refimpl.plain.agreement``, which says the same words.
+"""
 
 import os
 from contextlib import contextmanager

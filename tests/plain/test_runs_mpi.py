@@ -67,3 +67,31 @@ def test_aggregation(comm, shown):
     assert sum(bytes_of[1]) < sum(bytes_of[0]) or comm.size < 3
     if comm.size == 4:
         assert bytes_of == [[64] * 4, [32] * 4]
+
+
+def test_agreement(comm, capfd):
+    """One rank's error is everyone's; who comes too late is named by those who waited."""
+    import_module("refimpl.plain.agreement").main(comm.Dup())
+    end = "goes on" if comm.rank == 0 else f"stops: rank {comm.rank} has waited 0.5 s for ranks [0]"
+    assert capfd.readouterr().out.splitlines() == [
+        f"rank {comm.rank} goes on, then stops: rank {comm.size - 1}: the disk is gone, then {end}"]
+
+
+def test_the_fast_system_says_the_same(comm):
+    """Whoever brings an error, and whether all bring one: the same words, but for what all say alike."""
+    from refimpl.plain.agreement import Stopped, agree
+    from refimpl.transport import CollectiveError
+    from refimpl.transport.agreement import Agreement
+
+    plain, fast = comm.Dup(), Agreement(comm.Dup())
+    for bringing in [(), (0,), (comm.size - 1,), tuple(range(0, comm.size, 2))]:
+        words = f"the words of rank {comm.rank}" if comm.rank in bringing else ""
+        said = []
+        for goes in (lambda: agree(plain, words), lambda: fast.agree(ValueError(words) if words else None)):
+            try:
+                goes()
+                said.append("")
+            except (Stopped, CollectiveError) as error:
+                said.append(str(error))
+        assert said[0].removeprefix("rank 0: " if comm.size == 1 else "") == said[1] and bool(said[0]) == bool(bringing)
+        assert len(set(comm.allgather(tuple(said)))) == 1

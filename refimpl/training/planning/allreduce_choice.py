@@ -28,7 +28,8 @@ def choose_allreduce(variables, options, comm, microbatches: int, network_file=N
     itemsize = np.dtype(layout.dtype).itemsize
 
     def choose():
-        choice = choose_algorithm(microbatches, layout.size, itemsize, comm.machines, network)
+        choice = choose_algorithm(microbatches, layout.size, itemsize, comm.machines, network,
+                                  shared_memory=options.shared_memory)
         return json.dumps((choice.algorithm, choice.reason))
 
     return tuple(json.loads(comm.once(choose)))

@@ -39,14 +39,19 @@ class Signals:
 
     def error(self) -> Interrupted | None:
         """Return what all ranks shall hear before the next step, None if this rank was not asked to end."""
-        return Interrupted(signal.Signals(self.asked).name, self.asked) if self.asked else None
+        if self.asked and self.checkpoint:
+            return Interrupted(signal.Signals(self.asked).name, self.asked)
+        return self._at_once() if self.asked else None  # where it was raised, somebody has taken it for an error
 
     def _end(self, number, _):
-        if self.checkpoint and (not self.asked or time.monotonic() - self.since < ONE_SECONDS):
-            if not self.asked:
-                self.asked, self.since = number, time.monotonic()
-            return
-        raise Interrupted(f"ended by {signal.Signals(number).name}: {on_disk(self.directory)}", number, True)
+        first = not self.asked
+        if first:
+            self.asked, self.since = number, time.monotonic()
+        if not self.checkpoint or not first and time.monotonic() - self.since >= ONE_SECONDS:
+            raise self._at_once()
+
+    def _at_once(self):
+        return Interrupted(f"ended by {signal.Signals(self.asked).name}: {on_disk(self.directory)}", self.asked, True)
 
     def _go_on(self, number, _):
         """Say that a signal which was ignored from the start, as nohup does, has come."""

@@ -1,0 +1,87 @@
+"""All ranks go on, or all stop with one message: an error on one rank is every rank's, and nobody waits for ever.
+
+    before anything that ranks do together, each says whether it can:   largest(0 or 1) over all ranks
+    0: all go on.   1: each tells its words, and all raise the same error.
+
+Nobody waits in a call that does not come back: a rank asks again and again whether the others have come, and after the
+time-out names whom it misses by a roll call: a rank that waits answers, one that is stuck or gone does not.
+
+    mpirun -n 4 python -m refimpl.plain.agreement
+"""
+
+import time
+
+import numpy as np
+from mpi4py import MPI
+
+CALL, HERE = 1, 2
+NOTHING = np.empty(0, np.uint8)
+
+
+class Stopped(RuntimeError):
+    """What every rank raises, with the same words."""
+
+
+def wait(comm, request, seconds):
+    """Return when ``request`` is complete; raise Stopped, naming who is missing, after so many seconds. Local."""
+    end = time.monotonic() + seconds
+    while not request.Test():
+        answer_roll_calls(comm)
+        if time.monotonic() > end:
+            raise Stopped(f"rank {comm.rank} has waited {seconds:g} s for ranks {missing(comm)}")
+        time.sleep(1e-3)
+
+
+def answer_roll_calls(comm):
+    """Tell everyone who asks that this rank is waiting, too. Local."""
+    status = MPI.Status()
+    while comm.Iprobe(MPI.ANY_SOURCE, CALL, status):
+        comm.Recv(NOTHING, status.source, CALL)
+        comm.Send(NOTHING, status.source, HERE)
+
+
+def missing(comm, seconds=1.0):
+    """Call the roll: return the ranks that do not answer. Local."""
+    others = [rank for rank in range(comm.size) if rank != comm.rank]
+    answers = {rank: comm.Irecv(NOTHING, rank, HERE) for rank in others}
+    for rank in others:
+        comm.Send(NOTHING, rank, CALL)  # so short that MPI takes it though nobody asks for it
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        answer_roll_calls(comm)
+        answers = {rank: request for rank, request in answers.items() if not request.Test()}
+    for request in answers.values():
+        request.Cancel()
+        request.Wait()
+    return sorted(answers)
+
+
+def agree(comm, words="", seconds=300.0):
+    """Go on together, or raise Stopped on every rank if any brings ``words``. Collective."""
+    mine, worst = np.array([len(words.encode())]), np.empty(1, np.int64)
+    wait(comm, comm.Iallreduce(mine, worst, MPI.MAX), seconds)
+    if worst[0]:
+        page = np.frombuffer(words.encode().ljust(worst[0]), np.uint8)
+        pages = np.empty((comm.size, worst[0]), np.uint8)
+        wait(comm, comm.Iallgather(page, pages), seconds)
+        told = [bytes(page).decode().rstrip() for page in pages]
+        raise Stopped("; ".join(f"rank {rank}: {said}" for rank, said in enumerate(told) if said))
+
+
+def main(comm=MPI.COMM_WORLD):
+    """The last rank fails; then rank 0 comes too late for the others' patience."""
+    said = []
+    for words, late in (("", False), ("the disk is gone" if comm.rank == comm.size - 1 else "", False), ("", True)):
+        try:
+            if late and comm.rank == 0:
+                time.sleep(2.5)
+            agree(comm, words, seconds=0.5 if late and comm.rank else 300.0)
+            said.append("goes on")
+        except Stopped as error:
+            said.append(f"stops: {error}")
+    comm.Barrier()  # what was given up arrives after all: MPI can end
+    print(f"rank {comm.rank} " + ", then ".join(said), flush=True)
+
+
+if __name__ == "__main__":
+    main()
