@@ -49,6 +49,10 @@ def add(parser):
         each.add_argument("--html", type=file, metavar="FILE", help="write the report as one page")
     for each in (run_, mutants, check):
         each.add_argument("--json", action="store_true", help="print one JSON object")
+    _add_regenerate(action)
+
+
+def _add_regenerate(action):
     regenerate = action("regenerate", help="train again and write the golden traces anew")
     regenerate.add_argument("traces", nargs="*", metavar="TRACE", help=f"{', '.join(NAMES)} (default: all)")
     regenerate.add_argument("--out", type=nonempty, metavar="DIR",

@@ -101,13 +101,8 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
         directory = _open_directory(trainer, output, describe, resume)
         totals = Totals(comm, trainer.step + warm)
         while trainer.step < options.steps:
-            trainer.failure = trainer.failure or (signals and signals.error())
-            try:
-                record, seconds = _timed_step(trainer, watch)
-            except Interrupted as error:
-                if error.at_once:
-                    raise
-                raise _saved(trainer, trials, error, output, describe) from error
+            record, seconds = _timed_step(trainer, watch, signals,
+                                          partial(_saved, trainer, trials, output, describe))
             totals.add(record, seconds, trainer.alpha)
             if trials.after_step(seconds):
                 _search_ended(trainer, totals, directory, trainer.step + warm)
@@ -147,15 +142,24 @@ def _tell(trainer, announce, text):
         trainer.failure = trainer.failure or _attempt(lambda: announce(text))
 
 
-def _timed_step(trainer, watch) -> tuple[dict, float]:
-    """Do a step; return its metrics and how many seconds it took this rank. Collective."""
-    with watch(trainer):
-        begin = time.perf_counter()
-        record = trainer.train_step()
-        return record, time.perf_counter() - begin
+def _timed_step(trainer, watch, signals, saved) -> tuple[dict, float]:
+    """Do a step; return its metrics and how many seconds it took this rank. Collective.
+
+    Raises saved(error) where a rank was asked to end after the step before.
+    """
+    trainer.failure = trainer.failure or (signals and signals.error())
+    try:
+        with watch(trainer):
+            begin = time.perf_counter()
+            record = trainer.train_step()
+            return record, time.perf_counter() - begin
+    except Interrupted as error:
+        if error.at_once:
+            raise
+        raise saved(error) from error
 
 
-def _saved(trainer, trials, error: Interrupted, output, describe) -> Interrupted:
+def _saved(trainer, trials, output, describe, error: Interrupted) -> Interrupted:
     """Save a checkpoint after the last step; return the error that says so, the same on every rank. Collective."""
     if output is not None:
         save_checkpoint(trainer, Path(output), describe, search=trials.state())

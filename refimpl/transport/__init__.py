@@ -7,7 +7,7 @@
     errors         CollectiveError, SilentPeer, Aborted
     exchange       ArrayExchange: picks each array's transport, counts its bytes
     host           how many ranks share the cores of this host
-    job            the end of all ranks, for who has no Communicator
+    job/           the job that a process is a rank of: its end, a rank's supervisor, what killed jobs left
     launch         starts a command on N ranks, with the mpirun of the MPI that mpi4py loads
     ledger         Ledger: bytes by phase, variable and kind
     machines       which ranks share a machine, as data

@@ -8,6 +8,9 @@ from pathlib import Path
 TOLD = "REFIMPL_RANKS_ON_HOST"
 """Set by ``refimpl cluster``: its machines' ranks share the cores of one host, and MPI cannot know it."""
 
+JOB_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
+"""What a launcher tells each of its ranks: its number."""
+
 LAUNCHERS = (TOLD, "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")
 """What launchers (ours, MPICH's, Open MPI's) set."""
 

@@ -20,8 +20,8 @@ import threading
 from pathlib import Path
 from typing import NamedTuple
 
-from refimpl.transport.host import cores, memory
-from refimpl.transport.leftovers import remove_leftovers
+from refimpl.transport.host import JOB_VARIABLES, cores, memory
+from refimpl.transport.job.leftovers import remove_leftovers
 
 ONE_THREAD = {  # more threads per rank would fight for the cores, and may sum in another order
     name: "1"
@@ -46,7 +46,6 @@ OPEN_MPI = {  # as variables, not options: those may not be repeated where progr
     "OMPI_ALLOW_RUN_AS_ROOT": "1",  # read for root alone, which containers run as
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
 }
-JOB_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")  # what a launcher tells each of its ranks
 LEAST_OF_A_RANK = 32 << 20  # bytes of Python, MPI and NumPy that ranks do not share
 GRACE_SECONDS = 5.0  # for mpirun to end its ranks itself, before everything left is killed
 

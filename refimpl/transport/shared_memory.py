@@ -17,7 +17,7 @@ from kernels.shared_sum.steps import reach
 from refimpl.transport.errors import SilentPeer, silent_peer
 from refimpl.transport.exchange import ArrayExchange
 from refimpl.transport.host import core_numbers
-from refimpl.transport.leftovers import MEMORY_FILES, OURS
+from refimpl.transport.job.leftovers import MEMORY_FILES, OURS
 from refimpl.transport.waiting import Waiter
 
 LOOK_AFTER = 50_000_000  # nanoseconds of waiting after which Python sees to signals and to the others' health

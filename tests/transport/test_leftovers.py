@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from refimpl.transport.launch import mpirun_command, run_job, runtime
-from refimpl.transport.leftovers import MADE_BY_JOBS, MEMORY_FILES, remove_leftovers
+from refimpl.transport.job.leftovers import MADE_BY_JOBS, MEMORY_FILES, remove_leftovers
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks Linux for leases")
 RANK = """

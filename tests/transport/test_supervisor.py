@@ -15,7 +15,7 @@ ROOT = str(Path(__file__).parents[2])
 HEADER = """
 import os, signal, sys, time
 from refimpl.transport.job.supervisor import arrived, supervised, told, waiting
-from refimpl.transport.launch import JOB_VARIABLES
+from refimpl.transport.host import JOB_VARIABLES
 rank = next(int(os.environ[name]) for name in JOB_VARIABLES if name in os.environ)
 def alone():
     os.write(1, b"pid %d %d\\n" % (os.getpid(), os.getppid()))

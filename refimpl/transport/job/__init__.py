@@ -1,6 +1,7 @@
 """The job that a process is a rank of: how it is watched, and how all of it ends. For who has no Communicator, too.
 
     ending      the end of all ranks at once, or together; MPI itself, loaded if asked for
+    leftovers   what killed jobs left in shared memory
     supervisor  the process above each rank, which has the last word
 """
 

@@ -20,7 +20,7 @@ import time
 from contextlib import suppress
 
 from refimpl.transport import host
-from refimpl.transport.launch import JOB_VARIABLES
+from refimpl.transport.host import JOB_VARIABLES
 
 TIMEOUT_SECONDS = 300.0
 """That a rank waits for others without any progress, where nobody says otherwise."""

@@ -5,7 +5,7 @@ python -m refimpl experiment {parallax,faults}: each is a file here with ``add``
 
 import importlib
 
-NAMES = {name: f"{__package__}.experiment_{name}" for name in ("parallax", "faults")}
+NAMES = {name: f"{__package__}.{name}" for name in ("parallax", "faults")}
 HELP = f"an experiment: {', '.join(NAMES)}"
 REFUSALS = (ValueError, OSError, RuntimeError)  # ClusterError and LaunchError are RuntimeErrors
 
