@@ -101,8 +101,7 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
         directory = _open_directory(trainer, output, describe, resume)
         totals = Totals(comm, trainer.step + warm)
         while trainer.step < options.steps:
-            record, seconds = _timed_step(trainer, watch, signals,
-                                          partial(_saved, trainer, trials, output, describe))
+            record, seconds = _step(trainer, watch, signals, partial(_saved, trainer, trials, output, describe))
             totals.add(record, seconds, trainer.alpha)
             if trials.after_step(seconds):
                 _search_ended(trainer, totals, directory, trainer.step + warm)
@@ -142,21 +141,24 @@ def _tell(trainer, announce, text):
         trainer.failure = trainer.failure or _attempt(lambda: announce(text))
 
 
-def _timed_step(trainer, watch, signals, saved) -> tuple[dict, float]:
-    """Do a step; return its metrics and how many seconds it took this rank. Collective.
-
-    Raises saved(error) where a rank was asked to end after the step before.
+def _step(trainer, watch, signals, saved) -> tuple[dict, float]:
+    """Do a step as ``_timed_step``; raise saved(error) where a rank was asked to end after the one before. Collective.
     """
     trainer.failure = trainer.failure or (signals and signals.error())
     try:
-        with watch(trainer):
-            begin = time.perf_counter()
-            record = trainer.train_step()
-            return record, time.perf_counter() - begin
+        return _timed_step(trainer, watch)
     except Interrupted as error:
         if error.at_once:
             raise
         raise saved(error) from error
+
+
+def _timed_step(trainer, watch) -> tuple[dict, float]:
+    """Do a step; return its metrics and how many seconds it took this rank. Collective."""
+    with watch(trainer):
+        begin = time.perf_counter()
+        record = trainer.train_step()
+        return record, time.perf_counter() - begin
 
 
 def _saved(trainer, trials, output, describe, error: Interrupted) -> Interrupted:

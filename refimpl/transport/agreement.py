@@ -10,7 +10,7 @@ import numpy as np
 from mpi4py import MPI
 
 from refimpl.transport.abort import AbortMessages
-from refimpl.transport.errors import Aborted, CollectiveError, Interrupted, SilentPeer, words_of
+from refimpl.transport.errors import Aborted, CollectiveError, Interrupted, SilentPeer, interruption, words_of
 from refimpl.transport.job.supervisor import TIMEOUT_SECONDS
 from refimpl.transport.waiting import Waiter
 
@@ -79,14 +79,15 @@ class Agreement:
         if isinstance(error, (SilentPeer, Aborted)):
             raise error
         self.stay_one()
+        error = interruption(error)
         worst = np.empty(1, np.int64)
         mine = np.array([_weight(error)], np.int64)
         self.waiter.for_collective(self.mpi.Iallreduce(mine, worst, MPI.MAX), "the check that all ranks go on")
         if worst[0]:
             at_once, signal = divmod(int(worst[0]), AT_ONCE)
             message = self._message(error)
-            raise (CollectiveError(message) if worst[0] == ERROR else Interrupted(message, signal, bool(at_once))
-                   ) from error
+            raise (CollectiveError(message) if worst[0] == ERROR else
+                   Interrupted(message, signal, bool(at_once), agreed=True)) from error
 
     def together(self, work, errors=(BaseException,)):
         """Return work(), done on each rank for itself; where it raises one of ``errors``, all fail. Collective."""
@@ -119,14 +120,15 @@ class Agreement:
     def stop(self, error: BaseException):
         """Raise ``error``, met here in the middle of an exchange, on all ranks: on the others where they wait. Local.
 
-        A CollectiveError, which all ranks know of, is raised as it is, and so is SilentPeer, which others may not yet
-        know. Any other is raised as Aborted, on this rank, too; alone, a rank that was interrupted stays interrupted.
+        A CollectiveError is raised as it is; of SilentPeer, and of a signal that this rank got, the others are told.
+        Any other is raised as Aborted, on this rank, too; alone, a rank that was interrupted stays interrupted.
         """
+        error = interruption(error)
         if self.size == 1 and isinstance(error, KeyboardInterrupt):
             raise error
-        if isinstance(error, SilentPeer):
-            self.waiter.abort_messages.send(str(error))
         if isinstance(error, CollectiveError):
+            if isinstance(error, SilentPeer) or isinstance(error, Interrupted) and not error.agreed:
+                self.waiter.abort_messages.send(str(error))
             raise error
         self.stay_one()
         text = words_of(error) if self.size == 1 else f"rank {self.rank}: {words_of(error)}"

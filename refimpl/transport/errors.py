@@ -15,11 +15,23 @@ class Interrupted(CollectiveError):
     """A rank was asked to end by a signal; every rank raises this.
 
     signal: its number.  at_once: wherever the rank was; False: between two steps, where the state can be saved.
+    agreed: whether all ranks know of it already.
     """
 
-    def __init__(self, message: str, signal: int, at_once: bool = False):
+    def __init__(self, message: str, signal: int, at_once: bool = False, agreed: bool = False):
         super().__init__(message)
-        self.signal, self.at_once = signal, at_once
+        self.signal, self.at_once, self.agreed = signal, at_once, agreed
+
+
+def interruption(error: BaseException | None) -> BaseException | None:
+    """Return the Interrupted that an error was made of, or the error itself. Local.
+
+    A signal may come in the middle of a library's call, which takes what is raised there for an error of its own.
+    """
+    cause = None if isinstance(error, CollectiveError) else error
+    while cause is not None and not isinstance(cause, Interrupted):
+        cause = cause.__cause__ or cause.__context__
+    return cause or error
 
 
 class SilentPeer(CollectiveError):

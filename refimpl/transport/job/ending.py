@@ -1,5 +1,6 @@
 """The end of a job: of all its ranks at once, or together; and MPI itself, loaded if asked for."""
 
+import signal
 import sys
 from contextlib import suppress
 
@@ -20,6 +21,7 @@ def end_job(status: int) -> int:
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError):  # nobody reads it any more
                 stream.flush()
+        waiting(FINALIZE_SECONDS, "MPI_Abort")
         MPI.COMM_WORLD.Abort(status)
     return status
 
@@ -33,6 +35,8 @@ def leave(status: int, error: BaseException) -> int:
         from refimpl.transport.abort import AbortMessages
 
         told("said")
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)  # it ends already
         together = AbortMessages(MPI.COMM_WORLD).part(PARTING_SECONDS)
         if isinstance(error, (SilentPeer, Aborted)) or not together:
             return end_job(status)
