@@ -19,7 +19,8 @@ class Batch:
                 xp.asarray(batch.inputs), xp being ``array_module`` of its variables; row numbers stay on the host,
                 where they are routed.
     weights:    None, or an array of targets' shape: 1 where the target counts, 0 where it is padding.
-    normaliser: number of counted targets in the *global* batch; the loss divides by it once: every reduction is a sum.
+    normaliser: number of counted targets in the *global* batch, which the data's ``examples`` says; the loss divides by
+                it once: every reduction is a sum. Of held-out data it is not used.
     key:        random key of (seed, step, microbatch): dropout, candidates, augmentation take theirs with
                 ``key_of(batch.key, "dropout", layer)``, so they depend on nothing else.
     state:      arrays carried from window to window; the model may read and replace entries. Belongs to the microbatch.
@@ -60,7 +61,8 @@ class Model(Protocol):
         yours. A RowGradient is kept until the step's exchange: give it arrays of its own, and no rows that
         ``rows_needed`` did not name. Dense gradients are added up at once, and may be buffers that the model uses
         again. Gradients are plain arrays of the variable's dtype (np.float32(x) where its shape is ()).
-        Whoever does otherwise is named, in every step or in the first; how a model divides nobody sees.
+        Whoever does otherwise is named; who writes past NumPy's flag (np.add.at, PyTorch), in a session's first step.
+        How a model divides nobody sees.
         """
 
     # Optional: evaluate(dense, tables, batch) -> {"loss": sum, "count": n[, "correct": k]}, where tables holds each

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 
 import msgspec
 
-from models.data import load, source_names
+from models.data import is_source, load, source_names
 from models.data.protocol import require_filled
 from models.own import build_own
 from models.registry import entry_of, is_own
@@ -59,7 +59,8 @@ def build(recipe: Recipe, seed: int):
     entry = entry_of(recipe.model)
     built = build_own(entry.model, recipe, seed) if is_own(recipe.model) else _build_ours(entry, recipe, seed)
     require_addressable(built[0].variables)
-    require_filled(built[1])
+    if not is_own(recipe.model) or is_source(recipe.data):
+        require_filled(built[1])
     return built
 
 

@@ -82,18 +82,24 @@ class Variable:
         """Bytes of one copy."""
         return self.size * np.dtype(self.dtype).itemsize
 
+    def initial_elements(self, seed: int, start: int, count: int):
+        """Return ``count`` elements of the initial value from element ``start`` on: (count,), in ``initial``'s dtype.
+
+        Local. Called by ``initial_rows``, and by who looks at a part of a long row.
+        """
+        return np.asarray(self.initial.elements(key_of(seed, "initial", self.name), start, count)).reshape(count)
+
     def initial_rows(self, seed: int, start: int = 0, stop: int | None = None, stride: int = 1):
         """Return rows start, start + stride, ... below stop (axis 0) of the initial value, whoever asks. Local."""
         count = self.shape[0] if self.shape else 1
         ids = range(count)[start:stop:stride]
         width = self.size // count if count else 0
-        key = key_of(seed, "initial", self.name)
         values = np.empty((len(ids), width), self.dtype)
         block = max(1, 2**20 // max(1, width * stride))  # rows at a time: skipped rows are made too, then left out
         for lo in range(0, len(ids), block):
             some = ids[lo:lo + block]
             rows = some[-1] + 1 - some[0]
-            elements = self.initial.elements(key, some[0] * width, rows * width)
+            elements = self.initial_elements(seed, some[0] * width, rows * width)
             values[lo:lo + block] = elements.reshape(rows, width)[::stride]
         return values.reshape(len(ids), *self.shape[1:]) if self.shape else values.reshape(())
 

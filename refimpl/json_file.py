@@ -5,6 +5,7 @@ What a file holds is said by a type: a msgspec.Struct, a dataclass, a TypedDict.
 
 import json
 import stat
+from collections import Counter
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import is_typeddict
@@ -86,8 +87,7 @@ def shaped(data, type, at: str = "$"):
 def _object(pairs) -> dict:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in found if names.count(name) > 1)
+        twice = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
         raise ValueError(f"the field {twice!r} is there more than once")
     return found
 

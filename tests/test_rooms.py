@@ -13,8 +13,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 ABOVE = "refimpl"  # refimpl/__init__.py and __main__.py hand everything on: above all rooms
-LADDER = (ABOVE, "cli", "notebook", "experiments", "pictures", "conformance", "training", "strategies", "plan", "server",
-          "collectives", "transport", "gradients", "plain", "json_file", "handed_on", "models", "kernels")
+LADDER = (ABOVE, "cli", "notebook", "experiments", "pictures", "conformance", "training", "strategies", "plan",
+          "server", "collectives", "transport", "gradients", "plain", "json_file", "handed_on", "models", "kernels")
 """From top to bottom. refimpl/json_file.py and handed_on.py import nothing of ours; all of refimpl may use them."""
 
 
@@ -115,8 +115,9 @@ def ladder(imports: list[Import]) -> str:
         upper, lower = one.rooms
         if upper != lower:
             counts[upper][lower] += 1
-    return "\n".join(f"{room:12} {'  '.join(f'{lower} {counts[room][lower]}' for lower in LADDER if counts[room][lower])}"
-                     .rstrip() for room in LADDER)
+    below = {room: "  ".join(f"{lower} {counts[room][lower]}" for lower in LADDER if counts[room][lower])
+             for room in LADDER}
+    return "\n".join(f"{room:12} {below[room]}".rstrip() for room in LADDER)
 
 
 def test_each_room_imports_only_what_is_below_it():
@@ -153,7 +154,8 @@ def test_an_import_upwards_is_named_with_its_line_and_a_remedy(house, source):
 
 
 def test_the_core_knows_nothing_of_refimpl(house):
-    lines = upward(house(kernels__rows="import refimpl.cli", models__lm="from kernels import rows", refimpl__cli__run=""))
+    lines = upward(house(kernels__rows="import refimpl.cli", models__lm="from kernels import rows",
+                         refimpl__cli__run=""))
     assert len(lines) == 1 and lines[0].startswith("kernels/rows.py:1: kernels imports refimpl.cli, which is above it")
 
 
@@ -164,7 +166,8 @@ def test_a_room_without_a_place_is_named(house):
 
 def test_a_circle_between_packages_is_named(house):
     lines = packages_in_circles(house(
-        refimpl__plan__search__walk="from refimpl.plan.price import net", refimpl__plan__fit="import refimpl.plan.search",
+        refimpl__plan__search__walk="from refimpl.plan.price import net",
+        refimpl__plan__fit="import refimpl.plan.search",
         refimpl__plan__price__net="from refimpl.plan import fit"))
     assert len(lines) == 3 and all("move what both need into a third" in line for line in lines)
 

@@ -19,15 +19,30 @@ ONLY_ROW = np.zeros(1, np.int64)
 
 
 @dataclass(frozen=True)
+class Bound:
+    """What an option's value must be: in words, and whether a number is so."""
+
+    words: str
+    holds: Callable[[float], bool]
+
+
+SHARE = Bound("at least 0 and below 1", lambda x: 0 <= x < 1)
+NOT_NEGATIVE = Bound("at least 0", lambda x: x >= 0)
+POSITIVE = Bound("above 0", lambda x: x > 0)
+
+
+@dataclass(frozen=True)
 class Optimizer:
     """One optimizer: what it keeps, what it can be told, its definition and its kernels.
 
     state: name -> initial value.  options: name -> default.  Both stand in the order of the definition's arguments.
+    bounds: name of each option -> what its value must be; whoever takes options from outside checks it.
     scalars(rate, **options): the numbers that the kernels take, in their order.
     """
 
     state: dict[str, float]
     options: dict[str, float]
+    bounds: dict[str, Bound]
     define: Callable
     fast: Callable
     cuda_rows: Callable
@@ -41,13 +56,14 @@ def adam_in_order(rate, *, step, beta1, beta2, epsilon):
 
 
 OPTIMIZERS = {
-    "sgd": Optimizer({}, {}, definition.sgd, fast.sgd, cuda.sgd_rows, cuda.sgd_each),
-    "momentum": Optimizer({"velocity": 0.0}, {"mu": 0.9}, definition.momentum, fast.momentum, cuda.momentum_rows,
-                          cuda.momentum_each),
-    "adagrad": Optimizer({"accumulator": 1.0}, {"epsilon": 0.0}, definition.adagrad, fast.adagrad, cuda.adagrad_rows,
-                         cuda.adagrad_each),
-    "adam": Optimizer({"first": 0.0, "second": 0.0}, {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}, definition.adam,
-                      fast.adam, cuda.adam_rows, cuda.adam_each, adam_in_order),
+    "sgd": Optimizer({}, {}, {}, definition.sgd, fast.sgd, cuda.sgd_rows, cuda.sgd_each),
+    "momentum": Optimizer({"velocity": 0.0}, {"mu": 0.9}, {"mu": SHARE}, definition.momentum, fast.momentum,
+                          cuda.momentum_rows, cuda.momentum_each),
+    "adagrad": Optimizer({"accumulator": 1.0}, {"epsilon": 0.0}, {"epsilon": NOT_NEGATIVE}, definition.adagrad,
+                         fast.adagrad, cuda.adagrad_rows, cuda.adagrad_each),
+    "adam": Optimizer({"first": 0.0, "second": 0.0}, {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8},
+                      {"beta1": SHARE, "beta2": SHARE, "epsilon": POSITIVE},  # 0 / (0 + epsilon) where no gradient came
+                      definition.adam, fast.adam, cuda.adam_rows, cuda.adam_each, adam_in_order),
 }
 
 

@@ -52,6 +52,7 @@ class Corpus:
         """Return the text in streams, and the first words of the held-out one, so many as are evaluated. Local."""
         cut = recipe.microbatches, recipe.microbatch_size, recipe.window
         _require_enough(len(self.train) - 1, "words to predict", recipe)
+        _require_window(len(self.train) - 1, recipe)
         return TokenStreams(self.train, *cut), TokenStreams(self.heldout[:recipe.heldout + 1], *cut)
 
 
@@ -108,6 +109,14 @@ def _require_enough(count, what, recipe):
     if recipe.microbatch_size > max(count, 1):
         raise DataError(f"microbatches of {recipe.microbatch_size}: {recipe.data} has {count} {what} to train on; give "
                         f"--microbatch-size {max(count, 1)} or less")
+
+
+def _require_window(count, recipe):
+    longest = -(-count // (recipe.microbatches * recipe.microbatch_size))
+    if recipe.microbatches <= count and recipe.window > longest:  # of more microbatches the trainer says what is wrong
+        raise DataError(f"windows of {recipe.window}: each of {recipe.microbatches} x {recipe.microbatch_size} streams "
+                        f"of {recipe.data} has at most {longest} words to predict; give --window {longest} or less, or "
+                        "fewer streams by --microbatches and --microbatch-size")
 
 
 def freeze(*arrays):

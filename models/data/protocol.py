@@ -27,8 +27,8 @@ class Data(Protocol):
     def examples(self, step: int) -> int:
         """Return the number of targets in the whole global batch of ``step``: its ``Batch.normaliser``.
 
-        Its microbatches hold so many, which all ranks count together: weights that are not 0; without weights the
-        targets, each or along their first axis, as in the first step. (Targets that are no arrays are not counted.)
+        Its microbatches hold so many, which all ranks count together: where weights are not 0, else targets; over as
+        many of their leading axes as fits in the first step. (Targets that are no arrays are not counted.)
         """
 
     def microbatch(self, step: int, index: int) -> Batch | None:

@@ -7,7 +7,6 @@ import signal
 import sys
 import traceback
 
-from refimpl.transport.errors import Interrupted
 from refimpl.transport.job import end_job, leave
 
 COMMANDS = ("train", "compare", "plan", "bench", "collectives", "cluster", "experiment", "conformance")
@@ -49,7 +48,8 @@ def main(arguments=None) -> int:
         return end_job(141)
     except command.REFUSALS as error:
         _say(error)
-        return leave(128 + error.signal if isinstance(error, Interrupted) else 1, error)
+        signalled = getattr(error, "signal", 0)
+        return leave(128 + signalled if signalled else 1, error)
     except Exception:
         traceback.print_exc()
         return end_job(1)

@@ -84,14 +84,31 @@ def _require_there(what: str, name: str | None = None):
     if what in ("-m", "-c"):
         if name is None:
             raise ClusterError(f"nothing to run: give a {'module' if what == '-m' else 'line of Python'} after {what}")
-        top = name.partition(".")[0]
-        if what == "-m" and not (top in sys.builtin_module_names or PathFinder.find_spec(top, ["", *sys.path])):
-            raise ClusterError(f"there is no module {top} here or on PYTHONPATH")
+        missing = _missing_module(name) if what == "-m" else None
+        if missing is not None:
+            raise ClusterError(f"there is no module {missing} here or on PYTHONPATH")
     elif what.endswith(".py"):
         if not Path(what).is_file():
             raise ClusterError(f"there is no script {what}; name one from this folder, or by its whole path")
     elif what not in COMMANDS:
         raise ClusterError(f"no command {what!r}; there are {', '.join(COMMANDS)}, and -m MODULE, -c CODE, SCRIPT.py")
+
+
+def _missing_module(name: str) -> str | None:
+    """Return the first of a, a.b, a.b.c that is not there, or None; imports none of them."""
+    parts, path = name.split("."), ["", *sys.path]
+    for end in range(1, len(parts) + 1):
+        module = ".".join(parts[:end])
+        if module in sys.builtin_module_names and end == len(parts):
+            return None
+        try:
+            spec = PathFinder.find_spec(module, path) if parts[end - 1] and path is not None else None
+        except KeyError:  # a folder without __init__.py in another such: only whoever imports both can tell
+            return None
+        if spec is None:
+            return module
+        path = spec.submodule_search_locations
+    return None
 
 
 def describe(job) -> str:

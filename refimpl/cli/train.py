@@ -61,6 +61,8 @@ def run(given: dict) -> int:
 
 def _open(timeout):
     """Return the communicator of all ranks; a rank that MPI does not let in is ended after the time-out. Collective."""
+    import refimpl.gradients  # noqa: F401 - what takes long to load is no waiting for others
+
     waiting(timeout, "MPI_Init")
     from refimpl.transport import Communicator
 

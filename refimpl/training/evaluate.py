@@ -8,8 +8,9 @@ from kernels.arrays import aligned, read_only
 from refimpl.gradients import ExactSum, leaves_of
 from refimpl.training.step.calls import ask
 from refimpl.training.step.check import check_number
-from refimpl.training.step.reading import microbatch_of
+from refimpl.training.step.reading import examples_of, microbatch_of
 from refimpl.training.trainer import Trainer
+from refimpl.transport import CollectiveError
 
 
 def evaluate(trainer: Trainer, heldout, steps: int | None = None) -> dict:
@@ -27,19 +28,24 @@ def evaluate(trainer: Trainer, heldout, steps: int | None = None) -> dict:
     sums: dict[str, list[float]] = {"loss": [], "count": [], "correct": []}
 
     def work():
-        last = heldout.steps_per_epoch if steps is None else min(steps, heldout.steps_per_epoch)
+        last = _steps(heldout, steps)
         for v in leaves_of(comm.rank, comm.size, heldout.microbatches):
             state: dict = {}
             for step in range(last):
-                batch = microbatch_of(heldout, step, v, state=state)
+                batch = microbatch_of(heldout, step, v, None, state=state)
                 if batch is not None:
                     for name, value in _checked(ask(trainer.model, "evaluate", dense, tables, batch)).items():
                         sums[name].append(value)
+        if sums["correct"] and len(sums["correct"]) < len(sums["count"]):
+            raise ValueError('evaluate returned "correct" of some microbatches only: let it do so of all, or of none')
         return np.stack([ExactSum().add(values).digits for values in sums.values()])
 
     digits = comm.together(work)
     totals = comm.share(digits, "evaluate").sum(axis=0)
     loss, count, correct = (ExactSum(row).value() for row in totals)
+    if count != (said := sum(examples_of(heldout, step) for step in range(_steps(heldout, steps)))):
+        raise CollectiveError(f"evaluate has counted {count:g} targets of the held-out data, of which examples says "
+                              f"{said}: let each be in one microbatch, and count be the number of targets")
     if not count:
         return {"loss": math.nan, "count": 0}
     result = {"loss": loss / count, "count": int(count)}
@@ -50,6 +56,10 @@ def evaluate(trainer: Trainer, heldout, steps: int | None = None) -> dict:
     return result
 
 
+def _steps(heldout, steps) -> int:
+    return heldout.steps_per_epoch if steps is None else min(steps, heldout.steps_per_epoch)
+
+
 def _checked(result) -> dict:
     """Return what a model's ``evaluate`` returned. Raises ValueError unless it is sums of the names that there are."""
     if not isinstance(result, dict) or not {"loss", "count"} <= set(result) <= {"loss", "count", "correct"}:
@@ -57,4 +67,10 @@ def _checked(result) -> dict:
         raise ValueError(f'evaluate returned {told}: it must return {{"loss": sum, "count": n}}, and may "correct": k')
     for name, value in result.items():
         check_number(f"evaluate's {name!r}", value)
+    told = {name: float(value) for name, value in result.items()}
+    if not all(map(math.isfinite, told.values())):
+        raise ValueError(f"evaluate returned {told}: a sum is not finite; lower the learning rate or clip the norm")
+    whole = all(value == int(value) for name, value in told.items() if name != "loss")
+    if not whole or not 0 <= told.get("correct", 0) <= told["count"]:
+        raise ValueError(f"evaluate returned {told}: count is the number of targets, correct how many of them are so")
     return result

@@ -4,8 +4,6 @@ import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import get_args
 
-import numpy as np
-
 from kernels.update import OPTIMIZERS
 from kernels.update.rates import RATES
 from refimpl.json_file import shaped
@@ -80,14 +78,10 @@ class Options:
                               ("transport", TRANSPORTS)):
             if getattr(self, name) not in choices:
                 raise ValueError(f"no {name} {getattr(self, name)!r}; there are {', '.join(choices)}")
-        unknown = set(self.optimizer_options) - set(OPTIMIZERS[self.optimizer].options)
-        if unknown:
-            raise ValueError(f"{self.optimizer} has no option {', '.join(sorted(unknown))}; "
-                             f"it has {', '.join(OPTIMIZERS[self.optimizer].options) or 'none'}")
-        taken = {name: _plain(f"{self.optimizer}'s option {name}", value, (float,))
-                 for name, value in self.optimizer_options.items()}
-        object.__setattr__(self, "optimizer_options", taken)
-        for name, least in (("steps", 0), ("warmup", 0), ("learning_rate", 0), ("weight_decay", 0),
+        object.__setattr__(self, "optimizer_options", _told(self.optimizer, self.optimizer_options))
+        if self.rate_steps is None:
+            object.__setattr__(self, "rate_steps", self.steps)
+        for name, least in (("steps", 0), ("rate_steps", 0), ("warmup", 0), ("learning_rate", 0), ("weight_decay", 0),
                             ("search_warmup", 0), ("search_sample", 1)):
             if not getattr(self, name) >= least:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be at least {least}")
@@ -97,8 +91,6 @@ class Options:
             raise ValueError(f"hot_rows is {self.hot_rows!r}: give a number of rows, or auto")
         if self.clip_norm is not None and not self.clip_norm > 0:
             raise ValueError(f"clip_norm is {self.clip_norm}: give a positive norm, or none for no clipping")
-        if self.rate_steps is None:
-            object.__setattr__(self, "rate_steps", self.steps)
 
     def to_json(self) -> dict:
         """Return the fields as they are kept in config.json."""
@@ -116,8 +108,34 @@ WANTED = {int: "a whole number", float: "a finite number", bool: "True or False"
 
 def _plain(name, value, kinds):
     """Return an option's value as Python has it; ValueError, saying what to give, unless it is of one of the kinds."""
-    plain = value.item() if isinstance(value, np.generic) else value
-    fits = type(plain) in kinds or float in kinds and type(plain) is int
-    if not fits or type(plain) is float and not math.isfinite(plain):
+    plain = value.item() if getattr(value, "ndim", None) == 0 else value  # NumPy's numbers, and arrays of one
+    if isinstance(plain, bool):
+        fits = bool in kinds
+    elif float in kinds and isinstance(plain, (int, float)):
+        fits = _finite(plain)
+    else:
+        fits = isinstance(plain, kinds)
+    if not fits:
         raise ValueError(f"{name} is {value!r}: it must be {' or '.join(WANTED[kind] for kind in kinds)}")
-    return plain
+    return dict(plain) if isinstance(plain, dict) else plain
+
+
+def _finite(number) -> bool:
+    try:
+        return math.isfinite(float(number))
+    except OverflowError:  # a whole number beyond all floats
+        return False
+
+
+def _told(name, given) -> dict:
+    """Return the options of optimizer ``name`` as Python has them; ValueError for one that it lacks or cannot take."""
+    optimizer = OPTIMIZERS[name]
+    unknown = [option for option in given if option not in optimizer.options]
+    if unknown:
+        raise ValueError(f"{name} has no option {', '.join(sorted(map(str, unknown)))}; "
+                         f"it has {', '.join(optimizer.options) or 'none'}")
+    told = {option: _plain(f"{name}'s option {option}", value, (float,)) for option, value in given.items()}
+    for option, value in told.items():
+        if not optimizer.bounds[option].holds(value):
+            raise ValueError(f"{name}'s option {option} is {value}: it must be {optimizer.bounds[option].words}")
+    return told

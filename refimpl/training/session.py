@@ -166,7 +166,7 @@ def _saved(trainer, trials, output, describe, error: Interrupted) -> Interrupted
     if output is not None:
         save_checkpoint(trainer, Path(output), describe, search=trials.state())
     state = trainer.comm.once(lambda: on_disk(output))
-    return Interrupted(f"{error}: ended after step {trainer.step}: {state}", error.signal)
+    return Interrupted(f"{error}: ended after step {trainer.step}: {state}", error.signal, agreed=True)
 
 
 def _after_step(trainer, trials, record, directory, heldout, *, evaluate_every, progress, checkpoint_every, output,

@@ -39,8 +39,8 @@ class Trainer:
         self.model, self.data, self.options, self.device, self.xp = model, data, options, device, device.xp
         self.parameters, self.comm, self.timeline, self.step = parameters, parameters.comm, timeline, 0
         self.overlap_choice, self.overlap, self.reason = overlap_choice, overlap_choice.on, reason
-        self.consistency = CONSISTENCIES[self.plan.consistency](model, data, options, parameters, device,
-                                                                timeline, self.overlap)
+        self.consistency = CONSISTENCIES[self.plan.consistency](model, options, parameters, device, timeline,
+                                                                self.overlap)
         self.microbatches = leaves_of(self.comm.rank, self.comm.size, data.microbatches)
         self.carried: dict[int, dict] = {v: {} for v in self.microbatches}
         self.ahead: dict[int, tuple] = {}  # step -> what was read for it while the device computed the one before
@@ -80,12 +80,12 @@ class Trainer:
         """Do one step; return its metrics, the same on every rank but for seconds and bytes. Collective."""
         self.timeline.start_step(self.step)
         self.comm.ledger.clear()
-        batches, needs, wanted, starts = self._together(self._read_batches)
+        batches, needs, wanted, examples, starts = self._together(self._read_batches)
         self.alpha = alpha_of(self.model.variables, needs)
         try:
             with memory_for("the exchange and update of a step", LESS):
-                record = self.consistency.step(self.step, batches, needs, wanted, starts, self._look_ahead)
-            examples = self.data.examples(self.step)
+                record = self.consistency.step(self.step, batches, needs, wanted, examples, starts,
+                                               self._look_ahead)
         except BaseException as problem:
             self.comm.stop(problem)
         self.step, self.first = self.step + 1, False
@@ -104,21 +104,22 @@ class Trainer:
         return result
 
     def _read_batches(self):
-        """Return microbatch -> its batch, and -> the rows it needs (None for one without examples); what to pull;
-        whether an epoch starts."""
+        """Return microbatch -> its batch, and -> the rows it needs (None for one without examples); what to pull; how
+        many examples the global batch has; whether an epoch starts."""
         if self.failure is not None:
             raise self.failure
         if starts := bool(self.data.starts_epoch(self.step)):
             self.carried = {v: {} for v in self.microbatches}
-        batches, needs, wanted = self.ahead.pop(self.step, None) or self._read(self.step, self.carried, self.first)
+        batches, needs, wanted, examples = (self.ahead.pop(self.step, None)
+                                            or self._read(self.step, self.carried, self.first))
         for v, batch in batches.items():
             if batch is not None:
                 batch.state = self.carried[v]
-        return batches, needs, wanted, starts
+        return batches, needs, wanted, examples, starts
 
     def _read(self, step, carried, first=False):
-        batches, needs = read_microbatches(self.model, self.data, self.options.seed, step, carried, first)
-        return batches, needs, self.parameters.wanted(needs)
+        batches, needs, examples = read_microbatches(self.model, self.data, self.options.seed, step, carried, first)
+        return batches, needs, self.parameters.wanted(needs), examples
 
     def _look_ahead(self):
         """Read the next step's batches while the device computes; what goes wrong with them is met in that step."""

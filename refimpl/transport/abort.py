@@ -23,15 +23,16 @@ class AbortMessages:
     """
 
     def __init__(self, mpi):
-        self.mpi, self.sent, self._under_way = mpi, None, []
+        self.mpi, self._under_way = mpi, []
+        self.sent: tuple[str, int] | None = None
 
-    def send(self, text: str):
+    def send(self, text: str, signal: int = 0):
         """Tell every other rank why this one stops; do not wait until they have read it. Local; the first word counts.
         """
         if self.sent is not None:
             return
-        words = np.frombuffer(text.encode(), np.uint8)
-        self.sent = text
+        words = np.frombuffer(bytes([signal]) + text.encode(), np.uint8)
+        self.sent = text, signal
         others = (rank for rank in range(self.mpi.Get_size()) if rank != self.mpi.Get_rank())
         self._under_way.append((words, [self.mpi.Isend(words, rank, TAG) for rank in others]))
 
@@ -43,13 +44,13 @@ class AbortMessages:
         for caller in self._senders(CALL):
             self._under_way.append((_NOTHING, [self.mpi.Isend(_NOTHING, caller, HERE)]))
         if self.sent is not None:
-            raise Aborted(self.sent)
+            raise Aborted(*self.sent)
         status = MPI.Status()
         message = self.mpi.Improbe(MPI.ANY_SOURCE, TAG, status)  # it is this thread's: another may look, too
         if message is not None:
             words = np.empty(status.Get_count(MPI.BYTE), np.uint8)
             message.Recv(words)
-            raise Aborted(words.tobytes().decode())
+            raise Aborted(words[1:].tobytes().decode(), int(words[0]))
 
     def absent(self) -> list[int]:
         """Call the roll: return the ranks that do not answer within a second. Local.

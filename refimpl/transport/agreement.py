@@ -1,6 +1,6 @@
 """Ranks that go on together or stop together, with one message. No wait is a blocking one: a missing rank is named.
 
-Plainly: ``refimpl.plain.agreement``, which says the same words.
+Plainly: ``refimpl.plain.agreement``.
 """
 
 import os
@@ -120,24 +120,26 @@ class Agreement:
     def stop(self, error: BaseException):
         """Raise ``error``, met here in the middle of an exchange, on all ranks: on the others where they wait. Local.
 
-        A CollectiveError is raised as it is; of SilentPeer, and of a signal that this rank got, the others are told.
-        Any other is raised as Aborted, on this rank, too; alone, a rank that was interrupted stays interrupted.
+        A CollectiveError that all have raised is raised again as it is, and so is SilentPeer, of which the others are
+        told. Any other error becomes an abort message, and Aborted here, too; a rank that is alone keeps what interrupts
+        it.
         """
         error = interruption(error)
-        if self.size == 1 and isinstance(error, KeyboardInterrupt):
+        if self.size == 1 and isinstance(error, (KeyboardInterrupt, Interrupted)):
             raise error
-        if isinstance(error, CollectiveError):
-            if isinstance(error, SilentPeer) or isinstance(error, Interrupted) and not error.agreed:
-                self.waiter.abort_messages.send(str(error))
+        if isinstance(error, SilentPeer):
+            self.waiter.abort_messages.send(str(error))
+        if isinstance(error, CollectiveError) and (not isinstance(error, Interrupted) or error.agreed):
             raise error
         self.stay_one()
         text = words_of(error) if self.size == 1 else f"rank {self.rank}: {words_of(error)}"
-        self.waiter.abort_messages.send(text)
-        raise Aborted(text) from error
+        signal = getattr(error, "signal", 0)
+        self.waiter.abort_messages.send(text, signal)
+        raise Aborted(text, signal) from error
 
     def _message(self, error):
         """Return what all ranks say, the same on all."""
-        said: dict[str, list[int]] = {}
+        said: dict[str, list[int]] = {}  # no words are empty: see words_of
         for rank, words in enumerate(self.share_text("" if error is None else words_of(error))):
             if words:
                 said.setdefault(words, []).append(rank)

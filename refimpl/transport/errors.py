@@ -28,9 +28,11 @@ def interruption(error: BaseException | None) -> BaseException | None:
 
     A signal may come in the middle of a library's call, which takes what is raised there for an error of its own.
     """
-    cause = None if isinstance(error, CollectiveError) else error
+    cause, seen = None if isinstance(error, CollectiveError) else error, set()
     while cause is not None and not isinstance(cause, Interrupted):
-        cause = cause.__cause__ or cause.__context__
+        seen.add(id(cause))  # a chain may be a ring: raise error from error
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+        cause = None if id(cause) in seen else cause
     return cause or error
 
 
@@ -45,7 +47,12 @@ class Aborted(CollectiveError):
     """A rank could not go on in the middle of an exchange. It raises this, and so does every rank that waits for it.
 
     The messages stay under way: nothing more can be done over this communicator.
+    signal: the number of the one by which that rank was asked to end; 0: it met an error.
     """
+
+    def __init__(self, message: str, signal: int = 0):
+        super().__init__(message)
+        self.signal = signal
 
 
 def silent_peer(rank: int, seconds: float, late, what: str) -> SilentPeer:
@@ -61,7 +68,7 @@ def words_of(error: BaseException) -> str:
     """
     if isinstance(error, SystemExit):
         return f"sys.exit({error.code!r}) was called in the middle of the training"
-    if isinstance(error, (ValueError, OSError, CollectiveError)):
+    if isinstance(error, (ValueError, OSError, CollectiveError)) and str(error).strip():
         return str(error)
     return f"{type(error).__name__}: {error}".removesuffix(": ") + _place(error)
 

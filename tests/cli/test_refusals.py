@@ -50,6 +50,11 @@ NUMBERS = [
       for option, bound in REAL.items() for value in (-1, "nan", "inf", "1e400", "text", "")),
     *((f"{LM} --microbatches {many}", "999999 examples for a step, and each microbatch needs one at least; give "
        "--microbatches 999999 or fewer") for many in (10**8, HUGE)),
+    *((f"{command} --window {many}", "has at most 15625 words to predict; give --window 15625 or less")
+      for command in (LM, PLAN) for many in (15626, HUGE)),
+    *((f"{LM} --optimizer adam --optimizer-option {given}", "it must be at least 0 and below 1")
+      for given in ("beta1=1", "beta1=5", "beta2=-3")),
+    (f"{LM} --optimizer adam --optimizer-option epsilon=-1", "adam's option epsilon is -1: it must be above 0"),
     (f"{CNN} --microbatches {HUGE}", "give --microbatches 1500 or fewer"),
     *((f"{command} --microbatch-size {HUGE}", "to train on; give --microbatch-size") for command in (LM, CNN, PLAN)),
     (f"{LM} --partitions {HUGE}", "give at most 300"), ("compare lm --steps 0", "nothing to compare"),
@@ -98,7 +103,10 @@ CLUSTERS = [
     (f'{CLUSTER} --ranks-per-machine {HUGE} -- -c ""', "each takes 32 MiB at least"),
     ('cluster --machines 0 --rate 1gbit -- -c ""', "at least 1"),
     (f"{CLUSTER} -- none.py", "there is no script none.py"),
-    (f"{CLUSTER} -- -m none.such", "there is no module none"), (f"{CLUSTER} -- -m", "give a module after -m"),
+    (f"{CLUSTER} -- -m none.such", "there is no module none "),
+    (f"{CLUSTER} -- -m refimpl.nothing", "there is no module refimpl.nothing "),
+    (f"{CLUSTER} -- -m json.tool.more", "there is no module json.tool.more "),
+    (f"{CLUSTER} -- -m", "give a module after -m"),
     (f"{CLUSTER} -- nothing", "no command 'nothing'"), (f"{CLUSTER}", "nothing to run"),
 ]
 

@@ -45,7 +45,8 @@ def test_server_and_replicas(comm, shown):
     for rank, line in enumerate(lines):
         own = list(range(rank, 2 * comm.size, comm.size))
         owned = {row: expected[row] for row in own}
-        assert line.startswith(f"rank {rank}: owns {own}, pulled {sorted({0, 2 * rank, 2 * rank + 1})}, summed {owned}, ")
+        pulled = sorted({0, 2 * rank, 2 * rank + 1})
+        assert line.startswith(f"rank {rank}: owns {own}, pulled {pulled}, summed {owned}, ")
     for line in shown("replicas"):
         assert f" summed {expected}, " in line
 

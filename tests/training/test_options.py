@@ -3,11 +3,13 @@
 import json
 import math
 import time
+from collections import OrderedDict
 from dataclasses import fields
 
 import numpy as np
 import pytest
 
+from kernels.update import OPTIMIZERS
 from kernels.update.rates import RATES, rate_of
 from models import Constant, Uniform, Variable
 from refimpl.training.agreement import describe_variable
@@ -46,6 +48,15 @@ def test_every_option_either_changes_numbers_or_none():
     (dict(overlap=1), "overlap is 1: it must be True or False or None"), (dict(seed=None), "seed is None"),
     (dict(optimizer=None), "optimizer is None"), (dict(optimizer_options=None), "it must be a dict"),
     (dict(optimizer="adam", optimizer_options={"beta1": True}), "beta1 is True"),
+    (dict(optimizer="adam", optimizer_options={"beta1": 1}), "beta1 is 1: it must be at least 0 and below 1"),
+    (dict(optimizer="adam", optimizer_options={"beta2": -3.0}), "beta2 is -3.0: it must be at least 0 and below 1"),
+    (dict(optimizer="adam", optimizer_options={"epsilon": 0}), "adam's option epsilon is 0: it must be above 0"),
+    (dict(optimizer="adagrad", optimizer_options={"epsilon": -1}), "epsilon is -1: it must be at least 0"),
+    (dict(optimizer="momentum", optimizer_options={"mu": 5}), "momentum's option mu is 5: it must be at least 0 and"),
+    (dict(optimizer="adam", optimizer_options={3: 1, "b": 2}), "adam has no option 3, b"),
+    (dict(rate_steps=-1), "rate_steps is -1: it must be at least 0"), (dict(steps=2.0), "steps is 2.0"),
+    (dict(learning_rate=10**400), "it must be a finite number"), (dict(learning_rate=np.ones(1)), "finite number"),
+    (dict(steps=np.True_), "steps is"), (dict(weight_decay=np.array(np.inf)), "it must be a finite number"),
 ])
 def test_refusals(changes, words):
     with pytest.raises(ValueError) as caught:
@@ -71,6 +82,23 @@ def test_numpys_numbers_are_taken_as_pythons():
     assert options == Options(steps=3, learning_rate=0.5, overlap=True, optimizer="adam",
                               optimizer_options={"beta1": 0.5})
     json.dumps(options.to_json())
+
+
+def test_what_can_mean_only_one_thing_is_taken():
+    given = OrderedDict(beta1=np.array(0.5))
+    options = Options(steps=np.array(3), learning_rate=np.array(1), optimizer="adam", optimizer_options=given,
+                      plan=OrderedDict(a=1))
+    assert options == Options(steps=3, learning_rate=1, optimizer="adam", optimizer_options={"beta1": 0.5},
+                              plan={"a": 1})
+    assert type(options.plan) is dict and given == {"beta1": 0.5}
+    json.dumps(options.to_json())
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_option_of_an_optimizer_has_a_bound_that_its_default_keeps(name):
+    optimizer = OPTIMIZERS[name]
+    assert set(optimizer.bounds) == set(optimizer.options)
+    Options(optimizer=name, optimizer_options=optimizer.options)
 
 
 @pytest.mark.parametrize("rate", RATES)

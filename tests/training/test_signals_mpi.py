@@ -28,15 +28,16 @@ class Asking(Toy):
         self.count -= 1
         for number in self.numbers if self.count == 0 else ():
             os.kill(os.getpid(), number)
-            time.sleep(0)  # for Python to look at it
+            time.sleep(0.05)  # else two may come as one
         return super().loss_and_gradients(dense, rows, batch)
 
 
 def ended(comm, numbers, checkpoint, path, **more):
     """Return what all ranks say of a training in which the last rank gets these signals, and its status' signal."""
+    private = comm.Dup()  # messages may stay under way
     with Signals(checkpoint, path) as signals, pytest.raises(CollectiveError) as caught:
-        train(Asking(4 * len(leaves_of(comm.rank, comm.size, 8)) if last(comm) else 0, *numbers), toy_data(), options=OPTIONS, comm=comm, output=path,
-              checkpoint_every=2, signals=signals, **more)
+        train(Asking(4 * len(leaves_of(comm.rank, comm.size, 8)) if last(comm) else 0, *numbers), toy_data(),
+              options=OPTIONS, comm=private, output=path, checkpoint_every=2, signals=signals, **more)
     said = comm.allgather((str(caught.value), getattr(caught.value, "signal", None)))
     assert len(set(said)) == 1
     return said[0]

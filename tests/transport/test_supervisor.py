@@ -90,9 +90,9 @@ def test_a_stopped_supervisor_goes_on_when_its_rank_ends():
 @pytest.mark.parametrize("who", ["launcher", "supervisor"])
 def test_each_ends_with_the_one_above_it(who):
     """However that ends: nobody goes on unseen."""
-    body = "alone()\nif rank: os.kill(" + {"launcher": "int(open(f'/proc/{os.getppid()}/stat').read().rpartition(')')[2]"
-                                           ".split()[1])", "supervisor": "os.getppid()"}[who] + ", signal.SIGKILL)"
-    job, seconds, pids = run(body + "\ntime.sleep(600)")
+    pid = {"launcher": "int(open(f'/proc/{os.getppid()}/stat').read().rpartition(')')[2].split()[1])",
+           "supervisor": "os.getppid()"}[who]
+    job, seconds, pids = run(f"alone()\nif rank: os.kill({pid}, signal.SIGKILL)\ntime.sleep(600)")
     assert job.returncode != 0 and seconds < 30 and none_alive(pids)
 
 

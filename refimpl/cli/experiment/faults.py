@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from refimpl.cli.tables import console, table_of
-from refimpl.cli.values import nonempty
+from refimpl.cli.values import nonempty, whole
 from refimpl.experiments.faults import KINDS
 
 HELP = "hostile trials: signals, damaged files, models that lie; no hang, no silent acceptance"
@@ -17,14 +17,14 @@ HELP = "hostile trials: signals, damaged files, models that lie; no hang, no sil
 
 def add(parser):
     """Add the options."""
-    parser.add_argument("--trials", type=int, default=100, metavar="N",
+    parser.add_argument("--trials", type=whole(), default=100, metavar="N",
                         help="how many (default 100): numbers 0 to N - 1")
     parser.add_argument("--seed", type=int, default=0, help="of the trials: with its number it says what is done")
-    parser.add_argument("--only", type=int, action="append", metavar="NUMBER", default=None,
+    parser.add_argument("--only", type=whole(0), action="append", metavar="NUMBER", default=None,
                         help="run this trial anew, and no other (repeatable)")
     parser.add_argument("--kind", choices=KINDS, action="append", default=None,
                         help="only trials of this kind (repeatable)")
-    parser.add_argument("--jobs", type=int, default=2, metavar="J",
+    parser.add_argument("--jobs", type=whole(), default=2, metavar="J",
                         help="so many jobs of 3 ranks at once (default 2)")
     parser.add_argument("--python", action="append", default=[], metavar="FILE",
                         help="another environment's Python, whose MPI is another one: trials take turns (repeatable)")
@@ -40,12 +40,14 @@ def run(given: dict) -> int:
     from refimpl.experiments.faults.run import run_trials
     from refimpl.experiments.faults.trial import draw
 
-    for option in ("trials", "jobs"):
-        if given[option] < 1:
-            raise ValueError(f"--{option} {given[option]}: give 1 or more")
+    output = Path(given["output"])
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise ValueError(f"--output {output}: {problem.strerror}: name a directory that can be made here") from problem
     seed, kinds, only = given["seed"], tuple(given["kind"] or KINDS), given["only"]
     numbers = only or [n for n in range(given["trials"]) if draw(seed, n).kind in kinds]
-    outcomes = run_trials(Path(given["output"]), numbers, seed, jobs=given["jobs"], pythons=given["python"],
+    outcomes = run_trials(output, numbers, seed, jobs=given["jobs"], pythons=given["python"],
                           anew=only is not None, any_version=given["any_version"],
                           say=lambda line: print(line, file=sys.stderr, flush=True))
     failed = [outcome for outcome in outcomes if outcome.faults]
@@ -53,7 +55,7 @@ def run(given: dict) -> int:
         for outcome in outcomes:
             print(f"{outcome.trial.name}: {outcome.end}, {outcome.seconds:.1f} s; {outcome.words}")
     else:
-        path = write_report(Path(given["output"]), outcomes, shlex.join(["python", "-m", "refimpl", *sys.argv[1:]]))
+        path = write_report(output, outcomes, shlex.join(["python", "-m", "refimpl", *sys.argv[1:]]))
         console(150).print(table_of(f"{len(outcomes)} hostile trials on 3 ranks, seed {seed}", HEADINGS,
                                     rows_of(outcomes), HEADINGS[:1]))
         print(f"report: {path}")

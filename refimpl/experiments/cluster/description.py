@@ -79,11 +79,11 @@ def parse_rate(text: str | int | float) -> int:
 
 
 def rate_of_card(text: str | int | float) -> int:
-    """Return bits a second as ``parse_rate`` does. ClusterError if unreadable, or more than a token bucket can count."""
+    """Return bits a second as ``parse_rate`` does. ClusterError if unreadable, or more than a token bucket counts."""
     rate = parse_rate(text)
     if rate > FASTEST:
-        raise ClusterError(f"{text}: an emulated card has at most {FASTEST // 10**9}gbit: its token bucket counts bytes a "
-                           "second in 32 bits")
+        raise ClusterError(f"{text}: an emulated card has at most {FASTEST // 10**9}gbit: its token bucket counts "
+                           "bytes a second in 32 bits")
     return rate
 
 

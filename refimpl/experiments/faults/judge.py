@@ -7,6 +7,11 @@ FACTS = ("steps", "loss", "parameters_sha256", "state_sha256", "heldout_loss", "
 """What of a result an honest training on any ranks has to the bit."""
 ERROR = "refimpl: error:"
 TRACEBACK = "Traceback (most recent call last)"
+ERROR_OF_OURS = re.compile(r"(?:Type|Attribute|Key|Index|Name|ZeroDivision|Overflow|Assertion)Error.*"
+                           r"\((\w+)\.py:\d+, in")
+"""Words of an exception that nobody raised on purpose; the file in which it came up."""
+TRAINED = ("liar", "subject", "untruths")
+"""Files of the model and data that are trained: what comes up there is no error of ours."""
 OURS = re.compile(r'File "[^"]*/(refimpl|models|kernels)/')
 GOES_ON = ("set-up", "steps", "checkpoint", "evaluation")
 """Phases in which a training that was told to end has not done its work yet."""
@@ -42,6 +47,12 @@ def has_traceback(text: str, ours_alone: bool = False) -> bool:
     return TRACEBACK in text and (not ours_alone or OURS.search(text) is not None)
 
 
+def errors_of_ours(text: str) -> list[str]:
+    """Return the fault of a text that tells of an exception out of our own code: a refusal is raised on purpose."""
+    found = [ERROR_OF_OURS.search(line) for line in error_lines(text)]
+    return ["an error of ours"] * any(match is not None and match[1] not in TRAINED for match in found)
+
+
 def judge_shared(told, reference: dict, bound: float, names=(), rank: int | None = None) -> tuple[str, list[str]]:
     """Return (end, faults) of a trial in a shared job. told: ``Told``.
 
@@ -49,6 +60,7 @@ def judge_shared(told, reference: dict, bound: float, names=(), rank: int | None
     """
     faults = ["traceback"] if has_traceback("".join(told.stderrs)) else []
     faults += ["leftover"] if told.left else []
+    faults += errors_of_ours("".join(told.stderrs))
     if told.hung:
         return "hang", ["hang", *faults]
     if all(status == 0 for status in told.statuses):
@@ -87,6 +99,22 @@ def judge_alone(seen, reference: dict, rank: int | None) -> tuple[str, list[str]
     return ("other end" if faults else "refused in words"), faults
 
 
+def judge_lie(lie, told: bool, end: str, faults: list[str]) -> tuple[str, list[str]]:
+    """Return (end, faults) of a lying model, once ``judge_shared`` or ``judge_alone`` has said how it ended.
+
+    lie: ``Lie``.  told: whether it was.
+    """
+    if not told:
+        if end == "right answer":
+            return "not made", faults
+        return end, [*faults, "refused, though no lie was told"] if end == "refused in words" else faults
+    if end == "refused in words" and lie.honest:
+        return end, [*faults, "an honest model is refused"]
+    if end == "right answer" and not (lie.honest or lie.harmless):
+        return end, [*faults, "the lie made no difference"]
+    return end, faults
+
+
 def judge_signal(what: dict, seen, reference: dict) -> tuple[str, list[str]]:
     """Return (end, faults) of a training that met a signal. what: the trial's.  seen: ``Seen``."""
     faults = _common(seen, ours_alone=what["phase"] == "start")
@@ -96,9 +124,13 @@ def judge_signal(what: dict, seen, reference: dict) -> tuple[str, list[str]]:
     if seen.status == 0:
         if answer_of(seen.stdout) != reference:
             return "silent acceptance", ["silent acceptance", *faults]
+        if not seen.delivered:
+            return "not made", faults
         must_end = what["target"] != "proxy" and what["signal"] != "SIGSTOP" and what["phase"] in GOES_ON
-        return "right answer", [*faults, "went on, unnoticed"] if must_end and seen.delivered else faults
-    if rank is not None and seen.delivered and what["phase"] != "start":
+        return "right answer", [*faults, "went on, unnoticed"] if must_end else faults
+    if not seen.delivered:
+        return "other end", [*faults, "failed, though no signal was sent"]
+    if rank is not None and what["phase"] != "start":
         text = seen.stderr + seen.stdout
         if not says_rank(text, rank) and not re.search(r"\bPID \d+", text):  # MPICH's launcher names a process alone
             faults.append("missing words: no rank is named")
@@ -121,4 +153,5 @@ def judge_resumed(told, reference: dict) -> list[str]:
 
 def _common(seen, ours_alone=False) -> list[str]:
     traceback = has_traceback(seen.stderr, ours_alone)
-    return ["traceback"] * traceback + ["leftover"] * bool(seen.left and seen.ended)
+    left = ["leftover"] * bool(seen.left and seen.ended)
+    return ["traceback"] * traceback + left + errors_of_ours(seen.stderr)

@@ -6,7 +6,7 @@ from pathlib import Path
 from refimpl.experiments.faults import KINDS
 from refimpl.experiments.faults.trial import ENDS, Outcome
 
-HEADINGS = ["kind", "trials", *ENDS[:3], "hangs", "silent", "tracebacks", "words missing", "left behind",
+HEADINGS = ["kind", "trials", *ENDS[:4], "hangs", "silent", "tracebacks", "words missing", "left behind",
             "other faults", "median s", "max s"]
 COUNTED = ("hang", "silent acceptance", "traceback", "words", "leftover")
 """Words by which a fault is counted in its column."""
@@ -19,7 +19,7 @@ def rows_of(outcomes: list[Outcome]) -> list[list[str]]:
 
 
 def _row(kind, outcomes):
-    ends = [sum(one.end == end for one in outcomes) for end in ENDS[:3]]
+    ends = [sum(one.end == end for one in outcomes) for end in ENDS[:4]]
     faults = [sum(any(word in fault for fault in one.faults) for one in outcomes) for word in COUNTED]
     other = sum(any(not any(word in fault for word in COUNTED) for fault in one.faults) for one in outcomes)
     seconds = [one.seconds for one in outcomes]

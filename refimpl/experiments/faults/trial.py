@@ -34,16 +34,16 @@ def draw(seed: int, number: int) -> Trial:
     return Trial(seed, number, kind, what)
 
 
-ENDS = ("refused in words", "right answer", "ended by signal", "hang", "silent acceptance", "other end")
+ENDS = ("refused in words", "right answer", "ended by signal", "not made", "hang", "silent acceptance", "other end")
 
 
 @dataclass
 class Outcome:
     """What came of a trial.
 
-    end: of ENDS.  faults: what must not be, e.g. "hang", "traceback"; empty: the trial passed.  seconds: until it had
-    ended.  words: what was said.  shared: files of /dev/shm that it left; the next start removes them, or they are a
-    fault.
+    end: of ENDS; "not made": no lie was told, no signal delivered.  faults: what must not be, e.g. "hang", "traceback";
+    empty: none.  seconds: until it had ended.  words: what was said.  shared: files of /dev/shm that it left; the next
+    start removes them, or they are a fault.
     """
 
     trial: Trial

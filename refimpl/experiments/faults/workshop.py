@@ -11,8 +11,8 @@ from refimpl.experiments.faults.kinds import files, lies, signals
 from refimpl.experiments.faults.watch.batches import run_tasks
 from refimpl.experiments.faults.watch.commands import command
 from refimpl.experiments.faults.watch.job import Job
-from refimpl.experiments.faults.judge import (answer_of, error_lines, judge_alone, judge_resumed, judge_shared,
-                                              judge_signal)
+from refimpl.experiments.faults.judge import (answer_of, error_lines, judge_alone, judge_lie, judge_resumed,
+                                              judge_shared, judge_signal)
 from refimpl.experiments.faults.trained.subject import arguments
 from refimpl.experiments.faults.trial import RANKS, Outcome
 
@@ -90,8 +90,8 @@ class Workshop:
                           signals.SILENCE_SECONDS)
         for trial, told, (reference, names, rank, done) in zip(trials, found, judges):
             end, faults = judge_shared(told, reference, REFUSAL_SECONDS, names, rank)
-            if trial.kind == "lies" and lies.LIES[trial.what["lie"]].honest and end == "refused in words":
-                faults.append("an honest model is refused")
+            if trial.kind == "lies":
+                end, faults = judge_lie(lies.LIES[trial.what["lie"]], told.lied, end, faults)
             words = f"{done}: " * bool(done) + next((line for text in told.stderrs for line in error_lines(text)),
                                                    "".join(told.stderrs)[-WORDS:])
             tell(Outcome(trial, end, faults, told.seconds, words[:WORDS], told.shared))
@@ -105,14 +105,15 @@ class Workshop:
 
     def _lie_alone(self, trial) -> Outcome:
         place, what = self.new(), trial.what
-        silent = lies.LIES[what["lie"]].silent
+        lie = lies.LIES[what["lie"]]
         argv, environment = command(self.python(trial), RANKS, ["-m", "refimpl", *self._lie(trial, place)])
         with Job(argv, environment | {"REFIMPL_FAULTS_LIE": json.dumps(what)}, place) as job:
             job.wait_for(lambda: job.marked("lie"))
             since = time.monotonic()
-            ended = job.wait_until_gone(signals.SILENCE_SECONDS if silent else signals.DEATH_SECONDS)
+            ended = job.wait_until_gone(signals.SILENCE_SECONDS if lie.silent else signals.DEATH_SECONDS)
             seen = job.seen(since, ended or job.launcher.poll() is not None)
-        end, faults = judge_alone(seen, self.references["lies"], what["rank"])
+            told = job.marked("lie")
+        end, faults = judge_lie(lie, told, *judge_alone(seen, self.references["lies"], what["rank"]))
         shutil.rmtree(place, ignore_errors=True)
         return Outcome(trial, end, faults, seen.seconds, _words(seen), seen.shared)
 

@@ -32,32 +32,32 @@ LESS = "Reduce --microbatch-size, with more --microbatches"
 class Synchronous:
     """The steps of a training whose ranks all wait for each other. Collective: all ranks call ``step`` alike.
 
-    data: whose microbatches they are.  parameters: the ``Parameters``.
+    parameters: the ``Parameters``.
     overlap: whether exchanges go on beside the computation.
     """
 
-    def __init__(self, model, data, options, parameters, device, timeline, overlap: bool):
+    def __init__(self, model, options, parameters, device, timeline, overlap: bool):
         self.model, self.options, self.parameters, self.device = model, options, parameters, device
         self.comm, self.timeline = parameters.comm, timeline
         self.calls: Calls | None = None  # before the first step
-        self.targets = Targets(data, self.comm)
+        self.targets = Targets(self.comm)
         self.make = partial(OverlappedStep, streams=open_streams(device.xp)) if overlap else SequentialStep
 
-    def step(self, number: int, batches: dict, needs: dict, wanted: dict, starts: bool,
+    def step(self, number: int, batches: dict, needs: dict, wanted: dict, examples: int, starts: bool,
              meanwhile: Callable[[], None]) -> dict:
         """Do step ``number`` (from 0); return its loss, gradient norm and learning rate, the same on every rank.
 
         batches, needs: microbatch -> its batch, and the rows it needs.  wanted: of ``Parameters.wanted``.
-        starts: whether the step starts an epoch, as this rank's data says.
+        examples, starts: targets of the global batch, and whether it starts an epoch, as this rank's data says.
         meanwhile: work of the host's own while a GPU computes.
         """
         if self.calls is None:
             self.calls = FirstCalls(self.model)
-            self.targets.learn(number, batches)
+            self.targets.learn(number, batches, examples)
         step = self.make(self.parameters, needs, wanted, self.timeline)
         try:
             step.begin()
-            losses, error = self._compute(number, step, batches, starts)
+            losses, error = self._compute(step, batches, partial(self.targets.count, number, batches, examples, starts))
             reduced, loss, norm = self._sum_up(step, losses, error, meanwhile)
             with self.timeline.phase("update"):
                 rate = self.update(number, reduced, clip_scale(norm, self.options.clip_norm))
@@ -66,12 +66,12 @@ class Synchronous:
         self.calls = Calls(self.model)
         return {"loss": loss, "gradient_norm": norm, "learning_rate": rate}
 
-    def _compute(self, number, step, batches, starts):
+    def _compute(self, step, batches, count_targets):
         """Run the model on this rank's microbatches, adding up gradients; return their losses, and what went wrong."""
         losses = []
         with self.timeline.phase("compute"):
             try:
-                self.targets.count(number, batches, starts)
+                count_targets()
                 for v, batch in batches.items():
                     gradients = None
                     if batch is not None:

@@ -190,7 +190,9 @@ def _under(trainer) -> dict:
     ownerless = plan.replaced({name: strategy.with_owners(()) for name, strategy in plan.strategies.items()
                                if strategy.partitioned})
     return json.loads(json.dumps({**ownerless.to_json(), **trainer.device.to_json(), "partitions": options.partitions,
-                                  "memory_limit": options.memory_limit}))
+                                  "memory_limit": options.memory_limit,
+                                  "overlap": trainer.overlap, "transport": options.transport,
+                                  "shared_memory": options.shared_memory}))
 
 
 def describe(found: dict) -> str:

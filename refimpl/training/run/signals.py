@@ -35,7 +35,7 @@ class Signals:
 
     def __exit__(self, *_):
         for number, before in self.before.items():
-            signal.signal(number, before)
+            signal.signal(number, signal.SIG_DFL if before is None else before)  # None: not of Python's
 
     def error(self) -> Interrupted | None:
         """Return what all ranks shall hear before the next step, None if this rank was not asked to end."""

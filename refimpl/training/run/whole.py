@@ -49,7 +49,7 @@ def gather_carried(comm: Communicator, carried: dict[int, dict]) -> dict:
                     for v, state in carried.items() for name, array in state.items()}
             return mine, np.frombuffer(save(mine), np.uint8)
         except Exception as problem:
-            raise TypeError(f"batch.state must hold arrays, to be saved in a checkpoint: {problem}") from problem
+            raise ValueError(f"batch.state must hold arrays, to be saved in a checkpoint: {problem}") from problem
 
     mine, packed = comm.together(pack)
     sizes = comm.share(np.array([packed.size], np.int64), "checkpoint")[:, 0]

@@ -20,7 +20,7 @@ def ask(model, method: str, *arguments):
     """
     try:
         return getattr(model, method)(*arguments)
-    except Exception as problem:
+    except (ValueError, TypeError, BufferError) as problem:  # as NumPy, Numba and Cython tell it
         if not READ_ONLY.search(str(problem)):
             raise
         where = traceback.extract_tb(problem.__traceback__)[-1]
@@ -50,15 +50,29 @@ class Calls:
             raise ValueError(f"loss_and_gradients returned {type(result[1]).__name__} as gradients: they must be a "
                              "dict, name of each variable -> its gradient")
         check_number(f"the loss of microbatch {microbatch}", result[0])
-        self.row_gradients += [(name, microbatch, gradient, _ends_of(gradient)) for name, gradient in result[1].items()
-                               if isinstance(gradient, RowGradient)]
+        for name, gradient in result[1].items():
+            if isinstance(gradient, RowGradient):
+                self._keep(name, microbatch, gradient)
         return result
+
+    def _keep(self, name, microbatch, gradient):
+        """Note a row gradient, which is kept until the exchange. Raises ValueError if it lies where another one does.
+        """
+        for other, earlier, kept, _ in self.row_gradients:
+            if other == name and share_memory(gradient.rows, kept.rows):
+                raise used_again(name, earlier)
+        self.row_gradients.append((name, microbatch, gradient, _ends_of(gradient)))
 
     def end(self):
         """All microbatches are computed. Raises ValueError if a row gradient was used again while it was kept."""
         for name, microbatch, gradient, ends in self.row_gradients:
             if _ends_of(gradient) != ends:
                 raise used_again(name, microbatch)
+
+
+def share_memory(one, other) -> bool:
+    """Return whether two arrays of the host may lie in the same memory. Local."""
+    return isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and np.may_share_memory(one, other)
 
 
 def used_again(name, microbatch) -> ValueError:

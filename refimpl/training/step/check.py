@@ -6,6 +6,7 @@ import numpy as np
 
 from kernels import RowGradient
 from kernels.reductions import all_finite
+from models import Variable
 from refimpl.training.step.scalars import Scalars, lies_there, not_finite
 
 
@@ -17,6 +18,8 @@ def check_variables(variables):
 
     Sums of gradients in float16 would overflow where their mean does not, and kernels are made for DTYPES.
     """
+    if not isinstance(variables, (list, tuple)) or not all(isinstance(v, Variable) for v in variables):
+        raise ValueError(f"the model's variables are {variables!r:.80}; they must be a list of Variable")
     for variable in variables:
         if variable.dtype not in DTYPES:
             raise ValueError(f"variable {variable.name!r} is {variable.dtype}: trainings are of {' or '.join(DTYPES)}; "

@@ -13,7 +13,7 @@ import numpy as np
 
 from kernels import RowGradient, to_numpy
 from refimpl.training.step.arriving import Arriving
-from refimpl.training.step.calls import Calls, used_again
+from refimpl.training.step.calls import Calls, share_memory, used_again
 from refimpl.training.step.scalars import lies_there
 
 FIELDS = ("inputs", "targets", "weights")
@@ -93,7 +93,7 @@ class FirstCalls(Calls):
         gradients = {name: g for name, g in gradients.items() if isinstance(g, RowGradient)}
         for name, gradient in gradients.items():
             for label, (value, _) in given.sums.items():
-                if label[0] != "batch" and _share(gradient.rows, value):
+                if label[0] != "batch" and share_memory(gradient.rows, value):
                     raise ValueError(f"the gradient of {name!r} in microbatch {microbatch} shares memory with "
                                      f"{_told(label)}; it is kept until the step's exchange: give it a copy")
         _keep_gradients(self.kept, gradients, microbatch)
@@ -114,10 +114,6 @@ def _keep_gradients(kept, gradients, microbatch):
         parts = {"ids": gradient.ids, "rows": gradient.rows} if isinstance(gradient, RowGradient) else {"": gradient}
         for part, array in parts.items():
             kept.keep((name, microbatch, part), array)
-
-
-def _share(one, other) -> bool:
-    return isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and np.may_share_memory(one, other)
 
 
 def _told(label) -> str:

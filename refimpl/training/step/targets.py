@@ -5,11 +5,14 @@ targets less those of the global batch: over all ranks that is nothing, unless o
 Where a step starts an epoch, each adds EPOCH more, and rank 0 takes N - 1 times EPOCH away: nothing, too, if all agree.
 """
 
+import math
+
 import numpy as np
 
 from refimpl.transport import CollectiveError
 
 EPOCH = 2**20 + 1
+WAYS = (1, 2, 3, 4)
 MODULUS = 2**31
 """Deviations are told by their remainder: of a number with 31 bits to spare."""
 
@@ -17,43 +20,41 @@ MODULUS = 2**31
 class Targets:
     """The targets of each step's global batch. Local, but ``learn`` and ``refuse``.
 
-    way: how they are counted: 0, along their first axis (rows of a table, with several outputs each); 1, each (words of
-    a text); None: not at all, as they are no arrays.
+    way: over how many of their leading axes they are counted: 1, those of a table, with several outputs each; 2, words
+    of a text (time, streams); None: not at all, as they are no arrays.
     """
 
-    def __init__(self, data, comm):
-        self.data, self.comm = data, comm
+    def __init__(self, comm):
+        self.comm = comm
         self.way: int | None = None
         self.step, self.said, self.counted, self.words = 0, 0, 0, ""
         self.starts = False
 
-    def learn(self, step: int, batches: dict):
-        """Find in which way they are counted. Collective. Raises CollectiveError if they add up in neither."""
-        counts = [_counts(batch) for batch in batches.values()]
-        known = None not in counts
-        sums = [sum(count[way] for count in counts) for way in (0, 1)] if known else [0, 0]
-        mine = [self.data.examples(step), known, *sums]
-        said, knows, *found = self.comm.gather_numbers(mine, "a count of targets").T
+    def learn(self, step: int, batches: dict, examples: int):
+        """Find in which way they are counted. Collective. Raises CollectiveError if they add up in none."""
+        known = all(_count(batch, WAYS[0]) is not None for batch in batches.values())
+        sums = [sum(_count(batch, way) for batch in batches.values()) if known else 0 for way in WAYS]
+        said, knows, *found = self.comm.gather_numbers([examples, known, *sums], "a count of targets").T
         if knows.all():
-            right = [way for way in (1, 0) if (found[way].sum() == said).all()]
-            self.way = right[0] if right else 1
+            right = [way for way, counted in zip(WAYS, found) if (counted.sum() == said).all()]
+            self.way = right[0] if right else WAYS[-1]
             if not right:
-                self.count(step, batches)
+                self.count(step, batches, examples)
                 self.refuse()
 
-    def count(self, step: int, batches: dict, starts: bool = False):
+    def count(self, step: int, batches: dict, examples: int, starts: bool = False):
         """Count this rank's targets. Local. Raises ValueError if they are no arrays, and were in the first step.
 
-        starts: whether the step starts an epoch, as this rank's data says.
+        examples, starts: how many there are in all, and whether the step starts an epoch, as this rank's data says.
         """
         self.step, self.starts = step, starts
         if self.way is None:
             return
-        counts = {v: _counts(batch) for v, batch in batches.items()}
+        counts = {v: _count(batch, self.way) for v, batch in batches.items()}
         if strange := [v for v, count in counts.items() if count is None]:
             raise ValueError(f"the targets of microbatch {strange[0]} of step {step} cannot be counted, as those of "
                              "the first step could: let them be arrays")
-        self.said, self.counted = self.data.examples(step), sum(count[self.way] for count in counts.values())
+        self.said, self.counted = examples, sum(counts.values())
         absent = [str(v) for v, batch in batches.items() if batch is None]
         self.words = f"{self.counted} in {len(batches)} microbatches"
         self.words += f", of which {' '.join(absent)} have none" if absent else ""
@@ -78,16 +79,16 @@ class Targets:
         told = "; ".join(f"rank {rank}: {text}" for rank, text in enumerate(texts))
         raise CollectiveError(f"the microbatches of step {self.step} do not hold the targets that the data's {says}, "
                               f"their normaliser, says: {told}. Let each target be in one microbatch, and each rank "
-                              "say the same")
+                              "say the same; where some do not count, let the batch's weights be 0 there, else 1")
 
 
-def _counts(batch) -> tuple[int, int] | None:
-    """Return the targets of a microbatch, counted both ways; None if they cannot be."""
+def _count(batch, way: int) -> int | None:
+    """Return the targets of a microbatch over so many leading axes; None if they cannot be counted."""
     if batch is None:
-        return 0, 0
-    if batch.weights is not None:
-        counted = batch.weights
-        return (int(np.count_nonzero(counted)),) * 2 if isinstance(counted, np.ndarray) else None
-    if not isinstance(batch.targets, np.ndarray) or not batch.targets.ndim:
+        return 0
+    counted = batch.targets if batch.weights is None else batch.weights
+    if not isinstance(counted, np.ndarray) or not counted.ndim:
         return None
-    return len(batch.targets), batch.targets.size
+    if batch.weights is None:
+        return math.prod(counted.shape[:way])
+    return int(np.count_nonzero(counted if counted.ndim <= way else counted.any(axis=tuple(range(way, counted.ndim)))))

@@ -2,6 +2,7 @@
 
 import signal
 import sys
+import threading
 from contextlib import suppress
 
 from refimpl.transport.errors import Aborted, SilentPeer
@@ -18,6 +19,7 @@ def end_job(status: int) -> int:
     """End every rank of a job of several at once; in a job of one, or none, just return the status. Local."""
     told("said")
     if MPI := _of_several():
+        _be_deaf()
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError):  # nobody reads it any more
                 stream.flush()
@@ -34,14 +36,20 @@ def leave(status: int, error: BaseException) -> int:
     if MPI := _of_several():
         from refimpl.transport.abort import AbortMessages
 
+        _be_deaf()
         told("said")
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)  # it ends already
         together = AbortMessages(MPI.COMM_WORLD).part(PARTING_SECONDS)
         if isinstance(error, (SilentPeer, Aborted)) or not together:
             return end_job(status)
         waiting(FINALIZE_SECONDS, "MPI_Finalize")
     return status
+
+
+def _be_deaf():
+    """Ignore signals that ask this rank to end: it does already, and has said why."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
 
 
 def _of_several():

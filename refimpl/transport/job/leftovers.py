@@ -7,6 +7,7 @@ writing on such a file only (fcntl(2), F_SETLEASE).
 """
 
 import os
+import re
 import signal
 import stat
 from contextlib import suppress
@@ -20,9 +21,9 @@ except ImportError:  # a system without: nothing is removed there
 MEMORY_FILES = Path("/dev/shm")
 """Where files lie in memory on Linux."""
 
-OURS = "refimpl-"
-MADE_BY_JOBS = (OURS, "mpich_shm_", "ucx_shm_posix_", "sm_segment.", "vader_segment.")
-"""How names begin: our own; MPICH's and those of UCX below it; Open MPI's, from version 5 on and before."""
+OURS = "refimpl-window-"
+MADE_BY_JOBS = re.compile(OURS + r"\w{8}|mpich_shm_\w+|ucx_shm_posix_\w+|(sm|vader)_segment\.[\w.-]+")
+"""Whole names: our own; MPICH's and those of UCX below it; Open MPI's, from version 5 on and before."""
 
 
 def remove_leftovers(folder: Path = MEMORY_FILES) -> list[str]:
@@ -33,7 +34,7 @@ def remove_leftovers(folder: Path = MEMORY_FILES) -> list[str]:
     if not hasattr(fcntl, "F_SETLEASE"):
         return []
     with suppress(OSError):
-        return [name for name in os.listdir(folder) if name.startswith(MADE_BY_JOBS) and _removed(folder / name)]
+        return [name for name in os.listdir(folder) if MADE_BY_JOBS.fullmatch(name) and _removed(folder / name)]
     return []
 
 

@@ -18,6 +18,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 
 from refimpl.transport import host
 from refimpl.transport.host import JOB_VARIABLES
@@ -26,9 +27,10 @@ TIMEOUT_SECONDS = 300.0
 """That a rank waits for others without any progress, where nobody says otherwise."""
 
 PR_SET_PDEATHSIG = 1
-HANDED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+HANDED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP, signal.SIGCONT)
 
 _pipe: int | None = None  # of a rank, to its supervisor
+_process = 0  # the rank's: a fork's child has no supervisor
 
 
 def supervised(work) -> int:
@@ -36,7 +38,7 @@ def supervised(work) -> int:
 
     In a process that no launcher of MPI's has started, or on a system that cannot: just work().
     """
-    global _pipe
+    global _pipe, _process
     rank = next((os.environ[name] for name in JOB_VARIABLES if name in os.environ), None)
     if rank is None or "mpi4py.MPI" in sys.modules:
         return work()
@@ -48,9 +50,14 @@ def supervised(work) -> int:
     (hear, _pipe), supervisor, host.launcher = os.pipe(), os.getpid(), os.getppid()
     if child := os.fork():
         os.close(_pipe)
-        os._exit(_Supervisor(rank, child, hear).run())
+        try:
+            os._exit(_Supervisor(rank, child, hear).run())
+        finally:  # nothing of this process goes on as the rank's program
+            os._exit(1)
     os.close(hear)
     end_with(supervisor)
+    os.setpgid(0, 0)  # what a launcher sends to the group comes once, from the supervisor
+    _process = os.getpid()
     try:
         return work()
     finally:
@@ -59,7 +66,7 @@ def supervised(work) -> int:
 
 def told(message: str):
     """Tell this rank's supervisor, if it has one: "said": this rank has had its own last word. Local."""
-    if _pipe is not None:
+    if _pipe is not None and os.getpid() == _process:
         with suppress(OSError):
             os.kill(os.getppid(), signal.SIGCONT)  # someone may have stopped it: the launcher would wait for ever
             os.write(_pipe, f"{message}\n".encode())
@@ -96,14 +103,15 @@ class _Supervisor:
 
     def run(self) -> int:
         """Wait until the rank has ended; return the status to end with."""
-        for number in HANDED_ON:
-            signal.signal(number, lambda number, _: os.kill(self.child, number))
         ended = os.pidfd_open(self.child)
+        for number in HANDED_ON:
+            signal.signal(number, partial(self._hand_on, ended))
+        heard = [self.hear]
         while True:
             left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
-            ready, _, _ = select.select([ended, self.hear], [], [], left)
-            if self.hear in ready:
-                self._listen()
+            ready, _, _ = select.select([ended, *heard], [], [], left)
+            if self.hear in ready and not self._listen():
+                heard = []
             if ended in ready:
                 return self._last_word()
             if not ready:
@@ -111,6 +119,11 @@ class _Supervisor:
                             "cut off, stuck or somewhere else in the program")
                 os.kill(self.child, signal.SIGKILL)
                 self.deadline = None
+
+    @staticmethod
+    def _hand_on(rank, number, _):
+        with suppress(ProcessLookupError):  # the descriptor, not a number that another process may bear by now
+            signal.pidfd_send_signal(rank, number)
 
     def _listen(self) -> bool:
         """Read what the rank tells; return whether there was anything: nothing comes once it has ended."""
@@ -130,6 +143,8 @@ class _Supervisor:
         """Name a rank that has ended without a word; return its status, or end by the signal that has ended it."""
         while select.select([self.hear], [], [], 0)[0] and self._listen():
             pass
+        for number in HANDED_ON:
+            signal.signal(number, signal.SIG_IGN)  # it ends already
         _, status = os.waitpid(self.child, 0)
         code = os.waitstatus_to_exitcode(status)
         if not self.said or code < 0 and not self.spoke:

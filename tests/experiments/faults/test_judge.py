@@ -6,8 +6,9 @@ import pytest
 
 from refimpl.experiments.faults.watch.batches import Told
 from refimpl.experiments.faults.watch.job import Seen
-from refimpl.experiments.faults.judge import (FACTS, answer_of, has_traceback, judge_alone, judge_resumed, judge_shared,
-                                              judge_signal, says_rank)
+from refimpl.experiments.faults.judge import (FACTS, answer_of, has_traceback, judge_alone, judge_lie, judge_resumed,
+                                              judge_shared, judge_signal, says_rank)
+from refimpl.experiments.faults.kinds.lies import LIES
 
 ANSWER = dict(zip(FACTS, (9, 0.5, "a" * 64, "b" * 64, 1.5, 48, 4.5)))
 RESULT = json.dumps({**ANSWER, "seconds": {}}) + "\n"
@@ -19,6 +20,8 @@ SAID = "refimpl: error: rank 1: checkpoint-6.json is damaged\n"
 def told(statuses=(1, 1, 1), stdouts=("", "", ""), stderrs=(SAID,) * 3, seconds=0.1, **more):
     return Told(list(statuses), list(stdouts), list(stderrs), seconds, **more)
 
+
+OURS = "refimpl: error: rank 1: checkpoint-6.json: TypeError: no (reading.py:49, in microbatch_of)\n"
 
 SHARED = {
     "refused": (told(), "refused in words", []),
@@ -40,6 +43,8 @@ SHARED = {
     "slow": (told(seconds=11.0), "other end", ["slow"]),
     "status": (told((0, 1, 1)), "other end", ["exit status 0 on a rank"]),
     "left": (told(left=["python 12"]), "other end", ["leftover"]),
+    "error of ours": (told(stderrs=(OURS,) * 3), "other end", ["an error of ours"]),
+    "error of the model's": (told(stderrs=(OURS.replace("reading", "untruths"),) * 3), "refused in words", []),
 }
 
 
@@ -61,6 +66,7 @@ ALONE = {
     "traceback": (seen(stderr=SAID + TRACEBACK), "other end", ["traceback"]),
     "left": (seen(left=["python 12"]), "other end", ["leftover"]),
     "no words": (seen(stderr="RANK 1 KILLED"), "other end", ["missing words of ours"]),
+    "error of ours": (seen(stderr=OURS), "other end", ["an error of ours"]),
     "no rank": (seen(stderr="refimpl: error: no\n"), "other end", ["missing words: no rank is named"]),
 }
 
@@ -69,6 +75,19 @@ ALONE = {
 def test_a_lying_model_in_a_job_of_its_own(case):
     found, end, faults = ALONE[case]
     assert judge_alone(found, ANSWER, 1) == (end, faults)
+
+
+@pytest.mark.parametrize("lie, told, end, judged", [
+    ("raises", True, "refused in words", ("refused in words", [])),
+    ("raises", True, "right answer", ("right answer", ["the lie made no difference"])),
+    ("raises", False, "right answer", ("not made", [])),
+    ("raises", False, "refused in words", ("refused in words", ["refused, though no lie was told"])),
+    ("fork comes back", True, "right answer", ("right answer", [])),
+    ("none", True, "right answer", ("right answer", [])),
+    ("none", True, "refused in words", ("refused in words", ["an honest model is refused"])),
+    ("other examples", False, "hang", ("hang", []))])
+def test_a_lie_that_makes_no_difference_or_is_not_told_is_no_success(lie, told, end, judged):
+    assert judge_lie(LIES[lie], told, end, []) == judged
 
 
 KILL = {"signal": "SIGKILL", "target": "rank 1", "phase": "steps"}
@@ -85,6 +104,8 @@ SIGNALS = {
     "hang": ({**KILL, "signal": "SIGSTOP"}, seen(None, ended=False), "hang", ["hang"]),
     "after the end": ({**KILL, "phase": "end"}, seen(0, "", RESULT), "right answer", []),
     "unnoticed": ({**KILL, "signal": "SIGHUP"}, seen(0, "", RESULT), "right answer", ["went on, unnoticed"]),
+    "not sent": (KILL, seen(0, "", RESULT, delivered=False), "not made", []),
+    "failed by itself": (KILL, seen(delivered=False), "other end", ["failed, though no signal was sent"]),
     "silent": (KILL, seen(0, "", OTHER), "silent acceptance", ["silent acceptance"]),
     "left": (KILL, seen(9, SAID, left=["python 12"]), "ended by signal", ["leftover"]),
     "traceback": (KILL, seen(9, SAID + TRACEBACK), "ended by signal", ["traceback"]),

@@ -37,7 +37,8 @@ def test_the_command_counts_and_says_how_to_repeat(tmp_path):
 
 
 @pytest.mark.parametrize("options", [["--trials", "0"], ["--only", "x"], ["--kind", "x"],
-                                     ["--only", "1", "--python", "/no/python"]])
+                                     ["--only", "1", "--python", "/no/python"],
+                                     ["--output", "/dev/null/x"], ["--jobs", "0"], ["--only", "-1"]])
 def test_what_cannot_be_is_refused_in_a_line(options, tmp_path):
     argv = [sys.executable, "-m", "refimpl", "experiment", "faults", "--output", str(tmp_path), *options]
     found = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT)

@@ -8,13 +8,15 @@ import pytest
 
 from refimpl.experiments.faults import KINDS
 from refimpl.experiments.faults.kinds.damage import ARRAY_DAMAGES, JSON_DAMAGES, damage_arrays, damage_json
-from refimpl.experiments.faults.kinds.files import BASE, DAMAGES, POINTERS, prepare
+from refimpl.experiments.faults.kinds.files import BASE, DAMAGES, FORGED, POINTERS, prepare
 from refimpl.experiments.faults.kinds.lies import LIES
 from refimpl.experiments.faults.report import failures, rows_of, write_report
 from refimpl.experiments.faults.run import Record
 from refimpl.experiments.faults.trained import liar, untruths
 from refimpl.experiments.faults.trial import Outcome, Trial, draw
 from refimpl.experiments.faults.workshop import checkpoints_apart
+from refimpl.training.run.files import file_sha256
+from refimpl.training.run.manifest import digest_of
 
 
 def test_a_trial_depends_on_seed_and_number_alone():
@@ -76,6 +78,31 @@ def test_every_damage_can_be_done_to_a_copy(base, tmp_path):
     assert len(POINTERS) > 8
 
 
+@pytest.mark.parametrize("damage", ["integers", "numbers"])
+def test_a_forged_manifest_is_signed_anew_where_its_arrays_can_be_seen_to_be_others(damage, base, tmp_path):
+    what = {"file": "arrays", "damage": damage, "draw": 3, "forged": True, "architecture": "ps", "overlap": False,
+            "shared_memory": True}
+    prepare(what, base, tmp_path / "copy")
+    told = json.loads((tmp_path / "copy" / f"checkpoint-{BASE}.json").read_text())
+    arrays = tmp_path / "copy" / told["arrays"]
+    signed = (told["sha256"], told.get("bytes"), told.get("digest")) == (
+        file_sha256(arrays), arrays.stat().st_size, digest_of(told))
+    assert signed == (damage in FORGED) == (damage == "integers")
+
+
+def lying_examples(monkeypatch, lie, step):
+    monkeypatch.setenv(liar.LIE, json.dumps({"lie": lie, "where": "examples", "step": step, "rank": None}))
+    return liar.draw(3, 4)[0]
+
+
+def test_who_lies_about_a_step_does_so_after_set_up_and_always(monkeypatch):
+    data = lying_examples(monkeypatch, "other examples", 0)
+    assert data.examples(0) == 12
+    assert data.starts_epoch(0) and data.examples(0) == 13
+    assert data.microbatch(0, 0).normaliser == data.examples(0) == data.examples(0) == 13
+    assert data.examples(1) == data.microbatch(1, 0).normaliser == 12
+
+
 def test_each_checkpoint_is_the_newest_of_a_copy(base):
     older, newest = checkpoints_apart(base)
     assert newest == base and not (older / f"checkpoint-{BASE}.json").exists()
@@ -102,9 +129,9 @@ def test_every_fault_is_counted_once_in_its_column_and_told(tmp_path):
                 outcome(4, ["traceback", "missing words on 3 of 3 ranks"], "other end"),
                 outcome(5, ["leftover: /dev/shm/x"], kind="lies"), outcome(6, ["slow"], kind="lies")]
     assert rows_of(outcomes) == [
-        ["files", "4", "1", "0", "0", "1", "1", "1", "1", "0", "0", "3.5", "5.0"],
-        ["lies", "2", "2", "0", "0", "0", "0", "0", "0", "1", "1", "6.5", "7.0"],
-        ["all", "6", "3", "0", "0", "1", "1", "1", "1", "1", "1", "4.5", "7.0"]]
+        ["files", "4", "1", "0", "0", "0", "1", "1", "1", "1", "0", "0", "3.5", "5.0"],
+        ["lies", "2", "2", "0", "0", "0", "0", "0", "0", "0", "1", "1", "6.5", "7.0"],
+        ["all", "6", "3", "0", "0", "0", "1", "1", "1", "1", "1", "1", "4.5", "7.0"]]
     assert len(failures(outcomes)) == 5
     text = write_report(tmp_path, outcomes, "python -m refimpl experiment faults").read_text()
     assert "Failed: 5" in text and "--seed 0 --only 4`" in text

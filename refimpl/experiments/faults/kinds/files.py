@@ -9,6 +9,7 @@ from pathlib import Path
 from refimpl.experiments.faults.kinds.damage import ARRAY_DAMAGES, JSON_DAMAGES, damage_arrays, damage_json
 from refimpl.experiments.faults.kinds.signals import travel_options
 from refimpl.training.run.files import file_sha256
+from refimpl.training.run.manifest import digest_of
 
 BASE, END = 6, 9  # steps of the honest training whose checkpoint is damaged; of the one that continues it
 POINTERS = ("/dev/zero", "/dev/null", "pipe", "directory", "../elsewhere.safetensors", "../../base/{arrays}", "",
@@ -18,11 +19,13 @@ PLANS = ("owner out of range", "owner negative", "owners in millions", "owner of
          "a placement left out", "buckets of strangers", "machines of strangers")
 DAMAGES = {"manifest": JSON_DAMAGES, "pointer": POINTERS, "arrays": ARRAY_DAMAGES, "plan": (*JSON_DAMAGES, *PLANS),
            "metrics": JSON_DAMAGES, "config": JSON_DAMAGES}
+FORGED = ("truncate", "empty", "noise", "longer", "integers", "float64", "shape", "missing", "no carried state")
+"""Damages of arrays that can be seen whoever has signed them; of other values, signed anew, nobody can know."""
 MILLIONS = 3_000_000
 
 
 def draw(rng) -> dict:
-    """Return a damage; ``draw`` seeds what it needs beside; forged: the manifest gets the damaged arrays' SHA-256."""
+    """Return a damage; ``draw`` seeds what it needs beside; forged: the manifest is signed anew, see ``forge``."""
     file = rng.choices(list(DAMAGES), (8, 2, 4, 5, 1, 1))[0]
     return {"file": file, "damage": rng.choice(DAMAGES[file]), "draw": rng.randrange(10**6),
             "forged": rng.random() < 0.6, "architecture": rng.choice(["hybrid", "ps", "allreduce"]),
@@ -44,10 +47,12 @@ def prepare(what: dict, base: Path, directory: Path) -> tuple[list[str], list[st
             done = _rewrite(manifest, damage_json(what["damage"], manifest.read_text(), rng))
         case "pointer":
             done = _point(manifest, what["damage"])
+            if what["forged"]:
+                forge(manifest)
         case "arrays":
             done = _rewrite(arrays, damage_arrays(what["damage"], arrays.read_bytes(), rng))
-            if what["forged"]:
-                manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "sha256": file_sha256(arrays)}))
+            if what["forged"] and what["damage"] in FORGED:
+                forge(manifest, sha256=file_sha256(arrays), bytes=arrays.stat().st_size)
         case "plan":
             done, names = _rewrite(plan, _damage_plan(what["damage"], plan.read_text(), rng)), ["plan"]
         case "metrics" | "config":
@@ -58,6 +63,12 @@ def prepare(what: dict, base: Path, directory: Path) -> tuple[list[str], list[st
         travel = [option for option in travel if option not in ("--architecture", what["architecture"])]
         return ["--steps", str(END), "--no-output", "--plan", str(plan), *travel], names, done
     return ["--resume", str(directory), "--steps", str(END), *travel], names, done
+
+
+def forge(manifest: Path, **fields):
+    """Let a manifest say something else, and sign it anew: its digest tells nothing then, other checks must. Local."""
+    told = {**json.loads(manifest.read_text()), **fields}
+    manifest.write_text(json.dumps({**told, "digest": digest_of(told)}))
 
 
 def _damage_record(path: Path, how: str, rng) -> str:

@@ -14,8 +14,9 @@ class Lie:
     """A way to misbehave. wheres: the calls in which it can be done.
 
     alone: it can end or hold up its process: it needs a job of its own.  one: it is none where all ranks do it.
-    honest: no lie: a control, which must come to the right answer.  silent: its rank stops answering: the others say
-    so after the time-out.
+    honest: no lie: a control, which must come to the right answer.  harmless: why it may come to it, too.  silent: its
+    rank stops answering: the others say so after the time-out.  first: it is told in the first step, which alone looks
+    for it.
     """
 
     name: str
@@ -24,6 +25,8 @@ class Lie:
     one: bool = False
     honest: bool = False
     silent: bool = False
+    first: bool = False
+    harmless: str = ""
 
 
 MODEL = ("rows_needed", "loss_and_gradients")
@@ -36,7 +39,7 @@ _ALL = (
     Lie("loops for ever", CALLS, alone=True, one=True, silent=True),
     Lie("sleeps", CALLS, alone=True, one=True, silent=True),
     Lie("Barrier of its own", CALLS, alone=True, one=True, silent=True),
-    Lie("fork comes back", CALLS, alone=True),
+    Lie("fork comes back", CALLS, alone=True, harmless="the child is ended before it does anything"),
     Lie("loss is a string", GRADIENTS), Lie("loss is None", GRADIENTS), Lie("loss is an array", GRADIENTS),
     Lie("loss is complex", GRADIENTS), Lie("loss is NaN", GRADIENTS),
     Lie("gradients are None", GRADIENTS), Lie("gradient is None", GRADIENTS), Lie("gradient is a string", GRADIENTS),
@@ -52,7 +55,8 @@ _ALL = (
     Lie("ids negative", ("rows_needed",)), Lie("ids of floats", ("rows_needed",)), Lie("ids None", ("rows_needed",)),
     Lie("ids for a dense variable", ("rows_needed",)), Lie("ids forgotten", ("rows_needed",)),
     Lie("ids shrink", ("rows_needed",)),
-    Lie("writes into dense", GRADIENTS), Lie("writes into rows", GRADIENTS), Lie("writes into inputs", MODEL),
+    Lie("writes into dense", GRADIENTS), Lie("writes by np.add.at", GRADIENTS, first=True),
+    Lie("writes into rows", GRADIENTS), Lie("writes into inputs", MODEL),
     Lie("writes into targets", GRADIENTS), Lie("writes into tables", ("evaluate",)),
     Lie("keeps dense and writes later", GRADIENTS), Lie("keeps rows and writes later", GRADIENTS),
     Lie("keeps gradients and writes later", GRADIENTS),
@@ -75,6 +79,6 @@ def draw(rng) -> dict:
     honest = rng.random() < HONEST_SHARE
     lie = rng.choice([lie for lie in _ALL if lie.honest == honest])
     rank = rng.randrange(RANKS) if lie.one or rng.random() < 0.75 else None
-    return {"lie": lie.name, "where": rng.choice(lie.wheres), "step": rng.randrange(4), "rank": rank,
-            "architecture": rng.choice(["hybrid", "ps", "allreduce"]), "overlap": rng.random() < 0.4,
-            "shared_memory": rng.random() < 0.7, "mpi": rng.randrange(6)}
+    return {"lie": lie.name, "where": rng.choice(lie.wheres), "step": rng.randrange(1 if lie.first else 4),
+            "rank": rank, "architecture": rng.choice(["hybrid", "ps", "allreduce"]),
+            "overlap": rng.random() < 0.4, "shared_memory": rng.random() < 0.7, "mpi": rng.randrange(6)}

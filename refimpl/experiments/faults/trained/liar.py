@@ -7,7 +7,6 @@ import json
 import os
 import time
 
-
 from models import Batch, Uniform, Variable
 from refimpl.experiments.faults.trained import subject, untruths
 
@@ -17,11 +16,11 @@ FOR_EVER = 3600.0
 
 
 class Teller:
-    """Knows when to lie: at the call number PER_STEP * step of the call ``where``, on the rank, once."""
+    """Knows when to lie, on the rank: at one call of ``where``, about PER_STEP a step; ``examples``: for one step."""
 
     def __init__(self):
         self.what = json.loads(os.environ[LIE])
-        self.lie, self.calls = self.what["lie"], 0
+        self.lie, self.calls, self.told = self.what["lie"], 0, False
         self.mine = self.what["rank"] in (None, subject.rank())
 
     def now(self, where: str) -> bool:
@@ -31,13 +30,24 @@ class Teller:
         self.calls += 1
         if self.calls != self.at(where):
             return False
-        subject.mark("lie", everywhere=True)
+        self.tell()
         return True
+
+    def of_step(self, where: str, step: int) -> bool:
+        """Return whether ``where`` is the call and ``step`` the step: who lies about a step, always says the same."""
+        return self.mine and where == self.what["where"] and step == self.what["step"]
+
+    def tell(self) -> bool:
+        """Mark that a lie is told; return whether it is the first time."""
+        first, self.told = not self.told, True
+        if first:
+            subject.mark("lie", everywhere=True)
+        return first
 
     def at(self, where: str) -> int:
         """Return the number of the call, 1 for the first. The first start of an epoch has nothing to forget."""
         step = self.what["step"]
-        return {"variables": 1, "examples": 1, "starts_epoch": 2, "evaluate": 1 + step}.get(where, 1 + PER_STEP * step)
+        return {"variables": 1, "starts_epoch": 2, "evaluate": 1 + step}.get(where, 1 + PER_STEP * step)
 
 
 def misbehave(lie: str):
@@ -115,29 +125,33 @@ class LyingExamples(subject.Watched):
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
-        self.teller = Teller()
+        self.teller, self.training = Teller(), False
 
     def examples(self, step):
-        """Return the number of examples, or a lie about it."""
-        if self.teller.now("examples"):
-            misbehave(self.teller.lie)
-            return {"other examples": super().examples(step) + 1, "examples a string": "24"}[self.teller.lie]
+        """Return the number of examples; of the lie's step a lie, once a step has begun: set-up hears no lie."""
+        if self.training and self.teller.of_step("examples", step):
+            if self.teller.tell() or self.teller.lie != "fork comes back":  # one child is enough
+                misbehave(self.teller.lie)
+            return {"other examples": super().examples(step) + 1, "examples a string": "24"}.get(
+                self.teller.lie, super().examples(step))
         return super().examples(step)
 
     def starts_epoch(self, step):
-        """Return whether an epoch starts, or a lie about it."""
+        """Return whether an epoch starts, or a lie about it. Each step begins with this question."""
+        self.training = True
         if self.teller.now("starts_epoch"):
             misbehave(self.teller.lie)
-            return not super().starts_epoch(step)
+            return super().starts_epoch(step) != (self.teller.lie == "other epoch")
         return super().starts_epoch(step)
 
     def microbatch(self, step, index):
         """Return the microbatch, or a lie about it."""
+        self.training = True
         batch = super().microbatch(step, index)
         if self.teller.now("microbatch"):
             misbehave(self.teller.lie)
             return {"other normaliser": Batch(batch.inputs, batch.targets, None, 2 * batch.normaliser),
-                    "microbatch left out": None, "microbatch is a string": "batch"}[self.teller.lie]
+                    "microbatch left out": None, "microbatch is a string": "batch"}.get(self.teller.lie, batch)
         return batch
 
 

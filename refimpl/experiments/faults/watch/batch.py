@@ -3,7 +3,8 @@
     python -m refimpl.experiments.faults.watch.batch DIRECTORY
 
 DIRECTORY/tasks.json: a list of {"arguments", "environment"}. A rank writes out-TASK-RANK, err-TASK-RANK, and a line
-"begin TASK" or "end TASK STATUS" to rank-RANK. A job takes seconds to start: so many trials share one.
+"begin TASK" or "end TASK STATUS" to rank-RANK; what is trained leaves its marks in marks-TASK. A job takes seconds to
+start: so many trials share one.
 """
 
 import json
@@ -29,7 +30,8 @@ def main(directory: str) -> int:
                 os.dup2(file, stream)
                 os.close(file)
             journal.write(f"begin {number}\n")
-            status = run_command(task["arguments"], task["environment"])
+            marks = {subject.MARKS: str(place / f"marks-{number}")}  # each task's are its own
+            status = run_command(task["arguments"], {**task["environment"], **marks})
             sys.stdout.flush()
             sys.stderr.flush()
             journal.write(f"end {number} {status}\n")

@@ -16,7 +16,8 @@ class Told:
     """What came of one task.
 
     statuses, stdouts, stderrs: by rank; a status is None where the rank did not end the task.  hung: it was not done
-    within its bound.  left: processes that its job left behind.  seconds: from the first rank's begin.
+    within its bound.  left: processes that its job left behind.  seconds: from the first rank's begin.  lied: whether
+    it marked a lie.
     """
 
     statuses: list[int | None]
@@ -26,6 +27,7 @@ class Told:
     hung: bool = False
     left: list[str] = field(default_factory=list)
     shared: list[str] = field(default_factory=list)
+    lied: bool = False
 
 
 def run_tasks(tasks: list[dict], ranks: int, command, place: Path, bound: float) -> list[Told]:
@@ -105,9 +107,10 @@ class Journals:
 
     def told(self, task: int, seconds: float) -> Told:
         """Return what the ranks wrote during a task."""
-        def text(kind, rank):
-            path = self.place / f"{kind}-{task}-{rank}"
+        def text(*name):
+            path = self.place / "-".join(map(str, name))
             return path.read_text(errors="replace") if path.exists() else ""
 
-        return Told([statuses.get(task) for statuses in self.statuses], [text("out", r) for r in self.ranks],
-                    [text("err", r) for r in self.ranks], seconds)
+        return Told([statuses.get(task) for statuses in self.statuses], [text("out", task, r) for r in self.ranks],
+                    [text("err", task, r) for r in self.ranks], seconds,
+                    lied="lie" in text("marks", task).splitlines())
