@@ -120,9 +120,8 @@ class Agreement:
     def stop(self, error: BaseException):
         """Raise ``error``, met here in the middle of an exchange, on all ranks: on the others where they wait. Local.
 
-        A CollectiveError that all have raised is raised again as it is, and so is SilentPeer, of which the others are
-        told. Any other error becomes an abort message, and Aborted here, too; a rank that is alone keeps what interrupts
-        it.
+        What all have raised (CollectiveError) is raised again as it is; SilentPeer, too, and the others are told of it.
+        Any other error becomes an abort message, and Aborted here. A rank that is alone keeps what interrupts it.
         """
         error = interruption(error)
         if self.size == 1 and isinstance(error, (KeyboardInterrupt, Interrupted)):

@@ -27,7 +27,8 @@ TIMEOUT_SECONDS = 300.0
 """That a rank waits for others without any progress, where nobody says otherwise."""
 
 PR_SET_PDEATHSIG = 1
-HANDED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP, signal.SIGCONT)
+HANDED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP,
+             signal.SIGCONT)
 
 _pipe: int | None = None  # of a rank, to its supervisor
 _process = 0  # the rank's: a fork's child has no supervisor
