@@ -12,7 +12,7 @@ from refimpl.collectives.running.runner import Runner
 from refimpl.gradients import leaves_of
 from refimpl.plan import Placement, Plan
 from refimpl.strategies import ServedRows
-from refimpl.transport import CollectiveError, Communicator, SilentPeer
+from refimpl.transport import Aborted, CollectiveError, Communicator, SilentPeer
 from refimpl.transport.machines import in_blocks
 
 pytestmark = pytest.mark.mpi(min_size=2)
@@ -204,8 +204,9 @@ def test_a_rank_that_never_connects_is_an_error_and_no_hang(comm, cupy, nccl, mo
     monkeypatch.setattr(connections_module(), "take_again", lambda *_: ("", None, None))
     if comm.rank == 0:
         monkeypatch.setattr(nccl, "NcclCommunicator", lambda *_: held.wait())
-    with pytest.raises(SilentPeer, match="has waited 0.3 s for .* in the connection of all ranks by NCCL"):
-        Communicator.of(comm, timeout=0.3).add_device(0, "nccl")
+    private = comm.Dup()  # messages may stay under way
+    with pytest.raises((SilentPeer, Aborted), match="has waited 0.3 s for .* in the connection of all ranks by NCCL"):
+        Communicator.of(private, timeout=0.3).add_device(0, "nccl")
     held.set()
     comm.Barrier()
 
