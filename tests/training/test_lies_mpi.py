@@ -219,7 +219,7 @@ def test_a_row_gradient_that_is_used_again_in_a_later_step(comm, overlap):
             calls[-2].rows[...] += 1
         return found
 
-    said = refused(comm, overlap, Lying(last(comm), after=once_more), steps=20)
+    said = refused(comm, overlap, Lying(last(comm), after=once_more), steps=60)
     assert said.startswith(f"{named(comm)}the row gradient of 'table' in microbatch ") and "written to after" in said
 
 
