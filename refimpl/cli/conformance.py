@@ -29,7 +29,7 @@ def add(parser):
                       help="seconds after which a case counts as hanging (default 60)")
     mutants = action("mutants", help="how good the suite is: classic bugs planted, correct implementations tried")
     mutants.add_argument("--ranks", type=whole(), metavar="N", help="default 4")
-    mutants.add_argument("--configurations", type=whole(), metavar="N",
+    mutants.add_argument("--configurations", type=whole(0), metavar="N",
                          help="correct implementations to try (default 200)")
     action("manifest", help="print the vocabulary of the semantics manifest, and an example")
     cases = action("cases", help="list the cases")
