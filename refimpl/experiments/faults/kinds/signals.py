@@ -16,8 +16,6 @@ PHASES = {"start": 2.0, "set-up": 0.3, "steps": 0.03, "checkpoint": 0.02, "evalu
 STEPS, CHECKPOINT_EVERY, EVALUATE_EVERY = 40, 4, 8
 TIMEOUT = 5.0  # of the ranks
 DEATH_SECONDS, SILENCE_SECONDS = 10.0, TIMEOUT + 10.0
-LOADING_SECONDS = 10.0
-"""Until the ranks of two jobs at once have loaded their modules on 2 cores: before that nobody waits for anyone."""
 
 
 def draw(rng) -> dict:
@@ -44,9 +42,7 @@ def travel_options(what: dict) -> list[str]:
 
 def bound_of(what: dict) -> float:
     """Return the seconds within which all processes of the job must have ended. Local."""
-    if what["signal"] != "SIGSTOP":
-        return DEATH_SECONDS
-    return SILENCE_SECONDS + LOADING_SECONDS * (what["phase"] == "start")
+    return SILENCE_SECONDS if what["signal"] == "SIGSTOP" else DEATH_SECONDS
 
 
 def strike(what: dict, argv, environment, place: Path, directory: Path) -> Seen:
