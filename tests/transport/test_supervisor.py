@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from refimpl.transport.host import JOB_VARIABLES
 from refimpl.transport.launch import mpirun_command, run_job
 
 ROOT = str(Path(__file__).parents[2])
@@ -107,3 +108,24 @@ def test_who_was_started_by_no_launcher_has_none():
     alone = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                            env={**os.environ, "PYTHONPATH": ROOT})
     assert int(alone.stdout) == os.getpid(), alone.stderr
+
+
+LAUNCHER = """
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+rank = subprocess.Popen([sys.executable, "-c", sys.argv[1]], env={**os.environ, sys.argv[2]: "0"})
+print("the rank has ended with", rank.wait(), flush=True)
+time.sleep(float(sys.argv[3]))
+"""
+
+
+@pytest.mark.parametrize("stays, status", [(600, -signal.SIGKILL), (0, 0)])
+def test_a_launcher_that_does_not_end_is_ended(stays, status):
+    """Open MPI's has been seen to stay, after several ranks were killed at once; this one ignores SIGTERM, too."""
+    body = ("from refimpl.transport.job import supervisor\nsupervisor.LAUNCHER_SECONDS = 0.2\n"
+            "supervisor.supervised(lambda: supervisor.os._exit(3))")
+    begin = time.monotonic()
+    job = subprocess.run([sys.executable, "-c", LAUNCHER, body, JOB_VARIABLES[0], str(stays)], capture_output=True,
+                         text=True, timeout=60, env={**os.environ, "PYTHONPATH": ROOT})  # so pipes are closed, too
+    assert job.returncode == status and time.monotonic() - begin < 30
+    assert "the rank has ended with 3" in job.stdout and "refimpl: error: rank 0: it ended with status 3" in job.stderr

@@ -26,6 +26,10 @@ from refimpl.transport.host import JOB_VARIABLES
 TIMEOUT_SECONDS = 300.0
 """That a rank waits for others without any progress, where nobody says otherwise."""
 
+LAUNCHER_SECONDS = 5.0
+"""That a launcher may take to end after a rank's supervisor has spoken: Open MPI's has been seen to stay for ever where
+several ranks are killed at once."""
+
 PR_SET_PDEATHSIG = 1
 HANDED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP,
              signal.SIGCONT)
@@ -154,6 +158,8 @@ class _Supervisor:
                      + " (by someone, or out of memory?)" * (code == -signal.SIGKILL))
             self._speak(f"rank {self.rank}: {cause}")
             code = code or 1
+        if self.spoke:
+            _end_later(os.getppid())
         if code < 0:  # by the same signal: some launchers look at nothing else
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             with suppress(OSError):  # SIGKILL has no other way
@@ -165,3 +171,22 @@ class _Supervisor:
         self.said = self.spoke = True
         with suppress(OSError):
             os.write(2, f"refimpl: error: {words}\n".encode())
+
+
+def _end_later(launcher: int):
+    """Leave a process behind that ends the launcher if it has not ended after LAUNCHER_SECONDS. Local."""
+    with suppress(OSError):
+        watched = os.pidfd_open(launcher)
+        if os.fork():
+            return
+        try:
+            os.setsid()
+            for number in range(256):  # the launcher waits until nobody holds its pipes any more
+                if number != watched:
+                    with suppress(OSError):
+                        os.close(number)
+            for number, seconds in ((signal.SIGTERM, LAUNCHER_SECONDS), (signal.SIGKILL, 1.0)):
+                if not select.select([watched], [], [], seconds)[0]:
+                    signal.pidfd_send_signal(watched, number)
+        finally:
+            os._exit(0)
