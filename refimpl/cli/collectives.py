@@ -39,12 +39,13 @@ def _show(given: dict) -> int:
     from refimpl.collectives import make_schedule
     from refimpl.collectives.draw import draw, draw_text
     from refimpl.collectives.effort import of_proof, require
+    from refimpl.transport.machines import of_sizes
 
     ranks = given["ranks"]
     microbatches = given.get("microbatches", ranks)
     require(f"to show {given['algorithm']} of {microbatches} microbatches", ranks,
             lambda fewer: of_proof(given["algorithm"], fewer, given.get("microbatches", fewer)))
-    machines = _machines(given["machines"], ranks) if "machines" in given else None
+    machines = of_sizes(given["machines"], ranks) if "machines" in given else None
     schedule = make_schedule(given["algorithm"], ranks, microbatches, given.get("kind", "allreduce"), machines)
     found = properties(schedule, microbatches)
     if path := given.get("output"):
@@ -61,16 +62,6 @@ def _show(given: dict) -> int:
     if found["rounds"]:
         print(f"\n{draw_text(schedule)}\n\n2-3>r1: sends chunks 2 and 3 to rank 1.  +2: adds a chunk 2 to its own.")
     return 0
-
-
-def _machines(sizes, ranks):
-    """Return the ranks of machines of these sizes. Raises ValueError where they are more or fewer than there are."""
-    from refimpl.transport.machines import of_sizes
-
-    if sum(sizes) != ranks:
-        raise ValueError(f"--machines {' '.join(map(str, sizes))}: machines must share out ranks 0 to {ranks - 1}, and "
-                         f"these have {sum(sizes)} ranks; give sizes that add up to {ranks}")
-    return of_sizes(sizes)
 
 
 def properties(schedule, microbatches: int) -> dict:

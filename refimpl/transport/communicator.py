@@ -12,8 +12,8 @@ from refimpl.transport.agreement import Agreement
 from refimpl.transport.device.choice import open_transport
 from refimpl.transport.exchange import ArrayExchange
 from refimpl.transport.job.leftovers import remove_leftovers
-from refimpl.transport.machines import Machines, machines_of
 from refimpl.transport.job.supervisor import TIMEOUT_SECONDS
+from refimpl.transport.machines import Machines, machines_of
 
 
 class Communicator(ArrayExchange):

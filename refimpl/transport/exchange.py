@@ -3,11 +3,11 @@
 from kernels import is_numpy
 from refimpl.transport.agreement import Agreement
 from refimpl.transport.errors import Aborted, SilentPeer
+from refimpl.transport.job.supervisor import TIMEOUT_SECONDS
 from refimpl.transport.ledger import Ledger
 from refimpl.transport.machines import Machines, machine_of
 from refimpl.transport.messages import MpiMessages
 from refimpl.transport.protocol import Pending, Transport
-from refimpl.transport.job.supervisor import TIMEOUT_SECONDS
 
 
 class ArrayExchange(Agreement):

@@ -19,8 +19,14 @@ def in_blocks(ranks: int, each: int) -> Machines:
     return tuple(tuple(range(first, min(first + each, ranks))) for first in range(0, ranks, each))
 
 
-def of_sizes(sizes) -> Machines:
-    """Return consecutive ranks on machines of so many ranks each: of_sizes([3, 1]) is ((0, 1, 2), (3,)). Local."""
+def of_sizes(sizes, ranks: int) -> Machines:
+    """Return consecutive ranks on machines of so many ranks each: of_sizes([3, 1], 4) is ((0, 1, 2), (3,)). Local.
+
+    Raises ValueError unless these are ``ranks`` in all.
+    """
+    if sum(sizes) != ranks:
+        raise ValueError(f"--machines {' '.join(map(str, sizes))}: machines must share out ranks 0 to {ranks - 1}, and "
+                         f"these have {sum(sizes)} ranks; give sizes that add up to {ranks}")
     ends = np.cumsum([0, *sizes]).tolist()
     return tuple(tuple(range(first, end)) for first, end in zip(ends, ends[1:]))
 

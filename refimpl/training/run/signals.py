@@ -9,8 +9,8 @@ from pathlib import Path
 
 from refimpl.training.run.checkpoint import steps_saved
 from refimpl.transport.errors import Interrupted
+from refimpl.transport.job.ending import ASK_TO_END
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ONE_SECONDS = 1.0
 """A launcher may hand on what the terminal has sent to every process already: within this time it is one signal."""
 
@@ -30,7 +30,7 @@ class Signals:
     def __enter__(self) -> "Signals":
         if threading.current_thread() is threading.main_thread():
             self.unraisable, sys.unraisablehook = sys.unraisablehook, self._dropped
-            self.before = {number: signal.getsignal(number) for number in SIGNALS}
+            self.before = {number: signal.getsignal(number) for number in ASK_TO_END}
             for number, before in self.before.items():
                 signal.signal(number, self._go_on if before is signal.SIG_IGN else self._end)
         return self

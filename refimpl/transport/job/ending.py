@@ -8,6 +8,9 @@ from contextlib import suppress
 from refimpl.transport.errors import Aborted, SilentPeer
 from refimpl.transport.job.supervisor import told, waiting
 
+ASK_TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals by which someone asks a rank to end."""
+
 PARTING_SECONDS = 2.0
 """For every rank to say why it ends, before the first of them ends all: whoever waits hears of it within a moment."""
 
@@ -48,7 +51,7 @@ def leave(status: int, error: BaseException) -> int:
 def _be_deaf():
     """Ignore signals that ask this rank to end: it does already, and has said why."""
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in ASK_TO_END:
             signal.signal(number, signal.SIG_IGN)
 
 

@@ -181,10 +181,8 @@ def _end_later(launcher: int):
             return
         try:
             os.setsid()
-            for number in range(256):  # the launcher waits until nobody holds its pipes any more
-                if number != watched:
-                    with suppress(OSError):
-                        os.close(number)
+            os.closerange(0, watched)  # the launcher waits until nobody holds its pipes any more
+            os.closerange(watched + 1, 256)
             for number, seconds in ((signal.SIGTERM, LAUNCHER_SECONDS), (signal.SIGKILL, 1.0)):
                 if not select.select([watched], [], [], seconds)[0]:
                     signal.pidfd_send_signal(watched, number)
