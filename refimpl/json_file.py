@@ -74,7 +74,7 @@ def shaped(data, type, at: str = "$"):
     dataclass does not have.
     """
     try:
-        found = msgspec.convert(data, type)
+        found = msgspec.convert(data, type, str_keys=True)  # as JSON has them
     except msgspec.ValidationError as problem:
         said = str(problem).replace("`$", f"`{at}")
         raise ValueError(said if at == "$" or f"`{at}" in said else f"{said} - at `{at}`") from problem

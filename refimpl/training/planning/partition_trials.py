@@ -9,10 +9,10 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Callable
 
-import msgspec
 import numpy as np
 
 from kernels.update import OPTIMIZERS
+from refimpl.json_file import shaped
 from refimpl.plan import Plan
 from refimpl.plan.balance import owned_bytes
 from refimpl.plan.make import with_partitions
@@ -178,8 +178,8 @@ class PartitionTrials:
 def _read(state) -> SearchState:
     """Return what ``PartitionTrials.state`` wrote. Raises ValueError naming the field that is wrong. Local."""
     try:
-        return msgspec.convert(state, SearchState, str_keys=True)
-    except msgspec.ValidationError as problem:
+        return shaped(state, SearchState)
+    except ValueError as problem:
         raise ValueError(f"what the checkpoint has of a partition search is damaged: {problem}; resume with "
                          "--no-search-partitions, or from the checkpoint before it") from problem
 
