@@ -64,8 +64,7 @@ def judge_shared(told, reference: dict, bound: float, names=(), rank: int | None
     if told.hung:
         return "hang", ["hang", *faults]
     if all(status == 0 for status in told.statuses):
-        right = answer_of(told.stdouts[0]) == reference
-        return ("right answer", faults) if right else ("silent acceptance", ["silent acceptance", *faults])
+        return _answered(told.stdouts[0], reference, faults)
     faults += ["slow"] if told.seconds > bound else []
     faults += ["exit status 0 on a rank"] if 0 in told.statuses else []
     faults += missing_words([error_lines(stderr) for stderr in told.stderrs], names, rank)
@@ -90,8 +89,7 @@ def judge_alone(seen, reference: dict, rank: int | None) -> tuple[str, list[str]
     if not seen.ended:
         return "hang", ["hang", *faults]
     if seen.status == 0:
-        right = answer_of(seen.stdout) == reference
-        return ("right answer", faults) if right else ("silent acceptance", ["silent acceptance", *faults])
+        return _answered(seen.stdout, reference, faults)
     if not error_lines(seen.stderr):
         faults.append("missing words of ours")
     elif not says_rank(seen.stderr, rank):
@@ -122,12 +120,11 @@ def judge_signal(what: dict, seen, reference: dict) -> tuple[str, list[str]]:
         return "hang", ["hang", *faults]
     rank = int(what["target"][-1]) if what["target"].startswith("rank") else None
     if seen.status == 0:
-        if answer_of(seen.stdout) != reference:
-            return "silent acceptance", ["silent acceptance", *faults]
-        if not seen.delivered:
+        end, faults = _answered(seen.stdout, reference, faults)
+        if end == "right answer" and not seen.delivered:
             return "not made", faults
         must_end = what["target"] != "proxy" and what["signal"] != "SIGSTOP" and what["phase"] in GOES_ON
-        return "right answer", [*faults, "went on, unnoticed"] if must_end else faults
+        return end, [*faults, "went on, unnoticed"] if end == "right answer" and must_end else faults
     if not seen.delivered:
         return "other end", [*faults, "failed, though no signal was sent"]
     if rank is not None and what["phase"] != "start":
@@ -149,6 +146,13 @@ def judge_resumed(told, reference: dict) -> list[str]:
     if answer.get("steps") == reference["steps"] and answer["loss"] is None:  # nothing was left to do
         answer["loss"] = reference["loss"]
     return [] if answer == reference else ["another answer on resume"]
+
+
+def _answered(stdout, reference, faults) -> tuple[str, list[str]]:
+    """Return (end, faults) of a training that has ended with a result."""
+    if answer_of(stdout) == reference:
+        return "right answer", faults
+    return "silent acceptance", ["silent acceptance", *faults]
 
 
 def _common(seen, ours_alone=False) -> list[str]:
