@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 from models.own import DEFAULTS, find
 
-MODELS = {"lm": "models.lm", "cnn": "models.cnn"}
+MODELS = {"lm": "models.lm", "cnn": "models.cnn", "nmt": "models.nmt"}
 """Name -> folder (package), loaded when it is asked for."""
 
 

@@ -51,9 +51,9 @@ class TranslationModel:
     def declare(self):
         """Return the variables."""
         weight = {"initial": Uniform(LIMIT), "dtype": self.dtype}
-        embeddings = [Variable(f"{side}_embedding", (words, self.units), sparse=True, **weight)
-                      for side, words in zip(("source", "target"), self.vocabularies)]
-        return [*embeddings, *self.encoder.variables(self.dtype), *attention_variables(self.units, self.dtype),
+        source, target = (Variable(f"{side}_embedding", (words, self.units), sparse=True, **weight)
+                          for side, words in zip(("source", "target"), self.vocabularies))
+        return [source, *self.encoder.variables(self.dtype), target, *attention_variables(self.units, self.dtype),
                 *self.decoder.variables(self.dtype), Variable("output", (self.units, self.vocabularies[1]), **weight)]
 
     def rows_needed(self, batch):

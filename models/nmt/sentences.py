@@ -3,11 +3,7 @@
 import numpy as np
 
 from kernels import aggregate_rows, array_module, take_rows, unique_ids
-
-UNKNOWN, START, END = 0, 1, 2
-"""Word numbers with a meaning: any word that the vocabulary has not; what the decoder reads first; a sentence's end."""
-PADDING = -1
-"""In place of a word number: there is none. It touches no row."""
+from models.data.pairs.words import PADDING, START
 
 
 class Sentences:
