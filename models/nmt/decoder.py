@@ -32,6 +32,22 @@ class Decoder:
             h, saved[name] = layer_forward(name, dense, inputs, state, key, keep, self.workspaces[name])
         return h, saved
 
+    def step(self, dense, x, context, states, attention):
+        """Return (h, states, context) after one word of each sentence: x, h (sentences, units). Nothing is dropped.
+
+        context, states: those after the word before.  attention: of memory, with ``time`` 1.
+        """
+        xp, found, h = array_module(x), [], x
+        for name, state in zip(self.layers, states):
+            inputs = xp.concatenate([h, context], axis=1)[None]
+            run, (_, tape) = layer_forward(name, dense, inputs, state, 0, 1.0, self.workspaces[name])
+            h = run[0]
+            found.append(tape.last_state())
+            if name == self.layers[0]:
+                attention.forward(0, h)
+                context = attention.contexts[0].copy()
+        return h, found, context
+
     def backward(self, dense, saved, dh, gradients, ready):
         """Return (dx, dmemory, dstates); add the variables' to ``gradients``, each layer's when it is ready."""
         units, attention, dstates = self.units, saved["attention"], []
