@@ -4,8 +4,11 @@ from refimpl.collectives.choose import ALGORITHMS, HALVES, make_schedule, schedu
 from refimpl.collectives.local import run_local, watch_local
 from refimpl.collectives.programs import check_programs
 from refimpl.collectives.prove import Proof, ScheduleError, complaint, prove
-from refimpl.collectives.running import run
 from refimpl.collectives.schedule import Round, Schedule, Sum, Transfer
+from refimpl.handed_on import handed_on
 
 __all__ = ["ALGORITHMS", "HALVES", "Proof", "Round", "Schedule", "ScheduleError", "Sum", "Transfer", "check_programs",
            "complaint", "make_schedule", "prove", "run", "run_local", "schedule_of", "watch_local"]
+
+__getattr__, __dir__ = handed_on(__name__, {"run": "refimpl.collectives.running"})
+"""What runs them loads MPI, which is where a rank waits for all others: only who runs one asks for it."""

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -28,12 +29,15 @@ class Signals:
 
     def __enter__(self) -> "Signals":
         if threading.current_thread() is threading.main_thread():
+            self.unraisable, sys.unraisablehook = sys.unraisablehook, self._dropped
             self.before = {number: signal.getsignal(number) for number in SIGNALS}
             for number, before in self.before.items():
                 signal.signal(number, self._go_on if before is signal.SIG_IGN else self._end)
         return self
 
     def __exit__(self, *_):
+        if self.before:
+            sys.unraisablehook = self.unraisable
         for number, before in self.before.items():
             signal.signal(number, signal.SIG_DFL if before is None else before)  # None: not of Python's
 
@@ -49,6 +53,11 @@ class Signals:
             self.asked, self.since = number, time.monotonic()
         if not self.checkpoint or not first and time.monotonic() - self.since >= ONE_SECONDS:
             raise self._at_once()
+
+    def _dropped(self, what):
+        """Tell what an error was raised in vain for, as in a callback from C; of a signal ``error`` tells in time."""
+        if not isinstance(what.exc_value, Interrupted):
+            self.unraisable(what)
 
     def _at_once(self):
         return Interrupted(f"ended by {signal.Signals(self.asked).name}: {on_disk(self.directory)}", self.asked, True)
