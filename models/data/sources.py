@@ -9,6 +9,7 @@ from models.data.images.digits import load_digits
 from models.data.images.fashion_mnist import load_fashion_mnist
 from models.data.pairs.file import load_pairs
 from models.data.pairs.numbers import load_numbers
+from models.data.pairs.synthetic import load_synthetic_pairs
 from models.data.pairs.verses import load_verse_pairs
 from models.data.pairs.words import Pairs
 from models.data.text.file import load_text
@@ -27,6 +28,7 @@ SOURCES = {
     "numbers[:LANGUAGES]": load_numbers,
     "verses:DIR": load_verse_pairs,
     "pairs:FILES": load_pairs,
+    "synthetic-pairs[:VOCABULARY]": load_synthetic_pairs,
 }
 FORMS = {form.partition(":")[0].rstrip("["): form for form in SOURCES}
 
