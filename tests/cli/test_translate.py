@@ -24,7 +24,7 @@ def trained(tmp_path_factory):
 
 @pytest.mark.parametrize("beam", ["1", "4"])
 def test_it_translates_what_it_was_trained_on(trained, capsys, beam):
-    assert main(["translate", str(trained), "--beam", beam, "two green", "Red ONE"]) == 0
+    assert main(["translate", "--beam", beam, str(trained), "two green", "Red ONE"]) == 0
     assert capsys.readouterr().out == "dos verde\nrojo uno\n"
 
 
@@ -46,7 +46,7 @@ def test_the_held_out_set_is_scored(trained, capsys):
 @pytest.mark.parametrize("arguments, words", [
     (["--heldout", "2", "one"], "give sentences, or --heldout"), ([" "], "has no words to translate")])
 def test_what_cannot_be_translated_is_refused(trained, capsys, arguments, words):
-    assert main(["translate", str(trained), *arguments]) == 1
+    assert main(["translate", *arguments[:-1], str(trained), arguments[-1]]) == 1
     assert words in capsys.readouterr().err
 
 
