@@ -20,7 +20,6 @@ TINY = Workload("tiny", "nmt", _sizes(30, 4, keep=0.9), dict(sentences=2, length
 WORKLOADS = {
     "throughput": PAPERS,
     "warm-up": Workload("warm-nmt", "nmt", _sizes(60, 4), dict(sentences=2, length=4)),
-    "gpu": Workload("gpu", "nmt", _sizes(36_548, 512), dict(sentences=128, length=25)),
 }
 
 BOUNDS = (Bounded("float32 sgd", TINY, "float32", "sgd", 0.5, 2),)
