@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 from models.own import DEFAULTS, find
 
-MODELS = {"lm": "models.lm", "cnn": "models.cnn"}
+MODELS = {"lm": "models.lm", "cnn": "models.cnn", "nmt": "models.nmt"}
 """Name -> folder (package), loaded when it is asked for."""
 
 
@@ -30,6 +30,7 @@ class Entry:
     reach:     name of a benchmark's work -> the ratio to its best peer that it should reach.
     paper:     the model as the paper measured it, ``Paper``.
     golden:    the training of its golden trace, ``Golden``.
+    translate: translate(model, values, source words, beam) -> target words, if it translates.
     Its PyTorch twin, if it has one, is ``refimpl.experiments.bench.peers.torch_NAME``.
     """
 
@@ -46,6 +47,7 @@ class Entry:
     reach: dict[str, float] = field(default_factory=dict)
     paper: Any = None
     golden: Any = None
+    translate: Callable[..., Any] | None = None
 
     @property
     def optimizer(self) -> dict:

@@ -9,6 +9,7 @@ from typing import Any
 
 from kernels.arrays import array_module
 from kernels.lstm.cuda import cell_backward, cell_forward, sum_of_rows
+from kernels.lstm.feedback import fed_rows
 
 
 @dataclass
@@ -26,35 +27,47 @@ class Tape:
     tanh_c: Any
     m: Any
     workspace: Any
+    ended: list
+    feedback: Any
 
     def last_state(self):
         """Return new arrays c: (streams, hidden) and h: (streams, width), the state after the last step."""
         return self.c[-1].copy(), self.h[-1].copy()
 
 
-def lstm_forward(x, kernel, bias, projection, c0, h0, work):
+def lstm_forward(x, kernel, bias, projection, c0, h0, work, ended, feedback):
     """See ``sequence.lstm_forward``."""
     xp, (time, streams, inputs), hidden, width = array_module(x), x.shape, c0.shape[1], h0.shape[1]
     h, c = work.array("h", (time + 1, streams, width), x), work.array("c", (time + 1, streams, hidden), x)
     m = h[1:] if projection is None else work.array("m", (time, streams, hidden), x)
     gates, tanh_c = work.array("gates", (time, streams, 4 * hidden), x), work.array("tanh_c", m.shape, x)
-    tape = Tape(xp.ascontiguousarray(x), h, c, gates, tanh_c, m, work)
+    ended = [None if gone is None else xp.asarray(gone) for gone in ended]
+    x = xp.ascontiguousarray(x) if feedback is None else xp.array(x, order="C")  # which feedback writes to
+    tape = Tape(x, h, c, gates, tanh_c, m, work, ended, feedback)
     h[0], c[0] = h0, c0
-    xp.matmul(tape.x.reshape(-1, inputs), kernel[:inputs], out=gates.reshape(-1, 4 * hidden))
-    recurrent = kernel[inputs:]
+    given = inputs if feedback is None else inputs - feedback.columns
+    xp.matmul(tape.x.reshape(-1, inputs)[:, :given], kernel[:given], out=gates.reshape(-1, 4 * hidden))
     for t in range(time):
-        add_product(h[t], recurrent, gates[t])
+        add_product(h[t], kernel[inputs:], gates[t])
+        if feedback is not None:
+            add_product(tape.x[t, :, given:], kernel[given:inputs], gates[t])
         cell_forward(gates[t], bias, c[t], c[t + 1], tanh_c[t], m[t])
         if projection is not None:
             xp.matmul(m[t], projection, out=h[t + 1])
+        if (gone := ended[t]) is not None:
+            c[t + 1, gone], h[t + 1, gone] = c[t, gone], h[t, gone]
+        if feedback is not None:
+            fed = feedback.forward(t, h[t + 1])
+            if t + 1 < time:
+                tape.x[t + 1, :, given:] = fed
     return h[1:], tape
 
 
-def lstm_backward(dh, tape, kernel, projection, initial):
+def lstm_backward(dh, tape, kernel, projection, initial, last):
     """See ``sequence.lstm_backward``."""
     xp, (time, streams, width) = array_module(dh), dh.shape
     hidden, inputs = tape.c.shape[2], tape.x.shape[2]
-    total, dgates, dc, dh0 = steps_backward(dh, tape, kernel[inputs:], projection, initial)
+    total, dgates, dc, dh0 = steps_backward(dh, tape, kernel, projection, initial, last)
     rows, dkernel = dgates.reshape(-1, 4 * hidden), xp.empty_like(kernel)
     xp.matmul(tape.x.reshape(-1, inputs).T, rows, out=dkernel[:inputs])
     xp.matmul(tape.h[:-1].reshape(-1, width).T, rows, out=dkernel[inputs:])
@@ -65,21 +78,39 @@ def lstm_backward(dh, tape, kernel, projection, initial):
     return dx, dkernel, sum_of_rows(rows), dprojection, dc if initial else None, dh0
 
 
-def steps_backward(dh, tape, recurrent, projection, initial):
+def steps_backward(dh, tape, kernel, projection, initial, last):
     """Walk back in time: return the gradients with respect to each h, to the gates, and to c0 and h0 (or None).
 
-    recurrent: (width, 4 * hidden), the kernel's part for h.  Result: as dh; as the activations; as c0 and h0.
+    Result: as dh; as the activations; as c0 and h0.
     """
     xp, work, time = array_module(dh), tape.workspace, len(dh)
     total, dgates = work.array("dh", dh.shape, dh), work.array("dgates", tape.activations.shape, dh)
     dm, dc = work.array("dm", tape.c.shape[1:], dh), xp.zeros(tape.c.shape[1:], dh.dtype)
+    recurrent, feedback = kernel[len(kernel) - dh.shape[2]:], tape.feedback
     total[...] = dh
     dh0 = xp.zeros(dh.shape[1:], dh.dtype) if initial else None
+    if last is not None:
+        dc[...] = last[0]
+        if time:
+            total[-1] += last[1]
+        elif initial:
+            dh0[...] = last[1]
     for t in range(time - 1, -1, -1):
+        if feedback is not None:
+            d = None if t == time - 1 else dgates[t + 1] @ fed_rows(kernel, dh.shape[2], feedback).T
+            total[t] += feedback.backward(t, d)
+        gone = tape.ended[t]
+        if gone is not None:
+            kept, total[t, gone] = (dc[gone], total[t, gone]), 0
         step = total[t] if projection is None else xp.matmul(total[t], projection.T, out=dm)
         cell_backward(step, dc, tape.activations[t], tape.c[t], tape.tanh_c[t], dgates[t])
+        if gone is not None:
+            dgates[t, gone], dc[gone] = 0, kept[0]
         if t or initial:
-            add_product(dgates[t], recurrent.T, total[t - 1] if t else dh0)
+            earlier = total[t - 1] if t else dh0
+            add_product(dgates[t], recurrent.T, earlier)
+            if gone is not None:
+                earlier[gone] += kept[1]
     return total, dgates, dc, dh0
 
 

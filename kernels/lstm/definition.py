@@ -48,18 +48,27 @@ def cell_backward(dm, dc, activations, c, tanh_c, dgates):
     dc[:] = total * f
 
 
-def lstm_forward(x, kernel, bias, projection, c0, h0):
+def lstm_forward(x, kernel, bias, projection, c0, h0, lengths=None, feedback=None):
     """Run the cell over a sequence: return h, (time, streams, width), and the last c and h.
 
     x: (time, streams, inputs).  kernel: (inputs + width, 4 * hidden).  bias: (4 * hidden,).
     projection: (hidden, width), or None for width == hidden.  c0: (streams, hidden).  h0: (streams, width).
+    lengths: (streams,) steps of each stream: later ones leave its state as it is; None: all have ``time``.
+    feedback: its ``forward(t, h)`` gives the last columns of x in step t + 1 (see ``sequence.Feedback``); None: none.
     """
     xp = array_module(x, kernel)
-    c, h, outputs = c0, h0, []
-    for x_t in x:
+    c, h, fed, outputs = c0, h0, None, []
+    for t, x_t in enumerate(x):
+        if fed is not None:
+            x_t = xp.concatenate([x_t[:, :-fed.shape[1]], fed], axis=1)
         i, j, f, o = xp.split(xp.concatenate([x_t, h], axis=1) @ kernel + bias, 4, axis=1)
+        before = c, h
         c = sigmoid(f + FORGET_BIAS) * c + sigmoid(i) * xp.tanh(j)
         m = sigmoid(o) * xp.tanh(c)
         h = m if projection is None else m @ projection
+        if lengths is not None:
+            ended = (lengths <= t)[:, None]
+            c, h = (xp.where(ended, old, new) for old, new in zip(before, (c, h)))
         outputs.append(h)
+        fed = None if feedback is None else feedback.forward(t, h)
     return xp.stack(outputs), c, h

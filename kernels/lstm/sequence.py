@@ -8,8 +8,11 @@ On a GPU neither holds: see ``cuda_sequence``.
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from kernels.arrays import array_module, definition_for, is_float_cuda, is_numpy
 from kernels.lstm import cuda_sequence, definition, fast
+from kernels.lstm.feedback import Feedback, fed_rows
 
 
 class Workspace:
@@ -33,6 +36,7 @@ class Tape:
     xh: (time + 1, streams, inputs + width), the input of each step beside h before it; the last holds the last h alone.
     activations: (time, 4 * hidden, streams).  tanh_c, m: (time, hidden, streams).
     c: (time + 1, hidden, streams), beginning with the state before the first step.
+    ended: of each step, the streams that have ended before it: (k,) int64, or None if none has.
     """
 
     xh: Any
@@ -42,6 +46,8 @@ class Tape:
     c: Any
     width: int
     workspace: Workspace
+    ended: list
+    feedback: Feedback | None
 
     def last_state(self):
         """Return new arrays c: (streams, hidden) and h: (streams, width), the state after the last step."""
@@ -49,29 +55,31 @@ class Tape:
         return self.c[-1].T.copy(), self.xh[-1, :, inputs:].copy()
 
 
-def lstm_forward(x, kernel, bias, projection, c0, h0, workspace=None):
+def lstm_forward(x, kernel, bias, projection, c0, h0, workspace=None, lengths=None, feedback=None):
     """Run an LSTM over a sequence: return (h, tape). Local.
 
     gates = [x_t, h] @ kernel + bias;  c, m = cell(gates, c);  h = m @ projection
 
     x: (time, streams, inputs).  kernel: (inputs + width, 4 * hidden), gates i, j, f, o.  bias: (4 * hidden,).
     projection: (hidden, width), or None for none (width == hidden).  c0: (streams, hidden).  h0: (streams, width).
+    lengths: (streams,) ints on the host, steps of each stream: later ones leave its state as it is; None: ``time``.
+    feedback: what writes the last columns of x from step 1 on; None: x is given.
     h: (time, streams, width), a view of the tape, overwritten by the next call with the same workspace; the state to
     carry on is ``tape.last_state()``. Raises ValueError if shapes or dtypes do not fit.
     Source: definition.lstm_forward.
     """
-    check_shapes(x, kernel, bias, projection, c0, h0)
-    work = workspace or Workspace()
+    check_shapes(x, kernel, bias, projection, c0, h0, lengths)
+    work, ended = workspace or Workspace(), ended_streams(lengths, len(x))
     if is_float_cuda(x, kernel):
-        return cuda_sequence.lstm_forward(x, kernel, bias, projection, c0, h0, work)
+        return cuda_sequence.lstm_forward(x, kernel, bias, projection, c0, h0, work, ended, feedback)
     if own := definition_for("lstm", None, x, kernel):
-        return own.lstm_forward(x, kernel, bias, projection, c0, h0, work)
+        return own.lstm_forward(x, kernel, bias, projection, c0, h0, work, ended, feedback)
     xp = array_module(x, kernel)
     (time, streams, inputs), hidden, width = x.shape, c0.shape[1], h0.shape[1]
     tape = Tape(work.array("xh", (time + 1, streams, inputs + width), x),
                 work.array("activations", (time, 4 * hidden, streams), x),
                 work.array("tanh_c", (time, hidden, streams), x), work.array("m", (time, hidden, streams), x),
-                work.array("c", (time + 1, hidden, streams), x), width, work)
+                work.array("c", (time + 1, hidden, streams), x), width, work, ended, feedback)
     h, cell = tape.xh[:, :, inputs:], fast if is_numpy(x, c0) else definition
     tape.xh[:-1, :, :inputs], tape.c[0], h[0] = x, c0.T, h0
     weights = kernel.T
@@ -85,24 +93,31 @@ def lstm_forward(x, kernel, bias, projection, c0, h0, workspace=None):
             transpose(m, h[t + 1])
         else:
             xp.matmul(m.T, projection, out=h[t + 1])
+        if (gone := ended[t]) is not None:
+            tape.c[t + 1][:, gone], h[t + 1, gone] = tape.c[t][:, gone], h[t, gone]
+        if feedback is not None:
+            fed = feedback.forward(t, h[t + 1])
+            if t + 1 < time:
+                tape.xh[t + 1, :, inputs - feedback.columns:inputs] = fed
     return h[1:], tape
 
 
-def lstm_backward(dh, tape, kernel, projection, initial=False):
+def lstm_backward(dh, tape, kernel, projection, initial=False, last=None):
     """Return (dx, dkernel, dbias, dprojection, dc0, dh0) for a sequence that ``lstm_forward`` ran. Local.
 
-    dh: (time, streams, width), with respect to every h; the last state is taken as unused (truncated).
+    dh: (time, streams, width), with respect to every h.
     initial: whether the state before the first step is wanted; else dc0 and dh0 are None, and a product is saved.
-    Every result is a new array; dprojection is None where projection is.
+    last: (dc, dh), with respect to ``tape.last_state()``; None: it is unused (truncated).
+    Every result is a new array; dprojection is None where projection is. Where feedback wrote x, dx is what it read.
     """
     if is_float_cuda(dh, kernel):
-        return cuda_sequence.lstm_backward(dh, tape, kernel, projection, initial)
+        return cuda_sequence.lstm_backward(dh, tape, kernel, projection, initial, last)
     if own := definition_for("lstm", None, dh, kernel):
-        return own.lstm_backward(dh, tape, kernel, projection, initial)
+        return own.lstm_backward(dh, tape, kernel, projection, initial, last)
     xp, work = array_module(dh, kernel), tape.workspace
     (time, streams, width), hidden = dh.shape, tape.c.shape[1]
     inputs = len(kernel) - width
-    total, dgates, dc0, dh0 = steps_backward(dh, tape, kernel[inputs:], projection, initial)
+    total, dgates, dc0, dh0 = steps_backward(dh, tape, kernel, projection, initial, last)
     dkernel, dx = xp.empty_like(kernel), xp.empty((time * streams, inputs), dh.dtype)
     transposed_product(dgates, tape.xh[:-1].reshape(-1, inputs + width),
                        lambda: work.array("dkernel", kernel.shape[::-1], dh), dkernel)
@@ -116,34 +131,64 @@ def lstm_backward(dh, tape, kernel, projection, initial=False):
     return dx.reshape(time, streams, inputs), dkernel, dbias, dprojection, dc0, dh0
 
 
-def steps_backward(dh, tape, recurrent, projection, initial):
+def steps_backward(dh, tape, kernel, projection, initial, last):
     """Walk back in time: return the gradients with respect to each h, to the gates by row, and to c0 and h0.
 
-    recurrent: (width, 4 * hidden), the kernel's part for h.  Result: (time, streams, width), filled only if there is a
-    projection; (4 * hidden, time * streams); and (streams, hidden), (streams, width) or None, None.
+    Result: (time, streams, width), filled only if there is a projection; (4 * hidden, time * streams); and
+    (streams, hidden), (streams, width) or None, None.
     """
     xp, work = array_module(dh), tape.workspace
     (time, streams, width), hidden = dh.shape, tape.c.shape[1]
+    recurrent = kernel[len(kernel) - width:]
     total = work.array("dh", (time, streams, width), dh)
     dgates = work.array("dgates", (4 * hidden, time, streams), dh)
     step, dm = work.array("step", (4 * hidden, streams), dh), work.array("dm", (hidden, streams), dh)
-    before, dc = xp.zeros((width, streams), dh.dtype), xp.zeros((hidden, streams), dh.dtype)
-    cell = fast if is_numpy(dh) else definition
+    dc, before = state_gradients(last, hidden, width, streams, dh)
+    cell, feedback = fast if is_numpy(dh) else definition, tape.feedback
     for t in range(time - 1, -1, -1):
+        if feedback is not None:
+            d = None if t == time - 1 else fed_rows(kernel, width, feedback) @ step
+            before += feedback.backward(t, None if d is None else d.T).T
         if projection is None:
             transpose(dh[t], dm)
             dm += before
         else:
             xp.add(dh[t], before.T, out=total[t])
             xp.matmul(projection, total[t].T, out=dm)
+        gone = tape.ended[t]
+        if gone is not None:
+            kept = dc[:, gone], dh[t, gone].T + before[:, gone]
         cell.cell_backward(dm, dc, tape.activations[t], tape.c[t], tape.tanh_c[t], step)
+        if gone is not None:
+            step[:, gone], dc[:, gone], total[t, gone] = 0, kept[0], 0
         dgates[:, t] = step
         if t or initial:
             xp.matmul(recurrent, step, out=before)
+            if gone is not None:
+                before[:, gone] = kept[1]
     return total, dgates.reshape(4 * hidden, -1), *((dc.T, before.T) if initial else (None, None))
 
 
-def check_shapes(x, kernel, bias, projection, c0, h0):
+def state_gradients(last, hidden, width, streams, like):
+    """Return new arrays of the gradients with respect to the last c and h, turned: (hidden, streams), (width, streams).
+
+    last: (dc, dh), or None for zeros.
+    """
+    xp = array_module(like)
+    if last is None:
+        return xp.zeros((hidden, streams), like.dtype), xp.zeros((width, streams), like.dtype)
+    return tuple(xp.array(d.T, dtype=like.dtype, order="C") for d in last)
+
+
+def ended_streams(lengths, time):
+    """Return, for each step, the streams that have ended before it: (k,) int64, or None where none has. Local."""
+    if lengths is None:
+        return [None] * time
+    ended = [np.flatnonzero(np.asarray(lengths) <= t) for t in range(time)]
+    return [gone if len(gone) else None for gone in ended]
+
+
+def check_shapes(x, kernel, bias, projection, c0, h0, lengths):
     """Raise ValueError naming the array whose shape does not follow from x, c0 and h0."""
     (_, streams, inputs), hidden, width = x.shape, c0.shape[-1], h0.shape[-1]
     expected = {"kernel": (kernel, (inputs + width, 4 * hidden)), "bias": (bias, (4 * hidden,)),
@@ -152,6 +197,8 @@ def check_shapes(x, kernel, bias, projection, c0, h0):
         expected["projection"] = (projection, (hidden, width))
     elif hidden != width:
         raise ValueError(f"h0 is {width} wide and c0 {hidden}: without a projection they must be equal")
+    if lengths is not None and np.shape(lengths) != (streams,):
+        raise ValueError(f"lengths has shape {np.shape(lengths)}, expected ({streams},) for x {x.shape}")
     for name, (array, shape) in expected.items():
         if array.shape != shape:
             raise ValueError(f"{name} has shape {array.shape}, expected {shape} for x {x.shape}, c0 {c0.shape}, "

@@ -51,7 +51,7 @@ class Corpus:
     def cut(self, recipe, seed: int) -> tuple[TokenStreams, TokenStreams]:
         """Return the text in streams, and the first words of the held-out one, so many as are evaluated. Local."""
         cut = recipe.microbatches, recipe.microbatch_size, recipe.window
-        _require_enough(len(self.train) - 1, "words to predict", recipe)
+        require_enough(len(self.train) - 1, "words to predict", recipe)
         _require_window(len(self.train) - 1, recipe)
         return TokenStreams(self.train, *cut), TokenStreams(self.heldout[:recipe.heldout + 1], *cut)
 
@@ -99,13 +99,14 @@ class Images:
     def cut(self, recipe, seed: int) -> tuple[Examples, Examples]:
         """Return the images, shuffled, and so many held-out ones as are evaluated, as they stand. Local."""
         many, size = recipe.heldout, recipe.microbatch_size
-        _require_enough(len(self.train_images), "images", recipe)
+        require_enough(len(self.train_images), "images", recipe)
         return (Examples(self.train_images, self.train_labels, recipe.microbatches, size, seed),
                 Examples(self.heldout_images[:many], self.heldout_labels[:many], recipe.microbatches, max(size, 64),
                          seed, shuffle=False))
 
 
-def _require_enough(count, what, recipe):
+def require_enough(count, what, recipe):
+    """Raise DataError if a microbatch of the recipe has more examples than there are. Local."""
     if recipe.microbatch_size > max(count, 1):
         raise DataError(f"microbatches of {recipe.microbatch_size}: {recipe.data} has {count} {what} to train on; give "
                         f"--microbatch-size {max(count, 1)} or less")

@@ -7,6 +7,11 @@ from models.data.files import DataError
 from models.data.images.cifar10 import load_cifar10
 from models.data.images.digits import load_digits
 from models.data.images.fashion_mnist import load_fashion_mnist
+from models.data.pairs.file import load_pairs
+from models.data.pairs.numbers import load_numbers
+from models.data.pairs.synthetic import load_synthetic_pairs
+from models.data.pairs.verses import load_verse_pairs
+from models.data.pairs.words import Pairs
 from models.data.text.file import load_text
 from models.data.text.lm1b import load_lm1b
 from models.data.text.shakespeare import load_shakespeare
@@ -20,6 +25,10 @@ SOURCES = {
     "digits": load_digits,
     "fashion-mnist[:DIR]": load_fashion_mnist,
     "cifar10:DIR": load_cifar10,
+    "numbers[:LANGUAGES]": load_numbers,
+    "verses:DIR": load_verse_pairs,
+    "pairs:FILES": load_pairs,
+    "synthetic-pairs[:VOCABULARY]": load_synthetic_pairs,
 }
 FORMS = {form.partition(":")[0].rstrip("["): form for form in SOURCES}
 
@@ -35,7 +44,7 @@ def source_names(content: type | None = None) -> str:
                      if content in (None, inspect.signature(loader).return_annotation))
 
 
-def load(name: str, **options) -> Corpus | Images:
+def load(name: str, **options) -> Corpus | Images | Pairs:
     """Return the data called ``name``, e.g. "shakespeare" or "lm1b:DIR" (see SOURCES). Local, on each rank.
 
     options: the keyword arguments of the source's loader, e.g. ``load("lm1b:DIR", shards=2)``.

@@ -2,7 +2,8 @@
 
 from kernels.arrays import array_module
 from kernels.lstm import lstm_backward, lstm_forward
-from kernels.random import dropout_scale, key_of
+from kernels.random import key_of
+from models.dropout import dropout
 
 
 def layer_forward(layer, dense, x, batch, keep, first, widths, workspace):
@@ -32,14 +33,6 @@ def layer_backward(layer, dense, saved, dh, gradients):
     if dprojection is not None:
         gradients[f"{layer}/projection"] = dprojection
     return dx if input_scale is None else dx * input_scale
-
-
-def dropout(x, key, keep):
-    """Return (x * scale, scale), scale being 1/keep or 0; (x, None) if everything is kept."""
-    if keep == 1:
-        return x, None
-    scale = dropout_scale(key, x.shape, keep, x.dtype, array_module(x))
-    return x * scale, scale
 
 
 def carried_state(batch, layer, x, widths):

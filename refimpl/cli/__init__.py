@@ -9,7 +9,8 @@ import traceback
 
 from refimpl.transport.job import end_job, leave
 
-COMMANDS = ("train", "compare", "plan", "bench", "collectives", "cluster", "experiment", "conformance")
+COMMANDS = ("train", "compare", "plan", "bench", "collectives", "cluster", "experiment", "conformance",
+            "translate")
 """Each is a module of this package. Only the one that is asked for is loaded: conformance must work without models."""
 
 

@@ -7,6 +7,7 @@ from kernels import RowGradient
 from models import Batch
 from models.cnn import PRESETS as CNN_PRESETS, ConvNet
 from models.lm import PRESETS as LM_PRESETS, LanguageModel
+from models.nmt import PRESETS as NMT_PRESETS, TranslationModel
 
 
 class Listener:
@@ -49,7 +50,12 @@ def cnn():
     return model, Batch(rng.integers(0, 256, (4, 8, 8, 1)).astype(np.uint8), rng.integers(0, 5, 4), key=3)
 
 
-@pytest.mark.parametrize("make", [lm, lambda: lm(layers=2), lambda: lm(projection=0), cnn])
+def nmt(layers=2):
+    model, rng = TranslationModel(**{**NMT_PRESETS["tiny"], "layers": layers}), np.random.default_rng(0)
+    return model, Batch(*(rng.integers(3, words, (4, 3)) for words in model.vocabularies), key=3)
+
+
+@pytest.mark.parametrize("make", [lm, lambda: lm(layers=2), lambda: lm(projection=0), cnn, nmt])
 def test_what_was_ready_is_returned_as_it_was(make):
     listener, gradients = listened(*make())
     assert listener.arrays
@@ -57,7 +63,7 @@ def test_what_was_ready_is_returned_as_it_was(make):
         assert gradients[name] is array and bits(array) == listener.bits[name]
 
 
-@pytest.mark.parametrize("make", [lambda: lm(layers=3), cnn])
+@pytest.mark.parametrize("make", [lambda: lm(layers=3), cnn, nmt, lambda: nmt(layers=4)])
 def test_what_is_ready_comes_backward(make):
     """No variable of an earlier call is declared before one of a later call; what is left is declared first of all."""
     model, batch = make()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from models.data import Corpus, Images
+from models.data.pairs.words import Pairs
 from models.recipe import Recipe, build, recipe_of
 from models.registry import MODELS, entries, entry_of, workloads_for
 from refimpl.cli import main
@@ -43,14 +44,14 @@ def test_models_are_named_in_their_folders_and_the_registry_alone():
 
 def test_every_entry_is_whole():
     for name, entry in entries().items():
-        assert entry.content in (Corpus, Images) and {"small", "tiny"} <= set(entry.presets)
+        assert entry.content in (Corpus, Images, Pairs) and {"small", "tiny"} <= set(entry.presets)
         assert {"data", "microbatch_size", "optimizer", "learning_rate"} <= set(entry.defaults)
         assert set(entry.optimizer) <= {"optimizer", "learning_rate", "clip_norm"}
         for workload in entry.workloads.values():
             assert workload.model == name and workload.make_model().variables
-    assert [w.model for w in workloads_for("throughput")] == ["lm", "cnn"]
-    with pytest.raises(ValueError, match="no model 'nmt'; there are lm, cnn, and your own: package.module:Class"):
-        entry_of("nmt")
+    assert [w.model for w in workloads_for("throughput")] == ["lm", "cnn", "nmt"]
+    with pytest.raises(ValueError, match="no model 'gan'; there are lm, cnn, nmt, and your own: package.module:Class"):
+        entry_of("gan")
 
 
 def test_defaults_give_way_to_what_is_chosen():

@@ -23,7 +23,7 @@ SETTINGS = {
     "hot rows": dict(architecture="hybrid", hot_rows=5),
     "staged": dict(architecture="hybrid", transport="staged"),
 }
-CASES = [("toy", "adam"), ("lm", "adagrad"), ("cnn", "momentum")]
+CASES = [("toy", "adam"), ("lm", "adagrad"), ("cnn", "momentum"), ("nmt", "sgd")]
 CASES_OF = {name: CASES if name in ("allreduce", "hybrid") else CASES[:2] if name in ("ps", "overlapped") else CASES[:1]
             for name in SETTINGS}
 
@@ -78,7 +78,8 @@ def crossings(cupy, comm, work, optimizer, **settings):
 
 @pytest.mark.parametrize("work, optimizer, settings", [
     ("toy", "adam", "allreduce"), ("toy", "adam", "ps"), ("toy", "adam", "hot rows"), ("lm", "adagrad", "hybrid"),
-    ("lm", "adagrad", "overlapped"), ("cnn", "momentum", "hybrid"), ("cnn", "momentum", "overlapped")])
+    ("lm", "adagrad", "overlapped"), ("cnn", "momentum", "hybrid"), ("cnn", "momentum", "overlapped"),
+    ("nmt", "sgd", "hybrid")])
 @pytest.mark.thorough("lm-adagrad-overlapped", "toy-adam-ps")
 def test_in_a_step_only_row_numbers_images_and_scalars_cross_the_bus(comm, cupy, work, optimizer, settings):
     if not hasattr(cupy, "standin"):

@@ -15,17 +15,28 @@ from toys import WORKS, make_options
 import models.cnn.batch_norm
 from kernels import to_numpy
 from kernels.update import OPTIMIZERS
+from models import Uniform
 from models.cnn import ConvNet
 from models.lm import PRESETS, LanguageModel
+from models.nmt import PRESETS as NMT_PRESETS, TranslationModel
 from refimpl.conformance.enclosure import OutsideError, distances, enclosed_step, enclosed_steps, state_at, within
 from refimpl.conformance.enclosure.compare import distance
 from refimpl.training.run.whole import gather_arrays
 from refimpl.training.trainer import Trainer
 
+
+def attentive():
+    """Return a translation model that begins with larger weights: else attention is even, and hardly moves."""
+    model = TranslationModel(**NMT_PRESETS["tiny"], dtype="float64")
+    model.variables = [v if v.shape == (1,) else replace(v, initial=Uniform(0.3)) for v in model.variables]
+    return model
+
+
 MODELS = {
     ("toy", "float32"): WORKS["toy"][0],
     ("lm", "float32"): WORKS["lm"][0],
     ("lm", "float64"): lambda: LanguageModel(**PRESETS["tiny"], dtype="float64"),
+    ("nmt", "float64"): attentive,
     ("cnn", "float32"): lambda: ConvNet((8, 8, 1), 5, width=4, blocks=()),
     ("cnn", "float64"): lambda: ConvNet((8, 8, 1), 5, width=4, blocks=(1,), dtype="float64"),
 }
@@ -65,7 +76,8 @@ CASES = [Case("toy", "float32", "sgd", 5, 1e-4), Case("toy", "float32", "momentu
          Case("toy", "float32", "adagrad", 5, 1e-4), Case("toy", "float32", "adam", 5, 2e-3),
          Case("lm", "float32", "adagrad", 2, 0.1), Case("lm", "float32", "momentum", 3, 0.1),
          Case("lm", "float64", "adagrad", 5, 1e-7), Case("lm", "float64", "adam", 4, 1e-3),
-         Case("cnn", "float64", "momentum", 2, 1e-2), Case("cnn", "float32", "momentum", 4, 0.03)]
+         Case("cnn", "float64", "momentum", 2, 1e-2), Case("cnn", "float32", "momentum", 4, 0.03),
+         Case("nmt", "float64", "sgd", 3, 1e-6)]
 
 
 def way(state, start):

@@ -20,7 +20,7 @@ SETTINGS = {
     "hybrid": dict(architecture="hybrid"),
 }
 OPTIMIZERS = {"toy": ("sgd", "momentum", "adagrad", "adam"), "lm": ("adagrad", "adam"),
-              "cnn": ("adagrad", "adam", "momentum")}
+              "cnn": ("adagrad", "adam", "momentum"), "nmt": ("sgd", "adam")}
 CASES = [(work, optimizer) for work, optimizers in OPTIMIZERS.items() for optimizer in optimizers]
 PARTITIONS = list(product(range(1, 8), ("contiguous", "interleaved")))
 

@@ -39,13 +39,13 @@ def machines_of(comm):
 @pytest.fixture(scope="module")
 def one_rank():
     """(work, microbatches) -> the answer of one rank, in turn."""
-    wanted = [("toy", 7), ("toy", 2), ("lm", 8), ("cnn", 8)]
+    wanted = [("toy", 7), ("toy", 2), ("lm", 8), ("cnn", 8), ("nmt", 8)]
     return {key: answer(key[0], "adam", MPI.COMM_SELF, microbatches=key[1], overlap=False) for key in wanted}
 
 
 CASES = [*(("toy", 7, settings, 1) for settings in SETTINGS), ("toy", 2, "hybrid", 1), ("toy", 2, "ps", 1),
          *(("lm", 8, settings, 1) for settings in ("hybrid", "allreduce", "ps")), ("lm", 8, "hybrid", None),
-         ("cnn", 8, "ps", 1), ("cnn", 8, "allreduce", None)]
+         ("cnn", 8, "ps", 1), ("cnn", 8, "allreduce", None), ("nmt", 8, "hybrid", 1)]
 """Work, microbatches, settings, bytes of a bucket: 1 for one of each dense variable; None for few."""
 
 

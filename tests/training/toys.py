@@ -12,8 +12,10 @@ from kernels.update import OPTIMIZERS
 from models import Batch, Constant, Uniform, Variable
 from models.cnn import PRESETS as CNN_PRESETS, ConvNet
 from models.data import Examples, TokenStreams
+from models.data.pairs.buckets import PairBuckets
 from models.data.text.synthetic import load_synthetic
 from models.lm import PRESETS as LM_PRESETS, LanguageModel
+from models.nmt import PRESETS as NMT_PRESETS, TranslationModel
 from refimpl.training.options import Options
 from refimpl.training.run.whole import hashes
 from refimpl.training.trainer import Trainer
@@ -141,10 +143,20 @@ def cnn_data(microbatches=8, count=27):
     return Examples(images, rng.integers(0, 5, count), microbatches, 2, 1)
 
 
+def nmt_data(microbatches=8, count=25):
+    """25 sentence pairs in 15 microbatches of up to 2: the second step of an epoch has missing ones."""
+    rng, sides = np.random.default_rng(3), []
+    for vocabulary in (NMT_PRESETS["tiny"]["source_vocabulary"], NMT_PRESETS["tiny"]["target_vocabulary"]):
+        lengths = rng.integers(1, 7, (count, 1))
+        sides.append(np.where(np.arange(6) < lengths, rng.integers(3, vocabulary, (count, 6)), -1))
+    return PairBuckets(*sides, microbatches, 2, 1)
+
+
 WORKS = {
     "toy": (Toy, toy_data, {"clip_norm": 0.05, "weight_decay": 0.01}),
     "lm": (lambda: LanguageModel(**LM_PRESETS["tiny"]), lm_data, {"clip_norm": 0.05}),
     "cnn": (lambda: ConvNet((8, 8, 1), 5, **CNN_PRESETS["tiny"]), cnn_data, {"clip_norm": 0.3, "weight_decay": 5e-4}),
+    "nmt": (lambda: TranslationModel(**NMT_PRESETS["tiny"]), nmt_data, {"clip_norm": 0.3}),
 }
 DEVICE = os.environ.get("REFIMPL_TEST_DEVICE", "cpu")
 """Where these trainings run unless a test says so: `make test-gpu` runs them all on a GPU."""

@@ -79,4 +79,68 @@ class _Net:
         return (y + x).relu()
 
 
-LOSSES = {"lm": lm_loss, "cnn": cnn_loss}
+def nmt_loss(values, batch, state, notes):
+    """Return the translation model's summed, smoothed cross entropy / normaliser: one sentence pair at a time."""
+    weights = batch.get("weights", torch.ones(batch["targets"].shape))
+    losses = []
+    for n in range(batch["inputs"].shape[1]):
+        source = batch["inputs"][:, n]
+        target = batch["targets"][weights[:, n] != 0, n]
+        losses.append(_Translation(values, source[source >= 0]).loss(target))
+    return torch.stack(losses).sum() / batch["normaliser"].item()
+
+
+class _Translation:
+    """One source sentence, read: (words,) -> memory (words, units), and the states that the decoder begins with."""
+
+    START, SMOOTHING = 1, 0.1
+
+    def __init__(self, values, source):
+        self.values, units = values, values["attention/v"].shape[0]
+        zero = torch.zeros(units, dtype=values["output"].dtype)
+        x = functional.embedding(source, values["source_embedding"], sparse=True)
+        forward, _ = self.layer("encoder/forward", x, (zero, zero))
+        backward, state = self.layer("encoder/backward", x.flip(0), (zero, zero))
+        h, self.states = torch.cat([forward, backward.flip(0)], 1), [state]
+        while f"encoder/{len(self.states)}/kernel" in values:
+            h, state = self.layer(f"encoder/{len(self.states)}", h, (zero, zero))
+            self.states.append(state)
+        self.memory, self.context = h, zero
+        self.keys = h @ values["attention/memory"] + values["attention/bias"]
+        self.scale = values["attention/v"] * values["attention/g"] / values["attention/v"].norm()
+
+    def cell(self, name, x, state):
+        """Return (c, h) after one word."""
+        gates = torch.cat([x, state[1]]) @ self.values[f"{name}/kernel"] + self.values[f"{name}/bias"]
+        i, j, f, o = gates.chunk(4)
+        c = torch.sigmoid(f + FORGET_BIAS) * state[0] + torch.sigmoid(i) * torch.tanh(j)
+        return c, torch.sigmoid(o) * torch.tanh(c)
+
+    def layer(self, name, x, state):
+        """Return (h of each word, the last state)."""
+        outputs = []
+        for word in x:
+            state = self.cell(name, word, state)
+            outputs.append(state[1])
+        return torch.stack(outputs), state
+
+    def loss(self, target):
+        """Return the cross entropy of the target's words, each read before the next is told."""
+        read = torch.cat([torch.tensor([self.START]), target[:-1]])
+        outputs = [self.step(word) for word in functional.embedding(read, self.values["target_embedding"], sparse=True)]
+        return functional.cross_entropy(torch.stack(outputs) @ self.values["output"], target, reduction="sum",
+                                        label_smoothing=self.SMOOTHING)
+
+    def step(self, word):
+        """Return the top layer's h of one word."""
+        self.states[0] = self.cell("decoder/0", torch.cat([word, self.context]), self.states[0])
+        h = self.states[0][1]
+        scores = torch.tanh(h @ self.values["attention/query"] + self.keys) @ self.scale
+        self.context = torch.softmax(scores, 0) @ self.memory
+        for n in range(1, len(self.states)):
+            self.states[n] = self.cell(f"decoder/{n}", torch.cat([h, self.context]), self.states[n])
+            h = self.states[n][1]
+        return h
+
+
+LOSSES = {"lm": lm_loss, "cnn": cnn_loss, "nmt": nmt_loss}

@@ -1,0 +1,96 @@
+"""Cut sentence pairs into microbatches of like lengths, so that little of them is padding."""
+
+from functools import cached_property
+
+import numpy as np
+
+from kernels.random import key_of, random_bits
+from models import Batch
+from models.data.fingerprint import fingerprint_of
+from models.data.protocol import require_step
+from models.sizes import require_positive
+
+BUCKETS = 5
+"""As the authors have it (docs/paper.md, Models): a bucket holds a fifth of the lengths."""
+
+
+class PairBuckets:
+    """n sentence pairs, b of one bucket a microbatch, V microbatches of any buckets a step; a ``Data``.
+
+    A pair's bucket is the fifth of all lengths in which the longer of its sentences falls.  An epoch draws the order of
+    the pairs in each bucket, cuts it into pieces of b (the last is short), and draws the order of the pieces: a step is
+    the next V of them, the last step of an epoch has fewer.
+
+    sources, targets: (n, longest) integers, -1 past a sentence's end.  A batch has inputs (source time, b), -1 past the
+    end; targets (target time, b), and weights 0 past the end, where the last word is repeated.
+    shuffle=False: pairs by rising bucket and number, as for evaluation.  Raises ValueError if the arrays do not fit.
+    """
+
+    def __init__(self, sources, targets, microbatches: int, size: int, seed: int = 0, shuffle: bool = True):
+        require_positive(microbatches=microbatches, size=size)
+        if sources.ndim != 2 or targets.ndim != 2 or len(sources) != len(targets):
+            raise ValueError(f"sources {sources.shape} and targets {targets.shape}: give (n, longest) each")
+        self.sources, self.targets = sources, targets
+        self.microbatches, self.size, self.seed, self.shuffle = microbatches, size, seed, shuffle
+        self.lengths = tuple((side >= 0).sum(axis=1) for side in (sources, targets))
+        longest = np.maximum(*self.lengths)
+        width = -(-int(longest.max(initial=1)) // BUCKETS)
+        self.bucket = (np.maximum(longest, 1) - 1) // width
+        ends = np.cumsum(np.bincount(self.bucket, minlength=1))
+        self.pieces = [(at, min(at + size, end)) for first, end in zip([0, *ends], ends) for at in range(first, end, size)]
+        self.latest = None, None
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Global batches that hold all pairs once."""
+        return -(-len(self.pieces) // self.microbatches)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hex SHA-256 of pairs, cutting and order."""
+        return fingerprint_of("pairs", self.sources, self.targets, self.microbatches, self.size, self.seed, self.shuffle)
+
+    def starts_epoch(self, step: int) -> bool:
+        """Return True if ``step`` is the first with its order."""
+        require_step(self, step)
+        return step % self.steps_per_epoch == 0
+
+    def order(self, epoch: int):
+        """Return the epoch's (pairs, pieces): numbers of pairs by bucket, (n,), and of ``pieces``, in their order."""
+        if not self.shuffle:
+            return np.argsort(self.bucket, kind="stable"), np.arange(len(self.pieces))
+        if self.latest[0] != epoch:
+            drawn = [random_bits(key_of(self.seed, what, epoch), count)
+                     for what, count in (("pairs", len(self.bucket)), ("pieces", len(self.pieces)))]
+            self.latest = epoch, (np.lexsort((drawn[0], self.bucket)), np.argsort(drawn[1]))
+        return self.latest[1]
+
+    def chosen(self, step: int, index: int):
+        """Return the numbers of the pairs of a microbatch: (up to b,) int64, none where the epoch has ended."""
+        require_step(self, step, index)
+        epoch, batch = divmod(step, self.steps_per_epoch)
+        pairs, pieces = self.order(epoch)
+        place = batch * self.microbatches + index
+        return pairs[slice(*self.pieces[pieces[place]])] if place < len(pieces) else pairs[:0]
+
+    def examples(self, step: int) -> int:
+        """Return the target words of the global batch, ends of sentences among them."""
+        return sum(int(self.lengths[1][self.chosen(step, index)].sum()) for index in range(self.microbatches))
+
+    def microbatch(self, step: int, index: int) -> Batch | None:
+        """Return inputs (source time, b), targets (target time, b) int64, and weights where sentences are shorter."""
+        which = self.chosen(step, index)
+        if not len(which):
+            return None
+        inputs, targets = (trimmed(side, lengths, which)
+                           for side, lengths in zip((self.sources, self.targets), self.lengths))
+        weights, last = None, self.lengths[1][which] - 1
+        if (padding := targets < 0).any():
+            weights = (~padding).astype(np.float32)
+            targets = np.where(padding, targets[last, np.arange(len(which))], targets)
+        return Batch(inputs, targets, weights, float(self.examples(step)))
+
+
+def trimmed(side, lengths, which):
+    """Return the sentences of these numbers as columns, as long as the longest: (time, b) int64. Local."""
+    return np.ascontiguousarray(side[which, :lengths[which].max()].T.astype(np.int64))

@@ -1,0 +1,69 @@
+"""``verses:DIR``: verses of the Bible in English and Spanish, public domain, from two of Debian's packages.
+
+    apt-get download sword-text-web sword-text-sparv    # needs no root
+    for f in sword-text-*.deb; do dpkg-deb -x $f DIR; done
+
+The editions number some verses differently: a pair counts if half of the smaller set of its Strong's numbers, by which
+both editions name the Hebrew and Greek words that they translate, is in the other.
+"""
+
+import re
+from pathlib import Path
+
+from models.data.files import DataError, require_directory
+from models.data.pairs.text import join, split
+from models.data.pairs.words import Pairs, pairs_of
+from models.data.pairs.ztext import read_slots
+
+EDITIONS = ("engWEB2015eb", "spaRV1909eb")
+MODULES = "usr/share/sword/modules/texts/ztext"
+REMEDY = ("give the directory into which Debian's packages sword-text-web and sword-text-sparv are unpacked: "
+          "apt-get download sword-text-web sword-text-sparv; for f in *.deb; do dpkg-deb -x $f DIR; done; verses:DIR")
+HELDOUT = 30
+"""One verse in so many is held out, evenly through the books."""
+CHAPTER = re.compile(r'<chapter [^>]*osisID="([^"]+)"')
+STRONG = re.compile(r"strong:([HG]\d+)")
+NOTE = re.compile(r"<note\b.*?</note>|<title\b.*?</title>", re.DOTALL)
+TAG = re.compile(r"<[^>]*>")
+
+
+def load_verse_pairs(directory: str = "/") -> Pairs:
+    """Return the pairs of verses; ``directory`` is where the packages are unpacked. Local. Raises DataError."""
+    root = require_directory(Path(directory) / MODULES, REMEDY)
+    english, spanish = (read_edition(root / name) for name in EDITIONS)
+    both = [verse for verse in english if verse in spanish and alike(english[verse], spanish[verse])]
+    if not both:
+        raise DataError(f"{root}: the editions have no verse in common; {REMEDY}")
+    pairs = [(split(words_of(english[verse])), split(words_of(spanish[verse]))) for verse in both]
+    held = [n % HELDOUT == HELDOUT - 1 for n in range(len(pairs))]
+    return pairs_of(f"verses:{directory}", [p for p, h in zip(pairs, held) if not h],
+                    [p for p, h in zip(pairs, held) if h], split, join, REMEDY)
+
+
+def read_edition(directory: Path) -> dict[str, str]:
+    """Return the verses of an edition, marked up: "Gen.1.1" -> text. Local. Raises DataError.
+
+    A slot holds a chapter's head, which names it, or the next verse of the chapter, or nothing.
+    """
+    verses = {}
+    for testament in ("ot", "nt"):
+        chapter, number = None, 0
+        for text in read_slots(directory, testament, REMEDY):
+            if heads := CHAPTER.findall(text):
+                chapter, number = heads[-1], 0
+            elif chapter is not None:
+                number += 1
+                if text:
+                    verses[f"{chapter}.{number}"] = text
+    return verses
+
+
+def alike(one: str, other: str) -> bool:
+    """Return whether half of the smaller set of Strong's numbers of two texts is in the other. Local."""
+    mine, theirs = (set(STRONG.findall(text)) for text in (one, other))
+    return 2 * len(mine & theirs) >= min(len(mine), len(theirs)) > 0
+
+
+def words_of(text: str) -> str:
+    """Return a verse without notes, titles and marks. Local."""
+    return " ".join(TAG.sub("", NOTE.sub(" ", text)).replace("¶", " ").split())

@@ -1,0 +1,15 @@
+"""The translation model's entry in the registry."""
+
+from models.data.pairs.synthetic import SyntheticPairs
+from models.data.pairs.words import Pairs
+from models.nmt.beam import translate
+from models.nmt.golden import GOLDEN
+from models.nmt.model import PRESETS, TranslationModel
+from models.nmt.workloads import BOUNDS, PAPER, WORKLOADS
+from models.registry import Entry
+
+ENTRY = Entry(
+    model=TranslationModel, content=Pairs, presets=PRESETS, unit="words", quality="perplexity",
+    defaults={"data": "numbers", "microbatch_size": 16, "optimizer": "adam", "learning_rate": 2e-3, "clip_norm": 5.0},
+    synthetic=lambda sizes, **shape: SyntheticPairs(sizes["source_vocabulary"], sizes["target_vocabulary"], **shape),
+    workloads=WORKLOADS, bounds=BOUNDS, paper=PAPER, golden=GOLDEN, translate=translate)

@@ -1,0 +1,56 @@
+"""The translation model's gradients, proved by central differences in float64."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from models.gradient_check import GradientError, check_gradients
+from models.nmt import PRESETS, TranslationModel
+
+sys.path.insert(0, str(Path(__file__).parent))
+from nmt_batches import sentences, tiny  # noqa: E402 - it lies beside this file
+
+SPREAD = 1.0  # by default attention is so even that its gradients are below what differences can tell
+
+
+@pytest.mark.parametrize("layers", [2, 3])
+@pytest.mark.parametrize("keep", [1.0, 0.8])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.thorough("2-0.8", "3-1.0-0.1")
+def test_gradients(layers, keep, smoothing):
+    model = tiny(layers=layers, keep=keep, smoothing=smoothing)
+    check_gradients(model, sentences(model), spread=SPREAD)
+
+
+@pytest.mark.parametrize("source, target, count", [(1, 1, 1), (1, 4, 2), (6, 1, 3)])
+def test_gradients_of_odd_batches(source, target, count):
+    model = tiny(keep=0.7)
+    for variable in ("attention/query", "attention/v", "attention/g", "attention/bias"):
+        assert variable in {v.name for v in model.variables}
+    if source == 1:  # attention to one word has nothing to choose: its gradients are zero
+        _zero_attention(model, sentences(model, source, target, count, padding=False))
+        return
+    check_gradients(model, sentences(model, source, target, count), spread=SPREAD)
+
+
+def _zero_attention(model, batch):
+    from nmt_batches import step, values_of
+
+    _, gradients = step(model, values_of(model), batch)
+    for name in ("attention/memory", "attention/query", "attention/v", "attention/g", "attention/bias"):
+        assert abs(gradients[name]).max() <= 1e-15
+
+
+@pytest.mark.parametrize("name", [v.name for v in tiny().variables])
+def test_a_planted_error_is_named(name):
+    class Wrong(TranslationModel):
+        def loss_and_gradients(self, dense, rows, batch):
+            loss, gradients = super().loss_and_gradients(dense, rows, batch)
+            array = getattr(gradients[name], "rows", gradients[name])
+            array *= 1.01
+            return loss, gradients
+
+    model = Wrong(**{**PRESETS["tiny"], "keep": 1.0, "dtype": "float64"})
+    with pytest.raises(GradientError, match=f"'{name}'"):
+        check_gradients(model, sentences(model), spread=SPREAD, projections=1)
