@@ -1,0 +1,138 @@
+"""A module at work with values that are not its own: it is never changed, whatever happens in it."""
+
+import torch
+from torch import nn
+
+from refimpl.torch.parts import STATISTICS, Parts
+from refimpl.torch.tables import Elsewhere, answering
+from refimpl.torch.tensors import tensors_in
+
+
+class Bound:
+    """A module and its loss, to be called with values for its parameters and buffers. Local.
+
+    loss: loss(module, batch) -> 0-d tensor.  parts: the module's.
+    """
+
+    def __init__(self, module, loss, parts: Parts):
+        self.module, self.parts, self.caller = module, parts, _Caller(module, loss)
+        self.elsewhere: dict = {}  # device -> what stands for the tables there
+        self.copies: dict = {}  # device -> copies of the constants there
+
+    def call(self, values, sources, batch, function=None):
+        """Return loss(module, batch), or function(module, batch).
+
+        values: name -> tensor.  sources: table -> what its layers look up in, ``Rows`` or ``Noted``; a table that is
+        among the values is whole.
+        """
+        layers = {layer: source for name, source in sources.items() for layer in self.parts.sparse[name]}
+        named = {f"module.{name}": value for name, value in values.items()}
+        with answering(layers):
+            return torch.func.functional_call(self.caller, named, (batch, function))
+
+    def tables_elsewhere(self, device) -> dict:
+        """Return what stands for each table where only some of its rows are here: name -> tensor."""
+        if device not in self.elsewhere:
+            self.elsewhere[device] = {name: Elsewhere.standing_for(name, self.parts.parameter(name), device)
+                                      for name in self.parts.sparse}
+        return self.elsewhere[device]
+
+    def constants(self, device) -> dict:
+        """Return the constants on a device: the module's own where they are there, else copies, made once."""
+        if device not in self.copies:
+            self.copies[device] = {name: self.parts.constant(name).to(device) for name in self.parts.constants}
+        return self.copies[device]
+
+    def statistics(self, device) -> dict:
+        """Return fresh running statistics, in which the batch's own will be: buffer -> tensor."""
+        return {f"{name}.{key}".lstrip("."): torch.zeros_like(buffer, device=device)
+                for name, layer in self.parts.norms.items() for key, buffer in layer._buffers.items()
+                if buffer is not None}
+
+
+class _Caller(nn.Module):
+    """A loss as a module, so that ``functional_call`` binds the values for as long as the loss is computed."""
+
+    def __init__(self, module, loss):
+        super().__init__()
+        self.module, self.loss = module, (loss,)  # a tuple: a loss that is a module is no part of this one
+
+    def forward(self, batch, function):
+        return (function or self.loss[0])(self.module, batch)
+
+
+class OwnStatistics:
+    """Within it batch norm layers leave the batch's mean and variance, and nothing else, in their buffers. Local."""
+
+    def __init__(self, norms):
+        self.layers = list(norms.values())
+
+    def __enter__(self):
+        self.momenta = [layer.momentum for layer in self.layers]
+        for layer in self.layers:
+            layer.momentum = 1.0
+
+    def __exit__(self, *problem):
+        for layer, momentum in zip(self.layers, self.momenta):
+            layer.momentum = momentum
+
+
+class Evaluating:
+    """Within it the module is in evaluation mode; then each part of it is in the mode it was in. Local."""
+
+    def __init__(self, module):
+        self.module = module
+
+    def __enter__(self):
+        self.modes = [(part, part.training) for part in self.module.modules()]
+        self.module.eval()
+
+    def __exit__(self, *problem):
+        for part, training in self.modes:
+            part.training = training
+
+
+class Unchanged:
+    """Tensors that a forward pass may only read. Local.
+
+    Raises ValueError in ``check``, naming the first that was written to (PyTorch counts writes), or a constant that
+    was replaced.
+    """
+
+    def __init__(self, parts: Parts, values, constants, batch):
+        self.parts, self.own = parts, {name: parts.constant(name) for name in constants}
+        self.versions = [(name, tensor, tensor._version) for name, tensor in (*values.items(), *constants.items())]
+        self.batch = [(tensor, tensor._version) for tensor in tensors_in(tuple(batch[:3]))]
+
+    def check(self):
+        """Raise ValueError if one has changed."""
+        for name, tensor, version in self.versions:
+            if tensor._version != version or name in self.own and self.parts.constant(name) is not self.own[name]:
+                raise ValueError(self._told(name))
+        if any(tensor._version != version for tensor, version in self.batch):
+            raise ValueError("the forward pass writes to the tensors of its batch: they are the training's; change a "
+                             "copy, tensor.clone()")
+
+    def _told(self, name):
+        if name not in self.own or name in self.parts.holders:
+            return (f"parameter {name} is changed in place in the forward pass: values are the training's, and the "
+                    "optimizer alone changes them; compute with a changed copy")
+        return (f"buffer {name} is changed in the forward pass: it would be another one on each rank; of buffers only "
+                "batch norm's running statistics are known here. Carry it in batch.state, or make it a parameter")
+
+
+def statistics_of(parts: Parts, statistics) -> dict:
+    """Return the batch's mean and variance of each batch norm layer: variable -> tensor. Local.
+
+    statistics: the buffers bound in the forward pass.  Raises ValueError for a layer that was called more than once.
+    """
+    found = {}
+    for layer in parts.norms:
+        prefix = f"{layer}." if layer else ""
+        calls = int(statistics[f"{prefix}num_batches_tracked"])
+        if calls > 1:
+            raise ValueError(f"batch norm {layer} is called {calls} times in a forward pass: which statistics it "
+                             "should keep is not defined here; give each place a layer of its own")
+        if calls:
+            found |= {f"{prefix}{key}": statistics[f"{prefix}{key}"] for key in STATISTICS}
+    return found

@@ -1,0 +1,242 @@
+"""``TorchModel``: a module, unmodified and of one device, as a model that trains on any number of ranks.
+
+    named_parameters() ─▶ variables           those that only Embedding and EmbeddingBag layers hold: sparse
+    rows_needed        ─▶ look-ups, declared or recorded
+    loss_and_gradients ─▶ the module runs on the values of the step; autograd computes, dense gradients leave as they come
+    state_dict, load   ─▶ what was learned, for load_state_dict
+"""
+
+import hashlib
+from pathlib import Path
+
+import torch
+
+from kernels import array_module
+from models import Constant, Variable
+from refimpl.torch.bound import Bound, Evaluating, OwnStatistics, Unchanged, statistics_of
+from refimpl.torch.initial import ModuleValues, Normal
+from refimpl.torch.mean import refuse_mean
+from refimpl.torch.parts import STATISTICS, parts_of
+from refimpl.torch.record import Recorder, declared
+from refimpl.torch.repeatable import repeatable
+from refimpl.torch.tables import Rows
+from refimpl.torch.tensors import examples_in, on_device, to_aligned, to_array, to_tensor
+from refimpl.training.run.checkpoint import read_parameters
+
+
+class TorchModel:
+    """A ``torch.nn.Module`` as a ``models.Model``. Local. The module itself is never changed, but by ``load``.
+
+    loss: loss(module, batch) -> 0-d tensor, the *sum* of the losses of a ``Microbatch``'s examples.
+    rows: rows(batch) -> {table: ids} of a ``models.Batch``, in any order; None: look-ups are recorded.
+    dense: names of tables that are dense variables all the same.
+    initial: name -> ``Uniform``, ``Constant``, ``Normal``, ...: where a parameter starts. Else at the module's values,
+    and a table on the meta device (it may be larger than a rank's memory) as its layer would: ``Normal``.
+    unused: "zero" takes a parameter without gradient as one whose gradient is 0; else it is refused.
+    evaluate: evaluate(module, batch) -> {"loss": sum, "count": n[, "correct": k]}; None: the loss, in evaluation mode.
+    The mode of each part (train, eval) is that in which the module was given.
+    Raises ValueError naming the part of a module that cannot be trained here, and the remedy (docs/torch.md).
+    """
+
+    def __init__(self, module, loss, *, rows=None, dense=(), initial=None, unused="refuse", evaluate=None):
+        if not callable(loss):
+            raise ValueError(f"the loss is {loss!r:.80}: give a function loss(module, batch) -> sum of the losses")
+        if unused not in ("refuse", "zero"):
+            raise ValueError(f"unused={unused!r}: choose 'refuse' or 'zero'")
+        self.module, self.parts, self.unused, self.evaluation = module, parts_of(module, dense), unused, evaluate
+        self.bound = Bound(module, loss, self.parts)
+        self.rows, self.recorder = rows, Recorder(self.bound)
+        self.variables = _variables(self.parts, dict(initial or {}))
+        self.looked_at = False  # whether the loss is a sum
+
+    def rows_needed(self, batch):
+        """Return the rows that the batch looks up: table -> (k,) int64 sorted unique row numbers. Local."""
+        tables = self.parts.sparse
+        if not tables:
+            return {}
+        needed = declared(self.rows, tables, batch) if self.rows else self.recorder.rows_needed(batch)
+        batch.looked_up = needed  # a batch is computed with the rows that it was asked for
+        return needed
+
+    def loss_and_gradients(self, dense, rows, batch):
+        """Return (loss, gradients) of one microbatch (see ``models.Model``). Local."""
+        xp, device = _home(dense, rows)
+        needed = getattr(batch, "looked_up", None) or self.rows_needed(batch)
+        values = {name: to_aligned(dense[name]).requires_grad_() for name in self.parts.dense}
+        tables = {name: Rows(name, needed[name], to_tensor(rows[name]).requires_grad_()) for name in self.parts.sparse}
+        given, gradients = on_device(batch, device), {}
+        if not self.looked_at:
+            self._refuse_mean(dense, values, needed, rows, given, device)
+        statistics, constants = self.bound.statistics(device), self.bound.constants(device)
+        unchanged = Unchanged(self.parts, values, constants, given)
+        with repeatable(batch.key, device):
+            with OwnStatistics(self.parts.norms):
+                total = self.bound.call(self._bound(device) | values | statistics, tables, given)
+            unchanged.check()
+            loss = _checked(total) / batch.normaliser
+            _let_leave(values, gradients, batch.ready, xp)
+            found = self._gradients(loss, values, tables)
+        unchanged.check()
+        for name, gradient in found.items():
+            if name in tables:
+                gradients[name] = tables[name].gradient(gradient, lambda rows: to_array(rows, xp))
+            elif name not in gradients:
+                gradients[name] = to_array(gradient, xp)
+        gradients |= self._shares(statistics, dense, examples_in(batch) / batch.normaliser, xp)
+        _carry_on(batch, given, xp)
+        return float(loss.detach()) if xp.__name__ == "numpy" else to_array(loss, xp), gradients
+
+    def evaluate(self, dense, tables, batch):
+        """Return sums over the batch: {"loss": sum, "count": n[, "correct": k]}. Local. Nothing is dropped.
+
+        Where the model was given no ``evaluate``, n is the number of weights that are not 0, or the length of axis 0.
+        """
+        _, device = _home(dense, tables)
+        values = {name: to_tensor(value) for name, value in (*dense.items(), *tables.items())}
+        given = on_device(batch, device)
+        with repeatable(batch.key, device), Evaluating(self.module), torch.no_grad():
+            found = self.bound.call(self.bound.constants(device) | values, {}, given, self.evaluation)
+        _carry_on(batch, given, array_module(*dense.values(), *tables.values()))
+        return found if self.evaluation else {"loss": float(found), "count": examples_in(batch)}
+
+    def state_dict(self, parameters) -> dict:
+        """Return what ``load_state_dict`` of such a module takes. Local.
+
+        parameters: variable -> whole value, of NumPy; what the module has beside variables is its own.
+        """
+        names = {id(self.parts.parameter(name)): name for name in self.parts.holders}
+        own = self.module.state_dict(keep_vars=True)
+        found = {key: names.get(id(tensor), key) for key, tensor in own.items()}
+        return {key: torch.from_numpy(parameters[name].copy()) if name in parameters else own[key].detach()
+                for key, name in found.items()}
+
+    def load(self, run_directory):
+        """Put what a run has learned, its newest checkpoint, into the module: tables on the meta device, too. Local.
+
+        Raises ValueError or OSError where there is no checkpoint that can be read.
+        """
+        values = self.state_dict(read_parameters(Path(run_directory)))
+        for name in self.parts.sparse:
+            if self.parts.parameter(name).is_meta:
+                made = torch.nn.Parameter(torch.empty_like(self.parts.parameter(name), device="cpu"))
+                for owner, attribute in self.parts.holders[name]:
+                    setattr(owner, attribute, made)
+        self.module.load_state_dict(values)
+
+    def _bound(self, device) -> dict:
+        return self.bound.constants(device) | self.bound.tables_elsewhere(device)
+
+    def _gradients(self, loss, values, tables) -> dict:
+        """Return variable -> gradient as a tensor. Raises ValueError for parameters that the loss does not use."""
+        names = [*values, *tables]
+        if not loss.requires_grad:
+            raise ValueError("the loss does not depend on any trained parameter: return it as the module computes it, "
+                             "without detach() or no_grad()")
+        found = torch.autograd.grad(loss, [*values.values(), *(table.rows for table in tables.values())],
+                                    allow_unused=True)
+        for name, gradient in zip(names, found):
+            if gradient is not None and gradient.layout is not torch.strided:
+                raise ValueError(f"the gradient of {name} is sparse, and the variable is dense: say sparse=False where "
+                                 "its rows are looked up, or look them up by nn.Embedding alone")
+        gradients = dict(zip(names, found))
+        unused = [name for name in values if gradients[name] is None]
+        if unused and self.unused == "refuse":
+            raise ValueError(f"{', '.join(unused)} is not used in a microbatch: on other ranks it may be, and they "
+                             "would wait for its gradient. Say requires_grad_(False) if it is never used, or "
+                             'TorchModel(..., unused="zero") if its gradient is then 0')
+        return {name: torch.zeros_like(values[name] if name in values else tables[name].rows) if gradient is None
+                else gradient for name, gradient in gradients.items()}
+
+    def _shares(self, statistics, dense, share, xp) -> dict:
+        """Return the "gradients" of running statistics: this microbatch's share in the step's estimate of each."""
+        found = statistics_of(self.parts, statistics)
+        return {v.name: to_array(found[v.name] * share, xp) if v.name in found else dense[v.name] * share
+                for v in self.variables if v.statistic}
+
+    def _refuse_mean(self, dense, values, needed, rows, given, device):
+        """Raise ValueError if the loss is a mean: looked at once."""
+        running = {v.name: to_tensor(dense[v.name]) for v in self.variables if v.statistic}
+
+        def total(batch):
+            tables = {name: Rows(name, needed[name], to_tensor(rows[name])) for name in self.parts.sparse}
+            with repeatable(0, device), Evaluating(self.module), torch.no_grad():
+                return float(self.bound.call(self._bound(device) | values | running, tables, batch))
+
+        refuse_mean(total, self.module, given._replace(state={}))
+        self.looked_at = True
+
+
+def _home(dense, rows):
+    """Return the array module of a step's values, and PyTorch's device of them."""
+    first = next(iter(dense.values()), None) if len(dense) else next(iter(rows.values()), None)
+    return array_module(first), torch.device("cpu") if first is None else to_tensor(first).device
+
+
+def _checked(total):
+    """Return what a loss returned. Raises ValueError unless it is one real number."""
+    if not isinstance(total, torch.Tensor) or total.ndim or not total.is_floating_point():
+        told = f"a tensor of shape {tuple(total.shape)}" if isinstance(total, torch.Tensor) else type(total).__name__
+        raise ValueError(f"the loss is {told}: it must be the sum over the microbatch's examples, a tensor of shape ()")
+    return total
+
+
+def _let_leave(values, gradients, ready, xp):
+    """Put each dense gradient into ``gradients`` when it is final, and say so, while the backward pass goes on."""
+
+    def leave(name, gradient):
+        if gradient.layout is torch.strided:
+            gradients[name] = to_array(gradient, xp)
+            ready({name: gradients[name]})
+
+    for name, value in values.items():
+        value.register_hook(lambda gradient, name=name: leave(name, gradient))
+
+
+def _carry_on(batch, given, xp):
+    """Put what the loss left in its state into the batch's."""
+    batch.state.clear()
+    batch.state.update({name: to_array(value, xp) for name, value in given.state.items()})
+
+
+def _variables(parts, initial) -> list[Variable]:
+    """Return the variables of a module, in its order. Raises ValueError for an ``initial`` of none."""
+    if unknown := sorted(set(initial) - {*parts.dense, *parts.sparse}):
+        raise ValueError(f"initial names {', '.join(unknown)}, which is no trained parameter; there are "
+                         f"{', '.join((*parts.dense, *parts.sparse))}")
+    constants, found = _digest(parts), []
+    for name in parts.holders:
+        if name in parts.dense or name in parts.sparse:
+            parameter = parts.parameter(name).detach()
+            start = initial.get(name) or _start(name, parts, parameter, constants)
+            found.append(Variable(name, tuple(parameter.shape), sparse=name in parts.sparse, initial=start,
+                                  dtype=str(parameter.dtype).removeprefix("torch.")))
+    for name, layer in parts.norms.items():
+        for key in STATISTICS:
+            buffer = layer._buffers[key]
+            start = Constant(float(key == "running_var")) if buffer.is_meta else ModuleValues(constants, buffer)
+            found.append(Variable(f"{name}.{key}".lstrip("."), tuple(buffer.shape), initial=start, statistic=True,
+                                  dtype=str(buffer.dtype).removeprefix("torch."), decays=False, clipped=False))
+    return found
+
+
+def _start(name, parts, parameter, constants):
+    """Return where a parameter starts that was given no ``initial``."""
+    if not parameter.is_meta:
+        return ModuleValues(constants, parameter.contiguous())
+    if name not in parts.sparse:
+        raise ValueError(f"{name} is on the meta device, and has no values: give it some, TorchModel(..., "
+                         f"initial={{{name!r}: Uniform(limit)}}), or make it on the CPU")
+    padding, width = parts.sparse[name][0].padding_idx, parameter.shape[1]
+    return Normal() if padding is None else Normal(zeros=(padding * width, (padding + 1) * width))
+
+
+def _digest(parts) -> str:
+    """Return the first digits of the SHA-256 of all that is not trained, "none" if there is none."""
+    if not parts.constants:
+        return "none"
+    digest = hashlib.sha256()
+    for name in sorted(parts.constants):
+        tensor = parts.constant(name).detach().cpu().contiguous()
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()[:16]

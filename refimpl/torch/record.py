@@ -1,0 +1,102 @@
+"""Which rows a batch needs: its look-ups, recorded while the module runs without its tables."""
+
+import numpy as np
+import torch
+
+from kernels import unique_ids
+from refimpl.torch.bound import Bound
+from refimpl.torch.repeatable import repeatable
+from refimpl.torch.tables import Noted
+from refimpl.torch.tensors import mapped, on_device
+
+CPU, META = torch.device("cpu"), torch.device("meta")
+
+
+class Recorder:
+    """Records look-ups. Local.
+
+    The module runs on tensors of whole numbers as they are, and on floats of which there is only the shape (PyTorch's
+    meta device), so that next to nothing is computed. Where its look-ups depend on more than that (on random numbers
+    drawn after others, on values), the first batch shows it, and it runs on the values it had at first. Each run ends
+    with the last look-up, counted in the first batch.
+    """
+
+    def __init__(self, bound: Bound):
+        self.bound, self.device, self.count = bound, None, None
+
+    def rows_needed(self, batch) -> dict:
+        """Return table -> (k,) int64 sorted unique row numbers. Raises ValueError for an id outside of its table."""
+        if self.device is None:
+            self._choose(batch)
+        return {name: _unique(ids) for name, ids in self._run(batch, self.device).items()}
+
+    def _choose(self, batch):
+        """See in a first batch how many look-ups there are, and whether shapes are enough to find them."""
+        quick, found = self._run(batch, META, Exception), self._run(batch, CPU)  # not all works on shapes alone
+        same = all(len(quick[name]) == len(ids) and all(map(np.array_equal, quick[name], ids))
+                   for name, ids in found.items())
+        self.device, self.count = META if same else CPU, sum(map(len, found.values()))
+
+    def _run(self, batch, device, *endings) -> dict:
+        """Return table -> list of the ids that were looked up, until the last, or until an exception that ends it."""
+        left = [self.count]
+
+        def seen():
+            if left[0] is not None:
+                left[0] -= 1
+                if left[0] <= 0:
+                    raise _LastLookUp
+
+        bound, parts = self.bound, self.bound.parts
+        notes = {name: Noted(name, seen, device) for name in parts.sparse}
+        on_cpu = on_device(batch, CPU)
+        given = on_cpu._replace(**{part: mapped(getattr(on_cpu, part), lambda leaf: _there(leaf, device))
+                                   for part in on_cpu._fields})
+        with repeatable(batch.key, CPU), torch.no_grad():
+            try:
+                bound.call(self._values(device), notes, given)
+            except (_LastLookUp, *endings):
+                pass
+        return {name: note.ids for name, note in notes.items()}
+
+    def _values(self, device) -> dict:
+        """Return name -> tensor for all that the module has; buffers are copies, as it may write to them."""
+        parts, values = self.bound.parts, self.bound.tables_elsewhere(CPU)
+        dense = {name: _there(parts.parameter(name).detach(), device) for name in parts.dense}
+        constants = {name: _there(parts.constant(name).detach().clone(), device) for name in parts.constants}
+        return {**values, **dense, **constants, **self.bound.statistics(CPU if device == CPU else META)}
+
+
+class _LastLookUp(BaseException):
+    """The last look-up was seen; no ``except Exception`` of a module's own stops it."""
+
+
+def _there(leaf, device):
+    """Return a tensor of floats on the device; whole numbers and all else as they are."""
+    floats = isinstance(leaf, torch.Tensor) and (leaf.is_floating_point() or leaf.is_complex())
+    if floats and leaf.is_meta and device != META:  # nobody has its values
+        return torch.zeros_like(leaf, device=device)
+    return leaf.to(device) if floats else leaf
+
+
+def _unique(ids):
+    return unique_ids(np.concatenate(ids)) if ids else np.empty(0, np.int64)
+
+
+def declared(rows, tables, batch) -> dict:
+    """Return what a user's function says that a batch needs: table -> (k,) int64 sorted unique row numbers. Local.
+
+    Raises ValueError unless it names the tables, and whole numbers.
+    """
+    said = rows(batch)
+    if not isinstance(said, dict) or set(said) != set(tables):
+        told = sorted(said, key=str) if isinstance(said, dict) else type(said).__name__
+        raise ValueError(f"rows returned {told}: let it return a dict, name of each table -> row numbers; the tables "
+                         f"are {', '.join(tables)}")
+    result = {}
+    for name, ids in said.items():
+        ids = np.asarray(ids).reshape(-1)
+        if len(ids) and ids.dtype.kind not in "iu":
+            raise ValueError(f"rows returned {ids.dtype} for {name}: row numbers are whole numbers")
+        result[name] = unique_ids(ids.astype(np.int64))
+    return result

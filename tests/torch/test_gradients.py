@@ -1,0 +1,190 @@
+"""One microbatch against PyTorch alone: the same loss and the same gradients, to the bit, for every layer."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from toy_modules import LOSSES, batch_of, computed, module_of
+from torch import nn
+
+from kernels import RowGradient
+from refimpl.torch import Microbatch, TorchModel
+from refimpl.torch.tensors import on_device
+
+
+def alone(module, loss, batch):
+    """Return (loss, name -> gradient, names of running statistics -> their values) as PyTorch's own loop has them."""
+    module = copy.deepcopy(module)
+    for layer in module.modules():
+        if isinstance(layer, nn.BatchNorm1d):
+            layer.momentum = 1.0  # what remains is the batch's own
+    torch.manual_seed(batch.key)
+    total = loss(module, on_device(batch, torch.device("cpu"))) / batch.normaliser
+    total.backward()
+    return total.item(), {name: p.grad.numpy() for name, p in module.named_parameters()}, dict(module.named_buffers())
+
+
+def check(module, loss, batch, **options):
+    """Hold a microbatch of the model to PyTorch's own; return its gradients."""
+    model = TorchModel(module, loss, **options)
+    found, gradients = computed(model, batch)
+    wanted, theirs, buffers = alone(module, loss, batch)
+    assert found == wanted
+    assert {v.name for v in model.variables} == set(gradients)
+    for v in model.variables:
+        gradient = gradients[v.name]
+        if v.statistic:
+            share = len(batch.targets) / batch.normaliser
+            assert np.array_equal(gradient, buffers[v.name].numpy() * share)
+        elif v.sparse:
+            assert isinstance(gradient, RowGradient) and np.array_equal(gradient.rows, theirs[v.name][gradient.ids])
+            assert not np.delete(theirs[v.name], gradient.ids, axis=0).any()
+        else:
+            assert np.array_equal(gradient, theirs[v.name])
+    return gradients
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", LOSSES)
+def test_every_gradient_is_pytorchs_own(name, dtype):
+    batch = batch_of(normaliser=13.0)
+    batch.inputs = (*batch.inputs[:2], batch.inputs[2].astype(str(dtype)[6:]))
+    batch.targets = batch.targets.astype(str(dtype)[6:])
+    gradients = check(module_of(name, dtype), LOSSES[name][1], batch)
+    if name == "recommender":
+        assert 0 not in gradients["items.weight"].ids and 0 not in gradients["tags.weight"].ids  # padding
+        assert 0 in batch.inputs[0] and 0 in batch.inputs[1]
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_of_every_mode(mode):
+    check(module_of("recommender", mode=mode), LOSSES["recommender"][1], batch_of())
+
+
+class Flat(nn.Module):
+    """Bags that begin at offsets, weighted or not; some are empty, and one table is not looked up at all."""
+
+    def __init__(self, last, weighted):
+        super().__init__()
+        self.bag = nn.EmbeddingBag(20, 3, mode="sum", include_last_offset=last, dtype=torch.float64)
+        self.other = nn.Embedding(6, 3, dtype=torch.float64)
+        self.weighted = weighted
+
+    def forward(self, ids, offsets, weights):
+        return self.bag(ids, offsets, weights if self.weighted else None).square().sum() + self.other(ids[:0]).sum()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("last", [False, True])
+def test_bags_by_offset(last, weighted):
+    random = np.random.default_rng(2)
+    offsets = np.array([0, 2, 2, 7, 12])
+    batch = batch_of(normaliser=4.0)
+    batch.inputs, batch.targets = (random.integers(0, 20, 12), offsets, random.standard_normal(12)), np.zeros(4)
+    gradients = check(Flat(last, weighted), lambda module, batch: module(*batch.inputs), batch)
+    assert len(gradients["other.weight"]) == 0
+
+
+def test_a_table_can_be_dense():
+    gradients = check(module_of("recommender"), LOSSES["recommender"][1], batch_of(), dense=["items.weight"])
+    assert gradients["items.weight"].shape == (40, 4) and isinstance(gradients["tags.weight"], RowGradient)
+
+
+def test_rows_can_be_declared_and_more_than_are_looked_up():
+    module, loss = module_of("recommender"), LOSSES["recommender"][1]
+    batch = batch_of()
+    asked = []
+
+    def rows(batch):
+        asked.append(batch)
+        return {"items.weight": [*batch.inputs[0], 39, 38], "tags.weight": torch.from_numpy(batch.inputs[1])}
+
+    gradients = check(module, loss, batch, rows=rows)
+    assert len(asked) == 1
+    recorded = check(module, loss, batch)
+    for name in recorded:
+        if isinstance(recorded[name], RowGradient):
+            assert np.array_equal(gradients[name].ids, recorded[name].ids)
+
+
+class Sampling(nn.Module):
+    """Scores candidates that it draws: from PyTorch's numbers, before dropout or after."""
+
+    def __init__(self, late):
+        super().__init__()
+        self.words, self.dropout = nn.Embedding(50, 3, dtype=torch.float64), nn.Dropout(0.5)
+        self.late = late
+
+    def forward(self, ids):
+        early = torch.randint(0, 50, (6,))
+        x = self.dropout(self.words(ids))
+        drawn = torch.randint(0, 50, (6,)) if self.late else early
+        return (x @ self.words(drawn).T).sum(1)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_look_ups_that_are_drawn_are_recorded_as_they_will_be(late):
+    model = TorchModel(Sampling(late), lambda module, batch: module(batch.inputs[0]).sum())
+    for key in range(3):
+        computed(model, batch_of(key=key))
+    assert (model.recorder.device.type == "meta") is not late
+    check(Sampling(late), lambda module, batch: module(batch.inputs[0]).sum(), batch_of())
+
+
+def test_a_state_is_carried():
+    class Sums(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones((), dtype=torch.float64))
+
+    def loss(module, batch):
+        last = batch.state.get("sum", torch.zeros((), dtype=torch.float64))
+        batch.state["sum"] = last + batch.targets.sum()
+        return module.scale * batch.targets.square().sum() + batch.state["sum"] * module.scale
+
+    batch = batch_of()
+    computed(TorchModel(Sums(), loss), batch)
+    assert isinstance(batch.state["sum"], np.ndarray)
+    assert batch.state["sum"] == torch.from_numpy(batch.targets).sum().item()
+
+
+def test_a_module_is_never_changed():
+    """Values, buffers, modes, forward methods, PyTorch's random numbers and its settings are what they were."""
+    module = module_of("recommender")
+    before = {key: value.clone() for key, value in module.state_dict().items()}
+    torch.manual_seed(1)
+    numbers, threads = torch.get_rng_state(), torch.get_num_threads()
+    model = TorchModel(module, LOSSES["recommender"][1])
+    computed(model, batch_of())
+    assert all(torch.equal(value, before[key]) for key, value in module.state_dict().items())
+    assert all(part.training and "forward" not in vars(part) for part in module.modules())
+    assert torch.equal(numbers, torch.get_rng_state()) and threads == torch.get_num_threads()
+    assert not torch.are_deterministic_algorithms_enabled() and module.norm.momentum == 0.1
+
+
+def test_dropout_is_a_function_of_the_key():
+    model = TorchModel(module_of("recommender"), LOSSES["recommender"][1])
+    losses = [computed(model, batch_of(key=key))[0] for key in (1, 2, 1)]
+    assert losses[0] == losses[2] != losses[1]
+
+
+def test_gradients_leave_as_they_come():
+    model, told = TorchModel(module_of("recommender"), LOSSES["recommender"][1]), []
+    batch = batch_of()
+    batch.ready = told.append
+    _, gradients = computed(model, batch)
+    names = [name for some in told for name in some]
+    assert names[0].startswith("out.") and names[-1].startswith("norm.")
+    assert all(array is gradients[name] for some in told for name, array in some.items())
+
+
+def test_a_microbatch_is_what_a_loss_gets():
+    seen = []
+
+    def loss(module, batch):
+        seen.append(batch)
+        return LOSSES["recommender"][1](module, batch)
+
+    computed(TorchModel(module_of("recommender"), loss), batch_of())
+    assert all(isinstance(batch, Microbatch) and isinstance(batch.targets, torch.Tensor) for batch in seen)
