@@ -19,8 +19,8 @@ class Bound:
         self.elsewhere: dict = {}  # device -> what stands for the tables there
         self.copies: dict = {}  # device -> copies of the constants there
 
-    def call(self, values, sources, batch, function=None):
-        """Return loss(module, batch), or function(module, batch).
+    def call(self, values, sources, batch, function=None, after=None):
+        """Return loss(module, batch), or function(module, batch); call ``after`` while the module has these values.
 
         values: name -> tensor.  sources: table -> what its layers look up in, ``Rows`` or ``Noted``; a table that is
         among the values is whole.
@@ -28,7 +28,7 @@ class Bound:
         layers = {layer: source for name, source in sources.items() for layer in self.parts.sparse[name]}
         named = {f"module.{name}": value for name, value in values.items()}
         with answering(layers):
-            return torch.func.functional_call(self.caller, named, (batch, function))
+            return torch.func.functional_call(self.caller, named, (batch, function, after))
 
     def tables_elsewhere(self, device) -> dict:
         """Return what stands for each table where only some of its rows are here: name -> tensor."""
@@ -57,8 +57,11 @@ class _Caller(nn.Module):
         super().__init__()
         self.module, self.loss = module, (loss,)  # a tuple: a loss that is a module is no part of this one
 
-    def forward(self, batch, function):
-        return (function or self.loss[0])(self.module, batch)
+    def forward(self, batch, function, after):
+        result = (function or self.loss[0])(self.module, batch)
+        if after:
+            after()
+        return result
 
 
 class OwnStatistics:
@@ -93,28 +96,37 @@ class Evaluating:
 
 
 class Unchanged:
-    """Tensors that a forward pass may only read. Local.
-
-    Raises ValueError in ``check``, naming the first that was written to (PyTorch counts writes), or a constant that
-    was replaced.
-    """
+    """Tensors that a forward pass may only read. Local."""
 
     def __init__(self, parts: Parts, values, constants, batch):
-        self.parts, self.own = parts, {name: parts.constant(name) for name in constants}
+        self.parts, self.constants = parts, constants
         self.versions = [(name, tensor, tensor._version) for name, tensor in (*values.items(), *constants.items())]
         self.batch = [(tensor, tensor._version) for tensor in tensors_in(tuple(batch[:3]))]
 
     def check(self):
-        """Raise ValueError if one has changed."""
+        """Raise ValueError, naming it, if one was written to: PyTorch counts writes."""
         for name, tensor, version in self.versions:
-            if tensor._version != version or name in self.own and self.parts.constant(name) is not self.own[name]:
+            if tensor._version != version:
                 raise ValueError(self._told(name))
         if any(tensor._version != version for tensor, version in self.batch):
             raise ValueError("the forward pass writes to the tensors of its batch: they are the training's; change a "
                              "copy, tensor.clone()")
 
+    def check_copies(self, originals):
+        """Raise ValueError, naming it, if a tensor is not its original any more: PyTorch does not count .data's writes.
+        """
+        for name, tensor, _ in self.versions:
+            if name in originals and not torch.equal(tensor, originals[name]):
+                raise ValueError(self._told(name))
+
+    def check_kept(self):
+        """Raise ValueError, naming it, if a constant was replaced; while the module has the values it was given."""
+        for name, tensor in self.constants.items():
+            if self.parts.constant(name) is not tensor:
+                raise ValueError(self._told(name))
+
     def _told(self, name):
-        if name not in self.own or name in self.parts.holders:
+        if name in self.parts.holders:
             return (f"parameter {name} is changed in place in the forward pass: values are the training's, and the "
                     "optimizer alone changes them; compute with a changed copy")
         return (f"buffer {name} is changed in the forward pass: it would be another one on each rank; of buffers only "

@@ -65,18 +65,20 @@ class TorchModel:
         values = {name: to_aligned(dense[name]).requires_grad_() for name in self.parts.dense}
         tables = {name: Rows(name, needed[name], to_tensor(rows[name]).requires_grad_()) for name in self.parts.sparse}
         given, gradients = on_device(batch, device), {}
-        if not self.looked_at:
-            self._refuse_mean(dense, values, needed, rows, given, device)
         statistics, constants = self.bound.statistics(device), self.bound.constants(device)
         unchanged = Unchanged(self.parts, values, constants, given)
         with repeatable(batch.key, device):
             with OwnStatistics(self.parts.norms):
-                total = self.bound.call(self._bound(device) | values | statistics, tables, given)
+                total = self.bound.call(self._bound(device) | values | statistics, tables, given,
+                                        after=unchanged.check_kept)
             unchanged.check()
             loss = _checked(total) / batch.normaliser
             _let_leave(values, gradients, batch.ready, xp)
             found = self._gradients(loss, values, tables)
         unchanged.check()
+        if not self.looked_at:
+            unchanged.check_copies({name: to_tensor(dense[name]) for name in values})
+            self._refuse_mean(dense, values, needed, rows, given, device)
         for name, gradient in found.items():
             if name in tables:
                 gradients[name] = tables[name].gradient(gradient, lambda rows: to_array(rows, xp))
@@ -160,7 +162,8 @@ class TorchModel:
         def total(batch):
             tables = {name: Rows(name, needed[name], to_tensor(rows[name])) for name in self.parts.sparse}
             with repeatable(0, device), Evaluating(self.module), torch.no_grad():
-                return float(self.bound.call(self._bound(device) | values | running, tables, batch))
+                copies = {name: value.clone() for name, value in (values | running).items()}
+                return float(_checked(self.bound.call(self._bound(device) | copies, tables, batch)))
 
         refuse_mean(total, self.module, given._replace(state={}))
         self.looked_at = True
