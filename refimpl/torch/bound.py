@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from refimpl.torch.parts import STATISTICS, Parts
-from refimpl.torch.tables import Elsewhere, answering
+from refimpl.torch.tables import Elsewhere, answering, looking_up
 from refimpl.torch.tensors import tensors_in
 
 
@@ -19,15 +19,16 @@ class Bound:
         self.elsewhere: dict = {}  # device -> what stands for the tables there
         self.copies: dict = {}  # device -> copies of the constants there
 
-    def call(self, values, sources, batch, function=None, after=None):
+    def call(self, values, sources, batch, function=None, after=None, answers=()):
         """Return loss(module, batch), or function(module, batch); call ``after`` while the module has these values.
 
         values: name -> tensor.  sources: table -> what its layers look up in, ``Rows`` or ``Noted``; a table that is
-        among the values is whole.
+        among the values is whole.  answers: what else answers for layers, see ``answering``.
         """
-        layers = {layer: source for name, source in sources.items() for layer in self.parts.sparse[name]}
+        layers = {layer: looking_up(layer, source) for name, source in sources.items()
+                  for layer in self.parts.sparse[name]}
         named = {f"module.{name}": value for name, value in values.items()}
-        with answering(layers):
+        with answering(layers | dict(answers)):
             return torch.func.functional_call(self.caller, named, (batch, function, after))
 
     def tables_elsewhere(self, device) -> dict:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from torch import nn
 
 from kernels import unique_ids
 from refimpl.torch.bound import Bound
@@ -10,6 +11,7 @@ from refimpl.torch.tables import Noted
 from refimpl.torch.tensors import mapped, on_device
 
 CPU, META = torch.device("cpu"), torch.device("meta")
+RECURRENT = (nn.LSTM.forward, nn.GRU.forward, nn.RNN.forward)
 
 
 class Recorder:
@@ -23,6 +25,8 @@ class Recorder:
 
     def __init__(self, bound: Bound):
         self.bound, self.device, self.count = bound, None, None
+        self.recurrent = {layer: shapes_of_recurrent for layer in bound.module.modules()
+                          if isinstance(layer, nn.RNNBase) and type(layer).forward in RECURRENT}
 
     def rows_needed(self, batch) -> dict:
         """Return table -> (k,) int64 sorted unique row numbers. Raises ValueError for an id outside of its table."""
@@ -54,7 +58,7 @@ class Recorder:
                                    for part in on_cpu._fields})
         with repeatable(batch.key, CPU), torch.no_grad():
             try:
-                bound.call(self._values(device), notes, given)
+                bound.call(self._values(device), notes, given, answers=self.recurrent if device == META else {})
             except (_LastLookUp, *endings):
                 pass
         return {name: note.ids for name, note in notes.items()}
@@ -65,6 +69,15 @@ class Recorder:
         dense = {name: _there(parts.parameter(name).detach(), device) for name in parts.dense}
         constants = {name: _there(parts.constant(name).detach().clone(), device) for name in parts.constants}
         return {**values, **dense, **constants, **self.bound.statistics(CPU if device == CPU else META)}
+
+
+def shapes_of_recurrent(layer, inputs, state=None):
+    """Return tensors of the shapes that ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` returns: PyTorch itself would step
+    through time for them. Local."""
+    ways, width = 1 + layer.bidirectional, layer.proj_size or layer.hidden_size
+    batch = () if inputs.ndim == 2 else (inputs.shape[0 if layer.batch_first else 1],)
+    hidden, cell = (inputs.new_empty(ways * layer.num_layers, *batch, size) for size in (width, layer.hidden_size))
+    return inputs.new_empty(*inputs.shape[:-1], ways * width), (hidden, cell) if layer.mode == "LSTM" else hidden
 
 
 class _LastLookUp(BaseException):

@@ -125,12 +125,17 @@ _WITHOUT_ROWS = {_DEVICE, torch.Tensor.shape.__get__, torch.Tensor.dtype.__get__
 
 
 @contextmanager
-def answering(sources):
-    """Let layers look up in what is given: layer -> Rows or Noted. Local."""
-    for layer, source in sources.items():
-        layer.forward = partial(source.bag if isinstance(layer, nn.EmbeddingBag) else source.embedding, layer)
+def answering(forwards):
+    """Let other functions answer for layers: layer -> forward(layer, ...). Local."""
+    for layer, forward in forwards.items():
+        layer.forward = partial(forward, layer)
     try:
         yield
     finally:
-        for layer in sources:
+        for layer in forwards:
             del layer.forward
+
+
+def looking_up(layer, source):
+    """Return what answers for a layer: the source's look-up of its kind. Local."""
+    return source.bag if isinstance(layer, nn.EmbeddingBag) else source.embedding
