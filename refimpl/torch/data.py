@@ -14,6 +14,7 @@ from models.data import Examples
 from models.data.fingerprint import fingerprint_of
 from models.data.protocol import require_step
 from models.sizes import require_positive
+from refimpl.torch.repeatable import seed
 from refimpl.torch.tensors import leaves, mapped
 
 SAMPLED = 16
@@ -71,7 +72,7 @@ class TorchData(Examples):
         if type(self.dataset) is TensorDataset and self.collate is default_collate:
             return [tensor[places] for tensor in self.dataset.tensors]  # what collating would make, at once
         with torch.random.fork_rng([]):
-            torch.manual_seed(key_of(self.seed, "items", *key))
+            seed(key_of(self.seed, "items", *key))
             fetch = getattr(self.dataset, "__getitems__", None)
             return self.collate(fetch(places) if fetch else [self.dataset[place] for place in places])
 

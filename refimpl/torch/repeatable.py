@@ -12,7 +12,7 @@ from torch.utils import deterministic
 def repeatable(key: int, device):
     """Compute with random numbers of ``key``, one thread and deterministic algorithms; then all is as before. Local.
 
-    Raises ValueError, with the remedy, for an operation that has no deterministic form.
+    Raises ValueError, with the remedy, for what PyTorch refuses and a user can mend: see ``_explained``.
     """
     threads, fill = torch.get_num_threads(), deterministic.fill_uninitialized_memory
     were = torch.are_deterministic_algorithms_enabled()
@@ -23,9 +23,9 @@ def repeatable(key: int, device):
                 torch.set_num_threads(1)
             torch.use_deterministic_algorithms(True)
             deterministic.fill_uninitialized_memory = False
-            torch.manual_seed(key)
+            seed(key, device)
             yield
-        except RuntimeError as problem:
+        except (RuntimeError, ValueError) as problem:
             if (words := _explained(problem)) is None:
                 raise
             raise ValueError(words) from problem
@@ -36,7 +36,15 @@ def repeatable(key: int, device):
             deterministic.fill_uninitialized_memory = fill
 
 
-def _explained(problem: RuntimeError) -> str | None:
+def seed(key: int, device=torch.device("cpu")):
+    """Let PyTorch's random numbers begin anew, as ``torch.manual_seed(key)`` does. Local.
+
+    Where no other device is used only the CPU's do: to tell the others takes a thousand times as long.
+    """
+    (torch if device.type == "cuda" else torch.default_generator).manual_seed(key)
+
+
+def _explained(problem: Exception) -> str | None:
     """Return a refusal in our words for what PyTorch says of an operation; None if it is another problem."""
     text, place = str(problem), _place(problem)
     if "deterministic implementation" in text:
@@ -45,6 +53,9 @@ def _explained(problem: RuntimeError) -> str | None:
     if "leaf Variable" in text and "in-place" in text:
         return (f"a parameter is changed in place in the forward pass, at {place}: values are the "
                 "training's, the optimizer alone changes them; compute with a changed copy")
+    if "more than 1 value per channel" in text:
+        return (f"{text}: a microbatch of one example has no variance, at {place}; let no microbatch have so few "
+                "(drop_last=True where the last batch of an epoch does, or another size)")
     return None
 
 

@@ -202,6 +202,11 @@ def test_parameters_that_a_microbatch_does_not_use():
     assert not gradients["extra.weight"].any() and gradients["extra.weight"].shape == (2, 2)
 
 
+def test_a_microbatch_of_one_example_has_no_variance():
+    with pytest.raises(ValueError, match="more than 1 value per channel.* a microbatch of one example .* drop_last"):
+        computed(model_of("recommender"), batch_of(1))
+
+
 def test_an_id_outside_of_its_table():
     batch = batch_of()
     batch.inputs[0][3] = 40
