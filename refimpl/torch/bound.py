@@ -1,7 +1,8 @@
 """A module at work with values that are not its own: it is never changed, whatever happens in it."""
 
+from contextlib import contextmanager
+
 import torch
-from torch import nn
 
 from refimpl.torch.parts import STATISTICS, Parts
 from refimpl.torch.tables import Elsewhere, answering, looking_up
@@ -12,10 +13,14 @@ class Bound:
     """A module and its loss, to be called with values for its parameters and buffers. Local.
 
     loss: loss(module, batch) -> 0-d tensor.  parts: the module's.
+    places: name of a parameter or buffer -> [(dict, key)], all places of the module in which it is.
     """
 
     def __init__(self, module, loss, parts: Parts):
-        self.module, self.parts, self.caller = module, parts, _Caller(module, loss)
+        self.module, self.loss, self.parts = module, loss, parts
+        self.places = {name: [(owner._parameters, key) for owner, key in held] for name, held in parts.holders.items()}
+        for name, owner in module.named_modules():
+            self.places |= {f"{name}.{key}".lstrip("."): [(owner._buffers, key)] for key in owner._buffers}
         self.elsewhere: dict = {}  # device -> what stands for the tables there
         self.copies: dict = {}  # device -> copies of the constants there
 
@@ -27,9 +32,25 @@ class Bound:
         """
         layers = {layer: looking_up(layer, source) for name, source in sources.items()
                   for layer in self.parts.sparse[name]}
-        named = {f"module.{name}": value for name, value in values.items()}
-        with answering(layers | dict(answers)):
-            return torch.func.functional_call(self.caller, named, (batch, function, after))
+        with answering(layers | dict(answers)), self._holding(values):
+            result = (function or self.loss)(self.module, batch)
+            if after:
+                after()
+            return result
+
+    @contextmanager
+    def _holding(self, values):
+        """Let the module have these values, wherever it has its own. (``torch.func.functional_call`` does so, too, but
+        looks through the whole module each time.)"""
+        own = [(slots, key, slots[key]) for name in values for slots, key in self.places[name]]
+        try:
+            for name, value in values.items():
+                for slots, key in self.places[name]:
+                    slots[key] = value
+            yield
+        finally:
+            for slots, key, value in own:
+                slots[key] = value
 
     def tables_elsewhere(self, device) -> dict:
         """Return what stands for each table where only some of its rows are here: name -> tensor."""
@@ -49,20 +70,6 @@ class Bound:
         return {f"{name}.{key}".lstrip("."): torch.zeros_like(buffer, device=device)
                 for name, layer in self.parts.norms.items() for key, buffer in layer._buffers.items()
                 if buffer is not None}
-
-
-class _Caller(nn.Module):
-    """A loss as a module, so that ``functional_call`` binds the values for as long as the loss is computed."""
-
-    def __init__(self, module, loss):
-        super().__init__()
-        self.module, self.loss = module, (loss,)  # a tuple: a loss that is a module is no part of this one
-
-    def forward(self, batch, function, after):
-        result = (function or self.loss[0])(self.module, batch)
-        if after:
-            after()
-        return result
 
 
 class OwnStatistics:

@@ -22,7 +22,7 @@ SAMPLED = 16
 
 
 class TorchData(Examples):
-    """A map-style dataset, V·b items a step in an order drawn anew for every epoch, as ``Examples``; a ``Data``. Local.
+    """A map-style dataset, V·b items a step in an order drawn anew for every epoch; a ``Data``, as ``Examples``. Local.
 
     source: a dataset, or a ``DataLoader`` of one: then its collate_fn, shuffling and drop_last hold, and its batch_size
     must be that of the global batch, V·b.  split: collated items -> (inputs, targets[, weights]); None: they are such
@@ -38,8 +38,8 @@ class TorchData(Examples):
             size, shuffle = _size_of(source, microbatches, size), isinstance(source.sampler, RandomSampler)
             collate, self.drop_last, source = collate or source.collate_fn, source.drop_last, source.dataset
         if isinstance(source, IterableDataset) or not hasattr(source, "__len__"):
-            raise ValueError(f"{type(source).__name__} has no length and no order of its own: take TorchStream(dataset, "
-                             "microbatches, size, steps_per_epoch=...)")
+            raise ValueError(f"{type(source).__name__} has no length and no order of its own: take TorchStream("
+                             "dataset, microbatches, size, steps_per_epoch=...)")
         if size is None:
             raise ValueError("size is missing: how many examples a microbatch has")
         places = np.arange(len(source))

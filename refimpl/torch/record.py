@@ -1,5 +1,7 @@
 """Which rows a batch needs: its look-ups, recorded while the module runs without its tables."""
 
+import time
+
 import numpy as np
 import torch
 from torch import nn
@@ -18,9 +20,9 @@ class Recorder:
     """Records look-ups. Local.
 
     The module runs on tensors of whole numbers as they are, and on floats of which there is only the shape (PyTorch's
-    meta device), so that next to nothing is computed. Where its look-ups depend on more than that (on random numbers
-    drawn after others, on values), the first batch shows it, and it runs on the values it had at first. Each run ends
-    with the last look-up, counted in the first batch.
+    meta device), so that little is computed. Where its look-ups depend on more than that (on random numbers
+    drawn after others, on values), the first batch shows it, and it runs on the values it had at first; also where
+    that is faster. Each run ends with the last look-up, counted in the first batch.
     """
 
     def __init__(self, bound: Bound):
@@ -39,7 +41,13 @@ class Recorder:
         quick, found = self._run(batch, META, Exception), self._run(batch, CPU)  # not all works on shapes alone
         same = all(len(quick[name]) == len(ids) and all(map(np.array_equal, quick[name], ids))
                    for name, ids in found.items())
-        self.device, self.count = META if same else CPU, sum(map(len, found.values()))
+        self.count = sum(map(len, found.values()))
+        self.device = min((META, CPU), key=lambda device: self._seconds(batch, device)) if same else CPU
+
+    def _seconds(self, batch, device) -> float:
+        begin = time.perf_counter()
+        self._run(batch, device)
+        return time.perf_counter() - begin
 
     def _run(self, batch, device, *endings) -> dict:
         """Return table -> list of the ids that were looked up, until the last, or until an exception that ends it."""
