@@ -1,4 +1,4 @@
-"""A recommender with tables of different sizes of PyTorch, trained by refimpl: on any number of ranks to the same bits.
+"""A recommender of PyTorch, trained by refimpl: on any number of ranks to the same bits.
 
     mpirun -n 4 python docs/examples/torch_recommender.py [steps]
 

@@ -1,4 +1,4 @@
-"""A recommender with tables of different sizes of PyTorch, trained with DistributedDataParallel: each rank its part of every batch.
+"""A recommender of PyTorch, trained with DistributedDataParallel: each rank its part of every batch.
 
     torchrun --nproc-per-node 4 docs/examples/torch_recommender_ddp.py [steps]
 

@@ -2,25 +2,23 @@
 
     named_parameters() ─▶ variables           those that only Embedding and EmbeddingBag layers hold: sparse
     rows_needed        ─▶ look-ups, declared or recorded
-    loss_and_gradients ─▶ the module runs on the values of the step; autograd computes, dense gradients leave as they come
+    loss_and_gradients ─▶ the module runs on the step's values, autograd computes; dense gradients leave as they come
     state_dict, load   ─▶ what was learned, for load_state_dict
 """
 
-import hashlib
 from pathlib import Path
 
 import torch
 
 from kernels import array_module
-from models import Constant, Variable
 from refimpl.torch.bound import Bound, Evaluating, OwnStatistics, Unchanged, statistics_of
-from refimpl.torch.initial import ModuleValues, Normal
 from refimpl.torch.mean import refuse_mean
-from refimpl.torch.parts import STATISTICS, parts_of
+from refimpl.torch.parts import parts_of
 from refimpl.torch.record import Recorder, declared
 from refimpl.torch.repeatable import repeatable
 from refimpl.torch.tables import Rows
 from refimpl.torch.tensors import examples_in, on_device, to_aligned, to_array, to_tensor
+from refimpl.torch.variables import variables_of
 from refimpl.training.run.checkpoint import read_parameters
 
 
@@ -46,7 +44,7 @@ class TorchModel:
         self.module, self.parts, self.unused, self.evaluation = module, parts_of(module, dense), unused, evaluate
         self.bound = Bound(module, loss, self.parts)
         self.rows, self.recorder = rows, Recorder(self.bound)
-        self.variables = _variables(self.parts, dict(initial or {}))
+        self.variables = variables_of(self.parts, dict(initial or {}))
         self.looked_at = False  # whether the loss is a sum
 
     def rows_needed(self, batch):
@@ -73,7 +71,8 @@ class TorchModel:
                                         after=unchanged.check_kept)
             unchanged.check()
             loss = _checked(total) / batch.normaliser
-            _let_leave(values, gradients, batch.ready, xp)
+            if device.type == "cpu":  # a GPU's backward pass is asked for in a moment, in a thread of PyTorch's own
+                _let_leave(values, gradients, batch.ready, xp)
             found = self._gradients(loss, values, tables)
         unchanged.check()
         if not self.looked_at:
@@ -94,7 +93,7 @@ class TorchModel:
         Where the model was given no ``evaluate``, n is the number of weights that are not 0, or the length of axis 0.
         """
         _, device = _home(dense, tables)
-        values = {name: to_tensor(value) for name, value in (*dense.items(), *tables.items())}
+        values = {name: to_aligned(value) for name, value in (*dense.items(), *tables.items())}
         given = on_device(batch, device)
         with repeatable(batch.key, device), Evaluating(self.module), torch.no_grad():
             found = self.bound.call(self.bound.constants(device) | values, {}, given, self.evaluation)
@@ -112,12 +111,13 @@ class TorchModel:
         return {key: torch.from_numpy(parameters[name].copy()) if name in parameters else own[key].detach()
                 for key, name in found.items()}
 
-    def load(self, run_directory):
+    def load(self, run):
         """Put what a run has learned, its newest checkpoint, into the module: tables on the meta device, too. Local.
 
+        run: its directory, or the ``Result`` that names it.
         Raises ValueError or OSError where there is no checkpoint that can be read.
         """
-        values = self.state_dict(read_parameters(Path(run_directory)))
+        values = self.state_dict(read_parameters(Path(getattr(run, "run_directory", run))))
         for name in self.parts.sparse:
             if self.parts.parameter(name).is_meta:
                 made = torch.nn.Parameter(torch.empty_like(self.parts.parameter(name), device="cpu"))
@@ -130,24 +130,22 @@ class TorchModel:
 
     def _gradients(self, loss, values, tables) -> dict:
         """Return variable -> gradient as a tensor. Raises ValueError for parameters that the loss does not use."""
-        names = [*values, *tables]
         if not loss.requires_grad:
             raise ValueError("the loss does not depend on any trained parameter: return it as the module computes it, "
                              "without detach() or no_grad()")
-        found = torch.autograd.grad(loss, [*values.values(), *(table.rows for table in tables.values())],
-                                    allow_unused=True)
-        for name, gradient in zip(names, found):
+        inputs = values | {name: table.rows for name, table in tables.items()}
+        found = dict(zip(inputs, torch.autograd.grad(loss, list(inputs.values()), allow_unused=True)))
+        for name, gradient in found.items():
             if gradient is not None and gradient.layout is not torch.strided:
                 raise ValueError(f"the gradient of {name} is sparse, and the variable is dense: say sparse=False where "
                                  "its rows are looked up, or look them up by nn.Embedding alone")
-        gradients = dict(zip(names, found))
-        unused = [name for name in values if gradients[name] is None]
+        unused = [name for name in values if found[name] is None]
         if unused and self.unused == "refuse":
             raise ValueError(f"{', '.join(unused)} is not used in a microbatch: on other ranks it may be, and they "
                              "would wait for its gradient. Say requires_grad_(False) if it is never used, or "
                              'TorchModel(..., unused="zero") if its gradient is then 0')
-        return {name: torch.zeros_like(values[name] if name in values else tables[name].rows) if gradient is None
-                else gradient for name, gradient in gradients.items()}
+        return {name: torch.zeros_like(inputs[name]) if gradient is None else gradient
+                for name, gradient in found.items()}
 
     def _shares(self, statistics, dense, share, xp) -> dict:
         """Return the "gradients" of running statistics: this microbatch's share in the step's estimate of each."""
@@ -199,47 +197,3 @@ def _carry_on(batch, given, xp):
     """Put what the loss left in its state into the batch's."""
     batch.state.clear()
     batch.state.update({name: to_array(value, xp) for name, value in given.state.items()})
-
-
-def _variables(parts, initial) -> list[Variable]:
-    """Return the variables of a module, in its order. Raises ValueError for an ``initial`` of none."""
-    if unknown := sorted(set(initial) - {*parts.dense, *parts.sparse}):
-        raise ValueError(f"initial names {', '.join(unknown)}, which is no trained parameter; there are "
-                         f"{', '.join((*parts.dense, *parts.sparse))}")
-    constants, found = _digest(parts), []
-    for name in parts.holders:
-        if name in parts.dense or name in parts.sparse:
-            parameter = parts.parameter(name).detach()
-            start = initial.get(name) or _start(name, parts, parameter, constants)
-            found.append(Variable(name, tuple(parameter.shape), sparse=name in parts.sparse, initial=start,
-                                  dtype=str(parameter.dtype).removeprefix("torch.")))
-    for name, layer in parts.norms.items():
-        for key in STATISTICS:
-            buffer = layer._buffers[key]
-            start = Constant(float(key == "running_var")) if buffer.is_meta else ModuleValues(constants, buffer)
-            found.append(Variable(f"{name}.{key}".lstrip("."), tuple(buffer.shape), initial=start, statistic=True,
-                                  dtype=str(buffer.dtype).removeprefix("torch."), decays=False, clipped=False))
-    return found
-
-
-def _start(name, parts, parameter, constants):
-    """Return where a parameter starts that was given no ``initial``."""
-    if not parameter.is_meta:
-        return ModuleValues(constants, parameter.contiguous())
-    if name not in parts.sparse:
-        raise ValueError(f"{name} is on the meta device, and has no values: give it some, TorchModel(..., "
-                         f"initial={{{name!r}: Uniform(limit)}}), or make it on the CPU")
-    padding, width = parts.sparse[name][0].padding_idx, parameter.shape[1]
-    return Normal() if padding is None else Normal(zeros=(padding * width, (padding + 1) * width))
-
-
-def _digest(parts) -> str:
-    """Return the first digits of the SHA-256 of all that is not trained, "none" if there is none."""
-    if not parts.constants:
-        return "none"
-    digest = hashlib.sha256()
-    for name in sorted(parts.constants):
-        tensor = parts.constant(name).detach().cpu().contiguous()
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy())
-    return digest.hexdigest()[:16]

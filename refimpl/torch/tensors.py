@@ -9,7 +9,8 @@ import torch
 from kernels import array_module
 
 ALIGNMENT = 64
-"""Bytes. MKL may add up a product in another order where a matrix lies otherwise, and another order is other bits."""
+"""Bytes. MKL adds up some products in another order where an operand lies at no multiple: another order is other bits,
+and where values lie depends on their strategy."""
 
 with warnings.catch_warnings():  # PyTorch warns once that nobody must write to such a tensor; here nobody may
     warnings.simplefilter("ignore")
@@ -34,9 +35,9 @@ def to_tensor(array) -> torch.Tensor:
 
 
 def to_aligned(array) -> torch.Tensor:
-    """Return ``to_tensor(array)``, copied if it is a matrix that lies at no multiple of ALIGNMENT. Local."""
+    """Return ``to_tensor(array)``, copied if it lies at no multiple of ALIGNMENT. Local."""
     tensor = to_tensor(array)
-    return tensor.clone() if tensor.ndim > 1 and tensor.data_ptr() % ALIGNMENT else tensor
+    return tensor.clone() if tensor.data_ptr() % ALIGNMENT else tensor
 
 
 def to_array(tensor, xp=np):
@@ -72,7 +73,7 @@ def on_device(batch, device) -> Microbatch:
 
     def change(leaf):
         is_array = isinstance(leaf, np.ndarray) or array_module(leaf) is not np
-        return to_tensor(leaf).to(device) if is_array else leaf
+        return to_aligned(leaf).to(device) if is_array else leaf
 
     return Microbatch(*(mapped(part, change) for part in (batch.inputs, batch.targets, batch.weights)),
                       state={name: change(value) for name, value in batch.state.items()})

@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from toy_modules import LOSSES, batch_of, computed, module_of
+from toy_modules import LOSSES, batch_of, computed, module_of, values_of
 from torch import nn
 
 from kernels import RowGradient
@@ -106,6 +106,28 @@ def test_rows_can_be_declared_and_more_than_are_looked_up():
     for name in recorded:
         if isinstance(recorded[name], RowGradient):
             assert np.array_equal(gradients[name].ids, recorded[name].ids)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_bits_do_not_depend_on_where_values_and_batches_lie(name):
+    """In an arena an array begins anywhere; MKL's products of such are others."""
+
+    def moved(array, by=1):
+        room = np.zeros(array.size + 64, array.dtype)
+        first = -room.ctypes.data % 64 // array.itemsize + by
+        room[first:first + array.size] = array.reshape(-1)
+        return room[first:first + array.size].reshape(array.shape)
+
+    found = []
+    for by in (0, 1):
+        model, batch = TorchModel(module_of(name), LOSSES[name][1]), batch_of()
+        dense, rows = values_of(model, model.rows_needed(batch))
+        batch.inputs = (*batch.inputs[:2], moved(batch.inputs[2], by))
+        found.append(model.loss_and_gradients({n: moved(value, by) for n, value in dense.items()},
+                                              {n: moved(value, by) for n, value in rows.items()}, batch))
+    assert found[0][0] == found[1][0]
+    for one, other in zip(found[0][1].values(), found[1][1].values()):
+        assert np.array_equal(*((g.rows if isinstance(g, RowGradient) else g) for g in (one, other)))
 
 
 class Sampling(nn.Module):
