@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from mpi4py import MPI
-from toy_modules import LOSSES, data_of, model_of, module_of
+from toy_modules import LOSSES, TEXTS, data_of, model_of, module_of, text_of
 
 from models import Uniform
 from refimpl.plain.hybrid import Hybrid, Options as PlainOptions
@@ -21,17 +21,25 @@ SETTINGS = {
     "overlapped": dict(architecture="hybrid", overlap=True),
     "hot rows": dict(architecture="hybrid", hot_rows=5),
 }
-CASES = {"recommender": "adam", "tied": "adagrad"}
+CASES = {"recommender": "adam", "tied": "adagrad", "carried": "momentum"}
 DTYPE = torch.float32
 
 pytestmark = pytest.mark.mpi
 
 
+def training_data(name):
+    return text_of() if name in TEXTS else data_of(8, 2, DTYPE)
+
+
+def options_of(name, steps, **changes):
+    return Options(optimizer=CASES[name], learning_rate=0.05, steps=steps, clip_norm=0.5, weight_decay=0.01,
+                   rate="cosine", rate_steps=9, **changes)
+
+
 def answer(name, comm, steps=4, **changes):
     """Train a module over an epoch of three steps and into the next; return all that must be the same."""
-    options = Options(optimizer=CASES[name], learning_rate=0.05, steps=steps, clip_norm=0.5, weight_decay=0.01,
-                      rate="cosine", rate_steps=9, **changes)
-    result = train(model_of(name, DTYPE), data_of(8, 2, DTYPE), data_of(8, 2, DTYPE, shuffle=False), options=options,
+    heldout = None if name in TEXTS else data_of(8, 2, DTYPE, shuffle=False)
+    result = train(model_of(name, DTYPE), training_data(name), heldout, options=options_of(name, steps, **changes),
                    comm=comm)
     return result.loss, result.evaluation, result.parameters_sha256, result.state_sha256
 
@@ -51,16 +59,12 @@ def test_every_architecture_at_this_size(comm, one_rank, settings):
 def test_a_resumed_run_ends_as_one_that_was_not_interrupted(comm, one_rank, tmp_path):
     for name in CASES:
         folder = comm.bcast(str(tmp_path / name))
-        model = model_of(name, DTYPE)
-        options = Options(optimizer=CASES[name], learning_rate=0.05, steps=2, clip_norm=0.5, weight_decay=0.01,
-                          rate="cosine", rate_steps=9)
-        train(model, data_of(8, 2, DTYPE), options=options, comm=comm, output=folder)
-        again = Options(**{**options.to_json(), "steps": 4, "architecture": "ps"})
-        result = train(model_of(name, DTYPE), data_of(8, 2, DTYPE), options=again, comm=comm, output=folder,
-                       resume=folder)
+        train(model_of(name, DTYPE), training_data(name), options=options_of(name, 3), comm=comm, output=folder)
+        result = train(model_of(name, DTYPE), training_data(name), options=options_of(name, 4, architecture="ps"),
+                       comm=comm, output=folder, resume=folder)
         assert (result.parameters_sha256, result.state_sha256) == one_rank[name][2:]
         learned = module_of(name, DTYPE)
-        TorchModel(learned, LOSSES[name][1]).load(folder)
+        TorchModel(learned, (LOSSES | TEXTS)[name][1]).load(folder)
         assert not torch.equal(learned.state_dict()["out.weight"], module_of(name, DTYPE).state_dict()["out.weight"])
 
 

@@ -9,6 +9,8 @@ from torch.nn import functional
 from torch.utils.data import Dataset
 
 from models import Batch
+from models.data import TokenStreams
+from models.data.text.synthetic import load_synthetic
 from refimpl.torch import TorchData, TorchModel
 
 ROWS, BAGS, WIDTH = 40, 30, 4
@@ -66,6 +68,26 @@ class Tied(nn.Module):
         return self.out(self.lstm(self.words(text) + self.places(self.order))[0])
 
 
+class Carried(nn.Module):
+    """The next word of texts that go on from step to step: (time, streams)."""
+
+    def __init__(self, dtype=torch.float64):
+        super().__init__()
+        self.words, self.out = nn.Embedding(50, WIDTH, dtype=dtype), nn.Linear(WIDTH, 50, dtype=dtype)
+        self.lstm = nn.LSTM(WIDTH, WIDTH, 2, dropout=0.3, dtype=dtype)
+
+    def forward(self, inputs, state):
+        x, state = self.lstm(self.words(inputs), state)
+        return self.out(x), state
+
+
+def next_words(module, batch):
+    state = (batch.state["h"], batch.state["c"]) if batch.state else None
+    scores, (batch.state["h"], batch.state["c"]) = module(batch.inputs, state)
+    losses = functional.cross_entropy(scores.flatten(0, 1), batch.targets.flatten(), reduction="none")
+    return losses.sum() if batch.weights is None else (losses * batch.weights.flatten()).sum()
+
+
 def squared(module, batch):
     return functional.mse_loss(module(batch.inputs), batch.targets, reduction="sum")
 
@@ -79,10 +101,13 @@ def words(module, batch):
 LOSSES = {"recommender": (Recommender, squared), "tied": (Tied, words)}
 
 
+TEXTS = {"carried": (Carried, next_words)}
+
+
 def module_of(name, dtype=torch.float64, **changes):
     """Return a module that starts at the same values whenever it is made."""
     torch.manual_seed(5)
-    module = LOSSES[name][0](dtype, **changes)
+    module = (LOSSES | TEXTS)[name][0](dtype, **changes)
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.normal_()
@@ -90,11 +115,16 @@ def module_of(name, dtype=torch.float64, **changes):
 
 
 def model_of(name, dtype=torch.float64, **options):
-    return TorchModel(module_of(name, dtype), LOSSES[name][1], **options)
+    return TorchModel(module_of(name, dtype), (LOSSES | TEXTS)[name][1], **options)
 
 
 def data_of(microbatches=8, size=2, dtype=torch.float64, **options):
     return TorchData(Items(dtype=dtype), microbatches, size, seed=1, **options)
+
+
+def text_of(microbatches=8):
+    """Return texts whose second step, the last of an epoch, has padding."""
+    return TokenStreams(load_synthetic("50", tokens=118, heldout_tokens=0).train, microbatches, 2, 4)
 
 
 def batch_of(size=11, key=7, **changes) -> Batch:
