@@ -100,6 +100,9 @@ def _check_parts(parts: Parts):
         for layer in (owner for owner, _ in parts.holders[name] if isinstance(owner, TABLES)):
             _check_table(name, layer, name in parts.sparse)
     for name, layer in parts.norms.items():
+        if isinstance(layer, nn.SyncBatchNorm):
+            raise ValueError(f"{name} is SyncBatchNorm, which exchanges between ranks itself: take BatchNorm; each "
+                             "microbatch is normalised by itself, on any number of ranks")
         if layer.momentum != STATISTIC_RATE:
             raise ValueError(f"{name} has momentum={layer.momentum}: running statistics move by {STATISTIC_RATE} of "
                              f"the way here; say momentum={STATISTIC_RATE}, or track_running_stats=False")

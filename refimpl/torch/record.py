@@ -10,7 +10,7 @@ from kernels import unique_ids
 from refimpl.torch.bound import Bound
 from refimpl.torch.repeatable import repeatable
 from refimpl.torch.tables import Noted
-from refimpl.torch.tensors import mapped, on_device
+from refimpl.torch.tensors import Microbatch, mapped, on_device
 
 CPU, META = torch.device("cpu"), torch.device("meta")
 RECURRENT = (nn.LSTM.forward, nn.GRU.forward, nn.RNN.forward)
@@ -34,7 +34,13 @@ class Recorder:
         """Return table -> (k,) int64 sorted unique row numbers. Raises ValueError for an id outside of its table."""
         if self.device is None:
             self._choose(batch)
-        return {name: _unique(ids) for name, ids in self._run(batch, self.device).items()}
+        try:
+            found = self._run(batch, self.device)
+        except Exception:
+            if self.device == CPU:
+                raise
+            found = self._run(batch, CPU)  # a batch with fewer look-ups runs on, to what does not work on shapes alone
+        return {name: _unique(ids) for name, ids in found.items()}
 
     def _choose(self, batch):
         """See in a first batch how many look-ups there are, and whether shapes are enough to find them."""
@@ -61,9 +67,8 @@ class Recorder:
 
         bound, parts = self.bound, self.bound.parts
         notes = {name: Noted(name, seen, device) for name in parts.sparse}
-        on_cpu = on_device(batch, CPU)
-        given = on_cpu._replace(**{part: mapped(getattr(on_cpu, part), lambda leaf: _there(leaf, device))
-                                   for part in on_cpu._fields})
+        given = Microbatch(*mapped(tuple(on_device(batch, CPU)), lambda leaf: _there(leaf, device)))
+        given.state.update({name: value.clone() for name, value in given.state.items()})  # the loss may write to these
         with repeatable(batch.key, CPU), torch.no_grad():
             try:
                 bound.call(self._values(device), notes, given, answers=self.recurrent if device == META else {})
@@ -73,10 +78,11 @@ class Recorder:
 
     def _values(self, device) -> dict:
         """Return name -> tensor for all that the module has; buffers are copies, as it may write to them."""
-        parts, values = self.bound.parts, self.bound.tables_elsewhere(CPU)
+        parts, tables = self.bound.parts, self.bound.tables_elsewhere(CPU)
         dense = {name: _there(parts.parameter(name).detach(), device) for name in parts.dense}
-        constants = {name: _there(parts.constant(name).detach().clone(), device) for name in parts.constants}
-        return {**values, **dense, **constants, **self.bound.statistics(CPU if device == CPU else META)}
+        constants = {name: _there(parts.constant(name).detach(), device) for name in parts.constants}
+        buffers = {name: tensor.clone() for name, tensor in constants.items() if name not in parts.holders}
+        return {**tables, **dense, **constants, **buffers, **self.bound.statistics(device)}
 
 
 def shapes_of_recurrent(layer, inputs, state=None):

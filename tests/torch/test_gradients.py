@@ -154,6 +154,32 @@ def test_look_ups_that_are_drawn_are_recorded_as_they_will_be(late):
     check(Sampling(late), lambda module, batch: module(batch.inputs[0]).sum(), batch_of())
 
 
+def test_look_ups_may_be_fewer_than_in_the_first_batch_and_not_more():
+    class Varied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words = nn.Embedding(50, 3, dtype=torch.float64)
+
+        def forward(self, ids, times):
+            total = sum(self.words((ids + n) % 50).sum() for n in range(times))
+            return total if total.item() < 1e9 else 0 * total  # a number, which shapes do not have
+
+    def batch(times):
+        found = batch_of(key=times)
+        found.inputs = (found.inputs[0], times)
+        return found
+
+    def loss(module, batch):
+        return module(*batch.inputs)
+
+    model = TorchModel(Varied(), loss)
+    for times in (3, 2, 3, 1):
+        computed(model, batch(times))
+    assert model.recorder.count == 3
+    with pytest.raises(ValueError, match="words.weight is asked for row .*, which was not found when its look-ups"):
+        computed(model, batch(5))
+
+
 def test_a_state_is_carried():
     class Sums(nn.Module):
         def __init__(self):
