@@ -66,10 +66,10 @@ class Bound:
         return self.copies[device]
 
     def statistics(self, device) -> dict:
-        """Return fresh running statistics, in which the batch's own will be: buffer -> tensor."""
-        return {f"{name}.{key}".lstrip("."): torch.zeros_like(buffer, device=device)
-                for name, layer in self.parts.norms.items() for key, buffer in layer._buffers.items()
-                if buffer is not None}
+        """Return fresh running statistics, in which the batch's own will be: buffer -> tensor; counts on the host."""
+        return {f"{name}.{key}".lstrip("."): torch.zeros_like(
+                    buffer, device=device if buffer.is_floating_point() else "cpu")
+                for name, layer in self.parts.norms.items() for key, buffer in layer._buffers.items()}
 
 
 class OwnStatistics:

@@ -123,8 +123,8 @@ class TorchStream:
             while self.next <= step:
                 found = list(itertools.islice(self.items, count))
                 if len(found) < count:
-                    raise ValueError(f"the stream ends in step {self.next} of {self.steps_per_epoch}, with {len(found)} "
-                                     f"of {count} items: give steps_per_epoch={self.next}")
+                    raise ValueError(f"the stream ends in step {self.next} of {self.steps_per_epoch}, with "
+                                     f"{len(found)} of {count} items: give steps_per_epoch={self.next}")
                 self.held = dict([*self.held.items(), (self.next, found)][-2:])
                 self.next += 1
         return self.held[step]

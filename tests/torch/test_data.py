@@ -93,7 +93,7 @@ def test_the_fingerprint_tells_data_apart(change):
     (Items(), dict(size=None), "size is missing"),
     (DataLoader(Items(), batch_size=10), {}, "batch_size=10 is not that of 4 microbatches: it is the global batch"),
     (DataLoader(Items(), batch_size=8), dict(size=3), "batch_size=8 is not that of 4 microbatches of 3"),
-    (DataLoader(Items(), batch_sampler=BatchSampler(RandomSampler(Items()), 4, False)), {}, "batch_size=None: each rank"),
+    (DataLoader(Items(), batch_sampler=BatchSampler(RandomSampler(Items()), 4, False)), {}, "batch_size=None: each"),
     (DataLoader(Items(), sampler=torch.utils.data.DistributedSampler(Items(), 2, 0)), {}, "has a DistributedSampler"),
     (DataLoader(Items(), sampler=RandomSampler(Items(), replacement=True)), {}, "has a RandomSampler"),
 ], ids=["stream", "size", "batch", "both", "batch-sampler", "sampler", "replacement"])

@@ -84,7 +84,7 @@ def test_the_plain_system_trains_a_module_to_the_same_bits(comm):
 
 
 def test_a_table_on_the_meta_device_is_never_whole_on_a_rank(comm):
-    """No rank may hold it, nor makes it: its rows start where they are kept, and are pulled where they are looked up."""
+    """No rank may hold it, nor makes it: rows start where they are kept, and are pulled where they are looked up."""
     rows, width = 20_000, 8
 
     def trained(each, **changes):

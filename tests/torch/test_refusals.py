@@ -55,6 +55,7 @@ def test_modules_that_cannot_be_trained(module, said):
     (dict(initial={"norm.running_mean": Uniform(1)}), "initial names norm.running_mean, which is no trained parameter"),
     (dict(unused="ignore"), "unused='ignore': choose 'refuse' or 'zero'"),
     (dict(loss=3), "the loss is 3: give a function"),
+    (dict(loss=nn.CrossEntropyLoss()), r"the loss is CrossEntropyLoss\(\): give a function"),
     (dict(module=Recommender(sparse=True), dense=["items.weight"]), "items.weight has sparse=True, and is used as a "
                                                                     "dense variable"),
 ])
