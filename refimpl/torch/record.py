@@ -85,13 +85,13 @@ class Recorder:
         return {**tables, **dense, **constants, **buffers, **self.bound.statistics(device)}
 
 
-def shapes_of_recurrent(layer, inputs, state=None):
+def shapes_of_recurrent(layer, input, hx=None):
     """Return tensors of the shapes that ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` returns: PyTorch itself would step
     through time for them. Local."""
     ways, width = 1 + layer.bidirectional, layer.proj_size or layer.hidden_size
-    batch = () if inputs.ndim == 2 else (inputs.shape[0 if layer.batch_first else 1],)
-    hidden, cell = (inputs.new_empty(ways * layer.num_layers, *batch, size) for size in (width, layer.hidden_size))
-    return inputs.new_empty(*inputs.shape[:-1], ways * width), (hidden, cell) if layer.mode == "LSTM" else hidden
+    batch = () if input.ndim == 2 else (input.shape[0 if layer.batch_first else 1],)
+    hidden, cell = (input.new_empty(ways * layer.num_layers, *batch, size) for size in (width, layer.hidden_size))
+    return input.new_empty(*input.shape[:-1], ways * width), (hidden, cell) if layer.mode == "LSTM" else hidden
 
 
 class _LastLookUp(BaseException):

@@ -1,4 +1,7 @@
-"""Tables of which a microbatch has its own rows only: PyTorch's two layers look up places among those rows."""
+"""Tables of which a microbatch has its own rows only: PyTorch's two layers look up places among those rows.
+
+Whoever calls a layer may name its arguments: they are called here as they are there.
+"""
 
 from contextlib import contextmanager
 from functools import partial
@@ -22,15 +25,16 @@ class Rows:
         self.known = torch.from_numpy(ids).to(rows.device)
         self.touched = torch.zeros(len(ids), dtype=torch.bool, device=rows.device)
 
-    def embedding(self, layer, ids):
-        """Return rows of the ids as ``nn.Embedding`` does: (*ids.shape, d)."""
-        return functional.embedding(self._places(ids, layer), self.rows, self._padding(layer))
+    def embedding(self, layer, input):
+        """Return rows of the ids as ``nn.Embedding`` does: (*input.shape, d)."""
+        return functional.embedding(self._places(input, layer), self.rows, self._padding(layer))
 
-    def bag(self, layer, ids, offsets=None, per_sample_weights=None):
+    def bag(self, layer, input, offsets=None, per_sample_weights=None):
         """Return sums, means or maxima of rows as ``nn.EmbeddingBag`` does: (bags, d)."""
         return functional.embedding_bag(
-            self._places(ids, layer), self.rows, offsets, mode=layer.mode, per_sample_weights=per_sample_weights,
-            include_last_offset=layer.include_last_offset, padding_idx=self._padding(layer))
+            self._places(input, layer), self.rows, None if offsets is None else offsets.long(), mode=layer.mode,
+            per_sample_weights=per_sample_weights, include_last_offset=layer.include_last_offset,
+            padding_idx=self._padding(layer))
 
     def gradient(self, rows, to_array) -> RowGradient:
         """Return the row gradient: of the touched rows only, those that only padding read left out."""
@@ -69,16 +73,16 @@ class Noted:
     def __init__(self, name, seen, device):
         self.name, self.seen, self.device, self.ids = name, seen, device, []
 
-    def embedding(self, layer, ids):
+    def embedding(self, layer, input):
         """Note the ids; return zeros of the shape that ``nn.Embedding`` returns."""
-        self._note(ids, layer)
-        return self._zeros(*ids.shape, layer)
+        self._note(input, layer)
+        return self._zeros(layer, *input.shape)
 
-    def bag(self, layer, ids, offsets=None, per_sample_weights=None):
+    def bag(self, layer, input, offsets=None, per_sample_weights=None):
         """Note the ids; return zeros of the shape that ``nn.EmbeddingBag`` returns."""
-        self._note(ids, layer)
-        bags = len(ids) if offsets is None else len(offsets) - layer.include_last_offset
-        return self._zeros(bags, layer)
+        self._note(input, layer)
+        bags = len(input) if offsets is None else len(offsets) - layer.include_last_offset
+        return self._zeros(layer, bags)
 
     def _note(self, ids, layer):
         ids = ids.cpu().numpy().reshape(-1).astype(np.int64, copy=False)
@@ -89,8 +93,7 @@ class Noted:
         self.ids.append(ids)
         self.seen()
 
-    def _zeros(self, *shape):
-        *shape, layer = shape
+    def _zeros(self, layer, *shape):
         return torch.zeros(*shape, layer.embedding_dim, dtype=layer.weight.dtype, device=self.device)
 
 

@@ -10,7 +10,8 @@ from torch import nn
 
 from kernels import RowGradient
 from refimpl.torch import Microbatch, TorchModel
-from refimpl.torch.tensors import on_device
+from refimpl.torch.record import shapes_of_recurrent
+from refimpl.torch.tensors import on_device, tensors_in
 
 
 def alone(module, loss, batch):
@@ -72,7 +73,8 @@ class Flat(nn.Module):
         self.weighted = weighted
 
     def forward(self, ids, offsets, weights):
-        return self.bag(ids, offsets, weights if self.weighted else None).square().sum() + self.other(ids[:0]).sum()
+        bags = self.bag(input=ids, offsets=offsets.int(), per_sample_weights=weights if self.weighted else None)
+        return bags.square().sum() + self.other(input=ids[:0]).sum()
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -236,3 +238,13 @@ def test_a_microbatch_is_what_a_loss_gets():
 
     computed(TorchModel(module_of("recommender"), loss), batch_of())
     assert all(isinstance(batch, Microbatch) and isinstance(batch.targets, torch.Tensor) for batch in seen)
+
+
+@pytest.mark.parametrize("shape", [(5, 3, 4), (5, 4)], ids=["batched", "alone"])
+def test_recurrent_layers_have_the_shapes_that_are_said(shape):
+    for kind, options in ((nn.LSTM, {"proj_size": 2}), (nn.LSTM, {"bidirectional": True}), (nn.GRU, {}), (nn.RNN, {})):
+        for first in (False, True):
+            layer = kind(4, 6, 2, batch_first=first, **options)
+            found, wanted = shapes_of_recurrent(layer, torch.empty(shape, device="meta")), layer(torch.zeros(shape))
+            flat = [[part.shape for part in tensors_in(tree)] for tree in (found, wanted)]
+            assert flat[0] == flat[1] and found[0].is_meta
