@@ -90,6 +90,13 @@ class ndarray:
         _races.writes(self, None if stream is None else stream.ptr)
         self._host[...] = arr
 
+    def __dlpack__(self, **_):
+        _races.reads(self)
+        return self._host.__dlpack__()
+
+    def __dlpack_device__(self):
+        return self._host.__dlpack_device__()  # the host's: another library then takes it to be its own there
+
     def _number(self, what):
         standin.crossed("number", self.itemsize, what)
         return self._awaited()

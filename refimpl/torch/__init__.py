@@ -1,0 +1,24 @@
+"""A ``torch.nn.Module`` as a model: PyTorch computes loss and gradients, our step exchanges, clips and updates.
+
+    model = TorchModel(module, loss)              loss(module, batch) -> the sum of the losses of batch's examples
+    data = TorchData(dataset, microbatches=8, size=32)
+    result = train(model, data, options=Options(optimizer="adam", learning_rate=0.001), output="runs/mine")
+    model.load("runs/mine")                       the module has what was learned
+
+``docs/torch.md`` says what is refused, and why. Nothing else in this project imports this room.
+"""
+
+try:
+    import torch as _torch  # noqa: F401
+except ModuleNotFoundError as problem:
+    if problem.name != "torch":
+        raise
+    raise ModuleNotFoundError("refimpl.torch needs PyTorch, which is not installed: pip install -e '.[torch]', or "
+                              "pip install torch", name="torch") from problem
+
+from refimpl.torch.data import TorchData, TorchStream
+from refimpl.torch.initial import Normal
+from refimpl.torch.model import TorchModel
+from refimpl.torch.tensors import Microbatch
+
+__all__ = ["Microbatch", "Normal", "TorchData", "TorchModel", "TorchStream"]

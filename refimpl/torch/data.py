@@ -1,0 +1,163 @@
+"""PyTorch's datasets as ``models.data.Data``: microbatches by step and number, whichever rank asks."""
+
+import itertools
+
+import numpy as np
+import torch
+from torch.utils.data import (
+    DataLoader, IterableDataset, RandomSampler, SequentialSampler, TensorDataset, default_collate,
+)
+
+from kernels.random import key_of
+from models import Batch
+from models.data import Examples
+from models.data.fingerprint import fingerprint_of
+from models.data.protocol import require_step
+from models.sizes import require_positive
+from refimpl.torch.repeatable import seed
+from refimpl.torch.tensors import leaves, mapped
+
+SAMPLED = 16
+"""So many items stand for a dataset in its fingerprint: to read them all could take as long as an epoch."""
+
+
+class TorchData(Examples):
+    """A map-style dataset, V·b items a step in an order drawn anew for every epoch; a ``Data``, as ``Examples``. Local.
+
+    source: a dataset, or a ``DataLoader`` of one: then its collate_fn, shuffling and drop_last hold, and its batch_size
+    must be that of the global batch, V·b.  split: collated items -> (inputs, targets[, weights]); None: they are such
+    a pair, or inputs without targets.  Random transformations draw by (seed, step, microbatch) from PyTorch's numbers.
+    Raises ValueError for a loader whose sampler chooses otherwise; and where a dataset has no length.
+    """
+
+    def __init__(self, source, microbatches: int, size: int | None = None, seed: int = 0, shuffle: bool = True,
+                 collate=None, split=None):
+        self.drop_last = False
+        if isinstance(source, DataLoader):
+            require_positive(microbatches=microbatches)
+            size, shuffle = _size_of(source, microbatches, size), isinstance(source.sampler, RandomSampler)
+            collate, self.drop_last, source = collate or source.collate_fn, source.drop_last, source.dataset
+        if isinstance(source, IterableDataset) or not hasattr(source, "__len__"):
+            raise ValueError(f"{type(source).__name__} has no length and no order of its own: take TorchStream("
+                             "dataset, microbatches, size, steps_per_epoch=...)")
+        if size is None:
+            raise ValueError("size is missing: how many examples a microbatch has")
+        places = np.arange(len(source))
+        super().__init__(places, places, microbatches, size, seed, shuffle)
+        self.dataset, self.collate, self.split = source, collate or default_collate, split or _pair
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Global batches that hold all items once, but for a short last one that a loader drops."""
+        full = self.microbatches * self.size
+        return len(self.inputs) // full if self.drop_last else -(-len(self.inputs) // full)
+
+    @property
+    def fingerprint(self) -> str:
+        """Hex SHA-256 of some items, their number, cutting and order."""
+        places = np.unique(np.linspace(0, len(self.inputs) - 1, SAMPLED).astype(int)) if len(self.inputs) else []
+        parts = [part for place in places for part in _parts(self._items([int(place)], "fingerprint"))]
+        return fingerprint_of("torch data", *parts, len(self.inputs), self.microbatches, self.size, self.seed,
+                              self.shuffle, self.drop_last)
+
+    def microbatch(self, step: int, index: int) -> Batch | None:
+        """Return the v-th piece of the global batch, its items collated, as NumPy arrays."""
+        places = super().microbatch(step, index)
+        if places is None:
+            return None
+        return _batch(self._items(places.inputs.tolist(), step, index), self.split, places.normaliser)
+
+    def _items(self, places, *key):
+        """Return items collated; random numbers that they draw are of the key."""
+        if type(self.dataset) is TensorDataset and self.collate is default_collate:
+            return [tensor[places] for tensor in self.dataset.tensors]  # what collating would make, at once
+        with torch.random.fork_rng([]):
+            seed(key_of(self.seed, "items", *key))
+            fetch = getattr(self.dataset, "__getitems__", None)
+            return self.collate(fetch(places) if fetch else [self.dataset[place] for place in places])
+
+
+class TorchStream:
+    """An iterable dataset: each step takes the next V·b items; a ``Data``. Local.
+
+    Every rank reads the whole stream and keeps its own microbatches; a resumed run skips what was used. So the stream
+    must give the same items each time it is begun. After steps_per_epoch steps it is begun anew.
+    collate, split: as ``TorchData`` has them.
+    Raises ValueError in the step in which it ends too early.
+    """
+
+    def __init__(self, dataset, microbatches: int, size: int, steps_per_epoch: int, collate=None, split=None):
+        require_positive(microbatches=microbatches, size=size, steps_per_epoch=steps_per_epoch)
+        self.dataset, self.microbatches, self.size = dataset, microbatches, size
+        self.steps_per_epoch = steps_per_epoch
+        self.collate, self.split = collate or default_collate, split or _pair
+        self.items, self.next, self.held = iter(()), None, {}  # what is being read, which step comes next, the last two
+
+    @property
+    def fingerprint(self) -> str:
+        """Hex SHA-256 of the first items and of the cutting."""
+        first = self.collate(list(itertools.islice(iter(self.dataset), SAMPLED)))
+        return fingerprint_of("torch stream", *_parts(first), self.microbatches, self.size, self.steps_per_epoch)
+
+    def starts_epoch(self, step: int) -> bool:
+        """Return True if the stream begins anew with ``step``."""
+        require_step(self, step)
+        return step % self.steps_per_epoch == 0
+
+    def examples(self, step: int) -> int:
+        """Return V·b."""
+        require_step(self, step)
+        return self.microbatches * self.size
+
+    def microbatch(self, step: int, index: int) -> Batch:
+        """Return the v-th piece of the step's items, collated, as NumPy arrays."""
+        items = self._step(step % self.steps_per_epoch, self.examples(step))
+        return _batch(self.collate(items[index * self.size:(index + 1) * self.size]), self.split,
+                      float(self.examples(step)))
+
+    def _step(self, step, count) -> list:
+        """Return the items of a step; reads on to it, or from the beginning if it has passed."""
+        if step not in self.held:
+            if self.next is None or step < self.next:
+                self.items, self.next, self.held = iter(self.dataset), 0, {}
+            while self.next <= step:
+                found = list(itertools.islice(self.items, count))
+                if len(found) < count:
+                    raise ValueError(f"the stream ends in step {self.next} of {self.steps_per_epoch}, with "
+                                     f"{len(found)} of {count} items: give steps_per_epoch={self.next}")
+                self.held = dict([*self.held.items(), (self.next, found)][-2:])
+                self.next += 1
+        return self.held[step]
+
+
+def _size_of(loader, microbatches, size) -> int:
+    """Return the size of a microbatch of a loader's batches. Raises ValueError for a loader of another kind."""
+    if loader.batch_size is None or type(loader.sampler) not in (RandomSampler, SequentialSampler) or (
+            isinstance(loader.sampler, RandomSampler) and loader.sampler.replacement):
+        raise ValueError(f"the loader has a {type(loader.sampler).__name__} and batch_size={loader.batch_size}: each "
+                         "rank's part is ours to choose; leave sampler and batch_sampler out, and say shuffle and "
+                         "batch_size")
+    if loader.batch_size % microbatches or size not in (None, loader.batch_size // microbatches):
+        raise ValueError(f"the loader's batch_size={loader.batch_size} is not that of {microbatches} microbatches"
+                         f"{'' if size is None else f' of {size}'}: it is the global batch of a step, of all ranks "
+                         "together; give one that microbatches divides")
+    return loader.batch_size // microbatches
+
+
+def _pair(items):
+    """Return collated items as (inputs, targets)."""
+    return items if isinstance(items, (tuple, list)) and len(items) == 2 else (items, None)
+
+
+def _batch(items, split, normaliser) -> Batch:
+    """Return collated items as a batch of NumPy arrays."""
+    return Batch(*(mapped(part, _array) for part in split(items)), normaliser=normaliser)
+
+
+def _array(leaf):
+    return leaf.numpy() if isinstance(leaf, torch.Tensor) else leaf
+
+
+def _parts(items) -> list:
+    """Return collated items as what a fingerprint is made of."""
+    return [_array(leaf) for leaf in leaves(items)]

@@ -1,0 +1,200 @@
+"""``TorchModel``: a module, unmodified and of one device, as a model that trains on any number of ranks.
+
+    named_parameters() ─▶ variables           those that only Embedding and EmbeddingBag layers hold: sparse
+    rows_needed        ─▶ look-ups, declared or recorded
+    loss_and_gradients ─▶ the module runs on the step's values, autograd computes; dense gradients leave as they come
+    state_dict, load   ─▶ what was learned, for load_state_dict
+"""
+
+from pathlib import Path
+
+import torch
+
+from kernels import array_module
+from refimpl.torch.bound import Bound, Evaluating, OwnStatistics, Unchanged, statistics_of
+from refimpl.torch.mean import refuse_mean
+from refimpl.torch.parts import parts_of
+from refimpl.torch.record import Recorder, declared
+from refimpl.torch.repeatable import repeatable
+from refimpl.torch.tables import Rows
+from refimpl.torch.tensors import examples_in, on_device, to_aligned, to_array, to_tensor
+from refimpl.torch.variables import variables_of
+from refimpl.training.run.checkpoint import read_parameters
+
+
+class TorchModel:
+    """A ``torch.nn.Module`` as a ``models.Model``. Local. The module itself is never changed, but by ``load``.
+
+    loss: loss(module, batch) -> 0-d tensor, the *sum* of the losses of a ``Microbatch``'s examples.
+    rows: rows(batch) -> {table: ids} of a ``models.Batch``, in any order; None: look-ups are recorded.
+    dense: names of tables that are dense variables all the same.
+    initial: name -> ``Uniform``, ``Constant``, ``Normal``, ...: where a parameter starts. Else at the module's values,
+    and a table on the meta device (it may be larger than a rank's memory) as its layer would: ``Normal``.
+    unused: "zero" takes a parameter without gradient as one whose gradient is 0; else it is refused.
+    evaluate: evaluate(module, batch) -> {"loss": sum, "count": n[, "correct": k]}; None: the loss, in evaluation mode.
+    The mode of each part (train, eval) is that in which the module was given.
+    Raises ValueError naming the part of a module that cannot be trained here, and the remedy (docs/torch.md).
+    """
+
+    def __init__(self, module, loss, *, rows=None, dense=(), initial=None, unused="refuse", evaluate=None):
+        if not callable(loss) or isinstance(loss, torch.nn.Module):
+            raise ValueError(f"the loss is {loss!r:.80}: give a function loss(module, batch) -> sum of the losses; what "
+                             "is trained in it must be a part of the module")
+        if unused not in ("refuse", "zero"):
+            raise ValueError(f"unused={unused!r}: choose 'refuse' or 'zero'")
+        self.module, self.parts, self.unused, self.evaluation = module, parts_of(module, dense), unused, evaluate
+        self.bound = Bound(module, loss, self.parts)
+        self.rows, self.recorder = rows, Recorder(self.bound)
+        self.variables = variables_of(self.parts, dict(initial or {}))
+        self.looked_at = False  # whether the loss is a sum
+
+    def rows_needed(self, batch):
+        """Return the rows that the batch looks up: table -> (k,) int64 sorted unique row numbers. Local."""
+        tables = self.parts.sparse
+        if not tables:
+            return {}
+        needed = declared(self.rows, tables, batch) if self.rows else self.recorder.rows_needed(batch)
+        batch.looked_up = needed  # a batch is computed with the rows that it was asked for
+        return needed
+
+    def loss_and_gradients(self, dense, rows, batch):
+        """Return (loss, gradients) of one microbatch (see ``models.Model``). Local."""
+        xp, device = _home(dense, rows)
+        needed = getattr(batch, "looked_up", None) or self.rows_needed(batch)
+        values = {name: to_aligned(dense[name]).requires_grad_() for name in self.parts.dense}
+        tables = {name: Rows(name, needed[name], to_tensor(rows[name]).requires_grad_()) for name in self.parts.sparse}
+        given, gradients = on_device(batch, device), {}
+        statistics, constants = self.bound.statistics(device), self.bound.constants(device)
+        unchanged = Unchanged(self.parts, values, constants, given)
+        with repeatable(batch.key, device):
+            with OwnStatistics(self.parts.norms):
+                total = self.bound.call(self._bound(device) | values | statistics, tables, given,
+                                        after=unchanged.check_kept)
+            unchanged.check()
+            loss = _checked(total) / batch.normaliser
+            if device.type == "cpu":  # a GPU's backward pass is asked for in a moment, in a thread of PyTorch's own
+                _let_leave(values, gradients, batch.ready, xp)
+            found = self._gradients(loss, values, tables)
+        unchanged.check()
+        if not self.looked_at:
+            unchanged.check_copies({name: to_tensor(dense[name]) for name in values})
+            self._refuse_mean(dense, values, needed, rows, given, device)
+        for name, gradient in found.items():
+            if name in tables:
+                gradients[name] = tables[name].gradient(gradient, lambda rows: to_array(rows, xp))
+            elif name not in gradients:
+                gradients[name] = to_array(gradient, xp)
+        gradients |= self._shares(statistics, dense, examples_in(batch) / batch.normaliser, xp)
+        _carry_on(batch, given, xp)
+        return float(loss.detach()) if xp.__name__ == "numpy" else to_array(loss, xp), gradients
+
+    def evaluate(self, dense, tables, batch):
+        """Return sums over the batch: {"loss": sum, "count": n[, "correct": k]}. Local. Nothing is dropped.
+
+        Where the model was given no ``evaluate``, n is the number of weights that are not 0, or the length of axis 0.
+        """
+        _, device = _home(dense, tables)
+        values = {name: to_aligned(value) for name, value in (*dense.items(), *tables.items())}
+        given = on_device(batch, device)
+        with repeatable(batch.key, device), Evaluating(self.module), torch.no_grad():
+            found = self.bound.call(self.bound.constants(device) | values, {}, given, self.evaluation)
+        _carry_on(batch, given, array_module(*dense.values(), *tables.values()))
+        return found if self.evaluation else {"loss": float(found), "count": examples_in(batch)}
+
+    def state_dict(self, parameters) -> dict:
+        """Return what ``load_state_dict`` of such a module takes. Local.
+
+        parameters: variable -> whole value, of NumPy; what the module has beside variables is its own.
+        """
+        names = {id(self.parts.parameter(name)): name for name in self.parts.holders}
+        own = self.module.state_dict(keep_vars=True)
+        found = {key: names.get(id(tensor), key) for key, tensor in own.items()}
+        return {key: torch.from_numpy(parameters[name].copy()) if name in parameters else own[key].detach()
+                for key, name in found.items()}
+
+    def load(self, run):
+        """Put what a run has learned, its newest checkpoint, into the module: tables on the meta device, too. Local.
+
+        run: its directory, or the ``Result`` that names it.
+        Raises ValueError or OSError where there is no checkpoint that can be read.
+        """
+        values = self.state_dict(read_parameters(Path(getattr(run, "run_directory", run))))
+        for name in self.parts.sparse:
+            if self.parts.parameter(name).is_meta:
+                made = torch.nn.Parameter(torch.empty_like(self.parts.parameter(name), device="cpu"))
+                for owner, attribute in self.parts.holders[name]:
+                    setattr(owner, attribute, made)
+        self.module.load_state_dict(values)
+
+    def _bound(self, device) -> dict:
+        return self.bound.constants(device) | self.bound.tables_elsewhere(device)
+
+    def _gradients(self, loss, values, tables) -> dict:
+        """Return variable -> gradient as a tensor. Raises ValueError for parameters that the loss does not use."""
+        if not loss.requires_grad:
+            raise ValueError("the loss does not depend on any trained parameter: return it as the module computes it, "
+                             "without detach() or no_grad()")
+        inputs = values | {name: table.rows for name, table in tables.items()}
+        found = dict(zip(inputs, torch.autograd.grad(loss, list(inputs.values()), allow_unused=True)))
+        for name, gradient in found.items():
+            if gradient is not None and gradient.layout is not torch.strided:
+                raise ValueError(f"the gradient of {name} is sparse, and the variable is dense: say sparse=False where "
+                                 "its rows are looked up, or look them up by nn.Embedding alone")
+        unused = [name for name in values if found[name] is None]
+        if unused and self.unused == "refuse":
+            raise ValueError(f"{', '.join(unused)} is not used in a microbatch: on other ranks it may be, and they "
+                             "would wait for its gradient. Say requires_grad_(False) if it is never used, or "
+                             'TorchModel(..., unused="zero") if its gradient is then 0')
+        return {name: torch.zeros_like(inputs[name]) if gradient is None else gradient
+                for name, gradient in found.items()}
+
+    def _shares(self, statistics, dense, share, xp) -> dict:
+        """Return the "gradients" of running statistics: this microbatch's share in the step's estimate of each."""
+        found = statistics_of(self.parts, statistics)
+        return {v.name: to_array(found[v.name] * share, xp) if v.name in found else dense[v.name] * share
+                for v in self.variables if v.statistic}
+
+    def _refuse_mean(self, dense, values, needed, rows, given, device):
+        """Raise ValueError if the loss is a mean: looked at once."""
+        running = {v.name: to_tensor(dense[v.name]) for v in self.variables if v.statistic}
+
+        def total(batch):
+            tables = {name: Rows(name, needed[name], to_tensor(rows[name])) for name in self.parts.sparse}
+            with repeatable(0, device), Evaluating(self.module), torch.no_grad():
+                copies = {name: value.clone() for name, value in (values | running).items()}
+                return float(_checked(self.bound.call(self._bound(device) | copies, tables, batch)))
+
+        refuse_mean(total, self.module, given._replace(state={}))
+        self.looked_at = True
+
+
+def _home(dense, rows):
+    """Return the array module of a step's values, and PyTorch's device of them."""
+    first = next(iter(dense.values()), None) if len(dense) else next(iter(rows.values()), None)
+    return array_module(first), torch.device("cpu") if first is None else to_tensor(first).device
+
+
+def _checked(total):
+    """Return what a loss returned. Raises ValueError unless it is one real number."""
+    if not isinstance(total, torch.Tensor) or total.ndim or not total.is_floating_point():
+        told = f"a tensor of shape {tuple(total.shape)}" if isinstance(total, torch.Tensor) else type(total).__name__
+        raise ValueError(f"the loss is {told}: it must be the sum over the microbatch's examples, a tensor of shape ()")
+    return total
+
+
+def _let_leave(values, gradients, ready, xp):
+    """Put each dense gradient into ``gradients`` when it is final, and say so, while the backward pass goes on."""
+
+    def leave(name, gradient):
+        if gradient.layout is torch.strided:
+            gradients[name] = to_array(gradient, xp)
+            ready({name: gradients[name]})
+
+    for name, value in values.items():
+        value.register_hook(lambda gradient, name=name: leave(name, gradient))
+
+
+def _carry_on(batch, given, xp):
+    """Put what the loss left in its state into the batch's."""
+    batch.state.clear()
+    batch.state.update({name: to_array(value, xp) for name, value in given.state.items()})

@@ -1,0 +1,124 @@
+"""What a module is made of: dense parameters, tables, running statistics, and what is not trained; or why it cannot be.
+
+A parameter that only ``nn.Embedding`` and ``nn.EmbeddingBag`` hold is a sparse variable. One that anything else holds,
+too (a tied output layer), is dense: its whole gradient is used.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from models import STATISTIC_RATE
+
+TABLES = (nn.Embedding, nn.EmbeddingBag)
+STATISTICS = ("running_mean", "running_var")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of a module, by the names that it gives them.
+
+    holders: parameter -> [(module, attribute)], all that hold it.  dense: trained parameters that are dense variables.
+    sparse: table -> its layers.  norms: name of a batch norm layer -> the layer, where it keeps running statistics.
+    constants: buffer or frozen parameter -> (module, attribute); buffers of ``norms`` are none.
+    """
+
+    holders: dict[str, list]
+    dense: list[str]
+    sparse: dict[str, list]
+    norms: dict[str, nn.Module]
+    constants: dict[str, tuple]
+
+    def parameter(self, name) -> torch.Tensor:
+        """Return a parameter as the module has it now. Local."""
+        owner, attribute = self.holders[name][0]
+        return getattr(owner, attribute)
+
+    def constant(self, name) -> torch.Tensor:
+        """Return a constant as the module has it now. Local."""
+        owner, attribute = self.constants[name]
+        return getattr(owner, attribute)
+
+
+def parts_of(module, dense=()) -> Parts:
+    """Return the parts of a module. Local. Raises ValueError naming what cannot be trained here, and the remedy.
+
+    dense: tables to be dense variables all the same.
+    """
+    _check_module(module)
+    modules = dict(module.named_modules())
+    names = {id(parameter): name for name, parameter in module.named_parameters()}
+    holders: dict[str, list] = {name: [] for name in names.values()}
+    for owner in modules.values():
+        for attribute, parameter in owner._parameters.items():
+            if parameter is not None:
+                holders[names[id(parameter)]].append((owner, attribute))
+    trained = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
+    if unknown := sorted(set(dense) - set(names.values())):
+        raise ValueError(f"dense names {', '.join(unknown)}, which is no parameter of {type(module).__name__}; it has "
+                         f"{', '.join(names.values())}")
+    sparse = {name: [owner for owner, _ in held] for name, held in holders.items()
+              if name in trained and name not in dense and all(_is_table(owner) for owner, _ in held)}
+    norms = {name: layer for name, layer in modules.items()
+             if isinstance(layer, _BatchNorm) and layer.training and layer.running_mean is not None}
+    kept = {id(buffer) for layer in norms.values() for buffer in layer._buffers.values()}
+    constants = {f"{name}.{key}".lstrip("."): (owner, key) for name, owner in modules.items()
+                 for key, buffer in owner._buffers.items() if buffer is not None and id(buffer) not in kept}
+    constants |= {name: held[0] for name, held in holders.items() if name not in trained}
+    parts = Parts(holders, [name for name in holders if name in trained and name not in sparse], sparse, norms,
+                  constants)
+    _check_parts(parts)
+    return parts
+
+
+def _is_table(layer) -> bool:
+    """Return whether a layer is one of PyTorch's own tables: a subclass that looks rows up otherwise is none."""
+    return isinstance(layer, TABLES) and "forward" not in vars(layer) and any(
+        type(layer).forward is kind.forward for kind in TABLES)
+
+
+def _check_module(module):
+    if isinstance(module, type) or not isinstance(module, nn.Module):
+        raise ValueError(f"the module is {module!r:.80}: give TorchModel a torch.nn.Module")
+    if isinstance(module, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
+        raise ValueError(f"the module is wrapped in {type(module).__name__}: give TorchModel module.module, as the "
+                         "exchange of gradients is ours")
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        if nn.parameter.is_lazy(tensor):
+            raise ValueError(f"{name} is a lazy parameter, whose shape nobody knows yet: call the module once on a "
+                             "batch before it is given to TorchModel")
+    for name, parameter in module.named_parameters():
+        if parameter.requires_grad and parameter.dtype not in (torch.float32, torch.float64):
+            raise ValueError(f"{name} is {str(parameter.dtype).removeprefix('torch.')}: trainings are of float32 or "
+                             "float64; say module.float(), or name.requires_grad_(False) where it is not trained")
+
+
+def _check_parts(parts: Parts):
+    for name in (*parts.dense, *parts.sparse):
+        for layer in (owner for owner, _ in parts.holders[name] if isinstance(owner, TABLES)):
+            _check_table(name, layer, name in parts.sparse)
+    for name, layer in parts.norms.items():
+        if isinstance(layer, nn.SyncBatchNorm):
+            raise ValueError(f"{name} is SyncBatchNorm, which exchanges between ranks itself: take BatchNorm; each "
+                             "microbatch is normalised by itself, on any number of ranks")
+        if layer.momentum != STATISTIC_RATE:
+            raise ValueError(f"{name} has momentum={layer.momentum}: running statistics move by {STATISTIC_RATE} of "
+                             f"the way here; say momentum={STATISTIC_RATE}, or track_running_stats=False")
+    for name in parts.constants:
+        if parts.constant(name).is_meta:
+            raise ValueError(f"{name} is on the meta device, and not trained: nobody would know its values; make it "
+                             "on the CPU")
+
+
+def _check_table(name, layer, sparse):
+    if layer.max_norm is not None:
+        raise ValueError(f"{name} has max_norm={layer.max_norm}: it would change rows while they are looked up, on "
+                         "each rank its own; leave max_norm out, and clip by the global norm (clip_norm)")
+    if layer.scale_grad_by_freq:
+        raise ValueError(f"{name} has scale_grad_by_freq=True: frequencies are those of a microbatch, and gradients "
+                         "would depend on how the batch is cut; leave it out")
+    if layer.sparse and not sparse:
+        raise ValueError(f"{name} has sparse=True, and is used as a dense variable (it is named in dense, or held by "
+                         "another layer, too): say sparse=False")

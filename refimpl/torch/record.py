@@ -1,0 +1,129 @@
+"""Which rows a batch needs: its look-ups, recorded while the module runs without its tables."""
+
+import time
+
+import numpy as np
+import torch
+from torch import nn
+
+from kernels import unique_ids
+from refimpl.torch.bound import Bound
+from refimpl.torch.repeatable import repeatable
+from refimpl.torch.tables import Noted
+from refimpl.torch.tensors import Microbatch, mapped, on_device
+
+CPU, META = torch.device("cpu"), torch.device("meta")
+RECURRENT = (nn.LSTM.forward, nn.GRU.forward, nn.RNN.forward)
+
+
+class Recorder:
+    """Records look-ups. Local.
+
+    The module runs on tensors of whole numbers as they are, and on floats of which there is only the shape (PyTorch's
+    meta device), so that little is computed. Where its look-ups depend on more than that (on random numbers
+    drawn after others, on values), the first batch shows it, and it runs on the values it had at first; also where
+    that is faster. Each run ends with the last look-up, counted in the first batch.
+    """
+
+    def __init__(self, bound: Bound):
+        self.bound, self.device, self.count = bound, None, None
+        self.recurrent = {layer: shapes_of_recurrent for layer in bound.module.modules()
+                          if isinstance(layer, nn.RNNBase) and type(layer).forward in RECURRENT}
+
+    def rows_needed(self, batch) -> dict:
+        """Return table -> (k,) int64 sorted unique row numbers. Raises ValueError for an id outside of its table."""
+        if self.device is None:
+            self._choose(batch)
+        try:
+            found = self._run(batch, self.device)
+        except Exception:
+            if self.device == CPU:
+                raise
+            found = self._run(batch, CPU)  # a batch with fewer look-ups runs on, to what does not work on shapes alone
+        return {name: _unique(ids) for name, ids in found.items()}
+
+    def _choose(self, batch):
+        """See in a first batch how many look-ups there are, and whether shapes are enough to find them."""
+        quick, found = self._run(batch, META, Exception), self._run(batch, CPU)  # not all works on shapes alone
+        same = all(len(quick[name]) == len(ids) and all(map(np.array_equal, quick[name], ids))
+                   for name, ids in found.items())
+        self.count = sum(map(len, found.values()))
+        self.device = min((META, CPU), key=lambda device: self._seconds(batch, device)) if same else CPU
+
+    def _seconds(self, batch, device) -> float:
+        begin = time.perf_counter()
+        self._run(batch, device)
+        return time.perf_counter() - begin
+
+    def _run(self, batch, device, *endings) -> dict:
+        """Return table -> list of the ids that were looked up, until the last, or until an exception that ends it."""
+        left = [self.count]
+
+        def seen():
+            if left[0] is not None:
+                left[0] -= 1
+                if left[0] <= 0:
+                    raise _LastLookUp
+
+        bound, parts = self.bound, self.bound.parts
+        notes = {name: Noted(name, seen, device) for name in parts.sparse}
+        given = Microbatch(*mapped(tuple(on_device(batch, CPU)), lambda leaf: _there(leaf, device)))
+        given.state.update({name: value.clone() for name, value in given.state.items()})  # the loss may write to these
+        with repeatable(batch.key, CPU), torch.no_grad():
+            try:
+                bound.call(self._values(device), notes, given, answers=self.recurrent if device == META else {})
+            except (_LastLookUp, *endings):
+                pass
+        return {name: note.ids for name, note in notes.items()}
+
+    def _values(self, device) -> dict:
+        """Return name -> tensor for all that the module has; buffers are copies, as it may write to them."""
+        parts, tables = self.bound.parts, self.bound.tables_elsewhere(CPU)
+        dense = {name: _there(parts.parameter(name).detach(), device) for name in parts.dense}
+        constants = {name: _there(parts.constant(name).detach(), device) for name in parts.constants}
+        buffers = {name: tensor.clone() for name, tensor in constants.items() if name not in parts.holders}
+        return {**tables, **dense, **constants, **buffers, **self.bound.statistics(device)}
+
+
+def shapes_of_recurrent(layer, input, hx=None):
+    """Return tensors of the shapes that ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` returns: PyTorch itself would step
+    through time for them. Local."""
+    ways, width = 1 + layer.bidirectional, layer.proj_size or layer.hidden_size
+    batch = () if input.ndim == 2 else (input.shape[0 if layer.batch_first else 1],)
+    hidden, cell = (input.new_empty(ways * layer.num_layers, *batch, size) for size in (width, layer.hidden_size))
+    return input.new_empty(*input.shape[:-1], ways * width), (hidden, cell) if layer.mode == "LSTM" else hidden
+
+
+class _LastLookUp(BaseException):
+    """The last look-up was seen; no ``except Exception`` of a module's own stops it."""
+
+
+def _there(leaf, device):
+    """Return a tensor of floats on the device; whole numbers and all else as they are."""
+    floats = isinstance(leaf, torch.Tensor) and (leaf.is_floating_point() or leaf.is_complex())
+    if floats and leaf.is_meta and device != META:  # nobody has its values
+        return torch.zeros_like(leaf, device=device)
+    return leaf.to(device) if floats else leaf
+
+
+def _unique(ids):
+    return unique_ids(np.concatenate(ids)) if ids else np.empty(0, np.int64)
+
+
+def declared(rows, tables, batch) -> dict:
+    """Return what a user's function says that a batch needs: table -> (k,) int64 sorted unique row numbers. Local.
+
+    Raises ValueError unless it names the tables, and whole numbers.
+    """
+    said = rows(batch)
+    if not isinstance(said, dict) or set(said) != set(tables):
+        told = sorted(said, key=str) if isinstance(said, dict) else type(said).__name__
+        raise ValueError(f"rows returned {told}: let it return a dict, name of each table -> row numbers; the tables "
+                         f"are {', '.join(tables)}")
+    result = {}
+    for name, ids in said.items():
+        ids = np.asarray(ids).reshape(-1)
+        if len(ids) and ids.dtype.kind not in "iu":
+            raise ValueError(f"rows returned {ids.dtype} for {name}: row numbers are whole numbers")
+        result[name] = unique_ids(ids.astype(np.int64))
+    return result

@@ -1,0 +1,144 @@
+"""Tables of which a microbatch has its own rows only: PyTorch's two layers look up places among those rows.
+
+Whoever calls a layer may name its arguments: they are called here as they are there.
+"""
+
+from contextlib import contextmanager
+from functools import partial
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+from kernels import RowGradient
+
+
+class Rows:
+    """The rows of one table that a microbatch pulled, and which of them it touched. Local.
+
+    ids: (k,) int64 NumPy array, sorted, unique.  rows: (k, d) tensor.
+    """
+
+    def __init__(self, name, ids, rows):
+        self.name, self.ids, self.rows = name, ids, rows
+        self.known = torch.from_numpy(ids).to(rows.device)
+        self.touched = torch.zeros(len(ids), dtype=torch.bool, device=rows.device)
+
+    def embedding(self, layer, input):
+        """Return rows of the ids as ``nn.Embedding`` does: (*input.shape, d)."""
+        return functional.embedding(self._places(input, layer), self.rows, self._padding(layer))
+
+    def bag(self, layer, input, offsets=None, per_sample_weights=None):
+        """Return sums, means or maxima of rows as ``nn.EmbeddingBag`` does: (bags, d)."""
+        return functional.embedding_bag(
+            self._places(input, layer), self.rows, None if offsets is None else offsets.long(), mode=layer.mode,
+            per_sample_weights=per_sample_weights, include_last_offset=layer.include_last_offset,
+            padding_idx=self._padding(layer))
+
+    def gradient(self, rows, to_array) -> RowGradient:
+        """Return the row gradient: of the touched rows only, those that only padding read left out."""
+        if bool(self.touched.all()):
+            return RowGradient(self.ids, to_array(rows))
+        return RowGradient(self.ids[self.touched.cpu().numpy()], to_array(rows[self.touched]))
+
+    def _places(self, ids, layer):
+        ids = ids.long()
+        places = torch.searchsorted(self.known, ids)
+        if ids.numel():
+            places.clamp_(max=max(len(self.ids) - 1, 0))
+            unknown = self.known[places] != ids if len(self.ids) else torch.ones_like(ids, dtype=torch.bool)
+            if bool(unknown.any()):
+                raise ValueError(f"{self.name} is asked for row {int(ids[unknown][0])}, which was not found when its "
+                                 "look-ups were recorded or declared: say which rows a batch needs, TorchModel(..., "
+                                 "rows=function(batch) -> {name: ids})")
+            counted = places if layer.padding_idx is None else places[ids != layer.padding_idx]
+            self.touched.index_fill_(0, counted.reshape(-1), True)
+        return places
+
+    def _padding(self, layer) -> int | None:
+        """Return the place of the layer's padding row, None if it was not asked for."""
+        if layer.padding_idx is None:
+            return None
+        place = int(np.searchsorted(self.ids, layer.padding_idx))
+        return place if place < len(self.ids) and self.ids[place] == layer.padding_idx else None
+
+
+class Noted:
+    """A table without rows: it notes which ids are looked up, and answers with zeros. Local.
+
+    seen: called after each look-up.  device: of the zeros; "meta": they have a shape only.
+    """
+
+    def __init__(self, name, seen, device):
+        self.name, self.seen, self.device, self.ids = name, seen, device, []
+
+    def embedding(self, layer, input):
+        """Note the ids; return zeros of the shape that ``nn.Embedding`` returns."""
+        self._note(input, layer)
+        return self._zeros(layer, *input.shape)
+
+    def bag(self, layer, input, offsets=None, per_sample_weights=None):
+        """Note the ids; return zeros of the shape that ``nn.EmbeddingBag`` returns."""
+        self._note(input, layer)
+        bags = len(input) if offsets is None else len(offsets) - layer.include_last_offset
+        return self._zeros(layer, bags)
+
+    def _note(self, ids, layer):
+        ids = ids.cpu().numpy().reshape(-1).astype(np.int64, copy=False)
+        if len(ids) and not 0 <= ids.min() <= ids.max() < layer.num_embeddings:
+            wrong = ids[(ids < 0) | (ids >= layer.num_embeddings)][0]
+            raise ValueError(f"{self.name} is asked for row {wrong}; it has {layer.num_embeddings}, 0 to "
+                             f"{layer.num_embeddings - 1}: look at the data")
+        self.ids.append(ids)
+        self.seen()
+
+    def _zeros(self, layer, *shape):
+        return torch.zeros(*shape, layer.embedding_dim, dtype=layer.weight.dtype, device=self.device)
+
+
+class Elsewhere(torch.Tensor):
+    """What ``layer.weight`` is while only some rows are here: it has a shape, and refuses every other use."""
+
+    @classmethod
+    def standing_for(cls, name, parameter, device):
+        """Return the one for a table. Local."""
+        found = torch.empty_like(parameter, device="meta", requires_grad=False).as_subclass(cls)
+        found.table, found.where = name, device
+        return found
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        """Answer what does not need rows; raise ValueError for what does."""
+        if function in _WITHOUT_ROWS:
+            if function is _DEVICE or function == _DEVICE:
+                return args[0].where
+            with torch._C.DisableTorchFunctionSubclass():
+                return function(*args, **(kwargs or {}))
+        table = next((a.table for a in args if isinstance(a, cls)), "a table")
+        raise ValueError(f"{table} is used outside of its layer ({getattr(function, '__name__', function)}; is it the "
+                         f"weight of an output layer, too?), where only the rows that were looked up are here: make it "
+                         f"a dense variable, TorchModel(..., dense=[{table!r}])")
+
+
+_DEVICE = torch.Tensor.device.__get__
+_WITHOUT_ROWS = {_DEVICE, torch.Tensor.shape.__get__, torch.Tensor.dtype.__get__, torch.Tensor.requires_grad.__get__,
+                 torch.Tensor.ndim.__get__, torch.Tensor.is_sparse.__get__, torch.Tensor.layout.__get__,
+                 torch.Tensor.size, torch.Tensor.dim, torch.Tensor.numel, torch.Tensor.is_floating_point}
+
+
+@contextmanager
+def answering(forwards):
+    """Let other functions answer for layers: layer -> forward(layer, ...). Local."""
+    for layer, forward in forwards.items():
+        layer.forward = partial(forward, layer)
+    try:
+        yield
+    finally:
+        for layer in forwards:
+            del layer.forward
+
+
+def looking_up(layer, source):
+    """Return what answers for a layer: the source's look-up of its kind. Local."""
+    return source.bag if isinstance(layer, nn.EmbeddingBag) else source.embedding

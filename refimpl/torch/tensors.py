@@ -1,0 +1,87 @@
+"""Arrays as tensors and tensors as arrays, in the same memory; and trees of them, as datasets give."""
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from kernels import array_module
+
+ALIGNMENT = 64
+"""Bytes. MKL adds up some products in another order where an operand lies at no multiple: another order is other bits,
+and where values lie depends on their strategy."""
+
+with warnings.catch_warnings():  # PyTorch warns once that nobody must write to such a tensor; here nobody may
+    warnings.simplefilter("ignore")
+    torch.from_numpy(np.asarray(memoryview(b"read-only")))
+
+
+class Microbatch(NamedTuple):
+    """What a loss is made of: a microbatch's inputs, targets and weights (or None), tensors or trees of them.
+
+    state: name -> tensor, carried from step to step while an epoch lasts; the loss may read and replace entries.
+    """
+
+    inputs: Any
+    targets: Any
+    weights: Any
+    state: dict[str, torch.Tensor]
+
+
+def to_tensor(array) -> torch.Tensor:
+    """Return an array of NumPy or CuPy as a tensor in the same memory. Local. Nobody may write to it."""
+    return torch.from_numpy(array) if isinstance(array, np.ndarray) else torch.from_dlpack(array)
+
+
+def to_aligned(array) -> torch.Tensor:
+    """Return ``to_tensor(array)``, copied if it lies at no multiple of ALIGNMENT. Local."""
+    tensor = to_tensor(array)
+    return tensor.clone() if tensor.data_ptr() % ALIGNMENT else tensor
+
+
+def to_array(tensor, xp=np):
+    """Return a tensor as an array of ``xp`` in the same memory. Local."""
+    tensor = tensor.detach()
+    return tensor.numpy() if xp is np else xp.from_dlpack(tensor)
+
+
+def mapped(tree, change):
+    """Return a tree of tuples, lists and dicts with ``change`` applied to each leaf. Local."""
+    if isinstance(tree, dict):
+        return {key: mapped(value, change) for key, value in tree.items()}
+    if isinstance(tree, (tuple, list)):
+        parts = [mapped(value, change) for value in tree]
+        return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
+    return change(tree)
+
+
+def leaves(tree) -> list:
+    """Return the leaves of a tree, in order. Local."""
+    found: list = []
+    mapped(tree, found.append)
+    return found
+
+
+def tensors_in(tree) -> list[torch.Tensor]:
+    """Return the tensors of a tree, in order. Local."""
+    return [leaf for leaf in leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def on_device(batch, device) -> Microbatch:
+    """Return a ``models.Batch`` as tensors on a device. Local. What is no array stays as it is."""
+
+    def change(leaf):
+        is_array = isinstance(leaf, np.ndarray) or array_module(leaf) is not np
+        return to_aligned(leaf).to(device) if is_array else leaf
+
+    return Microbatch(*(mapped(part, change) for part in (batch.inputs, batch.targets, batch.weights)),
+                      state={name: change(value) for name, value in batch.state.items()})
+
+
+def examples_in(batch) -> int:
+    """Return how many examples a ``models.Batch`` counts: weights that are not 0, or the length of axis 0. Local."""
+    if batch.weights is not None:
+        return int(np.count_nonzero(batch.weights))
+    sized = [leaf for part in (batch.targets, batch.inputs) for leaf in leaves(part) if getattr(leaf, "ndim", 0)]
+    return len(sized[0])

@@ -1,0 +1,143 @@
+"""One answer, to the bit, of PyTorch's modules: any number of ranks, architecture, cutting of rows; after a resume."""
+
+import numpy as np
+import pytest
+import torch
+from mpi4py import MPI
+from toy_modules import LOSSES, TEXTS, data_of, model_of, module_of, text_of
+
+from models import Uniform
+from refimpl.plain.hybrid import Hybrid, Options as PlainOptions
+from refimpl.torch import Normal, TorchModel
+from refimpl.training.options import Options
+from refimpl.training.session import train
+from refimpl.transport import CollectiveError
+
+SETTINGS = {
+    "allreduce": dict(architecture="allreduce"),
+    "as-dense": dict(architecture="allreduce", sparse_as_dense=True),
+    "ps": dict(architecture="ps", partitions=3),
+    "hybrid": dict(architecture="hybrid"),
+    "overlapped": dict(architecture="hybrid", overlap=True),
+    "hot rows": dict(architecture="hybrid", hot_rows=5),
+}
+CASES = {"recommender": "adam", "tied": "adagrad", "carried": "momentum"}
+DTYPE = torch.float32
+
+pytestmark = pytest.mark.mpi
+
+
+def training_data(name):
+    return text_of() if name in TEXTS else data_of(8, 2, DTYPE)
+
+
+def options_of(name, steps, **changes):
+    return Options(optimizer=CASES[name], learning_rate=0.05, steps=steps, clip_norm=0.5, weight_decay=0.01,
+                   rate="cosine", rate_steps=9, **changes)
+
+
+def answer(name, comm, steps=4, **changes):
+    """Train a module over an epoch of three steps and into the next; return all that must be the same."""
+    heldout = None if name in TEXTS else data_of(8, 2, DTYPE, shuffle=False)
+    result = train(model_of(name, DTYPE), training_data(name), heldout, options=options_of(name, steps, **changes),
+                   comm=comm)
+    return result.loss, result.evaluation, result.parameters_sha256, result.state_sha256
+
+
+@pytest.fixture(scope="module")
+def one_rank():
+    """name -> the answer of one rank."""
+    return {name: answer(name, MPI.COMM_SELF) for name in CASES}
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_every_architecture_at_this_size(comm, one_rank, settings):
+    for name in CASES:
+        assert answer(name, comm, **SETTINGS[settings]) == one_rank[name], name
+
+
+def test_a_resumed_run_ends_as_one_that_was_not_interrupted(comm, one_rank, tmp_path):
+    for name in CASES:
+        folder = comm.bcast(str(tmp_path / name))
+        train(model_of(name, DTYPE), training_data(name), options=options_of(name, 3), comm=comm, output=folder)
+        result = train(model_of(name, DTYPE), training_data(name), options=options_of(name, 4, architecture="ps"),
+                       comm=comm, output=folder, resume=folder)
+        assert (result.parameters_sha256, result.state_sha256) == one_rank[name][2:]
+        learned = module_of(name, DTYPE)
+        TorchModel(learned, (LOSSES | TEXTS)[name][1]).load(folder)
+        assert not torch.equal(learned.state_dict()["out.weight"], module_of(name, DTYPE).state_dict()["out.weight"])
+
+
+def test_the_plain_system_trains_a_module_to_the_same_bits(comm):
+    """What ``refimpl.plain`` asks of a model, TorchModel has: it needs no plain version of its own."""
+    found = {}
+    for which in ("plain", "fast"):
+        model, data = model_of("tied", DTYPE), data_of(8, 2, DTYPE)
+        if which == "plain":
+            plain = Hybrid(model, data, PlainOptions("adagrad", 0.2), comm)
+            for _ in range(3):
+                plain.step()
+            found[which] = plain.sha256()
+        else:
+            found[which] = train(model, data, options=Options(steps=3), comm=comm).parameters_sha256
+    assert comm.bcast(found["plain"]) == found["fast"]
+
+
+def test_a_table_on_the_meta_device_is_never_whole_on_a_rank(comm):
+    """No rank may hold it, nor makes it: rows start where they are kept, and are pulled where they are looked up."""
+    rows, width = 20_000, 8
+
+    def trained(each, **changes):
+        with torch.device("meta"):
+            table = torch.nn.Embedding(rows, width, padding_idx=3)
+        model = TorchModel(table, lambda module, batch: module(batch.inputs[0] * 499).square().sum())
+        assert model.variables[0].initial == Normal(zeros=(3 * width, 4 * width))
+        options = Options(architecture="ps", optimizer="sgd", steps=2, **changes)
+        return train(model, data_of(), options=options, comm=each).parameters_sha256
+
+    limit = rows * width * 4 - 1
+    if comm.size == 1:
+        with pytest.raises(CollectiveError, match="the memory limit is"):
+            trained(comm, memory_limit=limit)
+    else:
+        assert trained(comm, memory_limit=limit) == trained(MPI.COMM_SELF)
+
+
+def test_where_parameters_on_the_meta_device_start(comm):
+    with torch.device("meta"):
+        module = torch.nn.Linear(3, 2)
+    model = TorchModel(module, LOSSES["recommender"][1], initial={name: Uniform(0.5) for name in ("weight", "bias")})
+    assert all(np.abs(v.initial_value(1)).max() < 0.5 for v in model.variables)
+
+
+def test_ranks_whose_modules_differ_are_told(comm):
+    if comm.size == 1:
+        pytest.skip("one rank agrees with itself")
+    for change, said in (("value", "the beginning of variable"), ("constant", "constants=")):
+        module = module_of("tied")
+        if comm.rank == 1:
+            with torch.no_grad():
+                (module.out.weight if change == "value" else module.order).view(-1)[0] += 1
+        with pytest.raises(CollectiveError, match=f"the ranks disagree.*{said}"):
+            train(TorchModel(module, LOSSES["tied"][1]), data_of(), options=Options(steps=1), comm=comm)
+
+
+def test_a_parameter_that_one_rank_does_not_use(comm):
+    """Which microbatches use it, data decide; where nobody says so, all ranks end with its name."""
+    class Sometimes(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.always, self.rare = (torch.nn.Parameter(torch.ones((), dtype=torch.float64)) for _ in range(2))
+
+        def forward(self, targets):
+            x = self.always * targets.square().sum()
+            return x * self.rare if targets[0] > 0 else x
+
+    def loss(module, batch):
+        return module(batch.targets)
+
+    with pytest.raises(CollectiveError, match="rare is not used in a microbatch"):
+        train(TorchModel(Sometimes(), loss), data_of(), options=Options(steps=1), comm=comm)
+    found = [train(TorchModel(Sometimes(), loss, unused="zero"), data_of(), options=Options(steps=3), comm=each)
+             for each in (comm, MPI.COMM_SELF)]
+    assert found[0].parameters_sha256 == found[1].parameters_sha256
