@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from refimpl.collectives.choose import ALGORITHMS, make_schedule
 from refimpl.collectives.prove import prove
 from refimpl.collectives.running.segments import segments_of
+from refimpl.collectives.simulation.long import seconds_of
 from refimpl.collectives.simulation.network import Network
-from refimpl.collectives.simulation.simulate import simulate
 from refimpl.collectives.units import size_name
 from refimpl.transport.machines import Machines
 
@@ -56,7 +56,7 @@ def choose_algorithm(leaves: int, elements: int, itemsize: int, machines: Machin
             continue
         canonical[name] = prove(schedule).canonical
         segments = segments_of(schedule, elements, itemsize, len(machines))
-        predicted[name] = simulate(schedule, network, elements, itemsize, segments).seconds
+        predicted[name] = seconds_of(schedule, network, elements, itemsize, segments)
     able = [name for name in predicted if canonical[name] or not canonical_only]
     best = min(able, key=predicted.get)  # the first of equals: direct is always among them
     reason = _reason(best, predicted, canonical, elements * itemsize, network, canonical_only)

@@ -13,6 +13,7 @@ from refimpl.collectives.choose import _schedule
 from refimpl.collectives.running.segments import LANES
 from refimpl.collectives.simulation.columns import ColumnSchedule, columns, columns_of, round_columns
 from refimpl.collectives.simulation.fair import fair_rates
+from refimpl.collectives.simulation.long import SIMULATED, seconds_of
 from refimpl.collectives.simulation.network import Network, load_network
 from refimpl.collectives.simulation.simulate import simulate
 from refimpl.transport.machines import in_blocks
@@ -265,3 +266,13 @@ def test_a_card_saves_up_while_it_is_idle(p):
     slow = network(2, burst=100, latency=1e3)  # a pause of minutes fills the bucket, and no further
     twice = Schedule("twice", 1, one_node_each(2), (Round((Transfer(0, 1, 0, 1, 0, 1),)),) * 2)
     assert simulate(twice, slow, 250, 4).seconds == pytest.approx(2 * (1e3 + 900 * BETA), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["direct", "ring", "rabenseifner", "hierarchical", "recursive-doubling"])
+def test_long_vectors_take_as_long_as_if_simulated_whole(name):
+    """A pipeline fills and empties once: a part in a hundred, and Rabenseifner's rounds meet in several ways."""
+    net, elements, segments = network(12, each=3), 1 << 22, 4 * SIMULATED
+    schedule = make_schedule(name, 12, 12, machines=net.machines if name == "hierarchical" else None)
+    whole = simulate(schedule, net, elements, 4, segments).seconds
+    assert seconds_of(schedule, net, elements, 4, segments) == pytest.approx(whole, rel=0.05)
+    assert seconds_of(schedule, net, elements, 4, SIMULATED) == simulate(schedule, net, elements, 4, SIMULATED).seconds
