@@ -10,6 +10,7 @@ from models.registry import Entry
 
 ENTRY = Entry(
     model=TranslationModel, content=Pairs, presets=PRESETS, unit="words", quality="perplexity",
-    defaults={"data": "numbers", "microbatch_size": 16, "optimizer": "adam", "learning_rate": 2e-3, "clip_norm": 5.0},
+    defaults={"data": "numbers", "microbatch_size": 16, "optimizer": "adam", "learning_rate": 4e-3, "rate": "cosine",
+              "clip_norm": 5.0},
     synthetic=lambda sizes, **shape: SyntheticPairs(sizes["source_vocabulary"], sizes["target_vocabulary"], **shape),
     workloads=WORKLOADS, bounds=BOUNDS, paper=PAPER, golden=GOLDEN, translate=translate)
