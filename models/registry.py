@@ -26,6 +26,7 @@ class Entry:
     fit:       fit(sizes) -> the sizes that suit the data.
     synthetic: synthetic(sizes, **shape) -> data in microbatches of that shape, e.g. ``SyntheticText``.
     workloads: what benchmarks and the paper's experiment train: name -> ``Workload``.
+    by_length: a workload in sentences of several lengths, ``ByLength``, if it reads sentences.
     bounds:    small trainings to compare devices by, ``Bounded``.
     reach:     name of a benchmark's work -> the ratio to its best peer that it should reach.
     paper:     the model as the paper measured it, ``Paper``.
@@ -43,6 +44,7 @@ class Entry:
     fit: Callable[[dict], dict] = dict
     synthetic: Callable[..., Any] | None = None
     workloads: dict = field(default_factory=dict)
+    by_length: Any = None
     bounds: tuple = ()
     reach: dict[str, float] = field(default_factory=dict)
     paper: Any = None

@@ -56,6 +56,20 @@ class Workload:
 
 
 @dataclass(frozen=True)
+class ByLength:
+    """A workload in sentences of several lengths: the paper's sparsity-degree experiment.
+
+    workloads: words of a sentence -> workload, the longest first.  flop: of the longest's microbatch at the paper's
+    size, while ``elements`` are sent whole; ours are ``our_elements``.
+    """
+
+    workloads: dict[int, Workload]
+    flop: float
+    elements: int
+    our_elements: int
+
+
+@dataclass(frozen=True)
 class Bounded:
     """A training so small that what any correct device can compute of it is known: see ``refimpl bench gpu``.
 

@@ -4,7 +4,7 @@ from models.data import Corpus
 from models.data.text.windows import SyntheticText
 from models.lm.golden import GOLDEN
 from models.lm.model import PRESETS, LanguageModel
-from models.lm.workloads import BOUNDS, PAPER, WORKLOADS
+from models.lm.workloads import BOUNDS, BY_LENGTH, PAPER, WORKLOADS
 from models.registry import Entry
 
 
@@ -19,4 +19,5 @@ ENTRY = Entry(
     defaults={"data": "shakespeare", "microbatch_size": 8, "optimizer": "adagrad", "learning_rate": 0.2,
               "clip_norm": 10.0},  # the authors' choice (docs/paper.md, Models)
     synthetic=lambda sizes, **shape: SyntheticText(sizes["vocabulary"], **shape),
-    workloads=WORKLOADS, bounds=BOUNDS, reach={"lm-step": 1.0, "gpu-lm-step": 1.0}, paper=PAPER, golden=GOLDEN)
+    workloads=WORKLOADS, by_length=BY_LENGTH, bounds=BOUNDS, reach={"lm-step": 1.0, "gpu-lm-step": 1.0}, paper=PAPER,
+    golden=GOLDEN)

@@ -3,7 +3,7 @@
 from models.data.text.windows import SyntheticText
 from models.lm.model import PRESETS, LanguageModel
 from models.paper import Paper
-from models.workload import Bounded, Workload
+from models.workload import Bounded, ByLength, Workload
 
 
 def _sizes(vocabulary, width, hidden, projection, samples):
@@ -15,9 +15,17 @@ PAPERS = Workload("lm", "lm", _sizes(49_592, 128, 128, 128, 512))
 """The paper's with every width a quarter (projection 512 -> 128), and the LSTM's state, the vocabulary, the candidates
 and the words of a microbatch a sixteenth: dense and sparse elements both shrink 64 times, and alpha stays."""
 
-SPARSITY = Workload("sparsity", "lm", _sizes(1920, 128, 128, 0, 16 * 120), dict(streams=16, window=120, distinct=True))
-"""An eighth of the paper's sparsity-degree experiment: vocabulary 1,920 for 15,360, batch 16 a worker for 128; the
-LSTM's state of 128 as it is, samples = batch x length. Words of a microbatch all differ: every row is touched."""
+_SENTENCES, _VOCABULARY, _WIDTH, _LONGEST = 128, 15_360, 128, 120  # of the paper's sparsity-degree experiment
+_WORDS = _SENTENCES * _LONGEST
+
+BY_LENGTH = ByLength(
+    {length: Workload(f"length-{length}", "lm", _sizes(_VOCABULARY // 8, _WIDTH, _WIDTH, 0, _SENTENCES // 8 * length),
+                      dict(streams=_SENTENCES // 8, window=length, distinct=True))
+     for length in (_LONGEST, 60, 30, 12, 4, 1)},
+    flop=6 * _WORDS * (2 * _WIDTH * 4 * _WIDTH + _WORDS * _WIDTH),  # 2 an element and word forward, twice that backward
+    elements=_VOCABULARY * _WIDTH, our_elements=_VOCABULARY // 8 * _WIDTH)
+"""An eighth of the paper's sparsity-degree experiment: vocabulary and sentences; the LSTM's state as it is, samples =
+sentences x length. Words of a microbatch all differ: of 120 words every row is touched."""
 
 RACED = Workload("training", "lm", {**PRESETS["small"], "vocabulary": 100_000, "samples": 4096})
 """The preset small, but for its rows: a rank's step touches about 1.7 times as many elements of rows as there are dense
@@ -32,7 +40,6 @@ TINY = Workload("tiny", "lm", PRESETS["tiny"], dict(streams=2, window=4))
 WORKLOADS = {
     "throughput": PAPERS,
     "partitions": PAPERS,
-    "sparsity": SPARSITY,
     "convergence": Workload("learner", "lm", _sizes(4000, 64, 64, 0, 256)),
     "replay-check": HEAVY,
     "warm-up": Workload("warm-lm", "lm", _sizes(200, 4, 8, 4, 20), dict(streams=2, window=4)),

@@ -1,9 +1,11 @@
 """What benchmarks and the paper's experiment train of the translation model, and what the paper says of it."""
 
+from dataclasses import replace
+
 from models.data.pairs.synthetic import SyntheticPairs
 from models.nmt.model import PRESETS, TranslationModel
 from models.paper import Paper
-from models.workload import Bounded, Workload
+from models.workload import Bounded, ByLength, Workload
 
 
 def _sizes(vocabulary, units, keep=0.8):
@@ -19,8 +21,18 @@ TINY = Workload("tiny", "nmt", _sizes(30, 4, keep=0.9), dict(sentences=2, length
 
 WORKLOADS = {
     "throughput": PAPERS,
+    "partitions": PAPERS,
     "warm-up": Workload("warm-nmt", "nmt", _sizes(60, 4), dict(sentences=2, length=4)),
 }
+
+DENSE, SPARSE = 94_070_785, 74_850_304
+
+BY_LENGTH = ByLength(
+    {length: replace(PAPERS, name=f"nmt-length-{length}", shape={**PAPERS.shape, "length": length})
+     for length in (50, 25, 12, 4, 2)},
+    flop=128 * 50 * 6 * DENSE, elements=DENSE,
+    our_elements=1_472_257)
+"""The workload of the throughput, in sentences from the longest that the authors keep down to a word and an end."""
 
 BOUNDS = (Bounded("float32 sgd", TINY, "float32", "sgd", 0.5, 2),)
 
@@ -31,7 +43,6 @@ def at_size(ranks: int, seed: int):
     return model, SyntheticPairs(*model.vocabularies, sentences=128, length=25).make(ranks, seed, 2)
 
 
-DENSE, SPARSE = 94_070_785, 74_850_304
 PAPER = Paper(
     dense=DENSE, sparse=SPARSE, alpha=0.65, examples=128 * 25, at_size=at_size,
     flop=6 * DENSE,  # 2 an element and pair of words forward, twice that backward

@@ -1,11 +1,8 @@
-"""Experiment 2: sentences from 120 words down to 1, alpha from 1 down (docs/paper.md, Sparsity-degree experiment)."""
-
-from dataclasses import replace
+"""Experiment 2: sentences ever shorter, alpha from 1 down (docs/paper.md, Sparsity-degree experiment)."""
 
 import numpy as np
 
-from models.registry import workloads_for
-from models.workload import Workload
+from models.registry import entries
 from refimpl.experiments.cluster import parse_rate
 from refimpl.experiments.parallax.cells.cell import ARCHITECTURES, Cell
 from refimpl.experiments.parallax.proportions import PAPER_BYTES_A_SECOND, TITAN_XP
@@ -13,70 +10,75 @@ from refimpl.experiments.parallax.study import Context, Finding, Table
 
 NAME = "sparsity"
 RATE = "100mbit"
-LENGTHS = (120, 60, 30, 12, 4, 1)
-LONGEST, *_ = workloads_for(NAME)
-BATCH, VOCABULARY, WIDTH = LONGEST.shape["streams"], LONGEST.sizes["vocabulary"], LONGEST.sizes["embedding"]
+BY_LENGTH = {model: entry.by_length for model, entry in entries().items() if entry.by_length}
 PARTITIONS = 33
 TOLERANCE = 0.05  # of a step's time: less is the cluster's noise
 
 
-def workload_of(length: int) -> Workload:
-    """Return the model that reads ``length`` words of each stream, with as many candidates as words."""
-    return replace(LONGEST, name=f"length-{length}", sizes={**LONGEST.sizes, "samples": BATCH * length},
-                   shape={**LONGEST.shape, "window": length})
+def slowdown(model: str, measured_seconds: float) -> float:
+    """Return the replay's slowdown at any length: the paper's at the longest. measured_seconds: of such a microbatch."""
+    case = BY_LENGTH[model]
+    on_gpu = case.flop / (TITAN_XP * entries()[model].paper.efficiency)
+    sent = case.elements * 4 / PAPER_BYTES_A_SECOND
+    ours = case.our_elements * 4 / (parse_rate(RATE) / 8)
+    return float(f"{on_gpu / sent * ours / measured_seconds:.3g}")
 
 
-def slowdown(measured_seconds: float) -> float:
-    """Return the replay's slowdown at any length: the paper's at 120. measured_seconds: of such a microbatch, alone."""
-    words, dense = 128 * 120, 2 * WIDTH * 4 * WIDTH
-    on_gpu = 6 * words * (dense + words * WIDTH) / (TITAN_XP * LONGEST.entry.paper.efficiency)
-    one_table = 15_360 * WIDTH * 4 / PAPER_BYTES_A_SECOND
-    ours = VOCABULARY * WIDTH * 4 / (parse_rate(RATE) / 8)
-    return float(f"{on_gpu / one_table * ours / measured_seconds:.3g}")
-
-
-def cells_of(context: Context) -> list[Cell]:
+def cells_of(context: Context, model: str) -> list[Cell]:
     """Return the cells: every length under every architecture on 8 machines of 2 (quick: 2 of 2, two lengths)."""
-    machines, lengths = (2, (120, 4)) if context.quick else (8, LENGTHS)
-    slower = slowdown(context.profile(workload_of(120), 2 * machines).mean_seconds)
+    machines, workloads = 2 if context.quick else 8, [*BY_LENGTH[model].workloads.values()]
+    slower = slowdown(model, context.profile(workloads[0], 2 * machines).mean_seconds)
     compute = context.compute or "replay"
-    return [Cell(NAME, workload_of(length), architecture, machines, 2, RATE, compute,
+    return [Cell(NAME, workload, architecture, machines, 2, RATE, compute,
                  slower if compute == "replay" else 1.0, steps=2 if context.quick else 3, warm=1,
                  options={} if architecture in ("allreduce", "naive ps") else {"partitions": PARTITIONS})
-            for length in lengths for architecture in ARCHITECTURES]
+            for workload in (workloads[::4] if context.quick else workloads) for architecture in ARCHITECTURES]
 
 
 def study(context: Context) -> Finding:
-    """Run the cells; return the table of step times over alpha, and whether hybrid and auto keep their promises."""
-    cells = cells_of(context)
+    """Run the cells; return tables of step times over alpha, and whether hybrid and auto keep their promises."""
+    tables, sentences, curves = zip(*(_study(context, model) for model in BY_LENGTH))
+    return Finding(NAME, "Sparsity degree", [*tables], [*sentences], [*curves])
+
+
+def _study(context, model):
+    """Return a model's table, the sentence about the promises, and the curves."""
+    cells = cells_of(context, model)
     found = context.summaries(cells)
     rows, said, lines = [], [], {a: [] for a in ARCHITECTURES}
-    for length in dict.fromkeys(c.workload.shape["window"] for c in cells):
-        some = {s.cell.architecture: s for s in found if s.cell.workload.shape["window"] == length}
+    for length, workload in BY_LENGTH[model].workloads.items():
+        some = {s.cell.architecture: s for s in found if s.cell.workload == workload}
+        if not some:
+            continue
         seconds = {architecture: s.seconds for architecture, s in some.items()}
         chosen = some["auto"].result["strategies"] if "auto" in some else {}
-        of_tables = dict.fromkeys(chosen[name] for name in ("embedding", "softmax_weight") if name in chosen)
-        alpha = alpha_of(context.profile(workload_of(length), cells[0].ranks))
+        tables = tables_of(workload)
+        of_tables = dict.fromkeys(chosen[name] for name in tables if name in chosen)
+        alpha = alpha_of(context.profile(workload, cells[0].ranks), tables)
         rows.append([str(length), f"{alpha:.4f}",
                      *(f"{seconds[a]:.3f}" if a in seconds else "-" for a in ARCHITECTURES),
                      _over(seconds, "naive ps"), _over(seconds, "allreduce"), ", ".join(of_tables) or "-"])
         said += _broken(length, seconds)
         for architecture, taken in seconds.items():
             lines[architecture].append((alpha, 1 / taken))
-    table = Table(f"Seconds of a step over the length of a sentence, {cells[0].machines} x 2 ranks, {RATE}",
+    table = Table(f"{model}: seconds of a step over the length of a sentence, {cells[0].machines} x 2 ranks, {RATE}",
                   ["length", "alpha", *ARCHITECTURES, "naive ps / hybrid", "allreduce / hybrid",
                    "auto sends rows by"], rows)
     promise = (f"At every length hybrid is at most {TOLERANCE:.0%} slower than the better of allreduce and optimised "
                f"ps, and auto than hybrid.") if not said else "Promises broken: " + " ".join(said)
-    return Finding(NAME, "Sparsity degree", [table], [promise],
-                   [("steps a second over alpha", "alpha (log)", "steps a second", lines)])
+    return table, f"{model.upper()}: {promise}", (f"{model}: steps a second over alpha", "alpha (log)",
+                                                  "steps a second", lines)
 
 
-def alpha_of(profile) -> float:
-    """Return the part of all rows that a worker touches, mean over the profile, embedding and softmax together."""
-    touched = [len(profile.ids(number)) for row in profile.entries for entry in row
-               for name, number in entry.gradients.items() if name != "softmax_bias"]
-    return float(np.mean(touched)) / VOCABULARY
+def tables_of(workload) -> dict[str, int]:
+    """Return name -> rows of the sparse variables that are more than a column."""
+    return {v.name: v.shape[0] for v in workload.make_model().variables if v.sparse and v.shape[1] > 1}
+
+
+def alpha_of(profile, tables) -> float:
+    """Return the part of the tables' rows that a worker touches, mean over the profile and the tables."""
+    return float(np.mean([len(profile.ids(number)) / tables[name] for row in profile.entries for entry in row
+                          for name, number in entry.gradients.items() if name in tables]))
 
 
 def _over(seconds, architecture) -> str:

@@ -22,7 +22,7 @@ from refimpl.training.consistency import CONSISTENCIES
 from refimpl.training.options import Options
 from refimpl.transport.machines import in_blocks
 
-LM, CNN = workloads_for("throughput")
+LM, CNN, NMT = workloads_for("throughput")
 CELL = Cell("throughput", LM, "hybrid", 8, 6, "100mbit", options={"partitions": 3})
 
 
@@ -128,14 +128,23 @@ def test_the_slowdown_keeps_the_papers_proportion():
 
 
 def test_at_length_120_every_word_is_touched():
-    data = sparsity.workload_of(120).make_data(3)
+    lengths = sparsity.BY_LENGTH["lm"].workloads
+    data, vocabulary = lengths[120].make_data(3), lengths[120].sizes["vocabulary"]
     batch = data.microbatch(1, 2)
-    assert np.array_equal(np.sort(batch.inputs.ravel()), np.arange(sparsity.VOCABULARY))
-    short = sparsity.workload_of(4).make_data(3).microbatch(0, 0)
+    assert np.array_equal(np.sort(batch.inputs.ravel()), np.arange(vocabulary))
+    short = lengths[4].make_data(3).microbatch(0, 0)
     assert short.inputs.shape == (4, 16) and len(np.unique(short.inputs)) == 64
     assert not np.array_equal(batch.inputs, data.microbatch(1, 1).inputs)
     with pytest.raises(ValueError, match="cannot differ"):
         Workload("x", "lm", dict(vocabulary=9), dict(streams=2, window=5, distinct=True)).make_data(1)
+
+
+def test_the_translation_models_sizes_are_those_of_its_proportions():
+    case, paper = sparsity.BY_LENGTH["nmt"], proportions.PAPER["nmt"]
+    assert case.our_elements == sum(v.size for v in NMT.make_model().variables if not v.sparse)
+    assert case.elements == paper.dense and case.elements / case.our_elements == pytest.approx(64, rel=0.01)
+    alphas = [len(np.unique(work.make_data(2).microbatch(0, 0).inputs)) for work in case.workloads.values()]
+    assert alphas == sorted(alphas, reverse=True) and NMT.shape["length"] in case.workloads
 
 
 def test_ranks_measurements_add_up_by_machine():
@@ -160,7 +169,8 @@ def test_quick_cells_are_few_and_small(quick, tmp_path):
 
     context = Context(Runner(tmp_path), quick)
     context.profile = lambda workload, microbatches=None: Known
-    cells = [*throughput.cells_of(context), *sparsity.cells_of(context), *partitions.cells_of(context)]
+    cells = [*throughput.cells_of(context), *(cell for model in sparsity.BY_LENGTH for cell in sparsity.cells_of(context, model)),
+             *(cell for workload in partitions.WORKLOADS for cell in partitions.cells_of(context, workload))]
     assert max(c.ranks for c in cells) == (8 if quick else 48)
     assert len({c.file for c in cells}) == len(cells)
     assert {c.compute for c in cells} == {"real", "replay"}

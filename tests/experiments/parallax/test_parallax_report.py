@@ -14,7 +14,7 @@ from refimpl.experiments.parallax.report import markdown, write_report
 from refimpl.experiments.parallax.study import Context, Finding, Summary, Table
 from refimpl.transport.launch import launch
 
-LM, CNN = workloads_for("throughput")
+LM, CNN, *_ = workloads_for("throughput")
 
 
 def summary(architecture, speed, workload=LM, machines=8, **result):
@@ -80,7 +80,7 @@ class MadeUp:
     """A profile, and a runner whose every cell took a second."""
 
     mean_seconds, failed = 0.004, []
-    entries = [[type("Entry", (), {"gradients": {"embedding": 2, "softmax_weight": 4}})]]
+    entries = [[type("Entry", (), {"gradients": {"embedding": 2, "softmax_weight": 4, "source_embedding": 3}})]]
 
     def ids(self, number):
         return range(number)
