@@ -8,6 +8,8 @@ import numpy as np
 
 from kernels import is_numpy
 
+WIDE = 'say jax.config.update("jax_enable_x64", True) before all else'
+
 
 class Microbatch(NamedTuple):
     """What a loss is made of: a microbatch's inputs, targets and weights (or None), arrays of JAX or trees of them.
@@ -28,8 +30,8 @@ def one_thread():
     """Raise ValueError unless XLA computes with one thread: it shows where XLA cuts a large array in pieces. Local."""
     large = jax.jit(jax.numpy.tanh).lower(jax.ShapeDtypeStruct((4096, 1024), "float32"))
     if "outer_dimension_partitions" in large.compile().as_text():
-        raise ValueError("JAX has begun to compute with several threads, and their number would change the bits: import "
-                         "refimpl.jax before JAX computes anything, or set PJRT_NPROC=1")
+        raise ValueError("JAX has begun to compute with several threads, and their number would change the bits: "
+                         "import refimpl.jax before JAX computes anything, or set PJRT_NPROC=1")
 
 
 def to_jax(tree):
@@ -57,10 +59,9 @@ def with_key(batch: Microbatch) -> Microbatch:
 def _check(leaf):
     kind = np.asarray(leaf).dtype if is_numpy(leaf) or isinstance(leaf, (bool, int, float, np.generic)) else None
     if kind is None or kind.kind in "OSUMm":
-        raise ValueError(f"a batch holds {kind or type(leaf).__name__}: a loss in JAX takes NumPy's arrays of numbers, on "
-                         "the CPU (--device cpu); turn it into such in the data")
+        raise ValueError(f"a batch holds {kind or type(leaf).__name__}: a loss in JAX takes NumPy's arrays of numbers, "
+                         "on the CPU (--device cpu); turn it into such in the data")
     if kind.name in ("int64", "uint64") and not jax.config.jax_enable_x64 and np.size(leaf):
         for number in (np.min(leaf), np.max(leaf)):
             if number != number.astype(np.int32):
-                raise ValueError(f"a batch holds the whole number {number}, which JAX would cut to 32 bits: say "
-                                 'jax.config.update("jax_enable_x64", True) before all else')
+                raise ValueError(f"a batch holds the whole number {number}, which JAX would cut to 32 bits: {WIDE}")

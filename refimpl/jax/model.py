@@ -72,8 +72,8 @@ class JaxModel:
             (loss, state), (by_name, by_row, misses) = self.gradient(*arguments, batch.normaliser)
         for name, count in misses.items():
             if count:
-                raise ValueError(f"{name} is asked for {int(count)} rows that were not declared, or are none: say which "
-                                 f"rows a batch needs, JaxModel(..., rows={{{name!r}: function(batch) -> ids}})")
+                raise ValueError(f"{name} is asked for {int(count)} rows that were not declared, or are none: say "
+                                 f"which a batch needs, JaxModel(..., rows={{{name!r}: function(batch) -> ids}})")
         gradients = {name: np.asarray(value) for name, value in by_name.items()}
         for name, value in by_row.items():
             gradients[name] = RowGradient(needed[name], np.asarray(value)[:len(needed[name])])
@@ -173,7 +173,7 @@ def _explained():
     try:
         yield
     except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as problem:
-        raise ValueError(f"the loss cannot be compiled (jax.jit), as its course depends on values, at "
+        raise ValueError("the loss cannot be compiled (jax.jit), as its course depends on values, at "
                          f"{line_of(problem, jax, sys.modules[__name__])}: choose by jnp.where or jax.lax.cond, and "
                          "compute with jnp in place of np") from problem
     except (TypeError, AttributeError) as problem:

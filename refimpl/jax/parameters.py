@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from models import Variable
+from refimpl.jax.arrays import WIDE
 
 
 @dataclass(frozen=True)
@@ -44,18 +45,16 @@ def variables_of(leaves: dict, tables, initial: dict) -> list[Variable]:
 
 def _variable(name, leaf, sparse, start) -> Variable:
     if not isinstance(leaf, (np.ndarray, np.generic, jax.Array, jax.ShapeDtypeStruct)):
-        raise ValueError(f"{name} is {leaf!r:.60}, no array: give np.float32(x), or leave out of the parameters what is "
-                         "not trained")
+        raise ValueError(f"{name} is {leaf!r:.60}, no array: give np.float32(x), or leave out of the parameters what "
+                         "is not trained")
     if str(leaf.dtype) not in ("float32", "float64"):
         raise ValueError(f"{name} is {leaf.dtype}: trainings are of float32 or float64; say .astype(\"float32\"), or "
                          "leave out of the parameters what is not trained")
-    wide = jax.config.jax_enable_x64
-    if str(leaf.dtype) == "float64" and not wide:
-        raise ValueError(f"{name} is float64, which JAX would cut to 32 bits: say jax.config.update(\"jax_enable_x64\", "
-                         "True) before all else, or give it as float32")
-    if sparse and leaf.shape[:1] > (2**31 - 1,) and not wide:
-        raise ValueError(f"{name} has {leaf.shape[0]} rows, whose numbers JAX would cut to 32 bits: say "
-                         "jax.config.update(\"jax_enable_x64\", True) before all else")
+    if not jax.config.jax_enable_x64:
+        if str(leaf.dtype) == "float64":
+            raise ValueError(f"{name} is float64, which JAX would cut to 32 bits: {WIDE}, or give it as float32")
+        if sparse and leaf.shape[:1] > (2**31 - 1,):
+            raise ValueError(f"{name} has {leaf.shape[0]} rows, whose numbers JAX would cut to 32 bits: {WIDE}")
     if start is None and isinstance(leaf, jax.ShapeDtypeStruct):
         raise ValueError(f"{name} has a shape and no values: give it some, JaxModel(..., initial={{{name!r}: "
                          "Uniform(limit)})")

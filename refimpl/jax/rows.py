@@ -48,12 +48,16 @@ def _backward(kept, gradient):
 _taken.defvjp(_forward, _backward)
 
 
+FEWEST = 64
+"""Rows that a table is filled up to at least."""
+
+
 def padded(ids, rows, last: int):
-    """Return ids and rows as arrays of a power of two, so that XLA compiles for few lengths only. Local.
+    """Return ids and rows, filled up to a power of two of them, so that XLA compiles for few lengths only. Local.
 
     last: what ids are filled up with: a number above all of them. Rows are filled up with 0.
     """
-    count = max(8, 1 << (len(ids) - 1).bit_length()) if len(ids) else 8
+    count = max(FEWEST, 1 << max(len(ids) - 1, 0).bit_length())
     filled = np.full(count, last, np.int64), np.zeros((count, *rows.shape[1:]), rows.dtype)
     filled[0][:len(ids)], filled[1][:len(ids)] = ids, rows
     return filled

@@ -1,6 +1,7 @@
 """Small losses with all that a loss can have: tables, some drawn rows, dropout, a carried state; float32 or float64."""
 
 from dataclasses import replace
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -56,13 +57,19 @@ def counted(params, batch):
 def model_of(name, dtype="float32", dense=False, **options):
     if name == "rated":
         made = arrays(dtype, items=(ROWS, WIDTH), tags=(ROWS, WIDTH), w=(2 * WIDTH + 2, 5), b=(5,), out=(5,))
-        params = {"items": made["items"], "tags": made["tags"], "hidden": {n: made[n] for n in "wb"}, "out": made["out"]}
+        params = {"hidden": {n: made.pop(n) for n in "wb"}, **made}
         rows = {"items": lambda batch: batch.inputs[:, 0].astype(int),
                 "tags": lambda batch: batch.inputs[:, 1:4].astype(int)}
         return JaxModel(**{"loss": squared, "parameters": params, "rows": {} if dense else rows, **options})
     rows = {"words": lambda batch: batch.inputs, "out": lambda batch: np.append(batch.targets, drawn(batch.key))}
     params = arrays(dtype, words=(WORDS, WIDTH), out=(WORDS, WIDTH), w=(WIDTH, WIDTH))
     return JaxModel(**{"loss": next_words, "parameters": params, "rows": rows, "evaluate": counted, **options})
+
+
+@cache
+def ready(name, dtype="float32"):
+    """Return a model that is compiled once for all tests of a process."""
+    return model_of(name, dtype)
 
 
 def data_of(microbatches=8, size=2, dtype="float32", **options):
