@@ -33,7 +33,8 @@ class JaxModel:
     rows: name of a table -> function(batch) -> the rows that the loss looks up, in any order; the loss has a ``Rows``
     in its place. What the function gets is what the loss gets, in NumPy's arrays.
     initial: name -> ``Uniform``, ``Constant``, ...: where a parameter starts. Else at the values of the tree.
-    evaluate: evaluate(params, batch) -> {"loss": sum, "count": n[, "correct": k]}; None: the loss. Tables are whole.
+    evaluate: evaluate(params, batch) -> {"loss": sum, "count": n[, "correct": k]}, or (that, state); None: the loss.
+    In evaluation tables are whole, and there is no key.
     Raises ValueError naming what cannot be trained here, and the remedy (docs/jax.md).
     """
 
