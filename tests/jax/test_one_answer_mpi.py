@@ -80,6 +80,7 @@ def test_the_plain_system_trains_a_loss_to_the_same_bits(comm):
     assert comm.bcast(plain.sha256()) == fast
 
 
+@pytest.mark.thorough
 def test_a_table_without_values_is_never_whole_on_a_rank(comm):
     """No rank may hold it, nor makes it: rows start where they are kept, and are pulled where they are looked up."""
     rows = 20_000
@@ -108,6 +109,7 @@ def test_ranks_whose_parameters_differ_are_told(comm):
         train(model, data_of(), options=Options(steps=1), comm=comm)
 
 
+@pytest.mark.thorough
 def test_a_row_that_one_rank_misses_ends_all(comm):
     model = JaxModel(lambda params, batch: params["table"][batch.inputs[:, 0].astype(int)].sum(),
                      {"table": np.ones((ROWS, 2), "float32")}, rows={"table": lambda batch: [int(batch.inputs[0, 0])]})
