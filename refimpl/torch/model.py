@@ -11,13 +11,15 @@ from pathlib import Path
 import torch
 
 from kernels import array_module
+from models.declared import declared
+from models.trees import examples_in
 from refimpl.torch.bound import Bound, Evaluating, OwnStatistics, Unchanged, statistics_of
 from refimpl.torch.mean import refuse_mean
 from refimpl.torch.parts import parts_of
-from refimpl.torch.record import Recorder, declared
+from refimpl.torch.record import Recorder
 from refimpl.torch.repeatable import repeatable
 from refimpl.torch.tables import Rows
-from refimpl.torch.tensors import examples_in, on_device, to_aligned, to_array, to_tensor
+from refimpl.torch.tensors import on_device, to_aligned, to_array, to_tensor
 from refimpl.torch.variables import variables_of
 from refimpl.training.run.checkpoint import read_parameters
 
@@ -78,7 +80,7 @@ class TorchModel:
         unchanged.check()
         if not self.looked_at:
             unchanged.check_copies({name: to_tensor(dense[name]) for name in values})
-            self._refuse_mean(dense, values, needed, rows, given, device)
+            self._refuse_mean(dense, values, needed, rows, batch, device)
         for name, gradient in found.items():
             if name in tables:
                 gradients[name] = tables[name].gradient(gradient, lambda rows: to_array(rows, xp))
@@ -154,17 +156,17 @@ class TorchModel:
         return {v.name: to_array(found[v.name] * share, xp) if v.name in found else dense[v.name] * share
                 for v in self.variables if v.statistic}
 
-    def _refuse_mean(self, dense, values, needed, rows, given, device):
+    def _refuse_mean(self, dense, values, needed, rows, batch, device):
         """Raise ValueError if the loss is a mean: looked at once."""
         running = {v.name: to_tensor(dense[v.name]) for v in self.variables if v.statistic}
 
-        def total(batch):
+        def total(one):
             tables = {name: Rows(name, needed[name], to_tensor(rows[name])) for name in self.parts.sparse}
             with repeatable(0, device), Evaluating(self.module), torch.no_grad():
                 copies = {name: value.clone() for name, value in (values | running).items()}
-                return float(_checked(self.bound.call(self._bound(device) | copies, tables, batch)))
+                return float(_checked(self.bound.call(self._bound(device) | copies, tables, on_device(one, device))))
 
-        refuse_mean(total, self.module, given._replace(state={}))
+        refuse_mean(total, self.module, batch)
         self.looked_at = True
 
 

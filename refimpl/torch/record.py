@@ -7,10 +7,11 @@ import torch
 from torch import nn
 
 from kernels import unique_ids
+from models.trees import mapped
 from refimpl.torch.bound import Bound
 from refimpl.torch.repeatable import repeatable
 from refimpl.torch.tables import Noted
-from refimpl.torch.tensors import Microbatch, mapped, on_device
+from refimpl.torch.tensors import Microbatch, on_device
 
 CPU, META = torch.device("cpu"), torch.device("meta")
 RECURRENT = (nn.LSTM.forward, nn.GRU.forward, nn.RNN.forward)
@@ -108,22 +109,3 @@ def _there(leaf, device):
 
 def _unique(ids):
     return unique_ids(np.concatenate(ids)) if ids else np.empty(0, np.int64)
-
-
-def declared(rows, tables, batch) -> dict:
-    """Return what a user's function says that a batch needs: table -> (k,) int64 sorted unique row numbers. Local.
-
-    Raises ValueError unless it names the tables, and whole numbers.
-    """
-    said = rows(batch)
-    if not isinstance(said, dict) or set(said) != set(tables):
-        told = sorted(said, key=str) if isinstance(said, dict) else type(said).__name__
-        raise ValueError(f"rows returned {told}: let it return a dict, name of each table -> row numbers; the tables "
-                         f"are {', '.join(tables)}")
-    result = {}
-    for name, ids in said.items():
-        ids = np.asarray(ids).reshape(-1)
-        if len(ids) and ids.dtype.kind not in "iu":
-            raise ValueError(f"rows returned {ids.dtype} for {name}: row numbers are whole numbers")
-        result[name] = unique_ids(ids.astype(np.int64))
-    return result

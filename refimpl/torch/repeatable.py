@@ -1,11 +1,11 @@
 """What else the bits of a computation in PyTorch depend on: random numbers, threads, the choice of algorithms."""
 
-import traceback
 from contextlib import contextmanager
-from pathlib import Path
 
 import torch
 from torch.utils import deterministic
+
+from models.place import line_of
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def seed(key: int, device=torch.device("cpu")):
 
 def _explained(problem: Exception) -> str | None:
     """Return a refusal in our words for what PyTorch says of an operation; None if it is another problem."""
-    text, place = str(problem), _place(problem)
+    text, place = str(problem), line_of(problem, torch)
     if "deterministic implementation" in text:
         return (f"{text.partition(',')[0]}, at {place}: its bits would depend on the order in which threads "
                 "come; use another operation in its place, or compute with --device cpu")
@@ -57,11 +57,3 @@ def _explained(problem: Exception) -> str | None:
         return (f"{text}: a microbatch of one example has no variance, at {place}; let no microbatch have so few "
                 "(drop_last=True where the last batch of an epoch does, or another size)")
     return None
-
-
-def _place(problem) -> str:
-    """Return file, line and text of the last line of the traceback that is not PyTorch's own."""
-    frames = traceback.extract_tb(problem.__traceback__)
-    root = str(Path(torch.__file__).parent)
-    theirs = [frame for frame in frames if not frame.filename.startswith(root)] or frames
-    return f"{Path(theirs[-1].filename).name}:{theirs[-1].lineno}: {theirs[-1].line}"

@@ -1,4 +1,4 @@
-"""Arrays as tensors and tensors as arrays, in the same memory; and trees of them, as datasets give."""
+"""Arrays as tensors and tensors as arrays, in the same memory."""
 
 import warnings
 from typing import Any, NamedTuple
@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from kernels import array_module
+from models.trees import leaves, mapped
 
 ALIGNMENT = 64
 """Bytes. MKL adds up some products in another order where an operand lies at no multiple: another order is other bits,
@@ -46,23 +47,6 @@ def to_array(tensor, xp=np):
     return tensor.numpy() if xp is np else xp.from_dlpack(tensor)
 
 
-def mapped(tree, change):
-    """Return a tree of tuples, lists and dicts with ``change`` applied to each leaf. Local."""
-    if isinstance(tree, dict):
-        return {key: mapped(value, change) for key, value in tree.items()}
-    if isinstance(tree, (tuple, list)):
-        parts = [mapped(value, change) for value in tree]
-        return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
-    return change(tree)
-
-
-def leaves(tree) -> list:
-    """Return the leaves of a tree, in order. Local."""
-    found: list = []
-    mapped(tree, found.append)
-    return found
-
-
 def tensors_in(tree) -> list[torch.Tensor]:
     """Return the tensors of a tree, in order. Local."""
     return [leaf for leaf in leaves(tree) if isinstance(leaf, torch.Tensor)]
@@ -77,11 +61,3 @@ def on_device(batch, device) -> Microbatch:
 
     return Microbatch(*(mapped(part, change) for part in (batch.inputs, batch.targets, batch.weights)),
                       state={name: change(value) for name, value in batch.state.items()})
-
-
-def examples_in(batch) -> int:
-    """Return how many examples a ``models.Batch`` counts: weights that are not 0, or the length of axis 0. Local."""
-    if batch.weights is not None:
-        return int(np.count_nonzero(batch.weights))
-    sized = [leaf for part in (batch.targets, batch.inputs) for leaf in leaves(part) if getattr(leaf, "ndim", 0)]
-    return len(sized[0])

@@ -1,0 +1,49 @@
+"""Is a loss a sum over its examples, or their mean? Found with a microbatch, told twice over."""
+
+import math
+from dataclasses import replace
+from typing import Callable
+
+from kernels import array_module
+from models.protocol import Batch
+from models.trees import leaves, mapped
+
+CLOSE = 1e-3
+"""Relative; a sum over examples told twice is twice as large but for rounding."""
+
+WORDS = ("the loss is a mean over the microbatch: the step adds up the microbatches' losses and divides once, by the "
+         "examples of the whole batch, so that short microbatches and any number of ranks give one answer. Return the "
+         "sum: ")
+
+
+def is_mean(total: Callable[[Batch], float], batch: Batch) -> bool | None:
+    """Return whether a loss is a mean over examples; None where the batch told twice does not say. Local.
+
+    total: returns the loss of a batch, in evaluation mode; it may be of another number of examples.
+    """
+    for axis in (0, 1):  # text is (time, streams)
+        if (twice := _told_twice(batch, axis)) is None:
+            continue
+        try:
+            once, again = total(replace(batch, state={})), total(twice)
+        except Exception:  # it does not take another number of examples
+            continue
+        if once and math.isclose(again, 2 * once, rel_tol=CLOSE):
+            return False
+        if once and math.isclose(again, once, rel_tol=CLOSE):
+            return True
+    return None
+
+
+def _told_twice(batch: Batch, axis) -> Batch | None:
+    """Return the batch with each example twice, along an axis; None where its arrays have no such axis in common."""
+    parts = {name: getattr(batch, name) for name in ("inputs", "targets", "weights")}
+    lengths = {leaf.shape[axis] if leaf.ndim > axis else None
+               for leaf in leaves(tuple(parts.values())) if hasattr(leaf, "ndim")}
+    if len(lengths) != 1 or None in lengths:
+        return None
+
+    def change(leaf):
+        return array_module(leaf).concatenate([leaf, leaf], axis) if hasattr(leaf, "ndim") else leaf
+
+    return replace(batch, state={}, **{name: mapped(part, change) for name, part in parts.items()})

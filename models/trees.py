@@ -1,0 +1,28 @@
+"""Trees of arrays, as a batch may hold: tuples, lists and dicts, one in another."""
+
+import numpy as np
+
+
+def mapped(tree, change):
+    """Return a tree of tuples, lists and dicts with ``change`` applied to each leaf. Local."""
+    if isinstance(tree, dict):
+        return {key: mapped(value, change) for key, value in tree.items()}
+    if isinstance(tree, (tuple, list)):
+        parts = [mapped(value, change) for value in tree]
+        return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
+    return change(tree)
+
+
+def leaves(tree) -> list:
+    """Return the leaves of a tree, in order. Local."""
+    found: list = []
+    mapped(tree, found.append)
+    return found
+
+
+def examples_in(batch) -> int:
+    """Return how many examples a ``Batch`` counts: weights that are not 0, or the length of axis 0. Local."""
+    if batch.weights is not None:
+        return int(np.count_nonzero(batch.weights))
+    sized = [leaf for part in (batch.targets, batch.inputs) for leaf in leaves(part) if getattr(leaf, "ndim", 0)]
+    return len(sized[0])

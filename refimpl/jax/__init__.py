@@ -1,0 +1,26 @@
+"""A loss written in JAX as a model: JAX computes loss and gradients, our step exchanges, clips and updates.
+
+    model = JaxModel(loss, parameters)            loss(params, batch) -> the sum of the losses of batch's examples
+    result = train(model, data, options=Options(optimizer="adam", learning_rate=0.001), output="runs/mine")
+    params = model.load("runs/mine")              the tree of what was learned
+
+``docs/jax.md`` says what is refused, and why. Nothing else in this project imports this room.
+"""
+
+import os
+
+os.environ["PJRT_NPROC"] = "1"  # XLA cuts work by the threads that it has, and so rounds by them; read as JAX starts
+
+try:
+    import jax as _jax  # noqa: F401
+except ModuleNotFoundError as problem:
+    if problem.name != "jax":
+        raise
+    raise ModuleNotFoundError("refimpl.jax needs JAX, which is not installed: pip install -e '.[jax]', or "
+                              "pip install jax", name="jax") from problem
+
+from refimpl.jax.arrays import Microbatch
+from refimpl.jax.model import JaxModel
+from refimpl.jax.rows import Rows
+
+__all__ = ["JaxModel", "Microbatch", "Rows"]

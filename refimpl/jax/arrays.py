@@ -1,0 +1,67 @@
+"""NumPy's arrays as JAX's, in the same memory where they lie at a multiple of 64 bytes; and what bits depend on."""
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from kernels import is_numpy
+
+WIDE = 'say jax.config.update("jax_enable_x64", True) before all else'
+
+
+class Microbatch(NamedTuple):
+    """What a loss is made of: a microbatch's inputs, targets and weights (or None), arrays of JAX or trees of them.
+
+    state: name -> array, carried from step to step while an epoch lasts: a loss that returns (sum, state) replaces it.
+    key: a ``jax.random`` key of (seed, step, microbatch); None: nothing is dropped or drawn, as in evaluation.
+    """
+
+    inputs: Any
+    targets: Any
+    weights: Any
+    state: dict[str, Any]
+    key: Any
+
+
+@cache
+def one_thread():
+    """Raise ValueError unless XLA computes with one thread: it shows where XLA cuts a large array in pieces. Local."""
+    large = jax.jit(jax.numpy.tanh).lower(jax.ShapeDtypeStruct((4096, 1024), "float32"))
+    if "outer_dimension_partitions" in large.compile().as_text():
+        raise ValueError("JAX has begun to compute with several threads, and their number would change the bits: "
+                         "import refimpl.jax before JAX computes anything, or set PJRT_NPROC=1")
+
+
+def to_jax(tree):
+    """Return a tree of NumPy arrays as JAX's, on the CPU. Local. Nobody may write to them while they are in use."""
+    return jax.device_put(tree, jax.devices("cpu")[0])
+
+
+def given(batch, draws: bool) -> Microbatch:
+    """Return a ``models.Batch`` as a loss gets it, but for its key: two numbers. Local.
+
+    Raises ValueError for what JAX cannot have, or would silently change.
+    """
+    key = np.array(divmod(batch.key, 2**32), np.uint32) if draws else None
+    found = Microbatch(batch.inputs, batch.targets, batch.weights, dict(batch.state), key)
+    for leaf in jax.tree.leaves(found):
+        _check(leaf)
+    return found
+
+
+def with_key(batch: Microbatch) -> Microbatch:
+    """Return a microbatch with a key of JAX's in place of its two numbers. Local."""
+    return batch if batch.key is None else batch._replace(key=jax.random.wrap_key_data(batch.key, impl="threefry2x32"))
+
+
+def _check(leaf):
+    kind = np.asarray(leaf).dtype if is_numpy(leaf) or isinstance(leaf, (bool, int, float, np.generic)) else None
+    if kind is None or kind.kind in "OSUMm":
+        raise ValueError(f"a batch holds {kind or type(leaf).__name__}: a loss in JAX takes NumPy's arrays of numbers, "
+                         "on the CPU (--device cpu); turn it into such in the data")
+    if kind.name in ("int64", "uint64") and not jax.config.jax_enable_x64 and np.size(leaf):
+        for number in (np.min(leaf), np.max(leaf)):
+            if number != number.astype(np.int32):
+                raise ValueError(f"a batch holds the whole number {number}, which JAX would cut to 32 bits: {WIDE}")

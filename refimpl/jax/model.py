@@ -1,0 +1,191 @@
+"""``JaxModel``: a loss and a tree of parameters as a model that trains on any number of ranks.
+
+    tree of parameters ─▶ variables           those that ``rows`` names: sparse
+    rows_needed        ─▶ what ``rows`` says of a batch
+    loss_and_gradients ─▶ jax.value_and_grad of the loss, compiled by jax.jit
+    load               ─▶ the tree of what was learned
+"""
+
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kernels import RowGradient, is_numpy
+from models.declared import declared
+from models.mean import WORDS, is_mean
+from models.place import line_of
+from models.trees import examples_in
+from refimpl.jax.arrays import given, one_thread, to_jax, with_key
+from refimpl.jax.parameters import named, variables_of
+from refimpl.jax.rows import Rows, padded
+from refimpl.training.run.checkpoint import read_parameters
+
+
+class JaxModel:
+    """A loss written in JAX, of one device, as a ``models.Model``. Local.
+
+    loss: loss(params, batch) -> 0-d array, the *sum* of the losses of a ``Microbatch``'s examples; or (sum, state).
+    parameters: tree of arrays; what has no values yet (jax.ShapeDtypeStruct) starts as ``initial`` says.
+    rows: name of a table -> function(batch) -> the rows that the loss looks up, in any order; the loss has a ``Rows``
+    in its place. What the function gets is what the loss gets, in NumPy's arrays.
+    initial: name -> ``Uniform``, ``Constant``, ...: where a parameter starts. Else at the values of the tree.
+    evaluate: evaluate(params, batch) -> {"loss": sum, "count": n[, "correct": k]}, or (that, state); None: the loss.
+    In evaluation tables are whole, and there is no key.
+    Raises ValueError naming what cannot be trained here, and the remedy (docs/jax.md).
+    """
+
+    def __init__(self, loss, parameters, *, rows=None, initial=None, evaluate=None):
+        if not callable(loss):
+            raise ValueError(f"the loss is {loss!r:.80}: give a function loss(params, batch) -> sum of the losses")
+        one_thread()
+        self.rows, self.looked_at = dict(rows or {}), False
+        leaves, self.structure = named(parameters)
+        self.variables = variables_of(leaves, self.rows, dict(initial or {}))
+        self.shapes = {v.name: v.shape for v in self.variables}
+        self.counts = evaluate is not None
+        self.gradient = jax.jit(jax.value_and_grad(self._share_of(loss), has_aux=True))
+        self.total = jax.jit(self._share_of(loss))
+        self.evaluation = jax.jit(self._on_tree(evaluate)) if evaluate else self.total
+
+    def rows_needed(self, batch):
+        """Return the rows that the batch looks up: table -> (k,) int64 sorted unique row numbers. Local."""
+        if not self.rows:
+            return {}
+        one = with_key(given(batch, True))
+        batch.looked_up = declared(lambda _: {name: rows(one) for name, rows in self.rows.items()}, self.rows, batch)
+        return batch.looked_up
+
+    def loss_and_gradients(self, dense, rows, batch):
+        """Return (loss, gradients) of one microbatch (see ``models.Model``). Local."""
+        needed = getattr(batch, "looked_up", None) or self.rows_needed(batch)
+        ids, values = {}, {}
+        for name in self.rows:
+            ids[name], values[name] = padded(needed[name], _on_cpu(rows[name]), self.shapes[name][0])
+        floats = self._floats(dense, values)
+        arguments = to_jax((floats, ids, given(batch, True)))
+        if not self.looked_at:
+            self._look(floats, ids, batch, arguments)
+        with _explained():
+            (loss, state), (by_name, by_row, misses) = self.gradient(*arguments, batch.normaliser)
+        for name, count in misses.items():
+            if count:
+                raise ValueError(f"{name} is asked for {int(count)} rows that were not declared, or are none: say "
+                                 f"which a batch needs, JaxModel(..., rows={{{name!r}: function(batch) -> ids}})")
+        gradients = {name: np.asarray(value) for name, value in by_name.items()}
+        for name, value in by_row.items():
+            gradients[name] = RowGradient(needed[name], np.asarray(value)[:len(needed[name])])
+        _carry_on(batch, state)
+        return float(loss), gradients
+
+    def evaluate(self, dense, tables, batch):
+        """Return sums over the batch: {"loss": sum, "count": n[, "correct": k]}. Local. Nothing is dropped or drawn.
+
+        Where the model was given no ``evaluate``, n is the number of weights that are not 0, or the length of axis 0.
+        """
+        values = self._floats(dense, {name: _on_cpu(tables[name]) for name in self.rows})
+        with _explained():
+            found, state = self.evaluation(*to_jax((values, dict.fromkeys(self.rows), given(batch, False))))
+        _carry_on(batch, state)
+        if self.counts:
+            return {name: float(value) for name, value in found.items()} if isinstance(found, dict) else found
+        return {"loss": float(found), "count": examples_in(batch)}
+
+    def load(self, run):
+        """Return the tree of what a run has learned, its newest checkpoint, as NumPy arrays. Local.
+
+        run: its directory, or the ``Result`` that names it.
+        Raises ValueError or OSError where there is no checkpoint that can be read.
+        """
+        found = read_parameters(Path(getattr(run, "run_directory", run)))
+        return jax.tree.unflatten(self.structure, [found[name] for name in self.shapes])
+
+    def _on_tree(self, function):
+        """Return function(tree, batch) as one of arrays by name; it returns (result, state)."""
+
+        def call(floats, ids, batch):
+            dense, values, misses = floats
+            tables = {name: Rows(name, self.shapes[name], ids[name], values[name], misses[name]) for name in values}
+            every, batch = dense | tables, with_key(batch)
+            result = function(jax.tree.unflatten(self.structure, [every[name] for name in self.shapes]), batch)
+            result, state = result if isinstance(result, tuple) and len(result) == 2 else (result, batch.state)
+            if not isinstance(state, dict):
+                raise ValueError(f"the loss returned (sum, {type(state).__name__}): what is carried to the next step "
+                                 "must be a dict, name -> array")
+            return result, state
+
+        return call
+
+    def _share_of(self, loss):
+        """Return the loss as a function of arrays by name that returns (loss / normaliser, state)."""
+        call = self._on_tree(loss)
+
+        def share(floats, ids, batch, normaliser=1.0):
+            total, state = call(floats, ids, batch)
+            return _checked(total) / normaliser, state
+
+        return share
+
+    def _floats(self, dense, values):
+        """Return (dense, rows, misses), the arrays that have gradients."""
+        return ({v.name: _on_cpu(dense[v.name]) for v in self.variables if not v.sparse}, values,
+                {v.name: np.zeros((), v.dtype) for v in self.variables if v.sparse})
+
+    def _look(self, floats, ids, batch, arguments):
+        """Raise ValueError if the loss does more than to return a sum: looked at once."""
+
+        def total(one):
+            try:
+                return float(self.total(*to_jax((floats, ids, given(one, False))))[0])
+            except Exception:  # it cannot do without a key
+                return float(self.total(*to_jax((floats, ids, given(one, True))))[0])
+
+        with _explained():
+            effects = self.gradient.trace(*arguments, batch.normaliser).jaxpr.effects
+        if effects:
+            raise ValueError(f"the loss does more than to return a sum ({', '.join(map(str, effects))}): on each rank "
+                             "it would do so for other microbatches; leave callbacks and prints out")
+        if is_mean(total, batch):
+            raise ValueError(f"{WORDS}jnp.sum in place of jnp.mean")
+        self.looked_at = True
+
+
+def _on_cpu(value):
+    """Return a value. Raises ValueError for one on a GPU."""
+    if not is_numpy(value):
+        raise ValueError("refimpl.jax computes on the CPU: train with --device cpu")
+    return value
+
+
+def _checked(total):
+    """Return what a loss returned. Raises ValueError unless it is one real number."""
+    if not isinstance(total, jax.Array) or total.ndim or not jnp.issubdtype(total.dtype, jnp.floating):
+        told = f"an array of {total.dtype} {total.shape}" if isinstance(total, jax.Array) else type(total).__name__
+        raise ValueError(f"the loss is {told}: it must be the sum over the microbatch's examples, a float of shape ()")
+    return total
+
+
+@contextmanager
+def _explained():
+    """Turn what JAX and Python say of a loss that cannot be computed into a refusal in words. Local."""
+    try:
+        yield
+    except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as problem:
+        raise ValueError("the loss cannot be compiled (jax.jit), as its course depends on values, at "
+                         f"{line_of(problem, jax, sys.modules[__name__])}: choose by jnp.where or jax.lax.cond, and "
+                         "compute with jnp in place of np") from problem
+    except (TypeError, AttributeError) as problem:
+        if Rows.__name__ not in str(problem):
+            raise
+        raise ValueError("a table is used otherwise than by params[NAME][ids], at "
+                         f"{line_of(problem, jax, sys.modules[__name__])}: only the rows that were looked up are here; "
+                         "leave it out of rows={...}, so that it is a dense variable") from problem
+
+
+def _carry_on(batch, state):
+    """Put the state that a loss returned into the batch's."""
+    batch.state.clear()
+    batch.state.update({name: np.asarray(value) for name, value in state.items()})

@@ -1,0 +1,63 @@
+"""A table of which a microbatch has its own rows only: a look-up finds places among those rows."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+class Rows:
+    """A sparse variable as a loss has it: ``params["words"][ids]``, nothing else. Local.
+
+    shape: of the whole table.  ids: (k,) sorted row numbers that are here; None: all are.  rows: (k, d).
+    misses: a scalar; its gradient says how many ids were looked up that are not here. Their rows are NaN.
+    It is no pytree: who maps over all parameters (to decay them, say) meets it, and is told so, instead of some rows.
+    """
+
+    def __init__(self, name, shape, ids, rows, misses):
+        self.name, self.shape, self.dtype = name, shape, rows.dtype
+        self.ids, self.rows, self.misses = ids, rows, misses
+
+    def __getitem__(self, ids):
+        """Return rows of the ids, an array of whole numbers of any shape: (*ids.shape, d)."""
+        ids = jnp.asarray(ids)
+        if not jnp.issubdtype(ids.dtype, jnp.integer):
+            raise ValueError(f"{self.name} is looked up by {ids.dtype}: row numbers are whole numbers")
+        inside = (ids >= 0) & (ids < self.shape[0])
+        if self.ids is None:
+            return _taken(self.rows, self.misses, jnp.where(inside, ids, 0), inside)
+        places = jnp.searchsorted(self.ids, ids)
+        return _taken(self.rows, self.misses, places, inside & (self.ids[places] == ids))
+
+
+@jax.custom_vjp
+def _taken(rows, misses, places, here):
+    """Return rows[places], NaN where a row is not here.  misses: takes part by its gradient alone."""
+    return jnp.where(here[..., None], rows[places], jnp.nan)
+
+
+def _forward(rows, misses, places, here):
+    return _taken(rows, misses, places, here), (rows, places, here)
+
+
+def _backward(kept, gradient):
+    rows, places, here = kept
+    shares = jnp.where(here[..., None], gradient, 0)
+    return jnp.zeros_like(rows).at[places].add(shares), jnp.sum(~here).astype(rows.dtype), None, None
+
+
+_taken.defvjp(_forward, _backward)
+
+
+FEWEST = 64
+"""Rows that a table is filled up to at least."""
+
+
+def padded(ids, rows, last: int):
+    """Return ids and rows, filled up to a power of two of them, so that XLA compiles for few lengths only. Local.
+
+    last: what ids are filled up with: a number above all of them. Rows are filled up with 0.
+    """
+    count = max(FEWEST, 1 << max(len(ids) - 1, 0).bit_length())
+    filled = np.full(count, last, np.int64), np.zeros((count, *rows.shape[1:]), rows.dtype)
+    filled[0][:len(ids)], filled[1][:len(ids)] = ids, rows
+    return filled

@@ -1,0 +1,117 @@
+"""One answer, to the bit, of losses in JAX: any number of ranks, architecture, cutting of rows; after a resume."""
+
+from functools import cache
+
+import jax
+import numpy as np
+import pytest
+from mpi4py import MPI
+from toy_losses import ROWS, WIDTH, data_of, ready, text_of
+
+from models import Uniform
+from refimpl.jax import JaxModel
+from refimpl.plain.hybrid import Hybrid, Options as PlainOptions
+from refimpl.training.options import Options
+from refimpl.training.session import train
+from refimpl.transport import CollectiveError
+
+SETTINGS = {
+    "allreduce": dict(architecture="allreduce"),
+    "as-dense": dict(architecture="allreduce", sparse_as_dense=True),
+    "ps": dict(architecture="ps", partitions=3),
+    "hybrid": dict(architecture="hybrid"),
+    "overlapped": dict(architecture="hybrid", overlap=True),
+    "hot rows": dict(architecture="hybrid", hot_rows=5),
+}
+CASES = {"rated": "adam", "text": "adagrad"}
+
+pytestmark = pytest.mark.mpi
+
+
+def training_data(name):
+    return text_of() if name == "text" else data_of()
+
+
+def options_of(name, steps, **changes):
+    return Options(optimizer=CASES[name], learning_rate=0.05, steps=steps, clip_norm=0.5, weight_decay=0.01,
+                   rate="cosine", rate_steps=9, **changes)
+
+
+def answer(name, comm, steps=4, **changes):
+    """Train over an epoch of three steps and into the next; return all that must be the same."""
+    heldout = text_of() if name == "text" else data_of(shuffle=False)
+    result = train(ready(name), training_data(name), heldout, options=options_of(name, steps, **changes), comm=comm)
+    return result.loss, result.evaluation, result.parameters_sha256, result.state_sha256
+
+
+@cache
+def one_rank(name):
+    """Return the answer of one rank."""
+    return answer(name, MPI.COMM_SELF)
+
+
+@pytest.mark.thorough("rated")
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("name", CASES)
+def test_every_architecture_at_this_size(comm, name, settings):
+    assert answer(name, comm, **SETTINGS[settings]) == one_rank(name)
+
+
+@pytest.mark.thorough("rated")
+@pytest.mark.parametrize("name", CASES)
+def test_a_resumed_run_ends_as_one_that_was_not_interrupted(comm, name, tmp_path):
+    folder = comm.bcast(str(tmp_path))
+    train(ready(name), training_data(name), options=options_of(name, 3), comm=comm, output=folder)
+    result = train(ready(name), training_data(name), options=options_of(name, 4, architecture="ps"), comm=comm,
+                   output=folder, resume=folder)
+    assert (result.parameters_sha256, result.state_sha256) == one_rank(name)[2:]
+    learned = ready(name).load(folder)
+    first = {v.name: v.initial_value(0) for v in ready(name).variables}
+    assert jax.tree.structure(learned) == ready(name).structure and learned["out"].shape == first["out"].shape
+    assert not np.array_equal(learned["out"], first["out"])
+
+
+def test_the_plain_system_trains_a_loss_to_the_same_bits(comm):
+    """What ``refimpl.plain`` asks of a model, JaxModel has: it needs no plain version of its own."""
+    plain = Hybrid(ready("rated"), data_of(), PlainOptions("adagrad", 0.2), comm)
+    for _ in range(3):
+        plain.step()
+    fast = train(ready("rated"), data_of(), options=Options(steps=3), comm=comm).parameters_sha256
+    assert comm.bcast(plain.sha256()) == fast
+
+
+@pytest.mark.thorough
+def test_a_table_without_values_is_never_whole_on_a_rank(comm):
+    """No rank may hold it, nor makes it: rows start where they are kept, and are pulled where they are looked up."""
+    rows = 20_000
+    model = JaxModel(lambda params, batch: (params["table"][batch.inputs[:, 0].astype(int) * 499] ** 2).sum(),
+                     {"table": jax.ShapeDtypeStruct((rows, WIDTH), "float32")}, initial={"table": Uniform(0.1)},
+                     rows={"table": lambda batch: batch.inputs[:, 0].astype(int) * 499})
+
+    def trained(each, **changes):
+        options = Options(architecture="ps", optimizer="sgd", steps=2, **changes)
+        return train(model, data_of(), options=options, comm=each).parameters_sha256
+
+    limit = rows * WIDTH * 4 - 1
+    assert ROWS * 499 <= rows
+    if comm.size == 1:
+        with pytest.raises(CollectiveError, match="the memory limit is"):
+            trained(comm, memory_limit=limit)
+    else:
+        assert trained(comm, memory_limit=limit) == trained(MPI.COMM_SELF)
+
+
+def test_ranks_whose_parameters_differ_are_told(comm):
+    if comm.size == 1:
+        pytest.skip("one rank agrees with itself")
+    model = JaxModel(lambda params, batch: params.sum() * batch.targets.sum(), np.full(3, comm.rank == 1, "float32"))
+    with pytest.raises(CollectiveError, match="the ranks disagree.*the beginning of variable"):
+        train(model, data_of(), options=Options(steps=1), comm=comm)
+
+
+@pytest.mark.thorough
+def test_a_row_that_one_rank_misses_ends_all(comm):
+    model = JaxModel(lambda params, batch: params["table"][batch.inputs[:, 0].astype(int)].sum(),
+                     {"table": np.ones((ROWS, 2), "float32")}, rows={"table": lambda batch: [int(batch.inputs[0, 0])]})
+    with pytest.raises(CollectiveError, match="table is asked for .* rows that were not declared"):
+        train(model, data_of(), options=Options(steps=1), comm=comm)
