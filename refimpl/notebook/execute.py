@@ -15,7 +15,7 @@ from refimpl.transport.launch import ONE_THREAD
 
 EXERCISE = "exercise"
 """Tag of a code cell that the reader is to change; the solution is in the next cell that folds one away."""
-SECONDS_PER_CELL = 120
+SECONDS_PER_CELL = 300
 QUIET = ["--log-level=ERROR"]  # a kernel warns that its local sockets are not encrypted
 _SOLUTION = re.compile(r"<details>.*?```python\n(.*?)```.*?</details>", re.DOTALL)
 
