@@ -1,0 +1,3 @@
+"""draft"""
+HYBRID = "refimpl hybrid"
+PEER = "torch DDP (gloo)"
