@@ -56,8 +56,10 @@ def race_with_cards(comm: Communicator, functions: dict, seconds: float, rounds:
 
 def time_alone(comm: Communicator, computations: dict) -> dict[str, float]:
     """Return name -> seconds of a computation, all ranks computing at once, the median of a few turns. Collective."""
-    return {name: statistics.median([time_together(comm, function, 2) for _ in range(6)][1:])
-            for name, function in computations.items()}  # the first of all is for caches
+    turns = {name: [] for name in computations}
+    for _, (name, function) in itertools.product(range(6), computations.items()):
+        turns[name].append(time_together(comm, function, 2))
+    return {name: statistics.median(spent[1:]) for name, spent in turns.items()}  # the first of all is for caches
 
 
 def computation(model, data, rank):

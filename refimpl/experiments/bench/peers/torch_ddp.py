@@ -8,6 +8,7 @@ import torch
 
 from kernels.random import key_of
 from refimpl.experiments.bench.peers.torch_clip import clip
+from refimpl.experiments.bench.steps import SEED
 from refimpl.torch.repeatable import seed
 from refimpl.torch.tensors import on_device
 
@@ -46,7 +47,7 @@ class Replica:
         batch = self.data.microbatch(number, self.rank)
         batch.state = state
         given = on_device(batch, CPU)
-        seed(key_of(0, "microbatch", number, self.rank))
+        seed(key_of(SEED, "microbatch", number, self.rank))
         loss = self.loss(module, given) * (self.data.microbatches / batch.normaliser)
         state.update({name: value.detach() for name, value in given.state.items()})
         return loss
