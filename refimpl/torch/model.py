@@ -74,7 +74,7 @@ class TorchModel:
             loss = _checked(total) / batch.normaliser
             gradients |= self._shares(statistics, dense, examples_in(batch) / batch.normaliser, xp)
             if device.type == "cpu":  # a GPU's backward pass is asked for in a moment, in a thread of PyTorch's own
-                batch.ready(gradients)  # the statistics: they share a bucket with the parameters that are ready first
+                batch.ready(dict(gradients))  # statistics, in a bucket with those that the backward pass finds first
                 _let_leave(values, gradients, batch.ready, xp)
             found = self._gradients(loss, values, tables)
         unchanged.check()
