@@ -23,10 +23,12 @@ class Replica:
 
     def __init__(self, work, data, rank: int):
         self.module, self.loss, self.data, self.rank, self.state = work.make(), work.loss, data, rank, {}
+        for table in work.quick_dense:
+            self.module.get_submodule(table).sparse = False
         self.parameters = [p for p in self.module.parameters() if p.requires_grad]
         self.optimizer, self.clip_norm = work.optimizer(self.parameters), work.options.get("clip_norm")
         self.ddp = torch.nn.parallel.DistributedDataParallel(self.module, init_sync=False, forward_sync_buffers=False,
-                                                             **work.ddp)
+                                                             gradient_as_bucket_view=True)
         self.number = 0
 
     def step(self) -> float:

@@ -7,7 +7,7 @@ cnn:         the residual network of ``bench step``, all dense
 
 import importlib.util
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Callable
@@ -34,7 +34,7 @@ class Work:
     make: make() -> the module, at the same values on every rank.  loss: loss(module, batch) -> sum over a microbatch.
     data: data(V) -> a ``models.Data``.  options: of ``Options``, the optimizer's.  unit: what its examples are called.
     optimizer: optimizer(parameters) -> PyTorch's, of the same mathematics.
-    averaged: whether the loss's sum is divided by the examples of data, as every loss here is.
+    quick_dense: tables so small that DDP is quicker with dense gradients of them, which share a bucket with others.
     """
 
     size: str
@@ -44,7 +44,7 @@ class Work:
     data: Callable[[int], Any]
     options: dict
     optimizer: Callable
-    ddp: dict = field(default_factory=dict)
+    quick_dense: tuple = ()
 
 
 def work_of(name: str, small: bool = False) -> Work:
@@ -113,7 +113,7 @@ def recommender(small: bool) -> Work:
         f"{size} examples, {', '.join(f'{name} {rows}' for name, rows in sizes.items())}, width 32", "examples",
         _seeded(example.Recommender), lambda module, batch: module(batch.inputs, batch.targets),
         lambda microbatches: TorchData(data, microbatches, size, collate=example.itself),
-        dict(optimizer="adagrad", learning_rate=0.05), partial(adagrad, 0.05))
+        dict(optimizer="adagrad", learning_rate=0.05), partial(adagrad, 0.05), ("countries",))
 
 
 def network(small: bool) -> Work:
