@@ -58,8 +58,9 @@ def test_both_train_alike_and_another_rate_shows(name, gloo):
     wrong = replace(work, optimizer=lambda parameters: torch.optim.SGD(parameters, lr=1.0))
     data, steps = work.data(1), 2 * bench.ALIKE_STEPS
     trainer = Trainer.open(TorchModel(work.make(), work.loss), data, Options(**work.options), MPI.COMM_SELF)
+    replicas = [Replica(one, data, 0) for one in (work, wrong)]
     ours = [trainer.train_step()["loss"] for _ in range(steps)]
-    theirs, others = ([replica.step() for _ in range(steps)] for replica in (Replica(w, data, 0) for w in (work, wrong)))
+    theirs, others = ([replica.step() for _ in range(steps)] for replica in replicas)
     assert max(bench.deviation(name, {HYBRID: ours, PEER: theirs})) <= bench.ALIKE
     with pytest.raises(ValueError, match=f"the race is void: in step 2 of {name} the losses of both sides differ"):
         bench.deviation(name, {HYBRID: ours, PEER: others})

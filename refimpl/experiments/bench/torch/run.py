@@ -5,8 +5,8 @@ processes, in turns:
 
 refimpl hybrid:     ``refimpl.torch.TorchModel``, look-ups recorded; dense gradients by allreduce, rows through the
                     sharded server
-torch DDP (gloo):   sparse gradients of nn.Embedding(sparse=True), but of a table of 50 rows dense ones, which is quicker;
-                    buckets in place of gradients; buffers of each rank its own, not sent (``peers.torch_ddp``)
+torch DDP (gloo):   sparse gradients of nn.Embedding(sparse=True), but dense ones of a table of 50 rows, which is
+                    quicker; gradients lie in buckets; each rank's buffers are its own (``peers.torch_ddp``)
 
 Both do equally many steps, and must train alike: their losses are compared (``deviation``).
 """
