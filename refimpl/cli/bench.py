@@ -18,12 +18,15 @@ HELP = "race our kernels, training and allreduce against NumPy, PyTorch and MPI,
 REFUSALS = (ValueError,)
 ONE_RANK = {"rows": "kernels.rows", "lstm": "kernels.lstm", "conv": "kernels.conv", "step": "step"}
 """Bench -> its module in ``refimpl.experiments.bench``."""
-BENCHES = (*ONE_RANK, "allreduce", "training", "gpu")
-OF_BENCH = {"cluster": ("allreduce", "training"), "device": ("allreduce",), "sizes": ("allreduce",),
-            "plot": ("allreduce",), "output": ("gpu",)}
+BENCHES = (*ONE_RANK, "allreduce", "training", "torch", "gpu")
+OF_BENCH = {"cluster": ("allreduce", "training", "torch"), "device": ("allreduce",), "sizes": ("allreduce",),
+            "plot": ("allreduce",), "output": ("gpu",), "quick": ("torch",)}
 """Option -> the benches that it goes with."""
 REACH = {"gpu-aggregate-rows": 2.0, "aggregate-rows": 2.5, "aggregate-rows-vs-numpy": 30.0, "lstm": 1.0, "conv": 0.8,
-         "microbatches": 0.9, "training-cluster": 2.5, "machine 64 MiB": 8.0, "machine-private 64 MiB": 2.0,
+         "microbatches": 0.9, "training-cluster": 2.5,
+         **{f"torch-{work}{where}": reach for work, reach in (("lm", 2.5), ("recommender", 2.0), ("cnn", 0.98))
+            for where in ("", "-cluster")},
+         "machine 64 MiB": 8.0, "machine-private 64 MiB": 2.0,
          "machine 1 MiB": 4.0,
          **{f"machine {n} KiB": 1.0 for n in (1, 4, 16, 64)}}
 """The ratio that each work, or work and size, should reach: best peer's seconds / our seconds. Models bring theirs."""
@@ -38,7 +41,8 @@ def add(parser):
     parser.add_argument("--rounds", type=whole(), metavar="N",
                         help="interleaved rounds, of which the median counts")
     parser.add_argument("--cluster", action="store_true",
-                        help="allreduce, training: on an emulated cluster at 200 Mbit/s")
+                        help="allreduce, training, torch: on an emulated cluster at 200 Mbit/s")
+    parser.add_argument("--quick", action="store_true", help="torch: small models, two ranks, to see that it runs")
     parser.add_argument("--device", choices=["cpu", "cuda"],
                         help="allreduce: on GPUs, our schedules over NCCL's send and receive beside NCCL's own sum")
     parser.add_argument("--sizes", nargs="+", type=_bytes, metavar="SIZE", help="allreduce: e.g. 64KiB 16MiB")
@@ -54,7 +58,7 @@ def run(given: dict) -> int:
     for option, benches in OF_BENCH.items():
         if option in given and given["bench"] not in benches:
             raise ValueError(f"--{option} goes with bench {' or '.join(benches)}, not with bench {given['bench']}")
-    race = {"allreduce": _allreduce, "training": _training, "gpu": _gpu}.get(given["bench"], _one_rank)
+    race = {"allreduce": _allreduce, "training": _training, "torch": _torch, "gpu": _gpu}.get(given["bench"], _one_rank)
     length = {name: given[name] for name in ("seconds", "rounds") if name in given}
     result, lines = race(given, length)
     if given.get("json"):
@@ -100,6 +104,13 @@ def _training(given, length):
     from refimpl.experiments.bench.training.run import describe, run
 
     result = run(**length, cluster=given.get("cluster", False))
+    return result, describe(result)
+
+
+def _torch(given, length):
+    from refimpl.experiments.bench.torch.run import describe, run
+
+    result = run(**length, cluster=given.get("cluster", False), quick=given.get("quick", False))
     return result, describe(result)
 
 

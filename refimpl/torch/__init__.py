@@ -5,7 +5,7 @@
     result = train(model, data, options=Options(optimizer="adam", learning_rate=0.001), output="runs/mine")
     model.load("runs/mine")                       the module has what was learned
 
-``docs/torch.md`` says what is refused, and why. Nothing else in this project imports this room.
+``docs/torch.md`` says what is refused, and why. ``bench torch`` alone imports this room.
 """
 
 try:

@@ -74,7 +74,9 @@ class TorchModel:
                                         after=unchanged.check_kept)
             unchanged.check()
             loss = _checked(total) / batch.normaliser
+            gradients |= self._shares(statistics, dense, examples_in(batch) / batch.normaliser, xp)
             if device.type == "cpu":  # a GPU's backward pass is asked for in a moment, in a thread of PyTorch's own
+                batch.ready(dict(gradients))  # statistics, in a bucket with those that the backward pass finds first
                 _let_leave(values, gradients, batch.ready, xp)
             found = self._gradients(loss, values, tables)
         unchanged.check()
@@ -86,7 +88,6 @@ class TorchModel:
                 gradients[name] = tables[name].gradient(gradient, lambda rows: to_array(rows, xp))
             elif name not in gradients:
                 gradients[name] = to_array(gradient, xp)
-        gradients |= self._shares(statistics, dense, examples_in(batch) / batch.normaliser, xp)
         _carry_on(batch, given, xp)
         return float(loss.detach()) if xp.__name__ == "numpy" else to_array(loss, xp), gradients
 

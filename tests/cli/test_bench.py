@@ -9,6 +9,7 @@ from refimpl.collectives.units import size_name
 from refimpl.experiments.bench.allreduce.run import CLUSTER_WORKS, WORKS
 from refimpl.experiments.bench.kernels import conv, rows
 from refimpl.experiments.bench.timing import Row, report
+from refimpl.experiments.bench.torch.run import WORKS as TORCH_WORKS
 from refimpl.experiments.bench.training.run import CLUSTER, HYBRID, PEER, describe, parts
 
 MADE_UP = [Row("conv", "big", "refimpl", False, 2.0), Row("conv", "big", "slow", True, 0.004),
@@ -65,13 +66,14 @@ def test_without_a_peer_the_table_has_our_times_alone():
 
 
 def test_every_aim_names_a_work_that_some_bench_measures(monkeypatch):
-    assert bench.BENCHES == ("rows", "lstm", "conv", "step", "allreduce", "training", "gpu")
+    assert bench.BENCHES == ("rows", "lstm", "conv", "step", "allreduce", "training", "torch", "gpu")
     pytest.importorskip("torch")
     monkeypatch.setattr(rows, "race", lambda work, size, *_, **length: [Row(work, size, "refimpl", False, 1.0)])
     of_rows = {row.work for row in rows.run()}
     of_allreduce = {f"{work} {size_name(size)}" for work, setting in WORKS.items() for size in setting["sizes"]}
     of_gpu = {"gpu-lm-step", "gpu-cnn-step", "gpu-aggregate-rows"}  # measured in test_bench_gpu.py
-    others = {"lstm", "conv", "lm-step", "microbatches", CLUSTER["work"]}
+    others = {"lstm", "conv", "lm-step", "microbatches", CLUSTER["work"],
+              *(f"torch-{work}{where}" for work in TORCH_WORKS for where in ("", "-cluster"))}
     assert set(bench.REACH) <= of_rows | others | of_gpu | of_allreduce
     assert set(bench.LINE_RATE) == set(CLUSTER_WORKS)
 
@@ -95,7 +97,7 @@ def test_options_of_allreduce_are_refused_elsewhere(option, capsys):
     assert main(["bench", "conv", *option]) == 1
     assert f"{option[0]} goes with bench allreduce, not with bench conv" in capsys.readouterr().err
     assert main(["bench", "conv", "--cluster"]) == 1
-    assert "--cluster goes with bench allreduce or training, not with bench conv" in capsys.readouterr().err
+    assert "--cluster goes with bench allreduce or training or torch, not with bench conv" in capsys.readouterr().err
 
 
 def test_sizes_are_read_as_people_write_them():

@@ -17,8 +17,8 @@ def test_what_is_asked_for_is_done(machines, hosts):
 
 
 @pytest.mark.parametrize("hosts, on_gpu, on, words", [
-    ([(2, 2), (8, 2)], False, True, "at most 4 ranks a core (--no-overlap"),
-    ([(2, 4), (9, 2), (2, 8)], False, False, "9 ranks of a host share 2 cores (--overlap"),
+    ([(2, 2), (4, 2)], False, True, "at most 2 ranks a core (--no-overlap"),
+    ([(2, 4), (5, 2), (2, 8)], False, False, "5 ranks of a host share 2 cores (--overlap"),
     ([(16, 1)], False, False, "16 ranks of a host share 1 core (--overlap"),
     ([(16, 1)], True, True, "GPUs compute (--no-overlap"),
 ])
@@ -29,11 +29,11 @@ def test_without_a_word_it_overlaps_where_few_ranks_share_a_core(hosts, on_gpu, 
 
 
 def test_ranks_bound_to_a_core_each_share_none():
-    bound = [[8, [0]], [8, [1]], [8, [4]], [8, [5]]]
-    free = [[8, [0, 1, 2]]] * 4
-    pinned = [[8, [0]]] * 4
+    bound = [[4, [0]], [4, [1]], [4, [4]], [4, [5]]]
+    free = [[4, [0, 1, 2]]] * 4
+    pinned = [[4, [0]]] * 4
     machines = in_blocks(4, 2)
-    assert hosts_of(bound, machines) == [(8, 2)] * 2 and hosts_of(free, machines) == [(8, 3)] * 2
+    assert hosts_of(bound, machines) == [(4, 2)] * 2 and hosts_of(free, machines) == [(4, 3)] * 2
     assert choose_overlap(None, True, 2, hosts_of(bound, machines)).on
     assert not choose_overlap(None, True, 2, hosts_of(pinned, machines)).on
 

@@ -205,7 +205,7 @@ def test_by_itself_it_overlaps_where_few_ranks_share_a_core(comm, monkeypatch):
     """The last rank's host is the crowded one: all ranks come to one choice."""
     machines = in_blocks(comm.size, 1)
     monkeypatch.setattr(overlap_choice, "ranks_on_host", lambda otherwise: 8)
-    for last, on in ((8, True), (2, True), (1, False)):
+    for last, on in ((8, True), (4, True), (3, False)):
         mine = list(range(last if comm.rank == comm.size - 1 else 8))
         monkeypatch.setattr(overlap_choice, "core_numbers", lambda mine=mine: mine)
         for communicator in (Communicator(comm, machines), Communicator(comm, in_blocks(comm.size, comm.size))):

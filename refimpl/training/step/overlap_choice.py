@@ -10,7 +10,7 @@ from refimpl.transport.machines import Machines
 NEEDS_THREADS = ("--overlap needs an MPI that any thread may call (MPI_THREAD_MULTIPLE), this one gives less: leave "
                  "mpi4py.rc.thread_level at 'multiple', install an MPI built for it, or say --no-overlap")
 
-MOST_A_CORE = 4
+MOST_A_CORE = 2
 """Ranks that share a core, up to which exchanges still find time beside the computation."""
 
 
@@ -34,7 +34,7 @@ def choose_overlap(wanted: bool | None, threads: bool, machines: int, hosts, on_
 
     It pays where ranks wait for a network meanwhile, and have the time: where many share a core, what a step costs more
     (a thread, more and smaller messages, an agreement for each bucket) takes it from others' computation. Measured on
-    2 cores at 200 Mbit/s: it made a step of 4 and 8 ranks 1.1 to 1.2 x as fast, one of 16 with few rows slower.
+    2 cores at 200 Mbit/s: it made steps of 4 ranks 1.0 to 1.2 x as fast, and steps of 8 ranks 0.7 to 0.95 x.
     Raises ValueError where it is wanted and MPI cannot.
     """
     if wanted and not threads:

@@ -13,6 +13,7 @@ from torch import nn
 from kernels.random import key_of
 from models.candidates import Candidates, draw_candidates
 from models.lm import LanguageModel
+from refimpl.experiments.bench.peers.torch_clip import clip
 
 FORGET_BIAS = 1.0  # TensorFlow adds it in the cell; here it is part of the bias, which has a gradient all the same
 
@@ -100,23 +101,9 @@ class TorchTrainer:
         self.state = h.detach(), c.detach()
         self.optimizer.zero_grad()
         loss.backward()
-        self.clip()
+        clip(self.parameters, self.clip_norm)
         self.optimizer.step()
         return loss.item()
-
-    @torch.no_grad()
-    def clip(self):
-        """Scale all gradients so that their norm is at most ``clip_norm``; the sparse ones are coalesced here, once."""
-        values = []
-        for parameter in self.parameters:
-            if parameter.grad.is_sparse:
-                parameter.grad = parameter.grad.coalesce()
-                values.append(parameter.grad.values())
-            else:
-                values.append(parameter.grad)
-        norm = nn.utils.get_total_norm(values).item()
-        if norm > self.clip_norm:
-            torch._foreach_mul_(values, self.clip_norm / norm)
 
 
 class Twin:

@@ -3,29 +3,23 @@
     mpirun -n 4 python -m mpi4py -m refimpl.experiments.bench.training.ranks '{"work": "training", ...}'
 """
 
-import itertools
 import json
-import statistics
 import sys
 from dataclasses import asdict, replace
 
-import numpy as np
 from threadpoolctl import threadpool_limits
 
-from kernels.random import key_of
 from models.workload import Workload
 from refimpl.experiments.bench.peers import import_torch, join_gloo, stepper, torch_twin
+from refimpl.experiments.bench.steps import SEED, computation, race_with_cards, time_alone
 from refimpl.experiments.bench.timing import Row
-from refimpl.experiments.bench.together import time_together
 from refimpl.experiments.bench.training.run import PEER
-from refimpl.experiments.cluster.card import card_bytes
 from refimpl.plan.sample import take_sample
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 
 OURS = ("hybrid", "allreduce")
-SEED = 0
 
 
 def main(wanted: dict) -> None:
@@ -40,13 +34,12 @@ def main(wanted: dict) -> None:
         if (peer := torch_step(comm, workload, model, data)) is not None:
             steps[PEER], computations[PEER] = peer
         measured = race_with_cards(comm, steps, wanted["seconds"], wanted["rounds"])
-        alone = {name: statistics.median([time_together(comm, function, 2) for _ in range(6)][1:])
-                 for name, function in computations.items()}  # the first of all is for caches
+        alone = time_alone(comm, computations)
     words = data.examples(0)
     size = f"{comm.size} ranks x {workload}"
-    rows = [{**asdict(Row(wanted["work"], size, name, name == PEER, seconds)), "words_per_second": words / seconds,
-             "compute_seconds": alone[name], **({"card_bytes": card} if card else {})}
-            for name, (seconds, card) in measured.items()]
+    rows = [{**asdict(Row(wanted["work"], size, name, name == PEER, raced.seconds)),
+             "words_per_second": words / raced.seconds, "compute_seconds": alone[name],
+             **({"card_bytes": raced.card} if raced.card else {})} for name, raced in measured.items()]
     if comm.rank == 0:
         print(json.dumps({"rows": rows, "touched": touched(model, data)}), flush=True)
 
@@ -54,38 +47,6 @@ def main(wanted: dict) -> None:
 def options_of(workload: Workload) -> Options:
     """Return the options of the race: the optimizer is the model's own. Local."""
     return Options(scheme="interleaved", **workload.entry.optimizer)
-
-
-def race_with_cards(comm: Communicator, functions: dict, seconds: float, rounds: int) -> dict:
-    """Time functions in turns: name -> (median seconds of the slowest rank, busiest card's bytes a call). Collective.
-
-    Bytes: [sent, received], mean over all calls, None where there are no cards to look at (machines that share memory).
-    """
-    calls, times = {}, {name: [] for name in functions}
-    moved = {name: np.zeros(2, np.int64) for name in functions}
-    for name, function in functions.items():
-        time_together(comm, function, 2)  # connections, memory, compilation
-        calls[name] = max(1, int(seconds / rounds / len(functions) / time_together(comm, function, 1)))
-    for _, (name, function) in itertools.product(range(rounds), functions.items()):
-        comm.meet("a benchmark")
-        before = card_bytes()
-        times[name].append(time_together(comm, function, calls[name]))
-        if before is not None:
-            moved[name] += np.subtract(card_bytes(), before)
-    result = {}
-    for name, spent in times.items():
-        everyone = comm.share(moved[name], "bench").max(axis=0) / (rounds * calls[name])
-        result[name] = statistics.median(spent), everyone.tolist() if everyone.any() else None
-    return result
-
-
-def computation(model, data, rank):
-    """Return a callable: forward and backward pass of one microbatch on given rows, without any exchange. Local."""
-    batch = replace(data.microbatch(0, rank), key=key_of(SEED, "microbatch", 0, rank), state={})
-    needs = model.rows_needed(batch)
-    dense = {v.name: v.initial_value(SEED) for v in model.variables if not v.sparse}
-    rows = {v.name: np.zeros((len(needs[v.name]), *v.shape[1:]), v.dtype) for v in model.variables if v.sparse}
-    return lambda: model.loss_and_gradients(dense, rows, batch)
 
 
 def torch_step(comm: Communicator, workload, model, data):

@@ -64,16 +64,23 @@ def describe(result: dict) -> list[str]:
     alphas = ", ".join(f"{name} {alpha:.2%}" for name, alpha in touched["alpha"].items())
     lines = [f"rows that a rank's step touches: {alphas}; {touched['rows_to_dense']:.2f} times as many elements as the "
              f"{touched['dense_elements']:,} dense ones"]
-    for row in result["rows"]:
-        line = f"{row['name']:20} {row['words_per_second']:9,.0f} words/s"
-        if card := row.get("card_bytes"):
-            line += f"  busiest card {card[0] / 1e6:6.2f} MB out, {card[1] / 1e6:6.2f} MB in a step"
-        if found:
-            computation, on_line, rest = (1e3 * seconds for seconds in found["seconds"][row["name"]])
-            line += f"  = computation {computation:4.0f} + line {on_line:4.0f} + rest {rest:4.0f} ms"
-        lines.append(line)
+    lines += [row_line(row, row["words_per_second"], "words", found) for row in result["rows"]]
     if found:
         share = ", ".join(f"{part} {of_it:.0%}" for part, of_it in found["share"].items())
         lines.append(f"bytes alone would give {found['bytes_ratio']:.2f} x; the seconds that the peer's step takes "
                      f"more are: {share}")
     return lines
+
+
+def row_line(row: dict, speed: float, unit: str, found: dict) -> str:
+    """Return a line for one row: who, how fast, bytes on the busiest card, what a step consists of. Local.
+
+    found: what ``parts`` says.
+    """
+    line = f"{row['name']:20} {speed:9,.0f} {unit}/s"
+    if card := row.get("card_bytes"):
+        line += f"  busiest card {card[0] / 1e6:6.2f} MB out, {card[1] / 1e6:6.2f} MB in a step"
+    if found:
+        computation, on_line, rest = (1e3 * seconds for seconds in found["seconds"][row["name"]])
+        line += f"  = computation {computation:4.0f} + line {on_line:4.0f} + rest {rest:4.0f} ms"
+    return line

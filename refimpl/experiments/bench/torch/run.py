@@ -1,0 +1,92 @@
+"""How fast does a module of PyTorch train here, beside DistributedDataParallel over gloo, on one machine and a cluster?
+
+The same module at the same values, the same batches, the same random numbers, the same optimizer, in the same
+processes, in turns:
+
+refimpl hybrid:     ``refimpl.torch.TorchModel``, look-ups recorded; dense gradients by allreduce, rows through the
+                    sharded server
+torch DDP (gloo):   sparse gradients of nn.Embedding(sparse=True), but dense ones of a table of 50 rows, which is
+                    quicker; gradients lie in buckets; each rank's buffers are its own (``peers.torch_ddp``)
+
+Both do equally many steps, and must train alike: their losses are compared (``deviation``).
+"""
+
+from refimpl.experiments.bench.job import BYTES_A_SECOND, measure
+from refimpl.experiments.bench.training.run import HYBRID, PEER, parts, row_line
+
+WORKS = ("lm", "recommender", "cnn")
+MACHINE = {"where": "", "ranks": 4}
+CLUSTER = {"where": "-cluster", "ranks": 1, "machines": 8}
+QUICK = {"seconds": 0.1, "rounds": 2}
+"""To see that it runs: microbatches of a few examples, two ranks or machines."""
+
+ALIKE_STEPS = 4
+"""So many first losses must agree: warm-up's and the next one, each but the first of values that the exchange made."""
+ALIKE = 2.0 ** -12
+"""By how much, relatively. float32 rounds by 2**-24 of a number. A sum of a step has at most 2**16 products, whose
+roundings go either way: 2**8 of them. Layers and steps amplify: 2**4 for each of both sides together. Steps
+of another learning rate differ by more (a test has some)."""
+
+
+def run(seconds: float = 15.0, rounds: int = 7, cluster: bool = False, quick: bool = False) -> dict:
+    """Race the works and return {"rows", "ratios", "parts", "alpha", "losses", "deviation"}. Local; launches the ranks.
+
+    seconds: for each work.  quick: small works, see QUICK, whatever the lengths.
+    rows: a ``PairedRow`` each, with examples_per_second, compute_seconds, the best and the worst pair's ratio, and on
+    the cluster line_seconds and card_bytes.  parts: work -> see ``parts``.  losses: work -> who -> loss of each step.
+    Raises ValueError without PyTorch, and where both sides do not train alike.
+    """
+    try:
+        import refimpl.torch  # noqa: F401
+    except ModuleNotFoundError as problem:
+        raise ValueError(f"bench torch: {problem}") from problem
+    setting = CLUSTER if cluster else MACHINE
+    if quick:
+        setting = {"where": "-quick", **({"ranks": 1, "machines": 2} if cluster else {"ranks": 2})}
+    wanted = {"works": WORKS, "where": setting["where"], "small": quick,
+              **(QUICK if quick else {"seconds": seconds, "rounds": rounds})}
+    found = measure("refimpl.experiments.bench.torch.ranks", wanted, setting["ranks"], setting.get("machines", 0))
+    for row in found["rows"]:
+        if card := row.get("card_bytes"):
+            row["line_seconds"] = max(card) / BYTES_A_SECOND
+    return found | {"ratios": {row["work"]: row["ratio"] for row in found["rows"] if row["peer"]},
+                    "parts": {work: parts(rows) for work, rows in by_work(found["rows"]).items()},
+                    "deviation": {work: deviation(work, losses) for work, losses in found["losses"].items()}}
+
+
+def by_work(rows: list[dict]) -> dict[str, list[dict]]:
+    """Return work -> its rows. Local."""
+    return {work: [row for row in rows if row["work"] == work] for work in dict.fromkeys(row["work"] for row in rows)}
+
+
+def deviation(work: str, losses: dict) -> list[float]:
+    """Return by how much, relatively, the losses of both sides differ, step by step. Local.
+
+    losses: who -> loss of each step.  Raises ValueError if one of the first ALIKE_STEPS differs by more than ALIKE.
+    """
+    differences = [abs(ours - theirs) / abs(ours) for ours, theirs in zip(losses[HYBRID], losses[PEER])]
+    for step, difference in enumerate(differences[:ALIKE_STEPS], 1):
+        if not difference <= ALIKE:
+            raise ValueError(f"the race is void: in step {step} of {work} the losses of both sides differ by "
+                             f"{difference:.1e} of them ({losses[HYBRID][step - 1]:.6g} and "
+                             f"{losses[PEER][step - 1]:.6g}), at most {ALIKE:.1e} would be rounding: they do not train "
+                             "the same")
+    return differences
+
+
+def describe(result: dict) -> list[str]:
+    """Return lines for people: speed, bytes, the pairs' ratios, and how alike both train. Local."""
+    lines = []
+    for name, (work, rows) in zip(result["losses"], by_work(result["rows"]).items()):
+        alphas = ", ".join(f"{table} {alpha:.2%}" for table, alpha in result["alpha"][name].items())
+        lines.append(f"{work}: rows that a rank's step touches: {alphas or 'there are no tables'}")
+        found = result["parts"][work]
+        lines += [f"  {row_line(row, row['examples_per_second'], row['unit'], found)}" for row in rows]
+        worst, best = next(row["ratios"] for row in rows if row["peer"])
+        lines.append(f"  pair by pair {worst:.2f} to {best:.2f} x"
+                     + (f"; bytes alone would give {found['bytes_ratio']:.2f} x" if found else ""))
+        losses, differences = result["losses"][name], result["deviation"][name]
+        lines.append(f"  loss after {len(differences)} steps: {losses[HYBRID][-1]:.6f} and {losses[PEER][-1]:.6f}; the "
+                     f"first {ALIKE_STEPS} differ by at most {max(differences[:ALIKE_STEPS]):.1e} of them, all by "
+                     f"{max(differences):.1e}")
+    return lines
