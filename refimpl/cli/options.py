@@ -129,7 +129,7 @@ def add_travel_options(how):
                      help="between GPUs: nccl; staged, through host memory; or auto (default): nccl where it can serve")
     how.add_argument("--overlap", action=argparse.BooleanOptionalAction,
                      help="exchange while the forward and backward passes go on (default: on several machines, "
-                          "unless more than 4 ranks share a core)")
+                          "unless more than 2 ranks share a core)")
     how.add_argument("--local-aggregation", action=argparse.BooleanOptionalAction,
                      help="a machine's ranks pull from the server and push to it together (default), or each alone")
     how.add_argument("--no-shared-memory", dest="shared_memory", action="store_false",

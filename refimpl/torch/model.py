@@ -40,8 +40,8 @@ class TorchModel:
 
     def __init__(self, module, loss, *, rows=None, dense=(), initial=None, unused="refuse", evaluate=None):
         if not callable(loss) or isinstance(loss, torch.nn.Module):
-            raise ValueError(f"the loss is {loss!r:.80}: give a function loss(module, batch) -> sum of the losses; what "
-                             "is trained in it must be a part of the module")
+            raise ValueError(f"the loss is {loss!r:.80}: give a function loss(module, batch) -> sum of the losses; "
+                             "what is trained in it must be a part of the module")
         if unused not in ("refuse", "zero"):
             raise ValueError(f"unused={unused!r}: choose 'refuse' or 'zero'")
         self.module, self.parts, self.unused, self.evaluation = module, parts_of(module, dense), unused, evaluate
