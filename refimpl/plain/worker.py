@@ -18,16 +18,31 @@ class Worker:
 
     def compute(self, step):
         """Return (losses, {name: gradients}) of this rank's microbatches in a step. Collective: it pulls."""
+        return self.gradients(self.pull(self.needs(step)))
+
+    def needs(self, step):
+        """Begin a step; return the rows of each sparse variable that its microbatches need, each row once."""
         if self.data.starts_epoch(step):  # what each microbatch carries from step to step
             self.carried = {v: {} for v in range(self.first, self.stop)}
-        batches = [self.batch(step, v) for v in range(self.first, self.stop)]
-        needs = [{} if batch is None else self.model.rows_needed(batch) for batch in batches]
-        dense, pulled = self.pull(needs)
+        self.batches = [self.batch(step, v) for v in range(self.first, self.stop)]
+        self.rows = [{} if batch is None else self.model.rows_needed(batch) for batch in self.batches]
+        none = np.empty(0, np.int64)
+        self.ids = {v.name: np.unique(np.concatenate([none, *(rows[v.name] for rows in self.rows if rows)]))
+                    for v in self.model.variables if v.sparse}
+        return self.ids
+
+    def pull(self, ids):
+        """Return name -> value: all of a dense variable, rows ``ids[name]`` of a sparse one. Collective."""
+        return {v.name: self.strategies[v.name].pull(*[ids[v.name]] if v.sparse else []) for v in self.model.variables}
+
+    def gradients(self, values):
+        """Return (losses, {name: gradients}) of the step begun, with the values that ``pull`` returned."""
+        dense = {v.name: values[v.name] for v in self.model.variables if not v.sparse}
         losses, gradients = [], {v.name: [] for v in self.model.variables}
-        for batch, need in zip(batches, needs):
+        for batch, needed in zip(self.batches, self.rows):
             loss, found = 0.0, self.nothing()
             if batch is not None:
-                rows = {name: rows[np.searchsorted(ids, need[name])] for name, (ids, rows) in pulled.items()}
+                rows = {name: values[name][np.searchsorted(ids, needed[name])] for name, ids in self.ids.items()}
                 loss, found = self.model.loss_and_gradients(dense, rows, batch)
             losses.append(float(loss))
             for name, gradient in found.items():  # a model may use its dense arrays again: keep copies
@@ -39,17 +54,6 @@ class Worker:
         batch = self.data.microbatch(step, v)
         key = key_of(self.seed, "microbatch", step, v)
         return None if batch is None else replace(batch, key=key, state=self.carried[v])
-
-    def pull(self, needs):
-        """Return the dense values, and (ids, rows) of each sparse variable: each row once. Collective."""
-        dense, pulled = {}, {}
-        for v in self.model.variables:
-            if v.sparse:
-                ids = np.unique(np.concatenate([np.empty(0, np.int64), *(need[v.name] for need in needs if need)]))
-                pulled[v.name] = ids, self.strategies[v.name].pull(ids)
-            else:
-                dense[v.name] = self.strategies[v.name].pull()
-        return dense, pulled
 
     def nothing(self):
         """Return the gradients of a microbatch without examples."""

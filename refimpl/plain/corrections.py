@@ -1,0 +1,75 @@
+"""What a stale gradient is corrected by: g was computed from old values, b; the values are w by now.
+
+    none                g                                     as it came
+    staleness-aware     g / max(1, τ)                         τ: the updates of this row since the worker pulled it
+    dc-asgd             g + λ g ⊙ g ⊙ (w - b)                 delay compensation: g ⊙ g stands for the Hessian
+    dc-asgd-adaptive    the same with λ / sqrt(MS + ε),  MS = m MS + (1 - m) g ⊙ g
+
+g: mean gradient of the worker's examples, of one variable: whole, or the rows that it touches. Each line is computed
+element by element from left to right, ((λ g) g) (w - b), every operation rounded to the dtype of the values. Statistics
+of a model (``models.Variable``) are not corrected. Sources: Zhang et al. 2016 (staleness-aware), Zheng et al. 2017.
+
+A correction is called as correct(name, values, at, g, staleness, b): it returns the gradient to be applied to
+values[at].  values: all that the owner keeps of the variable.  at: indices of rows, or ... for all.  staleness: a number
+for each row (k, 1), or one of the whole variable.
+"""
+
+import numpy as np
+
+
+class Uncorrected:
+    """A gradient is applied as it came."""
+
+    def __call__(self, name, values, at, g, staleness, b):
+        """Return g."""
+        return g
+
+
+class StalenessAware:
+    """As if the learning rate were η / τ: with an optimizer whose steps grow with the gradient, sgd or momentum."""
+
+    def __call__(self, name, values, at, g, staleness, b):
+        """Return g / max(1, τ)."""
+        return g / np.maximum(1, staleness).astype(g.dtype)
+
+
+class DelayCompensated:
+    """What the gradient would be now, to first order. lam: λ."""
+
+    def __init__(self, lam=0.04):
+        self.lam = lam
+
+    def __call__(self, name, values, at, g, staleness, b):
+        """Return g + λ g ⊙ g ⊙ (w - b)."""
+        return g + self.strength(name, values, at, g) * g * g * (values[at] - b)
+
+    def strength(self, name, values, at, g):
+        """Return λ, in the values' dtype."""
+        return values.dtype.type(self.lam)
+
+
+class Adaptive(DelayCompensated):
+    """λ smaller where gradients are large. MS begins with 0; of a row it is moved when the row has a gradient."""
+
+    def __init__(self, lam=2.0, m=0.95, epsilon=1e-7):
+        super().__init__(lam)
+        self.m, self.epsilon, self.mean_squares = m, epsilon, {}
+
+    def strength(self, name, values, at, g):
+        """Return λ / sqrt(MS + ε), after the step of MS."""
+        scalar, squares = values.dtype.type, self.mean_squares.setdefault(name, np.zeros_like(values))
+        squares[at] = scalar(self.m) * squares[at] + scalar(1 - self.m) * (g * g)
+        return scalar(self.lam) / np.sqrt(squares[at] + scalar(self.epsilon))
+
+
+CORRECTIONS = {"none": Uncorrected, "staleness-aware": StalenessAware, "dc-asgd": DelayCompensated,
+               "dc-asgd-adaptive": Adaptive}
+
+
+def check(name, optimizer):
+    """Raise ValueError, with what to write, for an unknown correction or an optimizer it does not fit."""
+    if name not in CORRECTIONS:
+        raise ValueError(f"no correction is called {name!r}: write one of {', '.join(CORRECTIONS)}")
+    if name == "staleness-aware" and optimizer not in ("sgd", "momentum"):
+        raise ValueError(f"staleness-aware with {optimizer}, whose steps hardly depend on a gradient's size: take sgd or "
+                         "momentum, or --correction dc-asgd")
