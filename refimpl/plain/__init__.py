@@ -12,5 +12,14 @@
     search         how many partitions a served variable is cut into
     agreement      all ranks go on, or all stop with one message; nobody waits for ever
 
+Without barriers the bits depend on who came when; they are a function of the record of it:
+
+    consistencies  when a pull is answered, and what becomes of a push        corrections    of stale gradients
+    owner          answers pulls, applies pushes, and keeps the record of their order
+    async_worker   pulls from all owners, computes, pushes to all
+    scripted_clock owners and workers on one rank, as if each took its time
+    replay         the same parameters from the records alone                async_server   owners and workers on ranks
+    decentralised  replicas that meet now and then: EASGD, gossip, local steps
+
 Nothing here is fast. The fast system is held to these files bit for bit and byte for byte, by tests/plain.
 """

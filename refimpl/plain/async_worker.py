@@ -68,7 +68,8 @@ class Share:
     """
 
     def __init__(self, model, data, seed, worker, workers):
-        self.worker, self.workers, self.variables = Worker(model, data, seed, {}, worker, workers), workers, model.variables
+        self.worker = Worker(model, data, seed, {}, worker, workers)
+        self.workers, self.variables = workers, model.variables
 
     def needs(self, clock):
         """Begin a step; return the rows that it needs."""
@@ -79,8 +80,8 @@ class Share:
         _, found = self.worker.gradients(values)
         means = {}
         for v in self.variables:
-            leaves = found[v.name] or [self.worker.nothing()[v.name]]
-            total = add_up(0, len(leaves), {(i, i + 1): g for i, g in enumerate(leaves)}, merge_rows if v.sparse else np.add)
+            nodes = {(i, i + 1): g for i, g in enumerate(found[v.name] or [self.worker.nothing()[v.name]])}
+            total = add_up(0, len(nodes), nodes, merge_rows if v.sparse else np.add)
             times = np.dtype(v.dtype).type(self.workers)
             means[v.name] = RowGradient(total.ids, total.rows * times) if v.sparse else total * times
         return means

@@ -7,9 +7,9 @@
     backup:B       a step is the mean of the first N - B pushes; who comes later is dropped, and joins the next step
     synchronous    backup:0
 
-A consistency decides by what its owner has seen, and by nothing else: N = ``workers``; ``clocks[w]``, the pushes of
-worker w that came; ``version``, the updates done; ``seen[w]``, the version that w pulled last, -1 before. So a record of
-the order in which an owner dealt with its workers says all there is to say.
+A consistency decides by what its owner has seen, and by nothing else: ``workers``, N; ``clocks[w]``, the pushes of
+worker w that came; ``version``, the updates done; ``seen[w]``, the version that w pulled last, -1 before. So the order
+in which an owner dealt with its workers says all there is to say.
 """
 
 import math

@@ -9,9 +9,9 @@ g: mean gradient of the worker's examples, of one variable: whole, or the rows t
 element by element from left to right, ((λ g) g) (w - b), every operation rounded to the dtype of the values. Statistics
 of a model (``models.Variable``) are not corrected. Sources: Zhang et al. 2016 (staleness-aware), Zheng et al. 2017.
 
-A correction is called as correct(name, values, at, g, staleness, b): it returns the gradient to be applied to
-values[at].  values: all that the owner keeps of the variable.  at: indices of rows, or ... for all.  staleness: a number
-for each row (k, 1), or one of the whole variable.
+A correction is called as correct(name, values, at, g, staleness, b), and returns the gradient for values[at].
+values: all that the owner keeps of the variable.  at: indices of rows, or ... for all.  staleness: τ, (k, 1) for rows,
+() for all.
 """
 
 import numpy as np
@@ -71,5 +71,5 @@ def check(name, optimizer):
     if name not in CORRECTIONS:
         raise ValueError(f"no correction is called {name!r}: write one of {', '.join(CORRECTIONS)}")
     if name == "staleness-aware" and optimizer not in ("sgd", "momentum"):
-        raise ValueError(f"staleness-aware with {optimizer}, whose steps hardly depend on a gradient's size: take sgd or "
-                         "momentum, or --correction dc-asgd")
+        raise ValueError(f"staleness-aware makes gradients smaller, which {optimizer} hardly heeds: take sgd or momentum, "
+                         "or the correction dc-asgd")

@@ -4,11 +4,11 @@
               pulls a last time to hear that the training is over: so the numbers alone say what each entry was
 
 The parameters are a function of the records: whoever gives the same owners the same entries again gets the same bits
-(``refimpl.plain.replay``). Row r of a sparse variable lies on owner r mod N, the i-th variable, if dense, on owner
-i mod N. A row's staleness is the number of updates of this row since the worker pulled it; likewise a dense variable's.
+(``refimpl.plain.replay``). Row r of a sparse variable lies on owner r mod N; the i-th variable, if dense, on owner
+i mod N. The staleness of a row is how often it was updated since the worker pulled it; likewise of a dense variable.
 
-An update takes the pushes that the consistency names, in worker order. Each is corrected; they are added up in the order
-of the tree (``refimpl.plain.tree``: push i is leaf i), divided by their number, and given to the optimizer.
+An update takes the pushes that the consistency names, in worker order. Each is corrected; they are added up in tree
+order (``refimpl.plain.tree``; push i is leaf i), divided by their number, and given to the optimizer.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ from refimpl.plain.tree import add_up
 
 
 class Push(NamedTuple):
-    """A worker's gradients {name: array or RowGradient}, of its step ``clock``; what it had pulled, and at which version.
+    """A worker's gradients {name: array or RowGradient} of its step ``clock``; what it had pulled, at which version.
 
     pulled: name -> (indices of what was pulled, values then, how often each had been updated).
     """
@@ -55,7 +55,8 @@ class Owner:
         self.values = {v.name: v.initial_value(options.seed)[number::owners] if v.sparse
                        else v.initial_value(options.seed) for v in self.variables}
         self.optimizer = Optimizer(self.variables, self.values, options)
-        self.updates = {v.name: np.zeros(len(self.values[v.name]) if v.sparse else (), np.int64) for v in self.variables}
+        self.updates = {name: np.zeros(len(self.values[name]) if sparse else (), np.int64)
+                        for name, sparse in ((v.name, v.sparse) for v in self.variables)}
         self.version, self.clocks, self.seen, self.pulled = 0, [0] * workers, [-1] * workers, {}
         self.record, self.staleness = [], Counter()
 
@@ -93,7 +94,7 @@ class Owner:
         self.version += 1
 
     def corrected(self, v, push):
-        """Return a push's gradient of variable v, corrected for its staleness; a row gradient's ids are indices here."""
+        """Return a push's gradient of v, corrected for its staleness. ids of a row gradient: indices here."""
         (at, then, updates), g = push.pulled[v.name], push.gradients[v.name]
         if v.sparse:
             pulled, at, g = at, g.ids // self.owners, g.rows

@@ -1,47 +1,14 @@
-"""Two ways to train without barriers on one rank: by a scripted clock, and by the records of another training.
+"""The records of a training without barriers, and nothing else, give its parameters: on one rank, to the bit.
 
-Both deal with owners and workers as messages between ranks would (``refimpl.plain.async_server``). The clock says when
-each worker has computed; the events follow, in the order of time. Records need no clock: an owner's next entry can be
-done as soon as the worker has got that far at the other owners, and whichever owner goes first, the bits are the same.
+No clock is needed. An owner's next entry can be done as soon as its worker has got that far at the other owners; and
+whichever owner goes first, the bits are the same: what an owner does depends on its own entries and on what was pushed.
 
     python -m refimpl.plain.replay
 """
 
-import heapq
-
-from models.recipe import build, recipe_of
-from refimpl.plain.async_worker import Share, Step
-from refimpl.plain.hybrid import Options
-from refimpl.plain.owner import Owner, sha256
-
-
-def run(owners, shares, variables, seconds):
-    """Train by a scripted clock; return what happened: [(time, "pull" or "push", worker, clock)].
-
-    seconds: of each worker's step: a list by worker, or a function of (worker, clock). Messages take no time. What falls
-    on one time is done in worker order, a push before the pull that follows it; pulls that waited go first.
-    """
-    of = seconds if callable(seconds) else lambda worker, clock: seconds[worker]
-    steps, waiting, happened, agenda = {}, [], [], [(0.0, worker) for worker in range(len(shares))]
-    while agenda:
-        now, worker = heapq.heappop(agenda)
-        if worker in steps:
-            happened.append((now, "push", worker, steps[worker].clock))
-            for owner in owners:
-                owner.push(worker, steps[worker].gradients(owner.number))
-        waiting.append(worker)
-        for worker in [w for w in waiting if all(owner.answers(w) for owner in owners)]:
-            waiting.remove(worker)
-            clock = steps[worker].clock + 1 if worker in steps else 0
-            step = steps[worker] = Step(shares[worker], clock, variables, len(owners))
-            for owner in owners:
-                step.answers[owner.number] = owner.pull(worker, step.rows(owner.number))
-            if not step.over:
-                happened.append((now, "pull", worker, clock))
-                heapq.heappush(agenda, (now + of(worker, clock), worker))
-    if waiting:
-        raise ValueError(f"workers {sorted(waiting)} wait for ever: no owner answers them")
-    return happened
+from refimpl.plain.async_worker import Step
+from refimpl.plain.owner import sha256
+from refimpl.plain.scripted_clock import cluster, example, run
 
 
 def replay(owners, shares, variables, records, expected=None):
@@ -58,7 +25,8 @@ def replay(owners, shares, variables, records, expected=None):
         for owner, record in zip(owners, records):
             for worker in record[at[owner.number]:]:
                 if lacks := follow(owner, worker, steps, shares, variables):
-                    stuck.append(f"owner {owner.number}, entry {at[owner.number]}: {lacks}; entries are missing or swapped")
+                    stuck.append(f"owner {owner.number}, entry {at[owner.number]}: {lacks}; entries are missing, "
+                                 "swapped or damaged")
                     break
                 at[owner.number] += 1
     missing = sorted(set(range(len(shares))) - {worker for (worker, _), step in steps.items() if step.over})
@@ -93,17 +61,9 @@ def follow(owner, worker, steps, shares, variables):
     return None
 
 
-def cluster(model, data, options, workers, steps, rule="asynchronous", correction="none"):
-    """Return the owners and the workers' shares of a training, as many of both. steps: see ``consistencies``."""
-    return ([Owner(i, workers, workers, steps, model.variables, options, rule, correction) for i in range(workers)],
-            [Share(model, data, options.seed, i, workers) for i in range(workers)])
-
-
 def main():
     """Four workers, one of which takes three times as long: when they end, how stale gradients are; then the replay."""
-    recipe, chosen = recipe_of("lm", {})
-    options = Options(**{**chosen, "clip_norm": None})
-    model, data = build(recipe, options.seed)[:2]
+    model, data, options = example(4)
     for rule in ("synchronous", "backup:1", "bounded:2", "softsync:2", "asynchronous"):
         owners, shares = cluster(model, data, options, 4, 6, rule)
         end, *_ = run(owners, shares, model.variables, [1.0, 1.0, 1.0, 3.0])[-1]

@@ -1,0 +1,108 @@
+"""A parameter server without barriers: owners answer pulls and apply pushes as they come, by messages between ranks.
+
+    worker -> owners   PULL: row numbers        owner -> worker   ANSWER: (over, values), when the consistency allows
+    worker -> owners   PUSH: its gradients      nobody answers: the worker goes on and pulls
+
+Every rank is a worker and an owner, in one thread: its owner serves while its worker waits for answers, not while it
+computes. That needs no lock and no second thread in MPI, and costs the others at most the time of one step of a worker;
+a system that must be fast serves beside the computation. MPI keeps the order of messages between two ranks: so a
+worker's push is there before its next pull, and each is taken once. A rank with nothing to do sleeps a little.
+
+The end: who has done enters a barrier that does not block, and serves until all are in it. Then every pull has been
+answered, and before it every push taken: nothing is under way.
+
+    mpirun -n 4 python -m refimpl.plain.async_server bounded:2 dc-asgd
+"""
+
+import sys
+import time
+
+from mpi4py import MPI
+
+from refimpl.plain.agreement import Stopped
+from refimpl.plain.async_worker import Step
+from refimpl.plain.owner import sha256
+from refimpl.plain.replay import replay
+from refimpl.plain.scripted_clock import cluster, example
+
+PULL, ANSWER, PUSH = 11, 12, 13
+A_LITTLE = 2e-4  # seconds
+
+
+class AsyncServer:
+    """This rank's owner, and its worker, whose work is ``share``. seconds: who waits so long for an answer gives up."""
+
+    def __init__(self, comm, owner, share, variables, seconds=300.0):
+        self.comm, self.owner, self.share, self.variables, self.seconds = comm, owner, share, variables, seconds
+        self.waiting, self.requests, self.step = {}, [], None
+
+    def train(self):
+        """Do all steps of this rank's worker, and serve the others until they have done theirs. Collective."""
+        clock = 0
+        while self.step is None or not self.step.over:
+            self.step = Step(self.share, clock, self.variables, self.comm.size)
+            for rank in range(self.comm.size):
+                self.send(self.step.rows(rank), rank, PULL)
+            self.serve_until(lambda: self.step.complete, "answers")
+            if not self.step.over:
+                for rank in range(self.comm.size):
+                    self.send(self.step.gradients(rank), rank, PUSH)
+            clock += 1
+        self.serve_until(self.comm.Ibarrier().Test, "the end")
+        MPI.Request.waitall(self.requests)
+
+    def send(self, what, rank, tag):
+        """Send, and go on. Local."""
+        self.requests = [request for request in self.requests if not request.Test()]
+        self.requests.append(self.comm.isend(what, rank, tag))
+
+    def serve_until(self, done, what):
+        """Deal with messages as they come, until ``done()``. Raises Stopped after the time-out. Local."""
+        status, last = MPI.Status(), time.monotonic()
+        while not done():
+            if self.comm.iprobe(status=status):
+                last = time.monotonic()
+                self.take(self.comm.recv(source=status.source, tag=status.tag), status.source, status.tag)
+            elif time.monotonic() > last + self.seconds:
+                raise Stopped(f"rank {self.comm.rank} has waited {self.seconds:g} s for {what}, at its worker's step "
+                              f"{self.step.clock}; it has answers of owners {sorted(self.step.answers)}")
+            else:
+                time.sleep(A_LITTLE)
+
+    def take(self, what, rank, tag):
+        """Deal with a message. After a push some pulls may be answered that could not be before. Local."""
+        if tag == ANSWER:
+            self.step.answers[rank] = what
+            return
+        if tag == PULL:
+            self.waiting[rank] = what
+        else:
+            self.owner.push(rank, what)
+        for worker in [w for w in self.waiting if self.owner.answers(w)]:  # first come, first served
+            self.send(self.owner.pull(worker, self.waiting.pop(worker)), worker, ANSWER)
+
+
+def train(comm, model, data, options, steps, rule="asynchronous", correction="none"):
+    """Train; return (hash of the parameters, every owner's record), on every rank. Collective."""
+    owners, shares = cluster(model, data, options, comm.size, steps, rule, correction)
+    server = AsyncServer(comm, owners[comm.rank], shares[comm.rank], model.variables)
+    server.train()
+    values, records = comm.allgather(server.owner.values), comm.allgather(server.owner.record)
+    return sha256(model.variables, values), records
+
+
+def main(comm=MPI.COMM_WORLD, rule="asynchronous", correction="none"):
+    """Train a small language model; each rank prints its record, and rank 0 replays them all by itself."""
+    model, data, options = example(comm.size)
+    steps, comm = 6, comm.Dup()
+    expected, records = train(comm, model, data, options, steps, rule, correction)
+    for rank, record in enumerate(records if comm.rank == 0 else ()):
+        print(f"owner {rank}: {' '.join(map(str, record))}")
+    if comm.rank == 0:
+        replay(*cluster(model, data, options, comm.size, steps, rule, correction), model.variables, records, expected)
+        print(f"parameters sha256 {expected}, and the same of the records alone, on one rank", flush=True)
+    comm.Barrier()
+
+
+if __name__ == "__main__":
+    main(MPI.COMM_WORLD, *sys.argv[1:])
