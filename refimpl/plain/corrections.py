@@ -71,5 +71,5 @@ def check(name, optimizer):
     if name not in CORRECTIONS:
         raise ValueError(f"no correction is called {name!r}: write one of {', '.join(CORRECTIONS)}")
     if name == "staleness-aware" and optimizer not in ("sgd", "momentum"):
-        raise ValueError(f"staleness-aware makes gradients smaller, which {optimizer} hardly heeds: take sgd or momentum, "
+        raise ValueError(f"staleness-aware scales gradients, which {optimizer} hardly heeds: take sgd or momentum, "
                          "or the correction dc-asgd")

@@ -1,6 +1,6 @@
-"""The trainings of these tests, ``toys``, are those of tests/training."""
+"""The trainings of these tests: ``toys``, of tests/training, and ``springs``."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "training"))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "training")]

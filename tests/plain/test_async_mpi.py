@@ -1,0 +1,142 @@
+"""Trainings without barriers on real ranks: each is replayed from its record, alone, to the bit."""
+
+import time
+from importlib import import_module
+
+import numpy as np
+import pytest
+from toys import Toy, make_options, toy_data
+
+from refimpl.plain.agreement import Stopped
+from refimpl.plain.async_server import AsyncServer, PUSH, train
+from refimpl.plain.decentralised import easgd, gossip, local_steps, meet, over, partner, stacked
+from refimpl.plain.hybrid import Hybrid
+from refimpl.plain.messages import Messages
+from refimpl.plain.owner import sha256
+from refimpl.plain.replay import replay
+from refimpl.plain.scripted_clock import cluster
+
+pytestmark = pytest.mark.mpi
+MODEL, STEPS = Toy(), 5
+CASES = {"asynchronous": "none", "asynchronous dc": "dc-asgd", "asynchronous adaptive": "dc-asgd-adaptive",
+         "bounded:0": "none", "bounded:2": "staleness-aware", "snapshot:1": "none", "softsync:1": "dc-asgd",
+         "synchronous": "none"}
+
+
+def options(case="", optimizer="adam"):
+    return make_options("toy", "sgd" if CASES.get(case) == "staleness-aware" else optimizer, clip_norm=None)
+
+
+def made(comm, case, microbatches=8):
+    return cluster(MODEL, toy_data(microbatches), options(case), comm.size, STEPS, case.split()[0], CASES.get(case, "none"))
+
+
+@pytest.mark.parametrize("case", [*CASES, "backup:1"])
+def test_the_records_give_the_same_parameters(comm, case):
+    if case == "backup:1" and comm.size == 1:
+        case = "backup:0"
+    expected, records = train(comm, MODEL, toy_data(), options(case), STEPS, case.split()[0], CASES.get(case, "none"))
+    replay(*made(comm, case), MODEL.variables, records, expected)
+    assert not comm.iprobe()  # nothing is under way
+    if not case.startswith("backup"):
+        assert all(record.count(rank) == 2 * STEPS + 1 for record in records for rank in range(comm.size))
+
+
+def test_a_slow_rank_is_waited_for_or_not(comm):
+    """The last rank sleeps in each step: asynchronous workers do more than a step in its one, synchronous ones do not."""
+    for case in ("asynchronous", "synchronous"):
+        owners, shares = made(comm, case)
+        computing = shares[comm.rank].gradients
+        if comm.rank == comm.size - 1:
+            shares[comm.rank].gradients = lambda *of: time.sleep(0.1) or computing(*of)
+        server = AsyncServer(comm, owners[comm.rank], shares[comm.rank], MODEL.variables)
+        server.train()
+        records, expected = comm.allgather(server.owner.record), sha256(MODEL.variables, comm.allgather(server.owner.values))
+        last = records[0].index(comm.size - 1, records[0].index(comm.size - 1) + 1)  # the slow rank's first push
+        if comm.size > 1:
+            assert (records[0][:last].count(0) > 2) == (case == "asynchronous")
+        replay(*made(comm, case), MODEL.variables, records, expected)
+
+
+@pytest.mark.parametrize("optimizer", ["momentum", "adam"])
+def test_synchronous_is_the_hybrid(comm, optimizer):
+    """With a microbatch a worker. Three workers' mean is rounded otherwise: 3 g / 3 is not g."""
+    data = toy_data(comm.size)
+    found, _ = train(comm, MODEL, data, options(optimizer=optimizer), STEPS, "synchronous")
+    training = Hybrid(MODEL, data, options(optimizer=optimizer), comm, "ps")
+    for _ in range(STEPS):
+        training.step()
+    assert (found == training.sha256()) == (comm.size != 3)
+
+
+def test_a_push_that_is_lost_or_not_written_down_is_noticed(comm):
+    """Each checker has a server that it refuses: on rank 0 the second push is lost, doubled, or missing in the record."""
+    class Careless(AsyncServer):
+        pushes = 0
+
+        def take(self, what, rank, tag):
+            self.pushes += tag == PUSH
+            if self.comm.rank or tag != PUSH or self.pushes != 2:
+                super().take(what, rank, tag)
+            elif self.how == "not written down":
+                super().take(what, rank, tag)
+                self.owner.record.pop(len(self.owner.record) - 1 - self.owner.record[::-1].index(rank))
+            elif self.how == "doubled":
+                pulled = self.owner.pulled[rank]
+                super().take(what, rank, tag)
+                if rank not in self.owner.pulled:
+                    self.owner.pulled[rank] = pulled
+                    self.owner.push(rank, what)
+
+    for Careless.how in ("lost", "doubled", "not written down"):
+        owners, shares = made(comm, "asynchronous")
+        server = Careless(comm, owners[comm.rank], shares[comm.rank], MODEL.variables)
+        server.train()
+        records, expected = comm.allgather(server.owner.record), sha256(MODEL.variables, comm.allgather(server.owner.values))
+        with pytest.raises(ValueError, match="swapped or damaged|entries are swapped|they are cut"):
+            replay(*made(comm, "asynchronous"), MODEL.variables, records, expected)
+
+
+@pytest.mark.mpi(min_size=2)
+def test_who_does_not_answer_is_told_by_those_who_wait(comm):
+    owners, shares = made(comm, "asynchronous")
+    if comm.rank:
+        with pytest.raises(Stopped, match=rf"rank {comm.rank} has waited 0.5 s for answers, at its worker's step 0; it has "
+                                          r"answers of owners \["):
+            AsyncServer(comm, owners[comm.rank], shares[comm.rank], MODEL.variables, seconds=0.5).train()
+    comm.Barrier()
+    while comm.iprobe():  # what nobody asked for any more
+        comm.recv()
+    comm.Barrier()
+
+
+def test_replicas_on_ranks_are_those_in_one_array(comm):
+    """Each of them, to the bit."""
+    messages, n = Messages(comm), comm.size
+    wanted = np.random.default_rng(0).standard_normal((n, 7)).astype(np.float32)
+    examples = np.arange(1, n + 1, dtype=np.float32).reshape(n, 1) * np.ones((1, 7), np.float32)
+    x, y, z = (np.zeros((n, 7), np.float32) for _ in range(3))
+    centre = np.zeros(7, np.float32)
+    own = [x[comm.rank], centre, x[comm.rank], x[comm.rank]]
+
+    def step(to):
+        return lambda x: x - np.float32(0.1) * (x - to)
+
+    for number in range(6):
+        x, centre = easgd(x, centre, step(wanted), 0.1, stacked)
+        y = gossip(y, y[[partner(rank, n, number) for rank in range(n)]], step(wanted))
+        z = np.repeat(local_steps(z, step(wanted), 3, examples, stacked)[None], n, axis=0)
+        mine = step(wanted[comm.rank])
+        own[:2] = easgd(own[0], own[1], mine, 0.1, over(messages))
+        own[2] = gossip(own[2], meet(messages, own[2], number), mine)
+        own[3] = local_steps(own[3], mine, 3, examples[comm.rank], over(messages))
+        for found, expected in zip(own, (x[comm.rank], centre, y[comm.rank], z[comm.rank])):
+            assert found.dtype == np.float32 and found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("module, words", [("async_server", "and the same of the records alone"),
+                                           ("decentralised", "local steps ")])
+def test_the_files_show_it(comm, capfd, module, words):
+    import_module(f"refimpl.plain.{module}").main(comm)
+    lines = comm.bcast(capfd.readouterr().out.splitlines())
+    assert len(lines) == comm.size + (module == "async_server") and words in lines[-1]
