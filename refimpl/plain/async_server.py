@@ -3,9 +3,9 @@
     worker -> owners   PULL: row numbers        owner -> worker   ANSWER: (over, values), when the consistency allows
     worker -> owners   PUSH: its gradients      nobody answers: the worker goes on and pulls
 
-Every rank is a worker and an owner, in one thread: its owner serves while its worker waits for answers, not while it
-computes. That needs no lock and no second thread in MPI, and costs the others at most the time of one step of a worker;
-a system that must be fast serves beside the computation. MPI keeps the order of messages between two ranks: so a
+Every rank is a worker and an owner. Its worker computes in a second thread, while the first goes on serving: else all
+would wait for the slowest in each step, as with a barrier. The first thread alone deals with MPI and the owner, the
+second with copies of what was pulled: no lock is needed. MPI keeps the order of messages between two ranks: so a
 worker's push is there before its next pull, and each is taken once. A rank with nothing to do sleeps a little.
 
 The end: who has done enters a barrier that does not block, and serves until all are in it. Then every pull has been
@@ -14,8 +14,16 @@ answered, and before it every push taken: nothing is under way.
     mpirun -n 4 python -m refimpl.plain.async_server bounded:2 dc-asgd
 """
 
+import os
+
+if __name__ == "__main__":  # more threads may add in another order; read when NumPy is imported
+    os.environ |= {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL", "NUMBA")}
+
+import math
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 
 from mpi4py import MPI
 
@@ -38,17 +46,20 @@ class AsyncServer:
 
     def train(self):
         """Do all steps of this rank's worker, and serve the others until they have done theirs. Collective."""
-        clock = 0
-        while self.step is None or not self.step.over:
-            self.step = Step(self.share, clock, self.variables, self.comm.size)
-            for rank in range(self.comm.size):
-                self.send(self.step.rows(rank), rank, PULL)
-            self.serve_until(lambda: self.step.complete, "answers")
-            if not self.step.over:
+        with ThreadPoolExecutor(1) as computing:
+            for clock in count():
+                self.step = Step(self.share, clock, self.variables, self.comm.size)
+                for rank in range(self.comm.size):
+                    self.send(self.step.rows(rank), rank, PULL)
+                self.serve_until(lambda: self.step.complete, self.seconds)
+                if self.step.over:
+                    break
+                computed = computing.submit(lambda: self.step.computed)
+                self.serve_until(computed.done)
+                computed.result()  # raises what the computation raised
                 for rank in range(self.comm.size):
                     self.send(self.step.gradients(rank), rank, PUSH)
-            clock += 1
-        self.serve_until(self.comm.Ibarrier().Test, "the end")
+        self.serve_until(self.comm.Ibarrier().Test, self.seconds)
         MPI.Request.waitall(self.requests)
 
     def send(self, what, rank, tag):
@@ -56,16 +67,17 @@ class AsyncServer:
         self.requests = [request for request in self.requests if not request.Test()]
         self.requests.append(self.comm.isend(what, rank, tag))
 
-    def serve_until(self, done, what):
-        """Deal with messages as they come, until ``done()``. Raises Stopped after the time-out. Local."""
+    def serve_until(self, done, seconds=math.inf):
+        """Deal with messages as they come, until ``done()``; raise Stopped after so long without any. Local."""
         status, last = MPI.Status(), time.monotonic()
         while not done():
             if self.comm.iprobe(status=status):
                 last = time.monotonic()
                 self.take(self.comm.recv(source=status.source, tag=status.tag), status.source, status.tag)
-            elif time.monotonic() > last + self.seconds:
-                raise Stopped(f"rank {self.comm.rank} has waited {self.seconds:g} s for {what}, at its worker's step "
-                              f"{self.step.clock}; it has answers of owners {sorted(self.step.answers)}")
+            elif time.monotonic() > last + seconds:
+                silent = sorted(set(range(self.comm.size)) - set(self.step.answers))
+                raise Stopped(f"rank {self.comm.rank}, in step {self.step.clock}, has waited {seconds:g} s for "
+                              + (f"answers of owners {silent}" if silent else "other ranks to come to their end"))
             else:
                 time.sleep(A_LITTLE)
 

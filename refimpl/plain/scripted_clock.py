@@ -51,7 +51,8 @@ def cluster(model, data, options, workers, steps, rule="asynchronous", correctio
 
 def example(workers):
     """Return (model, data, options) of a small training for so many workers."""
-    recipe, chosen = recipe_of("lm", {"preset": "tiny", "microbatches": workers, "microbatch_size": 2, "window": 4})
+    recipe, chosen = recipe_of("lm", {"data": "synthetic", "preset": "tiny", "window": 4, "microbatch_size": 2,
+                                      "microbatches": workers})
     options = Options(**{**chosen, "clip_norm": None})
     return *build(recipe, options.seed)[:2], options
 

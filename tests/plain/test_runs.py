@@ -25,6 +25,11 @@ def test_server_on_four_ranks():
         "'pull rows': 16, 'push row numbers': 24, 'push rows': 24}")
 
 
+def test_async_server_on_three_ranks():
+    *owners, last = run_on_ranks(3, "async_server", "softsync:2", "dc-asgd")
+    assert len(owners) == 3 and last.endswith(", and the same of the records alone, on one rank")
+
+
 def test_hybrid_has_the_hash_of_the_fast_training():
     command = [sys.executable, "-m", "refimpl", "train", "lm", "--steps", "5", "--no-output", "--json", "--heldout", "100"]
     fast = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT)
