@@ -2,7 +2,8 @@
 
 What it computes is its ``share`` of the work, which has two methods:
     needs(clock)               -> {name: the rows of each sparse variable that its step ``clock`` needs}
-    gradients(clock, values)   -> {name: mean gradient of the worker's own examples: array or RowGradient}
+    gradients(clock, values)   -> {name: gradient, an array or RowGradient}: the worker's part of the mean over all N
+                                  workers' examples. The N parts add up to that mean; N times a part is its own mean.
 """
 
 from functools import cached_property
@@ -62,26 +63,20 @@ class Step:
 
 
 class Share:
-    """A worker's microbatches of a model's global batches; its step ``clock`` is its part of batch ``clock``.
-
-    A model's gradient is a part of the global batch's mean; times the number of workers it is the worker's own mean.
-    """
+    """A worker's microbatches of a model's global batches; its step ``clock`` is its part of batch ``clock``."""
 
     def __init__(self, model, data, seed, worker, workers):
-        self.worker = Worker(model, data, seed, {}, worker, workers)
-        self.workers, self.variables = workers, model.variables
+        self.worker, self.variables = Worker(model, data, seed, {}, worker, workers), model.variables
 
     def needs(self, clock):
         """Begin a step; return the rows that it needs."""
         return self.worker.needs(clock)
 
     def gradients(self, clock, values):
-        """Return the gradients of the step begun: those of its microbatches in tree order, times the workers."""
+        """Return the gradients of the step begun: those of its microbatches, added up in tree order."""
         _, found = self.worker.gradients(values)
-        means = {}
+        sums = {}
         for v in self.variables:
             nodes = {(i, i + 1): g for i, g in enumerate(found[v.name] or [self.worker.nothing()[v.name]])}
-            total = add_up(0, len(nodes), nodes, merge_rows if v.sparse else np.add)
-            times = np.dtype(v.dtype).type(self.workers)
-            means[v.name] = RowGradient(total.ids, total.rows * times) if v.sparse else total * times
-        return means
+            sums[v.name] = add_up(0, len(nodes), nodes, merge_rows if v.sparse else np.add)
+        return sums

@@ -2,11 +2,12 @@
 
     none                g                                     as it came
     staleness-aware     g / max(1, τ)                         τ: the updates of this row since the worker pulled it
-    dc-asgd             g + λ g ⊙ g ⊙ (w - b)                 delay compensation: g ⊙ g stands for the Hessian
-    dc-asgd-adaptive    the same with λ / sqrt(MS + ε),  MS = m MS + (1 - m) g ⊙ g
+    dc-asgd             g + λ G ⊙ g ⊙ (w - b),  G = N g       delay compensation: G ⊙ G stands for the Hessian
+    dc-asgd-adaptive    the same with λ / sqrt(MS + ε),  MS = m MS + (1 - m) G ⊙ G
 
-g: mean gradient of the worker's examples, of one variable: whole, or the rows that it touches. Each line is computed
-element by element from left to right, ((λ g) g) (w - b), every operation rounded to the dtype of the values. Statistics
+g: a worker's part of the mean over N workers' examples, of one variable: whole, or the rows that it touches. G: the
+mean over its own; N times the third line is the paper's, G + λ G ⊙ G ⊙ (w - b). Each line is computed
+element by element from left to right, ((λ G) g) (w - b), every operation rounded to the dtype of the values. Statistics
 of a model (``models.Variable``) are not corrected. Sources: Zhang et al. 2016 (staleness-aware), Zheng et al. 2017.
 
 A correction is called as correct(name, values, at, g, staleness, b), and returns the gradient for values[at].
@@ -18,14 +19,17 @@ import numpy as np
 
 
 class Uncorrected:
-    """A gradient is applied as it came."""
+    """A gradient is applied as it came. workers: N."""
+
+    def __init__(self, workers):
+        self.workers = workers
 
     def __call__(self, name, values, at, g, staleness, b):
         """Return g."""
         return g
 
 
-class StalenessAware:
+class StalenessAware(Uncorrected):
     """As if the learning rate were η / τ: with an optimizer whose steps grow with the gradient, sgd or momentum."""
 
     def __call__(self, name, values, at, g, staleness, b):
@@ -33,32 +37,34 @@ class StalenessAware:
         return g / np.maximum(1, staleness).astype(g.dtype)
 
 
-class DelayCompensated:
+class DelayCompensated(Uncorrected):
     """What the gradient would be now, to first order. lam: λ."""
 
-    def __init__(self, lam=0.04):
+    def __init__(self, workers, lam=0.04):
+        super().__init__(workers)
         self.lam = lam
 
     def __call__(self, name, values, at, g, staleness, b):
-        """Return g + λ g ⊙ g ⊙ (w - b)."""
-        return g + self.strength(name, values, at, g) * g * g * (values[at] - b)
+        """Return g + λ G ⊙ g ⊙ (w - b)."""
+        own = values.dtype.type(self.workers) * g
+        return g + self.strength(name, values, at, own) * own * g * (values[at] - b)
 
-    def strength(self, name, values, at, g):
-        """Return λ, in the values' dtype."""
+    def strength(self, name, values, at, own):
+        """Return λ, in the values' dtype. own: G."""
         return values.dtype.type(self.lam)
 
 
 class Adaptive(DelayCompensated):
     """λ smaller where gradients are large. MS begins with 0; of a row it is moved when the row has a gradient."""
 
-    def __init__(self, lam=2.0, m=0.95, epsilon=1e-7):
-        super().__init__(lam)
+    def __init__(self, workers, lam=2.0, m=0.95, epsilon=1e-7):
+        super().__init__(workers, lam)
         self.m, self.epsilon, self.mean_squares = m, epsilon, {}
 
-    def strength(self, name, values, at, g):
+    def strength(self, name, values, at, own):
         """Return λ / sqrt(MS + ε), after the step of MS."""
         scalar, squares = values.dtype.type, self.mean_squares.setdefault(name, np.zeros_like(values))
-        squares[at] = scalar(self.m) * squares[at] + scalar(1 - self.m) * (g * g)
+        squares[at] = scalar(self.m) * squares[at] + scalar(1 - self.m) * (own * own)
         return scalar(self.lam) / np.sqrt(squares[at] + scalar(self.epsilon))
 
 

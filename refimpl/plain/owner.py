@@ -7,8 +7,9 @@ The parameters are a function of the records: whoever gives the same owners the 
 (``refimpl.plain.replay``). Row r of a sparse variable lies on owner r mod N; the i-th variable, if dense, on owner
 i mod N. The staleness of a row is how often it was updated since the worker pulled it; likewise of a dense variable.
 
-An update takes the pushes that the consistency names, in worker order. Each is corrected; they are added up in tree
-order (``refimpl.plain.tree``; push i is leaf i), divided by their number, and given to the optimizer.
+An update takes the n pushes that the consistency names, in worker order. Each is corrected; they are added up in tree
+order (``refimpl.plain.tree``; push i is leaf i), and go to the optimizer times N / n, rounded to the dtype. A push is a
+part of the mean over N workers: so that is the mean over these n, and of all N the synchronous gradient, to the bit.
 """
 
 import hashlib
@@ -39,24 +40,23 @@ class Push(NamedTuple):
 
 
 class Owner:
-    """Owner ``number`` of ``owners``. options: as ``hybrid.Options``, without clipping: no one knows the global norm.
+    """Owner ``number`` of ``owners``. options: as ``hybrid.Options``, without clipping.
 
     clocks, version, seen: see ``consistencies``.  pulled: of each worker that is to push next, what ``Push.pulled`` is.
-    staleness: τ -> of how many rows and dense variables pushes had it.
+    updates: of each row, or dense variable.  staleness: τ -> how many rows and dense variables were pushed with it.
     """
 
     def __init__(self, number, owners, workers, steps, variables, options, rule="asynchronous", correction="none"):
-        if options.clip_norm is not None:
-            raise ValueError("without barriers nobody knows the norm of all gradients: leave clip_norm away")
+        if options.clip_norm is not None or not options.average_sparse:
+            raise ValueError("without barriers nobody knows all gradients: set clip_norm None, average_sparse True")
         check(correction, options.optimizer)
         self.number, self.owners, self.rule = number, owners, rule
-        self.consistency, self.correction = consistency(rule, workers, steps), CORRECTIONS[correction]()
+        self.consistency, self.correction = consistency(rule, workers, steps), CORRECTIONS[correction](workers)
         self.variables = [v for i, v in enumerate(variables) if v.sparse or i % owners == number]
-        self.values = {v.name: v.initial_value(options.seed)[number::owners] if v.sparse
-                       else v.initial_value(options.seed) for v in self.variables}
+        own = slice(number, None, owners)
+        self.values = {v.name: v.initial_value(options.seed)[own if v.sparse else ...] for v in self.variables}
         self.optimizer = Optimizer(self.variables, self.values, options)
-        self.updates = {name: np.zeros(len(self.values[name]) if sparse else (), np.int64)
-                        for name, sparse in ((v.name, v.sparse) for v in self.variables)}
+        self.updates = {v.name: np.zeros(self.values[v.name].shape[:v.sparse], np.int64) for v in self.variables}
         self.version, self.clocks, self.seen, self.pulled = 0, [0] * workers, [-1] * workers, {}
         self.record, self.staleness = [], Counter()
 
@@ -83,14 +83,14 @@ class Owner:
 
     def update(self, pushes):
         """Do one step of the optimizer with the mean of these pushes."""
-        sums = {}
+        sums, mean = {}, len(self.clocks) / len(pushes)
         for v in self.variables:
             leaves = {(i, i + 1): self.corrected(v, push) for i, push in enumerate(pushes)}
             total = add_up(0, len(pushes), leaves, merge_rows if v.sparse else np.add)
             at, total = (total.ids, total.rows) if v.sparse else (..., total)
-            sums[v.name] = at, total / self.values[v.name].dtype.type(len(pushes))
+            sums[v.name] = at, total * self.values[v.name].dtype.type(mean)
             self.updates[v.name][at] += 1
-        self.optimizer.update(self.version, sums, norm=0.0, microbatches=len(pushes))
+        self.optimizer.update(self.version, sums, norm=0.0, microbatches=1)
         self.version += 1
 
     def corrected(self, v, push):

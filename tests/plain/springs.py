@@ -10,16 +10,19 @@ from refimpl.plain.scripted_clock import run
 
 
 class Spring:
-    """f = λ w² / 2 of each element: the gradient is λ w. curvature: λ, a number or one of each element."""
+    """f = λ w² / 2 of each element: the gradient is λ w, and this worker's part of the mean λ / N w.
 
-    def __init__(self, curvature):
-        self.curvature = np.asarray(curvature, np.float64)
+    curvature: λ, a number or one of each element.
+    """
+
+    def __init__(self, curvature, workers):
+        self.part = np.asarray(curvature, np.float64) / workers
 
     def needs(self, clock):
         return {}
 
     def gradients(self, clock, values):
-        return {"w": self.curvature * values["w"]}
+        return {"w": self.part * values["w"]}
 
 
 class Rows:
@@ -54,8 +57,8 @@ def options(optimizer="sgd", rate=1.0, **others):
 
 def springs(rule, curvatures, steps, seconds, *, rate=1.0, optimizer="sgd", correction="none", initial=1.0, kind=Watched):
     """Train one dense variable; return (its owner, what happened). correction: a name, or a correction itself."""
-    shares = [Spring(curvature) for curvature in curvatures]
-    variables = [Variable("w", shares[0].curvature.shape or (1,), dtype="float64", initial=Constant(initial))]
+    shares = [Spring(curvature, len(curvatures)) for curvature in curvatures]
+    variables = [Variable("w", shares[0].part.shape or (1,), dtype="float64", initial=Constant(initial))]
     owner = kind(0, 1, len(shares), steps, variables, options(optimizer, rate), rule,
                  correction if isinstance(correction, str) else "none")
     if not isinstance(correction, str):

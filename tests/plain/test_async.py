@@ -43,7 +43,7 @@ def test_stability_flips_at_the_bound(delay):
     assert settles(history) == [True, False]
     w = [np.ones(2)] * (delay + 1)
     for _ in range(len(history) - 1):  # w(t + 1) = w(t) - η g(w(t - τ)), to the bit
-        w.append(w[-1] - factors * w[-1 - delay])
+        w.append(w[-1] - (delay + 1) * (factors / (delay + 1) * w[-1 - delay]))
     assert np.array(w[delay:]).tobytes() == history.tobytes()
     assert settles(delayed(delay + 1, factors, updates=300)) == [False, False]  # one update older is too old
 
@@ -80,7 +80,7 @@ def lags_of_many(rule, number, gate=None):
         owner = Owner(0, 1, workers, 8, VARIABLE, options(), rule)
         if gate:
             owner.consistency = gate(workers, 8, number)
-        found |= lags(run([owner], [Spring(0.01)] * workers, VARIABLE, random_clock(seed, workers, 4.0)), workers)
+        found |= lags(run([owner], [Spring(0.01, workers)] * workers, VARIABLE, random_clock(seed, workers, 4.0)), workers)
     return found
 
 
@@ -113,7 +113,7 @@ def synchronous_steps(curvatures, optimizer, rate, steps, scale=1.0):
     w = np.ones(1)
     state, history = initial_state(optimizer, w), []
     for _ in range(steps):
-        for count, gradient in enumerate([c * w for c in curvatures]):
+        for count, gradient in enumerate([len(curvatures) * (c / len(curvatures) * w) for c in curvatures]):
             step = {"step": len(history) * len(curvatures) + count + 1} if optimizer == "adam" else {}
             OPTIMIZERS[optimizer].define(w, *state.values(), gradient, rate, **OPTIMIZERS[optimizer].options, **step)
         history.append(w.copy())
@@ -166,7 +166,7 @@ def times_of_updates(rule, workers, seconds, steps):
         if worker in pushing:
             time, who = next(pushes)
             assert who == worker
-            again.push(worker, Spring(0.1).gradients(0, {"w": np.ones(1)}))
+            again.push(worker, Spring(0.1, workers).gradients(0, {"w": np.ones(1)}))
             times += [time] * (again.version - len(times))
         else:
             again.pull(worker, {})
@@ -190,7 +190,7 @@ def test_backup_0_is_synchronous_and_a_late_push_is_dropped():
     clock = random_clock(3, 4, 4.0)
     both = [springs(rule, [0.1, 0.2, 0.3, 0.4], 5, clock)[0] for rule in ("synchronous", "backup:0")]
     assert np.array(both[0].history).tobytes() == np.array(both[1].history).tobytes()
-    owner, _ = springs("backup:1", [0.5, 0.5, 64.0], 3, [1.0, 1.0, 1.5])
+    owner, _ = springs("backup:2", [0.5, 0.5, 64.0, 64.0], 3, [1.0, 1.0, 1.5, 1.5])
     assert np.array(owner.history).ravel().tolist() == [1, 0.5, 0.25, 0.125] and owner.clocks[2] == 2
 
 
@@ -212,10 +212,10 @@ def test_softsync_1_of_workers_in_step_is_synchronous():
 # ---- corrections -----------------------------------------------------------------------------------------------------
 
 class Hessian(DelayCompensated):
-    """λ = f'' / g²: with it g ⊙ g stands for f'' exactly."""
+    """λ = f'' / G²: with it G ⊙ G stands for f'' exactly."""
 
-    def strength(self, name, values, at, g):
-        return 0.5 / np.maximum(g * g, 1e-300)
+    def strength(self, name, values, at, own):
+        return 0.5 / np.maximum(own * own, 1e-300)
 
 
 class Aliased(Watched):
@@ -230,11 +230,11 @@ class Aliased(Watched):
 def test_dc_asgd_is_the_undelayed_step_on_the_quadratic():
     """Exact numbers: w is a power of two."""
     def compensated(workers, **how):
-        correction = how.pop("correction", Hessian())
+        correction = how.pop("correction", Hessian(workers))
         owner, _ = springs("asynchronous", [0.5] * workers, 40 // workers, [1.0] * workers, correction=correction, **how)
         return np.array(owner.history).ravel().tolist()
 
-    for workers in (1, 2, 4, 5):
+    for workers in (1, 2, 4, 8):
         assert compensated(workers) == [0.5**t for t in range(41)]
     assert compensated(2, kind=Aliased) != [0.5**t for t in range(41)]
     assert compensated(2, correction="none") != [0.5**t for t in range(41)]
@@ -243,11 +243,13 @@ def test_dc_asgd_is_the_undelayed_step_on_the_quadratic():
 def test_corrections_are_their_equations():
     """One gradient, two updates old."""
     w, b, g = np.array([3.0, 1.0]), np.array([1.0, 2.0]), np.array([0.5, -2.0])
-    assert DelayCompensated(0.25)("w", w, ..., g, np.array(2), b).tolist() == [0.5 + 0.25 * 0.25 * 2, -2 - 0.25 * 4]
-    adaptive, squares = Adaptive(2.0, 0.75, 0.5), np.zeros(2)
+    for workers in (1, 4):
+        expected = [0.5 + 0.25 * workers * 0.25 * 2, -2 - 0.25 * workers * 4]
+        assert DelayCompensated(workers, 0.25)("w", w, ..., g, np.array(2), b).tolist() == expected
+    adaptive, squares = Adaptive(2, 2.0, 0.75, 0.5), np.zeros(2)
     for _ in range(3):
-        squares = 0.75 * squares + 0.25 * (g * g)
-        expected = g + 2.0 / np.sqrt(squares + 0.5) * g * g * (w - b)
+        squares = 0.75 * squares + 0.25 * (4 * g * g)
+        expected = g + 2.0 / np.sqrt(squares + 0.5) * (2 * g) * g * (w - b)
         assert adaptive("w", w, ..., g, np.array(2), b).tolist() == expected.tolist()
 
 
@@ -288,7 +290,8 @@ def test_a_consistency_that_is_none(text, words):
 
 
 @pytest.mark.parametrize("changes, correction, words", [
-    ({"clip_norm": 1.0}, "none", "leave clip_norm away"), ({}, "luck", "no correction is called 'luck': write one of none"),
+    ({"clip_norm": 1.0}, "none", "set clip_norm None"), ({"average_sparse": False}, "none", "average_sparse True"),
+    ({}, "luck", "no correction is called 'luck': write one of none"),
     ({"optimizer": "adam"}, "staleness-aware", "take sgd or momentum"),
 ])
 def test_an_owner_that_cannot_be(changes, correction, words):

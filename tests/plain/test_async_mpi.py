@@ -87,13 +87,14 @@ def test_an_error_in_a_computation_is_raised(comm):
 
 @pytest.mark.parametrize("optimizer", ["momentum", "adam"])
 def test_synchronous_is_the_hybrid(comm, optimizer):
-    """With a microbatch a worker. Three workers' mean is rounded otherwise: 3 g / 3 is not g."""
-    data = toy_data(comm.size)
-    found, _ = train(comm, MODEL, data, options(optimizer=optimizer), STEPS, "synchronous")
-    training = Hybrid(MODEL, data, options(optimizer=optimizer), comm, "ps")
-    for _ in range(STEPS):
-        training.step()
-    assert (found == training.sha256()) == (comm.size != 3)
+    """Of any number of workers with a microbatch each, or with nodes of the tree each; not of three with 8 in all."""
+    for microbatches in (comm.size, 8):
+        data = toy_data(microbatches)
+        found, _ = train(comm, MODEL, data, options(optimizer=optimizer), STEPS, "synchronous")
+        training = Hybrid(MODEL, data, options(optimizer=optimizer), comm, "ps")
+        for _ in range(STEPS):
+            training.step()
+        assert (found == training.sha256()) == (microbatches == comm.size or comm.size != 3)
 
 
 def test_a_push_that_is_lost_or_not_written_down_is_noticed(comm):
