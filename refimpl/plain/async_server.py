@@ -34,7 +34,6 @@ from refimpl.plain.replay import replay
 from refimpl.plain.scripted_clock import cluster, example
 
 PULL, ANSWER, PUSH = 11, 12, 13
-A_LITTLE = 2e-4  # seconds
 
 
 class AsyncServer:
@@ -79,14 +78,13 @@ class AsyncServer:
                 raise Stopped(f"rank {self.comm.rank}, in step {self.step.clock}, has waited {seconds:g} s for "
                               + (f"answers of owners {silent}" if silent else "other ranks to come to their end"))
             else:
-                time.sleep(A_LITTLE)
+                time.sleep(2e-4)  # this burns no core
 
     def take(self, what, rank, tag):
         """Deal with a message. After a push some pulls may be answered that could not be before. Local."""
         if tag == ANSWER:
             self.step.answers[rank] = what
-            return
-        if tag == PULL:
+        elif tag == PULL:
             self.waiting[rank] = what
         else:
             self.owner.push(rank, what)
@@ -108,13 +106,15 @@ def main(comm=MPI.COMM_WORLD, rule="asynchronous", correction="none"):
     model, data, options = example(comm.size)
     steps, comm = 6, comm.Dup()
     expected, records = train(comm, model, data, options, steps, rule, correction)
-    for rank, record in enumerate(records if comm.rank == 0 else ()):
-        print(f"owner {rank}: {' '.join(map(str, record))}")
     if comm.rank == 0:
+        print(*(f"owner {rank}: {' '.join(map(str, record))}" for rank, record in enumerate(records)), sep="\n")
         replay(*cluster(model, data, options, comm.size, steps, rule, correction), model.variables, records, expected)
         print(f"parameters sha256 {expected}, and the same of the records alone, on one rank", flush=True)
     comm.Barrier()
 
 
 if __name__ == "__main__":
-    main(MPI.COMM_WORLD, *sys.argv[1:])
+    try:
+        main(MPI.COMM_WORLD, *sys.argv[1:3])
+    except ValueError as problem:  # of the consistency or the correction asked for, on every rank
+        sys.exit(str(problem))

@@ -30,6 +30,12 @@ def test_async_server_on_three_ranks():
     assert len(owners) == 3 and last.endswith(", and the same of the records alone, on one rank")
 
 
+def test_async_server_refuses_in_words():
+    job = launch(2, ["-m", "refimpl.plain.async_server", "backup:2"], timeout=120, capture=True, cwd=ROOT)
+    assert job.returncode and "backup:2: B must be a whole number, from 0 to 1, with 2 workers" in job.stderr
+    assert "Traceback" not in job.stderr
+
+
 def test_hybrid_has_the_hash_of_the_fast_training():
     command = [sys.executable, "-m", "refimpl", "train", "lm", "--steps", "5", "--no-output", "--json", "--heldout", "100"]
     fast = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT)
