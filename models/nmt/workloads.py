@@ -34,7 +34,8 @@ BY_LENGTH = ByLength(
     our_elements=1_472_257)
 """The workload of the throughput, in sentences from the longest that the authors keep down to a word and an end."""
 
-BOUNDS = (Bounded("float32 sgd", TINY, "float32", "sgd", 0.5, 2),)
+BOUNDS = (Bounded("float32 sgd", TINY, "float32", "sgd", 0.5, 2,
+                  still=("attention/g", "attention/bias")),)
 
 
 def at_size(ranks: int, seed: int):
