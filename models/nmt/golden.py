@@ -1,4 +1,4 @@
-"""The translation model's golden trace. Sentences differ in length on both sides; its norm clips the second step and the third."""
+"""The translation model's golden trace. Sentences differ in length on both sides; its norm clips two steps of four."""
 
 import numpy as np
 
