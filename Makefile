@@ -86,9 +86,9 @@ test: $(installed) ## install and test every idea once, the MPI tests on 1, 2, 3
 	$(call test_serial,--part quick)
 	$(call test_mpi,1 2 3 4,--part quick)
 
-test-all: test ## and the rest: more cases of each idea, 8 ranks, whole clusters, real compilers
+test-all: test ## and the rest: more cases of each idea on 2 and 3 ranks, 8 ranks, whole clusters, real compilers
 	$(call test_serial,--part thorough)
-	$(call test_mpi,1 2 3 4,--part thorough)
+	$(call test_mpi,2 3,--part thorough)
 	$(call test_mpi,8)
 
 $(venv)/.notebooks: $(venv)/.installed

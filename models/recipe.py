@@ -65,6 +65,12 @@ def build(recipe: Recipe, seed: int):
 
 
 def _build_ours(entry, recipe, seed):
+    model, content = model_and_content(entry, recipe)
+    return model, *content.cut(recipe, seed)
+
+
+def model_and_content(entry, recipe: Recipe):
+    """Return the model of a recipe and what its data hold, not cut yet. Local. Raises as ``build`` does."""
     if recipe.preset not in entry.presets:
         raise ValueError(f"{recipe.model} has no preset {recipe.preset!r}; it has {', '.join(entry.presets)}")
     preset, content = entry.presets[recipe.preset], load(recipe.data)
@@ -75,7 +81,7 @@ def _build_ours(entry, recipe, seed):
     if unknown := set(recipe.sizes) - known:
         raise ValueError(f"{recipe.model} has no size {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}")
     sizes = entry.fit({**preset, **content.suggested, **recipe.sizes, **content.sizes})
-    return entry.model(**sizes, dtype=recipe.dtype), *content.cut(recipe, seed)
+    return entry.model(**sizes, dtype=recipe.dtype), content
 
 
 def recipe_of(model: str, chosen: dict) -> tuple[Recipe, dict]:

@@ -73,7 +73,7 @@ class ByLength:
 class Bounded:
     """A training so small that what any correct device can compute of it is known: see ``refimpl bench gpu``.
 
-    what: said of it beside the model's name.
+    what: said of it beside the model's name.  still: variables that hardly move so early: theirs says nothing of a bound.
     """
 
     what: str
@@ -82,3 +82,4 @@ class Bounded:
     optimizer: str
     learning_rate: float
     steps: int
+    still: tuple = ()

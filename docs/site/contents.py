@@ -29,8 +29,9 @@ def card(path: Path) -> str:
     text, options = path.read_text("utf-8"), f":link: {document(path)}\n:link-type: doc\n"
     if path.suffix == ".ipynb":
         pictures = re.findall(r'src=\\"(pictures/[^\\]+)\\" alt=\\"([^\\]*)\\"', text)
-        name, alt = max(pictures, key=lambda picture: "moving" in picture[0])
-        options += f":img-top: /notebooks/{name}\n:img-alt: {alt}\n"
+        if pictures:
+            name, alt = max(pictures, key=lambda picture: "moving" in picture[0])
+            options += f":img-top: /notebooks/{name}\n:img-alt: {alt}\n"
         text = "".join(json.loads(text)["cells"][0]["source"])
     title, opening = (text + "\n\n").split("\n\n")[:2]
     plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", opening).strip("*")

@@ -1,6 +1,7 @@
 """Additive attention (Bahdanau et al. 2015): what a decoder's state scores the encoder's states with, and their softmax.
 
     scores = v . tanh(query + keys);  weights = softmax(scores) within each sentence;  context = weights @ memory
+
 The products with memory are the caller's: of a whole sequence they are one product.
 """
 

@@ -43,7 +43,7 @@ def translate(model, values, source, beam: int = 4):
     ended = []
     for length in range(1, MOST * len(source) + 10):
         logs = _next_words(model, values, attention, now)
-        totals = np.where(np.isneginf(now.scores), -np.inf, now.scores)[:, None] + logs
+        totals = now.scores[:, None] + logs
         best = np.argsort(-totals, axis=None, kind="stable")[:2 * beam]
         parents, words = np.unravel_index(best, totals.shape)
         scores, over = totals[parents, words], words == END

@@ -1,4 +1,4 @@
-"""The translation model's golden trace. Sentences differ in length on both sides; its norm clips some steps."""
+"""The translation model's golden trace. Sentences differ in length on both sides; its norm clips two steps of four."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from models.golden import MICROBATCHES, SEED, Golden
 from models.nmt.model import PRESETS, TranslationModel
 
 SIZES = {**PRESETS["tiny"], "keep": 1.0}
-PAIRS, LONGEST = 25, (6, 5)
+PAIRS, LONGEST = 24, (6, 5)
 
 
 def sentences(side: str, longest: int, vocabulary: int):
@@ -44,6 +44,6 @@ class Numbered:
 
 GOLDEN = Golden(
     lambda dtype: TranslationModel(**SIZES, dtype=dtype), pairs,
-    {"optimizer": "sgd", "learning_rate": 1.0, "clip_norm": 0.5},
+    {"optimizer": "adagrad", "learning_rate": 0.5, "clip_norm": 0.0228},
     {**SIZES, "inputs": f"(source time, sentences) word ids, {PADDING} past a sentence's end; (target time, sentences); "
                         "weight 0: past the end. The decoder reads <s> (1), then the targets but the last."})

@@ -9,7 +9,7 @@ from models.nmt.decoder import Decoder
 from models.nmt.encoder import Encoder
 from models.nmt.layers import LIMIT
 from models.nmt.output import smoothed_cross_entropy
-from models.nmt.sentences import Sentences, embed, embed_backward, rows_of
+from models.nmt.sentences import Sentences, embed, embed_backward
 from models.sizes import require_few, require_positive
 from models.variable import Uniform, Variable
 
@@ -58,8 +58,7 @@ class TranslationModel:
 
     def rows_needed(self, batch):
         """Return the words read on each side; padding needs none. Local."""
-        sentences = Sentences(batch, *self.vocabularies)
-        return {"source_embedding": rows_of(sentences.source), "target_embedding": rows_of(sentences.read)}
+        return Sentences(batch, *self.vocabularies).rows_needed()
 
     def loss_and_gradients(self, dense, rows, batch):
         """Return (loss, gradients) of one microbatch (see models.protocol). Local."""
@@ -94,7 +93,7 @@ class TranslationModel:
         """
         sentences = Sentences(batch, *self.vocabularies)
         rows = {name: tables[name][array_module(tables[name]).asarray(ids)]
-                for name, ids in self.rows_needed(batch).items()}
+                for name, ids in sentences.rows_needed().items()}
         h, _, _ = self.run(dense, rows, sentences, batch.key, keep=1.0)
         xp = array_module(h)
         loss, _, _ = smoothed_cross_entropy(h.reshape(-1, self.units)[xp.asarray(sentences.counted)], dense["output"],

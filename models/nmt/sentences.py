@@ -33,6 +33,10 @@ class Sentences:
         require_known("target", self.targets, target_vocabulary)
         require_known("target", self.read[self.read != PADDING], target_vocabulary)
 
+    def rows_needed(self):
+        """Return the words read on each side, of each embedding; padding needs none."""
+        return {"source_embedding": rows_of(self.source), "target_embedding": rows_of(self.read)}
+
     def scale(self, dtype):
         """Return weight / normaliser of each counted target: (n,)."""
         return (self.weights.astype(np.float64) / self.normaliser).astype(dtype)

@@ -42,17 +42,17 @@ class Translator:
     """A trained model and its words. Raises ValueError for a run of a model that does not translate."""
 
     def __init__(self, directory: Path):
-        from models.data import load
-        from models.recipe import Recipe, build
+        from models.recipe import Recipe, model_and_content
         from models.registry import entry_of
         from refimpl.training.run.checkpoint import read_parameters
         from refimpl.training.run.manifest import read_manifest
 
         recipe = Recipe.from_json(read_manifest(directory).describe)
-        self.answer = entry_of(recipe.model).translate
+        entry = entry_of(recipe.model)
+        self.answer = entry.translate
         if self.answer is None:
             raise ValueError(f"{directory} holds a training of {recipe.model}, which does not translate")
-        self.model, self.pairs = build(recipe, 0)[0], load(recipe.data)
+        self.model, self.pairs = model_and_content(entry, recipe)
         self.values = read_parameters(directory)
 
     def translate(self, text: str, beam: int) -> str:

@@ -9,15 +9,11 @@
 
 import os
 
+from models.frameworks.installed import require_installed
+
 os.environ["PJRT_NPROC"] = "1"  # XLA cuts work by the threads that it has, and so rounds by them; read as JAX starts
 
-try:
-    import jax as _jax  # noqa: F401
-except ModuleNotFoundError as problem:
-    if problem.name != "jax":
-        raise
-    raise ModuleNotFoundError("refimpl.jax needs JAX, which is not installed: pip install -e '.[jax]', or "
-                              "pip install jax", name="jax") from problem
+require_installed("jax", "JAX")
 
 from refimpl.jax.arrays import Microbatch
 from refimpl.jax.model import JaxModel

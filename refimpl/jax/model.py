@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from kernels import RowGradient, is_numpy
-from models.declared import declared
-from models.mean import WORDS, is_mean
-from models.place import line_of
-from models.trees import examples_in
+from models.frameworks.declared import declared
+from models.frameworks.mean import WORDS, is_mean
+from models.frameworks.place import line_of
+from models.frameworks.trees import examples_in
 from refimpl.jax.arrays import given, one_thread, to_jax, with_key
 from refimpl.jax.parameters import named, variables_of
 from refimpl.jax.rows import Rows, padded

@@ -8,13 +8,9 @@
 ``docs/torch.md`` says what is refused, and why. ``bench torch`` alone imports this room.
 """
 
-try:
-    import torch as _torch  # noqa: F401
-except ModuleNotFoundError as problem:
-    if problem.name != "torch":
-        raise
-    raise ModuleNotFoundError("refimpl.torch needs PyTorch, which is not installed: pip install -e '.[torch]', or "
-                              "pip install torch", name="torch") from problem
+from models.frameworks.installed import require_installed
+
+require_installed("torch", "PyTorch")
 
 from refimpl.torch.data import TorchData, TorchStream
 from refimpl.torch.initial import Normal

@@ -14,7 +14,7 @@ from models.data import Examples
 from models.data.fingerprint import fingerprint_of
 from models.data.protocol import require_step
 from models.sizes import require_positive
-from models.trees import leaves, mapped
+from models.frameworks.trees import leaves, mapped
 from refimpl.torch.repeatable import seed
 
 SAMPLED = 16

@@ -5,7 +5,7 @@ from typing import Callable
 from torch.nn.modules.loss import _Loss
 
 from models import Batch
-from models.mean import WORDS, is_mean
+from models.frameworks.mean import WORDS, is_mean
 
 REMEDY = f'{WORDS}reduction="sum", or .sum() in place of .mean()'
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 
 from kernels import array_module
-from models.declared import declared
-from models.trees import examples_in
+from models.frameworks.declared import declared
+from models.frameworks.trees import examples_in
 from refimpl.torch.bound import Bound, Evaluating, OwnStatistics, Unchanged, statistics_of
 from refimpl.torch.mean import refuse_mean
 from refimpl.torch.parts import parts_of

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from kernels import unique_ids
-from models.trees import mapped
+from models.frameworks.trees import mapped
 from refimpl.torch.bound import Bound
 from refimpl.torch.repeatable import repeatable
 from refimpl.torch.tables import Noted

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import torch
 from torch.utils import deterministic
 
-from models.place import line_of
+from models.frameworks.place import line_of
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from kernels import array_module
-from models.trees import leaves, mapped
+from models.frameworks.trees import leaves, mapped
 
 ALIGNMENT = 64
 """Bytes. MKL adds up some products in another order where an operand lies at no multiple: another order is other bits,

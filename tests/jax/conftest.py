@@ -1,8 +1,9 @@
-"""The models of these tests, ``toy_losses``, are a file beside them; without JAX there is nothing to test."""
+"""The models of these tests, ``toy_losses``, are a file beside them, and ``framework_toys`` is one of
+tests/training; without JAX there is nothing to test."""
 
 import importlib.util
 import sys
 from pathlib import Path
 
 collect_ignore_glob = [] if importlib.util.find_spec("jax") else ["test_*.py"]
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "training")]

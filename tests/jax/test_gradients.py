@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from toy_losses import ROWS, batch_of, computed, model_of, ready, text_of, values_of
+from framework_toys import computed, text_of, values_of
+from toy_losses import ROWS, batch_of, model_of, ready
 
 from kernels import RowGradient
 from models import Batch, Uniform

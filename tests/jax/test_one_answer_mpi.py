@@ -5,8 +5,9 @@ from functools import cache
 import jax
 import numpy as np
 import pytest
+from framework_toys import SETTINGS, hold_that_no_rank_has_it_whole, text_of
 from mpi4py import MPI
-from toy_losses import ROWS, WIDTH, data_of, ready, text_of
+from toy_losses import ROWS, WIDTH, data_of, ready
 
 from models import Uniform
 from refimpl.jax import JaxModel
@@ -15,14 +16,6 @@ from refimpl.training.options import Options
 from refimpl.training.session import train
 from refimpl.transport import CollectiveError
 
-SETTINGS = {
-    "allreduce": dict(architecture="allreduce"),
-    "as-dense": dict(architecture="allreduce", sparse_as_dense=True),
-    "ps": dict(architecture="ps", partitions=3),
-    "hybrid": dict(architecture="hybrid"),
-    "overlapped": dict(architecture="hybrid", overlap=True),
-    "hot rows": dict(architecture="hybrid", hot_rows=5),
-}
 CASES = {"rated": "adam", "text": "adagrad"}
 
 pytestmark = pytest.mark.mpi
@@ -92,13 +85,8 @@ def test_a_table_without_values_is_never_whole_on_a_rank(comm):
         options = Options(architecture="ps", optimizer="sgd", steps=2, **changes)
         return train(model, data_of(), options=options, comm=each).parameters_sha256
 
-    limit = rows * WIDTH * 4 - 1
     assert ROWS * 499 <= rows
-    if comm.size == 1:
-        with pytest.raises(CollectiveError, match="the memory limit is"):
-            trained(comm, memory_limit=limit)
-    else:
-        assert trained(comm, memory_limit=limit) == trained(MPI.COMM_SELF)
+    hold_that_no_rank_has_it_whole(comm, trained, rows * WIDTH * 4)
 
 
 def test_ranks_whose_parameters_differ_are_told(comm):

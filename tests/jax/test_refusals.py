@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from framework_toys import computed
 from mpi4py import MPI
-from toy_losses import batch_of, computed, data_of, model_of, squared
+from toy_losses import batch_of, data_of, model_of, squared
 
 from models import Batch, Uniform
 from models.data import Examples

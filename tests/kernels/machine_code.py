@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-SUMS_IN_FLOAT64 = {"sum_of_exponentials", "product_of_rows"}
+SUMS_IN_FLOAT64 = {"score", "sum_of_exponentials", "product_of_rows"}
 """Kernels of float32 arguments that add in float64, for the sake of their sums."""
 
 STRIDED = {"add_every", "add_places", "add_squares", "add_gradients", "add_segments"}

@@ -25,6 +25,8 @@ def answer(name, comm, **changes):
 @pytest.mark.parametrize("name", ["recommender", "tied"])
 @pytest.mark.thorough("recommender")
 def test_every_setting_gives_the_answer_of_one_rank(comm, name):
+    if comm.size > 3:
+        pytest.skip("3 ranks are enough: on few cores each setting takes seconds")
     one = answer(name, MPI.COMM_SELF)
     for settings in SETTINGS.values():
         assert answer(name, comm, **settings) == one, settings

@@ -5,7 +5,8 @@ import copy
 import numpy as np
 import pytest
 import torch
-from toy_modules import LOSSES, batch_of, computed, module_of, values_of
+from framework_toys import computed, values_of
+from toy_modules import LOSSES, batch_of, module_of
 from torch import nn
 
 from kernels import RowGradient

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from framework_toys import SETTINGS, hold_that_no_rank_has_it_whole, text_of
 from mpi4py import MPI
-from toy_modules import LOSSES, TEXTS, data_of, model_of, module_of, text_of
+from toy_modules import LOSSES, TEXTS, data_of, model_of, module_of
 
 from models import Uniform
 from refimpl.plain.hybrid import Hybrid, Options as PlainOptions
@@ -13,14 +14,6 @@ from refimpl.training.options import Options
 from refimpl.training.session import train
 from refimpl.transport import CollectiveError
 
-SETTINGS = {
-    "allreduce": dict(architecture="allreduce"),
-    "as-dense": dict(architecture="allreduce", sparse_as_dense=True),
-    "ps": dict(architecture="ps", partitions=3),
-    "hybrid": dict(architecture="hybrid"),
-    "overlapped": dict(architecture="hybrid", overlap=True),
-    "hot rows": dict(architecture="hybrid", hot_rows=5),
-}
 CASES = {"recommender": "adam", "tied": "adagrad", "carried": "momentum"}
 DTYPE = torch.float32
 
@@ -95,12 +88,7 @@ def test_a_table_on_the_meta_device_is_never_whole_on_a_rank(comm):
         options = Options(architecture="ps", optimizer="sgd", steps=2, **changes)
         return train(model, data_of(), options=options, comm=each).parameters_sha256
 
-    limit = rows * width * 4 - 1
-    if comm.size == 1:
-        with pytest.raises(CollectiveError, match="the memory limit is"):
-            trained(comm, memory_limit=limit)
-    else:
-        assert trained(comm, memory_limit=limit) == trained(MPI.COMM_SELF)
+    hold_that_no_rank_has_it_whole(comm, trained, rows * width * 4)
 
 
 def test_where_parameters_on_the_meta_device_start(comm):

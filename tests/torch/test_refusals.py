@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 from mpi4py import MPI
-from toy_modules import LOSSES, Recommender, batch_of, computed, data_of, model_of, module_of
+from framework_toys import computed
+from toy_modules import LOSSES, Recommender, batch_of, data_of, model_of, module_of
 from torch import nn
 from torch.nn import functional
 

@@ -2,15 +2,12 @@
 
 from dataclasses import replace
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
 from torch.utils.data import Dataset
 
 from models import Batch
-from models.data import TokenStreams
-from models.data.text.synthetic import load_synthetic
 from refimpl.torch import TorchData, TorchModel
 
 ROWS, BAGS, WIDTH = 40, 30, 4
@@ -122,25 +119,6 @@ def data_of(microbatches=8, size=2, dtype=torch.float64, **options):
     return TorchData(Items(dtype=dtype), microbatches, size, seed=1, **options)
 
 
-def text_of(microbatches=8):
-    """Return texts whose second step, the last of an epoch, has padding."""
-    return TokenStreams(load_synthetic("50", tokens=118, heldout_tokens=0).train, microbatches, 2, 4)
-
-
 def batch_of(size=11, key=7, **changes) -> Batch:
     """Return a microbatch as a trainer gives it."""
     return replace(data_of(1, size).microbatch(0, 0), key=key, **changes)
-
-
-def values_of(model, needed):
-    """Return (dense values, rows) as a step gives them: read-only NumPy arrays."""
-    whole = {v.name: v.initial_value(0) for v in model.variables}
-    for value in whole.values():
-        value.flags.writeable = False
-    dense = {v.name: whole[v.name] for v in model.variables if not v.sparse}
-    return dense, {name: np.ascontiguousarray(whole[name][ids]) for name, ids in needed.items()}
-
-
-def computed(model, batch):
-    """Return (loss, gradients) of a microbatch."""
-    return model.loss_and_gradients(*values_of(model, model.rows_needed(batch)), batch)

@@ -58,12 +58,17 @@ class PairBuckets:
     def order(self, epoch: int):
         """Return the epoch's (pairs, pieces): numbers of pairs by bucket, (n,), and of ``pieces``, in their order."""
         if not self.shuffle:
-            return np.argsort(self.bucket, kind="stable"), np.arange(len(self.pieces))
+            return self.unshuffled
         if self.latest[0] != epoch:
             drawn = [random_bits(key_of(self.seed, what, epoch), count)
                      for what, count in (("pairs", len(self.bucket)), ("pieces", len(self.pieces)))]
             self.latest = epoch, (np.lexsort((drawn[0], self.bucket)), np.argsort(drawn[1]))
         return self.latest[1]
+
+    @cached_property
+    def unshuffled(self):
+        """The order of all epochs where nothing is shuffled."""
+        return np.argsort(self.bucket, kind="stable"), np.arange(len(self.pieces))
 
     def chosen(self, step: int, index: int):
         """Return the numbers of the pairs of a microbatch: (up to b,) int64, none where the epoch has ended."""

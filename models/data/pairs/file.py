@@ -10,7 +10,7 @@ from pathlib import Path
 from models.data.files import DataError, read_text
 from models.data.pairs.bpe import read_pieces
 from models.data.pairs.text import join, split
-from models.data.pairs.words import Pairs, pairs_of
+from models.data.pairs.words import Pairs, held_out, pairs_of
 
 REMEDY = "give one file of lines with a tab, or two of as many lines: pairs:FILE, pairs:SOURCE,TARGET[,BPE]"
 HELDOUT = 30
@@ -26,10 +26,8 @@ def load_pairs(files: str) -> Pairs:
     pieces = read_pieces(paths[2], REMEDY) if len(paths) == 3 else None
     cut, glue, words = (split, join, None) if pieces is None else (pieces.split, pieces.join, pieces.vocabulary)
     pairs = [(cut(source), cut(target)) for source, target in pairs]
-    every = max(1, min(HELDOUT, len(pairs)))
-    held = [n % every == every - 1 for n in range(len(pairs))]
-    return pairs_of(f"pairs:{files}", [p for p, h in zip(pairs, held) if not h],
-                    [p for p, h in zip(pairs, held) if h], cut, glue, REMEDY, (words, words))
+    return pairs_of(f"pairs:{files}", *held_out(pairs, max(1, min(HELDOUT, len(pairs)))), cut, glue, REMEDY,
+                    (words, words))
 
 
 def _of_one(path):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from models.data.files import DataError, require_directory
 from models.data.pairs.text import join, split
-from models.data.pairs.words import Pairs, pairs_of
+from models.data.pairs.words import Pairs, held_out, pairs_of
 from models.data.pairs.ztext import read_slots
 
 EDITIONS = ("engWEB2015eb", "spaRV1909eb")
@@ -35,9 +35,7 @@ def load_verse_pairs(directory: str = "/") -> Pairs:
     if not both:
         raise DataError(f"{root}: the editions have no verse in common; {REMEDY}")
     pairs = [(split(words_of(english[verse])), split(words_of(spanish[verse]))) for verse in both]
-    held = [n % HELDOUT == HELDOUT - 1 for n in range(len(pairs))]
-    return pairs_of(f"verses:{directory}", [p for p, h in zip(pairs, held) if not h],
-                    [p for p, h in zip(pairs, held) if h], split, join, REMEDY)
+    return pairs_of(f"verses:{directory}", *held_out(pairs, HELDOUT), split, join, REMEDY)
 
 
 def read_edition(directory: Path) -> dict[str, str]:

@@ -10,6 +10,7 @@ from models.data.contents import freeze, require_enough
 from models.data.files import DataError
 from models.data.fingerprint import fingerprint_of
 from models.data.pairs.buckets import PairBuckets
+from models.data.text.vocabulary import number_by_frequency
 
 UNKNOWN, START, END, PADDING = 0, 1, 2, -1
 SPECIAL = ("<unk>", "<s>", "</s>")
@@ -62,8 +63,7 @@ class Pairs:
         words = self.split(text)
         if not words:
             raise ValueError(f"{text!r} has no words to translate")
-        index = {word: number for number, word in enumerate(self.vocabularies[0])}
-        return np.array([index.get(word, UNKNOWN) for word in words], np.int64)
+        return rows([words], self.vocabularies[0], ends=False)[0].astype(np.int64)
 
     def text(self, numbers, side: int = 1) -> str:
         """Return the text of word numbers, up to END, in the target's language (side 0: the source's). Local."""
@@ -91,10 +91,15 @@ def pairs_of(name, train, heldout, split, join, remedy, vocabularies=(None, None
     return Pairs(name, *parts, tuple(known), split, join, len(train) + len(heldout) - sum(map(len, kept)))
 
 
+def held_out(pairs, every: int) -> tuple[list, list]:
+    """Return (train, heldout): the last of so many pairs is held out, evenly through them. Local."""
+    return [pair for n, pair in enumerate(pairs, 1) if n % every], pairs[every - 1::every]
+
+
 def words_by_frequency(sentences) -> list[str]:
     """Return the words of sentences by falling frequency, ties alphabetically. Local."""
     counts = Counter(word for sentence in sentences for word in sentence)
-    return sorted(counts, key=lambda word: (-counts[word], word))
+    return number_by_frequency([*counts], [*counts.values()])[0]
 
 
 def rows(sentences, vocabulary, ends: bool) -> np.ndarray:

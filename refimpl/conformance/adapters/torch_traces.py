@@ -21,7 +21,7 @@ from refimpl.conformance.traces.golden import golden
 
 SEMANTICS = Semantics(name=f"PyTorch {torch.__version__}, one process", dense="sum", sparse="sum",
                       untouched="decayed-by-momentum")
-SLOTS = {"adagrad": [("accumulator", "sum")], "momentum": [("velocity", "momentum_buffer")], "sgd": []}
+SLOTS = {"adagrad": ("accumulator", "sum"), "momentum": ("velocity", "momentum_buffer")}
 """optimizer -> what its state is called here, and in torch.optim."""
 
 
@@ -63,11 +63,11 @@ class TraceTraining:
         self.optimizer.step()
         for name in self.statistics:
             self.values[name] += self.training["statistic_rate"] * (total[name] - self.values[name])
+        ours, theirs = SLOTS[self.training["optimizer"]]
         for name in self.names:
             self.trace.add("parameters", step, name, self.values[name].detach().numpy())
-        for ours, theirs in SLOTS[self.training["optimizer"]]:
-            for name in self.trained:
-                self.trace.add("state", step, name, self.optimizer.state[self.values[name]][theirs].numpy(), part=ours)
+        for name in self.trained:
+            self.trace.add("state", step, name, self.optimizer.state[self.values[name]][theirs].numpy(), part=ours)
 
     def microbatch(self, step, leaf, total) -> float:
         """Add a microbatch's gradients to ``total``; return its loss."""

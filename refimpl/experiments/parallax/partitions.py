@@ -1,6 +1,7 @@
 """Experiment 3: throughput over the number of partitions P, the curve through it, and the P that the search finds."""
 
 from dataclasses import replace
+from itertools import chain
 
 from models.registry import workloads_for
 from refimpl.experiments.parallax.cells.cell import Cell
@@ -27,22 +28,21 @@ def cells_of(context: Context, workload) -> list[Cell]:
 
 def study(context: Context) -> Finding:
     """Run the cells; return measured and fitted times, and how far the searched P is from the best."""
-    tables, sentences, curves = [], [], []
-    for workload in WORKLOADS:
-        _study(cells_of(context, workload), context, workload.model.upper(), tables, sentences, curves)
-    return Finding(NAME, "Partitions", tables, sentences, curves)
+    tables, sentences, curves = zip(*(_study(cells_of(context, workload), context, workload.model.upper())
+                                      for workload in WORKLOADS))
+    return Finding(NAME, "Partitions", [*chain(*tables)], [*chain(*sentences)], [*curves])
 
 
-def _study(cells, context, title, tables, sentences, curves):
-    """Add what a model's cells came to."""
+def _study(cells, context, title):
+    """Return the tables of a model's cells, sentences, and the curve."""
     found = context.summaries(cells)
     fixed = {s.cell.options["partitions"]: s for s in found if "partitions" in s.cell.options}
     fit = fit_curve({count: s.seconds for count, s in fixed.items()}) if len(fixed) >= 3 else None
     rows = [[str(count), f"{s.seconds:.3f}", "-" if fit is None else f"{fit.seconds(count):.3f}", f"{s.speed:,.0f}",
              f"{100 * s.spread:.0f} %"] for count, s in fixed.items()]
-    tables.append(Table(f"{title}, hybrid, {cells[0].machines} x 2 ranks, {RATE}: seconds of a step over P",
-                        ["P", "measured", "fitted", "words a second", "spread"], rows))
-    lines = {"measured": [(count, s.speed) for count, s in fixed.items()]}
+    tables = [Table(f"{title}, hybrid, {cells[0].machines} x 2 ranks, {RATE}: seconds of a step over P",
+                    ["P", "measured", "fitted", "words a second", "spread"], rows)]
+    sentences, lines = [], {"measured": [(count, s.speed) for count, s in fixed.items()]}
     if fit is not None:
         sentences.append(f"{title}: fit through all: {fit.theta0:.4g} + {fit.theta1:.4g}/P + {fit.theta2:.4g} P "
                          "seconds.")
@@ -53,7 +53,7 @@ def _study(cells, context, title, tables, sentences, curves):
         walk = [[str(s["partitions"]), f"{s['seconds']:.3f}"] for s in searching.result["search"]["samples"]]
         tables.append(Table(f"{title}: what the search tried, in its order", ["P", "seconds"], walk))
         sentences.append(_verdict(title, searching, fixed))
-    curves.append((f"{title}, hybrid", "partitions P (log)", "words a second", lines))
+    return tables, sentences, (f"{title}, hybrid", "partitions P (log)", "words a second", lines)
 
 
 def _verdict(title, searching, fixed) -> str:

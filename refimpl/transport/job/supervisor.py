@@ -53,12 +53,14 @@ def supervised(work) -> int:
     except (OSError, AttributeError):
         return work()
     (hear, _pipe), supervisor, host.launcher = os.pipe(), os.getpid(), os.getppid()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, HANDED_ON)  # until the supervisor can hand them on
     if child := os.fork():
         os.close(_pipe)
         try:
             os._exit(_Supervisor(rank, child, hear).run())
         finally:  # nothing of this process goes on as the rank's program
             os._exit(1)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
     os.close(hear)
     end_with(supervisor)
     os.setpgid(0, 0)  # what a launcher sends to the group comes once, from the supervisor
@@ -111,6 +113,7 @@ class _Supervisor:
         ended = os.pidfd_open(self.child)
         for number in HANDED_ON:
             signal.signal(number, partial(self._hand_on, ended))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDED_ON)
         heard = [self.hear]
         while True:
             left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())

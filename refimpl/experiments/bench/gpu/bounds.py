@@ -69,16 +69,16 @@ def compare(name: str, small: Bounded):
     for state, _ in enclosed_steps(*parts_of(small), options_of(small, "cpu"), small.steps):
         for trainer in trainers:
             trainer.train_step()
-        yield row_of(name, state, start, *map(arrays_of, trainers))
+        yield row_of(name, state, start, *map(arrays_of, trainers), small.still)
 
 
-def row_of(name, state, start, cpu, gpu) -> Row:
-    """Return what is to be said of one step. start, cpu, gpu: key -> array. Local."""
+def row_of(name, state, start, cpu, gpu, still=()) -> Row:
+    """Return what is to be said of one step. start, cpu, gpu: key -> array.  still: see ``Bounded``. Local."""
     apart = {key: np.abs(cpu[key] - gpu[key]) for key in cpu}
     bound = {key: 2 * enclosure.radius for key, enclosure in state.arrays.items()}
     share = max(float(np.max(apart[key][bound[key] > 0] / bound[key][bound[key] > 0], initial=0)) for key in bound)
     moved = max(float(bound[key].max(initial=0) / max(np.abs(cpu[key] - start[key]).max(initial=0), 1e-300))
-                for key in bound if key.startswith("parameter/"))
+                for key in bound if key.startswith("parameter/") and key.removeprefix("parameter/") not in still)
     errors = []
     for device, found in (("CPU", cpu), ("GPU", gpu)):
         try:

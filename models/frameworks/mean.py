@@ -6,7 +6,7 @@ from typing import Callable
 
 from kernels import array_module
 from models.protocol import Batch
-from models.trees import leaves, mapped
+from models.frameworks.trees import leaves, mapped
 
 CLOSE = 1e-3
 """Relative; a sum over examples told twice is twice as large but for rounding."""

@@ -1,0 +1,50 @@
+"""What the tests of ``refimpl.torch`` and ``refimpl.jax`` have in common."""
+
+import numpy as np
+import pytest
+from mpi4py import MPI
+
+from models.data import TokenStreams
+from models.data.text.synthetic import load_synthetic
+from refimpl.transport import CollectiveError
+
+SETTINGS = {
+    "allreduce": dict(architecture="allreduce"),
+    "as-dense": dict(architecture="allreduce", sparse_as_dense=True),
+    "ps": dict(architecture="ps", partitions=3),
+    "hybrid": dict(architecture="hybrid"),
+    "overlapped": dict(architecture="hybrid", overlap=True),
+    "hot rows": dict(architecture="hybrid", hot_rows=5),
+}
+
+
+def text_of(microbatches=8):
+    """Return texts whose second step, the last of an epoch, has padding."""
+    return TokenStreams(load_synthetic("50", tokens=118, heldout_tokens=0).train, microbatches, 2, 4)
+
+
+def values_of(model, needed):
+    """Return (dense values, rows) as a step gives them: read-only NumPy arrays."""
+    whole = {v.name: v.initial_value(0) for v in model.variables}
+    for value in whole.values():
+        value.flags.writeable = False
+    dense = {v.name: whole[v.name] for v in model.variables if not v.sparse}
+    return dense, {name: np.ascontiguousarray(whole[name][ids]) for name, ids in needed.items()}
+
+
+def computed(model, batch):
+    """Return (loss, gradients) of a microbatch."""
+    return model.loss_and_gradients(*values_of(model, model.rows_needed(batch)), batch)
+
+
+def hold_that_no_rank_has_it_whole(comm, trained, nbytes):
+    """Hold that one rank refuses a table of so many bytes where it may have less, and more ranks give its answer.
+
+    trained: trained(comm, **options) -> hash of the parameters.
+    """
+    limit = nbytes - 1
+    if comm.size == 1:
+        with pytest.raises(CollectiveError, match="the memory limit is"):
+            trained(comm, memory_limit=limit)
+    else:
+        assert trained(comm, memory_limit=limit) == trained(MPI.COMM_SELF)
