@@ -8,15 +8,17 @@ from functools import partial
 from models.data import source_names
 from models.own import DEFAULTS as OWN
 from models.registry import MODELS, entries, is_own
-from refimpl.cli.values import nonempty, real, whole
+from refimpl.cli.values import nonempty, real, slowed, whole
 from refimpl.collectives.choose import ALGORITHMS
 from refimpl.collectives.schedule import NCCL
+from refimpl.plain.consistencies import CONSISTENCIES as KNOWN
+from refimpl.plain.corrections import CORRECTIONS
 from refimpl.transport.device.choice import TRANSPORTS
 
 SAID_BY_PLAN = {"architecture": "--architecture", "sparse_as_dense": "--sparse-as-dense", "partitions": "--partitions",
                 "scheme": "--partition-scheme", "allreduce": "--allreduce",
                 "local_aggregation": "--no-local-aggregation", "search_partitions": "--search-partitions",
-                "hot_rows": "--hot-rows", "balance": "--balance"}
+                "hot_rows": "--hot-rows", "balance": "--balance", "consistency": "--consistency"}
 """What a plan decides: option -> its name; given beside a plan, it would go unread."""
 
 
@@ -98,6 +100,17 @@ def add_mathematics(how):
                      "each rank (or shared), auto: GPUs if every rank finds one. Another kind of device, other bits")
 
 
+def add_consistency(parser):
+    """Add how old the values may be that a worker computes with."""
+    when = parser.add_argument_group("without barriers (other numbers each time, which the run's record gives again)")
+    when.add_argument("--consistency", type=nonempty, metavar="WHEN",
+                      help="synchronous (default); with --architecture ps, when an owner answers a worker, and what it "
+                           f"does with its gradients: {', '.join(name + of for name, (_, of, *_) in KNOWN.items())}")
+    when.add_argument("--correction", choices=list(CORRECTIONS), help="of stale gradients (default none)")
+    when.add_argument("--slow-rank", metavar="RANK=FACTORx", action="append", type=slowed,
+                      help="let a rank take so many times as long to compute, e.g. 2=3x; may be repeated")
+
+
 def add_travel_options(how):
     """Add what never changes a number."""
     how.add_argument("--architecture", choices=["allreduce", "ps", "hybrid", "auto"],
@@ -153,6 +166,8 @@ def split(given: dict) -> tuple[dict, dict, dict]:
     for name in ("sizes", "optimizer_options"):
         if name in given:
             given[name] = dict(given[name])
+    if "slow_rank" in given:
+        given["slow_rank"] = {str(rank): factor for rank, factor in given["slow_rank"]}
     recipe, options = ({f.name: given[f.name] for f in fields(each) if f.name in given and f.name != "model"}
                        for each in (Recipe, Options))
     return recipe, options, {name: value for name, value in given.items() if name not in recipe | options}
@@ -173,7 +188,8 @@ def with_plan(options: dict) -> dict:
         raise ValueError(f"--plan says itself how variables travel: leave out {', '.join(said)}, or edit the plan")
     plan = read_plan(options["plan"])
     changes_it = {"search_partitions": False, "hot_rows": 0}  # a run that is resumed may have done so
-    return {**options, **changes_it, "plan": plan, "architecture": str(plan.get("architecture"))}
+    return {**options, **changes_it, "plan": plan, "architecture": str(plan.get("architecture")),
+            "consistency": str(plan.get("consistency"))}
 
 
 def _assignment(text: str):

@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from models.registry import MODELS, entry_of
-from refimpl.cli.options import add_model, add_training_options, named_model, split, with_plan
+from refimpl.plan.plan import SYNCHRONOUS
+from refimpl.cli.options import add_consistency, add_model, add_training_options, named_model, split, with_plan
 from refimpl.cli.progress import StepProgress
 from refimpl.cli.values import nonempty, seconds, whole
 from refimpl.transport import CollectiveError
@@ -27,6 +28,7 @@ def add(parser):
     """Add the options."""
     instead = add_model(parser)
     add_training_options(parser)
+    add_consistency(parser)
     run = parser.add_argument_group("run directory")
     run.add_argument("--output", type=nonempty, metavar="DIR",
                      help="run directory (default runs/MODEL-ARCHITECTURE, the next free name)")
@@ -34,6 +36,9 @@ def add(parser):
     run.add_argument("--resume", type=nonempty, metavar="DIR", action=instead,
                      help="continue from the newest checkpoint in DIR, on any number of ranks; it knows its model, "
                           "data and options")
+    run.add_argument("--replay", type=nonempty, metavar="DIR", action=instead,
+                     help="do the run without barriers in DIR once more, by its record: the same parameters to the bit, "
+                          "on as many ranks or on one")
     run.add_argument("--checkpoint-every", type=whole(), metavar="N",
                      help="steps between checkpoints (always one at the end)")
     run.add_argument("--evaluate-every", type=whole(), metavar="N",
@@ -71,11 +76,14 @@ def _open(timeout):
 
 
 def _train(given: dict, comm, signals, train):
+    from refimpl.training.slow import slowed
     from refimpl.experiments.cluster.account import Account
     from refimpl.experiments.cluster.card import on_cluster
 
     recipe, options, rest = split(given)
-    model, data, heldout, recipe, options, changes = comm.together(lambda: _prepare(recipe, options, rest, comm.size))
+    replay = comm.together(lambda: _recorded(recipe, options, rest))
+    model, data, heldout, recipe, options, changes = comm.together(
+        lambda: _prepare(recipe, options, rest, comm.size) if replay is None else _prepare_replay(replay, comm))
     output = comm.together(lambda: _output(rest, recipe.model, options))
     name = comm.share_text(str(output))[0]  # ranks that look for a free name one after the other might find two
     output = signals.directory = output and Path(name)
@@ -84,11 +92,11 @@ def _train(given: dict, comm, signals, train):
         _introduce(comm, recipe, options, output, changes)
     account, unit = Account(comm) if on_cluster() else None, entry_of(recipe.model).unit
     with StepProgress(options.steps, unit, quiet) as progress:
-        result = train(model, data, heldout, options=options, comm=comm, output=output, resume=rest.get("resume"),
+        result = train(slowed(model, options, comm.rank), data, heldout, options=options, comm=comm, output=output, resume=rest.get("resume"),
                        checkpoint_every=rest.get("checkpoint_every"), evaluate_every=rest.get("evaluate_every"),
                        trace=rest.get("trace", False), describe=recipe.to_json(), progress=progress.show,
                        announce=None if quiet else lambda why: print(why, flush=True),
-                       watch=account.step if account else nullcontext, signals=signals)
+                       watch=account.step if account else nullcontext, signals=signals, replay=replay)
     if account:
         account.close()
     if comm.rank == 0:
@@ -117,11 +125,34 @@ def _prepare(chosen_recipe, chosen_options, rest, ranks):
         changes = _changes(before, (recipe, options))
     else:
         recipe, complete = recipe_of(name, {**chosen_recipe, **chosen_options})
+        if chosen_options.get("consistency", SYNCHRONOUS) != SYNCHRONOUS and "clip_norm" not in chosen_options:
+            complete["clip_norm"] = None  # it is the default of some models, and nobody knows all gradients
         options = Options(**complete)
     model, data, heldout = build(recipe, options.seed)
     if options.device == "cpu":
         require_memory(model.variables, options.optimizer, ranks)
     return model, data, heldout, recipe, options, changes
+
+
+def _recorded(recipe, options, rest):
+    """Return the run to be replayed, None: none. Raises ValueError beside options that its directory says itself."""
+    from refimpl.training.consistency.recorded_run import RecordedRun
+
+    directory = rest.pop("replay", None)
+    if directory is None:
+        return None
+    asked = [*recipe, *options, *(name for name in ("model", "own_model", "resume") if name in rest)]
+    if asked:
+        raise ValueError(f"--replay {directory} says itself what is trained and how: leave out {', '.join(asked)}")
+    return RecordedRun.read(directory)
+
+
+def _prepare_replay(run, comm):
+    """Return what ``_prepare`` does, of a run that is replayed on these ranks."""
+    from models.recipe import build, resumed
+
+    recipe = resumed(run.describe, {})
+    return *build(recipe, run.options.seed), recipe, run.options_on(comm), []
 
 
 def _changes(before, now) -> list[str]:
@@ -148,6 +179,10 @@ def _introduce(comm, recipe, options, output, changes=()):
     print(f"{recipe.model}{preset} on {recipe.data}: {options.architecture}, {comm.size} "
           f"rank{'s' if comm.size > 1 else ''}, {recipe.microbatches} microbatches of {recipe.microbatch_size}, "
           f"{options.optimizer}, {options.steps} steps -> {output or 'no files'}", flush=True)
+    if options.consistency != SYNCHRONOUS:
+        correction = "" if options.correction == "none" else f", gradients corrected by {options.correction}"
+        print(f"consistency {options.consistency}{correction}: each worker does {options.steps} steps; the order in "
+              "which owners dealt with them is recorded", flush=True)
     if changes:
         print(f"resumed with {', '.join(changes)}", flush=True)
     allreduce = (options.plan or {}).get("allreduce", options.allreduce)

@@ -36,7 +36,7 @@ def check_plan(plan: Plan, variables, ranks: int, microbatches: int, machines: M
     consistencies, codecs: the names of those that there are.
     """
     _check_job(plan, ranks, microbatches, machines)
-    if plan.consistency not in consistencies:
+    if plan.consistency.partition(":")[0] not in consistencies:
         raise ValueError(f"plan: no consistency {_said(plan.consistency)}; there are {', '.join(consistencies)}")
     _check_names(plan, variables)
     by_name = {v.name: v for v in variables}

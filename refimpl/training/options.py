@@ -7,10 +7,11 @@ from typing import get_args
 from kernels.update import OPTIMIZERS
 from kernels.update.rates import RATES
 from refimpl.json_file import shaped
+from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.transport.device.choice import TRANSPORTS
 
 MATHEMATICS = ("optimizer", "learning_rate", "rate", "warmup", "rate_steps", "clip_norm", "weight_decay",
-               "optimizer_options", "average_sparse", "seed")
+               "optimizer_options", "average_sparse", "seed", "consistency", "correction")
 """Options that change the numbers; a resumed run takes them from its checkpoint. The others change no bit,
 but for ``device``: another kind of it rounds otherwise, and a run may be resumed there all the same."""
 
@@ -38,6 +39,9 @@ class Options:
     optimizer, optimizer_options: see ``kernels.update.OPTIMIZERS``.  learning_rate, rate, warmup: see ``rates``.
     rate_steps: steps until a falling rate ends; None: ``steps``.
     clip_norm: largest global norm of the gradient, None for no clipping.  weight_decay: adds decay * parameter.
+    consistency, correction: how old the values may be that a worker computes with, and how a stale gradient is corrected;
+    see ``refimpl.plain.consistencies`` and ``corrections``. Without barriers optimizer and rate count an owner's updates.
+    slow_rank: rank, as text -> how many times as long as it could its computation shall take.
     average_sparse: False sums row gradients over the microbatches instead of averaging them, as the authors' code
     does: every sparse variable's gradient is V times larger (docs/paper.md, Mechanisms).
     """
@@ -70,6 +74,9 @@ class Options:
     clip_norm: float | None = None
     weight_decay: float = 0.0
     average_sparse: bool = True
+    consistency: str = SYNCHRONOUS
+    correction: str = "none"
+    slow_rank: dict = field(default_factory=dict)
 
     def __post_init__(self):
         for f in fields(self):
@@ -89,6 +96,9 @@ class Options:
             raise ValueError("the search for P places partitions by bytes: leave --balance popularity out")
         if self.hot_rows != "auto" and not (isinstance(self.hot_rows, int) and self.hot_rows >= 0):
             raise ValueError(f"hot_rows is {self.hot_rows!r}: give a number of rows, or auto")
+        for rank, factor in self.slow_rank.items():
+            if not (rank.isdecimal() and _plain("slow_rank", factor, (float,)) >= 1):
+                raise ValueError(f"slow_rank is {self.slow_rank}: give the number of a rank, and a factor of at least 1")
         if self.clip_norm is not None and not self.clip_norm > 0:
             raise ValueError(f"clip_norm is {self.clip_norm}: give a positive norm, or none for no clipping")
 

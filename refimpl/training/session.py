@@ -13,7 +13,10 @@ from threadpoolctl import threadpool_limits
 
 from kernels.update import OPTIMIZERS
 from refimpl.plan import ledger_keys
+from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.training.alpha import mean_alpha
+from refimpl.training.consistency.recorded_run import RecordedRun
+from refimpl.training.consistency.run import Left, refuse_cuts, train_without_barriers
 from refimpl.training.evaluate import evaluate
 from refimpl.training.options import Options
 from refimpl.training.planning.partition_trials import PartitionTrials
@@ -40,6 +43,7 @@ class Result:
     ``PartitionTrials.to_json``.
     overlap: whether exchanges went on beside the computation.
     shared_memory: whether the allreduce's bytes were read in memory that all ranks share: counted, but not sent.
+    staleness: τ, as text -> how many rows and dense variables were pushed that many updates after they were pulled.
     """
 
     architecture: str
@@ -59,6 +63,8 @@ class Result:
     shared_memory: bool = False
     run_directory: str | None = None
     rank: int = 0
+    consistency: str = SYNCHRONOUS
+    staleness: dict = field(default_factory=dict)
 
     def to_json(self) -> dict:
         """Return plain data, perplexity or accuracy beside the rest."""
@@ -72,7 +78,7 @@ class Result:
 def train(model, data, heldout=None, *, options: Options, comm=None, output=None, resume=None, checkpoint_every=None,
           evaluate_every=None, trace=False, describe: dict | None = None,
           progress: Callable[[dict], None] | None = None, announce: Callable[[str], None] | None = None,
-          watch=nullcontext, warm=2, signals: Signals | None = None) -> Result:
+          watch=nullcontext, warm=2, signals: Signals | None = None, replay: RecordedRun | None = None) -> Result:
     """Train ``model`` on ``data`` for ``options.steps`` steps and return the result. Collective over ``comm``.
 
     heldout: Data to evaluate on at the end (and every ``evaluate_every`` steps), or None.
@@ -82,6 +88,7 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
     watch: ``watch(trainer)`` returns the context in which a step is done, on every rank.
     progress: called on rank 0 with each step's metrics.  warm: steps at the start that do not count for the speed.
     signals: asked before each step whether this rank shall end; then a last checkpoint is saved.
+    replay: a run without barriers to do once more, by its record; ``options`` are what ``RecordedRun.options_on`` says.
     Raises CollectiveError, with one message on every rank, for anything that any rank finds wrong; Interrupted, which
     is one, when a rank was asked to end.
     """
@@ -100,6 +107,13 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
         trials = PartitionTrials.open(trainer, tell, searched)
         directory = _open_directory(trainer, output, describe, resume)
         totals = Totals(comm, trainer.step + warm)
+        if replay is not None or options.consistency != SYNCHRONOUS:
+            with watch(trainer):
+                left = comm.together(partial(refuse_cuts, options, resume, evaluate_every, checkpoint_every)) or (
+                    train_without_barriers(trainer, totals, directory, progress, replay, warm))
+            if output is not None:
+                save_checkpoint(trainer, Path(output), describe)
+            return _finish(trainer, directory, totals, None, heldout, output, None, left)
         while trainer.step < options.steps:
             record, seconds = _step(trainer, watch, signals, partial(_saved, trainer, trials, output, describe))
             totals.add(record, seconds, trainer.alpha)
@@ -191,8 +205,8 @@ def _search_ended(trainer, totals, directory, counted_from):
     trainer.failure = trainer.failure or _attempt(lambda: directory and directory.write_plan(trainer.plan.to_json()))
 
 
-def _finish(trainer, directory, totals, evaluation, heldout, output, search) -> "Result":
-    """Gather what the training ended with, and write it. Collective."""
+def _finish(trainer, directory, totals, evaluation, heldout, output, search, left: Left | None = None) -> "Result":
+    """Gather what the training ended with, and write it. Collective. left: by owners without barriers."""
     if evaluation is None and heldout is not None:  # resumed at the last step: nothing was left to do
         evaluation = evaluate(trainer, heldout)
     trainer.comm.agree(trainer.failure)
@@ -202,7 +216,9 @@ def _finish(trainer, directory, totals, evaluation, heldout, output, search) -> 
     result = Result(trainer.plan.architecture, trainer.comm.size, trainer.step, evaluation=evaluation or {},
                     partition_search=search, overlap=trainer.overlap,
                     run_directory=None if output is None else str(output), rank=trainer.comm.rank,
+                    consistency=options.consistency, staleness=left.histogram if left else {},
                     **totals.result(), **hashes(trainer.parameters, OPTIMIZERS[options.optimizer].state))
+    trainer.comm.agree(_attempt(lambda: directory and left and left.write(directory.path, result.parameters_sha256)))
     trainer.comm.agree(_attempt(lambda: directory and directory.finish(result.to_json())))
     return result
 

@@ -7,10 +7,11 @@ from typing import Callable
 from refimpl.gradients import leaves_of
 from refimpl.plan import Plan
 from refimpl.plan.buckets import with_buckets
+from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.training.agreement import agree_on, describe_variable
 from refimpl.training.alpha import alpha_of
-from refimpl.training.consistency import CONSISTENCIES
-from refimpl.training.consistency.synchronous import LESS
+from refimpl.training.consistency.check import check_consistency
+from refimpl.training.consistency.synchronous import LESS, Synchronous
 from refimpl.training.device import Device, memory_for, open_device
 from refimpl.training.initial import initial_facts
 from refimpl.training.options import Options
@@ -39,8 +40,7 @@ class Trainer:
         self.model, self.data, self.options, self.device, self.xp = model, data, options, device, device.xp
         self.parameters, self.comm, self.timeline, self.step = parameters, parameters.comm, timeline, 0
         self.overlap_choice, self.overlap, self.reason = overlap_choice, overlap_choice.on, reason
-        self.consistency = CONSISTENCIES[self.plan.consistency](model, options, parameters, device, timeline,
-                                                                self.overlap)
+        self.consistency = Synchronous(model, options, parameters, device, timeline, self.overlap)
         self.microbatches = leaves_of(self.comm.rank, self.comm.size, data.microbatches)
         self.carried: dict[int, dict] = {v: {} for v in self.microbatches}
         self.ahead: dict[int, tuple] = {}  # step -> what was read for it while the device computed the one before
@@ -60,11 +60,13 @@ class Trainer:
             device = open_device(options.device, comm)
             if device.index is not None and comm.device_transport is None:
                 comm.add_device(device.index, options.transport)
-            overlap = overlap_of(options.overlap, comm, device.index is not None)
+            wanted = options.overlap if options.consistency == SYNCHRONOUS else False
+            overlap = overlap_of(wanted, comm, device.index is not None)
             agree_on(comm, comm.together(lambda: _facts(variables, data, options, device, overlap) | facts()))
             agree_on(comm, comm.together(lambda: initial_facts(variables, options.seed)))
             planned = plan_of(model, data, options, comm, network_file)
             planned, reason = add_hot_rows(*planned, model, data, options, comm, network_file)
+            comm.together(lambda: check_consistency(options, planned, data.microbatches, device.kind), (ValueError,))
             plan = comm.together(lambda: within_memory(with_buckets(planned, variables) if overlap.on else planned,
                                                        variables, options))
             parameters = Parameters.open(variables, plan, comm, options.seed, options.optimizer, device.xp,

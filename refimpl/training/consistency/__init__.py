@@ -1,9 +1,10 @@
-"""How old the values may be that a worker computes with: one class a consistency, named by the plan."""
+"""How old the values may be that a worker computes with, named by the plan. What each lets an owner do, one class a
+consistency, stands in ``refimpl.plain.consistencies``.
 
-from refimpl.plan.plan import SYNCHRONOUS
-from refimpl.training.consistency.synchronous import Synchronous
-
-CONSISTENCIES = {SYNCHRONOUS: Synchronous}
-"""Name -> class."""
-
-__all__ = ["CONSISTENCIES", "Synchronous"]
+    synchronous        all ranks wait for each other in each step      step/ has its exchanges
+    update             what the optimizer does with a sum of gradients
+    without_barriers   all others: every rank is an owner and a worker, and goes on when a letter lets it
+    serving, owner, worker, orders     its parts, none of which waits or knows how letters travel
+    record, replay     the order in which owners dealt with workers; the training once more, by it
+    check              what is refused
+"""

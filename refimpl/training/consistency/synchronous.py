@@ -8,10 +8,8 @@ from typing import Callable
 
 import numpy as np
 
-from kernels.update import move_each, update_dense_each, update_rows
-from kernels.update.rates import rate_of
-from models import STATISTIC_RATE
 from refimpl.gradients import ExactSum
+from refimpl.training.consistency.update import update_shards
 from refimpl.training.device import memory_for
 from refimpl.training.norm import clip_scale, norm_of
 from refimpl.training.step.calls import Calls
@@ -122,23 +120,4 @@ class Synchronous:
 
     def update(self, number, reduced, scale) -> float:
         """Let the optimizer update what this rank keeps; return the learning rate. Local."""
-        options, dense, statistics = self.options, [], []
-        rate = rate_of(number, base=options.learning_rate, rate=options.rate, warmup=options.warmup,
-                       steps=options.rate_steps)
-        for piece in reduced:
-            shard, variable, gradient = piece.shard, piece.shard.variable, piece.gradient
-            if variable.statistic:
-                statistics.append((shard.values, gradient))
-                continue
-            factor = scale if variable.clipped else 1.0
-            if variable.sparse and not options.average_sparse:
-                factor *= self.parameters.plan.microbatches
-            decay = options.weight_decay if variable.decays else 0.0
-            if piece.ids is None:
-                dense.append((shard.values, shard.state, gradient, factor, decay))
-            else:
-                update_rows(options.optimizer, shard.values, shard.state, piece.ids, gradient, rate,
-                            step=number + 1, scale=factor, decay=decay, **options.optimizer_options)
-        update_dense_each(options.optimizer, dense, rate, step=number + 1, **options.optimizer_options)
-        move_each(statistics, STATISTIC_RATE)
-        return rate
+        return update_shards(self.options, number, reduced, scale, self.parameters.plan.microbatches)

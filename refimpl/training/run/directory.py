@@ -69,10 +69,13 @@ class RunDirectory:
 class Record(TypedDict, total=False):
     """What a line of metrics.jsonl holds: what a step came to, see ``Trainer.train_step``, and bytes of each rank.
 
-    bytes_sent, bytes_received: phase -> variable -> kind -> [of rank 0, 1, ...].
+    Without barriers each step of a worker has a line: ``worker``, and ``at`` how many seconds after the beginning it
+    pushed. bytes_sent, bytes_received: phase -> variable -> kind -> [of rank 0, 1, ...].
     """
 
     step: Required[Annotated[int, Meta(ge=1)]]
+    worker: int
+    at: float
     loss: Required[float]
     gradient_norm: float
     learning_rate: float
@@ -101,6 +104,8 @@ class Ended(TypedDict, total=False):
     perplexity: float | None
     accuracy: float | None
     shared_memory: bool
+    consistency: str
+    staleness: dict[str, int]
 
 
 def read_metrics(directory) -> list[Record]:

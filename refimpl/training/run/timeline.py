@@ -22,6 +22,10 @@ class Timeline:
         self.step = 0
         self._owner, self._lock, self._mine = threading.get_ident(), threading.Lock(), threading.local()
 
+    def computes_here(self):
+        """From now on the calling thread is the one that computes: lane 0."""
+        self._owner = threading.get_ident()
+
     @contextmanager
     def phase(self, name: str):
         """Time what happens inside."""

@@ -33,6 +33,24 @@ class Totals:
             self.examples += record["examples"]
             self.phases.update(record["seconds"])
 
+    def add_run(self, steps: list[dict], warm: int):
+        """Add a training without barriers. steps: metrics of all workers' steps. Local.
+
+        What comes before every worker has done ``warm`` steps does not count for the speed.
+        """
+        mine = [metrics for metrics in steps if metrics["worker"] == self.comm.rank]
+        for metrics in mine:
+            self.alpha.update(metrics["alpha"])
+        last = {metrics["worker"]: metrics["loss"] for metrics in steps}
+        begin = max((metrics["at"] for metrics in steps if metrics["step"] == warm), default=0.0)
+        counted = [metrics for metrics in steps if metrics["at"] > begin]
+        self.steps, self.timed_steps = len(mine), len(mine)
+        self.loss = sum(last.values()) / max(1, len(last)) if last else self.loss
+        self.bytes.update(self.comm.ledger.by("phase"))
+        self.kinds.update(self.comm.ledger.by("kind"))
+        self.examples = sum(metrics["examples"] for metrics in counted)
+        self.seconds = max((metrics["at"] for metrics in counted), default=begin) - begin
+
     def add_moves(self):
         """Add what a partition search has sent after the step: rows to other owners, and how long steps took. Local."""
         for phase in ("search", "repartition"):

@@ -1,0 +1,38 @@
+"""What a training without barriers cannot be: refused before its first step, with what to do instead."""
+
+from refimpl.plain.consistencies import consistency
+from refimpl.plain.corrections import check as check_correction
+from refimpl.plan.plan import SYNCHRONOUS, Plan
+
+
+def check_consistency(options, plan: Plan, microbatches: int, device: str):
+    """Raise ValueError, naming the remedy, unless a training of these options can follow this plan. Local.
+
+    device: the kind where ranks compute.
+    """
+    rule, ranks = options.consistency, plan.ranks
+    if plan.consistency != rule:
+        raise ValueError(f"the plan's consistency is {plan.consistency}, the options say {rule}: let them agree")
+    consistency(rule, ranks, options.steps)
+    if rule == SYNCHRONOUS:
+        if options.correction != "none":
+            raise ValueError(f"--correction {options.correction} is for stale gradients, and a synchronous training has "
+                             "none: leave it out, or say --consistency asynchronous")
+        return
+    check_correction(options.correction, options.optimizer)
+    away = [name for name, strategy in plan.strategies.items() if strategy.name != "server"]
+    if away:
+        raise ValueError(f"--consistency {rule} needs every variable on a server, which answers each worker when it "
+                         f"comes; {away[0]} travels by {plan.strategies[away[0]].name}: say --architecture ps")
+    for wrong, words in (
+            (options.clip_norm is not None, "the gradients' norm, which --clip-norm needs, is of all workers' gradients "
+                                            "together: say --clip-norm none"),
+            (not options.average_sparse, "an update has the gradients of some workers only: leave --sum-sparse out"),
+            (options.search_partitions, "--search-partitions times steps that all ranks do together: leave it out"),
+            (options.overlap, "every worker's exchanges go on beside the others' computation anyway: leave --overlap "
+                              "out"),
+            (device != "cpu", "owners keep and send arrays of the host: say --device cpu"),
+            (ranks > microbatches, f"{ranks} workers share {microbatches} microbatches, and each needs one: give "
+                                   f"--microbatches {ranks} or more")):
+        if wrong:
+            raise ValueError(f"--consistency {rule}: {words}")

@@ -1,0 +1,152 @@
+"""The record of a training without barriers: in which order each owner answered pulls and took pushes.
+
+    record.safetensors    "owner/i": a worker's number for each entry of owner i, 1 byte each (2 of more than 256 workers)
+    entries of an owner   N (2 steps + 1): a worker pulls and pushes in each step, and pulls a last time; with backup
+                          workers, whoever is late does fewer
+
+Model, data, options and plan are those of the run directory it lies in. Plainly: ``refimpl.plain.replay``.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from refimpl.json_file import check_plain
+from refimpl.plain.consistencies import consistency
+from refimpl.training.run.files import appears_whole
+
+FORMAT = "1"
+NAME = "record.safetensors"
+MOST_BYTES = 1 << 34
+
+
+@dataclass(frozen=True)
+class Record:
+    """entries[i]: the workers that owner i dealt with, in its order.  parameters: hash of what the training ended with.
+    """
+
+    entries: list[np.ndarray]
+    parameters: str
+
+    @property
+    def digest(self) -> str:
+        """Hex SHA-256 of all entries, owner by owner, and of what they lead to. Local."""
+        digest = hashlib.sha256(self.parameters.encode())
+        for owner, entries in enumerate(self.entries):
+            digest.update(f"owner/{owner} {entries.dtype.str} {entries.shape}\n".encode() + entries.tobytes())
+        return digest.hexdigest()
+
+
+def entries_of(record, workers: int) -> np.ndarray:
+    """Return an owner's record as it is kept: (entries,) uint8, or uint16. Local."""
+    return np.array(record, np.uint8 if workers <= 256 else np.uint16)
+
+
+def write_record(directory: Path, record: Record):
+    """Write a training's record into its run directory. Local to rank 0. Raises OSError."""
+    with appears_whole(Path(directory) / NAME) as temporary:
+        save_file({f"owner/{i}": entries for i, entries in enumerate(record.entries)}, temporary,
+                  {"format": FORMAT, "parameters": record.parameters, "digest": record.digest})
+
+
+def read_record(directory: Path) -> Record:
+    """Return the record of a run directory. Local. Raises ValueError for what is none, or damaged; OSError."""
+    path = Path(directory) / NAME
+    if not path.exists():
+        raise ValueError(f"{directory} holds no {NAME}: only a run without barriers that came to its end leaves one; "
+                         "train with --consistency first")
+    try:
+        check_plain(path, MOST_BYTES)
+        with safe_open(path, framework="numpy") as file:
+            told, names = file.metadata() or {}, sorted(file.keys())
+            entries = [file.get_tensor(f"owner/{i}") for i in range(len(names))]
+    except (SafetensorError, ValueError) as problem:
+        raise ValueError(f"{path} is damaged, or no record: {problem}; record the training again") from problem
+    if told.get("format") != FORMAT:
+        raise ValueError(f"{path} has format {told.get('format')}: this version reads format {FORMAT}")
+    record = Record(entries, told.get("parameters", ""))
+    if record.digest != told.get("digest"):
+        raise ValueError(f"{path} is damaged: its entries are not those that its digest was made of (cut, changed or "
+                         "swapped); record the training again")
+    return record
+
+
+class Seen(NamedTuple):
+    """A push, as far as a consistency looks at it."""
+
+    worker: int
+    clock: int
+    version: int
+
+
+class Account:
+    """What a consistency looks at of an owner, who keeps nothing else. Local."""
+
+    def __init__(self, text: str, workers: int, steps: int):
+        self.consistency = consistency(text, workers, steps)
+        self.clocks, self.seen, self.version = [0] * workers, [-1] * workers, 0
+        self.pulls, self.pulled = [0] * workers, set()
+
+    def pull(self, worker):
+        """Answer a pull. Returns whether the training is over for the worker."""
+        self.pulls[worker] += 1
+        self.seen[worker] = self.version
+        self.pulled.add(worker)
+        return self.consistency.over(self, worker)
+
+    def push(self, worker):
+        """Take a push, and count the updates that it brings about."""
+        push = Seen(worker, self.clocks[worker], self.seen[worker])
+        self.pulled.discard(worker)
+        self.clocks[worker] += 1
+        for _ in self.consistency.arrived(self, push):
+            self.version += 1
+
+
+def check_possible(record: Record, text: str, steps: int):
+    """Raise ValueError, saying where, unless a training of this consistency can have left the record. Local.
+
+    So a replay never waits for what cannot come.
+    """
+    workers = len(record.entries)
+    owners, at = [Account(text, workers, steps) for _ in range(workers)], [0] * workers
+    overs = [[False] * workers for _ in range(workers)]  # by worker, by owner: what it heard last
+    stuck, moved = "", True
+    while moved:
+        moved, stuck = False, ""
+        for number, (owner, entries) in enumerate(zip(owners, record.entries)):
+            while at[number] < len(entries):
+                worker = int(entries[at[number]])
+                if lacks := _lacks(worker, owner, owners, overs, text):
+                    stuck = stuck or f"owner {number}, entry {at[number]}: {lacks}"
+                    break
+                if worker in owner.pulled:
+                    owner.push(worker)
+                else:
+                    overs[worker][number] = owner.pull(worker)
+                at[number], moved = at[number] + 1, True
+    if stuck:
+        raise ValueError(f"the record is of no training {text} of {steps} steps: {stuck}; record it again")
+    if missing := [worker for worker in range(workers) if not all(overs[worker])]:
+        raise ValueError(f"the record ends before workers {missing} have done {steps} steps: it is cut, or of another "
+                         "training")
+
+
+def _lacks(worker, owner, owners, overs, text) -> str:
+    """Return why an owner cannot do its next entry, of this worker; "" if it can."""
+    if not 0 <= worker < len(owners):
+        return f"there is no worker {worker}, only {len(owners)}"
+    complete = min(one.pulls[worker] for one in owners)  # steps of which it has all values
+    if complete == max(one.pulls[worker] for one in owners) and all(overs[worker]):
+        return f"worker {worker} had done"
+    if worker in owner.pulled:
+        return "" if complete == owner.pulls[worker] else f"worker {worker} pushes before all owners have answered it"
+    if complete < owner.pulls[worker]:
+        return f"worker {worker} pulls before all owners have answered its pull before"
+    ready = owner.consistency.over(owner, worker) or owner.consistency.answers(owner, worker)
+    return "" if ready else f"worker {worker} pulls, whom {text} lets wait"

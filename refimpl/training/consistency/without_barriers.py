@@ -1,0 +1,143 @@
+"""Equals plain/async_server.py: training without barriers, on all ranks, by letters that come when they come.
+
+A rank's main thread serves, and deals with MPI alone; the worker computes in another, with copies of what it pulled: no
+lock is needed. A rank with nothing to do sleeps, the longer the less has come.
+
+The end: a worker that has heard that it is over tells rank 0, and its rank goes on serving; when all have, rank 0 says
+so. Before it told, all that a worker pulled was answered and all that it pushed was taken: nothing is under way.
+"""
+
+import contextvars
+import threading
+import time
+from concurrent.futures import Future
+from typing import Any, Callable
+
+import numpy as np
+
+from refimpl.server import Shard
+from refimpl.training.consistency.orders import FirstCome
+from refimpl.training.consistency.owner import Owner
+from refimpl.training.consistency.serving import Serving
+from refimpl.training.consistency.worker import Worker
+from refimpl.transport.letters import Letters
+from refimpl.transport.waiting import Wait
+
+DONE, END = 10, 11
+"""Words of letters, beside those of ``serving``: a worker has done; all have."""
+
+SHARE = 0.02
+"""A rank sleeps so long a part of the time in which nothing has come: its latency stays small beside what it waits for.
+"""
+
+
+class WithoutBarriers:
+    """A training without barriers. Local to make; all ranks ``run`` it together.
+
+    parameters: the ``Parameters``, all on the server.  order: of this rank's owner, see ``orders``.
+    """
+
+    def __init__(self, model, data, options, parameters, timeline, order=None):
+        self.comm, self.timeline = parameters.comm, timeline
+        owner = Owner(shards_of(parameters), self.comm.size, options)
+        worker = Worker(model, data, options, parameters.plan, self.comm.rank)
+        self.letters = Letters(self.comm)
+        self.serving = Serving(owner, worker, self.letters, order or FirstCome(), self.comm.ledger, self.comm.machine)
+        self.state, self.ended, self.done = "pull", False, set()
+        self.computed: Future | None = None
+        self.began = 0.0
+
+    @property
+    def owner(self) -> Owner:
+        """This rank's owner. Local."""
+        return self.serving.owner
+
+    def run(self, note: Callable[[dict], Any]):
+        """Do all steps of this rank's worker, and serve the others until they have done theirs. Collective.
+
+        note: called with the metrics of each of the worker's steps.
+        """
+        self.comm.meet("the beginning of a training without barriers")
+        self.began = time.monotonic()
+        wait = Wait(self.comm.waiter, self._late, "a training without barriers", self.letters)
+        wait.awake, wait.share = 0.0, SHARE
+        while not self.ended:
+            if self._go_on(note) or self._take():
+                wait.progress()
+            else:
+                wait.pause()
+
+    def _go_on(self, note) -> bool:
+        """Do the worker's next thing, if it can be done; return whether it could."""
+        serving = self.serving
+        if self.state == "pull":
+            with self.timeline.phase("pull"):
+                serving.pull()
+            self.state = "wait"
+        elif self.state == "wait" and serving.over:
+            self._say(DONE, 0)
+            self.state = "over"
+        elif self.state == "wait" and serving.ready:
+            self.computed, context = Future(), contextvars.copy_context()  # np.errstate holds there, too
+            threading.Thread(target=context.run, args=(self._compute,), name="worker", daemon=True).start()
+            self.state = "compute"
+        elif self.state == "compute" and self.computed.done():
+            self.computed.result()  # raises what the computation raised
+            with self.timeline.phase("push"):
+                serving.push()
+            note(self._metrics())
+            self.state = "pull"
+        else:
+            return False
+        return True
+
+    def _take(self) -> bool:
+        """Read a letter, if one has come; return whether one has."""
+        letter = self.letters.take()
+        if letter is None:
+            return False
+        word = int(letter.next(np.int64))
+        if word == DONE:
+            self.done.add(letter.sender)
+            for rank in range(self.comm.size) if len(self.done) == self.comm.size else ():
+                self._say(END, rank)
+        elif word == END:
+            self.ended = True
+        else:
+            with self.timeline.phase("serve"):
+                self.serving.receive(word, letter)
+        return True
+
+    def _say(self, word, rank):
+        self.letters.send(rank, np.array([word], np.int64))
+
+    def _compute(self):
+        """Compute the worker's step, in a thread of its own."""
+        self.timeline.computes_here()
+        try:
+            with self.timeline.phase("compute"):
+                self.serving.worker.compute()
+            self.comm.stay_one()
+            self.computed.set_result(None)
+        except BaseException as problem:  # a model may also call sys.exit
+            self.computed.set_exception(problem)
+
+    def _metrics(self) -> dict:
+        """Return the metrics of the worker's step. loss: as if its part of the batch were all of it."""
+        worker = self.serving.worker
+        return {"step": worker.clock + 1, "worker": worker.number, "loss": worker.loss * self.comm.size,
+                "examples": worker.examples, "at": time.monotonic() - self.began, "alpha": worker.alpha}
+
+    def _late(self):
+        """Return whom this rank waits for; None while it computes."""
+        if self.state == "compute":
+            return None
+        clocks = self.owner.clocks
+        return self.comm.waiter.abort_messages.absent() or [
+            rank for rank, clock in enumerate(clocks) if clock == min(clocks) and rank != self.comm.rank]
+
+
+def shards_of(parameters) -> dict[str, Shard]:
+    """Return name -> what this rank keeps of each variable, sparse ones first, each in the model's order. Local."""
+    found = {name: shard for exchange in parameters.exchanges for name, shard in exchange.shards.items()}
+    return {v.name: found[v.name] for v in sorted(parameters.variables, key=lambda v: not v.sparse) if v.name in found}

@@ -1,0 +1,130 @@
+"""Equals plain/async_worker.py: a worker pulls from all owners, computes its microbatches, and pushes to all owners."""
+
+import math
+from operator import iadd
+from typing import Any
+
+import numpy as np
+
+from kernels import RowGradient, merge_rows
+from kernels.arrays import read_only
+from refimpl.gradients import Node, TreeSum, leaves_of
+from refimpl.plan.plan import Plan
+from refimpl.training.alpha import alpha_of
+from refimpl.training.device import memory_for
+from refimpl.training.step.arriving import Fetched, wanted_rows
+from refimpl.training.step.calls import Calls
+from refimpl.training.step.check import check_gradients
+from refimpl.training.step.first_step import FirstCalls
+from refimpl.training.step.reading import read_microbatches
+from refimpl.training.step.scalars import Scalars, check_losses
+
+LESS = "Reduce --microbatch-size, with more --microbatches"
+
+
+class Worker:
+    """Worker ``number`` of a training. Local.
+
+    model, data, options: see ``Trainer``.  plan: says where each variable lies.  clock: its step at hand, from 0.
+    partitionings: of the sparse variables.  dense: owner -> the dense variables that it keeps.
+    alpha: name -> part of the rows that it needed in the step at hand.  loss: of its part of that step's batch.
+    """
+
+    def __init__(self, model, data, options, plan: Plan, number: int):
+        self.model, self.data, self.options, self.plan, self.number = model, data, options, plan, number
+        self.microbatches = leaves_of(number, plan.ranks, data.microbatches)
+        self.sparse = [v for v in model.variables if v.sparse]
+        self.dense = {owner: [v for v in model.variables if not v.sparse and plan.strategies[v.name].owners == (owner,)]
+                      for owner in range(plan.ranks)}
+        self.partitionings = {v.name: plan.partitioning(v) for v in self.sparse}
+        self.carried: dict[int, dict] = {v: {} for v in self.microbatches}
+        self.clock, self.calls = -1, FirstCalls(model)
+        self.answers: dict[int, list] = {}
+        self.gradients: dict[str, Any] = {}
+        self.alpha: dict[str, float] = {}
+        self.loss = math.nan
+
+    def begin(self):
+        """Begin the next step: read its microbatches, and which rows they need."""
+        self.clock, self.answers = self.clock + 1, {}
+        if self.data.starts_epoch(self.clock):
+            self.carried = {v: {} for v in self.microbatches}
+        self.batches, self.needs, examples = read_microbatches(
+            self.model, self.data, self.options.seed, self.clock, self.carried, self.clock == 0)
+        self.examples = examples * len(self.microbatches) // self.data.microbatches
+        self.alpha = alpha_of(self.model.variables, self.needs)
+        for v, batch in self.batches.items():
+            if batch is not None:
+                batch.state = self.carried[v]
+        there = [needs for needs in self.needs.values() if needs is not None]
+        self.places = {v: index for index, v in enumerate(v for v, needs in self.needs.items() if needs is not None)}
+        self.wanted = wanted_rows(there, self.partitionings, 1)
+        self.routes = {name: parts.route(self.wanted[name].ids) for name, parts in self.partitionings.items()}
+
+    def asks(self, owner: int) -> dict:
+        """Return name -> rows of the owner's shard that this step needs."""
+        return {name: route.of(owner) for name, route in self.routes.items()}
+
+    def take(self, owner: int, values: list):
+        """Take an owner's answer. values: the rows asked for of each sparse variable, then its dense variables."""
+        self.answers[owner] = values
+
+    @property
+    def complete(self) -> bool:
+        """Whether all owners have answered."""
+        return len(self.answers) == self.plan.ranks
+
+    def compute(self):
+        """Compute the gradients of this step, with the values pulled. Raises ValueError for what is no gradient."""
+        dense, rows = self._values()
+        losses, scalars = [], Scalars()
+        trees = {v.name: TreeSum(merge_rows if v.sparse else iadd) for v in self.model.variables}
+        for place, (v, batch) in enumerate(self.batches.items()):
+            gradients = None
+            if batch is not None:
+                mine = {name: read_only(fetched.take(self.places[v])) for name, fetched in rows.items()}
+                with memory_for(f"microbatch {v}", LESS):
+                    loss, gradients = self.calls.compute(v, dense, mine, batch)
+                check_gradients(self.model.variables, gradients, v, scalars, self.needs[v])
+                losses.append((v, loss))
+            for variable in self.model.variables:
+                trees[variable.name].push(Node(0, place), _kept(variable, gradients))
+        self.calls.end()
+        check_losses(losses)
+        self.calls, self.loss = Calls(self.model), math.fsum(float(loss) for _, loss in losses)
+        self.gradients = {name: tree.total() for name, tree in trees.items()}
+        for name, parts in self.partitionings.items():
+            route = parts.route(self.gradients[name].ids)
+            self.gradients[name] = route, route.sort(self.gradients[name].rows)
+
+    def push(self, owner: int) -> list:
+        """Return what to push to an owner: (name, rows of its shard, their gradients), (name, None, gradient)."""
+        parts = []
+        for name in self.partitionings:
+            route, rows = self.gradients[name]
+            parts.append((name, route.of(owner), rows[route.bounds[owner]:route.bounds[owner + 1]]))
+        return parts + [(v.name, None, self.gradients[v.name]) for v in self.dense[owner]]
+
+    def _values(self):
+        """Return (name -> dense value, name -> Fetched rows) of what was pulled."""
+        dense, rows = {}, {}
+        for owner, values in self.answers.items():
+            for variable, value in zip(self.dense[owner], values[len(self.sparse):]):
+                dense[variable.name] = value
+        for place, variable in enumerate(self.sparse):
+            route = self.routes[variable.name]
+            table = np.empty((len(route.numbers), variable.shape[1]), variable.dtype)
+            for owner, values in self.answers.items():
+                table[route.bounds[owner]:route.bounds[owner + 1]] = values[place]
+            rows[variable.name] = Fetched(self.wanted[variable.name])
+            rows[variable.name].put(0, route.unsort(table))
+        return {v.name: read_only(dense[v.name]) for v in self.model.variables if not v.sparse}, rows
+
+
+def _kept(variable, gradients):
+    """Return a microbatch's gradient of a variable, to be kept and added to; None: it has no examples."""
+    if gradients is None:
+        return (RowGradient(np.empty(0, np.int64), np.empty((0, variable.shape[1]), variable.dtype))
+                if variable.sparse else np.zeros(variable.shape, variable.dtype))
+    gradient = gradients[variable.name]
+    return gradient if variable.sparse else np.array(gradient)

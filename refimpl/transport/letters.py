@@ -1,0 +1,81 @@
+"""Letters: messages that come when they come, of a length that their sender alone knows. For owners without barriers.
+
+    a letter = some arrays in one message, each begun at a multiple of 8 bytes; its reader knows their dtypes, and their
+    shapes from those it has read
+"""
+
+from collections import deque
+
+import numpy as np
+from mpi4py import MPI
+
+TAG = 32763  # beside abort messages and roll calls; no other message bears it
+EVERY = 8
+
+
+class Letter:
+    """What came from ``sender``. Local."""
+
+    def __init__(self, sender: int, content: np.ndarray):
+        self.sender, self.content, self.read = sender, content, 0
+
+    def next(self, dtype, shape=()):
+        """Return the next array: a view, as long as nobody keeps it, of memory that belongs to nobody else."""
+        dtype = np.dtype(dtype)
+        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        array = self.content[self.read:self.read + size].view(dtype).reshape(shape)
+        self.read += _whole(size)
+        return array
+
+
+class Letters:
+    """Letters between the ranks of a communicator, and from a rank to itself. Local: nobody waits for anybody.
+
+    Those of one pair of ranks keep their order. Whoever comes first is read first, so nobody is passed over.
+    sent: how many have gone to each rank, and ``received`` from each.
+    """
+
+    def __init__(self, comm):
+        self.mpi, self.rank = comm.mpi, comm.rank
+        self.own: deque[Letter] = deque()
+        self.under_way: list[tuple] = []
+        self.sent, self.received = np.zeros(comm.size, np.int64), np.zeros(comm.size, np.int64)
+
+    def send(self, rank: int, *arrays):
+        """Send a copy of these arrays, and go on."""
+        content = enclosed(arrays)
+        self.sent[rank] += 1
+        if rank == self.rank:
+            self.own.append(Letter(rank, content))
+            return
+        self.under_way = [(kept, request) for kept, request in self.under_way if not request.Test()]
+        self.under_way.append((content, self.mpi.Isend(content, rank, TAG)))
+
+    def take(self) -> Letter | None:
+        """Return a letter that has come; None if there is none."""
+        letter = self.own.popleft() if self.own else self._from_others()
+        if letter is not None:
+            self.received[letter.sender] += 1
+        return letter
+
+    def _from_others(self):
+        status = MPI.Status()
+        message = self.mpi.Improbe(MPI.ANY_SOURCE, TAG, status)
+        if message is None:
+            return None
+        content = np.empty(status.Get_count(MPI.BYTE), np.uint8)
+        message.Recv(content)
+        return Letter(status.Get_source(), content)
+
+
+def enclosed(arrays) -> np.ndarray:
+    """Return the content of a letter: (bytes,) uint8. Local."""
+    content, first = np.empty(sum(_whole(array.nbytes) for array in arrays), np.uint8), 0
+    for array in arrays:
+        content[first:first + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        first += _whole(array.nbytes)
+    return content
+
+
+def _whole(size: int) -> int:
+    return -(-size // EVERY) * EVERY

@@ -1,0 +1,187 @@
+"""Training without barriers on real ranks: its record, replayed plainly or fast, on any ranks, gives the same bits."""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from toys import Toy, last, lm_data, make_options, refusal, toy_data
+
+from models.lm import PRESETS, LanguageModel
+from refimpl.plain.owner import sha256
+from refimpl.plain.replay import replay as replay_plainly
+from refimpl.plain.scripted_clock import cluster
+from refimpl.plan.plan import Placement, Plan
+from refimpl.strategies.dense_server import ServedDense
+from refimpl.strategies.server import ServedRows
+from refimpl.training.consistency.record import Record, check_possible
+from refimpl.training.consistency.replay import replay_alone
+from refimpl.training.consistency.run import run_without_barriers
+from refimpl.training.run.whole import hashes, key_of_array, sha256_of
+from refimpl.training.trainer import Trainer
+from refimpl.transport import Communicator
+
+pytestmark = pytest.mark.mpi
+STEPS = 5
+CASES = {"asynchronous": "none", "asynchronous dc": "dc-asgd", "asynchronous adaptive": "dc-asgd-adaptive",
+         "bounded:0": "none", "bounded:2": "staleness-aware", "snapshot:1": "none", "softsync:1": "dc-asgd",
+         "backup:0": "none", "backup:1": "none"}
+
+
+def plain_plan(variables, ranks, microbatches, text):
+    """The plan whose owners are those of refimpl.plain: row r on owner r mod N, the i-th variable on owner i mod N."""
+    placed = (Placement(v.name, ServedRows(tuple(range(ranks)), "interleaved") if v.sparse else ServedDense((i % ranks,)))
+              for i, v in enumerate(variables))
+    return Plan("ps", ranks, microbatches, "auto", tuple(placed), (tuple(range(ranks)),), False, consistency=text)
+
+
+def prepared(comm, case, model=None, data=None, **changes):
+    """Return (model, data, options, plan) of a case on these ranks."""
+    text = case.split()[0]
+    model, data = model or Toy(), data or toy_data()
+    correction = CASES.get(case, "none")
+    said = {"work": "toy", "optimizer": "sgd" if correction == "staleness-aware" else "adam", "clip_norm": None,
+            "steps": STEPS, "device": "cpu", "architecture": "ps", "consistency": text, "correction": correction}
+    options = make_options(**said | changes)
+    plan = replace(plain_plan(model.variables, comm.size, data.microbatches, text), machines=comm.machines)
+    return model, data, replace(options, plan=plan.to_json()), plan
+
+
+def train(comm, case, **changes):
+    """Train; return (options, plan, trainer, metrics of all steps, what owners left, hashes)."""
+    model, data, options, plan = prepared(comm, case, **changes)
+    trainer = Trainer.open(model, data, options, comm)
+    steps, left = run_without_barriers(trainer)
+    return options, plan, trainer, steps, left, hashes(trainer.parameters, ("first", "second")[:2 * (
+        options.optimizer == "adam")])
+
+
+def possible(case, comm):
+    """A case that so many workers can do."""
+    return "backup:0" if case == "backup:1" and comm.size == 1 else case
+
+
+@pytest.mark.thorough("asynchronous dc", "bounded:2", "backup:1", "snapshot")
+@pytest.mark.parametrize("case", CASES)
+def test_its_record_gives_the_same_bits_plainly_and_fast(comm, case):
+    case, ranks = possible(case, comm), Communicator.of(comm)
+    options, plan, trainer, _, left, found = train(ranks, case)
+    plain = cluster(Toy(), toy_data(), options, comm.size, STEPS, options.consistency, options.correction)
+    replay_plainly(*plain, trainer.model.variables, [entries.tolist() for entries in left.entries],
+                   found["parameters_sha256"])
+    assert left.staleness == [dict(owner.staleness) for owner in plain[0]]
+    record = Record(left.entries, found["parameters_sha256"])
+    check_possible(record, options.consistency, STEPS)
+    arrays = {key_of_array(*key): whole for key, whole in replay_alone(Toy(), toy_data(), options, plan, record).items()}
+    assert found == {"parameters_sha256": sha256_of(arrays, "parameter/"), "state_sha256": sha256_of(arrays, "state/")}
+    if not case.startswith("backup"):
+        assert all(np.count_nonzero(entries == rank) == 2 * STEPS + 1
+                   for entries in left.entries for rank in range(comm.size))
+    assert not comm.iprobe()  # nothing is under way
+
+
+def test_a_language_model_with_owners_of_the_architecture(comm):
+    """Partitions and dense variables where the plan of ``ps`` puts them, several on an owner; carried state, padding."""
+    ranks = Communicator.of(comm)
+    options = make_options("lm", "adagrad", clip_norm=None, steps=STEPS, device="cpu", architecture="ps", partitions=7,
+                           consistency="asynchronous", correction="dc-asgd")
+    trainer = Trainer.open(LanguageModel(**PRESETS["tiny"]), lm_data(), options, ranks)
+    _, left = run_without_barriers(trainer)
+    found = hashes(trainer.parameters, ("accumulator",))
+    assert trainer.plan.consistency == "asynchronous" and not trainer.plan.local_aggregation
+    record = Record(left.entries, "")
+    again = replay_alone(LanguageModel(**PRESETS["tiny"]), lm_data(), options, trainer.plan, record)
+    arrays = {key_of_array(*key): whole for key, whole in again.items()}
+    assert sha256_of(arrays, "parameter/") == found["parameters_sha256"]
+    assert sha256_of(arrays, "state/") == found["state_sha256"]
+
+
+@pytest.mark.parametrize("optimizer", ["momentum", "adam"])
+def test_backup_0_is_the_synchronous_training(comm, optimizer):
+    """Of any number of workers with a microbatch each: the same bits as with barriers, and clocks in step."""
+    ranks, data = Communicator.of(comm), toy_data(comm.size)
+    model, _, options, _ = prepared(ranks, "backup:0", data=data, optimizer=optimizer)
+    *_, found = train(ranks, "backup:0", data=data, optimizer=optimizer)
+    trainer = Trainer.open(model, data, replace(options, consistency="synchronous", plan=None), ranks)
+    for _ in range(STEPS):
+        trainer.train_step()
+    assert hashes(trainer.parameters, ())["parameters_sha256"] == found["parameters_sha256"]
+
+
+class Waiting(Toy):
+    """On the last rank the first step lasts until ``goes_on()``."""
+
+    goes_on = staticmethod(lambda: True)
+
+    def loss_and_gradients(self, dense, rows, batch):
+        end = time.monotonic() + 60
+        while not self.goes_on() and time.monotonic() < end:
+            time.sleep(0.005)
+        return super().loss_and_gradients(dense, rows, batch)
+
+
+@pytest.mark.mpi(min_size=2)
+@pytest.mark.parametrize("case, ahead", [("asynchronous", STEPS), ("bounded:2", 2), ("backup:0", 0)])
+def test_a_slow_rank_is_waited_for_as_its_consistency_says(comm, case, ahead):
+    """The last rank's first step lasts until the others, as its owner sees them, are as far as they may come."""
+    from refimpl.training.consistency.without_barriers import WithoutBarriers
+
+    ranks, model, slow = Communicator.of(comm), Waiting(), comm.size - 1
+    _, data, options, _ = prepared(ranks, case)
+    trainer = Trainer.open(model, data, options, ranks)
+    training = WithoutBarriers(model, data, options, trainer.parameters, trainer.timeline)
+    entries = min(2 * ahead + 2, 2 * STEPS + 1)  # pushes, and the pulls before and behind
+    if last(comm):
+        model.goes_on = lambda: training.owner.clocks[slow] > 0 or entries <= min(
+            map(training.owner.record.count, range(slow)))
+    training.run(lambda metrics: None)
+    if last(comm):
+        first_push = [i for i, worker in enumerate(training.owner.record) if worker == slow][1]
+        assert {training.owner.record[:first_push].count(rank) for rank in range(slow)} == {entries}
+
+
+def test_what_goes_wrong_in_a_computation_ends_all(comm):
+    class Wrong(Toy):
+        def loss_and_gradients(self, dense, rows, batch):
+            if last(comm):
+                raise ValueError("no gradient today")
+            return super().loss_and_gradients(dense, rows, batch)
+
+    copy = comm.Dup()  # messages stay under way
+    trainer = Trainer.open(Wrong(), *prepared(Communicator.of(copy), "asynchronous")[1:3], Communicator.of(copy))
+    assert "no gradient today" in refusal(copy, lambda: run_without_barriers(trainer))
+
+
+@pytest.mark.mpi(min_size=2)
+def test_a_rank_that_does_not_come_is_named(comm):
+    copy = comm.Dup()
+    ranks = Communicator.of(copy)
+    trainer = Trainer.open(*prepared(ranks, "asynchronous")[:3], ranks)
+    ranks.timeout = 0.5
+    if last(comm):
+        time.sleep(2.5)
+    else:
+        with pytest.raises(Exception, match=f"has waited 0.5 s for rank {comm.size - 1} in"):
+            run_without_barriers(trainer)
+    comm.Barrier()
+
+
+def test_metrics_are_of_every_step_of_every_worker(comm):
+    _, _, trainer, steps, left, _ = train(Communicator.of(comm), "asynchronous")
+    assert sorted((m["worker"], m["step"]) for m in steps) == [
+        (worker, step + 1) for worker in range(comm.size) for step in range(STEPS)]
+    assert [m["at"] for m in steps] == sorted(m["at"] for m in steps)
+    assert sum(left.histogram.values()) == sum(sum(each.values()) for each in left.staleness)
+    assert trainer.step == STEPS
+
+
+def test_plain_hash_and_ours_are_made_alike(comm):
+    """What ties the two: the hash of the plain owners' parts is that of the whole arrays."""
+    owners, _ = cluster(Toy(), toy_data(), make_options("toy", "adam", clip_norm=None), 3, STEPS)
+    variables, plan = Toy().variables, plain_plan(Toy().variables, 3, 8, "asynchronous")
+    whole = {}
+    for i, v in enumerate(variables):
+        whole[f"parameter/{v.name}"] = np.empty(v.shape, v.dtype) if v.sparse else owners[i % 3].values[v.name]
+        for owner in range(3) if v.sparse else ():
+            whole[f"parameter/{v.name}"][plan.partitioning(v).global_rows(owner)] = owners[owner].values[v.name]
+    assert sha256_of(whole, "parameter/") == sha256(variables, [owner.values for owner in owners])
