@@ -38,13 +38,21 @@ SLEEP_SHARE = 0.1
 def main(path: str) -> int:
     """Run the job described in a file. Collective: every rank runs it."""
     Wait.share = SLEEP_SHARE
+    return run_job(path, Cell, run_cell)
+
+
+def run_job(path: str, kind, run) -> int:
+    """Run the cells of a job one after the other; rank 0 writes each result. Collective.
+
+    kind: the class of the cells.  run: as ``run_cell``.
+    """
     job, comm = json.loads(Path(path).read_text()), Communicator.of()
     directory = Path(job["directory"])
     for data in job["cells"]:
-        cell = Cell.from_json(data)
+        cell = kind.from_json(data)
         if comm.rank == 0:
             print(f"{cell.experiment}: {cell.file.stem}", flush=True)
-        result = run_cell(cell, comm, job["profiles"].get(cell.workload.name), directory)
+        result = run(cell, comm, job["profiles"].get(cell.workload.name), directory)
         if comm.rank == 0:
             target = directory / cell.file
             target.parent.mkdir(parents=True, exist_ok=True)

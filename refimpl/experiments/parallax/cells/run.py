@@ -7,7 +7,7 @@ from typing import Callable
 
 from models.registry import workloads_for
 from refimpl.experiments.cluster import run_on_cluster
-from refimpl.experiments.parallax.cells.cell import Cell, code_version, kept_result
+from refimpl.experiments.parallax.cells.cell import SOURCES, Cell, code_version, kept_result
 from refimpl.experiments.parallax.cells.plans import emulated_network, network_file
 from refimpl.experiments.parallax.replay.profile import Profile, measure_profile
 from refimpl.training.run.files import write_json
@@ -27,11 +27,15 @@ class Runner:
 
     directory: where results, profiles and measured networks lie.  any_version: take results of other code, too.
     say: shows people what goes on.  warm_up: cells to run before the first others.
+    module: what each rank of a job runs.  sources: what the numbers of its cells come from.
     """
+
+    module, sources = "refimpl.experiments.parallax.cells.job", SOURCES
 
     def __init__(self, directory: Path, any_version: bool = False, say: Callable[[str], None] = print, warm_up=WARM_UP):
         self.directory, self.say, self.warm_up = Path(directory).resolve(), say, list(warm_up)
-        self.version = None if any_version else code_version()
+        self.code = code_version(sources=self.sources)
+        self.version = None if any_version else self.code
         self.failed: list[str] = []
 
     def profile(self, workload, microbatches: int) -> Profile:
@@ -64,11 +68,7 @@ class Runner:
         for workload in {c.workload.name: c.workload for c in cells if c.compute == "replay"}.values():
             self.profile(workload, max(c.ranks for c in cells if c.workload.name == workload.name))
         while cells:
-            machines, each, rate = cells[0].cluster
-            self.say(f"{machines} machines x {each} at {rate}: {len(cells)} cells")
-            command = ["-m", "refimpl.experiments.parallax.cells.job", str(self._job(cells))]
-            job = run_on_cluster(machines, each, rate, command,
-                                 timeout=SECONDS_OF_A_CELL * len(cells), capture=True, environment=ONE_THREAD)
+            job = self.start(cells, ["-m", self.module, str(self._job(cells))], SECONDS_OF_A_CELL * len(cells))
             if job.returncode == 0:
                 return
             done = self._kept(cells)
@@ -77,13 +77,23 @@ class Runner:
             self.say(self.failed[-1])
             cells = cells[cells.index(failed) + 1:]
 
+    def start(self, cells, command: list[str], seconds: float):
+        """Run a command on the cluster of these cells; return the job when it has ended. Local.
+
+        What the cluster is lies where trainers look for a measured network.
+        """
+        machines, each, rate = cells[0].cluster
+        self.say(f"{machines} machines x {each} at {rate}: {len(cells)} cells")
+        write_json(self.directory / network_file(machines, each, rate),
+                   emulated_network(machines, each, rate).to_dict())
+        return run_on_cluster(machines, each, rate, command, timeout=seconds, capture=True, environment=ONE_THREAD)
+
     def _job(self, cells) -> Path:
-        """Write the job, and what the cells' cluster is where trainers look for a measured network."""
-        path, cluster = self.directory / "job.json", cells[0].cluster
+        """Write what the ranks are to do."""
+        path = self.directory / "job.json"
         self.directory.mkdir(parents=True, exist_ok=True)
-        write_json(self.directory / network_file(*cluster), emulated_network(*cluster).to_dict())
         profiles = {c.workload.name: str(self.directory / "profiles" / c.workload.name) for c in cells}
-        write_json(path, {"cells": [c.to_json() for c in cells], "profiles": profiles, "version": code_version(),
+        write_json(path, {"cells": [c.to_json() for c in cells], "profiles": profiles, "version": self.code,
                           "directory": str(self.directory)})
         return path
 

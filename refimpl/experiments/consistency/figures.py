@@ -1,0 +1,70 @@
+"""From what a training left to the numbers that people compare."""
+
+from collections import Counter
+
+import numpy as np
+
+from refimpl.plain.consistencies import Backup, consistency
+from refimpl.training.consistency.record import Account
+
+
+def speed(steps, text: str, planned: int, warm: int = 1) -> float:
+    """Return examples a second, while all workers are at work: from ``warm`` steps of each to the first one's last.
+
+    steps: see ``train_once``.  text: the consistency, of a training of so many ``planned`` steps. Gradients that owners
+    dropped do not count. Local.
+    """
+    ends = {worker: [at for who, _, at, _, _ in steps if who == worker] for worker in {step[0] for step in steps}}
+    examples = {worker: count for worker, _, _, _, count in steps}
+    begin, end = max(at[min(warm, len(at)) - 1] for at in ends.values()), min(at[-1] for at in ends.values())
+    total = 0.0
+    for worker, at in ends.items():
+        within = [moment for moment in at if begin <= moment <= end]
+        pace = (len(within) - 1) / (within[-1] - within[0]) if len(within) > 1 else len(at) / at[-1]
+        total += pace * examples[worker]
+    return total * used(text, len(ends), planned, len(steps))
+
+
+def used(text: str, workers: int, planned: int, pushed: int) -> float:
+    """Return the part of so many ``pushed`` gradients that owners did not drop. Local."""
+    rule = consistency(text, workers, planned)
+    return min(1.0, planned * (workers - rule.number) / pushed) if isinstance(rule, Backup) else 1.0
+
+
+def versions_late(entries, text: str, steps: int) -> Counter:
+    """Return τ -> pushes before which their owner had done τ updates since the worker pulled. Local.
+
+    entries: owner -> its record.  steps: of the training.
+    """
+    found: Counter = Counter()
+    for one in entries:
+        account = Account(text, len(entries), steps)
+        for worker in one:
+            if worker in account.pulled:
+                found[account.version - account.seen[worker]] += 1
+                account.push(worker)
+            else:
+                account.pull(worker)
+    return found
+
+
+def mean_and_most(histogram: Counter) -> tuple[float, int]:
+    """Return the mean, and the number that 95 % do not exceed. histogram: number -> how often. Local."""
+    if not histogram:
+        return 0.0, 0
+    numbers = np.array(sorted(histogram))
+    counts = np.array([histogram[number] for number in numbers.tolist()])
+    place = np.searchsorted(np.cumsum(counts), 0.95 * counts.sum())
+    return float(numbers @ counts / counts.sum()), int(numbers[place])
+
+
+def loss_curve(steps, workers: int, every: int = 1) -> list[list[float]]:
+    """Return [passes, seconds, loss]: after each ``every`` passes, the mean loss of the workers' steps in it. Local.
+
+    passes: steps of workers / N: a synchronous step is one.
+    """
+    width, points = workers * every, []
+    for first in range(0, len(steps) - width + 1, width):
+        some = steps[first:first + width]
+        points.append([(first + width) / workers, some[-1][2], float(np.mean([loss for *_, loss, _ in some]))])
+    return points

@@ -1,0 +1,45 @@
+"""What each rank runs: the trainings of one job, one after the other; rank 0 writes each result.
+
+    python -m refimpl.experiments.consistency.job JOB.json
+"""
+
+import sys
+from pathlib import Path
+
+from threadpoolctl import threadpool_limits
+
+from refimpl.experiments.consistency.cells import Cell
+from refimpl.experiments.consistency.once import train_once
+from refimpl.experiments.parallax.cells.job import run_job
+from refimpl.experiments.parallax.replay.model import ReplayData, ReplayModel
+from refimpl.experiments.parallax.replay.profile import Profile
+from refimpl.training.evaluate import evaluate
+from refimpl.training.slow import slowed
+from refimpl.transport import Communicator
+
+
+def run_cell(cell: Cell, comm: Communicator, profile: str | None, directory: Path) -> dict | None:
+    """Train as the cell says; return its result on rank 0. Collective. profile: directory of a replay's."""
+    model, data, options = comm.together(lambda: (*build(cell, profile, comm.rank), cell.options))
+    with threadpool_limits(1):
+        trainer, found = train_once(model, data, options, comm)
+        if cell.compute == "real":
+            found["heldout"] = evaluate(trainer, cell.workload.make_heldout(comm.size, cell.seed))
+    return found if comm.rank == 0 else None
+
+
+def build(cell: Cell, profile: str | None, rank: int) -> tuple:
+    """Return the model and the data of a rank. Local."""
+    if cell.compute == "real":
+        data = cell.workload.make_data(cell.ranks, cell.seed)
+        return slowed(cell.workload.make_model(), cell.options, rank), data
+    return replay(Profile(Path(profile)), cell.workload, cell.ranks, cell.slowdown * cell.factors.get(str(rank), 1.0))
+
+
+def replay(profile: Profile, workload, workers: int, slowdown: float) -> tuple:
+    """Return model and data that replay a profile, one microbatch a worker. Local."""
+    return ReplayModel(workload.make_model().variables, profile, slowdown), ReplayData(profile, workers)
+
+
+if __name__ == "__main__":
+    sys.exit(run_job(sys.argv[1], Cell, run_cell))
