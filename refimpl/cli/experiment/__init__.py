@@ -1,11 +1,11 @@
-"""Run an experiment: the paper's on an emulated cluster, or hostile trials; what is done already is kept.
+"""Run an experiment: the paper's, training without barriers, or hostile trials; what is done already is kept.
 
-python -m refimpl experiment {parallax,faults}: each is a file here with ``add`` and ``run``, as a command is.
+python -m refimpl experiment {parallax,consistency,faults}: each is a file here with ``add`` and ``run``, as a command is.
 """
 
 import importlib
 
-NAMES = {name: f"{__package__}.{name}" for name in ("parallax", "faults")}
+NAMES = {name: f"{__package__}.{name}" for name in ("parallax", "consistency", "faults")}
 HELP = f"an experiment: {', '.join(NAMES)}"
 REFUSALS = (ValueError, OSError, RuntimeError)  # ClusterError and LaunchError are RuntimeErrors
 

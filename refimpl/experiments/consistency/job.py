@@ -4,6 +4,7 @@
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from threadpoolctl import threadpool_limits
@@ -22,6 +23,8 @@ def run_cell(cell: Cell, comm: Communicator, profile: str | None, directory: Pat
     """Train as the cell says; return its result on rank 0. Collective. profile: directory of a replay's."""
     model, data, options = comm.together(lambda: (*build(cell, profile, comm.rank), cell.options))
     with threadpool_limits(1):
+        if cell.compute == "real":  # what is compiled and loaded once is no training
+            train_once(model, data, replace(options, steps=1), comm)
         trainer, found = train_once(model, data, options, comm)
         if cell.compute == "real":
             found["heldout"] = evaluate(trainer, cell.workload.make_heldout(comm.size, cell.seed))

@@ -1,0 +1,118 @@
+"""The experiment, from its cells to tables, sentences and pictures."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from statistics import median
+
+from models.registry import workloads_for
+from refimpl.experiments.consistency.cells import CONTENDERS, SETTINGS, WORKERS, Cell
+from refimpl.experiments.consistency.figures import loss_curve, mean_and_most, speed, versions_late
+from refimpl.experiments.parallax.study import Table, bytes_of
+from refimpl.pictures.picture import Picture
+from refimpl.pictures.stragglers import plot_loss_curves, plot_speeds, plot_staleness
+
+REPLAYED, *_ = workloads_for("throughput")
+LEARNER, *_ = workloads_for("convergence")
+FULL = {"turns": 3, "steps": 20, "warm": 3, "learns": 300}
+QUICK = {"turns": 1, "steps": 8, "warm": 2, "learns": 60}
+"""warm: steps of the slowest worker; then bounded staleness has reached its bound."""
+AIMS = {"computes": 2.2, "none": 0.95}
+"""Straggler -> how many times synchronous's throughput asynchronous should have."""
+POINTS = 20  # of a curve
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the report."""
+
+    title: str
+    tables: list[Table]
+    sentences: list[str] = field(default_factory=list)
+    pictures: dict[str, Picture] = field(default_factory=dict)
+
+
+def replayed_cells(quick: bool, slowdown: float) -> list[Cell]:
+    """Return the cells of the emulated cluster, turn by turn, so that noise falls on all alike. Local."""
+    size = QUICK if quick else FULL
+    return [Cell(REPLAYED, contender, straggler, "replay", size["steps"], size["warm"], slowdown, seed=turn)
+            for straggler in SETTINGS for turn in range(size["turns"]) for contender in CONTENDERS]
+
+
+def real_cells(quick: bool) -> list[Cell]:
+    """Return the cells with real computation, all with a worker that computes longer. Local."""
+    return [Cell(LEARNER, contender, "computes", "real", (QUICK if quick else FULL)["learns"])
+            for contender in CONTENDERS]
+
+
+def throughput(cells: list[Cell], results: dict) -> Section:
+    """Return throughput, staleness and bytes of what was replayed. results: cell.file -> result. Local."""
+    found: dict[str, dict[str, list]] = {}
+    for cell in cells:
+        if (result := results.get(cell.file)) is not None:
+            found.setdefault(cell.straggler, {}).setdefault(cell.contender, []).append((cell, result))
+    speeds = {straggler: {name: median(speed(result["steps"], cell.consistency, cell.steps, cell.warm)
+                                       for cell, result in turns) for name, turns in some.items()}
+              for straggler, some in found.items()}
+    late = {straggler: {name: _late(turns) for name, turns in some.items()} for straggler, some in found.items()}
+    rows = [[SETTINGS[straggler], *_row(name, turns, speeds[straggler], late[straggler][name])]
+            for straggler, some in found.items() for name, turns in some.items()]
+    unit = REPLAYED.entry.unit
+    table = Table(f"{WORKERS} machines of one worker, computation replayed", [
+        "straggler", "consistency", f"{unit} a second", "x synchronous", "staleness, mean", "95 %",
+        "of a row, mean", "95 % of rows", "sent, worker step"], rows)
+    pictures = {}
+    if speeds:
+        pictures["throughput"] = plot_speeds({SETTINGS[straggler]: some for straggler, some in speeds.items()}, unit)
+        shown = "computes" if "computes" in late else next(iter(late))
+        pictures["staleness"] = plot_staleness({name: some for name, some in late[shown].items()})
+    return Section("Throughput, staleness and bytes", [table], verdicts(speeds), pictures)
+
+
+def _row(name, turns, speeds, late) -> list[str]:
+    rows = Counter()
+    for _, result in turns:
+        rows.update({int(number): count for number, count in result["rows"].items()})
+    (mean, most), (mean_row, most_row) = mean_and_most(late), mean_and_most(rows)
+    sent = sum(r["sent"] for _, r in turns) / sum(len(r["steps"]) for _, r in turns)
+    times = f"{speeds[name] / speeds['synchronous']:.2f}" if "synchronous" in speeds else "-"
+    return [name, f"{speeds[name]:,.0f}", times, f"{mean:.2f}", str(most), f"{mean_row:.2f}", str(most_row),
+            bytes_of(sent)]
+
+
+def _late(turns) -> Counter:
+    return sum((versions_late(result["entries"], cell.consistency, cell.steps) for cell, result in turns), Counter())
+
+
+def verdicts(speeds: dict[str, dict[str, float]]) -> list[str]:
+    """Return whether asynchronous reaches its aims, in words. Local."""
+    said = []
+    for straggler, aim in AIMS.items():
+        some = speeds.get(straggler, {})
+        if {"synchronous", "asynchronous"} <= some.keys():
+            times = some["asynchronous"] / some["synchronous"]
+            said.append(f"{SETTINGS[straggler].capitalize()}: asynchronous has {times:.2f} times the throughput of "
+                        f"synchronous, {'at least' if times >= aim else 'LESS THAN'} {aim:g}.")
+    return said
+
+
+def learning(cells: list[Cell], results: dict) -> Section:
+    """Return loss over steps and seconds of what really computed. results: cell.file -> result. Local."""
+    found = {cell.contender: (cell, results[cell.file]) for cell in cells if cell.file in results}
+    curves = {name: loss_curve(result["steps"], cell.ranks, max(1, cell.steps // POINTS))
+              for name, (cell, result) in found.items()}
+    goal = curves["synchronous"][-1][2] if curves.get("synchronous") else None
+    rows = [[name, f"{curves[name][-1][2]:.3f}", f"{curves[name][-1][1]:.2f}", reached(curves[name], goal),
+             f"{result['heldout']['perplexity']:,.0f}", f"{mean_and_most(_late([(cell, result)]))[0]:.2f}"]
+            for name, (cell, result) in found.items()]
+    table = Table(f"Real computation on {WORKERS} ranks of this machine, {SETTINGS['computes']}", [
+        "consistency", "training loss, last", "seconds", "seconds to synchronous's last", "held-out perplexity",
+        "staleness, mean"], rows)
+    said = ["All have one learning rate. A synchronous step and one with backup workers is one update with the mean of "
+            f"the gradients; asynchronous and bounded do {WORKERS} updates in its place, softsync:2 two: they go "
+            "further with the same gradients, until the rate is too large for their staleness."]
+    return Section("Learning", [table], said, {"loss": plot_loss_curves(curves)} if curves else {})
+
+
+def reached(curve, goal: float | None) -> str:
+    """Return after how many seconds a curve is at a loss, as text; "-": never. Local."""
+    return next((f"{seconds:.2f}" for _, seconds, loss in curve if goal is not None and loss <= goal), "-")
