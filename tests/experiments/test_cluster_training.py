@@ -51,6 +51,18 @@ def test_the_table_says_where_payload_and_formula_differ():
     assert re.search(r"machine +0 +card +101 / +202 +payload +100 / +200 +framing +1\.00%", lines[1])
     assert "first 1 step:" in lines[-1] and re.search(r"machine 1: payload +100 / +200, formula +100 / +201", lines[-1])
     assert "machine 0" not in lines[-1]
+    assert account.describe([{**good, "formula_steps": 0}, {**good, "formula_steps": 0}]) == lines[:-1]
+
+
+@pytest.mark.thorough()
+def test_without_barriers_no_formula_is_checked_and_none_is_printed():
+    argv = ["-m", "refimpl", "train", "lm", "--preset", "tiny", "--data", "synthetic:2000", "--heldout", "100", "--no-output",
+            "--architecture", "ps", "--consistency", "asynchronous", "--steps", "3"]
+    job = run_on_cluster(2, 1, "1gbit", argv, timeout=100, capture=True)
+    assert job.returncode == 0, job.stderr
+    for found in job.training:
+        assert found["steps"] == 3 and found["formula_steps"] == 0 and found["card"] > found["payload"]
+    assert "formula" not in "\n".join(account.describe(job.training))
 
 
 def test_a_job_that_does_not_train_has_no_account():

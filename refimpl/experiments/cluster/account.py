@@ -15,6 +15,7 @@ import numpy as np
 
 from refimpl.experiments.cluster.card import ACCOUNT, card_bytes
 from refimpl.plan.cost import predict_crossing
+from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.plan.sample import take_sample
 from refimpl.transport import Communicator
 
@@ -26,7 +27,10 @@ SMALL_STEP = 500_000
 
 
 class Account:
-    """Bytes (sent, received) of this machine over the steps of a training: ``train(..., watch=account.step)``."""
+    """Bytes (sent, received) of this machine over the steps of a training: ``train(..., watch=account.step)``.
+
+    Of a training without barriers, or its replay, all steps are done inside one watch: no step's formula is checked.
+    """
 
     def __init__(self, comm: Communicator):
         self.comm, self.steps, self.trainer = comm, 0, None
@@ -35,8 +39,8 @@ class Account:
 
     @contextmanager
     def step(self, trainer):
-        """Count the step that is done inside. Collective."""
-        before = card_bytes()
+        """Count the step, or the steps, that are done inside. Collective."""
+        before, begin = card_bytes(), trainer.step
         self.comm.agree()  # nobody begins before all have looked
         yield
         self.comm.agree()  # everybody has what was sent
@@ -44,8 +48,9 @@ class Account:
         self.comm.agree()  # nobody goes on before all have looked
         ledger = self.comm.ledger
         payload = np.array([ledger.total("crossed_sent"), ledger.total("crossed_received")])
-        self.payload, self.steps, self.trainer = self.payload + payload, self.steps + 1, trainer
-        if len(self.looked_at) < FORMULA_STEPS:
+        done = trainer.step - begin
+        self.payload, self.steps, self.trainer = self.payload + payload, self.steps + done, trainer
+        if trainer.options.consistency == SYNCHRONOUS and done == 1 and len(self.looked_at) < FORMULA_STEPS:
             self.looked_at.append((trainer.step - 1, trainer.plan, payload))
 
     def close(self):
@@ -88,6 +93,8 @@ def describe(accounts) -> list[str]:
         lines.append("  framing is high where messages are small: some kilobytes of headers, acknowledgements and "
                      "agreement in each step")
     looked_at = accounts[0]["formula_steps"]
+    if not looked_at:
+        return lines
     wrong = [f"machine {n}: payload {_pair(a['formula_payload'])}, formula {_pair(a['formula'])}"
              for n, a in enumerate(accounts) if a["formula_payload"] != a["formula"]]
     return [*lines, f"payload and formula, first {looked_at} step{'s' * (looked_at > 1)}: "

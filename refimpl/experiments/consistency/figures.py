@@ -34,12 +34,14 @@ def used(text: str, workers: int, planned: int, pushed: int) -> float:
 def versions_late(entries, text: str, steps: int) -> Counter:
     """Return τ -> pushes before which their owner had done τ updates since the worker pulled. Local.
 
-    entries: owner -> its record.  steps: of the training.
+    entries: owner -> its record.  steps: of the training. What comes after one worker's last step does not count.
     """
     found: Counter = Counter()
     for one in entries:
         account = Account(text, len(entries), steps)
         for worker in one:
+            if max(account.clocks) == steps:
+                break
             if worker in account.pulled:
                 found[account.version - account.seen[worker]] += 1
                 account.push(worker)

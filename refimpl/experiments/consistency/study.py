@@ -80,7 +80,9 @@ def _row(name, turns, speeds, late) -> list[str]:
 
 
 def _late(turns) -> Counter:
-    return sum((versions_late(result["entries"], cell.consistency, cell.steps) for cell, result in turns), Counter())
+    """Return the staleness of all pushes; a synchronous training's have none."""
+    return sum((versions_late(result["entries"], cell.consistency, cell.steps) if result["entries"] else
+                Counter({0: len(result["steps"])}) for cell, result in turns), Counter())
 
 
 def verdicts(speeds: dict[str, dict[str, float]]) -> list[str]:
