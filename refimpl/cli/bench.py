@@ -18,7 +18,7 @@ HELP = "race our kernels, training and allreduce against NumPy, PyTorch and MPI,
 REFUSALS = (ValueError,)
 ONE_RANK = {"rows": "kernels.rows", "lstm": "kernels.lstm", "conv": "kernels.conv", "step": "step"}
 """Bench -> its module in ``refimpl.experiments.bench``."""
-BENCHES = (*ONE_RANK, "allreduce", "training", "torch", "gpu")
+BENCHES = (*ONE_RANK, "allreduce", "training", "torch", "consistency", "gpu")
 OF_BENCH = {"cluster": ("allreduce", "training", "torch"), "device": ("allreduce",), "sizes": ("allreduce",),
             "plot": ("allreduce",), "output": ("gpu",), "quick": ("torch",)}
 """Option -> the benches that it goes with."""
@@ -26,8 +26,8 @@ REACH = {"gpu-aggregate-rows": 2.0, "aggregate-rows": 2.5, "aggregate-rows-vs-nu
          "microbatches": 0.9, "training-cluster": 2.5, "machine 64 MiB": 8.0, "machine-private 64 MiB": 2.0,
          "machine 1 MiB": 4.0,
          **{f"machine {n} KiB": 1.0 for n in (1, 4, 16, 64)}}
-"""The ratio that each work, or work and size, should reach: best peer's seconds / our seconds. Models and ``bench torch``
-bring theirs."""
+"""The ratio that each work, or work and size, should reach: best peer's seconds / our seconds. Models, ``bench torch`` and
+``bench consistency`` bring theirs."""
 LINE_RATE = {"cluster": 0.97, "cluster-hierarchical": 0.95}
 """The share of line rate that our allreduce should reach from 1 MiB on."""
 
@@ -56,7 +56,8 @@ def run(given: dict) -> int:
     for option, benches in OF_BENCH.items():
         if option in given and given["bench"] not in benches:
             raise ValueError(f"--{option} goes with bench {' or '.join(benches)}, not with bench {given['bench']}")
-    race = {"allreduce": _allreduce, "training": _training, "torch": _torch, "gpu": _gpu}.get(given["bench"], _one_rank)
+    race = {"allreduce": _allreduce, "training": _training, "torch": _torch, "consistency": _consistency,
+            "gpu": _gpu}.get(given["bench"], _one_rank)
     length = {name: given[name] for name in ("seconds", "rounds") if name in given}
     result, lines = race(given, length)
     if given.get("json"):
@@ -112,6 +113,13 @@ def _torch(given, length):
     return result, describe(result)
 
 
+def _consistency(given, length):
+    from refimpl.experiments.bench.consistency.run import describe, run
+
+    result = run(**length)
+    return result, describe(result)
+
+
 def _gpu(given, length):
     """Race on one GPU, and between two ranks on it; write the report."""
     from refimpl.experiments.bench.gpu import report
@@ -145,10 +153,11 @@ def table_rows(result: dict) -> list[tuple[str, ...]]:
 
 
 def _verdict(work, size, ratio) -> str:
+    from refimpl.experiments.bench.consistency.run import WORKS as CONSISTENCY
     from refimpl.experiments.bench.torch.run import WORKS
 
     of_modules = {f"torch-{name}{where}": reach for name, reach in WORKS.items() for where in ("", "-cluster")}
-    reaches = REACH | of_modules | {name: reach for entry in entries().values() for name, reach in entry.reach.items()}
+    reaches = REACH | CONSISTENCY | of_modules | {name: reach for entry in entries().values() for name, reach in entry.reach.items()}
     reach = reaches.get(work, reaches.get(f"{work} {size}"))
     return "" if reach is None else f">= {reach:g}{' MISSED' * (ratio < reach)}"
 

@@ -1,0 +1,134 @@
+"""What each rank of ``bench consistency`` does: whole trainings in turns; rank 0 prints what each took."""
+
+import json
+import sys
+import time
+from dataclasses import asdict, replace
+from operator import truediv
+from pathlib import Path
+
+from threadpoolctl import threadpool_limits
+
+from models.workload import Workload
+from refimpl.experiments.bench.peers import import_torch
+from refimpl.experiments.bench.together import paired
+from refimpl.experiments.consistency.cells import Cell
+from refimpl.experiments.consistency.figures import speed
+from refimpl.experiments.consistency.job import build
+from refimpl.experiments.consistency.once import train_once
+from refimpl.training.consistency.record import Record, entries_of, write_record
+from refimpl.training.consistency.without_barriers import WithoutBarriers
+from refimpl.training.trainer import Trainer
+from refimpl.transport import Communicator
+
+PEER = "torch rpc parameter server"
+OURS = "asynchronous"
+WARM = 2  # steps of the slowest worker
+
+
+class Forgetting(list):
+    """A record that keeps nothing."""
+
+    def append(self, entry):
+        """Forget an entry."""
+
+
+def main(wanted: dict) -> None:
+    """Race the works and print what was found. Collective."""
+    comm = Communicator.of()
+    with threadpool_limits(1):
+        works, end = works_of(comm, wanted)
+        for runners in works.values():  # compile, connect
+            for runner in runners.values():
+                runner(2)
+        took = {work: {name: [] for name in runners} for work, runners in works.items()}
+        for number in range(wanted["rounds"]):
+            for work, runners in works.items():
+                for name in list(runners)[::-1 if number % 2 else 1]:  # who comes first, comes second in the next round
+                    took[work][name].append(runners[name](wanted["steps"]))
+        words = Workload(**wanted["workload"]).make_data(comm.size).examples(0)
+        end()
+    if comm.rank == 0:
+        print(json.dumps({"rows": [row for work in took for row in rows_of(work, took[work], words)]}), flush=True)
+
+
+def rows_of(work: str, took: dict, words: int) -> list[dict]:
+    """Return a row for each runner: name -> seconds of each round. The last is what we are raced against. Local."""
+    ours = [name for name in took if name.startswith(OURS)][0]
+    ratios = {name: sorted(map(truediv, seconds, took[ours])) for name, seconds in took.items() if name != ours}
+    return [{**asdict(row), "words_per_second": words / row.seconds,
+             **({"ratios": [ratios[row.name][0], ratios[row.name][-1]]} if row.peer else {})}
+            for row in paired(work, "4 machines x 1 worker", took, [ours])]
+
+
+def works_of(comm, wanted) -> tuple[dict, object]:
+    """Return work -> name -> runner(steps) -> seconds of N steps of workers; and what ends them. Collective."""
+    replayed = Cell(Workload(**wanted["workload"]), OURS, "none", "replay", 0, slowdown=wanted["slowdown"])
+
+    def cells(straggler):
+        return {name: paced(comm, replace(replayed, contender=name, straggler=straggler), wanted["profile"])
+                for name in (OURS, "synchronous")}
+
+    works = {"consistency-straggler": cells("computes"), "consistency": cells("none"),
+             "consistency-record": {OURS: recorded(comm, replayed, wanted, True),
+                                    "without a record": recorded(comm, replayed, wanted, False)}}
+    if import_torch() is None:
+        return works, lambda: None
+    from refimpl.experiments.bench.peers import torch_rpc
+
+    torch_rpc.join_rpc(comm)
+    real = replace(replayed, workload=Workload(**wanted["raced"]), compute="real")
+    works["consistency-torch"] = {OURS: whole(comm, real), PEER: torch(comm, real, torch_rpc)}
+    return works, torch_rpc.leave
+
+
+def paced(comm, cell, profile):
+    """Return a runner: the seconds of N steps, while all workers are at work."""
+    def runner(steps):
+        _, found = train_once(*build(cell, profile, comm.rank), replace(cell, steps=steps).options, comm)
+        examples = sum({worker: count for worker, _, _, _, count in found["steps"]}.values())
+        return examples / speed(found["steps"], cell.consistency, steps, min(WARM, steps - 1))
+    return runner
+
+
+def whole(comm, cell):
+    """Return a runner: the seconds of N steps, of a training from its beginning to its end."""
+    def runner(steps):
+        _, found = train_once(*build(cell, None, comm.rank), replace(cell, steps=steps).options, comm)
+        return found["steps"][-1][2] / steps
+    return runner
+
+
+def torch(comm, cell, torch_rpc):
+    """Return a runner: the same of the peer."""
+    def runner(steps):
+        model, data = cell.workload.make_model(), cell.workload.make_data(cell.ranks)
+        mine = torch_rpc.Trainer(model, data, cell.options, comm).train(steps)
+        comm.meet("the end of a training")
+        return max(json.loads(text) for text in comm.share_text(json.dumps(mine[-1][2]))) / steps
+    return runner
+
+
+def recorded(comm, cell, wanted, keep: bool):
+    """Return a runner: the seconds of N steps, with the record or without."""
+    def runner(steps):
+        trainer = Trainer.open(*build(cell, wanted["profile"], comm.rank), replace(cell, steps=steps).options, comm)
+        trainer.timeline.start_step(0)
+        training = WithoutBarriers(trainer.model, trainer.data, trainer.options, trainer.parameters, trainer.timeline)
+        if not keep:
+            training.owner.record = Forgetting()
+        comm.meet("the beginning of a training")
+        begin = time.perf_counter()
+        training.run(lambda metrics: None)
+        if keep:
+            texts = comm.share_text(json.dumps(training.owner.record))
+            if comm.rank == 0:
+                entries = [entries_of(json.loads(text), comm.size) for text in texts]
+                write_record(Path(wanted["directory"]), Record(entries, "0" * 64))
+        comm.meet("the end of a training")
+        return (time.perf_counter() - begin) / steps
+    return runner
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

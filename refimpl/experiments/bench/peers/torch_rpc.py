@@ -1,0 +1,127 @@
+"""The language model on PyTorch's parameter server: torch.distributed.rpc, as PyTorch's own tutorials have it.
+
+Its shape is that of "Implementing batch RPC processing": one server with a lock and the optimizer; a trainer calls
+``update_and_fetch``, which applies its gradients and returns new values in one round trip. It is taken at its best:
+nobody waits for a batch of trainers; tables travel as rows and their numbers, those that the next step needs, where the
+tutorial sends whole tensors; dense gradients are those of ``torch_lm``'s model. Rank 0 is the server, and a trainer too.
+"""
+
+import itertools
+import os
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.distributed import rpc
+
+from kernels.random import key_of
+from models.candidates import draw_candidates
+from refimpl.experiments.bench.peers.torch_lm import TorchLanguageModel
+from refimpl.transport import Communicator
+
+TABLES = {"embedding.weight": "inputs", "softmax_weight.weight": "outputs", "softmax_bias.weight": "outputs"}
+"""Parameter that travels by rows -> which of a step's row numbers."""
+SERVER, SECONDS = "worker0", 120.0
+
+
+class Server:
+    """The parameters, their optimizer, and the lock that each call holds. Local to rank 0; trainers call it by RPC."""
+
+    def __init__(self, module, learning_rate: float):
+        self.parameters = {name: p for name, p in module.named_parameters() if p.requires_grad}
+        self.optimizer = torch.optim.Adagrad(self.parameters.values(), lr=learning_rate, initial_accumulator_value=1.0,
+                                             eps=0.0)
+        self.lock = threading.Lock()
+
+    def update_and_fetch(self, gradients: dict, wanted: dict) -> dict:
+        """Do a step with a trainer's gradients, if there are any; return the dense values and the rows wanted."""
+        with self.lock, torch.no_grad():
+            if gradients:
+                for name, parameter in self.parameters.items():
+                    parameter.grad = gradients[name] if name not in TABLES else torch.sparse_coo_tensor(
+                        gradients[name][0][None], gradients[name][1], parameter.shape, is_coalesced=True)
+                self.optimizer.step()
+            return {name: parameter.detach().clone() if name not in TABLES else parameter[wanted[TABLES[name]]]
+                    for name, parameter in self.parameters.items()}
+
+
+_here: list[Server] = []
+
+
+def update_and_fetch(gradients, wanted):
+    """Call this process's server: what RPC runs."""
+    return _here[-1].update_and_fetch(gradients, wanted)
+
+
+def join_rpc(comm: Communicator):
+    """Make all ranks workers of torch's RPC, over TCP on the machines' cards. Collective, once."""
+    os.environ.setdefault("TP_SOCKET_IFNAME", "eth0" if len(comm.machines) > 1 else "lo")
+    with tempfile.TemporaryDirectory(prefix="rpc") as own:
+        meeting = Path(comm.share_text(own)[0])
+        options = rpc.TensorPipeRpcBackendOptions(init_method=f"file://{meeting}/store", rpc_timeout=SECONDS,
+                                                  _transports=["uv"], _channels=["basic"])
+        rpc.init_rpc(f"worker{comm.rank}", rank=comm.rank, world_size=comm.size, rpc_backend_options=options)
+        comm.meet("RPC")
+
+
+def leave():
+    """End RPC. Collective: nobody may be called any more. The others are not told: their folder is gone."""
+    rpc.shutdown(graceful=False)
+
+
+class Trainer:
+    """A worker of the parameter server: fetches what a step needs, computes, and pushes with the next fetch.
+
+    model: our ``LanguageModel``, whose initial values both sides begin with.  data: see ``models.data.Data``.
+    """
+
+    def __init__(self, model, data, options, comm: Communicator):
+        values = {v.name: v.initial_value(options.seed) for v in model.variables}
+        self.comm, self.model, self.data = comm, model, data
+        self.module, self.state = TorchLanguageModel(model, values), None
+        self.parameters = {name: p for name, p in self.module.named_parameters() if p.requires_grad}
+        if comm.rank == 0:
+            _here[:] = [Server(TorchLanguageModel(model, values), options.learning_rate)]
+        comm.meet("the parameter server")
+
+    def train(self, steps: int) -> list[list]:
+        """Train; return [worker, its step, seconds since the beginning, loss, examples] of this rank's steps. Collective.
+        """
+        examples = self.data.examples(0) // self.data.microbatches
+        self.comm.meet("the beginning of a training")
+        begin, done, gradients = time.monotonic(), [], {}
+        for step, drawn in zip(range(steps), self._candidates()):
+            batch = self.data.microbatch(step, self.comm.rank)
+            wanted = {"inputs": _unique(batch.inputs), "outputs": _unique(batch.targets, drawn.ids)}
+            self._take(rpc.rpc_sync(SERVER, update_and_fetch, (gradients, wanted)), wanted)
+            loss, gradients = self._compute(batch, drawn)
+            done.append([self.comm.rank, step + 1, time.monotonic() - begin, loss, examples])
+        return done
+
+    def _candidates(self):
+        return (draw_candidates(key_of("bench", "candidates", self.comm.rank, draw), self.model.samples,
+                                self.model.vocabulary) for draw in itertools.count())
+
+    @torch.no_grad()
+    def _take(self, values, wanted):
+        for name, value in values.items():
+            self.parameters[name][wanted[TABLES[name]] if name in TABLES else ...] = value
+
+    def _compute(self, batch, drawn):
+        inputs, targets = torch.from_numpy(batch.inputs), torch.from_numpy(batch.targets)
+        loss, (h, c) = self.module(inputs, targets, self.state, drawn)
+        self.state = h.detach(), c.detach()
+        self.module.zero_grad()
+        loss.backward()
+        gradients = {}
+        for name, parameter in self.parameters.items():
+            gradient = parameter.grad.coalesce() if name in TABLES else parameter.grad
+            gradients[name] = (gradient.indices()[0], gradient.values()) if name in TABLES else gradient
+        return loss.item(), gradients
+
+
+def _unique(*arrays):
+    return torch.from_numpy(np.unique(np.concatenate([np.asarray(array).ravel() for array in arrays])).astype(np.int64))
