@@ -66,7 +66,7 @@ def test_without_a_peer_the_table_has_our_times_alone():
 
 
 def test_every_aim_names_a_work_that_some_bench_measures(monkeypatch):
-    assert bench.BENCHES == ("rows", "lstm", "conv", "step", "allreduce", "training", "torch", "gpu")
+    assert bench.BENCHES == ("rows", "lstm", "conv", "step", "allreduce", "training", "torch", "consistency", "gpu")
     pytest.importorskip("torch")
     monkeypatch.setattr(rows, "race", lambda work, size, *_, **length: [Row(work, size, "refimpl", False, 1.0)])
     of_rows = {row.work for row in rows.run()}

@@ -70,3 +70,8 @@ def loss_curve(steps, workers: int, every: int = 1) -> list[list[float]]:
         some = steps[first:first + width]
         points.append([(first + width) / workers, some[-1][2], float(np.mean([loss for *_, loss, _ in some]))])
     return points
+
+
+def reached(curve, goal: float | None) -> str:
+    """Return after how many seconds a curve is at a loss, as text; "-": never. Local."""
+    return next((f"{seconds:.2f}" for _, seconds, loss in curve if goal is not None and loss <= goal), "-")

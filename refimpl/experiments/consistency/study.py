@@ -6,7 +6,7 @@ from statistics import median
 
 from models.registry import workloads_for
 from refimpl.experiments.consistency.cells import CONTENDERS, SETTINGS, WORKERS, Cell
-from refimpl.experiments.consistency.figures import loss_curve, mean_and_most, speed, versions_late
+from refimpl.experiments.consistency.figures import loss_curve, mean_and_most, reached, speed, versions_late
 from refimpl.experiments.parallax.study import Table, bytes_of
 from refimpl.pictures.picture import Picture
 from refimpl.pictures.stragglers import plot_loss_curves, plot_speeds, plot_staleness
@@ -113,8 +113,3 @@ def learning(cells: list[Cell], results: dict) -> Section:
             f"the gradients; asynchronous and bounded do {WORKERS} updates in its place, softsync:2 two: they go "
             "further with the same gradients, until the rate is too large for their staleness."]
     return Section("Learning", [table], said, {"loss": plot_loss_curves(curves)} if curves else {})
-
-
-def reached(curve, goal: float | None) -> str:
-    """Return after how many seconds a curve is at a loss, as text; "-": never. Local."""
-    return next((f"{seconds:.2f}" for _, seconds, loss in curve if goal is not None and loss <= goal), "-")

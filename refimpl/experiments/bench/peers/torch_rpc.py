@@ -36,8 +36,9 @@ class Server:
                                              eps=0.0)
         self.lock = threading.Lock()
 
-    def update_and_fetch(self, gradients: dict, wanted: dict) -> dict:
-        """Do a step with a trainer's gradients, if there are any; return the dense values and the rows wanted."""
+    def update_and_fetch(self, gradients: dict, wanted: dict | None) -> dict:
+        """Do a step with a trainer's gradients, if there are any; return the dense values and the rows wanted, if any.
+        """
         with self.lock, torch.no_grad():
             if gradients:
                 for name, parameter in self.parameters.items():
@@ -45,7 +46,7 @@ class Server:
                         gradients[name][0][None], gradients[name][1], parameter.shape, is_coalesced=True)
                 self.optimizer.step()
             return {name: parameter.detach().clone() if name not in TABLES else parameter[wanted[TABLES[name]]]
-                    for name, parameter in self.parameters.items()}
+                    for name, parameter in self.parameters.items() if wanted is not None}
 
 
 _here: list[Server] = []
@@ -99,6 +100,8 @@ class Trainer:
             self._take(rpc.rpc_sync(SERVER, update_and_fetch, (gradients, wanted)), wanted)
             loss, gradients = self._compute(batch, drawn)
             done.append([self.comm.rank, step + 1, time.monotonic() - begin, loss, examples])
+        rpc.rpc_sync(SERVER, update_and_fetch, (gradients, None))
+        done[-1][2] = time.monotonic() - begin
         return done
 
     def _candidates(self):

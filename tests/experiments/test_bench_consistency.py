@@ -1,0 +1,47 @@
+"""bench consistency: its rows and ratios; PyTorch's parameter server by rows trains as its optimizer does on whole tables."""
+
+import itertools
+
+import numpy as np
+import pytest
+from mpi4py import MPI
+
+from models.lm import PRESETS, LanguageModel
+from models.workload import Workload
+from refimpl.experiments.bench.consistency.ranks import OURS, Forgetting, rows_of
+from refimpl.experiments.bench.consistency.run import describe
+from refimpl.training.options import Options
+from refimpl.transport import Communicator
+
+DATA = Workload("tiny", "lm", PRESETS["tiny"], dict(streams=3))
+
+
+def test_ratios_are_of_pairs_from_worst_to_best():
+    rows = rows_of("consistency", {OURS: [1.0, 2.0, 4.0], "synchronous": [3.0, 2.0, 8.0]}, 640)
+    assert [row["words_per_second"] for row in rows] == [320.0, 640 / 3] and "ratios" not in rows[0]
+    assert rows[1]["ratio"] == 2.0 and rows[1]["ratios"] == [1.0, 3.0]
+    assert "consistency: pair by pair 1.000 to 3.000 x" in describe({"rows": rows})
+
+
+def test_a_record_that_forgets():
+    record = Forgetting()
+    record.append(3)
+    assert record == []
+
+
+def test_one_trainer_of_the_parameter_server_is_the_optimizer_alone(monkeypatch):
+    torch = pytest.importorskip("torch")
+    from refimpl.experiments.bench.peers import torch_rpc
+    from refimpl.experiments.bench.peers.torch_lm import TorchLanguageModel, TorchTrainer
+
+    monkeypatch.setattr(torch_rpc.rpc, "rpc_sync", lambda to, function, given: function(*given))
+    model, options = LanguageModel(**{**PRESETS["tiny"], "keep": 1.0}), Options(learning_rate=0.2)
+    trainer = torch_rpc.Trainer(model, DATA.make_data(1), options, Communicator.of(MPI.COMM_SELF))
+    losses = [loss for *_, loss, _ in trainer.train(4)]
+    alone = TorchTrainer(TorchLanguageModel(model, {v.name: v.initial_value(0) for v in model.variables}), 0.2, np.inf)
+    batches = (DATA.make_data(1).microbatch(step, 0) for step in itertools.count())
+    right = [alone.step(batch.inputs, batch.targets, drawn)
+             for batch, drawn, _ in zip(batches, trainer._candidates(), range(4))]
+    assert losses == pytest.approx(right, rel=1e-6) and len(set(losses)) == 4
+    served, whole = torch_rpc._here[0].parameters, dict(alone.model.named_parameters())
+    assert all(torch.allclose(served[name], whole[name], rtol=1e-5, atol=1e-7) for name in served)
