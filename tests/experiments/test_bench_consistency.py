@@ -20,7 +20,8 @@ def test_ratios_are_of_pairs_from_worst_to_best():
     rows = rows_of("consistency", {OURS: [1.0, 2.0, 4.0], "synchronous": [3.0, 2.0, 8.0]}, 640)
     assert [row["words_per_second"] for row in rows] == [320.0, 640 / 3] and "ratios" not in rows[0]
     assert rows[1]["ratio"] == 2.0 and rows[1]["ratios"] == [1.0, 3.0]
-    assert "consistency: pair by pair 1.000 to 3.000 x" in describe({"rows": rows})
+    lines = describe({"rows": rows, "written": 0.0012})
+    assert "consistency: pair by pair 1.000 to 3.000 x" in lines and "takes 0.12 % of a training" in "\n".join(lines)
 
 
 def test_a_record_that_forgets():

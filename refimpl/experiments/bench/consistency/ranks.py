@@ -1,6 +1,7 @@
 """What each rank of ``bench consistency`` does: whole trainings in turns; rank 0 prints what each took."""
 
 import json
+import statistics
 import sys
 import time
 from dataclasses import asdict, replace
@@ -36,8 +37,9 @@ class Forgetting(list):
 def main(wanted: dict) -> None:
     """Race the works and print what was found. Collective."""
     comm = Communicator.of()
+    written: list[float] = []
     with threadpool_limits(1):
-        works, end = works_of(comm, wanted)
+        works, end = works_of(comm, wanted, written)
         for runners in works.values():  # compile, connect
             for runner in runners.values():
                 runner(2)
@@ -49,7 +51,8 @@ def main(wanted: dict) -> None:
         words = Workload(**wanted["workload"]).make_data(comm.size).examples(0)
         end()
     if comm.rank == 0:
-        print(json.dumps({"rows": [row for work in took for row in rows_of(work, took[work], words)]}), flush=True)
+        rows = [row for work in took for row in rows_of(work, took[work], words)]
+        print(json.dumps({"rows": rows, "written": statistics.median(written)}), flush=True)
 
 
 def rows_of(work: str, took: dict, words: int) -> list[dict]:
@@ -61,8 +64,11 @@ def rows_of(work: str, took: dict, words: int) -> list[dict]:
             for row in paired(work, "4 machines x 1 worker", took, [ours])]
 
 
-def works_of(comm, wanted) -> tuple[dict, object]:
-    """Return work -> name -> runner(steps) -> seconds of N steps of workers; and what ends them. Collective."""
+def works_of(comm, wanted, written) -> tuple[dict, object]:
+    """Return work -> name -> runner(steps) -> seconds of N steps of workers; and what ends them. Collective.
+
+    written: the part of a training's time in which its record is gathered and written is added to it.
+    """
     replayed = Cell(Workload(**wanted["workload"]), OURS, "none", "replay", 0, slowdown=wanted["slowdown"])
 
     def cells(straggler):
@@ -70,8 +76,8 @@ def works_of(comm, wanted) -> tuple[dict, object]:
                 for name in (OURS, "synchronous")}
 
     works = {"consistency-straggler": cells("computes"), "consistency": cells("none"),
-             "consistency-record": {OURS: recorded(comm, replayed, wanted, True),
-                                    "without a record": recorded(comm, replayed, wanted, False)}}
+             "consistency-record": {OURS: recorded(comm, replayed, wanted, written),
+                                    "without a record": recorded(comm, replayed, wanted, None)}}
     if import_torch() is None:
         return works, lambda: None
     from refimpl.experiments.bench.peers import torch_rpc
@@ -109,23 +115,26 @@ def torch(comm, cell, torch_rpc):
     return runner
 
 
-def recorded(comm, cell, wanted, keep: bool):
-    """Return a runner: the seconds of N steps, with the record or without."""
+def recorded(comm, cell, wanted, written: list | None):
+    """Return a runner: the seconds of N steps, with the record, or without one where ``written`` is None."""
     def runner(steps):
         trainer = Trainer.open(*build(cell, wanted["profile"], comm.rank), replace(cell, steps=steps).options, comm)
         trainer.timeline.start_step(0)
         training = WithoutBarriers(trainer.model, trainer.data, trainer.options, trainer.parameters, trainer.timeline)
-        if not keep:
+        if written is None:
             training.owner.record = Forgetting()
         comm.meet("the beginning of a training")
         begin = time.perf_counter()
         training.run(lambda metrics: None)
-        if keep:
+        ended = time.perf_counter()
+        if written is not None:
             texts = comm.share_text(json.dumps(training.owner.record))
             if comm.rank == 0:
                 entries = [entries_of(json.loads(text), comm.size) for text in texts]
                 write_record(Path(wanted["directory"]), Record(entries, "0" * 64))
         comm.meet("the end of a training")
+        if written is not None:
+            written.append((time.perf_counter() - ended) / (time.perf_counter() - begin))
         return (time.perf_counter() - begin) / steps
     return runner
 

@@ -32,10 +32,10 @@ LEAST = 8  # steps: a straggler does three of them while the others work
 
 
 def run(seconds: float = 4.0, rounds: int = 5) -> dict:
-    """Race, and return {"rows", "ratios"}. Local; launches the ranks.
+    """Race, and return {"rows", "ratios", "written"}. Local; launches the ranks.
 
     seconds: about, of a training, of which a round has eight.  rows: a ``PairedRow`` each, with the ratio of the worst
-    and the best pair.
+    and the best pair.  written: the part of a training's time in which its record is gathered and written, the median.
     """
     with tempfile.TemporaryDirectory(prefix="profile") as own:
         profile = Profile(measure_profile(REPLAYED, WORKERS, PROFILED_STEPS, Path(own) / "profile"))
@@ -50,5 +50,6 @@ def run(seconds: float = 4.0, rounds: int = 5) -> dict:
 def describe(result: dict) -> list[str]:
     """Return lines for people: throughput of each, and the ratios pair by pair. Local."""
     lines = [f"{row['work']}: {row['name']} {row['words_per_second']:,.0f} words/s" for row in result["rows"]]
+    lines.append(f"consistency-record: gathering and writing it takes {100 * result['written']:.2f} % of a training")
     return lines + [f"{row['work']}: pair by pair {row['ratios'][0]:.3f} to {row['ratios'][1]:.3f} x"
                     for row in result["rows"] if row.get("ratios")]
