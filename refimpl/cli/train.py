@@ -21,6 +21,8 @@ HELP = (f"train {' or '.join(MODELS)}, or a model of your own, on N ranks: "
 REFUSALS = (CollectiveError,)
 OWN_SIGNALS = True
 """Until it looks after them, Ctrl-C ends a rank at once: an error in the middle of an import may be swallowed."""
+BESIDE_REPLAY = ("model", "own_model", "resume", "evaluate_every", "checkpoint_every", "checkpoint_on_signal")
+"""Options of a run that one which is replayed cannot have."""
 READ_IN_PLACE = "dense bytes are what the schedule's formula counts: read in shared memory, not sent"
 
 
@@ -141,7 +143,7 @@ def _recorded(recipe, options, rest):
     directory = rest.pop("replay", None)
     if directory is None:
         return None
-    asked = [*recipe, *options, *(name for name in ("model", "own_model", "resume") if name in rest)]
+    asked = [*recipe, *options, *(name for name in rest if name in BESIDE_REPLAY)]
     if asked:
         raise ValueError(f"--replay {directory} says itself what is trained and how: leave out {', '.join(asked)}")
     return RecordedRun.read(directory)

@@ -26,21 +26,27 @@ class Serving:
 
     letters: send(rank, *arrays).  order: see ``orders``.  ledger: counts what goes to, and comes from, other ranks.
     machine: the ranks that share this one's.  over: whether the worker has heard that the training is over.
+    asked: whether the worker has pulled for its step at hand, and not pushed yet.
     """
 
     def __init__(self, owner: Owner, worker: Worker, letters, order, ledger: Ledger, machine=()):
         self.owner, self.worker, self.letters, self.order = owner, worker, letters, order
         self.ledger, self.machine, self.over = ledger, machine, False
-        self.came = Came({}, {})
+        self.came, self.asked = Came({}, {}), False
         self.overs: dict[int, bool] = {}
 
     # -- the worker
 
-    def pull(self):
-        """Begin the worker's next step: ask all owners for the values that it needs."""
+    def pull(self, answered: dict[int, tuple[bool, list]] | None = None):
+        """Begin the worker's next step: ask all owners for the values that it needs.
+
+        answered: owner -> (over, values), of those who have answered before: they are not asked again.
+        """
         self.worker.begin()
-        self.overs = {}
-        for owner in range(self.worker.plan.ranks):
+        self.overs, self.asked = {}, True
+        for owner, (over, values) in (answered or {}).items():
+            self._heard(owner, over, values)
+        for owner in sorted(set(range(self.worker.plan.ranks)) - set(answered or ())):
             numbers = {} if self._is_last else self.worker.asks(owner)
             lists = [numbers.get(v.name, np.empty(0, np.int64)) for v in self.worker.sparse]
             self._send(owner, "pull", np.array([len(ids) for ids in lists], np.int64), *lists)
@@ -53,6 +59,7 @@ class Serving:
 
     def push(self):
         """Send all owners what the worker has computed."""
+        self.asked = False
         for owner in range(self.worker.plan.ranks):
             parts = self.worker.push(owner)
             lists = [ids for _, ids, _ in parts if ids is not None]
@@ -108,6 +115,9 @@ class Serving:
         self._control("received", owner, "pull", 2)
         for v, array in zip([*self.worker.sparse, *self.worker.dense[owner]], values):
             self._count_values("received", owner, "pull", v.name, None, array)
+        self._heard(owner, over, values)
+
+    def _heard(self, owner, over, values):
         self.overs[owner] = over
         self.worker.take(owner, values)
         self.over = self.worker.complete and all(self.overs.values())
