@@ -14,6 +14,8 @@ def check_consistency(options, plan: Plan, microbatches: int, device: str):
     if plan.consistency != rule:
         raise ValueError(f"the plan's consistency is {plan.consistency}, the options say {rule}: let them agree")
     consistency(rule, ranks, options.steps)
+    if nobody := [rank for rank in options.slow_rank if int(rank) >= ranks]:
+        raise ValueError(f"--slow-rank {nobody[0]}: there are ranks 0 to {ranks - 1}")
     if rule == SYNCHRONOUS:
         if options.correction != "none":
             raise ValueError(f"--correction {options.correction} is for stale gradients, and a synchronous training has "
@@ -23,7 +25,7 @@ def check_consistency(options, plan: Plan, microbatches: int, device: str):
     away = [name for name, strategy in plan.strategies.items() if strategy.name != "server"]
     if away:
         raise ValueError(f"--consistency {rule} needs every variable on a server, which answers each worker when it "
-                         f"comes; {away[0]} travels by {plan.strategies[away[0]].name}: say --architecture ps")
+                         f"comes; {away[0]} travels by {plan.strategies[away[0]].name}: say --architecture ps, and no hot rows")
     for wrong, words in (
             (options.clip_norm is not None, "the gradients' norm, which --clip-norm needs, is of all workers' gradients "
                                             "together: say --clip-norm none"),
