@@ -76,7 +76,8 @@ class Seen:
 def seen(happened, owner: Watched | None = None) -> Seen:
     """Return what happened, as pictures take it. Local.
 
-    happened: of ``refimpl.plain.scripted_clock.run``.  owner: the training's only one; None: nothing is said of updates.
+    happened: of ``refimpl.plain.scripted_clock.run``.
+    owner: the training's only one; None: nothing is said of updates.
     """
     taken = None if owner is None else {push for _, pushes, _ in owner.applied for push in pushes}
     begun, steps = {}, []
@@ -108,7 +109,7 @@ def draw_workers(trainings: dict[str, Seen], until: float, unit: str = "seconds"
         keys = [Patch(facecolor=LOOKS[what][0], hatch=LOOKS[what][1], edgecolor="white", label=what)
                 for what in LOOKS if what in used]
         if any(training.updates for training in trainings.values()):
-            keys.append(Line2D([], [], color="black", marker="^", linestyle="", label="updates (number: several at once)"))
+            keys.append(Line2D([], [], color="black", marker="^", ls="", label="updates (number: several at once)"))
         figure.legend(handles=keys, loc="outside lower center", ncols=len(keys))
         return picture_of(figure, _said(trainings, until, unit), _numbers(trainings, until, unit))
 
@@ -124,8 +125,8 @@ def _draw_lanes(axes, training: Seen, until: float):
             colour, hatch = LOOKS[_look(step)]
             axes.barh(step.worker, step.end - step.begin, 0.8, left=step.begin, color=colour, hatch=hatch,
                       edgecolor="white", linewidth=0.8)
-            axes.text((step.begin + min(step.end, until)) / 2, step.worker, step.clock, ha="center", va="center_baseline",
-                      fontsize=8, fontweight="bold", color="white" if step.applied else "black", clip_on=True)
+            axes.text((step.begin + min(step.end, until)) / 2, step.worker, step.clock, ha="center", clip_on=True,
+                      va="center_baseline", fontsize=8, fontweight="bold", color="white" if step.applied else "black")
     colour, hatch = LOOKS["waiting"]
     for worker in range(training.workers):
         for begin, end in training.waits(worker, until):

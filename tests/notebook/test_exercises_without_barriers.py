@@ -30,7 +30,7 @@ def test_right_answers(check, answer):
     (check_answers, lambda clocks, worker, s: True, "you let it go on"),
     (check_answers, lambda clocks, worker, s: max(clocks) - clocks[worker] <= s, "steps ahead of the slowest"),
     (check_answers, lambda clocks: True, "TypeError"),
-    (check_step_seconds, lambda seconds, backup: max(seconds), "you say 3 s; that is longer than need be: 3 pushes are"),
+    (check_step_seconds, lambda seconds, backup: max(seconds), "you say 3 s; that is longer than need be: 3"),
     (check_step_seconds, lambda seconds, backup: sorted(seconds)[len(seconds) - backup], "IndexError"),
     (check_step_seconds, lambda seconds, backup: sorted(seconds)[-max(backup, 1)], "3 pushes are enough"),
     (check_step_seconds, lambda seconds, backup: sum(seconds) / len(seconds), "in which they arrive"),
