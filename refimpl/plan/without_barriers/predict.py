@@ -1,0 +1,135 @@
+"""Predicted throughput of a training without barriers, where some workers compute more slowly than others.
+
+    a worker's step    bytes of the answer through the cards + its computation + bytes of push and next pull
+
+Bytes are exact, the mean over the sampled steps; a card (or a machine's memory) does one transfer after the other, each
+way; a transfer arrives when the last of its cards has done it, a latency later, and ``overhead`` for each of the
+worker's messages. So synchronous workers wait for the busiest card, as in ``refimpl.plan.predict``.
+
+Left out: adding up and updating at owners, and that they take cores from computing; how computation varies from step to
+step; bursts; that one message waits at one end for a card at the other. Predictions compare consistencies.
+"""
+
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from refimpl.plain.consistencies import consistency
+from refimpl.plan.cost import machine_numbers
+from refimpl.plan.plan import SYNCHRONOUS, Plan
+from refimpl.plan.predict import Predictor, by_machine
+from refimpl.plan.without_barriers.clock import Clock, Foreseen, Transfer
+from refimpl.plan.without_barriers.cost import bytes_of_worker_step, check_served
+
+COMPARED = (SYNCHRONOUS, "backup:1", "bounded:2", "softsync:2", "asynchronous")
+STEPS = 100  # that are looked ahead, times S + 1 under bounded:S: a worker that is faster by 2 % gets S steps ahead
+PUSHES = 20_000  # that are looked ahead at most
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a consistency would give. steps: of all workers together, that are applied, a second.
+
+    staleness: updates between a pull and its push, the mean over pushes that are applied.  applied: part of all pushes.
+    nbytes: bytes of a worker's step between ranks, the mean over workers; the same under every consistency.
+    """
+
+    consistency: str
+    steps: float
+    staleness: float
+    applied: float
+    nbytes: float
+
+
+def predict_without_barriers(plan: Plan, predictor: Predictor, seconds, asked: str | None = None) -> list[Prediction]:
+    """Return the prediction of each consistency that so many workers can have, and of the one ``asked`` for. Local.
+
+    plan: its owners count; there is no local aggregation.  seconds: of each worker's computation, above
+    0.  Raises ValueError if a variable is not on the server, or there is no such consistency.
+    """
+    check_served(plan, predictor.variables)
+    alone = replace(plan, local_aggregation=False, pull_rounds=1)
+    messages = [_messages(alone, predictor, worker) for worker in range(plan.ranks)]
+    there, back, nbytes = map(list, zip(*messages))
+    found = []
+    for rule in rules(plan.ranks, asked):
+        steps = STEPS * (1 + consistency(rule, plan.ranks, 1).number)
+        steps = max(10, min(steps, PUSHES // plan.ranks))
+        foreseen = Clock(rule, plan.ranks, steps, seconds, there, back).run()
+        found.append(Prediction(rule, *at_work(foreseen, plan.ranks), float(np.mean(nbytes))))
+    return found
+
+
+def rules(workers: int, asked: str | None = None) -> list[str]:
+    """Return the consistencies to compare. Raises ValueError if so many workers cannot have the one asked for. Local."""
+    found = []
+    for rule in COMPARED:
+        with suppress(ValueError):  # backup:1 of one worker
+            consistency(rule, workers, 1)
+            found.append(rule)
+    if asked is not None:
+        consistency(asked, workers, 1)
+    return list(dict.fromkeys(found + [asked] * (asked is not None)))
+
+
+def seconds_with(compute: float, slow, ranks: int) -> list[float]:
+    """Return the seconds of each rank's computation: ``compute``, and on slow ranks a factor as long. Local.
+
+    slow: (rank, factor) of each.  Raises ValueError for a rank that there is not, or that is named twice.
+    """
+    for rank, times in Counter(rank for rank, _ in slow).items():
+        if rank not in range(ranks):
+            raise ValueError(f"--slow-rank {rank}: there is no such rank; name one from 0 to {ranks - 1}, or give more "
+                             "--ranks")
+        if times > 1:
+            raise ValueError(f"--slow-rank {rank} is given {times} times: say it once")
+    factors = dict(slow)
+    return [compute * factors.get(rank, 1.0) for rank in range(ranks)]
+
+
+def at_work(foreseen: Foreseen, workers: int) -> tuple[float, float, float]:
+    """Return (steps, staleness, applied) of ``Prediction`` while all workers are at work. Local.
+
+    A worker's rate is taken from a pull to a later pull of its own. Looked at is the second half of the time until the
+    first has pushed for the last time: by then the fast ones are as far ahead as they may come.
+    """
+    pulls: list[list] = [[] for _ in range(workers)]
+    last = [0.0] * workers
+    for time, what, worker, clock in foreseen.events:
+        if what == "pull":
+            pulls[worker].append((time, clock))
+        else:
+            last[worker] = time
+    until, rate, pushed, staleness = min(last), 0.0, 0, []
+    for worker, own in enumerate(pulls):
+        looked_at = [pull for pull in own if until / 2 <= pull[0] <= until]
+        if len(looked_at) > 1:
+            (begin, first), (end, beyond) = looked_at[0], looked_at[-1]
+            stale = [foreseen.staleness[worker, clock] for clock in range(first, beyond)
+                     if (worker, clock) in foreseen.staleness]
+            rate += len(stale) / (end - begin)
+            pushed += beyond - first
+            staleness += stale
+    return rate, float(np.mean(staleness or [0])), len(staleness) / max(1, pushed)
+
+
+def _messages(plan, predictor, worker):
+    """Return the worker's Transfers (there, back), and the bytes of its step, means over the sampled steps."""
+    sample, network = predictor.sample, predictor.network
+    there = np.zeros((plan.ranks, plan.ranks))
+    for i in range(steps := max(1, len(sample.steps))):
+        rows = {name: sample.pulled(i, name, plan.ranks)[worker] for name in sample.rows}
+        for matrix in bytes_of_worker_step(plan, predictor.variables, worker, rows, rows).values():
+            there = there + matrix / steps
+    nbytes = there.sum()
+    back = np.zeros_like(there)
+    back[:, worker], there[:, worker] = there[:, worker], 0
+    others = plan.ranks - 1
+    latency = (network.latency if len(network.machines) > 1 else network.latency_within) if others else 0.0
+    speeds = network.bandwidth_out, network.bandwidth_in, network.memory_bandwidth
+    return *(Transfer(np.concatenate([column / np.array(speed) for column, speed in
+                                      zip(by_machine(matrix, machine_numbers(plan)), speeds)]),
+                      latency + network.overhead * messages)
+             for matrix, messages in ((there, 2 * others), (back, others))), nbytes
