@@ -141,10 +141,10 @@ def print_stragglers(predictions, compute: float, slow, chosen):
              f"{p.nbytes / p.applied / 1e6:,.4g}") for p in predictions]
     out.print(table_of("training without barriers, predicted",
                        ("consistency", "steps/s", "x synchronous", "staleness", "MB a step"), rows, ("consistency",)))
-    out.print(f"{chosen.plan.ranks} workers, which compute for {compute:g} s in a step{slowly}. Steps/s: applied, of all "
-              "workers together, while all are at work. Staleness: updates between a worker's pull and its push. A "
-              f"worker's step moves {predictions[0].nbytes:,.0f} bytes between ranks; MB a step counts those of dropped "
-              "pushes, too. There is no local aggregation.", highlight=False)
+    out.print(f"{chosen.plan.ranks} workers, which compute for {compute:g} s in a step{slowly}. Steps/s: applied, of "
+              "all workers together, while all are at work. Staleness: updates between a worker's pull and its push. A "
+              f"worker's step moves {predictions[0].nbytes:,.0f} bytes between ranks; MB a step counts those of "
+              "dropped pushes, too. There is no local aggregation.", highlight=False)
 
 
 def _variables(model, chosen):

@@ -1,4 +1,4 @@
-"""What a training without barriers costs: bytes, and throughput where some workers are slow. Nothing is computed or sent.
+"""What a training without barriers costs: bytes, and throughput with slow workers. Nothing is computed or sent.
 
 cost.py has the exact bytes of a worker's step, clock.py says when workers would pull and push, predict.py what that
 gives under each consistency. What consistencies are: ``refimpl.plain.consistencies``.

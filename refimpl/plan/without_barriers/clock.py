@@ -1,7 +1,7 @@
 """Equals plain/scripted_clock.py, but nothing is computed, and messages take time: when workers would pull and push.
 
     a worker    an answer comes (back), it computes, and sends its gradients and behind them its next pull (there)
-    a card      does one transfer after the other, in the order in which they begin: so who is slow leaves room for others
+    a card      does one transfer after the other, in the order in which they begin
 
 The rules are those of ``refimpl.plain.consistencies``. They look at pushes and updates alone, and every owner hears of
 them in the same order here: so one stands for all. With all messages free of charge, events are the plain ones.

@@ -20,7 +20,7 @@ ANSWER = 2 * INDEX
 
 
 def bytes_of_worker_step(plan: Plan, variables, worker: int, pulled: dict, pushed: dict) -> dict:
-    """Return {(phase, variable, kind): B} of one step of a worker, B[i, j] what rank i sends rank j: (N, N) int64. Local.
+    """Return {(phase, variable, kind): B} of a worker's step, B[i, j] what rank i sends rank j: (N, N) int64. Local.
 
     plan: every variable on the server (``check_served``).  pulled, pushed: name -> (k,) row numbers that the worker
     asks for, and that its gradient touches.
@@ -40,7 +40,7 @@ def bytes_of_worker_step(plan: Plan, variables, worker: int, pulled: dict, pushe
 
 
 def bytes_of_last_pull(plan: Plan, variables, worker: int, pulled: dict | None = None) -> dict:
-    """Return the bytes, as ``bytes_of_worker_step``, of the pull by which a worker hears that the training is over. Local.
+    """Return the bytes, likewise, of the pull by which a worker hears that the training is over. Local.
 
     pulled: the rows that it asks for, in vain: under backup, where no worker knows that it has done its last step;
     None: no rows, as under every other consistency.

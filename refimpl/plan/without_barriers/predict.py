@@ -63,7 +63,7 @@ def predict_without_barriers(plan: Plan, predictor: Predictor, seconds, asked: s
 
 
 def rules(workers: int, asked: str | None = None) -> list[str]:
-    """Return the consistencies to compare. Raises ValueError if so many workers cannot have the one asked for. Local."""
+    """Return the consistencies to compare, and the one asked for. Raises ValueError if it cannot be had. Local."""
     found = []
     for rule in COMPARED:
         with suppress(ValueError):  # backup:1 of one worker
@@ -77,7 +77,8 @@ def rules(workers: int, asked: str | None = None) -> list[str]:
 def seconds_with(compute: float, slow, ranks: int) -> list[float]:
     """Return the seconds of each rank's computation: ``compute``, and on slow ranks a factor as long. Local.
 
-    slow: (rank, factor) of each.  Raises ValueError for a rank that there is not, or that is named twice.
+    slow: (rank, factor) of each.
+    Raises ValueError for a rank that there is not, or that is named twice, or seconds beyond reason.
     """
     for rank, times in Counter(rank for rank, _ in slow).items():
         if rank not in range(ranks):
@@ -86,7 +87,11 @@ def seconds_with(compute: float, slow, ranks: int) -> list[float]:
         if times > 1:
             raise ValueError(f"--slow-rank {rank} is given {times} times: say it once")
     factors = dict(slow)
-    return [compute * factors.get(rank, 1.0) for rank in range(ranks)]
+    seconds = [compute * factors.get(rank, 1.0) for rank in range(ranks)]
+    if beyond := [each for each in seconds if not 1e-9 <= each <= 1e9]:
+        raise ValueError(f"--compute {compute:g}: a step of {beyond[0]:g} s; give what is between 1e-9 and 1e9 s, also on "
+                         "slow ranks")
+    return seconds
 
 
 def at_work(foreseen: Foreseen, workers: int) -> tuple[float, float, float]:
