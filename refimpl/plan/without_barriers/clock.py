@@ -8,6 +8,7 @@ them in the same order here: so one stands for all. With all messages free of ch
 """
 
 import heapq
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Callable, NamedTuple, Sequence
 
@@ -29,6 +30,24 @@ class Push(NamedTuple):
     worker: int
     clock: int
     version: int
+
+
+class Clocks(list):
+    """The clock of each worker. Going through them meets each value once: the slowest of many is found soon."""
+
+    def __init__(self, workers: int):
+        super().__init__([0] * workers)
+        self.workers_at = Counter({0: workers})
+
+    def __iter__(self):
+        return iter(self.workers_at)
+
+    def tick(self, worker: int):
+        """Count a step of a worker."""
+        self.workers_at[self[worker]] -= 1
+        self.workers_at += Counter()  # drops what nobody is at
+        self[worker] += 1
+        self.workers_at[self[worker]] += 1
 
 
 @dataclass
@@ -54,11 +73,10 @@ class Clock:
                  there: Sequence[Transfer] | None = None, back: Sequence[Transfer] | None = None):
         self.consistency, self.there, self.back = consistency(rule, workers, steps), there, back
         self.seconds = seconds if callable(seconds) else lambda worker, clock: seconds[worker]
-        self.clocks, self.version, self.seen = [0] * workers, 0, [-1] * workers
+        self.clocks, self.version, self.seen = Clocks(workers), 0, [-1] * workers
         self.free = np.zeros(1)  # when each card will have done all that came to it
         self.agenda = [(0.0, worker, True) for worker in range(workers)]  # whether it is there, or has yet to travel
         self.waiting: list[int] = []
-        self.waits_for: tuple | None = None
         self.foreseen = Foreseen()
 
     def run(self) -> Foreseen:
@@ -76,17 +94,16 @@ class Clock:
     def _push(self, now, worker):
         push = Push(worker, self.clocks[worker], self.seen[worker])
         self.foreseen.events.append((now, "push", worker, push.clock))
-        self.clocks[worker] += 1
+        self.clocks.tick(worker)
         for pushes in self.consistency.arrived(self, push):
             for each in pushes:
                 self.foreseen.staleness[each.worker, each.clock] = self.version - each.version
             self.version += 1
 
     def _pull(self, now, worker):
-        """A pull comes. Those that waited are looked at again when the slowest, or the version, has moved on."""
+        """A worker's pull comes: it is answered, and those that waited, as far as they may be."""
         self.waiting.append(worker)
-        moved, self.waits_for = self.waits_for, (min(self.clocks), self.version)
-        for each in list(self.waiting) if moved != self.waits_for else [worker]:
+        for each in list(self.waiting):
             over = self.consistency.over(self, each)
             if over or self.consistency.answers(self, each):
                 self.waiting.remove(each)

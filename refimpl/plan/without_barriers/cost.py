@@ -25,18 +25,7 @@ def bytes_of_worker_step(plan: Plan, variables, worker: int, pulled: dict, pushe
     plan: every variable on the server (``check_served``).  pulled, pushed: name -> (k,) row numbers that the worker
     asks for, and that its gradient touches.
     """
-    lists = control_of(plan, variables)
-    found = {**_pull(plan, variables, worker, pulled), ("push", "", "control"): _between(worker, there=lists)}
-    for v in variables:
-        if v.sparse:
-            rows = plan.partitioning(v).counts(pushed[v.name])
-            found["push", v.name, "indices"] = _between(worker, there=INDEX * rows)
-            found["push", v.name, "rows"] = _between(worker, there=row_bytes(v) * rows)
-        else:
-            whole = _whole(plan, v)
-            found["pull", v.name, "dense"] = _between(worker, back=whole)
-            found["push", v.name, "dense"] = _between(worker, there=whole)
-    return {key: matrix for key, matrix in found.items() if matrix.any()}
+    return _matrices(worker, messages_of_worker_step(plan, variables, worker, pulled, pushed))
 
 
 def bytes_of_last_pull(plan: Plan, variables, worker: int, pulled: dict | None = None) -> dict:
@@ -45,8 +34,24 @@ def bytes_of_last_pull(plan: Plan, variables, worker: int, pulled: dict | None =
     pulled: the rows that it asks for, in vain: under backup, where no worker knows that it has done its last step;
     None: no rows, as under every other consistency.
     """
-    asks = {key: matrix for key, matrix in _pull(plan, variables, worker, pulled or {}).items() if key[2] != "rows"}
-    return {key: matrix for key, matrix in asks.items() if matrix.any()}
+    asked = _pull(plan, variables, pulled or {})
+    return _matrices(worker, _to_others(plan, worker, {key: way for key, way in asked.items() if key[2] != "rows"}))
+
+
+def messages_of_worker_step(plan: Plan, variables, worker: int, pulled: dict, pushed: dict) -> dict:
+    """Return the same as {(phase, variable, kind): (there, back)}: (N,) int64 to each owner, and from it. Local."""
+    found = _pull(plan, variables, pulled)
+    found["push", "", "control"] = _control(plan, variables), 0
+    for v in variables:
+        if v.sparse:
+            rows = plan.partitioning(v).counts(pushed[v.name])
+            found["push", v.name, "indices"] = INDEX * rows, 0
+            found["push", v.name, "rows"] = row_bytes(v) * rows, 0
+        else:
+            whole = np.where(np.arange(plan.ranks) == plan.strategies[v.name].owners[0], v.nbytes, 0)
+            found["pull", v.name, "dense"] = 0, whole
+            found["push", v.name, "dense"] = whole, 0
+    return _to_others(plan, worker, found)
 
 
 def check_served(plan: Plan, variables):
@@ -58,34 +63,34 @@ def check_served(plan: Plan, variables):
                              f"{strategy.name}: take --architecture ps, without --hot-rows")
 
 
-def control_of(plan: Plan, variables) -> np.ndarray:
-    """Return the bytes of control that a pull or a push brings each owner: (N,) int64. Local. Raises ValueError."""
+def _pull(plan, variables, pulled):
+    """The messages of a pull and its answers, but for dense variables. pulled: may lack variables, of no rows then."""
     check_served(plan, variables)
-    return np.full(plan.ranks, INDEX * (1 + sum(v.sparse for v in variables)))
-
-
-def _pull(plan, variables, worker, pulled):
-    """The bytes of a pull and its answers, but for dense variables. pulled: may lack variables, of no rows then."""
-    lists = control_of(plan, variables)
-    found = {("pull", "", "control"): _between(worker, lists, np.full(plan.ranks, ANSWER))}
+    found = {("pull", "", "control"): (_control(plan, variables), ANSWER)}
     for v in variables:
         if v.sparse and v.name in pulled:
             rows = plan.partitioning(v).counts(pulled[v.name])
-            found["pull", v.name, "indices"] = _between(worker, there=INDEX * rows)
-            found["pull", v.name, "rows"] = _between(worker, back=row_bytes(v) * rows)
+            found["pull", v.name, "indices"] = INDEX * rows, 0
+            found["pull", v.name, "rows"] = 0, row_bytes(v) * rows
     return found
 
 
-def _whole(plan, variable):
-    """(N,) int64: a dense variable's bytes, at its owner."""
-    found = np.zeros(plan.ranks, np.int64)
-    found[plan.strategies[variable.name].owners[0]] = variable.nbytes
-    return found
+def _control(plan, variables):
+    """(N,) int64: bytes of control that a pull or a push brings each owner."""
+    return np.full(plan.ranks, INDEX * (1 + sum(v.sparse for v in variables)))
 
 
-def _between(worker, there=0, back=0):
-    """(N, N) int64: (N,) bytes that a worker sends each owner, and that each sends back; none to itself."""
-    found = np.zeros((np.size(there + back),) * 2, np.int64)
-    found[worker], found[:, worker] = there, back
-    found[worker, worker] = 0
+def _to_others(plan, worker, messages):
+    """The messages but for those of the worker to itself."""
+    others = np.arange(plan.ranks) != worker
+    return {key: (there * others, back * others) for key, (there, back) in messages.items()}
+
+
+def _matrices(worker, messages):
+    """key -> (N, N) int64 of what a worker sends each owner, and each sends back; without those of nothing."""
+    found = {}
+    for key, (there, back) in messages.items():
+        if there.any() or back.any():
+            found[key] = np.zeros((len(there),) * 2, np.int64)
+            found[key][worker], found[key][:, worker] = there, back
     return found

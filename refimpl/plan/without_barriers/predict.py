@@ -21,7 +21,7 @@ from refimpl.plan.cost import machine_numbers
 from refimpl.plan.plan import SYNCHRONOUS, Plan
 from refimpl.plan.predict import Predictor, by_machine
 from refimpl.plan.without_barriers.clock import Clock, Foreseen, Transfer
-from refimpl.plan.without_barriers.cost import bytes_of_worker_step, check_served
+from refimpl.plan.without_barriers.cost import check_served, messages_of_worker_step
 
 COMPARED = (SYNCHRONOUS, "backup:1", "bounded:2", "softsync:2", "asynchronous")
 STEPS = 100  # that are looked ahead, times S + 1 under bounded:S: a worker that is faster by 2 % gets S steps ahead
@@ -46,12 +46,13 @@ class Prediction:
 def predict_without_barriers(plan: Plan, predictor: Predictor, seconds, asked: str | None = None) -> list[Prediction]:
     """Return the prediction of each consistency that so many workers can have, and of the one ``asked`` for. Local.
 
-    plan: its owners count; there is no local aggregation.  seconds: of each worker's computation, above
-    0.  Raises ValueError if a variable is not on the server, or there is no such consistency.
+    plan: its owners count; there is no local aggregation.  seconds: of each worker's computation, above 0.
+    Raises ValueError if a variable is not on the server, or there is no such consistency.
     """
     check_served(plan, predictor.variables)
     alone = replace(plan, local_aggregation=False, pull_rounds=1)
-    messages = [_messages(alone, predictor, worker) for worker in range(plan.ranks)]
+    sampled = [predictor.sample.both(i, plan.ranks)[0] for i in range(max(1, len(predictor.sample.steps)))]
+    messages = [_messages(alone, predictor, sampled, worker) for worker in range(plan.ranks)]
     there, back, nbytes = map(list, zip(*messages))
     found = []
     for rule in rules(plan.ranks, asked):
@@ -89,8 +90,8 @@ def seconds_with(compute: float, slow, ranks: int) -> list[float]:
     factors = dict(slow)
     seconds = [compute * factors.get(rank, 1.0) for rank in range(ranks)]
     if beyond := [each for each in seconds if not 1e-9 <= each <= 1e9]:
-        raise ValueError(f"--compute {compute:g}: a step of {beyond[0]:g} s; give what is between 1e-9 and 1e9 s, also on "
-                         "slow ranks")
+        raise ValueError(f"--compute {compute:g}: a step of {beyond[0]:g} s; give what is between 1e-9 and 1e9 s, on "
+                         "slow ranks, too")
     return seconds
 
 
@@ -120,21 +121,22 @@ def at_work(foreseen: Foreseen, workers: int) -> tuple[float, float, float]:
     return rate, float(np.mean(staleness or [0])), len(staleness) / max(1, pushed)
 
 
-def _messages(plan, predictor, worker):
-    """Return the worker's Transfers (there, back), and the bytes of its step, means over the sampled steps."""
-    sample, network = predictor.sample, predictor.network
-    there = np.zeros((plan.ranks, plan.ranks))
-    for i in range(steps := max(1, len(sample.steps))):
-        rows = {name: sample.pulled(i, name, plan.ranks)[worker] for name in sample.rows}
-        for matrix in bytes_of_worker_step(plan, predictor.variables, worker, rows, rows).values():
-            there = there + matrix / steps
-    nbytes = there.sum()
-    back = np.zeros_like(there)
-    back[:, worker], there[:, worker] = there[:, worker], 0
+def _messages(plan, predictor, sampled, worker):
+    """Return the worker's Transfers (there, back), and the bytes of its step, means over the sampled steps.
+
+    sampled: of each step, name -> the rows that each rank needs; its gradient touches them all.
+    """
+    network, ways = predictor.network, np.zeros((2, plan.ranks))
+    for needs in sampled:
+        rows = {name: each[worker] for name, each in needs.items()}
+        messages = messages_of_worker_step(plan, predictor.variables, worker, rows, rows)
+        ways += sum(map(np.array, messages.values())) / len(sampled)
+    there, back = np.zeros((2, plan.ranks, plan.ranks))
+    there[worker], back[:, worker] = ways
     others = plan.ranks - 1
     latency = (network.latency if len(network.machines) > 1 else network.latency_within) if others else 0.0
     speeds = network.bandwidth_out, network.bandwidth_in, network.memory_bandwidth
     return *(Transfer(np.concatenate([column / np.array(speed) for column, speed in
                                       zip(by_machine(matrix, machine_numbers(plan)), speeds)]),
-                      latency + network.overhead * messages)
-             for matrix, messages in ((there, 2 * others), (back, others))), nbytes
+                      latency + network.overhead * many)
+             for matrix, many in ((there, 2 * others), (back, others))), ways.sum()
