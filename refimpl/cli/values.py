@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import re
 from pathlib import Path
 
 
@@ -58,3 +59,16 @@ def file(text: str) -> str:
     if Path(nonempty(text)).is_dir():
         raise argparse.ArgumentTypeError(f"{text} is a directory: name a file in it")
     return text
+
+
+def slowed(text: str) -> tuple[int, float]:
+    """Return (rank, factor) of "2=3x": rank 2 takes 3 times as long to compute. ArgumentTypeError otherwise."""
+    found = re.fullmatch(r"([0-9]{1,9})=([0-9.]+)x", text)
+    try:
+        rank, factor = int(found[1]), float(found[2])
+    except (TypeError, ValueError):
+        rank, factor = -1, math.nan
+    if not 1 <= factor < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} should read RANK=FACTORx, the factor at least 1: with 2=3x rank 2 "
+                                         "takes 3 times as long to compute")
+    return rank, factor
