@@ -8,10 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from models.registry import is_own
-from refimpl.cli.options import add_model, add_training_options, named_model, split, with_plan
+from refimpl.cli.options import add_consistency, add_model, add_training_options, named_model, split, with_plan
 from refimpl.cli.simulate import add_network_options, network_from
 from refimpl.cli.tables import console, table_of
-from refimpl.cli.values import file, nonempty, seconds, slowed, whole
+from refimpl.cli.values import file, nonempty, seconds, whole
 
 HELP = "which strategy each variable should have: bytes and predicted time of each, choice and reason"
 REFUSALS = (ValueError, OSError)
@@ -23,15 +23,15 @@ def add(parser):
     parser.conflict_handler = "resolve"  # --rate is the network's here: no learning rate falls in a plan
     add_model(parser)
     add_training_options(parser)
+    add_consistency(parser)
     run = parser.add_argument_group("plan")
     run.add_argument("--ranks", type=whole(), default=4, metavar="N", help="default 4")
     run.add_argument("--machines", type=whole(), default=1, metavar="M", help="that share out the ranks (default 1)")
     run.add_argument("--sampled-steps", type=whole(), default=4, metavar="N",
                      help="whose rows are looked at (default 4)")
     run.add_argument("--compute", type=seconds, metavar="SECONDS",
-                     help="of a worker's computation in a step: predict trainings without barriers (default 0.1)")
-    run.add_argument("--slow-rank", type=slowed, action="append", metavar="RANK=FACTORx",
-                     help="which computes so many times as long, e.g. 2=3x; may be repeated: predict as --compute does")
+                     help="of a worker's computation in a step, for trainings without barriers, which this, --slow-rank "
+                     "and --consistency predict (default 0.1)")
     run.add_argument("--output", type=file, metavar="FILE", help="write the plan there, for train --plan FILE")
     run.add_argument("--json", action="store_true", help="print one JSON object")
     net = parser.add_argument_group("network")
@@ -97,6 +97,7 @@ def _choose(model, given, network):
     from refimpl.training.planning.plan_ahead import plan_ahead
 
     recipe, options, _ = split({name: value for name, value in given.items() if name != "rate"})
+    options.pop("slow_rank", None)  # of this table alone
     if with_plan(options).get("plan"):
         raise ValueError("plan makes a plan; to follow one, give --plan FILE to train")
     options.pop("plan", None)  # "none"
@@ -112,7 +113,7 @@ def _stragglers(given, chosen):
     """Return the predictions of trainings without barriers; None: nobody asked. Raises ValueError without a server."""
     from refimpl.plan.without_barriers import predict_without_barriers, seconds_with
 
-    if not {"compute", "slow_rank"} & given.keys():
+    if not {"compute", "slow_rank", "consistency"} & given.keys():
         return None
     each = seconds_with(*_computation(given), chosen.plan.ranks)
     return predict_without_barriers(chosen.plan, chosen.predictor, each, given.get("consistency"))

@@ -2,7 +2,6 @@
 
 import argparse
 import math
-import re
 from pathlib import Path
 
 
@@ -32,15 +31,6 @@ def _number(kind, what, least, also, above=False):
         return number
 
     return convert
-
-
-def slowed(text: str) -> tuple[int, float]:
-    """Return (rank, factor) of "2=3x": so many times as long as it could. ArgumentTypeError for any other text."""
-    rank, _, factor = text.removesuffix("x").partition("=")
-    try:
-        return whole(0)(rank), real(1.0)(factor)
-    except argparse.ArgumentTypeError as problem:
-        raise argparse.ArgumentTypeError(f"{text!r} should read RANK=FACTORx, such as 2=3x: {problem}") from problem
 
 
 seconds = real(above=True)

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toys import Toy, last, lm_data, make_options, refusal, toy_data
+from toys import Recording, Toy, last, lm_data, make_options, refusal, toy_data
 
 from models.lm import PRESETS, LanguageModel
 from refimpl.plain.owner import sha256
 from refimpl.plain.replay import replay as replay_plainly
 from refimpl.plain.scripted_clock import cluster
 from refimpl.plan.plan import Placement, Plan
+from refimpl.plan.sample import union
+from refimpl.plan.without_barriers import bytes_of_last_pull, bytes_of_worker_step
 from refimpl.strategies.dense_server import ServedDense
 from refimpl.strategies.server import ServedRows
 from refimpl.training.consistency.record import Record, check_possible
@@ -228,3 +230,33 @@ def test_a_killed_training_goes_on_to_the_same_record_and_bits(comm, case, tmp_p
     check_possible(record, options.consistency, STEPS)
     arrays = {key_of_array(*key): whole for key, whole in replay_alone(model, data, options, plan, record).items()}
     assert found == {"parameters_sha256": sha256_of(arrays, "parameter/"), "state_sha256": sha256_of(arrays, "state/")}
+
+
+@pytest.mark.thorough("asynchronous", "backup:1")
+@pytest.mark.parametrize("case", ["asynchronous", "bounded:0", "softsync:1", "backup:1"])
+def test_every_byte_is_what_the_formula_says(comm, case):
+    """Of every worker's steps and its last pull; a push that was dropped was sent, too."""
+    case, ranks, mine = possible(case, comm), Communicator.of(comm), []
+    model, data, options, plan = prepared(ranks, case)
+    model = Recording(model)
+    trainer = Trainer.open(model, data, options, ranks)
+    training = begun(trainer)
+    worker = training.serving.worker
+
+    def note(metrics):
+        touched = {name: union([each[name] for each in model.touched]) for name in worker.partitionings}
+        mine.append(({name: wanted.ids for name, wanted in worker.wanted.items()}, touched))
+        model.touched = []
+
+    training.run(note)
+    last_pull = {name: wanted.ids for name, wanted in worker.wanted.items()} if case.startswith("backup") else None
+    expected: dict = {}
+    for number, (steps, asked) in enumerate(comm.allgather((mine, last_pull))):
+        for found in (*(bytes_of_worker_step(plan, model.variables, number, *step) for step in steps),
+                      bytes_of_last_pull(plan, model.variables, number, asked)):
+            for key, matrix in found.items():
+                expected[key] = expected.get(key, 0) + matrix
+    sent = {key: int(matrix[comm.rank].sum()) for key, matrix in expected.items()}
+    received = {key: int(matrix[:, comm.rank].sum()) for key, matrix in expected.items()}
+    for counted, told in ((ranks.ledger.sent, sent), (ranks.ledger.received, received)):
+        assert {key: n for key, n in counted.items() if n} == {key: n for key, n in told.items() if n}

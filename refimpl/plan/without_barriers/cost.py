@@ -31,11 +31,13 @@ def bytes_of_worker_step(plan: Plan, variables, worker: int, pulled: dict, pushe
 def bytes_of_last_pull(plan: Plan, variables, worker: int, pulled: dict | None = None) -> dict:
     """Return the bytes, likewise, of the pull by which a worker hears that the training is over. Local.
 
-    pulled: the rows that it asks for, in vain: under backup, where no worker knows that it has done its last step;
-    None: no rows, as under every other consistency.
+    pulled: the rows that it asks for, and is sent: under backup, where no worker knows that it has done its last step;
+    None: nothing is asked for, as under every other consistency.
     """
-    asked = _pull(plan, variables, pulled or {})
-    return _matrices(worker, _to_others(plan, worker, {key: way for key, way in asked.items() if key[2] != "rows"}))
+    if pulled is None:
+        return _matrices(worker, _to_others(plan, worker, _pull(plan, variables, {})))
+    asked = messages_of_worker_step(plan, variables, worker, pulled, pulled)
+    return _matrices(worker, {key: way for key, way in asked.items() if key[0] == "pull"})
 
 
 def messages_of_worker_step(plan: Plan, variables, worker: int, pulled: dict, pushed: dict) -> dict:
