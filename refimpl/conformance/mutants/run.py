@@ -35,7 +35,8 @@ def run_mutants(ranks: int = 4, configurations: int = 200) -> Score:
 
 def run_mutant(mutant, ranks: int) -> dict:
     """Return what the suite made of one planted bug."""
-    found = summary(run_local(mutant.make, ranks).failed)
+    cases = [case for case in all_cases(ranks) if (case.kind == "owner") == (mutant.kind == "owner")]
+    found = summary(run_local(mutant.make, ranks, cases).failed)
     first = found[0][0] if found else None
     return {"bug": mutant.bug, "words": mutant.words, "killed": bool(found),
             "named": bool(first) and first.code in mutant.codes,
