@@ -83,8 +83,8 @@ def check_owner(case, semantics, answers) -> list[Complaint]:
     """What cannot be corrected is refused."""
     if not case.settings["refused"]:
         return []
-    return [Complaint("", "a push of rows that the worker never pulled is taken, not refused: they are corrected against "
-                      "other values than its own", code="unpulled-rows")]
+    return [Complaint("", "a push of rows that the worker never pulled is taken, not refused: they are corrected "
+                      "against other values than its own", code="unpulled-rows")]
 
 
 def some(items) -> str:

@@ -1,4 +1,4 @@
-"""The owner without barriers of the reference adapter: pulls answered and pushes applied, in one float32 array a variable.
+"""The owner without barriers of the reference adapter: pulls answered, pushes applied, in one array a variable.
 
 Each of its decisions is a method of its own.
 """

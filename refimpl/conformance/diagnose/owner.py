@@ -10,13 +10,14 @@ from refimpl.conformance.rules.aggregate import Wanted
 from refimpl.conformance.rules.owner import served
 
 WORDS = {
-    "stale-dropped": "a stale gradient is silently dropped: only pushes of workers that pulled the newest version count",
+    "stale-dropped": "a stale gradient is silently dropped: only pushes of workers that pulled the newest version "
+                     "count",
     "late-counted": "a late push is not dropped: it counts for a step whose values its worker had not pulled",
-    "clock-early": "the clock is off by one: a worker S - 1 steps ahead of the slowest is the last to go on, not one S "
-                   "steps ahead",
+    "clock-early": "the clock is off by one: a worker S - 1 steps ahead of the slowest is the last to go on, not one "
+                   "S steps ahead",
     "clock-late": "the clock is off by one: a worker S + 1 steps ahead of the slowest goes on, though it should wait",
-    "divided-by-workers": "an update's mean is not rescaled: its pushes are divided by N, the number of workers, not by "
-                          "their own number",
+    "divided-by-workers": "an update's mean is not rescaled: its pushes are divided by N, the number of workers, not "
+                          "by their own number",
     "summed": "the pushes of an update are added: their mean is wanted",
     "staleness-per-worker": "staleness is counted per worker, not per row: by the owner's updates since the worker "
                             "pulled, whichever rows they touched",

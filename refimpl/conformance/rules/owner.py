@@ -1,7 +1,7 @@
 """What an owner without barriers should answer, in float64; and what it would with a known fault.
 
-Dense variables and rows are cells alike: (name, None) or (name, id) -> value, optimizer state, how often it was updated.
-G is a worker's own mean gradient. An update takes n pushes, corrects each, and applies their mean.
+Dense variables and rows are cells alike: (name, None) or (name, id) -> value, optimizer state, updates so
+far. G is a worker's own mean gradient. An update takes n pushes, corrects each, and applies their mean.
 
     staleness-aware    G / max(1, τ)              τ: updates of this cell since the worker pulled it
     dc-asgd            G + λ G G (w - b)          b: what it pulled, w: what it is now
