@@ -70,14 +70,14 @@ def by_definition(case):
     task, cells, old, clock = case.settings["task"], {}, {}, 0
     rate, lam = few(task["rate"]), few(task["constants"].get("lam", 0))
     for name, part in rule.first_values(case).items():
-        cells.update({key: [few(value), 0] for key, value in rule._cells(name, part)})
+        cells.update({key: [few(value), 0] for key, value in rule.cells_of(name, part)})
     for (what, worker), (parts, *_) in zip(case.settings["entries"], case.steps):
         if what == "pull":
             keys = [("weight", None), *(("table", k) for k in parts["table"].tolist())]
             old[worker] = {key: tuple(cells[key]) for key in keys}
             continue
         for name, part in parts.items():
-            for key, g in rule._cells(name, part):
+            for key, g in rule.cells_of(name, part):
                 (value, updates), (then, before), g = cells[key], old[worker][key], few(g)
                 if task["correction"] == "staleness-aware":
                     g = g / max(1, updates - before)

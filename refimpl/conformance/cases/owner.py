@@ -38,7 +38,7 @@ def cases(ranks: int):
              LATE, {"consistency": "backup:1"}),
             ("staleness-aware", "a row's gradient is divided by how often that row was updated since the pull", FOUR,
              {"correction": "staleness-aware", "workers": 4}),
-            ("staleness-aware-softsync", "each push is divided by its staleness, then comes the mean", FOUR,
+            ("softsync-corrected", "each push is divided by its staleness, then comes the mean", FOUR,
              {"correction": "staleness-aware", "consistency": "softsync:2", "workers": 4}),
             ("dc-asgd", "delay compensation against the values that the worker pulled", THREE, COMPENSATED),
             ("dc-asgd-adaptive", "delay compensation divided by the root of a mean square", THREE,

@@ -36,8 +36,8 @@ def faulty_owner(evidence, verdict):
         for variable in [None, *(v.name for v in case.variables)] if kind == "aliased" else [None]:
             answers = served(case, kind, variable)
             if answers is not None and explains(evidence, [_loose(step) for step in answers]):
-                return Diagnosis(kind, f"{WORDS[kind]}{f': {variable}' if variable else ''}", "simulated: what every "
-                                 f"pull gets of {names_in_words(failing(evidence))} agrees")
+                return Diagnosis(kind, f"{WORDS[kind]}{f': {variable}' if variable else ''}", f"simulated: "
+                                 f"{names_in_words(failing(evidence))} agree in every pull")
     return None
 
 

@@ -7,7 +7,8 @@ far. G is a worker's own mean gradient. An update takes n pushes, corrects each,
     dc-asgd            G + λ G G (w - b)          b: what it pulled, w: what it is now
     dc-asgd-adaptive   λ / sqrt(MS + ε) for λ,    MS = m MS + (1 - m) G G
 
-Rounding: a cell's error grows with each update by what it passes on, and by u times what was computed, to first order.
+Rounding: a cell's error grows with each update by what it passes on, and by u times what was computed, to first order;
+of what an optimizer keeps only adagrad's sum is followed, in which nothing cancels: with momentum cases are exact.
 """
 
 from typing import NamedTuple
@@ -46,7 +47,7 @@ class Service:
         self.rule, _, number = self.task["consistency"].partition(":")
         self.number = int(number or 0) + {"clock-early": -1, "clock-late": 1}.get(fault, 0)
         self.cells = {key: Cell(value, self.task) for name, part in first_values(case).items()
-                      for key, value in _cells(name, part)}
+                      for key, value in cells_of(name, part)}
         workers = self.task["workers"]
         self.version, self.clocks, self.seen, self.old, self.held = 0, [0] * workers, [-1] * workers, {}, []
 
@@ -83,7 +84,7 @@ class Service:
 
     def push(self, worker, parts):
         """Take a push, and do the update that it completes."""
-        gradients = {key: g.astype(np.float64) for name, part in parts.items() for key, g in _cells(name, part)}
+        gradients = {key: g.astype(np.float64) for name, part in parts.items() for key, g in cells_of(name, part)}
         push = Push(worker, self.seen[worker], gradients, self.old.pop(worker))
         self.clocks[worker] += 1
         stale, full = push.version < self.version, 1
@@ -135,8 +136,8 @@ class Service:
         return g + added, np.abs(g) + np.abs(added), slope * (cell.error + error)
 
 
-def _cells(name, part):
-    """Yield (key, array) of each cell of an array or Rows."""
+def cells_of(name, part):
+    """Yield (key, array) of each cell of an array or Rows. Local."""
     if isinstance(part, Rows):
         yield from (((name, int(k)), row) for k, row in zip(part.ids, part.rows))
     else:
