@@ -67,7 +67,7 @@ def few(array):
 
 def by_definition(case):
     """Return the last pull's {(name, id): value} of an asynchronous case without momentum, in exact arithmetic."""
-    task, cells, old, clock = case.settings["task"], {}, {}, 0
+    task, cells, old = case.settings["task"], {}, {}
     rate, lam = few(task["rate"]), few(task["constants"].get("lam", 0))
     for name, part in rule.first_values(case).items():
         cells.update({key: [few(value), 0] for key, value in rule.cells_of(name, part)})
@@ -90,7 +90,7 @@ def by_definition(case):
 @pytest.mark.parametrize("name", ["asynchronous", "staleness-aware", "dc-asgd", "ids-2^31"])
 def test_the_rule_is_exact_arithmetic(name):
     """And no number on the way has more digits than float32: so the tolerance is zero."""
-    waited, answer = rule.Service(NAMES[name]).run()[-1]
+    _, answer = rule.Service(NAMES[name]).run()[-1]
     exact = by_definition(NAMES[name])
     assert all((value == exact[key].astype(float)).all() for key, (value, _) in answer.items()) and len(answer) == 9
 
