@@ -1,4 +1,4 @@
-"""Owners without barriers: what the scripts are about, the rule held against exact arithmetic, and our plain owner."""
+"""Owners without barriers: what the scripts are about, the rule held against exact arithmetic, and our owner."""
 
 from fractions import Fraction
 
@@ -109,7 +109,7 @@ def test_the_bound_holds_and_is_not_idle(name):
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_our_plain_owner(count):
+def test_our_owner(count):
     """However many owners there are."""
     class Plain:
         def describe(self):
