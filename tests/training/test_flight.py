@@ -40,24 +40,27 @@ def made(options, plan):
     return ranks, boxes
 
 
-def deliver(rank, box):
-    letter = box.popleft()
+def deliver(rank, box, sender=None):
+    """Let the first letter come, or the first of a sender: those of two ranks keep their order, no others."""
+    letter = box[0] if sender is None else next(letter for letter in box if letter.sender == sender)
+    box.remove(letter)
     rank.receive(int(letter.next(np.int64)), letter)
 
 
 def go_on(ranks, boxes, rng, events=10**9):
     """Let letters come and workers compute in a random order, so many times; return whether there was so much to do."""
     for _ in range(events):
-        can = [(deliver, rank, box) for rank, box in zip(ranks, boxes) if box]
-        can += [(step, rank, None) for rank in ranks if rank.ready or not rank.asked and not rank.over]
+        can = [(deliver, rank, box, sender) for rank, box in zip(ranks, boxes)
+               for sender in dict.fromkeys(letter.sender for letter in box)]
+        can += [(step, rank) for rank in ranks if rank.ready or not rank.asked and not rank.over]
         if not can:
             return False
-        what, rank, box = can[rng.integers(len(can))]
-        what(rank, box)
+        what, *arguments = can[rng.integers(len(can))]
+        what(*arguments)
     return True
 
 
-def step(rank, _):
+def step(rank):
     if rank.ready and rank.asked:
         rank.worker.compute()
         rank.push()
