@@ -39,6 +39,7 @@ class Letters:
         self.mpi, self.rank = comm.mpi, comm.rank
         self.own: deque[Letter] = deque()
         self.under_way: list[tuple] = []
+        self.coming: list[tuple] = []  # of a long one the beginning is here long before the end: nobody waits for it
         self.sent, self.received = np.zeros(comm.size, np.int64), np.zeros(comm.size, np.int64)
 
     def send(self, rank: int, *arrays):
@@ -60,12 +61,16 @@ class Letters:
 
     def _from_others(self):
         status = MPI.Status()
-        message = self.mpi.Improbe(MPI.ANY_SOURCE, TAG, status)
-        if message is None:
-            return None
-        content = np.empty(status.Get_count(MPI.BYTE), np.uint8)
-        message.Recv(content)
-        return Letter(status.Get_source(), content)
+        while (message := self.mpi.Improbe(MPI.ANY_SOURCE, TAG, status)) is not None:
+            content = np.empty(status.Get_count(MPI.BYTE), np.uint8)
+            self.coming.append((Letter(status.Get_source(), content), message.Irecv(content)))
+        behind = set()
+        for place, (letter, request) in enumerate(self.coming):
+            if letter.sender not in behind and request.Test():
+                del self.coming[place]
+                return letter
+            behind.add(letter.sender)
+        return None
 
 
 def enclosed(arrays) -> np.ndarray:
