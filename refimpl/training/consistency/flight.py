@@ -45,7 +45,7 @@ def arrays_of(serving: Serving, seconds: float) -> dict[str, np.ndarray]:
             found |= {f"{at}/gradient/{name}/{part}": array for part, array in parts.items()}
     for number, values in worker.answers.items() if serving.asked else ():
         found[f"{mine}/answer/{number}/over"] = np.array([serving.overs[number]], np.int64)
-        found |= {f"{mine}/answer/{number}/{place}": array for place, array in enumerate(values)}
+        found |= {f"{mine}/answer/{number}/value/{name}": array for name, array in values.items()}
     return found
 
 
@@ -104,7 +104,7 @@ def restore(serving: Serving, arrays: dict[str, np.ndarray]) -> float:
     worker.clock, asked = arrays[f"{mine}/clock"].tolist()
     if asked:
         worker.clock -= 1
-        serving.pull({owner: (bool(arrays[over][0]), _values(f"{mine}/answer/{owner}", arrays))
+        serving.pull({owner: (bool(arrays[over][0]), _below(f"{mine}/answer/{owner}/value/", arrays))
                       for owner in range(n) if (over := f"{mine}/answer/{owner}/over") in arrays})
     return float(arrays[f"{ROOT}/worker/0/seconds"][0])
 
@@ -120,8 +120,5 @@ def _pulled(owner: Owner, at, arrays):
                          arrays.get(f"{at}/{name}/values")) for name in owner.shards}
 
 
-def _values(at, arrays):
-    found: list[np.ndarray] = []
-    while f"{at}/{len(found)}" in arrays:
-        found.append(arrays[f"{at}/{len(found)}"])
-    return found
+def _below(at, arrays):
+    return {name.removeprefix(at): array for name, array in arrays.items() if name.startswith(at)}

@@ -29,7 +29,7 @@ from refimpl.transport.letters import Letters
 from refimpl.transport.waiting import Wait
 
 DONE, END, ASK, CUT = 10, 11, 12, 13
-"""Words of letters, beside those of ``serving``: a worker has done; all have; a rank asks for a cut; this is one."""
+"""Words of letters, beside those of ``mail``: a worker has done; all have; a rank asks for a cut; this is one."""
 
 SHARE = 0.02
 """A rank sleeps so long a part of the time in which nothing has come: its latency stays small beside what it waits for.
