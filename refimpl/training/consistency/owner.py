@@ -14,6 +14,7 @@ from kernels import RowGradient, merge_rows, take_rows
 from refimpl.gradients import Node, fold
 from refimpl.plain.consistencies import consistency
 from refimpl.plain.corrections import CORRECTIONS, DelayCompensated
+from refimpl.plain.owner import Push
 from refimpl.server import ReducedGradient, Shard
 from refimpl.training.consistency.update import update_shards
 
@@ -27,17 +28,6 @@ class Pulled(NamedTuple):
     at: Any
     updates: Any
     values: Any
-
-
-class Push(NamedTuple):
-    """A worker's gradients {name: array or RowGradient of rows of the shard} of its step ``clock``; see plain/owner.py.
-    """
-
-    worker: int
-    clock: int
-    version: int
-    gradients: dict
-    pulled: dict
 
 
 class Owner:
