@@ -4,10 +4,12 @@ import json
 from collections import Counter
 from pathlib import Path
 
+from refimpl.plain.consistencies import is_decentralised
 from refimpl.training.consistency.orders import Recorded
 from refimpl.training.consistency.record import Record, check_possible, entries_of, write_record
 from refimpl.training.consistency.recorded_run import RecordedRun
 from refimpl.training.consistency.replay import replay_alone
+from refimpl.training.consistency.run_decentralised import run_decentralised
 from refimpl.training.consistency.without_barriers import WithoutBarriers
 from refimpl.training.run.whole import hashes
 
@@ -22,15 +24,16 @@ def refuse_cuts(options, resume, evaluate_every, checkpoint_every):
                              "and a checkpoint")
 
 
-def train_without_barriers(trainer, totals, directory, progress, replay: RecordedRun | None, warm: int) -> "Left":
-    """Do a training, or replay one; count it in ``totals``, write its metrics, return the rest. Collective.
+def train_without_barriers(trainer, totals, directory, progress, replay: RecordedRun | None, warm: int) -> "Left | None":
+    """Do a training, or replay one; count it in ``totals``, write its metrics, return what owners left. Collective.
 
     Raises CollectiveError, too, where a replay does not end as the training did.
     """
     if replay is not None:
         trainer.comm.together(lambda: check_possible(replay.record, replay.options.consistency, replay.options.steps))
     if replay is None or trainer.comm.size == replay.plan.ranks:
-        steps, left = run_without_barriers(trainer, progress, replay and replay.record)
+        run = run_decentralised if is_decentralised(trainer.options.consistency) else run_without_barriers
+        steps, left = run(trainer, progress, replay and replay.record)
         totals.add_run(steps, warm)
         trainer.comm.together(lambda: directory and [directory.write_metrics(metrics) for metrics in steps])
     else:
