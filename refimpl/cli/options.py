@@ -102,12 +102,12 @@ def add_mathematics(how):
 
 def add_consistency(parser):
     """Add how old the values may be that a worker computes with."""
-    when = parser.add_argument_group("without barriers (with servers other numbers each time, which the run's record gives "
-                                     "again; without, the same each time on as many ranks)")
+    when = parser.add_argument_group("without barriers (other numbers each time, which the run's record gives again; "
+                                     "of replicas that meet, the same each time on as many ranks)")
     when.add_argument("--consistency", type=nonempty, metavar="WHEN",
                       help="synchronous (default); with --architecture ps, when an owner answers a worker, and what it "
-                           f"does with its gradients: {', '.join(name + of for name, (_, of, *_) in KNOWN.items())}; with "
-                           "--architecture allreduce, how replicas meet that each rank trains by itself: "
+                           f"does with its gradients: {', '.join(name + of for name, (_, of, *_) in KNOWN.items())}; "
+                           "with --architecture allreduce, how replicas meet that each rank trains by itself: "
                            f"{', '.join(name + of for name, of in DECENTRALISED.items())}")
     when.add_argument("--correction", choices=list(CORRECTIONS), help="of stale gradients (default none)")
     when.add_argument("--slow-rank", metavar="RANK=FACTORx", action="append", type=slowed,

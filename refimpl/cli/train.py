@@ -182,9 +182,10 @@ def _introduce(comm, recipe, options, output, changes=()):
           f"{options.optimizer}, {options.steps} steps -> {output or 'no files'}", flush=True)
     if options.consistency != SYNCHRONOUS:
         correction = "" if options.correction == "none" else f", gradients corrected by {options.correction}"
-        done = ("on a replica of its own" if is_decentralised(options.consistency) else
-                "the order in which owners dealt with them is recorded")
-        print(f"consistency {options.consistency}{correction}: each worker does {options.steps} steps; {done}", flush=True)
+        where = (" on a replica of its own" if is_decentralised(options.consistency) else
+                 "; the order in which owners dealt with them is recorded")
+        print(f"consistency {options.consistency}{correction}: each worker does {options.steps} steps{where}",
+              flush=True)
     if changes:
         print(f"resumed with {', '.join(changes)}", flush=True)
     allreduce = (options.plan or {}).get("allreduce", options.allreduce)

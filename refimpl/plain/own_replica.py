@@ -16,7 +16,7 @@ from refimpl.plain.tree import microbatches_of
 
 
 class OwnReplica:
-    """A rank's replica. x: all values, one variable after the other; (w,), of one dtype.  examples: n_i, in microbatches.
+    """A rank's replica. x: all values, one variable after the other; (w,), of one dtype.  examples: v_i.
 
     model, data: see ``models``.  options: as ``hybrid.Options``, without clipping.  values: name -> part of x.
     """

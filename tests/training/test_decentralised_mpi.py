@@ -6,7 +6,7 @@ from re import search
 
 import numpy as np
 import pytest
-from toys import Scripted, Script, Toy, cnn_data, last, lm_data, make_options, nmt_data, refusal, toy_data
+from toys import Script, Scripted, Toy, cnn_data, last, lm_data, make_options, nmt_data, refusal, toy_data
 
 from models.cnn import PRESETS as CNN, ConvNet
 from models.lm import PRESETS as LM, LanguageModel
@@ -26,28 +26,35 @@ from refimpl.transport import Communicator
 pytestmark = pytest.mark.mpi
 STEPS = 5
 RULES = ("easgd:1", "easgd:2", "gossip", "local:1", "local:3")
-MODELS = {"lm": (lambda: LanguageModel(**LM["tiny"]), lm_data), "nmt": (lambda: TranslationModel(**NMT["tiny"]), nmt_data),
+PLAIN_SGD = {"optimizer": "sgd", "rate": "constant", "warmup": 0, "weight_decay": 0.0}
+MODELS = {"lm": (lambda: LanguageModel(**LM["tiny"]), lm_data),
+          "nmt": (lambda: TranslationModel(**NMT["tiny"]), nmt_data),
           "cnn": (lambda: ConvNet((8, 8, 1), 5, **CNN["tiny"]), cnn_data)}
 
 
 def options_of(rule, work="toy", optimizer="adam", **changes):
-    return make_options(work, optimizer, **{"clip_norm": None, "steps": STEPS, "device": "cpu", "architecture": "allreduce",
-                                            "consistency": rule} | changes)
+    said = {"clip_norm": None, "steps": STEPS, "device": "cpu", "architecture": "allreduce", "consistency": rule}
+    return make_options(work, optimizer, **said | changes)
+
+
+def whole(trainer):
+    """All values, one variable after the other. Collective."""
+    return np.concatenate([trainer.parameters.collect(v.name, everyone=True).ravel() for v in trainer.model.variables])
 
 
 def trained(ranks, model, data, options):
-    """Train; return (the trainer, metrics of all steps, all values, one variable after the other)."""
+    """Train; return (the trainer, metrics of all steps, all values)."""
     trainer = Trainer.open(model, data, options, ranks)
     steps, _ = run_decentralised(trainer)
-    values = [trainer.parameters.collect(v.name, everyone=True).ravel() for v in model.variables]
-    return trainer, steps, np.concatenate(values)
+    return trainer, steps, whole(trainer)
 
 
 def plainly(comm, model, data, options):
     """Return (all values, the optimizer's state of this rank) that refimpl.plain ends with."""
     messages, (name, _, number) = Messages(comm), options.consistency.partition(":")
     replica = OwnReplica(model, data, options, comm.rank, comm.size)
-    answer = train_plainly(replica, name, int(number or 1), options.steps, comm.size, over(messages), partial(meet, messages))
+    ways = over(messages), partial(meet, messages)
+    answer = train_plainly(replica, name, int(number or 1), options.steps, comm.size, *ways)
     return answer, replica.optimizer.state
 
 
@@ -56,7 +63,7 @@ def test_they_are_the_plain_ones_to_the_bit(comm, rule):
     """On any way by which replicas' gradients would travel, and any by which sums do: all ranks have one answer."""
     expected, state = plainly(comm, Toy(), toy_data(), options_of(rule))
     assert len(set(comm.allgather(expected.tobytes()))) == 1
-    for travel in ({}, {"sparse_as_dense": True, "shared_memory": False}, {"allreduce": "recursive-doubling"}):
+    for travel in ({}, {"sparse_as_dense": True, "shared_memory": False}, {"allreduce": "binary-blocks"}):
         trainer, steps, found = trained(Communicator.of(comm), Toy(), toy_data(), options_of(rule, **travel))
         assert found.tobytes() == expected.tobytes()
         kept = {n: s for e in trainer.parameters.exchanges for n, s in e.shards.items()}
@@ -78,27 +85,27 @@ def test_models_with_carried_state_padding_and_statistics(comm, work, rule):
 
 # ---- in closed form --------------------------------------------------------------------------------------------------
 
-def scripted(ranks, steps, gradient):
+def scripted(steps, gradient):
     """Data of 12 microbatches: gradient(step, microbatch) -> of its row, microbatch mod 8."""
     return Script([[{v % 8: gradient(step, v)} for v in range(12)] for step in range(steps)])
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_without_gradients_nothing_moves(comm, rule):
-    """Exactly: of any number of replicas that begin alike (a whole number of them is divided by their number)."""
-    options = options_of(rule, optimizer="sgd", rate="constant", warmup=0, weight_decay=0.0)
-    *_, found = trained(Communicator.of(comm), Scripted(), scripted(comm, STEPS, lambda s, v: (0.0, 0.0)), options)
+    """Exactly: where replicas begin alike, sums of them are divided without rounding."""
+    options = options_of(rule, **PLAIN_SGD)
+    *_, found = trained(Communicator.of(comm), Scripted(), scripted(STEPS, lambda s, v: (0.0, 0.0)), options)
     assert (found == 0.5).all()
 
 
 def test_one_local_step_of_sgd_is_the_synchronous_one(comm):
     """Exactly, where nothing rounds: gradients in eighths. Of shares of any size, as they are weighed."""
-    data, ranks = scripted(comm, 3, lambda s, v: (12.0 * ((s + v) % 4), -24.0 * (v % 3))), Communicator.of(comm)
-    made = partial(options_of, optimizer="sgd", learning_rate=0.125, rate="constant", warmup=0, weight_decay=0.0, steps=3)
+    data, ranks = scripted(3, lambda s, v: (12.0 * ((s + v) % 4), -24.0 * (v % 3))), Communicator.of(comm)
+    made = partial(options_of, **PLAIN_SGD, learning_rate=0.125, steps=3)
     trainer = Trainer.open(Scripted(), data, made("synchronous"), ranks)
     for _ in range(3):
         trainer.train_step()
-    expected = np.concatenate([trainer.parameters.collect(v.name, everyone=True).ravel() for v in trainer.model.variables])
+    expected = whole(trainer)
     assert trained(ranks, Scripted(), data, made("local:1"))[-1].tobytes() == expected.tobytes()
     assert trained(ranks, Scripted(), data, made("easgd:1"))[-1].tobytes() != expected.tobytes()
 
@@ -162,7 +169,7 @@ def test_what_goes_wrong_on_one_rank_ends_all(comm):
 @pytest.mark.mpi(min_size=4)
 @pytest.mark.parametrize("rule, waits", [("gossip", False), ("local:1", True)])
 def test_only_partners_wait_for_each_other(comm, rule, waits):
-    """Rank 3 of four is in its first step until rank 1, which meets ranks 0 and 2 first, has computed two; or too long."""
+    """Rank 3 of four is in its first step until rank 1, which meets ranks 0 and 2 first, is in its second."""
     class Slow(Toy):
         calls = 0
 
@@ -185,7 +192,7 @@ def test_only_partners_wait_for_each_other(comm, rule, waits):
 # ---- refusals --------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("rule, changes, words", [
-    ("gossip", {"architecture": "hybrid"}, "needs a whole replica on every rank; table travels by server: say --architecture "
+    ("gossip", {"architecture": "hybrid"}, "a whole replica on every rank; table travels by server: say --architecture "
                                            "allreduce"),
     ("easgd:2", {"architecture": "ps"}, "say --architecture allreduce"),
     ("easgd:0", {}, "easgd:0: PERIOD must be a whole number, from 1 on"),
@@ -194,12 +201,20 @@ def test_only_partners_wait_for_each_other(comm, rule, waits):
     ("local", {}, "write local:E"), ("gossip:2", {}, "gossip:2: write gossip$"), ("easgd", {}, "write easgd:PERIOD"),
     ("gosip", {}, "no consistency is called 'gosip': .* easgd:PERIOD, gossip, local:E"),
     ("gossip", {"correction": "dc-asgd"}, "there is none: leave it out"),
-    ("local:2", {"clip_norm": 1.0}, "say --clip-norm none"), ("gossip", {"average_sparse": False}, "leave --sum-sparse out"),
+    ("local:2", {"clip_norm": 1.0}, "say --clip-norm none"),
+    ("gossip", {"average_sparse": False}, "leave --sum-sparse out"),
 ])
 def test_what_cannot_be_is_refused(comm, rule, changes, words):
     copy = Communicator.of(comm)
     said = refusal(comm, lambda: Trainer.open(Toy(), toy_data(), options_of(rule, **changes), copy))
     assert search(words, said), said
+
+
+@pytest.mark.mpi(min_size=3)
+def test_a_sum_in_another_order_is_refused(comm):
+    copy = Communicator.of(comm)
+    said = refusal(comm, lambda: Trainer.open(Toy(), toy_data(), options_of("gossip", allreduce="ring"), copy))
+    assert f"allreduce ring adds up {comm.size} replicas in an order of its own" in said and "--allreduce direct" in said
 
 
 def test_the_middle_of_a_run_and_its_replay_are_refused(comm, tmp_path):

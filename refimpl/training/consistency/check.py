@@ -4,6 +4,7 @@ from refimpl.plain.consistencies import consistency, is_decentralised
 from refimpl.plain.corrections import check as check_correction
 from refimpl.plan.plan import SYNCHRONOUS, Plan
 from refimpl.training.consistency.decentralised import meeting
+from refimpl.training.consistency.others import schedule_of
 
 
 def check_consistency(options, plan: Plan, microbatches: int, device: str):
@@ -21,8 +22,8 @@ def check_consistency(options, plan: Plan, microbatches: int, device: str):
         consistency(rule, ranks, options.steps)
         if rule == SYNCHRONOUS:
             if options.correction != "none":
-                raise ValueError(f"--correction {options.correction} is for stale gradients, and a synchronous training "
-                                 "has none: leave it out, or say --consistency asynchronous")
+                raise ValueError(f"--correction {options.correction} is for stale gradients, and a synchronous "
+                                 "training has none: leave it out, or say --consistency asynchronous")
             return
         _check_served(options, plan)
     _check_options(options, ranks, microbatches, device)
@@ -43,14 +44,15 @@ def _check_replicas(options, plan):
                          f"--consistency {options.consistency} there is none: leave it out")
     away = [name for name, strategy in plan.strategies.items() if not strategy.replicated or strategy.owners]
     if away:
-        raise ValueError(f"--consistency {options.consistency} needs a whole replica on every rank; {away[0]} travels by "
-                         f"{plan.strategies[away[0]].name}: say --architecture allreduce")
+        raise ValueError(f"--consistency {options.consistency} needs a whole replica on every rank; {away[0]} travels "
+                         f"by {plan.strategies[away[0]].name}: say --architecture allreduce")
+    schedule_of(plan)
 
 
 def _check_options(options, ranks, microbatches, device):
     for wrong, words in (
-            (options.clip_norm is not None, "the gradients' norm, which --clip-norm needs, is of all workers' gradients "
-                                            "together: say --clip-norm none"),
+            (options.clip_norm is not None, "the gradients' norm, which --clip-norm needs, is of all workers' "
+                                            "gradients together: say --clip-norm none"),
             (not options.average_sparse, "an update has the gradients of some workers only: leave --sum-sparse out"),
             (options.search_partitions, "--search-partitions times steps that all ranks do together: leave it out"),
             (options.overlap, "every worker's exchanges go on beside the others' computation anyway: leave --overlap "

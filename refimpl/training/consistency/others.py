@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from refimpl.collectives.prove import prove
 from refimpl.collectives.running.allreduce import open_allreduce
 from refimpl.collectives.schedule import Schedule
 from refimpl.gradients import Layout
@@ -13,9 +14,13 @@ from refimpl.plan.plan import Plan
 def schedule_of(plan: Plan) -> Schedule:
     """Return the schedule that adds up replicas: the plan's algorithm, for one array of each rank. Local.
 
-    Raises ValueError for one that cannot do that.
+    Raises ValueError for one that cannot do that, or not in the order of the tree.
     """
-    return replace(plan, microbatches=plan.ranks).schedule()
+    schedule = replace(plan, microbatches=plan.ranks).schedule()
+    if not prove(schedule).canonical:
+        raise ValueError(f"allreduce {plan.allreduce} adds up {plan.ranks} replicas in an order of its own, and what they "
+                         "come to would depend on it: say --allreduce direct")
+    return schedule
 
 
 class Others:

@@ -24,8 +24,8 @@ def refuse_cuts(options, resume, evaluate_every, checkpoint_every):
                              "and a checkpoint")
 
 
-def train_without_barriers(trainer, totals, directory, progress, replay: RecordedRun | None, warm: int) -> "Left | None":
-    """Do a training, or replay one; count it in ``totals``, write its metrics, return what owners left. Collective.
+def train_without_barriers(trainer, totals, directory, progress, replay: RecordedRun | None, warm: int):
+    """Do a training, or replay one; count it in ``totals``, write its metrics. Return Left, or None. Collective.
 
     Raises CollectiveError, too, where a replay does not end as the training did.
     """

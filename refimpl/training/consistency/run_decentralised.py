@@ -6,6 +6,7 @@ import time
 from refimpl.training.consistency.decentralised import meeting
 from refimpl.training.consistency.others import Others, schedule_of
 from refimpl.training.consistency.replica import Replica
+from refimpl.training.device import memory_for
 
 
 def run_decentralised(trainer, progress=None, record=None) -> tuple[list[dict], None]:
@@ -17,8 +18,7 @@ def run_decentralised(trainer, progress=None, record=None) -> tuple[list[dict], 
     comm, options = trainer.comm, trainer.options
     trainer.timeline.start_step(0)
     comm.ledger.clear()
-    replica, schedule = comm.together(
-        lambda: (Replica(trainer.model, trainer.data, options, trainer.parameters), schedule_of(trainer.plan)))
+    replica, schedule = comm.together(lambda: (_replica(trainer), schedule_of(trainer.plan)))
     others = Others(comm, schedule, replica.x.layout, replica.x.flat, options.shared_memory)
     mine: list[dict] = []
 
@@ -35,7 +35,13 @@ def run_decentralised(trainer, progress=None, record=None) -> tuple[list[dict], 
         trainer.parameters.place(name, None, lambda rows, value=value: value)
     trainer.step, trainer.carried = options.steps, replica.carried
     texts = comm.share_text(json.dumps(mine))
-    return sorted((metrics for text in texts for metrics in json.loads(text)), key=lambda m: (m["at"], m["worker"])), None
+    steps = [metrics for text in texts for metrics in json.loads(text)]
+    return sorted(steps, key=lambda metrics: (metrics["at"], metrics["worker"])), None
+
+
+def _replica(trainer) -> Replica:
+    with memory_for("a replica to be trained", "Reduce the sizes (--preset, --set)"):
+        return Replica(trainer.model, trainer.data, trainer.options, trainer.parameters)
 
 
 def _train(trainer, replica, others, note):

@@ -46,7 +46,8 @@ class Totals:
         counted = [metrics for metrics in steps if metrics["at"] > begin]
         self.steps, self.timed_steps = len(mine), len(mine)
         self.loss = sum(last.values()) / max(1, len(last)) if last else self.loss
-        self.shared_memory = bool(self.comm.ledger.read_in_place)
+        dense = {phase for phase, _, kind in self.comm.ledger.sent if kind == "dense"}
+        self.shared_memory = bool(dense) and dense <= self.comm.ledger.read_in_place
         self.bytes.update(self.comm.ledger.by("phase"))
         self.kinds.update(self.comm.ledger.by("kind"))
         self.examples = sum(metrics["examples"] for metrics in counted)
