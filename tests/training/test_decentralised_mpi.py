@@ -11,12 +11,13 @@ from toys import Script, Scripted, Toy, cnn_data, last, lm_data, make_options, n
 from models.cnn import PRESETS as CNN, ConvNet
 from models.lm import PRESETS as LM, LanguageModel
 from models.nmt import PRESETS as NMT, TranslationModel
+from refimpl.collectives.choose import make_schedule
 from refimpl.gradients import Layout
 from refimpl.plain.decentralised import meet, over, train as train_plainly
 from refimpl.plain.messages import Messages
 from refimpl.plain.own_replica import OwnReplica
-from refimpl.training.consistency.decentralised import bytes_between, meeting
-from refimpl.training.consistency.others import schedule_of
+from refimpl.training.consistency.decentralised import EASGD, Gossip, Local, bytes_between, meeting
+from refimpl.training.consistency.others import Others, schedule_of
 from refimpl.training.consistency.run_decentralised import run_decentralised
 from refimpl.training.run.whole import hashes
 from refimpl.training.session import train
@@ -58,6 +59,7 @@ def plainly(comm, model, data, options):
     return answer, replica.optimizer.state
 
 
+@pytest.mark.thorough("easgd:2", "gossip", "local:3")
 @pytest.mark.parametrize("rule", RULES)
 def test_they_are_the_plain_ones_to_the_bit(comm, rule):
     """On any way by which replicas' gradients would travel, and any by which sums do: all ranks have one answer."""
@@ -90,12 +92,36 @@ def scripted(steps, gradient):
     return Script([[{v % 8: gradient(step, v)} for v in range(12)] for step in range(steps)])
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_without_gradients_nothing_moves(comm, rule):
-    """Exactly: where replicas begin alike, sums of them are divided without rounding."""
-    options = options_of(rule, **PLAIN_SGD)
-    *_, found = trained(Communicator.of(comm), Scripted(), scripted(STEPS, lambda s, v: (0.0, 0.0)), options)
-    assert (found == 0.5).all()
+def kept(comm, rule, others, examples, alpha=0.25):
+    """Whether what they keep stays the same numbers while nobody has a gradient: the weighted sum, with the centre's."""
+    x = np.random.default_rng(comm.rank).integers(-1000, 1000, 3) * 2.0**20  # a few halvings and their sums are exact
+    rule.open(x, examples[comm.rank], sum(examples))
+    weight = examples[comm.rank] if isinstance(rule, Local) else 1.0
+    rule.alpha, rule.centre, sums = np.float64(alpha), np.full(3, 3 * 2.0**20 * isinstance(rule, EASGD)), []
+    for number in range(-1, rule.steps):
+        if number >= 0:
+            rule.begin(number, x, others)
+            rule.end(number, x, others)
+        sums.append(comm.allreduce(weight * x) + rule.centre)
+    return all((each == sums[0]).all() for each in sums)
+
+
+def test_what_they_keep_without_gradients(comm):
+    """Exactly; and not where the centre moves by the mean, or the mean is not weighed: classic bugs."""
+    class Mean(Others):
+        def total(self, write):
+            return super().total(write) / comm.size
+
+    layout, examples = Layout(("x",), ((3,),), "float64"), [1, 1, 2, 4][:comm.size]  # 2**n in all
+    made = Communicator.of(comm), make_schedule("auto", comm.size, comm.size), layout, np.empty(3), False
+    for kind in (EASGD, Gossip, Local):
+        assert kept(comm, kind(comm.size, 6, 2), Others(*made), examples)
+    if comm.size > 1:
+        assert not kept(comm, EASGD(comm.size, 6, 2), Mean(*made), examples)
+    if comm.size > 2:
+        unweighed = Local(comm.size, 6, 2)
+        unweighed.open = lambda x, *_: Local.open(unweighed, x, 1, comm.size)
+        assert not kept(comm, unweighed, Others(*made), examples)
 
 
 def test_one_local_step_of_sgd_is_the_synchronous_one(comm):
@@ -112,6 +138,7 @@ def test_one_local_step_of_sgd_is_the_synchronous_one(comm):
 
 # ---- bytes -----------------------------------------------------------------------------------------------------------
 
+@pytest.mark.thorough("easgd:2", "gossip", "local:3")
 @pytest.mark.parametrize("rule", RULES)
 def test_bytes_are_the_formulas(comm, rule):
     """Sent and received, by rank and variable; in all what the words of ``bytes_between`` say."""
