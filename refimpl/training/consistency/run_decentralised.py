@@ -16,7 +16,6 @@ def run_decentralised(trainer, progress=None, record=None) -> tuple[list[dict], 
     is rank 0's.  progress: called on rank 0 with the metrics of each of its steps.  record: none is needed.
     """
     comm, options = trainer.comm, trainer.options
-    trainer.timeline.start_step(0)
     comm.ledger.clear()
     replica, schedule = comm.together(lambda: (_replica(trainer), schedule_of(trainer.plan)))
     others = Others(comm, schedule, replica.x.layout, replica.x.flat, options.shared_memory)
@@ -52,6 +51,7 @@ def _train(trainer, replica, others, note):
     others.comm.meet("the beginning of a training without a server")
     began = time.monotonic()
     for number in range(options.steps):
+        trainer.timeline.start_step(number)
         with phase("data"):
             replica.begin()
         with phase("meet"):
