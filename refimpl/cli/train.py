@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from models.registry import MODELS, entry_of
+from refimpl.plain.consistencies import is_decentralised
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.cli.options import add_consistency, add_model, add_training_options, named_model, split, with_plan
 from refimpl.cli.progress import StepProgress
@@ -183,8 +184,10 @@ def _introduce(comm, recipe, options, output, changes=()):
           f"{options.optimizer}, {options.steps} steps -> {output or 'no files'}", flush=True)
     if options.consistency != SYNCHRONOUS:
         correction = "" if options.correction == "none" else f", gradients corrected by {options.correction}"
-        print(f"consistency {options.consistency}{correction}: each worker does {options.steps} steps; the order in "
-              "which owners dealt with them is recorded", flush=True)
+        where = (" on a replica of its own" if is_decentralised(options.consistency) else
+                 "; the order in which owners dealt with them is recorded")
+        print(f"consistency {options.consistency}{correction}: each worker does {options.steps} steps{where}",
+              flush=True)
     if changes:
         print(f"resumed with {', '.join(changes)}", flush=True)
     allreduce = (options.plan or {}).get("allreduce", options.allreduce)

@@ -11,12 +11,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from kernels.update import OPTIMIZERS
+from refimpl.plain.consistencies import is_decentralised
 from refimpl.plan import ledger_keys
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.training.alpha import mean_alpha
 from refimpl.training.consistency.flight import steps_done
 from refimpl.training.consistency.recorded_run import RecordedRun
-from refimpl.training.consistency.run import Left, train_by_record, train_without_barriers
+from refimpl.training.consistency.run import Left, train_by_record, train_decentralised, train_without_barriers
 from refimpl.training.evaluate import evaluate
 from refimpl.training.options import Options
 from refimpl.training.planning.partition_trials import PartitionTrials
@@ -67,10 +68,15 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
         if replay is not None or options.consistency != SYNCHRONOUS:
             between = partial(_between, trainer, directory, heldout, signals, output, describe, evaluate_every,
                               checkpoint_every)
+            every, left = (evaluate_every, checkpoint_every), None
             with watch(trainer):
-                left = (train_by_record(trainer, totals, progress, between, replay) if replay is not None else
-                        train_without_barriers(trainer, totals, progress, between, (evaluate_every, checkpoint_every),
-                                               lambda: signals is not None and signals.asked, warm))
+                if replay is not None:
+                    left = train_by_record(trainer, totals, progress, between, replay)
+                elif is_decentralised(options.consistency):
+                    train_decentralised(trainer, totals, progress, between, every, warm)
+                else:
+                    left = train_without_barriers(trainer, totals, progress, between, every,
+                                                  lambda: signals is not None and signals.asked, warm)
             return _finish(trainer, directory, totals, None, heldout, output, None, left)
         while trainer.step < options.steps:
             record, seconds = _step(trainer, watch, signals, partial(_saved, trainer, trials, output, describe))

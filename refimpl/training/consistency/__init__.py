@@ -7,5 +7,12 @@ consistency, stands in ``refimpl.plain.consistencies``.
     serving, owner, worker, mail, orders     its parts, none of which waits or knows how letters travel
     flight             what a checkpoint holds of them
     record, replay     the order in which owners dealt with workers; the training once more, by it
+    decentralised      those without a server: how replicas meet that their ranks train by themselves
+    replica, others, run_decentralised     its parts
     check              what is refused
 """
+
+from refimpl.plain.consistencies import CONSISTENCIES as SERVED, DECENTRALISED
+
+CONSISTENCIES = (*SERVED, *DECENTRALISED)
+"""What a plan may name, each perhaps followed by a number."""

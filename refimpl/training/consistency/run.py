@@ -9,19 +9,24 @@ from refimpl.training.consistency.orders import Recorded
 from refimpl.training.consistency.record import Record, check_possible, entries_of, write_record
 from refimpl.training.consistency.recorded_run import RecordedRun
 from refimpl.training.consistency.replay import replay_alone
+from refimpl.training.consistency.run_decentralised import run_decentralised
 from refimpl.training.consistency.without_barriers import WithoutBarriers
 from refimpl.training.run.whole import hashes
 from refimpl.transport import CollectiveError
 
 
-def refuse_cuts(options, resume, evaluate_every, checkpoint_every):
-    """Raise ValueError for what needs the state between two steps of all workers. Local."""
-    for given, option in ((resume, "--resume"), (evaluate_every, "--evaluate-every"),
-                          (checkpoint_every, "--checkpoint-every")):
+def train_decentralised(trainer, totals, progress, between, every=(), warm: int = 2):
+    """Do a training whose ranks have replicas of their own; see ``train_without_barriers``. Collective.
+
+    Raises CollectiveError for what needs the state in the middle.
+    """
+    for given, option in zip((trainer.step, *every), ("--resume", "--evaluate-every", "--checkpoint-every")):
         if given:
-            raise ValueError(f"{option} needs a moment between two steps, and with --consistency {options.consistency} "
-                             f"every worker is in another one: leave {option} out; at the end there is an evaluation "
-                             "and a checkpoint")
+            raise CollectiveError(f"{option} needs one answer in the middle of the training, and with --consistency "
+                                  f"{trainer.options.consistency} there is one at its end: leave {option} out")
+    steps = run_decentralised(trainer, progress)
+    totals.add_stretch(steps, _warm(steps, warm, trainer.comm.size))
+    between(steps)
 
 
 def train_without_barriers(trainer, totals, progress, between, every=(), asked=lambda: False, warm: int = 2) -> "Left":

@@ -26,7 +26,7 @@ class Worker:
     """Worker ``number`` of a training. Local.
 
     model, data, options: see ``Trainer``.  plan: says where each variable lies.  clock: its step at hand, from 0.
-    partitionings: of the sparse variables.  dense: owner -> the dense variables that it keeps.
+    partitionings: of the sparse variables on servers.  dense: owner -> the dense variables that it keeps.
     alpha: name -> part of the rows that it needed in the step at hand.  loss: of its part of that step's batch.
     """
 
@@ -36,7 +36,7 @@ class Worker:
         self.sparse = [v for v in model.variables if v.sparse]
         self.dense = {owner: [v for v in model.variables if not v.sparse and plan.strategies[v.name].owners == (owner,)]
                       for owner in range(plan.ranks)}
-        self.partitionings = {v.name: plan.partitioning(v) for v in self.sparse}
+        self.partitionings = {v.name: plan.partitioning(v) for v in plan.partitioned(self.sparse)}
         self.carried: dict[int, dict] = {v: {} for v in self.microbatches}
         self.clock, self.calls = -1, FirstCalls(model)
         self.answers: dict[int, dict] = {}

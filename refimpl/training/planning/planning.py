@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 
 from refimpl.collectives.simulation.calibrate import network_of
-from refimpl.plain.consistencies import CONSISTENCIES
 from refimpl.plan import make_plan
 from refimpl.plan.balance import by_popularity
 from refimpl.plan.choose import choose_plan
@@ -13,6 +12,7 @@ from refimpl.plan.report import describe
 from refimpl.plan.sample import STEPS, Sample, take_sample
 from refimpl.plan.validate import check_plan
 from refimpl.strategies.codec import CODECS
+from refimpl.training.consistency import CONSISTENCIES
 from refimpl.training.planning.allreduce_choice import choose_allreduce, write_network
 from refimpl.training.step.check import check_needs
 

@@ -40,10 +40,13 @@ class Totals:
         since: what was done until so many seconds after the beginning does not count for the speed.
         """
         mine = [metrics for metrics in steps if metrics["worker"] == self.comm.rank]
-        for metrics in mine:
-            self.alpha.update(metrics["alpha"])
+        for metrics in steps:  # a rank that came too late for any step says 0 of the same variables
+            self.alpha.update(metrics["alpha"] if metrics["worker"] == self.comm.rank else dict.fromkeys(
+                metrics["alpha"], 0.0))
         self.losses |= {metrics["worker"]: metrics["loss"] for metrics in steps}
         self.loss = sum(self.losses.values()) / len(self.losses) if self.losses else self.loss
+        dense = {phase for phase, _, kind in self.comm.ledger.sent if kind == "dense"}
+        self.shared_memory = bool(dense) and dense <= self.comm.ledger.read_in_place
         self.bytes.update(self.comm.ledger.by("phase"))
         self.kinds.update(self.comm.ledger.by("kind"))
         counted = [metrics for metrics in steps if metrics["at"] > since]
@@ -71,6 +74,6 @@ class Totals:
         speed = self.examples / float(everyone[0, -1]) if everyone[0, -1] > 0 else 0.0
         phases = {phase: spent / max(1, self.timed_steps) for phase, spent in self.phases.items()}
         shared = self.comm.once(lambda: json.dumps({"bytes": self.bytes, "seconds": phases}))
-        alpha = mean_alpha(self.comm, {name: total / self.steps for name, total in self.alpha.items()})
+        alpha = mean_alpha(self.comm, {name: total / max(1, self.steps) for name, total in self.alpha.items()})
         return {"loss": self.loss, "examples_per_second": speed, "sent_per_step": per_step, "alpha": alpha,
                 "shared_memory": self.shared_memory, **json.loads(shared)}
