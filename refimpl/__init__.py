@@ -13,7 +13,7 @@ _HOME = {
     "Data": "models.data",
     "Examples": "models.data",
     "Options": "refimpl.training.options",
-    "Result": "refimpl.training.session",
+    "Result": "refimpl.training.result",
     "TokenStreams": "models.data",
     "Trainer": "refimpl.training.trainer",
     "load": "models.data",

@@ -11,7 +11,7 @@ from models.registry import MODELS, entries, is_own
 from refimpl.cli.values import nonempty, real, slowed, whole
 from refimpl.collectives.choose import ALGORITHMS
 from refimpl.collectives.schedule import NCCL
-from refimpl.plain.consistencies import CONSISTENCIES as KNOWN
+from refimpl.plain.consistencies import CONSISTENCIES as KNOWN, DECENTRALISED
 from refimpl.plain.corrections import CORRECTIONS
 from refimpl.transport.device.choice import TRANSPORTS
 
@@ -102,10 +102,13 @@ def add_mathematics(how):
 
 def add_consistency(parser):
     """Add how old the values may be that a worker computes with."""
-    when = parser.add_argument_group("without barriers (other numbers each time, which the run's record gives again)")
+    when = parser.add_argument_group("without barriers (other numbers each time, which the run's record gives again; "
+                                     "of replicas that meet, the same each time on as many ranks)")
     when.add_argument("--consistency", type=nonempty, metavar="WHEN",
                       help="synchronous (default); with --architecture ps, when an owner answers a worker, and what it "
-                           f"does with its gradients: {', '.join(name + of for name, (_, of, *_) in KNOWN.items())}")
+                           f"does with its gradients: {', '.join(name + of for name, (_, of, *_) in KNOWN.items())}; "
+                           "with --architecture allreduce, how replicas meet that each rank trains by itself: "
+                           f"{', '.join(name + of for name, of in DECENTRALISED.items())}")
     when.add_argument("--correction", choices=list(CORRECTIONS), help="of stale gradients (default none)")
     when.add_argument("--slow-rank", metavar="RANK=FACTORx", action="append", type=slowed,
                       help="let a rank take so many times as long to compute, e.g. 2=3x; may be repeated")

@@ -4,16 +4,18 @@ Nothing is sent or computed, and no rank is started: the data are looked at for 
 """
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 from models.registry import is_own
-from refimpl.cli.options import add_model, add_training_options, named_model, split, with_plan
+from refimpl.cli.options import add_consistency, add_model, add_training_options, named_model, split, with_plan
 from refimpl.cli.simulate import add_network_options, network_from
 from refimpl.cli.tables import console, table_of
-from refimpl.cli.values import file, nonempty, whole
+from refimpl.cli.values import file, nonempty, seconds, whole
 
 HELP = "which strategy each variable should have: bytes and predicted time of each, choice and reason"
 REFUSALS = (ValueError, OSError)
+COMPUTE = 0.1  # seconds
 
 
 def add(parser):
@@ -21,11 +23,15 @@ def add(parser):
     parser.conflict_handler = "resolve"  # --rate is the network's here: no learning rate falls in a plan
     add_model(parser)
     add_training_options(parser)
+    add_consistency(parser)
     run = parser.add_argument_group("plan")
     run.add_argument("--ranks", type=whole(), default=4, metavar="N", help="default 4")
     run.add_argument("--machines", type=whole(), default=1, metavar="M", help="that share out the ranks (default 1)")
     run.add_argument("--sampled-steps", type=whole(), default=4, metavar="N",
                      help="whose rows are looked at (default 4)")
+    run.add_argument("--compute", type=seconds, metavar="SECONDS",
+                     help="of a worker's computation in a step, for trainings without barriers, which this, --slow-rank "
+                     "and --consistency predict (default 0.1)")
     run.add_argument("--output", type=file, metavar="FILE", help="write the plan there, for train --plan FILE")
     run.add_argument("--json", action="store_true", help="print one JSON object")
     net = parser.add_argument_group("network")
@@ -40,12 +46,16 @@ def run(given: dict) -> int:
 
     model, network = named_model(given), _network(given)
     chosen = _choose(model, given, network)
+    stragglers = _stragglers(given, chosen)
     if path := given.get("output"):
         _write(path, chosen.plan)
     if given.get("json"):
-        print(json.dumps(as_data(chosen)))
+        told = {} if stragglers is None else {"without_barriers": [asdict(each) for each in stragglers]}
+        print(json.dumps({**as_data(chosen), **told}))
         return 0
     print_table(model, chosen)
+    if stragglers is not None:
+        print_stragglers(stragglers, *_computation(given), chosen)
     if path:
         named = f"--model {model}" if is_own(model) else model
         print(f"The plan: {path}. Follow it, edited or not: train {named} --microbatches "
@@ -87,10 +97,26 @@ def _choose(model, given, network):
     from refimpl.training.planning.plan_ahead import plan_ahead
 
     recipe, options, _ = split({name: value for name, value in given.items() if name != "rate"})
+    options.pop("slow_rank", None)  # of this table alone
     if with_plan(options).get("plan"):
         raise ValueError("plan makes a plan; to follow one, give --plan FILE to train")
     options.pop("plan", None)  # "none"
     return plan_ahead(model, network, given["sampled_steps"], **recipe, **options)
+
+
+def _computation(given):
+    """Return (seconds of a worker's computation, (rank, factor) of each slow rank)."""
+    return given.get("compute", COMPUTE), given.get("slow_rank", [])
+
+
+def _stragglers(given, chosen):
+    """Return the predictions of trainings without barriers; None: nobody asked. Raises ValueError without a server."""
+    from refimpl.plan.without_barriers import predict_without_barriers, seconds_with
+
+    if not {"compute", "slow_rank", "consistency"} & given.keys():
+        return None
+    each = seconds_with(*_computation(given), chosen.plan.ranks)
+    return predict_without_barriers(chosen.plan, chosen.predictor, each, given.get("consistency"))
 
 
 def print_table(model: str, chosen):
@@ -106,6 +132,20 @@ def print_table(model: str, chosen):
     out.print(f"The busiest owner serves {chosen.busiest:.2f} x as many bytes as the mean.", highlight=False)
     for line in OPERATIONS:
         out.print(f"- {line}", highlight=False)
+
+
+def print_stragglers(predictions, compute: float, slow, chosen):
+    """Print a row a consistency: throughput, staleness, bytes. slow: (rank, factor) of each slow rank. Local."""
+    out, synchronous = console(160), predictions[0].steps
+    slowly = "".join(f", rank {rank} {factor:g} times as long" for rank, factor in slow)
+    rows = [(p.consistency, f"{p.steps:,.4g}", f"{p.steps / synchronous:.2f}", f"{p.staleness:.2f}",
+             f"{p.nbytes / p.applied / 1e6:,.4g}") for p in predictions]
+    out.print(table_of("training without barriers, predicted",
+                       ("consistency", "steps/s", "x synchronous", "staleness", "MB a step"), rows, ("consistency",)))
+    out.print(f"{chosen.plan.ranks} workers, which compute for {compute:g} s in a step{slowly}. Steps/s: applied, of "
+              "all workers together, while all are at work. Staleness: updates between a worker's pull and its push. A "
+              f"worker's step moves {predictions[0].nbytes:,.0f} bytes between ranks; MB a step counts those of "
+              "dropped pushes, too. There is no local aggregation.", highlight=False)
 
 
 def _variables(model, chosen):

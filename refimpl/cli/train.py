@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from models.registry import MODELS, entry_of
+from refimpl.plain.consistencies import is_decentralised
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.cli.options import add_consistency, add_model, add_training_options, named_model, split, with_plan
 from refimpl.cli.progress import StepProgress
@@ -21,6 +22,8 @@ HELP = (f"train {' or '.join(MODELS)}, or a model of your own, on N ranks: "
 REFUSALS = (CollectiveError,)
 OWN_SIGNALS = True
 """Until it looks after them, Ctrl-C ends a rank at once: an error in the middle of an import may be swallowed."""
+BESIDE_REPLAY = ("model", "own_model", "resume", "evaluate_every", "checkpoint_every", "checkpoint_on_signal")
+"""Options of a run that one which is replayed cannot have."""
 READ_IN_PLACE = "dense bytes are what the schedule's formula counts: read in shared memory, not sent"
 
 
@@ -141,7 +144,7 @@ def _recorded(recipe, options, rest):
     directory = rest.pop("replay", None)
     if directory is None:
         return None
-    asked = [*recipe, *options, *(name for name in ("model", "own_model", "resume") if name in rest)]
+    asked = [*recipe, *options, *(name for name in rest if name in BESIDE_REPLAY)]
     if asked:
         raise ValueError(f"--replay {directory} says itself what is trained and how: leave out {', '.join(asked)}")
     return RecordedRun.read(directory)
@@ -181,8 +184,10 @@ def _introduce(comm, recipe, options, output, changes=()):
           f"{options.optimizer}, {options.steps} steps -> {output or 'no files'}", flush=True)
     if options.consistency != SYNCHRONOUS:
         correction = "" if options.correction == "none" else f", gradients corrected by {options.correction}"
-        print(f"consistency {options.consistency}{correction}: each worker does {options.steps} steps; the order in "
-              "which owners dealt with them is recorded", flush=True)
+        where = (" on a replica of its own" if is_decentralised(options.consistency) else
+                 "; the order in which owners dealt with them is recorded")
+        print(f"consistency {options.consistency}{correction}: each worker does {options.steps} steps{where}",
+              flush=True)
     if changes:
         print(f"resumed with {', '.join(changes)}", flush=True)
     allreduce = (options.plan or {}).get("allreduce", options.allreduce)

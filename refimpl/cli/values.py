@@ -33,15 +33,6 @@ def _number(kind, what, least, also, above=False):
     return convert
 
 
-def slowed(text: str) -> tuple[int, float]:
-    """Return (rank, factor) of "2=3x": so many times as long as it could. ArgumentTypeError for any other text."""
-    rank, _, factor = text.removesuffix("x").partition("=")
-    try:
-        return whole(0)(rank), real(1.0)(factor)
-    except argparse.ArgumentTypeError as problem:
-        raise argparse.ArgumentTypeError(f"{text!r} should read RANK=FACTORx, such as 2=3x: {problem}") from problem
-
-
 seconds = real(above=True)
 """The type of seconds that something may take: finite, above 0."""
 
@@ -58,3 +49,16 @@ def file(text: str) -> str:
     if Path(nonempty(text)).is_dir():
         raise argparse.ArgumentTypeError(f"{text} is a directory: name a file in it")
     return text
+
+
+def slowed(text: str) -> tuple[int, float]:
+    """Return (rank, factor) of "2=3x": rank 2 takes 3 times as long to compute. ArgumentTypeError otherwise."""
+    found = re.fullmatch(r"([0-9]{1,9})=([0-9.]+)x", text)
+    try:
+        rank, factor = int(found[1]), float(found[2])
+    except (TypeError, ValueError):
+        rank, factor = -1, math.nan
+    if not 1 <= factor < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} should read RANK=FACTORx, the factor at least 1: with 2=3x rank 2 "
+                                         "takes 3 times as long to compute")
+    return rank, factor

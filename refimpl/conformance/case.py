@@ -58,6 +58,11 @@ class Case:
     needs: tuple[str, ...] = ()
 
     @property
+    def may_be_refused(self) -> bool:
+        """Whether a right answer may be an error."""
+        return bool(self.settings.get("nonfinite") or self.settings.get("refused"))
+
+    @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """name -> shape of the sparse variables."""
         return {v.name: v.shape for v in self.variables if v.sparse}
@@ -90,3 +95,27 @@ class Task:
     loss_scale: float = 1.0
     window: int = 1
     resume_after: int | None = None
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """What comes to an owner without barriers, in order: what ``serve`` gets, the same on each rank.
+
+    start: name -> initial value; of a sparse variable (ids, rows): those that the entries name.
+    optimizer, rate, options: as in ``Task``.  workers: N.
+    consistency: asynchronous, bounded:S, softsync:n or backup:B.  correction: none, staleness-aware, dc-asgd or
+    dc-asgd-adaptive.  constants: the correction's numbers: lam (λ); of the adaptive one m and epsilon too.
+    entries: ("pull", worker, {name: ids} of each sparse variable), or ("push", worker, {name: array or (ids, rows)}),
+    the mean over that worker's own examples. A worker pulls and pushes by turns; ids rise, each once.
+    """
+
+    variables: tuple[Variable, ...]
+    start: dict[str, Any]
+    optimizer: str
+    rate: float
+    options: dict[str, float]
+    workers: int
+    consistency: str
+    correction: str
+    constants: dict[str, float]
+    entries: list[tuple[str, int, dict[str, Any]]]

@@ -1,4 +1,4 @@
-"""Properties of all ranks' answers together: fused messages, samplers, random streams."""
+"""Properties of all ranks' answers together: fused messages, samplers, random streams, refusals."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -79,9 +79,18 @@ def check_random(case, semantics, answers) -> list[Complaint]:
     return result
 
 
+def check_owner(case, semantics, answers) -> list[Complaint]:
+    """What cannot be corrected is refused."""
+    if not case.settings["refused"]:
+        return []
+    return [Complaint("", "a push of rows that the worker never pulled is taken, not refused: they are corrected "
+                      "against other values than its own", code="unpulled-rows")]
+
+
 def some(items) -> str:
     """Return the first of them and how many more there are: "a, b, c, d and 3 more". Local."""
     return ", ".join(map(str, items[:4])) + (f" and {len(items) - 4} more" if len(items) > 4 else "")
 
 
-CHECKS = {"fusion": check_fusion, "sampler": check_sampler, "random": check_random}
+CHECKS = {"fusion": check_fusion, "sampler": check_sampler, "random": check_random,
+          "owner": check_owner}

@@ -73,7 +73,8 @@ def judge(case: Case, semantics: Semantics, answers) -> tuple[Verdict, Evidence 
     wanted = KINDS[case.kind].expect(case, semantics) if KINDS[case.kind].expect else None
     evidence = gather_evidence(case, semantics, answers, wanted)
     if any(a.error for a in answers):
-        if case.settings.get("nonfinite") and semantics.nonfinite == "refuse" and all(a.error for a in answers):
+        refused = case.settings.get("refused") or case.may_be_refused and semantics.nonfinite == "refuse"
+        if refused and all(a.error for a in answers):
             return verdict("passed", f"refused on every rank: {answers[0].error}"), None
         return verdict("failed", errors_in_words(answers)), evidence
     complaints = list(evidence.complaints)
@@ -102,7 +103,8 @@ def _finding(evidence: Evidence, name: str) -> Finding:
     result = Finding(name, True, evidence.wanted[0][name].comparison)
     for step, wanted in enumerate(evidence.wanted):
         for rank, found in evidence.observed[step].get(name, []):
-            note(result, found, wanted[name], step, rank, f"step {step}, {'owner' if rank is None else f'rank {rank}'}")
+            when = f"{'pull' if evidence.case.kind == 'owner' else 'step'} {step}"
+            note(result, found, wanted[name], step, rank, f"{when}, {'owner' if rank is None else f'rank {rank}'}")
     return result
 
 
@@ -119,7 +121,7 @@ def note(finding: Finding, found, wanted: Wanted, step, rank, where: str) -> Non
         finding.ok, finding.step, finding.rank = False, step, rank
         finding.element = at if ids is None else (int(ids[at[0]]), *at[1:])
         finding.found, finding.wanted = (float(aligned(x, ids)[at]) for x in (found, wanted.value))
-        finding.words = (f"{finding.variable}{list(finding.element)} is {finding.found:.9g}, expected "
+        finding.words = (f"{finding.variable}{list(finding.element) or ''} is {finding.found:.9g}, expected "
                          f"{finding.wanted:.9g} ({where})")
 
 

@@ -9,16 +9,18 @@ from typing import Any, Callable
 
 import numpy as np
 
-from refimpl.conformance.case import Case, Rows, Task
+from refimpl.conformance.case import Arrivals, Case, Rows, Task
+from refimpl.conformance.cases.owner import first_values
 from refimpl.conformance.cases.training import start_of
 from refimpl.conformance.rules.aggregate import Wanted, aggregate, aggregate_dense
+from refimpl.conformance.rules.owner import served
 from refimpl.conformance.rules.training import expected_training
 from refimpl.conformance.semantics import Semantics
 
 
 @dataclass(frozen=True)
 class Kind:
-    """stage: aggregate, update or model.  functions: what the adapter must have, the first of them is called.
+    """stage: aggregate, update, model or owner.  functions: what the adapter must have, the first of them is called.
 
     call(functions, case, rank) -> answers.  expect(case, semantics) -> list of name -> Wanted, None: see ``checks``.
     """
@@ -97,6 +99,22 @@ def _train(functions, case, rank):
     return [taken(answer) for answer in functions[0](task)]
 
 
+def _serve(functions, case, rank):
+    kinds = case.settings["entries"]
+    entries = [(what, worker, inputs(case, s, rank)) for s, (what, worker) in enumerate(kinds)]
+    start = {name: handed(part) for name, part in first_values(case).items()}
+    answers = functions[0](Arrivals(variables=case.variables, start=start, entries=entries, **case.settings["task"]))
+    pulls = [case.steps[s][rank] for s, (what, _) in enumerate(kinds) if what == "pull"]
+    if len(answers) != len(pulls):
+        raise TypeError(f"the adapter gave {len(answers)} answers to {len(pulls)} pulls")
+    result = []
+    for (waited, values), ids in zip(answers, pulls):
+        parts = {name: Rows(ids[name], part) if name in ids and not isinstance(part, Rows) else part
+                 for name, part in taken(values).items()}
+        result.append({**parts, "waited": np.array(waited, np.int64)})
+    return result
+
+
 def _expect_aggregates(case, semantics):
     group = case.settings.get("group", range(case.ranks))
     return [{v.name: aggregate([ranks[r][v.name] for r in group], semantics, v.dtype, case.exact)
@@ -148,5 +166,6 @@ KINDS = {
     "resume": Kind("update", ("resume",), _train, expected_training),
     "loss": Kind("model", ("reduce_loss",), _each_step(_loss), _expect_loss),
     "sampler": Kind("model", ("sample",), _each_of("examples", np.int64, (0, 1))),
+    "owner": Kind("owner", ("serve",), _serve, lambda case, semantics: served(case)),
     "random": Kind("model", ("draw",), _each_of("draws", np.float64, (0, 1, 0))),
 }

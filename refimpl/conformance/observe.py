@@ -7,6 +7,7 @@ import numpy as np
 
 from refimpl.conformance.case import Case, Rows, numbers_of
 from refimpl.conformance.checks import Complaint
+from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.rules.gradients import merge_occurrences
 from refimpl.conformance.semantics import Semantics
 
@@ -84,7 +85,7 @@ def _wrong_form(name, part, want) -> str:
 def _observed(name, found, want, semantics, step, evidence):
     if not isinstance(want.value, Rows):
         return found
-    if semantics.rows_on == "owner":
+    if semantics.rows_on == "owner" and KINDS[evidence.case.kind].stage == "aggregate":
         found = [(None, Rows(*(np.concatenate(x) for x in zip(*((p.ids, p.rows) for _, p in found)))))]
     result = []
     for rank, part in found:

@@ -99,7 +99,7 @@ def _run_jobs(name, ranks, launcher, cases, folder, timeout) -> Outcome:
         semantics = semantics or _manifest(folder, ranks, name, how)
         left = [(number, case) for number, case in todo
                 if any((answer := read(folder, number, r)) is None
-                       or answer.error and not case.settings.get("nonfinite") for r in range(ranks))]
+                       or answer.error and not case.may_be_refused for r in range(ranks))]
         if not left:
             break
         said[left[0][0]] = how

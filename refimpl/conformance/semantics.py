@@ -58,8 +58,10 @@ CHOICES = {
 }
 """field -> {value: what it means}: the manifest's whole vocabulary."""
 
-SUPPORTS = ("clip", "loss-scale", "momentum", "adagrad", "adam", "rate-factor")
-"""What an adapter may be able to do beside the functions that it has."""
+SUPPORTS = ("clip", "loss-scale", "momentum", "adagrad", "adam", "rate-factor", "bounded", "softsync", "backup",
+            "staleness-aware", "dc-asgd", "dc-asgd-adaptive", "row-keys")
+"""What an adapter may be able to do beside the functions that it has. row-keys: its owner keeps rows by number, however
+large it is, not in one array."""
 DTYPES = ("float16", "float32", "float64")
 
 

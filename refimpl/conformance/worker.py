@@ -40,7 +40,7 @@ def main(arguments) -> int:
         answer = target.answer(case, rank)
         faulthandler.cancel_dump_traceback_later()
         save(folder, number, rank, answer)
-        if answer.error and not case.settings.get("nonfinite"):
+        if answer.error and not case.may_be_refused:
             print(f"{name}: {case.name}: rank {rank}: {answer.error}", file=sys.stderr, flush=True)
             return 3
     return 0

@@ -19,7 +19,10 @@ Without barriers the bits depend on who came when; they are a function of the re
     async_worker   pulls from all owners, computes, pushes to all
     scripted_clock owners and workers on one rank, as if each took its time
     replay         the same parameters from the records alone                async_server   owners and workers on ranks
-    decentralised  replicas that meet now and then: EASGD, gossip, local steps
+
+Without a server each rank trains a replica; who meets whom depends on the step alone, and no record is needed:
+
+    own_replica    what a rank does by itself             decentralised  how replicas meet: EASGD, gossip, local steps
 
 Nothing here is fast. The fast system is held to these files bit for bit and byte for byte, by tests/plain.
 """

@@ -94,6 +94,14 @@ CONSISTENCIES = {"synchronous": (Backup, "", 0, 0), "asynchronous": (Asynchronou
                  "softsync": (Softsync, ":n", 1, 0), "backup": (Backup, ":B", 0, -1)}
 """Name -> (class, what follows the name, from where on, up to where: N more than this)."""
 
+DECENTRALISED = {"easgd": ":PERIOD", "gossip": "", "local": ":E"}
+"""Those that need no owner, see ``decentralised``: name -> what follows it."""
+
+
+def is_decentralised(text):
+    """Return whether "gossip", for one, is among these."""
+    return text.partition(":")[0] in DECENTRALISED
+
 
 def consistency(text, workers, steps):
     """Return a new consistency, for one owner, as "bounded:2" says it. Raises ValueError, with what to write."""
@@ -101,7 +109,8 @@ def consistency(text, workers, steps):
     kind, takes, least, most = CONSISTENCIES.get(name, (None, "", 0, 0))
     if kind is None or bool(colon) != bool(takes):
         known = ", ".join(name + takes for name, (_, takes, *_) in CONSISTENCIES.items())
-        raise ValueError(f"no consistency is called {text!r}: write one of {known}")
+        others = ", ".join(name + takes for name, takes in DECENTRALISED.items())
+        raise ValueError(f"no consistency is called {text!r}: write one of {known}; or, without a server, {others}")
     if takes and not (number.isdecimal() and least <= int(number) <= most + workers):
         to = "on" if most == math.inf else f"to {most + workers}, with {workers} workers"
         raise ValueError(f"{text}: {takes[1:]} must be a whole number, from {least} {to}")

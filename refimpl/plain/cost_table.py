@@ -10,9 +10,9 @@
              allgather  2 α w G² (M - 1)                2 α w m G² (M - 1)
 
 Dense: as many bytes, but the server has a hot spot. Sparse: for G = 1 the server moves M / 2 times less than allgather,
-and less than sending all rows by allreduce as long as α < 1. Hence the hybrid. Row numbers come on top.
-Assumed: touched rows are spread evenly over the servers, and a worker's microbatches (with local aggregation a
-machine's) form one node of the tree. Source: docs/paper.md, Bytes; Parallax, table 1.
+and less than sending all rows by allreduce as long as α < 1. Hence the hybrid. Without barriers each worker by itself
+moves α w down and α w up: G = 1. Assumed: touched rows are spread evenly over the servers, and a worker's microbatches
+(with local aggregation a machine's) form one node of the tree. Source: docs/paper.md, Bytes; Parallax, table 1.
 
 The table is there to be read, and is the oracle to which tests hold the exact bytes of plans (``refimpl.plan.cost``).
 It decides nothing: the choice between strategies uses those exact bytes, and predicted seconds.

@@ -6,7 +6,8 @@
 
 step: a step of the optimizer with the rank's own gradient, of SGD x - η g. With g = 0 all together keep Σ x_i + x̃
 (EASGD), the mean of all x_i (gossip), the weighted mean (local steps). Who meets whom depends on the number of the step
-alone: no record is needed to do it again. EASGD may meet at every PERIOD-th step; the others are step(x_i).
+alone: no record is needed to do it again on as many ranks. EASGD may meet at every PERIOD-th step; the others are
+step(x_i). What meets are values; an optimizer's state stays with its replica (``own_replica``).
 
 Each function takes one replica x, of any shape, or all of them, along a new first axis. ``total`` adds up over
 replicas, in the order of the tree, one leaf each: ``stacked`` where all of them are here, ``over(messages)`` where each
@@ -21,6 +22,9 @@ from mpi4py import MPI
 from refimpl.plain.allreduce import allreduce
 from refimpl.plain.messages import Messages
 from refimpl.plain.tree import add_up
+
+BETA = 0.9
+"""α = BETA / N: what the centre moves by of the way to the mean of all replicas (Zhang, Choromanska, LeCun 2015)."""
 
 
 def easgd(x, centre, step, alpha, total):
@@ -42,6 +46,28 @@ def local_steps(x, step, steps, examples, total):
     for _ in range(steps):
         x = step(x)
     return total(examples * x) / total(examples)
+
+
+def train(replica, rule, period, steps, ranks, total, theirs):
+    """Return the one answer of all ranks after so many steps of an ``OwnReplica`` each. Collective.
+
+    That is EASGD's centre; of gossip what it keeps, the mean; the last mean of local steps, whose last round may be
+    shorter.  rule, period: "easgd", PERIOD; "gossip"; "local", E.  theirs(x, number): the partner's replica.
+    """
+    x, step = replica.x.copy(), replica.step
+    if rule == "easgd":
+        centre = x
+        for number in range(1, steps + 1):
+            meets = number % period == 0
+            x, centre = easgd(x, centre, step, BETA / ranks, total) if meets else (step(x), centre)
+        return centre
+    if rule == "local":
+        for done in range(0, steps, period):
+            x = local_steps(x, step, min(period, steps - done), np.full(1, replica.examples, x.dtype), total)
+        return x
+    for number in range(steps):
+        x = gossip(x, theirs(x, number), step)
+    return total(x) / x.dtype.type(ranks)
 
 
 def partner(rank, ranks, step):

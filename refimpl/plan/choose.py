@@ -9,7 +9,7 @@ So no architecture is predicted to be faster than auto. A sparse variable whose 
 the server moves grows with α, what the allreduce moves does not. Deterministic: one sample and network, one plan.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -66,7 +66,7 @@ class Forecast:
 class Chosen:
     """A plan, what it was chosen from, and the predicted seconds of the exchanges of a step under each architecture.
 
-    busiest: bytes that the busiest owner serves, over the owners' mean.
+    busiest: bytes that the busiest owner serves, over the owners' mean.  predictor: which predicted it.
     """
 
     plan: Plan
@@ -75,6 +75,7 @@ class Chosen:
     network: Network
     steps: tuple[int, ...]
     busiest: float = 1.0
+    predictor: Predictor | None = field(default=None, compare=False, repr=False)
 
 
 def choose_plan(variables, sample: Sample, network: Network, microbatches: int, *, architecture: str = "auto",
@@ -103,7 +104,8 @@ def choose_plan(variables, sample: Sample, network: Network, microbatches: int, 
         plan = make_plan(variables, architecture, sparse_as_dense=sparse_as_dense, **making)
         chosen = {name: strategy.name for name, strategy in plan.strategies.items()}
     forecasts = tuple(_forecast(v, chosen, trial, predictor, sample) for v in variables)
-    return Chosen(plan, forecasts, totals, network, sample.steps, imbalance(owner_loads(variables, plan, pulls)))
+    busiest = imbalance(owner_loads(variables, plan, pulls))
+    return Chosen(plan, forecasts, totals, network, sample.steps, busiest, predictor)
 
 
 class Trials:

@@ -110,16 +110,23 @@ def traffic_of(variable, strategy, plan, sample: Sample) -> Traffic:
     work = strategy.work(variable, plan, sample) + sum(
         matrix.sum(axis=0) for (phase, kind), matrix in rounds.items()  # gradients, to be added up where they come
         if phase in ("aggregate", "push", "allgather") and kind in ("rows", "dense"))
-    machine, count = machine_numbers(plan), len(plan.on_machines)
-    crosses, sent, received, within, messages = machine[:, None] != machine, {}, {}, {}, {}
+    sent, received, within, messages = {}, {}, {}, {}
     for name, matrix in rounds.items():
-        over, inside = np.where(crosses, matrix, 0), np.where(crosses, 0, matrix)
-        sent[name] = np.bincount(machine, over.sum(axis=1), count)
-        received[name] = np.bincount(machine, over.sum(axis=0), count)
-        within[name] = np.bincount(machine, inside.sum(axis=1), count)
+        sent[name], received[name], within[name] = by_machine(matrix, machine_numbers(plan))
         times = strategy.message_rounds(variable, plan.ranks) if name[1] == "rows" else 1
         messages[name] = times * ((matrix > 0).sum(axis=0) + (matrix > 0).sum(axis=1))
     return Traffic(sent, received, within, messages, work)
+
+
+def by_machine(matrix, machine: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the bytes that leave and enter each machine's card, and those between its ranks: (M,) each. Local.
+
+    matrix[i, j]: bytes that rank i sends rank j.  machine: (N,), of each rank.
+    """
+    count, crosses = machine.max() + 1, machine[:, None] != machine
+    over, inside = np.where(crosses, matrix, 0), np.where(crosses, 0, matrix)
+    return (np.bincount(machine, over.sum(axis=1), count), np.bincount(machine, over.sum(axis=0), count),
+            np.bincount(machine, inside.sum(axis=1), count))
 
 
 class Predictor:

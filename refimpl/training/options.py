@@ -39,8 +39,9 @@ class Options:
     optimizer, optimizer_options: see ``kernels.update.OPTIMIZERS``.  learning_rate, rate, warmup: see ``rates``.
     rate_steps: steps until a falling rate ends; None: ``steps``.
     clip_norm: largest global norm of the gradient, None for no clipping.  weight_decay: adds decay * parameter.
-    consistency, correction: how old the values may be that a worker computes with, and how a stale gradient is corrected;
-    see ``refimpl.plain.consistencies`` and ``corrections``. Without barriers optimizer and rate count an owner's updates.
+    consistency, correction: how old the values may be that a worker computes with, and how a stale gradient is
+    corrected; see ``refimpl.plain.consistencies`` and ``corrections``, and without a server ``decentralised``. Without
+    barriers optimizer and rate count an owner's updates, or a replica's steps.
     slow_rank: rank, as text -> how many times as long as it could its computation shall take.
     average_sparse: False sums row gradients over the microbatches instead of averaging them, as the authors' code
     does: every sparse variable's gradient is V times larger (docs/paper.md, Mechanisms).

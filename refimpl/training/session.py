@@ -3,7 +3,6 @@
 import json
 import time
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Callable
@@ -12,14 +11,17 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from kernels.update import OPTIMIZERS
+from refimpl.plain.consistencies import is_decentralised
 from refimpl.plan import ledger_keys
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.training.alpha import mean_alpha
+from refimpl.training.consistency.flight import steps_done
 from refimpl.training.consistency.recorded_run import RecordedRun
-from refimpl.training.consistency.run import Left, refuse_cuts, train_without_barriers
+from refimpl.training.consistency.run import Left, train_by_record, train_decentralised, train_without_barriers
 from refimpl.training.evaluate import evaluate
 from refimpl.training.options import Options
 from refimpl.training.planning.partition_trials import PartitionTrials
+from refimpl.training.result import Result
 from refimpl.training.run.checkpoint import check_saveable, load_checkpoint, save_checkpoint
 from refimpl.training.run.directory import RunDirectory, refuse_taken
 from refimpl.training.run.signals import Signals, on_disk
@@ -29,50 +31,6 @@ from refimpl.training.run.whole import hashes
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 from refimpl.transport.errors import Interrupted
-
-
-@dataclass
-class Result:
-    """What a training ended with; the same on every rank, but for ``rank``, which says whose it is.
-
-    bytes: phase -> bytes that rank 0 sent in all.  seconds: phase -> mean seconds of a step on rank 0.
-    sent_per_step: kind -> bytes that a rank sent in a step, mean over ranks and steps (dense, rows, indices, control).
-    alpha: sparse variable -> part of its rows that a rank touched in a step, mean over ranks and steps.
-    loss: of the last step.  examples_per_second: over this session's steps, evaluation and checkpoints left out, and
-    the steps of a partition search.  partition_search: its samples (those from before a resume, too), thetas and P, see
-    ``PartitionTrials.to_json``.
-    overlap: whether exchanges went on beside the computation.
-    shared_memory: whether the allreduce's bytes were read in memory that all ranks share: counted, but not sent.
-    staleness: τ, as text -> how many rows and dense variables were pushed that many updates after they were pulled.
-    """
-
-    architecture: str
-    ranks: int
-    steps: int
-    loss: float
-    examples_per_second: float
-    parameters_sha256: str
-    state_sha256: str
-    bytes: dict
-    sent_per_step: dict
-    seconds: dict
-    alpha: dict = field(default_factory=dict)
-    evaluation: dict = field(default_factory=dict)
-    partition_search: dict | None = None
-    overlap: bool = False
-    shared_memory: bool = False
-    run_directory: str | None = None
-    rank: int = 0
-    consistency: str = SYNCHRONOUS
-    staleness: dict = field(default_factory=dict)
-
-    def to_json(self) -> dict:
-        """Return plain data, perplexity or accuracy beside the rest."""
-        data = asdict(self)
-        evaluation, _ = data.pop("evaluation"), data.pop("rank")
-        named = {"heldout_loss" if name == "loss" else "heldout_count" if name == "count" else name: value
-                 for name, value in evaluation.items()}
-        return {name: None if value != value else value for name, value in {**data, **named}.items()}  # NaN is no JSON
 
 
 def train(model, data, heldout=None, *, options: Options, comm=None, output=None, resume=None, checkpoint_every=None,
@@ -85,7 +43,8 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
     output: run directory, None to write no files.  resume: directory of a checkpoint to continue from.
     describe: what config.json and checkpoints should say of model and data, plain JSON values.
     announce: called on rank 0 with what was chosen, and why.
-    watch: ``watch(trainer)`` returns the context in which a step is done, on every rank.
+    watch: ``watch(trainer)`` returns the context in which a step is done, on every rank; without barriers, all those
+    between two cuts.
     progress: called on rank 0 with each step's metrics.  warm: steps at the start that do not count for the speed.
     signals: asked before each step whether this rank shall end; then a last checkpoint is saved.
     replay: a run without barriers to do once more, by its record; ``options`` are what ``RecordedRun.options_on`` says.
@@ -108,11 +67,16 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
         directory = _open_directory(trainer, output, describe, resume)
         totals = Totals(comm, trainer.step + warm)
         if replay is not None or options.consistency != SYNCHRONOUS:
-            with watch(trainer):
-                left = comm.together(partial(refuse_cuts, options, resume, evaluate_every, checkpoint_every)) or (
-                    train_without_barriers(trainer, totals, directory, progress, replay, warm))
-            if output is not None:
-                save_checkpoint(trainer, Path(output), describe)
+            between = partial(_between, trainer, directory, heldout, signals, output, describe, evaluate_every,
+                              checkpoint_every)
+            every, left = (evaluate_every, checkpoint_every), None
+            if replay is not None:
+                left = train_by_record(trainer, totals, progress, between, replay, watch)
+            elif is_decentralised(options.consistency):
+                train_decentralised(trainer, totals, progress, between, every, warm, watch)
+            else:
+                left = train_without_barriers(trainer, totals, progress, between, every,
+                                              lambda: signals is not None and signals.asked, warm, watch)
             return _finish(trainer, directory, totals, None, heldout, output, None, left)
         while trainer.step < options.steps:
             record, seconds = _step(trainer, watch, signals, partial(_saved, trainer, trials, output, describe))
@@ -178,7 +142,7 @@ def _timed_step(trainer, watch) -> tuple[dict, float]:
 def _saved(trainer, trials, output, describe, error: Interrupted) -> Interrupted:
     """Save a checkpoint after the last step; return the error that says so, the same on every rank. Collective."""
     if output is not None:
-        save_checkpoint(trainer, Path(output), describe, search=trials.state())
+        save_checkpoint(trainer, Path(output), describe, search=trials and trials.state())
     state = trainer.comm.once(lambda: on_disk(output))
     return Interrupted(f"{error}: ended after step {trainer.step}: {state}", error.signal, agreed=True)
 
@@ -198,6 +162,26 @@ def _after_step(trainer, trials, record, directory, heldout, *, evaluate_every, 
         save_checkpoint(trainer, Path(output), describe, search=trials.state())
 
 
+def _between(trainer, directory, heldout, signals, output, describe, evaluate_every, checkpoint_every, steps):
+    """Between two stretches of a training without barriers, and at its end: as ``_after_step``. Collective."""
+    comm, ended = trainer.comm, trainer.step == trainer.options.steps
+
+    def due(every):
+        return every and trainer.step % every == 0 and not ended
+
+    if heldout is not None and steps and due(evaluate_every):
+        steps[-1]["heldout"] = evaluate(trainer, heldout)
+    comm.agree(_attempt(lambda: directory and [directory.write_metrics(metrics) for metrics in steps]))
+    try:
+        comm.agree(signals and signals.error())
+    except Interrupted as error:
+        if not error.at_once:
+            raise _saved(trainer, None, output, describe, error) from error
+        raise
+    if output is not None and (ended or due(checkpoint_every)):
+        save_checkpoint(trainer, Path(output), describe)
+
+
 def _search_ended(trainer, totals, directory, counted_from):
     """Let only the steps with the P that was found count for the speed, if any are left, and write down the plan."""
     if counted_from < trainer.options.steps:
@@ -205,7 +189,7 @@ def _search_ended(trainer, totals, directory, counted_from):
     trainer.failure = trainer.failure or _attempt(lambda: directory and directory.write_plan(trainer.plan.to_json()))
 
 
-def _finish(trainer, directory, totals, evaluation, heldout, output, search, left: Left | None = None) -> "Result":
+def _finish(trainer, directory, totals, evaluation, heldout, output, search, left: Left | None = None) -> Result:
     """Gather what the training ended with, and write it. Collective. left: by owners without barriers."""
     if evaluation is None and heldout is not None:  # resumed at the last step: nothing was left to do
         evaluation = evaluate(trainer, heldout)
@@ -233,8 +217,10 @@ def _open_directory(trainer, output, describe, resume):
         config = {"describe": describe, "options": trainer.options.to_json(), "ranks": trainer.comm.size,
                   "microbatches": trainer.data.microbatches, "device": trainer.device.to_json(),
                   "overlap": trainer.overlap_choice.to_json()}
-        step = trainer.step if _continues(output, resume) else None
-        return RunDirectory(output, config, trainer.plan.to_json(), step)
+        done, step = steps_done(trainer.found_in_flight), trainer.step
+        kept = (lambda record: record["step"] <= done.get(record.get("worker"), step)) if _continues(
+            output, resume) else None
+        return RunDirectory(output, config, trainer.plan.to_json(), kept)
 
     return trainer.comm.together(work, (ValueError, OSError))
 

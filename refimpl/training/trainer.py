@@ -45,6 +45,8 @@ class Trainer:
         self.carried: dict[int, dict] = {v: {} for v in self.microbatches}
         self.ahead: dict[int, tuple] = {}  # step -> what was read for it while the device computed the one before
         self.first = True  # nothing of this session is done: its first step looks at what takes time to see
+        self.in_flight: Callable[[], dict] = dict  # what else a checkpoint holds of this rank, name -> array
+        self.found_in_flight: dict = {}  # and what one held, of all ranks
         self.failure: BaseException | None = None  # of rank 0's bookkeeping, raised on all ranks at the next step
 
     @classmethod

@@ -39,7 +39,7 @@ class Letters:
         self.mpi, self.rank = comm.mpi, comm.rank
         self.own: deque[Letter] = deque()
         self.under_way: list[tuple] = []
-        self.coming: list[tuple[Letter, MPI.Request]] = []  # begun, in their order: a long one takes its time
+        self.coming: list[tuple] = []  # of a long one the beginning is here long before the end: nobody waits for it
         self.sent, self.received = np.zeros(comm.size, np.int64), np.zeros(comm.size, np.int64)
 
     def send(self, rank: int, *arrays):
@@ -64,12 +64,12 @@ class Letters:
         while (message := self.mpi.Improbe(MPI.ANY_SOURCE, TAG, status)) is not None:
             content = np.empty(status.Get_count(MPI.BYTE), np.uint8)
             self.coming.append((Letter(status.Get_source(), content), message.Irecv(content)))
-        late = set()
+        behind = set()
         for place, (letter, request) in enumerate(self.coming):
-            if letter.sender not in late and request.Test():
+            if letter.sender not in behind and request.Test():
                 del self.coming[place]
                 return letter
-            late.add(letter.sender)
+            behind.add(letter.sender)
         return None
 
 

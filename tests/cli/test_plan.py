@@ -1,8 +1,12 @@
 """The command plan: its table, its JSON, the file that it writes, and what it refuses."""
 
+import argparse
 import json
 
+import pytest
+
 from refimpl.cli import main
+from refimpl.cli.values import slowed
 from refimpl.plan import Plan
 
 TINY = ["plan", "lm", "--data", "synthetic:300", "--preset", "tiny",
@@ -26,6 +30,28 @@ def test_a_plan_is_printed_and_written(tmp_path, capsys):
     assert "MB go through the card" in said
 
 
+def test_trainings_without_barriers_are_predicted(capsys):
+    served = [*TINY, "--architecture", "ps"]
+    assert main([*served, "--compute", "1", "--slow-rank", "2=3x", "--rate", "10gbit"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "6 workers, which compute for 1 s in a step, rank 2 3 times as long" in said
+    assert "│ synchronous │" in said and "│ bounded:2 │" in said
+    assert main([*served, "--slow-rank", "2=3x", "--rate", "10gbit", "--json"]) == 0  # 0.1 s
+    found = {each["consistency"]: each for each in json.loads(capsys.readouterr().out)["without_barriers"]}
+    assert list(found) == ["synchronous", "backup:1", "bounded:2", "softsync:2", "asynchronous"]
+    for name, steps in (("synchronous", 20), ("bounded:2", 20), ("backup:1", 50), ("asynchronous", 5 / 0.1 + 1 / 0.3)):
+        assert found[name]["steps"] == pytest.approx(steps, rel=0.02)
+    assert main(served) == 0
+    assert "without barriers" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["2", "2=", "=3x", "2=3", "2=0.5x", "-1=3x", "2=1.2.3x", "2=nanx", "2=infx", "two=3x"])
+def test_a_slow_rank_that_is_none(text):
+    assert slowed("2=3x") == (2, 3.0) and slowed("0=1.5x") == (0, 1.5)
+    with pytest.raises(argparse.ArgumentTypeError, match="should read RANK=FACTORx, the factor at least 1"):
+        slowed(text)
+
+
 def test_files_that_cannot_be_read_or_written_are_named(capsys, tmp_path):
     assert main([*TINY, "--output", str(tmp_path / "none" / "plan.json")]) == 1
     assert "none/plan.json: No such file or directory; give another --output" in capsys.readouterr().err
@@ -38,3 +64,7 @@ def test_refusals(capsys):
     assert "2 ranks on 3 machines: each machine needs a rank" in capsys.readouterr().err
     assert main([*TINY, "--rate", "fast"]) == 1
     assert "--rate" in capsys.readouterr().err
+    assert main([*TINY, "--architecture", "ps", "--slow-rank", "6=3x"]) == 1
+    assert "--slow-rank 6: there is no such rank; name one from 0 to 5" in capsys.readouterr().err
+    assert main([*TINY, "--architecture", "allreduce", "--compute", "1"]) == 1
+    assert "has strategy allgather: take --architecture ps" in capsys.readouterr().err

@@ -30,14 +30,14 @@ def test_distributed_data_parallel(ranks):
     wrong = [v for v in wrong if NEVER not in v.why or unexpected(run_target(target, ranks, only=v.case), EXPECTED)]
     assert [(v.case, v.why) for v in wrong] == []
     assert EXPECTED.fixed(outcome.verdicts) == []
-    assert not [(v.case, v.why) for v in outcome.verdicts if v.status == "skipped"]
+    assert {v.why for v in outcome.verdicts if v.status == "skipped"} == {"the adapter has no serve"}
 
 
 def test_one_process():
     outcome = run_target(f"{ADAPTERS}.torch_single", 1)
     assert [(v.case, v.why) for v in outcome.failed] == []
-    assert {v.case for v in outcome.verdicts if v.status == "skipped"} == {"dense/fusion", "broadcast/last",
-                                                                          "update/starts"}
+    assert {v.case for v in outcome.verdicts if v.status == "skipped" and v.kind != "owner"} == {
+        "dense/fusion", "broadcast/last", "update/starts"}
 
 
 DECLARES = """

@@ -30,7 +30,7 @@ from refimpl.plan import make_plan
 from refimpl.plan.plan import Plan
 from refimpl.plan.validate import check_plan, read_plan
 from refimpl.strategies.codec import CODECS
-from refimpl.plain.consistencies import CONSISTENCIES
+from refimpl.training.consistency import CONSISTENCIES
 from refimpl.training.options import Options
 from refimpl.training.run.directory import read_metrics, read_result
 from refimpl.training.run.timeline import chrome_events

@@ -10,7 +10,7 @@ from refimpl.plan import make_plan
 from refimpl.plan.plan import Plan
 from refimpl.plan.validate import check_plan, read_plan
 from refimpl.strategies.codec import CODECS
-from refimpl.plain.consistencies import CONSISTENCIES
+from refimpl.training.consistency import CONSISTENCIES
 from refimpl.transport.machines import in_blocks
 
 VARIABLES = [Variable("rows", (12, 5), sparse=True), Variable("dense", (8,)), Variable("bias", ())]

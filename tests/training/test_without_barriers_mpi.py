@@ -2,21 +2,26 @@
 
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
-from toys import Toy, last, lm_data, make_options, refusal, toy_data
+from toys import Recording, Toy, last, lm_data, make_options, refusal, toy_data
 
 from models.lm import PRESETS, LanguageModel
 from refimpl.plain.owner import sha256
 from refimpl.plain.replay import replay as replay_plainly
 from refimpl.plain.scripted_clock import cluster
 from refimpl.plan.plan import Placement, Plan
+from refimpl.plan.sample import union
+from refimpl.plan.without_barriers import bytes_of_last_pull, bytes_of_worker_step
 from refimpl.strategies.dense_server import ServedDense
 from refimpl.strategies.server import ServedRows
 from refimpl.training.consistency.record import Record, check_possible
 from refimpl.training.consistency.replay import replay_alone
-from refimpl.training.consistency.run import run_without_barriers
+from refimpl.training.consistency.run import left_by, stretch
+from refimpl.training.consistency.without_barriers import WithoutBarriers
+from refimpl.training.run.checkpoint import load_checkpoint, save_checkpoint
 from refimpl.training.run.whole import hashes, key_of_array, sha256_of
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
@@ -47,11 +52,23 @@ def prepared(comm, case, model=None, data=None, **changes):
     return model, data, replace(options, plan=plan.to_json()), plan
 
 
+def run(trainer):
+    """Do all steps; return their metrics, and what owners left."""
+    training = begun(trainer)
+    return stretch(trainer, training), left_by(training)
+
+
+def begun(trainer, arrays=None):
+    training = WithoutBarriers(trainer.model, trainer.data, trainer.options, trainer.parameters, trainer.timeline)
+    training.begin(arrays)
+    return training
+
+
 def train(comm, case, **changes):
     """Train; return (options, plan, trainer, metrics of all steps, what owners left, hashes)."""
     model, data, options, plan = prepared(comm, case, **changes)
     trainer = Trainer.open(model, data, options, comm)
-    steps, left = run_without_barriers(trainer)
+    steps, left = run(trainer)
     return options, plan, trainer, steps, left, hashes(trainer.parameters, ("first", "second")[:2 * (
         options.optimizer == "adam")])
 
@@ -86,7 +103,7 @@ def test_a_language_model_with_owners_of_the_architecture(comm):
     options = make_options("lm", "adagrad", clip_norm=None, steps=STEPS, device="cpu", architecture="ps", partitions=7,
                            consistency="asynchronous", correction="dc-asgd")
     trainer = Trainer.open(LanguageModel(**PRESETS["tiny"]), lm_data(), options, ranks)
-    _, left = run_without_barriers(trainer)
+    _, left = run(trainer)
     found = hashes(trainer.parameters, ("accumulator",))
     assert trainer.plan.consistency == "asynchronous" and not trainer.plan.local_aggregation
     record = Record(left.entries, "")
@@ -124,12 +141,10 @@ class Waiting(Toy):
 @pytest.mark.parametrize("case, ahead", [("asynchronous", STEPS), ("bounded:2", 2), ("backup:0", 0)])
 def test_a_slow_rank_is_waited_for_as_its_consistency_says(comm, case, ahead):
     """The last rank's first step lasts until the others, as its owner sees them, are as far as they may come."""
-    from refimpl.training.consistency.without_barriers import WithoutBarriers
-
     ranks, model, slow = Communicator.of(comm), Waiting(), comm.size - 1
     _, data, options, _ = prepared(ranks, case)
     trainer = Trainer.open(model, data, options, ranks)
-    training = WithoutBarriers(model, data, options, trainer.parameters, trainer.timeline)
+    training = begun(trainer)
     entries = min(2 * ahead + 2, 2 * STEPS + 1)  # pushes, and the pulls before and behind
     if last(comm):
         model.goes_on = lambda: training.owner.clocks[slow] > 0 or entries <= min(
@@ -149,7 +164,7 @@ def test_what_goes_wrong_in_a_computation_ends_all(comm):
 
     copy = comm.Dup()  # messages stay under way
     trainer = Trainer.open(Wrong(), *prepared(Communicator.of(copy), "asynchronous")[1:3], Communicator.of(copy))
-    assert "no gradient today" in refusal(copy, lambda: run_without_barriers(trainer))
+    assert "no gradient today" in refusal(copy, lambda: run(trainer))
 
 
 @pytest.mark.mpi(min_size=2)
@@ -162,7 +177,7 @@ def test_a_rank_that_does_not_come_is_named(comm):
         time.sleep(2.5)
     else:
         with pytest.raises(Exception, match=f"has waited 0.5 s for rank {comm.size - 1} in"):
-            run_without_barriers(trainer)
+            run(trainer)
     comm.Barrier()
 
 
@@ -185,3 +200,63 @@ def test_plain_hash_and_ours_are_made_alike(comm):
         for owner in range(3) if v.sparse else ():
             whole[f"parameter/{v.name}"][plan.partitioning(v).global_rows(owner)] = owners[owner].values[v.name]
     assert sha256_of(whole, "parameter/") == sha256(variables, [owner.values for owner in owners])
+
+
+@pytest.mark.parametrize("case", ["asynchronous adaptive", "backup:1", "snapshot:1", "softsync:1", "bounded:0"])
+def test_a_killed_training_goes_on_to_the_same_record_and_bits(comm, case, tmp_path):
+    """Cut twice, each time with answers that have not come and pushes that are held; what follows is replayed from the
+    beginning."""
+    case, ranks, folder = possible(case, comm), Communicator.of(comm), Path(comm.bcast(str(tmp_path)))
+    model, data, options, plan = prepared(ranks, case)
+    for until in (1, 3):
+        trainer = Trainer.open(model, data, options, ranks)
+        if until == 3:
+            load_checkpoint(trainer, folder)
+        training = begun(trainer, trainer.found_in_flight)
+        training.serving.worker.carried = trainer.carried
+        stretch(trainer, training, until=until)
+        if training.ended:  # of backup workers, whoever is always late does nothing
+            break
+        trainer.in_flight = training.in_flight
+        save_checkpoint(trainer, folder, {})
+        assert training.steps >= 0 and (comm.rank or training.steps == until)
+    trainer = Trainer.open(model, data, options, ranks)
+    load_checkpoint(trainer, folder)
+    training = begun(trainer, trainer.found_in_flight)
+    training.serving.worker.carried = trainer.carried
+    stretch(trainer, training)
+    left, found = left_by(training), hashes(trainer.parameters, ("first", "second"))
+    record = Record(left.entries, found["parameters_sha256"])
+    check_possible(record, options.consistency, STEPS)
+    arrays = {key_of_array(*key): whole for key, whole in replay_alone(model, data, options, plan, record).items()}
+    assert found == {"parameters_sha256": sha256_of(arrays, "parameter/"), "state_sha256": sha256_of(arrays, "state/")}
+
+
+@pytest.mark.thorough("asynchronous", "backup:1")
+@pytest.mark.parametrize("case", ["asynchronous", "bounded:0", "softsync:1", "backup:1"])
+def test_every_byte_is_what_the_formula_says(comm, case):
+    """Of every worker's steps and its last pull; a push that was dropped was sent, too."""
+    case, ranks, mine = possible(case, comm), Communicator.of(comm), []
+    model, data, options, plan = prepared(ranks, case)
+    model = Recording(model)
+    trainer = Trainer.open(model, data, options, ranks)
+    training = begun(trainer)
+    worker = training.serving.worker
+
+    def note(metrics):
+        touched = {name: union([each[name] for each in model.touched]) for name in worker.partitionings}
+        mine.append(({name: wanted.ids for name, wanted in worker.wanted.items()}, touched))
+        model.touched = []
+
+    training.run(note)
+    last_pull = {name: wanted.ids for name, wanted in worker.wanted.items()} if case.startswith("backup") else None
+    expected: dict = {}
+    for number, (steps, asked) in enumerate(comm.allgather((mine, last_pull))):
+        for found in (*(bytes_of_worker_step(plan, model.variables, number, *step) for step in steps),
+                      bytes_of_last_pull(plan, model.variables, number, asked)):
+            for key, matrix in found.items():
+                expected[key] = expected.get(key, 0) + matrix
+    sent = {key: int(matrix[comm.rank].sum()) for key, matrix in expected.items()}
+    received = {key: int(matrix[:, comm.rank].sum()) for key, matrix in expected.items()}
+    for counted, told in ((ranks.ledger.sent, sent), (ranks.ledger.received, received)):
+        assert {key: n for key, n in counted.items() if n} == {key: n for key, n in told.items() if n}

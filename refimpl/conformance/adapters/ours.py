@@ -16,8 +16,10 @@ import kernels  # not its names: one of them is the protocol's
 from models import Variable
 from refimpl.collectives import make_schedule, prove
 from refimpl.conformance.adapters import functions_of
+from refimpl.conformance.adapters.ours_owner import Owners
 from refimpl.conformance.adapters.ours_training import TrainingAdapter
 from refimpl.conformance.adapters.untouched_table import UntouchedTable
+from refimpl.conformance.arrivals import play
 from refimpl.conformance.semantics import Semantics
 from refimpl.plan import make_plan
 from refimpl.training.parameters import Parameters
@@ -49,7 +51,13 @@ class Ours(TrainingAdapter):
         served = self.settings["architecture"] in ("ps", "hybrid")
         return Semantics(name="refimpl " + " ".join(map(str, self.settings.values())), divide="before",
                          order="tree" if prove(schedule).canonical else "any", rows_on="owner" if served else "every",
-                         most_rows=10**6 if self.settings.get("sparse_as_dense") else None)
+                         most_rows=10**6 if self.settings.get("sparse_as_dense") else None,
+                         supports=(*Semantics().supports, "bounded", "softsync", "backup", "staleness-aware", "dc-asgd",
+                                   "dc-asgd-adaptive"))
+
+    def serve(self, arrivals) -> list:
+        """Play a script to as many owners as there are ranks, each rank to its own copy of them."""
+        return play(Owners(arrivals, self.comm.size), arrivals.entries)
 
     def aggregate_uses(self, uses, shapes):
         """What a model does whose variable is read twice: it adds both gradients of its microbatch."""

@@ -7,7 +7,9 @@ from collections import Counter
 
 import numpy as np
 
+from refimpl.conformance.adapters.reference_owner import ReferenceOwner
 from refimpl.conformance.adapters.reference_training import TrainingPart
+from refimpl.conformance.arrivals import play
 from refimpl.conformance.cases.numbers import words
 from refimpl.conformance.semantics import DTYPES, SUPPORTS, Semantics
 
@@ -17,6 +19,8 @@ EVERYTHING = Semantics(name="reference", dtypes=DTYPES, supports=SUPPORTS, start
 
 class Reference(TrainingPart):
     """One rank of an implementation that does exactly what its manifest says."""
+
+    owner = ReferenceOwner
 
     def __init__(self, world, semantics: Semantics = EVERYTHING, turn: int = 0):
         """turn: where sums begin, for manifests that allow any order."""
@@ -156,6 +160,10 @@ class Reference(TrainingPart):
     def broadcast(self, arrays: dict, root: int) -> dict:
         """Return rank ``root``'s arrays."""
         return self.world.allgather(arrays)[root]
+
+    def serve(self, arrivals) -> list:
+        """Return, for each pull, (entries that came before it was answered, name -> values)."""
+        return play(self.owner(arrivals), arrivals.entries)
 
     def reduce_loss(self, losses, gradients):
         """Return (loss, gradient) of a step. losses: (n,), gradients: (n, d), of this rank's examples."""

@@ -9,6 +9,7 @@ from refimpl.conformance.semantics import CHOICES
 FIELDS = {"aggregate": ("dense", "sparse", "duplicates"), "model": ("loss",),
           "update": ("untouched", "clip_norm", "clip_point", "window", "partial", "start", "dense", "sparse",
                      "duplicates")}
+"""Stage -> what of the manifest its numbers depend on. An owner's depend on nothing there."""
 
 DIVISION = {"dense": {"sum": "a plain sum", "average": "division by N"},
             "sparse": {"sum": "a plain sum", "average": "division by N", "per-row-count": "division by push count",
@@ -17,7 +18,9 @@ DIVISION = {"dense": {"sum": "a plain sum", "average": "division by N"},
 
 def other_rule(evidence, verdict):
     """Try each single change of the manifest, and one rule for dense and sparse gradients alike."""
-    fields = FIELDS[KINDS[evidence.case.kind].stage]
+    fields = FIELDS.get(KINDS[evidence.case.kind].stage)
+    if not fields:
+        return None
     changes = [{field: value} for field, value in evidence.semantics.alternatives(*fields)]
     changes += [{"dense": value, "sparse": value} for value in DIVISION["dense"] if "dense" in fields]
     return _first_that_fits(evidence, changes)
@@ -25,7 +28,10 @@ def other_rule(evidence, verdict):
 
 def two_other_rules(evidence, verdict):
     """Try two changes of the manifest at once."""
-    changes = evidence.semantics.alternatives(*FIELDS[KINDS[evidence.case.kind].stage])
+    fields = FIELDS.get(KINDS[evidence.case.kind].stage)
+    if not fields:
+        return None
+    changes = evidence.semantics.alternatives(*fields)
     return _first_that_fits(evidence, (dict(pair) for pair in combinations(changes, 2) if len(dict(pair)) == 2))
 
 

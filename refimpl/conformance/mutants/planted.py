@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from refimpl.conformance.adapters.reference import EVERYTHING, Reference
-from refimpl.conformance.mutants import aggregation as a, training as t
+from refimpl.conformance.mutants import aggregation as a, owner as o, training as t
 
 
 def undeclared(**rules) -> type:
@@ -20,12 +20,16 @@ def undeclared(**rules) -> type:
 
 @dataclass(frozen=True)
 class Mutant:
-    """bug: its number in the list of classic bugs.  codes: of diagnoses that name it.  make: the adapter's class."""
+    """bug: its number in the list of classic bugs.  codes: of diagnoses that name it.  make: the adapter's class.
+
+    kind: of the only cases that it can change, "": of any but those of an owner.
+    """
 
     bug: int
     words: str
     codes: tuple[str, ...]
     make: type
+    kind: str = ""
 
 
 MUTANTS = (
@@ -71,5 +75,15 @@ MUTANTS = (
     Mutant(30, "a pull sees a step half applied", ("half-applied",), t.HalfApplied),
     Mutant(31, "gradients applied one by one", ("one-by-one", "shares-one-by-one"), t.OneByOne),
     Mutant(32, "the parameter is reduced, not the gradient", ("parameter-reduced",), t.ParameterReduced),
+    Mutant(37, "the old value of a delta is an alias", ("aliased",), o.AliasedOld, "owner"),
+    Mutant(37, "the old value of a dense delta is an alias", ("aliased",), o.AliasedDense, "owner"),
+    Mutant(38, "a stale gradient is dropped", ("stale-dropped",), o.StaleDropped, "owner"),
+    Mutant(39, "a late gradient is counted", ("late-counted",), o.LateCounted, "owner"),
+    Mutant(40, "the clock waits one step too early", ("clock-early",), o.ClockEarly, "owner"),
+    Mutant(40, "the clock waits one step too late", ("clock-late",), o.ClockLate, "owner"),
+    Mutant(41, "staleness is counted per worker", ("staleness-per-worker",), o.StalenessPerWorker, "owner"),
+    Mutant(42, "a mean of n pushes is divided by N", ("divided-by-workers",), o.NotRescaled, "owner"),
+    Mutant(42, "a mean of n pushes is a sum", ("summed",), o.Summed, "owner"),
+    Mutant(43, "rows never pulled are corrected", ("unpulled-rows",), o.UnpulledTaken, "owner"),
 )
 """Most numbers once; those that name several bugs more often."""

@@ -29,7 +29,7 @@ SMALL_STEP = 500_000
 class Account:
     """Bytes (sent, received) of this machine over the steps of a training: ``train(..., watch=account.step)``.
 
-    Of a training without barriers, or its replay, all steps are done inside one watch: no step's formula is checked.
+    Of a training without barriers, or its replay, many steps are done inside one watch: no step's formula is checked.
     """
 
     def __init__(self, comm: Communicator):
@@ -54,7 +54,9 @@ class Account:
             self.looked_at.append((trainer.step - 1, trainer.plan, payload))
 
     def close(self):
-        """File the account of this machine: a JSON object (see ``totals``). Collective."""
+        """File the account of this machine: a JSON object (see ``totals``); none of no steps. Collective."""
+        if not self.steps:
+            return
         looked_at = sum((payload for _, _, payload in self.looked_at), np.zeros(2, np.int64))
         everyone = self.comm.share(np.stack([self.payload, looked_at]), "account")
         formula = json.loads(self.comm.once(lambda: json.dumps(self._formula())))

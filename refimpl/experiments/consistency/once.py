@@ -4,7 +4,8 @@ import json
 import time
 
 from refimpl.plan.plan import SYNCHRONOUS
-from refimpl.training.consistency.run import run_without_barriers
+from refimpl.training.consistency.run import left_by, stretch
+from refimpl.training.consistency.without_barriers import WithoutBarriers
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 
@@ -28,8 +29,10 @@ def train_once(model, data, options, comm: Communicator, network_file=None) -> t
 
 def _without_barriers(trainer):
     """Return steps, this rank's bytes that crossed machines, and what owners left. Collective."""
-    steps, left = run_without_barriers(trainer)
-    return [[m["worker"], m["step"], m["at"], m["loss"], m["examples"]] for m in steps], _crossed(trainer.comm), left
+    training = WithoutBarriers(trainer.model, trainer.data, trainer.options, trainer.parameters, trainer.timeline)
+    training.begin()
+    steps = [[m["worker"], m["step"], m["at"], m["loss"], m["examples"]] for m in stretch(trainer, training)]
+    return steps, _crossed(trainer.comm), left_by(training)
 
 
 def _steps(trainer):

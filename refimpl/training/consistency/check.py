@@ -1,8 +1,10 @@
 """What a training without barriers cannot be: refused before its first step, with what to do instead."""
 
-from refimpl.plain.consistencies import consistency
+from refimpl.plain.consistencies import consistency, is_decentralised
 from refimpl.plain.corrections import check as check_correction
 from refimpl.plan.plan import SYNCHRONOUS, Plan
+from refimpl.training.consistency.decentralised import meeting
+from refimpl.training.consistency.others import schedule_of
 
 
 def check_consistency(options, plan: Plan, microbatches: int, device: str):
@@ -13,26 +15,52 @@ def check_consistency(options, plan: Plan, microbatches: int, device: str):
     rule, ranks = options.consistency, plan.ranks
     if plan.consistency != rule:
         raise ValueError(f"the plan's consistency is {plan.consistency}, the options say {rule}: let them agree")
-    consistency(rule, ranks, options.steps)
-    if rule == SYNCHRONOUS:
-        if options.correction != "none":
-            raise ValueError(f"--correction {options.correction} is for stale gradients, and a synchronous training has "
-                             "none: leave it out, or say --consistency asynchronous")
-        return
+    if nobody := [rank for rank in options.slow_rank if int(rank) >= ranks]:
+        raise ValueError(f"--slow-rank {nobody[0]}: there are ranks 0 to {ranks - 1}")
+    if is_decentralised(rule):
+        meeting(rule, ranks, options.steps)
+        _check_replicas(options, plan)
+    else:
+        consistency(rule, ranks, options.steps)
+        if rule == SYNCHRONOUS:
+            if options.correction != "none":
+                raise ValueError(f"--correction {options.correction} is for stale gradients, and a synchronous "
+                                 "training has none: leave it out, or say --consistency asynchronous")
+            return
+        _check_served(options, plan)
+    _check_options(options, ranks, microbatches, device)
+
+
+def _check_served(options, plan):
     check_correction(options.correction, options.optimizer)
     away = [name for name, strategy in plan.strategies.items() if strategy.name != "server"]
     if away:
-        raise ValueError(f"--consistency {rule} needs every variable on a server, which answers each worker when it "
-                         f"comes; {away[0]} travels by {plan.strategies[away[0]].name}: say --architecture ps")
+        raise ValueError(f"--consistency {options.consistency} needs every variable on a server, which answers each "
+                         f"worker when it comes; {away[0]} travels by {plan.strategies[away[0]].name}: say "
+                         "--architecture ps, and no hot rows")
+
+
+def _check_replicas(options, plan):
+    if options.correction != "none":
+        raise ValueError(f"--correction {options.correction} is for gradients that come late to a server, and with "
+                         f"--consistency {options.consistency} there is none: leave it out")
+    away = [name for name, strategy in plan.strategies.items() if not strategy.replicated or strategy.owners]
+    if away:
+        raise ValueError(f"--consistency {options.consistency} needs a whole replica on every rank; {away[0]} travels "
+                         f"by {plan.strategies[away[0]].name}: say --architecture allreduce")
+    schedule_of(plan)
+
+
+def _check_options(options, ranks, microbatches, device):
     for wrong, words in (
-            (options.clip_norm is not None, "the gradients' norm, which --clip-norm needs, is of all workers' gradients "
-                                            "together: say --clip-norm none"),
+            (options.clip_norm is not None, "the gradients' norm, which --clip-norm needs, is of all workers' "
+                                            "gradients together: say --clip-norm none"),
             (not options.average_sparse, "an update has the gradients of some workers only: leave --sum-sparse out"),
             (options.search_partitions, "--search-partitions times steps that all ranks do together: leave it out"),
             (options.overlap, "every worker's exchanges go on beside the others' computation anyway: leave --overlap "
                               "out"),
-            (device != "cpu", "owners keep and send arrays of the host: say --device cpu"),
+            (device != "cpu", "ranks keep and send arrays of the host: say --device cpu"),
             (ranks > microbatches, f"{ranks} workers share {microbatches} microbatches, and each needs one: give "
                                    f"--microbatches {ranks} or more")):
         if wrong:
-            raise ValueError(f"--consistency {rule}: {words}")
+            raise ValueError(f"--consistency {options.consistency}: {words}")

@@ -2,8 +2,6 @@
 
 from typing import NamedTuple
 
-PULL, PUSH = "pull", "push"
-
 
 class Came(NamedTuple):
     """What has come and is not dealt with yet, first come, first: worker -> what it asks for, worker -> what it pushes.
@@ -16,13 +14,13 @@ class Came(NamedTuple):
 class FirstCome:
     """A push is taken when it comes, a pull is answered as soon as the consistency allows."""
 
-    def next(self, owner, came: Came) -> tuple[str, int] | None:
-        """Return what the owner does next, and for which worker; None: nothing. Local."""
+    def next(self, owner, came: Came) -> tuple[dict, int] | None:
+        """Return which of ``came``, and of which worker, is dealt with next; None: nothing can be. Local."""
         for worker in came.pushes:
-            return PUSH, worker
+            return came.pushes, worker
         for worker in came.pulls:
             if owner.answers(worker):
-                return PULL, worker
+                return came.pulls, worker
         return None
 
 
@@ -32,12 +30,11 @@ class Recorded:
     def __init__(self, entries):
         self.entries = entries
 
-    def next(self, owner, came: Came) -> tuple[str, int] | None:
-        """Return what the owner does next, and for which worker; None: nothing. Local."""
+    def next(self, owner, came: Came) -> tuple[dict, int] | None:
+        """Return which of ``came``, and of which worker, is dealt with next; None: it has not come yet. Local."""
         at = len(owner.record)
         if at == len(self.entries):
             return None
         worker = int(self.entries[at])
-        if worker in owner.pulled:
-            return (PUSH, worker) if worker in came.pushes else None
-        return (PULL, worker) if worker in came.pulls else None
+        which = came.pushes if worker in owner.pulled else came.pulls
+        return (which, worker) if worker in which else None

@@ -14,6 +14,7 @@ from kernels import RowGradient, merge_rows, take_rows
 from refimpl.gradients import Node, fold
 from refimpl.plain.consistencies import consistency
 from refimpl.plain.corrections import CORRECTIONS, DelayCompensated
+from refimpl.plain.owner import Push
 from refimpl.server import ReducedGradient, Shard
 from refimpl.training.consistency.update import update_shards
 
@@ -27,17 +28,6 @@ class Pulled(NamedTuple):
     at: Any
     updates: Any
     values: Any
-
-
-class Push(NamedTuple):
-    """A worker's gradients {name: array or RowGradient of rows of the shard} of its step ``clock``; see plain/owner.py.
-    """
-
-    worker: int
-    clock: int
-    version: int
-    gradients: dict
-    pulled: dict
 
 
 class Owner:
@@ -113,8 +103,8 @@ class Owner:
         """Return a push's gradient of a variable, corrected for its staleness."""
         variable, gradient = shard.variable, push.gradients[shard.variable.name]
         at, updates, values = push.pulled[variable.name]
-        if variable.sparse and len(gradient.ids) != len(at):
-            places = np.searchsorted(at, gradient.ids)
+        if variable.sparse and not np.array_equal(gradient.ids, at):
+            places = _places(at, gradient.ids, push.worker, variable.name)
             updates, values = updates[places], None if values is None else values[places]
         at, g = (gradient.ids, gradient.rows) if variable.sparse else (..., gradient)
         staleness = self.updates[variable.name][at] - updates
@@ -129,3 +119,11 @@ class Owner:
         if staleness.size:
             counts = np.bincount(staleness.ravel())
             self.staleness.update({int(late): int(counts[late]) for late in np.flatnonzero(counts)})
+
+
+def _places(pulled, ids, worker, name):
+    """Return where among the rows that were pulled those lie that are pushed. ValueError if some do not."""
+    places = np.searchsorted(pulled, ids)
+    if len(ids) and (not len(pulled) or (pulled.take(places, mode="clip") != ids).any()):
+        raise ValueError(f"worker {worker} pushes rows of {name} that it has not pulled")
+    return places

@@ -59,7 +59,8 @@ def read_record(directory: Path) -> Record:
     path = Path(directory) / NAME
     if not path.exists():
         raise ValueError(f"{directory} holds no {NAME}: only a run without barriers that came to its end leaves one; "
-                         "train with --consistency first")
+                         "train with --consistency first (a run easgd, gossip or local needs none: train again, on as "
+                         "many ranks)")
     try:
         check_plain(path, MOST_BYTES)
         with safe_open(path, framework="numpy") as file:

@@ -1,75 +1,121 @@
 """A training without barriers from its beginning to its end: on all ranks, or from its record; what it leaves behind."""
 
 import json
+import math
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 
 from refimpl.training.consistency.orders import Recorded
 from refimpl.training.consistency.record import Record, check_possible, entries_of, write_record
 from refimpl.training.consistency.recorded_run import RecordedRun
 from refimpl.training.consistency.replay import replay_alone
+from refimpl.training.consistency.run_decentralised import run_decentralised
 from refimpl.training.consistency.without_barriers import WithoutBarriers
 from refimpl.training.run.whole import hashes
+from refimpl.transport import CollectiveError
 
 
-def refuse_cuts(options, resume, evaluate_every, checkpoint_every):
-    """Raise ValueError for what needs the state between two steps of all workers. Local."""
-    for given, option in ((resume, "--resume"), (evaluate_every, "--evaluate-every"),
-                          (checkpoint_every, "--checkpoint-every")):
-        if given:
-            raise ValueError(f"{option} needs a moment between two steps, and with --consistency {options.consistency} "
-                             f"every worker is in another one: leave {option} out; at the end there is an evaluation "
-                             "and a checkpoint")
+def train_decentralised(trainer, totals, progress, between, every=(), warm: int = 2, watch=nullcontext):
+    """Do a training whose ranks have replicas of their own; see ``train_without_barriers``. Collective.
 
-
-def train_without_barriers(trainer, totals, directory, progress, replay: RecordedRun | None, warm: int) -> "Left":
-    """Do a training, or replay one; count it in ``totals``, write its metrics, return the rest. Collective.
-
-    Raises CollectiveError, too, where a replay does not end as the training did.
+    Raises CollectiveError for what needs the state in the middle.
     """
-    if replay is not None:
-        trainer.comm.together(lambda: check_possible(replay.record, replay.options.consistency, replay.options.steps))
-    if replay is None or trainer.comm.size == replay.plan.ranks:
-        steps, left = run_without_barriers(trainer, progress, replay and replay.record)
-        totals.add_run(steps, warm)
-        trainer.comm.together(lambda: directory and [directory.write_metrics(metrics) for metrics in steps])
+    for given, option in zip((trainer.step, *every), ("--resume", "--evaluate-every", "--checkpoint-every")):
+        if given:
+            raise CollectiveError(f"{option} needs one answer in the middle of the training, and with --consistency "
+                                  f"{trainer.options.consistency} there is one at its end: leave {option} out")
+    with watch(trainer):
+        steps = run_decentralised(trainer, progress)
+    totals.add_stretch(steps, _warm(steps, warm, trainer.comm.size))
+    between(steps)
+
+
+def train_without_barriers(trainer, totals, progress, between, every=(), asked=lambda: False, warm: int = 2,
+                           watch=nullcontext) -> "Left":
+    """Do a training, or the rest of one; count it in ``totals``, and return what owners leave. Collective.
+
+    progress: called on rank 0 with the metrics of each of its worker's steps.  between: called with the metrics of all
+    workers' steps, in their order in time, at each cut and at the end.  every: so many steps of rank 0's worker are
+    between two cuts; None: no cut.  asked: whether this rank wants a cut now.
+    watch: ``watch(trainer)`` returns the context in which the steps between two cuts are done.
+    """
+    if trainer.step and not trainer.found_in_flight:
+        raise CollectiveError(f"the training has come to its end after {trainer.step} steps, and its workers have heard "
+                              "so: begin another one")
+    training = WithoutBarriers(trainer.model, trainer.data, trainer.options, trainer.parameters, trainer.timeline)
+    training.serving.worker.carried = trainer.carried
+    training.begin(trainer.found_in_flight)
+    trainer.in_flight, since = training.in_flight, None
+    while not training.ended:
+        due = [(trainer.step // each + 1) * each for each in every if each]
+        with watch(trainer):
+            steps = stretch(trainer, training, progress, min(due, default=math.inf), asked)
+        totals.add_stretch(steps, _warm(steps, warm, trainer.comm.size) if since is None else since)
+        between(steps)
+        since = training.seconds
+    return left_by(training)
+
+
+def stretch(trainer, training: WithoutBarriers, progress=None, until=math.inf, asked=lambda: False) -> list[dict]:
+    """Go on to a cut, or to the end; return the metrics of all workers' steps, in their order in time. Collective.
+
+    The ledger counts what came and went. The same on every rank. until, asked: see ``WithoutBarriers.run``.
+    """
+    comm, mine = trainer.comm, []
+
+    def note(metrics):
+        mine.append(metrics)
+        if progress is not None and comm.rank == 0:
+            progress(metrics)
+
+    comm.ledger.clear()
+    try:
+        training.run(note, until, asked)
+    except BaseException as problem:
+        comm.stop(problem)
+    steps = int(comm.gather_numbers([training.steps], "the steps of rank 0's worker")[0, 0])
+    trainer.step = trainer.options.steps if training.ended else steps
+    trainer.carried = training.serving.worker.carried
+    told = [metrics for text in comm.share_text(json.dumps(mine)) for metrics in json.loads(text)]
+    return sorted(told, key=lambda metrics: (metrics["at"], metrics["worker"]))
+
+
+def _warm(steps, warm, workers) -> float:
+    """Return when every worker had done ``warm`` of these steps; the beginning, if some have not."""
+    times = [[metrics["at"] for metrics in steps if metrics["worker"] == worker][:warm] for worker in range(workers)]
+    return max((at[-1] for at in times if at), default=0.0) if all(len(at) == warm for at in times) else 0.0
+
+
+def train_by_record(trainer, totals, progress, between, replay: RecordedRun, watch=nullcontext) -> "Left":
+    """Do a training once more, by its record; see ``train_without_barriers``. Collective.
+
+    Raises CollectiveError, too, where it does not end as the training did.
+    """
+    comm, options = trainer.comm, replay.options
+    comm.together(lambda: check_possible(replay.record, options.consistency, options.steps))
+    if comm.size == replay.plan.ranks:
+        training = WithoutBarriers(trainer.model, trainer.data, trainer.options, trainer.parameters, trainer.timeline,
+                                   Recorded(replay.record.entries[comm.rank]))
+        training.begin()
+        with watch(trainer):
+            steps = stretch(trainer, training, progress)
+        totals.add_stretch(steps, 0.0)
+        between(steps)
+        left = left_by(training)
     else:
-        replay_into(trainer, replay)
+        _replay_into(trainer, replay)
         left = Left(replay.record.entries, [])
-    if replay is not None:
-        found = hashes(trainer.parameters, ())["parameters_sha256"]
-        trainer.comm.together(lambda: replay.check(found))
+    found = hashes(trainer.parameters, ())["parameters_sha256"]
+    comm.together(lambda: replay.check(found))
     return left
 
 
-def run_without_barriers(trainer, progress=None, record: Record | None = None) -> tuple[list[dict], "Left"]:
-    """Do all steps of a training; return the metrics of all workers' steps, in their order in time. Collective.
-
-    progress: called on rank 0 with the metrics of each of its worker's steps.  record: what to follow, None: nothing.
-    The same on every rank.
-    """
-    comm, options = trainer.comm, trainer.options
-    trainer.timeline.start_step(0)
-    comm.ledger.clear()
-    try:
-        order = None if record is None else Recorded(record.entries[comm.rank])
-        training = WithoutBarriers(trainer.model, trainer.data, options, trainer.parameters, trainer.timeline, order)
-        mine: list[dict] = []
-
-        def note(metrics):
-            mine.append(metrics)
-            if progress is not None and comm.rank == 0:
-                progress(metrics)
-
-        training.run(note)
-    except BaseException as problem:
-        comm.stop(problem)
-    trainer.step, trainer.carried = options.steps, training.serving.worker.carried
-    texts = comm.share_text(json.dumps([mine, training.owner.record, sorted(training.owner.staleness.items())]))
-    told = [json.loads(text) for text in texts]
-    steps = sorted((metrics for mine, _, _ in told for metrics in mine), key=lambda m: (m["at"], m["worker"]))
-    return steps, Left([entries_of(entries, comm.size) for _, entries, _ in told],
-                       [dict(staleness) for _, _, staleness in told])
+def left_by(training: WithoutBarriers) -> "Left":
+    """Return what the owners of a training that has ended leave behind. Collective; the same on every rank."""
+    owner, comm = training.owner, training.comm
+    told = [json.loads(text) for text in comm.share_text(json.dumps([owner.record, sorted(owner.staleness.items())]))]
+    return Left([entries_of(entries, comm.size) for entries, _ in told], [dict(staleness) for _, staleness in told])
 
 
 class Left:
@@ -91,7 +137,7 @@ class Left:
         write_record(directory, Record(self.entries, parameters))
 
 
-def replay_into(trainer, replay: RecordedRun):
+def _replay_into(trainer, replay: RecordedRun):
     """Do a recorded training on each rank alone, and place what it ended with. Collective."""
     arrays = trainer.comm.together(
         lambda: replay_alone(trainer.model, trainer.data, replay.options, replay.plan, replay.record))

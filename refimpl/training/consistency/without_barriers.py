@@ -3,11 +3,15 @@
 A rank's main thread serves, and deals with MPI alone; the worker computes in another, with copies of what it pulled: no
 lock is needed. A rank with nothing to do sleeps, the longer the less has come.
 
+A cut, for an evaluation or a checkpoint between: rank 0 asks for it; each worker that computes pushes first, and none
+begins anything else; then all read letters until none is under way. What a worker was not answered, it waits for on.
+
 The end: a worker that has heard that it is over tells rank 0, and its rank goes on serving; when all have, rank 0 says
 so. Before it told, all that a worker pulled was answered and all that it pushed was taken: nothing is under way.
 """
 
 import contextvars
+import math
 import threading
 import time
 from concurrent.futures import Future
@@ -16,6 +20,7 @@ from typing import Any, Callable
 import numpy as np
 
 from refimpl.server import Shard
+from refimpl.training.consistency.flight import arrays_of, restore
 from refimpl.training.consistency.orders import FirstCome
 from refimpl.training.consistency.owner import Owner
 from refimpl.training.consistency.serving import Serving
@@ -23,8 +28,8 @@ from refimpl.training.consistency.worker import Worker
 from refimpl.transport.letters import Letters
 from refimpl.transport.waiting import Wait
 
-DONE, END = 10, 11
-"""Words of letters, beside those of ``serving``: a worker has done; all have."""
+DONE, END, ASK, CUT = 10, 11, 12, 13
+"""Words of letters, beside those of ``mail``: a worker has done; all have; a rank asks for a cut; this is one."""
 
 SHARE = 0.02
 """A rank sleeps so long a part of the time in which nothing has come: its latency stays small beside what it waits for.
@@ -44,6 +49,7 @@ class WithoutBarriers:
         self.letters = Letters(self.comm)
         self.serving = Serving(owner, worker, self.letters, order or FirstCome(), self.comm.ledger, self.comm.machine)
         self.state, self.ended, self.done = "pull", False, set()
+        self.cutting, self.asked = False, False
         self.computed: Future | None = None
         self.began = 0.0
 
@@ -52,24 +58,78 @@ class WithoutBarriers:
         """This rank's owner. Local."""
         return self.serving.owner
 
-    def run(self, note: Callable[[dict], Any]):
-        """Do all steps of this rank's worker, and serve the others until they have done theirs. Collective.
-
-        note: called with the metrics of each of the worker's steps.
-        """
+    def begin(self, arrays: dict | None = None):
+        """Begin, or go on from what was in flight at a checkpoint: see ``flight``. Collective."""
+        self.comm.together(lambda: arrays and self._restore(arrays))
         self.comm.meet("the beginning of a training without barriers")
-        self.began = time.monotonic()
+        self.began += time.monotonic()
+
+    def _restore(self, arrays):
+        self.began = -restore(self.serving, arrays)
+        self.state = "wait" if self.serving.asked else "pull"
+
+    def in_flight(self) -> dict:
+        """Return name -> array of what a checkpoint must hold of this rank, at a cut. Local."""
+        return {} if self.ended else arrays_of(self.serving, self.seconds)
+
+    def run(self, note: Callable[[dict], Any], until: float = math.inf, asked: Callable[[], Any] = lambda: False):
+        """Go on until all workers have done all their steps (``ended``), or to a cut. Collective.
+
+        note: called with the metrics of each of the worker's steps.  until: the steps of rank 0's worker before a cut.
+        asked: whether this rank wants one now.
+        """
         wait = Wait(self.comm.waiter, self._late, "a training without barriers", self.letters)
         wait.awake, wait.share = 0.0, SHARE
-        while not self.ended:
-            if self._go_on(note) or self._take():
+        while not self.ended and not (self.cutting and self.state != "compute"):
+            if not self.asked and asked():
+                self.asked = True
+                self._say(ASK, 0)
+            if self.comm.rank == 0 and self.state == "pull" and self.steps >= until:
+                self._cut()
+            elif self._go_on(note) or self._take():
                 wait.progress()
             else:
                 wait.pause()
+        if not self.ended:
+            self._read_all()
+            self.cutting = False
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the beginning. Local."""
+        return time.monotonic() - self.began
+
+    @property
+    def steps(self) -> int:
+        """The steps that this rank's worker has pushed for. Local."""
+        worker = self.serving.worker
+        return worker.clock + (not self.serving.asked)
+
+    def _cut(self):
+        """Tell all ranks that there is a cut. Rank 0 alone does, and not when it has told them of the end."""
+        if not self.cutting and len(self.done) < self.comm.size:
+            self.cutting = True
+            for rank in range(1, self.comm.size):
+                self._say(CUT, rank)
+
+    def _read_all(self):
+        """Read letters until none is under way: what is read may be answered. Collective."""
+        what, before = "a cut in a training without barriers", np.full((self.comm.size, self.comm.size), -1)
+        while ((sent := self.comm.gather_numbers(self.letters.sent, what)) != before).any():
+            coming, before = sent[:, self.comm.rank], sent
+            wait = Wait(self.comm.waiter, lambda coming=coming: np.flatnonzero(self.letters.received < coming).tolist(),
+                        what, self.letters)
+            while (self.letters.received < coming).any():
+                if self._take():
+                    wait.progress()
+                else:
+                    wait.pause()
 
     def _go_on(self, note) -> bool:
         """Do the worker's next thing, if it can be done; return whether it could."""
         serving = self.serving
+        if self.cutting and self.state != "compute":
+            return False
         if self.state == "pull":
             with self.timeline.phase("pull"):
                 serving.pull()
@@ -103,6 +163,10 @@ class WithoutBarriers:
                 self._say(END, rank)
         elif word == END:
             self.ended = True
+        elif word == ASK:
+            self._cut()
+        elif word == CUT:
+            self.cutting = True
         else:
             with self.timeline.phase("serve"):
                 self.serving.receive(word, letter)
@@ -126,7 +190,7 @@ class WithoutBarriers:
         """Return the metrics of the worker's step. loss: as if its part of the batch were all of it."""
         worker = self.serving.worker
         return {"step": worker.clock + 1, "worker": worker.number, "loss": worker.loss * self.comm.size,
-                "examples": worker.examples, "at": time.monotonic() - self.began, "alpha": worker.alpha}
+                "examples": worker.examples, "at": self.seconds, "alpha": worker.alpha}
 
     def _late(self):
         """Return whom this rank waits for; None while it computes."""

@@ -26,7 +26,7 @@ class Worker:
     """Worker ``number`` of a training. Local.
 
     model, data, options: see ``Trainer``.  plan: says where each variable lies.  clock: its step at hand, from 0.
-    partitionings: of the sparse variables.  dense: owner -> the dense variables that it keeps.
+    partitionings: of the sparse variables on servers.  dense: owner -> the dense variables that it keeps.
     alpha: name -> part of the rows that it needed in the step at hand.  loss: of its part of that step's batch.
     """
 
@@ -36,10 +36,10 @@ class Worker:
         self.sparse = [v for v in model.variables if v.sparse]
         self.dense = {owner: [v for v in model.variables if not v.sparse and plan.strategies[v.name].owners == (owner,)]
                       for owner in range(plan.ranks)}
-        self.partitionings = {v.name: plan.partitioning(v) for v in self.sparse}
+        self.partitionings = {v.name: plan.partitioning(v) for v in plan.partitioned(self.sparse)}
         self.carried: dict[int, dict] = {v: {} for v in self.microbatches}
         self.clock, self.calls = -1, FirstCalls(model)
-        self.answers: dict[int, list] = {}
+        self.answers: dict[int, dict] = {}
         self.gradients: dict[str, Any] = {}
         self.alpha: dict[str, float] = {}
         self.loss = math.nan
@@ -65,8 +65,8 @@ class Worker:
         """Return name -> rows of the owner's shard that this step needs."""
         return {name: route.of(owner) for name, route in self.routes.items()}
 
-    def take(self, owner: int, values: list):
-        """Take an owner's answer. values: the rows asked for of each sparse variable, then its dense variables."""
+    def take(self, owner: int, values: dict):
+        """Take an owner's answer: name -> the rows asked for, or a dense variable's value."""
         self.answers[owner] = values
 
     @property
@@ -97,28 +97,26 @@ class Worker:
             route = parts.route(self.gradients[name].ids)
             self.gradients[name] = route, route.sort(self.gradients[name].rows)
 
-    def push(self, owner: int) -> list:
-        """Return what to push to an owner: (name, rows of its shard, their gradients), (name, None, gradient)."""
-        parts = []
+    def push(self, owner: int) -> dict:
+        """Return what to push to an owner: name -> RowGradient of rows of its shard, or a dense variable's gradient."""
+        parts = {}
         for name in self.partitionings:
             route, rows = self.gradients[name]
-            parts.append((name, route.of(owner), rows[route.bounds[owner]:route.bounds[owner + 1]]))
-        return parts + [(v.name, None, self.gradients[v.name]) for v in self.dense[owner]]
+            parts[name] = RowGradient(route.of(owner), rows[route.bounds[owner]:route.bounds[owner + 1]])
+        return parts | {v.name: self.gradients[v.name] for v in self.dense[owner]}
 
     def _values(self):
         """Return (name -> dense value, name -> Fetched rows) of what was pulled."""
-        dense, rows = {}, {}
-        for owner, values in self.answers.items():
-            for variable, value in zip(self.dense[owner], values[len(self.sparse):]):
-                dense[variable.name] = value
-        for place, variable in enumerate(self.sparse):
+        rows, dense = {}, {v.name: read_only(self.answers[owner][v.name])
+                           for owner, kept in self.dense.items() for v in kept}
+        for variable in self.sparse:
             route = self.routes[variable.name]
             table = np.empty((len(route.numbers), variable.shape[1]), variable.dtype)
             for owner, values in self.answers.items():
-                table[route.bounds[owner]:route.bounds[owner + 1]] = values[place]
+                table[route.bounds[owner]:route.bounds[owner + 1]] = values[variable.name]
             rows[variable.name] = Fetched(self.wanted[variable.name])
             rows[variable.name].put(0, route.unsort(table))
-        return {v.name: read_only(dense[v.name]) for v in self.model.variables if not v.sparse}, rows
+        return dense, rows
 
 
 def _kept(variable, gradients):

@@ -1,11 +1,13 @@
 """Plan a training before it runs: no rank is started, nothing is computed or sent."""
 
+from dataclasses import replace
+
 from models.recipe import build, recipe_of
 from refimpl.collectives.simulation.network import Network
 from refimpl.plan.choose import Chosen, choose_plan
 from refimpl.plan.sample import STEPS
 from refimpl.training.options import Options
-from refimpl.training.planning.planning import placing, sample_of
+from refimpl.training.planning.planning import consistent, placing, sample_of
 
 
 def plan_ahead(model: str, network: Network, sampled_steps: int = STEPS, **chosen) -> Chosen:
@@ -19,6 +21,7 @@ def plan_ahead(model: str, network: Network, sampled_steps: int = STEPS, **chose
     options = Options(**complete)
     trained, data, _ = build(recipe, options.seed)
     sample = sample_of(trained, data, options.seed, sampled_steps)
-    return choose_plan(trained.variables, sample, network, data.microbatches, architecture=options.architecture,
-                       allreduce=options.allreduce, sparse_as_dense=options.sparse_as_dense, balance=options.balance,
-                       **placing(options))
+    found = choose_plan(trained.variables, sample, network, data.microbatches, architecture=options.architecture,
+                        allreduce=options.allreduce, sparse_as_dense=options.sparse_as_dense, balance=options.balance,
+                        **placing(options))
+    return replace(found, plan=consistent(found.plan, options))

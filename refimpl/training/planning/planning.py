@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 
 from refimpl.collectives.simulation.calibrate import network_of
-from refimpl.plain.consistencies import CONSISTENCIES
 from refimpl.plan import make_plan
 from refimpl.plan.balance import by_popularity
 from refimpl.plan.choose import choose_plan
@@ -13,6 +12,7 @@ from refimpl.plan.report import describe
 from refimpl.plan.sample import STEPS, Sample, take_sample
 from refimpl.plan.validate import check_plan
 from refimpl.strategies.codec import CODECS
+from refimpl.training.consistency import CONSISTENCIES
 from refimpl.training.planning.allreduce_choice import choose_allreduce, write_network
 from refimpl.training.step.check import check_needs
 
@@ -26,17 +26,18 @@ def plan_of(model, data, options, comm, network_file=None) -> tuple[Plan, str | 
         return comm.together(lambda: _given(model, data, options, comm)), None
     if options.architecture == "auto":
         plan, reason = _auto(model, data, options, comm, network_file)
-        return _consistent(plan, options), reason
+        return consistent(plan, options), reason
     choice = choose_allreduce(model.variables, options, comm, data.microbatches, network_file)
     allreduce, reason = choice or (options.allreduce, None)
     plan = comm.together(lambda: make_plan(
         model.variables, options.architecture, comm.size, data.microbatches, sparse_as_dense=options.sparse_as_dense,
         allreduce=allreduce, machines=comm.machines, **placing(options)), (ValueError,))
-    return _consistent(balanced(plan, model, data, options, comm), options), reason
+    return consistent(balanced(plan, model, data, options, comm), options), reason
 
 
-def _consistent(plan, options) -> Plan:
-    """Return the plan with the consistency that the options say: without barriers nobody's gradients are merged."""
+def consistent(plan, options) -> Plan:
+    """Return the plan with the consistency that the options say: without barriers nobody's gradients are merged. Local.
+    """
     together = plan.local_aggregation and options.consistency == SYNCHRONOUS
     return replace(plan, consistency=options.consistency, local_aggregation=together)
 

@@ -13,13 +13,14 @@ from safetensors.numpy import save_file
 
 from kernels.arrays import as_array
 from kernels.update import OPTIMIZERS
+from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.training.agreement import agree_on
 from refimpl.training.options import MATHEMATICS, Options
 from refimpl.training.run.files import appears_whole, file_sha256
 from refimpl.training.run.manifest import (
-    FORMAT, Manifest, kind_of, path_of, read_manifest, signed, steps_saved, write_manifest,
+    FLIGHT, FORMAT, Manifest, kind_of, path_of, read_manifest, signed, steps_saved, write_manifest,
 )
-from refimpl.training.run.whole import gather_arrays, gather_carried, key_of_array, slots_of
+from refimpl.training.run.whole import gather_arrays, gather_carried, gather_named, key_of_array, slots_of
 
 
 def save_checkpoint(trainer, directory: Path, describe: dict, keep: int = 2, search: dict | None = None):
@@ -29,7 +30,8 @@ def save_checkpoint(trainer, directory: Path, describe: dict, keep: int = 2, sea
     Raises CollectiveError on every rank if rank 0 cannot write.
     """
     slots = OPTIMIZERS[trainer.options.optimizer].state
-    arrays = gather_arrays(trainer.parameters, slots) | gather_carried(trainer.comm, trainer.carried)
+    arrays = (gather_arrays(trainer.parameters, slots) | gather_carried(trainer.comm, trainer.carried)
+              | gather_named(trainer.comm, trainer.in_flight))
 
     def work():
         try:
@@ -101,11 +103,13 @@ def check_fits(manifest: Manifest, trainer):
 def _check_arrays(manifest, trainer):
     """Raise ValueError unless the arrays are the variables', their state's, and what microbatches carry."""
     kinds, carried = _kinds(trainer.model.variables), {str(v) for v in range(trainer.data.microbatches)}
-    slots = slots_of(trainer.parameters, OPTIMIZERS[trainer.options.optimizer].state)
+    slots, in_flight = (slots_of(trainer.parameters, OPTIMIZERS[trainer.options.optimizer].state),
+                        trainer.plan.consistency != SYNCHRONOUS)
     wanted = {key_of_array(name, slot): kinds[name] for name, slot in slots}
     for key in sorted({*wanted, *manifest.holds}):
         is_carried = re.match("carry/([0-9]+)/", key)
-        if manifest.holds.get(key) != wanted.get(key) and not (is_carried and is_carried[1] in carried):
+        expected = is_carried and is_carried[1] in carried or in_flight and key.startswith(f"{FLIGHT}/")
+        if manifest.holds.get(key) != wanted.get(key) and not expected:
             raise ValueError(f"the checkpoint's {key} is {manifest.holds.get(key, 'missing')}; this training has "
                              f"{wanted.get(key, 'no such array')}")
 
@@ -144,6 +148,7 @@ def _place(trainer, file):
             return trainer.xp.asarray(file.get_slice(key)[rows.start:rows.stop] if len(rows) else whole()[:0])
 
         trainer.parameters.place(name, slot, read)
+    trainer.found_in_flight = {key: file.get_tensor(key) for key in file.keys() if key.startswith(f"{FLIGHT}/")}
     for v, state in trainer.carried.items():
         state.clear()
         prefix = f"carry/{v}/"

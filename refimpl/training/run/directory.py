@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Required, TypedDict
+from typing import Annotated, Callable, Required, TypedDict
 
 from msgspec import Meta
 
@@ -15,15 +15,18 @@ MOST_METRICS = 4 << 30
 
 
 class RunDirectory:
-    """A directory that belongs to one training. Local to rank 0; raises OSError or ValueError with a remedy."""
+    """A directory that belongs to one training. Local to rank 0; raises OSError or ValueError with a remedy.
 
-    def __init__(self, path, config: dict, plan: dict, resume_at: int | None = None):
+    kept: of a run that is resumed, whether a line of metrics is of a step before the checkpoint.
+    """
+
+    def __init__(self, path, config: dict, plan: dict, kept: Callable[[dict], bool] | None = None):
         self.path = Path(path)
-        self._open(resume_at is not None)
+        self._open(kept is not None)
         write_json(self.path / "config.json", config)
         self.write_plan(plan)
-        if resume_at is not None:
-            self._cut_metrics(resume_at)
+        if kept is not None:
+            self._cut_metrics(kept)
         self.metrics = open(self.path / "metrics.jsonl", "a", buffering=1)
 
     def _open(self, resuming):
@@ -41,10 +44,10 @@ class RunDirectory:
         if not resuming:
             refuse_taken(self.path)
 
-    def _cut_metrics(self, step):
+    def _cut_metrics(self, keeps):
         """Drop the lines of steps after the checkpoint that the run resumes from."""
         path = self.path / "metrics.jsonl"
-        kept = [line + b"\n" for line, record in (_records(path) if path.exists() else ()) if record["step"] <= step]
+        kept = [line + b"\n" for line, record in (_records(path) if path.exists() else ()) if keeps(record)]
         with appears_whole(path) as temporary:
             temporary.write_bytes(b"".join(kept))
 
@@ -88,7 +91,7 @@ class Record(TypedDict, total=False):
 
 
 class Ended(TypedDict, total=False):
-    """What result.json holds: ``session.Result``, perplexity or accuracy beside it."""
+    """What result.json holds: ``training.result.Result``, perplexity or accuracy beside it."""
 
     architecture: Required[str]
     ranks: Required[int]

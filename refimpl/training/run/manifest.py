@@ -22,6 +22,8 @@ from refimpl.training.run.files import file_sha256, write_json
 from refimpl.training.run.whole import key_of_array
 
 FORMAT = 2
+FLIGHT = "flight"
+"""What the names of arrays begin with that are under way in a training without barriers: see ``consistency.flight``."""
 MOST_BYTES = 1 << 30
 """Of a manifest: a plan with many partitions of many variables has some megabytes."""
 REMEDY = "delete {} to resume from the checkpoint before it"

@@ -19,6 +19,7 @@ class Totals:
         self.phases, self.alpha = Counter(), Counter()
         self.steps, self.timed_steps, self.examples, self.seconds, self.loss = 0, 0, 0, 0.0, float("nan")
         self.shared_memory = False
+        self.losses: dict[int, float] = {}  # by worker, in a training without barriers
 
     def add(self, record, seconds, alpha):
         """Add a step: its metrics, how many seconds it took this rank, name -> α here. Local."""
@@ -33,23 +34,25 @@ class Totals:
             self.examples += record["examples"]
             self.phases.update(record["seconds"])
 
-    def add_run(self, steps: list[dict], warm: int):
-        """Add a training without barriers. steps: metrics of all workers' steps. Local.
+    def add_stretch(self, steps: list[dict], since: float):
+        """Add a part of a training without barriers. steps: metrics of all workers' steps in it. Local.
 
-        What comes before every worker has done ``warm`` steps does not count for the speed.
+        since: what was done until so many seconds after the beginning does not count for the speed.
         """
         mine = [metrics for metrics in steps if metrics["worker"] == self.comm.rank]
-        for metrics in mine:
-            self.alpha.update(metrics["alpha"])
-        last = {metrics["worker"]: metrics["loss"] for metrics in steps}
-        begin = max((metrics["at"] for metrics in steps if metrics["step"] == warm), default=0.0)
-        counted = [metrics for metrics in steps if metrics["at"] > begin]
-        self.steps, self.timed_steps = len(mine), len(mine)
-        self.loss = sum(last.values()) / max(1, len(last)) if last else self.loss
+        for metrics in steps:  # a rank that came too late for any step says 0 of the same variables
+            self.alpha.update(metrics["alpha"] if metrics["worker"] == self.comm.rank else dict.fromkeys(
+                metrics["alpha"], 0.0))
+        self.losses |= {metrics["worker"]: metrics["loss"] for metrics in steps}
+        self.loss = sum(self.losses.values()) / len(self.losses) if self.losses else self.loss
+        dense = {phase for phase, _, kind in self.comm.ledger.sent if kind == "dense"}
+        self.shared_memory = bool(dense) and dense <= self.comm.ledger.read_in_place
         self.bytes.update(self.comm.ledger.by("phase"))
         self.kinds.update(self.comm.ledger.by("kind"))
-        self.examples = sum(metrics["examples"] for metrics in counted)
-        self.seconds = max((metrics["at"] for metrics in counted), default=begin) - begin
+        counted = [metrics for metrics in steps if metrics["at"] > since]
+        self.steps, self.timed_steps = self.steps + len(mine), self.timed_steps + len(counted) / self.comm.size
+        self.examples += sum(metrics["examples"] for metrics in counted)
+        self.seconds += max((metrics["at"] for metrics in counted), default=since) - since
 
     def add_moves(self):
         """Add what a partition search has sent after the step: rows to other owners, and how long steps took. Local."""
@@ -71,6 +74,6 @@ class Totals:
         speed = self.examples / float(everyone[0, -1]) if everyone[0, -1] > 0 else 0.0
         phases = {phase: spent / max(1, self.timed_steps) for phase, spent in self.phases.items()}
         shared = self.comm.once(lambda: json.dumps({"bytes": self.bytes, "seconds": phases}))
-        alpha = mean_alpha(self.comm, {name: total / self.steps for name, total in self.alpha.items()})
+        alpha = mean_alpha(self.comm, {name: total / max(1, self.steps) for name, total in self.alpha.items()})
         return {"loss": self.loss, "examples_per_second": speed, "sent_per_step": per_step, "alpha": alpha,
                 "shared_memory": self.shared_memory, **json.loads(shared)}

@@ -43,10 +43,16 @@ def _in_one_piece(array):
 
 def gather_carried(comm: Communicator, carried: dict[int, dict]) -> dict:
     """Return "carry/V/NAME" -> array of all microbatches on rank 0, {} elsewhere. Collective."""
+    return gather_named(comm, lambda: {f"carry/{v}/{name}": array
+                                       for v, state in carried.items() for name, array in state.items()})
+
+
+def gather_named(comm: Communicator, named) -> dict:
+    """Return the arrays that named(), name -> array, returns on each rank: of all on rank 0, {} elsewhere. Collective.
+    """
     def pack():
         try:
-            mine = {f"carry/{v}/{name}": _in_one_piece(array)
-                    for v, state in carried.items() for name, array in state.items()}
+            mine = {name: _in_one_piece(array) for name, array in named().items()}
             return mine, np.frombuffer(save(mine), np.uint8)
         except Exception as problem:
             raise ValueError(f"batch.state must hold arrays, to be saved in a checkpoint: {problem}") from problem

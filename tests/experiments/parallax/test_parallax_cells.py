@@ -18,7 +18,7 @@ from refimpl.experiments.parallax.proportions import PAPER
 from refimpl.experiments.parallax.study import Context, summarise
 from refimpl.plan.validate import check_plan
 from refimpl.strategies.codec import CODECS
-from refimpl.plain.consistencies import CONSISTENCIES
+from refimpl.training.consistency import CONSISTENCIES
 from refimpl.training.options import Options
 from refimpl.transport.machines import in_blocks
 

@@ -17,7 +17,7 @@ from refimpl.experiments.consistency.cells import Cell
 from refimpl.experiments.consistency.figures import speed
 from refimpl.experiments.consistency.job import build
 from refimpl.experiments.consistency.once import train_once
-from refimpl.training.consistency.record import Record, entries_of, write_record
+from refimpl.training.consistency.run import left_by
 from refimpl.training.consistency.without_barriers import WithoutBarriers
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
@@ -119,19 +119,17 @@ def recorded(comm, cell, wanted, written: list | None):
     """Return a runner: the seconds of N steps, with the record, or without one where ``written`` is None."""
     def runner(steps):
         trainer = Trainer.open(*build(cell, wanted["profile"], comm.rank), replace(cell, steps=steps).options, comm)
-        trainer.timeline.start_step(0)
         training = WithoutBarriers(trainer.model, trainer.data, trainer.options, trainer.parameters, trainer.timeline)
         if written is None:
             training.owner.record = Forgetting()
-        comm.meet("the beginning of a training")
+        training.begin()
         begin = time.perf_counter()
         training.run(lambda metrics: None)
         ended = time.perf_counter()
         if written is not None:
-            texts = comm.share_text(json.dumps(training.owner.record))
+            left = left_by(training)
             if comm.rank == 0:
-                entries = [entries_of(json.loads(text), comm.size) for text in texts]
-                write_record(Path(wanted["directory"]), Record(entries, "0" * 64))
+                left.write(Path(wanted["directory"]), "0" * 64)
         comm.meet("the end of a training")
         if written is not None:
             written.append((time.perf_counter() - ended) / (time.perf_counter() - begin))

@@ -1,0 +1,42 @@
+"""A replica of a whole model that one rank trains: its microbatches, its gradient, its optimizer.
+
+    own gradient   G_i = V / v_i · (its part of the mean over the global batch);  v_i of the V microbatches are its own
+
+Of equal shares that is N times the part: the mean over the rank's own examples. Of any, Σ v_i G_i / V is the mean over
+all. The optimizer and its state, the count of steps among it, are the rank's own, whomever the replica meets
+(``decentralised``); rows of a sparse variable are updated where the rank has a gradient of them.
+"""
+
+import numpy as np
+
+from kernels import RowGradient
+from refimpl.plain.async_worker import Share
+from refimpl.plain.clipping import Optimizer
+from refimpl.plain.tree import microbatches_of
+
+
+class OwnReplica:
+    """A rank's replica. x: all values, one variable after the other; (w,), of one dtype.  examples: v_i.
+
+    model, data: see ``models``.  options: as ``hybrid.Options``, without clipping.  values: name -> part of x.
+    """
+
+    def __init__(self, model, data, options, rank, ranks):
+        first, stop = microbatches_of(rank, ranks, data.microbatches)
+        self.share, self.done = Share(model, data, options.seed, rank, ranks), 0
+        self.examples, self.times = stop - first, data.microbatches / (stop - first)
+        self.x = np.concatenate([v.initial_value(options.seed).ravel() for v in model.variables])
+        parts = np.split(self.x, np.cumsum([v.size for v in model.variables])[:-1])
+        self.values = {v.name: part.reshape(v.shape) for v, part in zip(model.variables, parts)}
+        self.optimizer = Optimizer(model.variables, self.values, options)
+
+    def step(self, x):
+        """Return x after a step of the optimizer with the rank's own gradient at x."""
+        self.x[...], sums = x, {}
+        needed = {name: self.values[name][ids] for name, ids in self.share.needs(self.done).items()}
+        for name, g in self.share.gradients(self.done, self.values | needed).items():
+            at, g = (g.ids, g.rows) if isinstance(g, RowGradient) else (..., g)
+            sums[name] = at, g * g.dtype.type(self.times)
+        self.optimizer.update(self.done, sums, norm=0.0, microbatches=1)
+        self.done += 1
+        return self.x.copy()

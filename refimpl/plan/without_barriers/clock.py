@@ -1,0 +1,122 @@
+"""Equals plain/scripted_clock.py, but nothing is computed, and messages take time: when workers would pull and push.
+
+    a worker    an answer comes (back), it computes, and sends its gradients and behind them its next pull (there)
+    a card      does one transfer after the other, in the order in which they begin
+
+The rules are those of ``refimpl.plain.consistencies``. They look at pushes and updates alone, and every owner hears of
+them in the same order here: so one stands for all. With all messages free of charge, events are the plain ones.
+"""
+
+import heapq
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Callable, NamedTuple, Sequence
+
+import numpy as np
+
+from refimpl.plain.consistencies import consistency
+
+
+class Transfer(NamedTuple):
+    """Messages that travel together. seconds: (C,), for which they keep each card busy.  latency: more seconds."""
+
+    seconds: np.ndarray
+    latency: float
+
+
+class Push(NamedTuple):
+    """A worker's push of its step ``clock``. version: the updates done when it pulled."""
+
+    worker: int
+    clock: int
+    version: int
+
+
+class Clocks(list):
+    """The clock of each worker. Going through them meets each value once: the slowest of many is found soon."""
+
+    def __init__(self, workers: int):
+        super().__init__([0] * workers)
+        self.workers_at = Counter({0: workers})
+
+    def __iter__(self):
+        return iter(self.workers_at)
+
+    def tick(self, worker: int):
+        """Count a step of a worker."""
+        self.workers_at[self[worker]] -= 1
+        self.workers_at += Counter()  # drops what nobody is at
+        self[worker] += 1
+        self.workers_at[self[worker]] += 1
+
+
+@dataclass
+class Foreseen:
+    """What would happen. events: (time, "pull" or "push", worker, clock), as they are answered, and as they come.
+
+    staleness: (worker, clock) of each push that is applied -> the updates done since its pull.
+    """
+
+    events: list[tuple[float, str, int, int]] = field(default_factory=list)
+    staleness: dict[tuple[int, int], int] = field(default_factory=dict)
+
+
+class Clock:
+    """A training under ``rule``. steps: see ``refimpl.plain.consistencies``. Local; for one ``run``.
+
+    seconds: of each worker's computation: a list by worker, or a function of (worker, clock).
+    there, back: the ``Transfer`` of each worker; None: messages take no time. The first pulls take none anyway.
+    clocks, version, seen: what a consistency may know of its owner.
+    """
+
+    def __init__(self, rule: str, workers: int, steps: int, seconds: Sequence[float] | Callable[[int, int], float],
+                 there: Sequence[Transfer] | None = None, back: Sequence[Transfer] | None = None):
+        self.consistency, self.there, self.back = consistency(rule, workers, steps), there, back
+        self.seconds = seconds if callable(seconds) else lambda worker, clock: seconds[worker]
+        self.clocks, self.version, self.seen = Clocks(workers), 0, [-1] * workers
+        self.free = np.zeros(1)  # when each card will have done all that came to it
+        self.agenda = [(0.0, worker, True) for worker in range(workers)]  # whether it is there, or has yet to travel
+        self.waiting: list[int] = []
+        self.foreseen = Foreseen()
+
+    def run(self) -> Foreseen:
+        """Return what happens until every worker has heard that the training is over."""
+        while self.agenda:
+            now, worker, there = heapq.heappop(self.agenda)
+            if not there:
+                heapq.heappush(self.agenda, (self._arrival(self.there, worker, now), worker, True))
+                continue
+            if self.seen[worker] >= 0:
+                self._push(now, worker)
+            self._pull(now, worker)
+        return self.foreseen
+
+    def _push(self, now, worker):
+        push = Push(worker, self.clocks[worker], self.seen[worker])
+        self.foreseen.events.append((now, "push", worker, push.clock))
+        self.clocks.tick(worker)
+        for pushes in self.consistency.arrived(self, push):
+            for each in pushes:
+                self.foreseen.staleness[each.worker, each.clock] = self.version - each.version
+            self.version += 1
+
+    def _pull(self, now, worker):
+        """A worker's pull comes: it is answered, and those that waited, as far as they may be."""
+        self.waiting.append(worker)
+        for each in list(self.waiting):
+            over = self.consistency.over(self, each)
+            if over or self.consistency.answers(self, each):
+                self.waiting.remove(each)
+                self.seen[each] = self.version
+                if not over:
+                    self.foreseen.events.append((now, "pull", each, self.clocks[each]))
+                    ready = self._arrival(self.back, each, now) + self.seconds(each, self.clocks[each])
+                    heapq.heappush(self.agenda, (ready, each, False))
+
+    def _arrival(self, transfers, worker, now):
+        """Return when a worker's transfer that begins now has arrived, and have the cards carry it."""
+        if transfers is None:
+            return now
+        seconds, latency = transfers[worker]
+        self.free = np.maximum(self.free, now) + seconds
+        return float(self.free[seconds > 0].max(initial=now)) + latency

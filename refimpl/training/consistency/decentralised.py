@@ -1,0 +1,145 @@
+"""Equals plain/decentralised.py: how replicas meet that their ranks train by themselves, a class for each way.
+
+                begin: before a step       end: after it                  answer: what all ranks end with
+    EASGD       d = α (x - x̃); x̃ += Σ d    x -= d                         x̃
+    Gossip      x = (x + theirs) / 2                                      Σ x_i / N
+    Local                                  x = Σ n_i x_i / V, after E     x, after the last step, too
+
+x: all values of this rank's replica, (w,), changed in place.  n_i of V: microbatches.  others: the other replicas, see
+``others``. Nothing here knows how they are reached. What a step sends: ``bytes_between``.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from refimpl.gradients import Layout
+from refimpl.plain.consistencies import DECENTRALISED
+from refimpl.plain.decentralised import BETA, partner
+from refimpl.strategies.allreduce import allreduce_bytes
+
+
+@dataclass
+class Meeting:
+    """How the replicas of a training meet. Local to make; all ranks call its methods alike.
+
+    ranks: N.  steps: of the training.  period: PERIOD or E.
+    """
+
+    ranks: int
+    steps: int
+    period: int = 1
+
+    def open(self, x, examples: int, microbatches: int):
+        """Begin with these values. examples: n_i, of so many microbatches. Local."""
+        self.examples, self.microbatches = x.dtype.type(examples), x.dtype.type(microbatches)
+
+    def begin(self, number: int, x, others: Any):
+        """Do what is to be done before step ``number`` (from 0). Collective, as far as they meet in it."""
+
+    def end(self, number: int, x, others: Any):
+        """Do what is to be done after step ``number``. Collective, as far as they meet in it."""
+
+    def answer(self, x, others: Any):
+        """Return the values that all ranks end with, the same on each. Collective."""
+        return x
+
+    def sums(self, number: int) -> bool:
+        """Return whether step ``number`` adds up over all replicas; with the last one goes the answer. Local."""
+        return False
+
+    def partner(self, rank: int, number: int) -> int:
+        """Return whose replica a rank gets in step ``number``; its own: nobody's. Local."""
+        return rank
+
+
+class EASGD(Meeting):
+    """A spring of strength α = β / N from each replica to a centre, in every PERIOD-th step."""
+
+    def open(self, x, examples, microbatches):
+        """Let the centre be where all begin."""
+        self.alpha, self.centre = x.dtype.type(BETA / self.ranks), x.copy()
+        self.pull = np.empty_like(x)
+
+    def sums(self, number):
+        return (number + 1) % self.period == 0
+
+    def begin(self, number, x, others):
+        if self.sums(number):
+            np.subtract(x, self.centre, out=self.pull)
+            self.pull *= self.alpha
+            self.centre += others.total(lambda mine: np.copyto(mine, self.pull))
+
+    def end(self, number, x, others):
+        if self.sums(number):
+            x -= self.pull
+
+    def answer(self, x, others):
+        return self.centre
+
+
+class Gossip(Meeting):
+    """Each step from the middle between two: only these wait for each other."""
+
+    def sums(self, number):
+        return number + 1 == self.steps
+
+    def partner(self, rank, number):
+        return partner(rank, self.ranks, number)
+
+    def begin(self, number, x, others):
+        other = self.partner(others.rank, number)
+        if other != others.rank:
+            x += others.replica(other, x)
+            x /= x.dtype.type(2)
+
+    def answer(self, x, others):
+        return others.total(lambda mine: np.copyto(mine, x)) / x.dtype.type(self.ranks)
+
+
+class Local(Meeting):
+    """E steps of each, then the mean, weighted by examples; the last round may be shorter."""
+
+    def sums(self, number):
+        return (number + 1) % self.period == 0 or number + 1 == self.steps
+
+    def end(self, number, x, others):
+        if self.sums(number):
+            np.divide(others.total(lambda mine: np.multiply(x, self.examples, out=mine)), self.microbatches, out=x)
+
+
+MEETINGS = {"easgd": EASGD, "gossip": Gossip, "local": Local}
+
+
+def meeting(text: str, ranks: int, steps: int) -> Meeting:
+    """Return a new meeting of so many replicas, as "easgd:4" says it. Local. Raises ValueError, with what to write."""
+    name, colon, number = text.partition(":")
+    takes = DECENTRALISED[name]
+    if bool(colon) != bool(takes):
+        raise ValueError(f"consistency {text}: write {name}{takes}")
+    if not takes:
+        return MEETINGS[name](ranks, steps)
+    if not (number.isdecimal() and int(number) >= 1):
+        raise ValueError(f"consistency {text}: {takes[1:]} must be a whole number, from 1 on")
+    if name == "easgd" and 0 < steps < int(number):
+        raise ValueError(f"consistency {text}: in {steps} steps nobody would meet, and the centre, which is the "
+                         f"answer, would stay where it began: give a PERIOD of at most {steps}")
+    return MEETINGS[name](ranks, steps, int(number))
+
+
+def bytes_between(rule: Meeting, layout: Layout, schedule, number: int) -> dict:
+    """Return {(phase, variable, kind): B} of step ``number``, B[i, j] bytes from rank i to j: (N, N) int64. Local.
+
+    An allreduce of all w bytes, 2 w (N - 1) / N out of each rank, where replicas are added up; w where two meet. With
+    the last step goes what the answer costs.  layout: of all variables.  schedule: for one node a rank.
+    """
+    found = dict(allreduce_bytes(layout, schedule)) if rule.sums(number) else {}
+    met = np.zeros((rule.ranks, rule.ranks), np.int64)
+    for rank in range(rule.ranks):
+        met[rank, rule.partner(rank, number)] = 1
+    np.fill_diagonal(met, 0)
+    if met.any():
+        for name, elements in layout.overlaps(0, layout.size).items():
+            found["gossip", name, "dense"] = met * elements * np.dtype(layout.dtype).itemsize
+    return found

@@ -1,0 +1,125 @@
+"""What is in flight when a checkpoint cuts a training without barriers: arrays beside the values and their state.
+
+    owner/i/…     its record, counts and clocks; what workers have pulled and not pushed for; pushes that wait for others
+    worker/w/…    its clock; the answers that have come, where some have not; seconds since the beginning
+    plan          digest of who owns what: row numbers count in owners' tables
+
+Nothing is in flight in the literal sense: every letter has been read (``WithoutBarriers.cut``). A pull that could not be
+answered yet is asked again.
+"""
+
+import hashlib
+import json
+from collections import Counter
+
+import numpy as np
+
+from kernels import RowGradient
+from refimpl.plain.owner import Push
+from refimpl.plan.plan import Plan
+from refimpl.training.consistency.owner import Owner, Pulled
+from refimpl.training.consistency.serving import Serving
+from refimpl.training.run.manifest import FLIGHT as ROOT
+
+
+def arrays_of(serving: Serving, seconds: float) -> dict[str, np.ndarray]:
+    """Return name -> array of what an owner and a worker have under way, so many seconds after the beginning. Local."""
+    owner, worker = serving.owner, serving.worker
+    here, mine = f"{ROOT}/owner/{worker.number}", f"{ROOT}/worker/{worker.number}"
+    found = {f"{here}/record": np.array(owner.record, np.int64),
+             f"{here}/counts": np.array([owner.version, *owner.clocks, *owner.seen], np.int64),
+             f"{here}/staleness": np.array(sorted(owner.staleness.items()), np.int64).reshape(-1, 2),
+             f"{mine}/clock": np.array([worker.clock, serving.asked], np.int64),
+             f"{mine}/seconds": np.array([seconds])}
+    if worker.number == 0:
+        found[f"{ROOT}/plan"] = digest_of(worker.plan)
+    found |= {f"{here}/updates/{name}": counts for name, counts in owner.updates.items()}
+    found |= {f"{here}/squares/{name}": s for name, s in getattr(owner.correction, "mean_squares", {}).items()}
+    for number, pulled in owner.pulled.items():
+        found |= _of_pulled(f"{here}/pulled/{number}", pulled)
+    for place, push in enumerate(owner.consistency.held):
+        at = f"{here}/held/{place}"
+        found[f"{at}/push"] = np.array([push.worker, push.clock, push.version], np.int64)
+        found |= _of_pulled(f"{at}/pulled", push.pulled)
+        for name, gradient in push.gradients.items():
+            parts = {"ids": gradient.ids, "rows": gradient.rows} if isinstance(gradient, RowGradient) else {"": gradient}
+            found |= {f"{at}/gradient/{name}/{part}": array for part, array in parts.items()}
+    for number, values in worker.answers.items() if serving.asked else ():
+        found[f"{mine}/answer/{number}/over"] = np.array([serving.overs[number]], np.int64)
+        found |= {f"{mine}/answer/{number}/value/{name}": array for name, array in values.items()}
+    return found
+
+
+def digest_of(plan: Plan) -> np.ndarray:
+    """Return the SHA-256 of what a plan says of each variable: (32,) uint8. Local."""
+    placed = json.dumps([placement.to_json() for placement in plan.placements], sort_keys=True)
+    return np.frombuffer(hashlib.sha256(placed.encode()).digest(), np.uint8)
+
+
+def steps_done(arrays: dict[str, np.ndarray]) -> dict[int, int]:
+    """Return worker -> the steps that it had done. arrays: of all ranks. Local."""
+    clocks = {int(name.split("/")[2]): clock for name, clock in arrays.items()
+              if name.startswith(f"{ROOT}/worker/") and name.endswith("/clock")}
+    return {worker: int(clock) + (not asked) for worker, (clock, asked) in clocks.items()}
+
+
+def check_fits(serving: Serving, arrays: dict[str, np.ndarray]):
+    """Raise ValueError, with what to do, unless these arrays are of a training of this plan and length. Local."""
+    done, ranks, steps = steps_done(arrays), serving.worker.plan.ranks, serving.worker.options.steps
+    if len(done) != ranks:
+        raise ValueError(f"the checkpoint is of {len(done)} workers, each in a step of its own: resume on {len(done)} "
+                         f"ranks, not {ranks}")
+    if not np.array_equal(arrays[f"{ROOT}/plan"], digest_of(serving.worker.plan)):
+        raise ValueError("the checkpoint is of a training whose rows lie otherwise, and gradients of them are under way: "
+                         "resume without other partitions, scheme or plan, or give --plan the run's plan.json")
+    if max(done.values()) > steps:
+        raise ValueError(f"a worker has done {max(done.values())} steps already: give --steps at least that, not {steps}")
+
+
+def restore(serving: Serving, arrays: dict[str, np.ndarray]) -> float:
+    """Set an owner and a worker to what ``arrays_of`` returned, and ask again what was not answered. Local.
+
+    Returns the seconds since the beginning. Raises ValueError as ``check_fits`` does.
+    """
+    check_fits(serving, arrays)
+    owner, worker = serving.owner, serving.worker
+    here, mine, n = f"{ROOT}/owner/{worker.number}", f"{ROOT}/worker/{worker.number}", len(owner.clocks)
+    counts = arrays[f"{here}/counts"].tolist()
+    owner.version, owner.clocks, owner.seen = counts[0], counts[1:1 + n], counts[1 + n:]
+    owner.record, owner.staleness = arrays[f"{here}/record"].tolist(), Counter(
+        dict(arrays[f"{here}/staleness"].tolist()))
+    for name in owner.updates:
+        owner.updates[name] = np.array(arrays[f"{here}/updates/{name}"])
+        if f"{here}/squares/{name}" in arrays:
+            owner.correction.mean_squares[name] = np.array(arrays[f"{here}/squares/{name}"])
+    for number in range(n):
+        if any(name.startswith(f"{here}/pulled/{number}/") for name in arrays):
+            owner.pulled[number] = _pulled(owner, f"{here}/pulled/{number}", arrays)
+    while f"{here}/held/{len(owner.consistency.held)}/push" in arrays:
+        at = f"{here}/held/{len(owner.consistency.held)}"
+        gradients = {name: RowGradient(arrays[f"{at}/gradient/{name}/ids"], np.array(arrays[f"{at}/gradient/{name}/rows"]))
+                     if shard.variable.sparse else np.array(arrays[f"{at}/gradient/{name}/"])
+                     for name, shard in owner.shards.items()}
+        owner.consistency.held.append(Push(*arrays[f"{at}/push"].tolist(), gradients,
+                                           _pulled(owner, f"{at}/pulled", arrays)))
+    worker.clock, asked = arrays[f"{mine}/clock"].tolist()
+    if asked:
+        worker.clock -= 1
+        serving.pull({owner: (bool(arrays[over][0]), _below(f"{mine}/answer/{owner}/value/", arrays))
+                      for owner in range(n) if (over := f"{mine}/answer/{owner}/over") in arrays})
+    return float(arrays[f"{ROOT}/worker/0/seconds"][0])
+
+
+def _of_pulled(at, pulled):
+    """Return the arrays of what a worker has pulled. Of a dense variable, all of it: no rows are named."""
+    return {f"{at}/{name}/{part}": np.asarray(array) for name, what in pulled.items()
+            for part, array in what._asdict().items() if array is not None and array is not ...}
+
+
+def _pulled(owner: Owner, at, arrays):
+    return {name: Pulled(arrays.get(f"{at}/{name}/at", ...), arrays[f"{at}/{name}/updates"],
+                         arrays.get(f"{at}/{name}/values")) for name in owner.shards}
+
+
+def _below(at, arrays):
+    return {name.removeprefix(at): array for name, array in arrays.items() if name.startswith(at)}

@@ -1,0 +1,51 @@
+"""Equals plain/own_replica.py: a replica of a whole model that one rank trains, with an optimizer of its own."""
+
+from kernels import take_rows
+from kernels.arrays import read_only
+from refimpl.gradients import Arena, Layout
+from refimpl.server import ReducedGradient, Shard
+from refimpl.training.consistency.update import update_shards
+from refimpl.training.consistency.worker import Worker
+
+
+class Rows:
+    """Rows of a table that is here. needs: of each microbatch, (k,) int64. Local."""
+
+    def __init__(self, table, needs: list):
+        self.table, self.needs = table, needs
+
+    def take(self, index: int):
+        """Return the rows, a copy, that the rank's microbatch number ``index`` needs."""
+        return take_rows(self.table, self.needs[index])
+
+
+class Replica(Worker):
+    """A rank's replica, and the worker that computes with it. Local.
+
+    parameters: the ``Parameters``, all replicated: where the values begin; the optimizer's state is theirs.
+    x: all values.  times: V / v_i, of which a gradient is its own part of the mean.
+    """
+
+    def __init__(self, model, data, options, parameters):
+        comm = parameters.comm
+        super().__init__(model, data, options, parameters.plan, comm.rank)
+        kept = {name: shard for exchange in parameters.exchanges for name, shard in exchange.shards.items()}
+        self.x = Arena(Layout.of(model.variables)).fill({name: shard.values for name, shard in kept.items()})
+        self.shards = {v.name: Shard(v, self.x[v.name], kept[v.name].state) for v in model.variables}
+        self.times = data.microbatches / len(self.microbatches)
+
+    def update(self):
+        """Let the optimizer do the step whose gradients are computed."""
+        reduced = []
+        for name, shard in self.shards.items():
+            gradient = self.gradients[name]
+            ids, values = (gradient.ids, gradient.rows) if shard.variable.sparse else (None, gradient)
+            if self.times != 1:
+                values = values * values.dtype.type(self.times)
+            reduced.append(ReducedGradient(shard, ids, values, True))
+        update_shards(self.options, self.clock, reduced)
+
+    def _values(self):
+        needs = [rows for rows in self.needs.values() if rows is not None]
+        return ({v.name: read_only(self.x[v.name]) for v in self.model.variables if not v.sparse},
+                {v.name: Rows(self.x[v.name], [rows[v.name] for rows in needs]) for v in self.sparse})

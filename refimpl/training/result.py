@@ -1,0 +1,49 @@
+"""What a training ended with."""
+
+from dataclasses import asdict, dataclass, field
+
+from refimpl.plan.plan import SYNCHRONOUS
+
+
+@dataclass
+class Result:
+    """What a training ended with; the same on every rank, but for ``rank``, which says whose it is.
+
+    bytes: phase -> bytes that rank 0 sent in all.  seconds: phase -> mean seconds of a step on rank 0.
+    sent_per_step: kind -> bytes that a rank sent in a step, mean over ranks and steps (dense, rows, indices, control).
+    alpha: sparse variable -> part of its rows that a rank touched in a step, mean over ranks and steps.
+    loss: of the last step.  examples_per_second: over this session's steps, evaluation and checkpoints left out, and
+    the steps of a partition search.  partition_search: its samples (those from before a resume, too), thetas and P, see
+    ``PartitionTrials.to_json``.
+    overlap: whether exchanges went on beside the computation.
+    shared_memory: whether the allreduce's bytes were read in memory that all ranks share: counted, but not sent.
+    staleness: τ, as text -> how many rows and dense variables were pushed that many updates after they were pulled.
+    """
+
+    architecture: str
+    ranks: int
+    steps: int
+    loss: float
+    examples_per_second: float
+    parameters_sha256: str
+    state_sha256: str
+    bytes: dict
+    sent_per_step: dict
+    seconds: dict
+    alpha: dict = field(default_factory=dict)
+    evaluation: dict = field(default_factory=dict)
+    partition_search: dict | None = None
+    overlap: bool = False
+    shared_memory: bool = False
+    run_directory: str | None = None
+    rank: int = 0
+    consistency: str = SYNCHRONOUS
+    staleness: dict = field(default_factory=dict)
+
+    def to_json(self) -> dict:
+        """Return plain data, perplexity or accuracy beside the rest."""
+        data = asdict(self)
+        evaluation, _ = data.pop("evaluation"), data.pop("rank")
+        named = {"heldout_loss" if name == "loss" else "heldout_count" if name == "count" else name: value
+                 for name, value in evaluation.items()}
+        return {name: None if value != value else value for name, value in {**data, **named}.items()}  # NaN is no JSON

@@ -1,0 +1,255 @@
+"""EASGD, gossip and local steps on real ranks: the bits of the plain ones, what they keep, exactly, and their bytes."""
+
+import time
+from functools import partial
+from re import search
+
+import numpy as np
+import pytest
+from toys import Script, Scripted, Toy, cnn_data, last, lm_data, make_options, nmt_data, refusal, toy_data
+
+from models.cnn import PRESETS as CNN, ConvNet
+from models.lm import PRESETS as LM, LanguageModel
+from models.nmt import PRESETS as NMT, TranslationModel
+from refimpl.collectives.choose import make_schedule
+from refimpl.gradients import Layout
+from refimpl.plain.decentralised import meet, over, train as train_plainly
+from refimpl.plain.messages import Messages
+from refimpl.plain.own_replica import OwnReplica
+from refimpl.training.consistency.decentralised import EASGD, Gossip, Local, bytes_between, meeting
+from refimpl.training.consistency.others import Others, schedule_of
+from refimpl.training.consistency.run_decentralised import run_decentralised
+from refimpl.training.run.whole import hashes
+from refimpl.training.session import train
+from refimpl.training.trainer import Trainer
+from refimpl.transport import Communicator
+
+pytestmark = pytest.mark.mpi
+STEPS = 5
+RULES = ("easgd:1", "easgd:2", "gossip", "local:1", "local:3")
+PLAIN_SGD = {"optimizer": "sgd", "rate": "constant", "warmup": 0, "weight_decay": 0.0}
+MODELS = {"lm": (lambda: LanguageModel(**LM["tiny"]), lm_data),
+          "nmt": (lambda: TranslationModel(**NMT["tiny"]), nmt_data),
+          "cnn": (lambda: ConvNet((8, 8, 1), 5, **CNN["tiny"]), cnn_data)}
+
+
+def options_of(rule, work="toy", optimizer="adam", **changes):
+    said = {"clip_norm": None, "steps": STEPS, "device": "cpu", "architecture": "allreduce", "consistency": rule}
+    return make_options(work, optimizer, **said | changes)
+
+
+def whole(trainer):
+    """All values, one variable after the other. Collective."""
+    return np.concatenate([trainer.parameters.collect(v.name, everyone=True).ravel() for v in trainer.model.variables])
+
+
+def trained(ranks, model, data, options):
+    """Train; return (the trainer, metrics of all steps, all values)."""
+    trainer = Trainer.open(model, data, options, ranks)
+    steps = run_decentralised(trainer)
+    return trainer, steps, whole(trainer)
+
+
+def plainly(comm, model, data, options):
+    """Return (all values, the optimizer's state of this rank) that refimpl.plain ends with."""
+    messages, (name, _, number) = Messages(comm), options.consistency.partition(":")
+    replica = OwnReplica(model, data, options, comm.rank, comm.size)
+    ways = over(messages), partial(meet, messages)
+    answer = train_plainly(replica, name, int(number or 1), options.steps, comm.size, *ways)
+    return answer, replica.optimizer.state
+
+
+@pytest.mark.thorough("easgd:2", "gossip", "local:3")
+@pytest.mark.parametrize("rule", RULES)
+def test_they_are_the_plain_ones_to_the_bit(comm, rule):
+    """On any way by which replicas' gradients would travel, and any by which sums do: all ranks have one answer."""
+    expected, state = plainly(comm, Toy(), toy_data(), options_of(rule))
+    assert len(set(comm.allgather(expected.tobytes()))) == 1
+    for travel in ({}, {"sparse_as_dense": True, "shared_memory": False}, {"allreduce": "binary-blocks"}):
+        trainer, steps, found = trained(Communicator.of(comm), Toy(), toy_data(), options_of(rule, **travel))
+        assert found.tobytes() == expected.tobytes()
+        kept = {n: s for e in trainer.parameters.exchanges for n, s in e.shards.items()}
+        assert all(kept[name].state[slot].tobytes() == array.tobytes()
+                   for name, slots in state.items() for slot, array in slots.items())
+    assert sorted((m["worker"], m["step"]) for m in steps) == [
+        (worker, step + 1) for worker in range(comm.size) for step in range(STEPS)]
+    assert [m["at"] for m in steps] == sorted(m["at"] for m in steps) and trainer.step == STEPS
+
+
+@pytest.mark.thorough("lm-gossip", "cnn-local")
+@pytest.mark.parametrize("rule", ["easgd:2", "gossip", "local:2"])
+@pytest.mark.parametrize("work", MODELS)
+def test_models_with_carried_state_padding_and_statistics(comm, work, rule):
+    (model, data), options = MODELS[work], options_of(rule, work, "momentum")
+    expected, _ = plainly(comm, model(), data(), options)
+    assert trained(Communicator.of(comm), model(), data(), options)[-1].tobytes() == expected.tobytes()
+
+
+# ---- in closed form --------------------------------------------------------------------------------------------------
+
+def scripted(steps, gradient):
+    """Data of 12 microbatches: gradient(step, microbatch) -> of its row, microbatch mod 8."""
+    return Script([[{v % 8: gradient(step, v)} for v in range(12)] for step in range(steps)])
+
+
+def kept(comm, rule, others, examples, alpha=0.25):
+    """Whether what they keep stays the same numbers while nobody has a gradient: the weighted sum, with the centre's."""
+    x = np.random.default_rng(comm.rank).integers(-1000, 1000, 3) * 2.0**20  # a few halvings and their sums are exact
+    rule.open(x, examples[comm.rank], sum(examples))
+    weight = examples[comm.rank] if isinstance(rule, Local) else 1.0
+    rule.alpha, rule.centre, sums = np.float64(alpha), np.full(3, 3 * 2.0**20 * isinstance(rule, EASGD)), []
+    for number in range(-1, rule.steps):
+        if number >= 0:
+            rule.begin(number, x, others)
+            rule.end(number, x, others)
+        sums.append(comm.allreduce(weight * x) + rule.centre)
+    return all((each == sums[0]).all() for each in sums)
+
+
+def test_what_they_keep_without_gradients(comm):
+    """Exactly; and not where the centre moves by the mean, or the mean is not weighed: classic bugs."""
+    class Mean(Others):
+        def total(self, write):
+            return super().total(write) / comm.size
+
+    layout, examples = Layout(("x",), ((3,),), "float64"), [1, 1, 2, 4][:comm.size]  # 2**n in all
+    made = Communicator.of(comm), make_schedule("auto", comm.size, comm.size), layout, np.empty(3), False
+    for kind in (EASGD, Gossip, Local):
+        assert kept(comm, kind(comm.size, 6, 2), Others(*made), examples)
+    if comm.size > 1:
+        assert not kept(comm, EASGD(comm.size, 6, 2), Mean(*made), examples)
+    if comm.size > 2:
+        unweighed = Local(comm.size, 6, 2)
+        unweighed.open = lambda x, *_: Local.open(unweighed, x, 1, comm.size)
+        assert not kept(comm, unweighed, Others(*made), examples)
+
+
+def test_one_local_step_of_sgd_is_the_synchronous_one(comm):
+    """Exactly, where nothing rounds: gradients in eighths. Of shares of any size, as they are weighed."""
+    data, ranks = scripted(3, lambda s, v: (12.0 * ((s + v) % 4), -24.0 * (v % 3))), Communicator.of(comm)
+    made = partial(options_of, **PLAIN_SGD, learning_rate=0.125, steps=3)
+    trainer = Trainer.open(Scripted(), data, made("synchronous"), ranks)
+    for _ in range(3):
+        trainer.train_step()
+    expected = whole(trainer)
+    assert trained(ranks, Scripted(), data, made("local:1"))[-1].tobytes() == expected.tobytes()
+    assert trained(ranks, Scripted(), data, made("easgd:1"))[-1].tobytes() != expected.tobytes()
+
+
+# ---- bytes -----------------------------------------------------------------------------------------------------------
+
+@pytest.mark.thorough("easgd:2", "gossip", "local:3")
+@pytest.mark.parametrize("rule", RULES)
+def test_bytes_are_the_formulas(comm, rule):
+    """Sent and received, by rank and variable; in all what the words of ``bytes_between`` say."""
+    ranks, (name, _, number) = Communicator.of(comm), rule.partition(":")
+    trainer, *_ = trained(ranks, Toy(), toy_data(), options_of(rule, shared_memory=False))
+    layout, schedule = Layout.of(Toy().variables), schedule_of(trainer.plan)
+    expected, way = {}, meeting(rule, comm.size, STEPS)
+    for step in range(STEPS):
+        for key, sent in bytes_between(way, layout, schedule, step).items():
+            expected[key] = expected.get(key, 0) + sent
+    expected = {key: sent for key, sent in expected.items() if sent.any()}
+    for counts, axis in ((ranks.ledger.sent, 1), (ranks.ledger.received, 0)):
+        assert {key: n for key, n in counts.items() if n} == {
+            key: n for key, sent in expected.items() if (n := int(sent.sum(axis=axis)[comm.rank]))}
+    sums = {"easgd": STEPS // int(number or 1), "gossip": 1, "local": -(-STEPS // int(number or 1))}[name]
+    pairs = STEPS * (comm.size // 2 * 2) if name == "gossip" else 0
+    total = sum(int(sent.sum()) for sent in expected.values())
+    assert total == 4 * layout.size * (sums * 2 * (comm.size - 1) + pairs)
+
+
+# ---- from beginning to end -------------------------------------------------------------------------------------------
+
+def test_a_run_leaves_one_answer(comm, tmp_path):
+    """Evaluated, hashed, saved; twice the same. Its metrics have a line for each step of each worker."""
+    from refimpl.training.evaluate import evaluate
+    from refimpl.training.run.checkpoint import load_checkpoint
+    from refimpl.training.run.directory import read_metrics
+
+    ranks, options = Communicator.of(comm), options_of("gossip")
+    directory = comm.bcast(tmp_path) / "run"
+    result = train(Toy(), toy_data(), toy_data(4), options=options, comm=ranks, output=directory)
+    again = train(Toy(), toy_data(), options=options, comm=ranks)
+    assert result.parameters_sha256 == again.parameters_sha256 and result.state_sha256 == again.state_sha256
+    assert result.consistency == "gossip" and result.staleness == {} and result.examples_per_second > 0
+    assert len(read_metrics(directory)) == STEPS * comm.size
+    trainer = Trainer.open(Toy(), toy_data(), options, ranks)
+    load_checkpoint(trainer, directory)
+    assert hashes(trainer.parameters, ("first", "second"))["state_sha256"] == result.state_sha256
+    assert evaluate(trainer, toy_data(4)) == result.evaluation
+
+
+def test_what_goes_wrong_on_one_rank_ends_all(comm):
+    class Wrong(Toy):
+        def loss_and_gradients(self, dense, rows, batch):
+            if last(comm):
+                raise ValueError("no gradient today")
+            return super().loss_and_gradients(dense, rows, batch)
+
+    for rule in ("gossip", "local:2"):
+        copy = comm.Dup()  # messages stay under way
+        trainer = Trainer.open(Wrong(), toy_data(), options_of(rule), Communicator.of(copy))
+        assert "no gradient today" in refusal(copy, lambda trainer=trainer: run_decentralised(trainer))
+
+
+@pytest.mark.mpi(min_size=4)
+@pytest.mark.parametrize("rule, waits", [("gossip", False), ("local:1", True)])
+def test_only_partners_wait_for_each_other(comm, rule, waits):
+    """Rank 3 of four is in its first step until rank 1, which meets ranks 0 and 2 first, is in its second."""
+    class Slow(Toy):
+        calls = 0
+
+        def loss_and_gradients(self, dense, rows, batch):
+            self.calls += 1
+            if comm.rank == 1 and self.calls == 3:  # two microbatches a step: the second has begun
+                comm.isend("the second step", 3).wait()
+            end = time.monotonic() + (0.3 if waits else 60)
+            while comm.rank == 3 and self.calls == 1 and time.monotonic() < end and not comm.iprobe(1):
+                time.sleep(0.005)
+            if comm.rank == 3 and self.calls == 1:
+                assert comm.iprobe(1) is not waits
+            return super().loss_and_gradients(dense, rows, batch)
+
+    trained(Communicator.of(comm.Dup()), Slow(), toy_data(count=24 * STEPS), options_of(rule))
+    if comm.rank == 3:
+        comm.recv(source=1)
+
+
+# ---- refusals --------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("rule, changes, words", [
+    ("gossip", {"architecture": "hybrid"}, "a whole replica on every rank; table travels by server: say --architecture "
+                                           "allreduce"),
+    ("easgd:2", {"architecture": "ps"}, "say --architecture allreduce"),
+    ("easgd:0", {}, "easgd:0: PERIOD must be a whole number, from 1 on"),
+    ("easgd:6", {}, "in 5 steps nobody would meet, .* give a PERIOD of at most 5"),
+    ("local:-1", {}, "E must be a whole number, from 1 on"), ("local:x", {}, "E must be a whole number"),
+    ("local", {}, "write local:E"), ("gossip:2", {}, "gossip:2: write gossip$"), ("easgd", {}, "write easgd:PERIOD"),
+    ("gosip", {}, "no consistency is called 'gosip': .* easgd:PERIOD, gossip, local:E"),
+    ("gossip", {"correction": "dc-asgd"}, "there is none: leave it out"),
+    ("local:2", {"clip_norm": 1.0}, "say --clip-norm none"),
+    ("gossip", {"average_sparse": False}, "leave --sum-sparse out"),
+])
+def test_what_cannot_be_is_refused(comm, rule, changes, words):
+    copy = Communicator.of(comm)
+    said = refusal(comm, lambda: Trainer.open(Toy(), toy_data(), options_of(rule, **changes), copy))
+    assert search(words, said), said
+
+
+@pytest.mark.mpi(min_size=3)
+def test_a_sum_in_another_order_is_refused(comm):
+    copy = Communicator.of(comm)
+    said = refusal(comm, lambda: Trainer.open(Toy(), toy_data(), options_of("gossip", allreduce="ring"), copy))
+    assert f"allreduce ring adds up {comm.size} replicas in an order of its own" in said and "--allreduce direct" in said
+
+
+def test_the_middle_of_a_run_and_its_replay_are_refused(comm, tmp_path):
+    from refimpl.training.consistency.recorded_run import RecordedRun
+
+    ranks = Communicator.of(comm)
+    for how, option in (({"evaluate_every": 2}, "--evaluate-every"), ({"checkpoint_every": 2}, "--checkpoint-every")):
+        said = refusal(comm, lambda how=how: train(Toy(), toy_data(), options=options_of("gossip"), comm=ranks, **how))
+        assert f"leave {option} out" in said
+    with pytest.raises(ValueError, match="gossip or local needs none: train again, on as many ranks"):
+        RecordedRun.read(tmp_path)

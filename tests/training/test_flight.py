@@ -1,0 +1,130 @@
+"""A training without barriers, cut anywhere: what is in flight goes into arrays and back, and the end is the same."""
+
+from collections import deque
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from test_without_barriers_mpi import STEPS, plain_plan
+from toys import Toy, make_options, toy_data
+
+from refimpl.training.consistency.flight import arrays_of, check_fits, digest_of, restore, steps_done
+from refimpl.training.consistency.orders import FirstCome
+from refimpl.training.consistency.owner import Owner
+from refimpl.training.consistency.record import Record, check_possible, entries_of
+from refimpl.training.consistency.replay import Seat, replay_alone
+from refimpl.training.consistency.serving import Serving
+from refimpl.training.consistency.without_barriers import shards_of
+from refimpl.training.consistency.worker import Worker
+from refimpl.training.parameters import Parameters
+
+WORKERS = 3
+CASES = ["asynchronous", "asynchronous dc-asgd-adaptive", "bounded:1", "snapshot:1 dc-asgd", "softsync:1", "backup:1"]
+
+
+def prepared(case):
+    text, _, correction = case.partition(" ")
+    options = make_options("toy", "adam", clip_norm=None, steps=STEPS, device="cpu", architecture="ps",
+                           consistency=text, correction=correction or "none")
+    return options, plain_plan(Toy().variables, WORKERS, 8, text)
+
+
+def made(options, plan):
+    """Return the ranks of a training, which send letters to boxes here, and the boxes."""
+    boxes, ranks = [deque() for _ in range(WORKERS)], []
+    for number in range(WORKERS):
+        seat = Seat(number, WORKERS, boxes)
+        shards = shards_of(Parameters(Toy().variables, plan, seat, 0, options.optimizer))
+        worker = Worker(Toy(), toy_data(), options, plan, number)
+        ranks.append(Serving(Owner(shards, WORKERS, options), worker, seat, FirstCome(), seat.ledger))
+    return ranks, boxes
+
+
+def deliver(rank, box, sender=None):
+    """Let the first letter come, or the first of a sender: those of two ranks keep their order, no others."""
+    letter = box[0] if sender is None else next(letter for letter in box if letter.sender == sender)
+    box.remove(letter)
+    rank.receive(int(letter.next(np.int64)), letter)
+
+
+def go_on(ranks, boxes, rng, events=10**9):
+    """Let letters come and workers compute in a random order, so many times; return whether there was so much to do."""
+    for _ in range(events):
+        can = [(deliver, rank, box, sender) for rank, box in zip(ranks, boxes)
+               for sender in dict.fromkeys(letter.sender for letter in box)]
+        can += [(step, rank) for rank in ranks if rank.ready or not rank.asked and not rank.over]
+        if not can:
+            return False
+        what, *arguments = can[rng.integers(len(can))]
+        what(*arguments)
+    return True
+
+
+def step(rank):
+    if rank.ready and rank.asked:
+        rank.worker.compute()
+        rank.push()
+    else:
+        rank.pull()
+
+
+def cut(ranks, boxes, options, plan):
+    """Read all letters, as ``WithoutBarriers.cut``; return new ranks that go on from the arrays."""
+    while any(boxes):
+        for rank, box in zip(ranks, boxes):
+            while box:
+                deliver(rank, box)
+    arrays = {name: np.array(array) for rank in ranks for name, array in arrays_of(rank, 1.5).items()}
+    again, boxes = made(options, plan)
+    for before, rank in zip(ranks, again):
+        for name, shard in rank.owner.shards.items():
+            for slot in (None, *shard.state):
+                shard.array(slot)[...] = before.owner.shards[name].array(slot)
+        rank.worker.carried = {v: dict(state) for v, state in before.worker.carried.items()}
+        assert restore(rank, arrays) == 1.5
+    return again, boxes
+
+
+@pytest.mark.thorough("dc-asgd-adaptive", "snapshot", "backup")
+@pytest.mark.parametrize("case", CASES)
+def test_a_training_cut_anywhere_ends_as_its_record_says(case):
+    options, plan = prepared(case)
+    rng, partly, held = np.random.default_rng(3), 0, 0
+    for events in (0, 13, 31):
+        ranks, boxes = made(options, plan)
+        while go_on(ranks, boxes, rng, max(1, events)):  # and again and again
+            if events:
+                partly += any(rank.asked and 0 < len(rank.worker.answers) < WORKERS for rank in ranks)
+                held += any(rank.owner.consistency.held for rank in ranks)
+                ranks, boxes = cut(ranks, boxes, options, plan)
+        assert all(rank.over for rank in ranks)
+        record = Record([entries_of(rank.owner.record, WORKERS) for rank in ranks], "")
+        check_possible(record, options.consistency, STEPS)
+        again = replay_alone(Toy(), toy_data(), options, plan, record)
+        for v in Toy().variables:
+            owner = plan.strategies[v.name].owners[0]
+            mine = ranks[owner].owner.shards[v.name].values
+            whole = again[v.name, None]
+            assert mine.tobytes() == (whole[plan.partitioning(v).global_rows(owner)] if v.sparse else whole).tobytes()
+    assert partly and (held or case.split(":")[0] not in ("snapshot", "softsync"))
+
+
+def test_what_is_in_flight_is_refused_where_it_does_not_fit():
+    options, plan = prepared("asynchronous")
+    ranks, boxes = made(options, plan)
+    go_on(ranks, boxes, np.random.default_rng(0), 90)
+    while any(boxes):
+        for rank, box in zip(ranks, boxes):
+            while box:
+                deliver(rank, box)
+    arrays = {name: array for rank in ranks for name, array in arrays_of(rank, 0.0).items()}
+    check_fits(ranks[0], arrays)
+    most = max(steps_done(arrays).values())
+    assert most > 1
+    ranks[0].worker.options = replace(options, steps=most - 1)
+    with pytest.raises(ValueError, match=f"a worker has done {most} steps already: give --steps at least that"):
+        check_fits(ranks[0], arrays)
+    with pytest.raises(ValueError, match="whose rows lie otherwise"):
+        check_fits(ranks[0], arrays | {"flight/plan": digest_of(replace(plan, placements=plan.placements[1:]))})
+    with pytest.raises(ValueError, match="of 2 workers, each in a step of its own: resume on 2 ranks, not 3"):
+        check_fits(ranks[0], {name: array for name, array in arrays.items() if not name.startswith("flight/worker/2")})

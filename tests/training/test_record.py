@@ -1,0 +1,168 @@
+"""Records of trainings without barriers: their size, what is refused of them, and what options are."""
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from test_flight import WORKERS, go_on, made, prepared
+from toys import make_options
+
+from refimpl.plan.make import make_plan
+from refimpl.training.consistency.check import check_consistency
+from refimpl.training.consistency.record import NAME, Record, check_possible, entries_of, read_record, write_record
+from refimpl.training.consistency.recorded_run import RecordedRun
+from refimpl.training.options import Options
+from refimpl.training.session import train
+from refimpl.training.slow import Slowed, slowed
+from refimpl.transport import CollectiveError, Communicator
+from models import Variable
+
+STEPS = 5
+
+
+def recorded(case="asynchronous", seed=0):
+    """Return the record of a training whose letters came in a random order."""
+    ranks, boxes = made(*prepared(case))
+    go_on(ranks, boxes, np.random.default_rng(seed))
+    return Record([entries_of(rank.owner.record, WORKERS) for rank in ranks], "f" * 64)
+
+
+def test_its_size_is_a_formula(tmp_path):
+    """N (2 steps + 1) bytes an owner, and a header."""
+    record = recorded()
+    assert [entries.nbytes for entries in record.entries] == [WORKERS * (2 * STEPS + 1)] * WORKERS
+    write_record(tmp_path, record)
+    header = 8 + int.from_bytes((tmp_path / NAME).read_bytes()[:8], "little")
+    assert (tmp_path / NAME).stat().st_size == header + WORKERS * WORKERS * (2 * STEPS + 1)
+    assert entries_of([300], 301).dtype == np.uint16
+    again = read_record(tmp_path)
+    assert again.digest == record.digest and all(map(np.array_equal, again.entries, record.entries))
+
+
+def changed(record, owner, entries):
+    return replace(record, entries=[*record.entries[:owner], np.array(entries, np.uint8), *record.entries[owner + 1:]])
+
+
+@pytest.mark.parametrize("case", ["asynchronous", "bounded:1", "backup:1"])
+def test_what_no_training_left_is_refused(case):
+    record, text = recorded(case), case
+    check_possible(record, text, STEPS)
+    first = record.entries[0].tolist()
+    for entries, words in (
+            (first[:-1], "owner|it is cut"),
+            ([9, *first], "there is no worker 9, only 3"),
+            (first[:1] * 2 + first, "of no training"),
+            (first + first[-1:], f"owner 0, entry {len(first)}: worker {first[-1]} had done")):
+        with pytest.raises(ValueError, match=words):
+            check_possible(changed(record, 0, entries), text, STEPS)
+    with pytest.raises(ValueError, match="of no training|ends before"):
+        check_possible(record, text, STEPS + 1)
+
+
+def test_who_went_too_far_ahead_is_refused():
+    record = recorded("asynchronous", seed=1)
+    alone = [0] * (2 * STEPS + 1) + [1] * (2 * STEPS + 1) + [2] * (2 * STEPS + 1)
+    check_possible(replace(record, entries=[np.array(alone, np.uint8)] * WORKERS), "asynchronous", STEPS)
+    with pytest.raises(ValueError, match="owner 0, entry 4: worker 0 pulls, whom bounded:1 lets wait"):
+        check_possible(replace(record, entries=[np.array(alone, np.uint8)] * WORKERS), "bounded:1", STEPS)
+
+
+@pytest.mark.parametrize("damage", ["cut", "a byte", "swapped", "none", "no record"])
+def test_a_damaged_file_is_refused_in_words(tmp_path, damage):
+    record = recorded()
+    write_record(tmp_path, record)
+    path, content = tmp_path / NAME, (tmp_path / NAME).read_bytes()
+    if damage == "cut":
+        path.write_bytes(content[:-3])
+    elif damage == "a byte":
+        path.write_bytes(content[:-7] + bytes([content[-7] ^ 1]) + content[-6:])
+    elif damage == "swapped":
+        write_record(tmp_path / "..", replace(record, entries=record.entries[::-1]))
+        shutil.move(tmp_path / ".." / NAME, path)
+        other, header = path.read_bytes(), 8 + int.from_bytes(content[:8], "little")
+        path.write_bytes(content[:header] + other[-len(content) + header:])
+    elif damage == "none":
+        path.unlink()
+    else:
+        path.write_bytes(b"no record")
+    with pytest.raises(ValueError, match="holds no record" if damage == "none" else "is damaged"):
+        read_record(tmp_path)
+
+
+def toy_run(tmp_path, **more):
+    from models.recipe import build, recipe_of
+
+    recipe, chosen = recipe_of("lm", {"data": "synthetic", "preset": "tiny", "window": 4, "microbatch_size": 2,
+                                      "steps": 3, "architecture": "ps", "consistency": "asynchronous",
+                                      "clip_norm": None})
+    options = Options(**{**chosen, **more})
+    model, data, _ = build(recipe, options.seed)
+    result = train(model, data, options=options, comm=Communicator.alone(), output=tmp_path / "run",
+                   describe=recipe.to_json())
+    return model, data, result
+
+
+def test_a_replay_that_ends_otherwise_is_refused(tmp_path):
+    model, data, result = toy_run(tmp_path)
+    comm, run = Communicator.alone(), RecordedRun.read(tmp_path / "run")
+    again = train(model, data, options=run.options_on(comm), comm=comm, replay=run)
+    assert (again.parameters_sha256, again.state_sha256) == (result.parameters_sha256, result.state_sha256)
+    other = replace(run, options=replace(run.options, learning_rate=0.3))
+    with pytest.raises(CollectiveError, match=f"ended with {result.parameters_sha256[:12]}….*options are others"):
+        train(model, data, options=other.options_on(comm), comm=comm, replay=other)
+    with pytest.raises(CollectiveError, match="has come to its end after 3 steps"):
+        train(model, data, options=replace(run.options, steps=4), comm=comm, resume=tmp_path / "run")
+
+
+@pytest.mark.parametrize("changes, words", [
+    (dict(consistency="sometimes"), "no consistency is called 'sometimes': write one of synchronous, asynchronous, bou"),
+    (dict(consistency="bounded:-1"), "bounded:-1: S must be a whole number, from 0 on"),
+    (dict(consistency="backup:4"), "backup:4: B must be a whole number, from 0 to 3, with 4 workers"),
+    (dict(consistency="softsync:0"), "softsync:0: n must be a whole number, from 1 to 4"),
+    (dict(clip_norm=1.0), "say --clip-norm none"),
+    (dict(average_sparse=False), "leave --sum-sparse out"),
+    (dict(search_partitions=True), "leave it out"),
+    (dict(overlap=True), "leave --overlap out"),
+    (dict(correction="staleness-aware"), "take sgd or momentum"),
+    (dict(correction="magic"), "no correction is called 'magic'"),
+    (dict(consistency="synchronous", correction="dc-asgd"), "say --consistency asynchronous"),
+    (dict(slow_rank={"4": 2.0}), "--slow-rank 4: there are ranks 0 to 3"),
+])
+def test_what_cannot_be_is_refused_with_the_remedy(changes, words):
+    options = make_options("toy", "adam", **{"clip_norm": None, "consistency": "asynchronous", **changes})
+    plan = make_plan([Variable("w", (3,))], "ps", 4, 8, local_aggregation=False)
+    plan = replace(plan, consistency=options.consistency)
+    with pytest.raises(ValueError, match=words):
+        check_consistency(options, plan, 8, "cpu")
+    check_consistency(make_options("toy", "adam", clip_norm=None, consistency="asynchronous"),
+                      replace(plan, consistency="asynchronous"), 8, "cpu")
+
+
+def test_where_it_cannot_be():
+    options = make_options("toy", "adam", clip_norm=None, consistency="asynchronous")
+    for architecture, microbatches, device, words in (
+            ("allreduce", 8, "cpu", "w travels by allreduce: say --architecture ps"), ("ps", 8, "cuda", "--device cpu"),
+            ("ps", 3, "cpu", "4 workers share 3 microbatches, and each needs one: give --microbatches 4 or more")):
+        plan = replace(make_plan([Variable("w", (3,))], architecture, 4, microbatches), consistency="asynchronous")
+        with pytest.raises(ValueError, match=words):
+            check_consistency(options, plan, microbatches, device)
+
+
+def test_a_slow_rank_takes_its_time(monkeypatch):
+    class Model:
+        variables = ("some",)
+
+        def loss_and_gradients(self, dense, rows, batch):
+            return 1.5, {}
+
+    clock, slept = iter([10.0, 10.25]), []
+    monkeypatch.setattr("time.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("time.sleep", slept.append)
+    options, model = Options(slow_rank={"2": 3.0}), Model()
+    assert slowed(model, options, 1) is model
+    slow = slowed(model, options, 2)
+    assert isinstance(slow, Slowed) and slow.variables == ("some",)
+    assert slow.loss_and_gradients(None, None, None) == (1.5, {}) and slept == [0.5]
+    with pytest.raises(ValueError, match="a factor of at least 1"):
+        Options(slow_rank={"2": 0.5})
