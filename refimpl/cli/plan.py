@@ -30,8 +30,8 @@ def add(parser):
     run.add_argument("--sampled-steps", type=whole(), default=4, metavar="N",
                      help="whose rows are looked at (default 4)")
     run.add_argument("--compute", type=seconds, metavar="SECONDS",
-                     help="of a worker's computation in a step, for trainings without barriers, which this, --slow-rank "
-                     "and --consistency predict (default 0.1)")
+                     help="of a worker's computation in a step (default 0.1): this, --slow-rank and --consistency "
+                     "predict trainings without barriers")
     run.add_argument("--output", type=file, metavar="FILE", help="write the plan there, for train --plan FILE")
     run.add_argument("--json", action="store_true", help="print one JSON object")
     net = parser.add_argument_group("network")

@@ -40,8 +40,8 @@ def add(parser):
                      help="continue from the newest checkpoint in DIR, on any number of ranks; it knows its model, "
                           "data and options")
     run.add_argument("--replay", type=nonempty, metavar="DIR", action=instead,
-                     help="do the run without barriers in DIR once more, by its record: the same parameters to the bit, "
-                          "on as many ranks or on one")
+                     help="do the run without barriers in DIR once more, by its record: the same parameters to the "
+                          "bit, on as many ranks or on one")
     run.add_argument("--checkpoint-every", type=whole(), metavar="N",
                      help="steps between checkpoints (always one at the end)")
     run.add_argument("--evaluate-every", type=whole(), metavar="N",
@@ -95,7 +95,8 @@ def _train(given: dict, comm, signals, train):
         _introduce(comm, recipe, options, output, changes)
     account, unit = Account(comm) if on_cluster() else None, entry_of(recipe.model).unit
     with StepProgress(options.steps, unit, quiet) as progress:
-        result = train(slowed(model, options, comm.rank), data, heldout, options=options, comm=comm, output=output, resume=rest.get("resume"),
+        result = train(slowed(model, options, comm.rank), data, heldout, options=options, comm=comm, output=output,
+                       resume=rest.get("resume"),
                        checkpoint_every=rest.get("checkpoint_every"), evaluate_every=rest.get("evaluate_every"),
                        trace=rest.get("trace", False), describe=recipe.to_json(), progress=progress.show,
                        announce=None if quiet else lambda why: print(why, flush=True),

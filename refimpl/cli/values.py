@@ -53,12 +53,9 @@ def file(text: str) -> str:
 
 def slowed(text: str) -> tuple[int, float]:
     """Return (rank, factor) of "2=3x": rank 2 takes 3 times as long to compute. ArgumentTypeError otherwise."""
-    found = re.fullmatch(r"([0-9]{1,9})=([0-9.]+)x", text)
+    rank, _, factor = text.removesuffix("x").partition("=")
     try:
-        rank, factor = int(found[1]), float(found[2])
-    except (TypeError, ValueError):
-        rank, factor = -1, math.nan
-    if not 1 <= factor < math.inf:
+        return whole(0)(rank), real(1.0)(factor)
+    except argparse.ArgumentTypeError as problem:
         raise argparse.ArgumentTypeError(f"{text!r} should read RANK=FACTORx, the factor at least 1: with 2=3x rank 2 "
-                                         "takes 3 times as long to compute")
-    return rank, factor
+                                         "takes 3 times as long to compute") from problem

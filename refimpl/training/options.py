@@ -99,7 +99,7 @@ class Options:
             raise ValueError(f"hot_rows is {self.hot_rows!r}: give a number of rows, or auto")
         for rank, factor in self.slow_rank.items():
             if not (rank.isdecimal() and _plain("slow_rank", factor, (float,)) >= 1):
-                raise ValueError(f"slow_rank is {self.slow_rank}: give the number of a rank, and a factor of at least 1")
+                raise ValueError(f"slow_rank is {self.slow_rank}: give a rank's number, and a factor of at least 1")
         if self.clip_norm is not None and not self.clip_norm > 0:
             raise ValueError(f"clip_norm is {self.clip_norm}: give a positive norm, or none for no clipping")
 

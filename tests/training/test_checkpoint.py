@@ -113,7 +113,13 @@ CHANGES = {"optimizer": "sgd", "learning_rate": 0.5, "rate": "linear", "warmup":
 
 
 def test_every_option_that_changes_numbers_is_tried():
-    assert set(CHANGES) == set(MATHEMATICS)
+    assert {*CHANGES, "consistency", "correction"} == set(MATHEMATICS)
+
+
+def test_another_consistency_is_refused(copy):
+    options = replace(OPTIONS, architecture="ps", clip_norm=None, consistency="asynchronous", correction="dc-asgd")
+    message = refusal(SELF, lambda: train(Toy(), toy_data(), options=options, comm=SELF, resume=copy))
+    assert "consistency was synchronous and is now asynchronous; correction was none and is now dc-asgd" in message
 
 
 @pytest.mark.parametrize("name", CHANGES)

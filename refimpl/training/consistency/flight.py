@@ -1,11 +1,11 @@
 """What is in flight when a checkpoint cuts a training without barriers: arrays beside the values and their state.
 
-    owner/i/…     its record, counts and clocks; what workers have pulled and not pushed for; pushes that wait for others
+    owner/i/…     its record, counts, clocks; what workers have pulled and not pushed for; pushes that wait for others
     worker/w/…    its clock; the answers that have come, where some have not; seconds since the beginning
     plan          digest of who owns what: row numbers count in owners' tables
 
-Nothing is in flight in the literal sense: every letter has been read (``WithoutBarriers.cut``). A pull that could not be
-answered yet is asked again.
+Nothing is in flight in the literal sense: every letter has been read (``WithoutBarriers.run``). A pull that could not
+be answered yet is asked again.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ def arrays_of(serving: Serving, seconds: float) -> dict[str, np.ndarray]:
         found[f"{at}/push"] = np.array([push.worker, push.clock, push.version], np.int64)
         found |= _of_pulled(f"{at}/pulled", push.pulled)
         for name, gradient in push.gradients.items():
-            parts = {"ids": gradient.ids, "rows": gradient.rows} if isinstance(gradient, RowGradient) else {"": gradient}
+            parts = vars(gradient) if isinstance(gradient, RowGradient) else {"": gradient}
             found |= {f"{at}/gradient/{name}/{part}": array for part, array in parts.items()}
     for number, values in worker.answers.items() if serving.asked else ():
         found[f"{mine}/answer/{number}/over"] = np.array([serving.overs[number]], np.int64)
@@ -70,10 +70,11 @@ def check_fits(serving: Serving, arrays: dict[str, np.ndarray]):
         raise ValueError(f"the checkpoint is of {len(done)} workers, each in a step of its own: resume on {len(done)} "
                          f"ranks, not {ranks}")
     if not np.array_equal(arrays[f"{ROOT}/plan"], digest_of(serving.worker.plan)):
-        raise ValueError("the checkpoint is of a training whose rows lie otherwise, and gradients of them are under way: "
-                         "resume without other partitions, scheme or plan, or give --plan the run's plan.json")
+        raise ValueError("the checkpoint is of a training whose rows lie otherwise, and gradients of them are under "
+                         "way: resume without other partitions, scheme or plan, or give --plan the run's plan.json")
     if max(done.values()) > steps:
-        raise ValueError(f"a worker has done {max(done.values())} steps already: give --steps at least that, not {steps}")
+        raise ValueError(f"a worker has done {max(done.values())} steps already: give --steps at least that, not "
+                         f"{steps}")
 
 
 def restore(serving: Serving, arrays: dict[str, np.ndarray]) -> float:
@@ -97,8 +98,7 @@ def restore(serving: Serving, arrays: dict[str, np.ndarray]) -> float:
             owner.pulled[number] = _pulled(owner, f"{here}/pulled/{number}", arrays)
     while f"{here}/held/{len(owner.consistency.held)}/push" in arrays:
         at = f"{here}/held/{len(owner.consistency.held)}"
-        gradients = {name: RowGradient(arrays[f"{at}/gradient/{name}/ids"], np.array(arrays[f"{at}/gradient/{name}/rows"]))
-                     if shard.variable.sparse else np.array(arrays[f"{at}/gradient/{name}/"])
+        gradients = {name: _gradient(shard.variable, f"{at}/gradient/{name}", arrays)
                      for name, shard in owner.shards.items()}
         owner.consistency.held.append(Push(*arrays[f"{at}/push"].tolist(), gradients,
                                            _pulled(owner, f"{at}/pulled", arrays)))
@@ -108,6 +108,13 @@ def restore(serving: Serving, arrays: dict[str, np.ndarray]) -> float:
         serving.pull({owner: (bool(arrays[over][0]), _below(f"{mine}/answer/{owner}/value/", arrays))
                       for owner in range(n) if (over := f"{mine}/answer/{owner}/over") in arrays})
     return float(arrays[f"{ROOT}/worker/0/seconds"][0])
+
+
+def _gradient(variable, at, arrays):
+    """Return a gradient that its owner may write to."""
+    if not variable.sparse:
+        return np.array(arrays[f"{at}/"])
+    return RowGradient(arrays[f"{at}/ids"], np.array(arrays[f"{at}/rows"]))
 
 
 def _of_pulled(at, pulled):

@@ -4,7 +4,8 @@
     ANSWER    |word|over|rows ...|dense variables that the owner keeps ...|                      to a worker
     PUSH      |word|rows of each sparse variable|row numbers ...|rows ...|dense gradients ...|   to an owner
 
-Bytes: 8 for each number before the arrays (control), 8 for each row number (indices), rows and dense values as they are.
+Bytes: 8 for each number before the arrays (control), 8 for each row number (indices); rows and dense values as they
+are.
 What a rank writes to itself is not counted.
 """
 

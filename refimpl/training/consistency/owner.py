@@ -1,7 +1,7 @@
 """Equals plain/owner.py, whose words hold here: an owner answers pulls and applies pushes; their order is its record.
 
-A push keeps the memory of the letter it came in until its update is done; values as they were pulled are kept only for a
-correction that wants them.
+A push keeps the memory of the letter it came in until its update is done; values as they were pulled are kept only for
+a correction that wants them.
 """
 
 from collections import Counter

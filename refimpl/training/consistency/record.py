@@ -1,6 +1,6 @@
 """The record of a training without barriers: in which order each owner answered pulls and took pushes.
 
-    record.safetensors    "owner/i": a worker's number for each entry of owner i, 1 byte each (2 of more than 256 workers)
+    record.safetensors    "owner/i": a worker's number for each entry of owner i, 1 byte (2 with more than 256 workers)
     entries of an owner   N (2 steps + 1): a worker pulls and pushes in each step, and pulls a last time; with backup
                           workers, whoever is late does fewer
 

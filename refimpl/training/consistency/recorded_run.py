@@ -29,8 +29,8 @@ class RecordedRun:
         config = read_json(directory / "config.json", dict[str, Any], what="a run's config", remedy="train again")
         plan = Plan.from_json(read_plan(directory / "plan.json"))
         if plan.ranks != len(record.entries):
-            raise ValueError(f"{directory}: the record is of {len(record.entries)} owners, the plan of {plan.ranks} ranks: "
-                             "one of them is of another run")
+            raise ValueError(f"{directory}: the record is of {len(record.entries)} owners, the plan of {plan.ranks} "
+                             "ranks: one of them is of another run")
         return cls(directory, config.get("describe", {}), Options.from_json(config.get("options", {})), plan, record)
 
     def options_on(self, comm) -> Options:
@@ -48,5 +48,5 @@ class RecordedRun:
         """Raise ValueError unless these are the parameters, by their hash, that the run ended with. Local."""
         if found != self.record.parameters:
             raise ValueError(f"the replay of {self.directory} gives parameters {found[:12]}…, but it ended with "
-                             f"{self.record.parameters[:12]}…: its model, data or options are others than they were, or "
-                             "another version or machine computed it")
+                             f"{self.record.parameters[:12]}…: its model, data or options are others than they were, "
+                             "or another version or machine computed it")

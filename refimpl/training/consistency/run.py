@@ -1,4 +1,5 @@
-"""A training without barriers from its beginning to its end: on all ranks, or from its record; what it leaves behind."""
+"""A training without barriers from its beginning to its end, on all ranks or from its record; what it leaves behind.
+"""
 
 import json
 import math
@@ -41,8 +42,8 @@ def train_without_barriers(trainer, totals, progress, between, every=(), asked=l
     watch: ``watch(trainer)`` returns the context in which the steps between two cuts are done.
     """
     if trainer.step and not trainer.found_in_flight:
-        raise CollectiveError(f"the training has come to its end after {trainer.step} steps, and its workers have heard "
-                              "so: begin another one")
+        raise CollectiveError(f"the training has come to its end after {trainer.step} steps, and its workers have "
+                              "heard so: begin another one")
     training = WithoutBarriers(trainer.model, trainer.data, trainer.options, trainer.parameters, trainer.timeline)
     training.serving.worker.carried = trainer.carried
     training.begin(trainer.found_in_flight)

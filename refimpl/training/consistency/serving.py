@@ -2,8 +2,9 @@
 
     worker ── PULL ──▶ owners ── ANSWER, when the order says so ──▶ worker computes ── PUSH ──▶ owners
 
-Letters of two ranks keep their order: so a worker's push is there before its next pull, and each is taken once. Nothing
-here waits, or knows how letters travel: see ``without_barriers`` and ``replay``. Plainly: ``refimpl.plain.async_server``.
+Letters of two ranks keep their order: so a worker's push is there before its next pull, and each is taken once.
+Nothing here waits, or knows how letters travel: see ``without_barriers`` and ``replay``. Plainly:
+``refimpl.plain.async_server``.
 """
 
 import numpy as np
