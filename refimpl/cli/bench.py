@@ -26,8 +26,8 @@ REACH = {"gpu-aggregate-rows": 2.0, "aggregate-rows": 2.5, "aggregate-rows-vs-nu
          "microbatches": 0.9, "training-cluster": 2.5, "machine 64 MiB": 8.0, "machine-private 64 MiB": 2.0,
          "machine 1 MiB": 4.0,
          **{f"machine {n} KiB": 1.0 for n in (1, 4, 16, 64)}}
-"""The ratio that each work, or work and size, should reach: best peer's seconds / our seconds. Models, ``bench torch`` and
-``bench consistency`` bring theirs."""
+"""The ratio that each work, or work and size, should reach: best peer's seconds / our seconds. Models,
+``bench torch`` and ``bench consistency`` bring theirs."""
 LINE_RATE = {"cluster": 0.97, "cluster-hierarchical": 0.95}
 """The share of line rate that our allreduce should reach from 1 MiB on."""
 
@@ -157,7 +157,8 @@ def _verdict(work, size, ratio) -> str:
     from refimpl.experiments.bench.torch.run import WORKS
 
     of_modules = {f"torch-{name}{where}": reach for name, reach in WORKS.items() for where in ("", "-cluster")}
-    reaches = REACH | CONSISTENCY | of_modules | {name: reach for entry in entries().values() for name, reach in entry.reach.items()}
+    of_models = {name: reach for entry in entries().values() for name, reach in entry.reach.items()}
+    reaches = REACH | CONSISTENCY | of_modules | of_models
     reach = reaches.get(work, reaches.get(f"{work} {size}"))
     return "" if reach is None else f">= {reach:g}{' MISSED' * (ratio < reach)}"
 

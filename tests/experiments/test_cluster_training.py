@@ -56,8 +56,8 @@ def test_the_table_says_where_payload_and_formula_differ():
 
 @pytest.mark.thorough()
 def test_without_barriers_no_formula_is_checked_and_none_is_printed():
-    argv = ["-m", "refimpl", "train", "lm", "--preset", "tiny", "--data", "synthetic:2000", "--heldout", "100", "--no-output",
-            "--architecture", "ps", "--consistency", "asynchronous", "--steps", "3"]
+    argv = ["-m", "refimpl", "train", "lm", "--preset", "tiny", "--data", "synthetic:2000", "--heldout", "100",
+            "--no-output", "--architecture", "ps", "--consistency", "asynchronous", "--steps", "3"]
     job = run_on_cluster(2, 1, "1gbit", argv, timeout=100, capture=True)
     assert job.returncode == 0, job.stderr
     for found in job.training:

@@ -1,6 +1,6 @@
 """Run an experiment: the paper's, training without barriers, or hostile trials; what is done already is kept.
 
-python -m refimpl experiment {parallax,consistency,faults}: each is a file here with ``add`` and ``run``, as a command is.
+python -m refimpl experiment {parallax,consistency,faults}: each is a file here with ``add`` and ``run``, as a command.
 """
 
 import importlib

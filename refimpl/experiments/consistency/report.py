@@ -59,8 +59,8 @@ def run_experiment(output, quick: bool = False, any_version: bool = False) -> tu
 
 def head_of(cell: Cell, code: str, quick: bool, seconds: float) -> str:
     """Return what the report begins with. seconds: of a replayed microbatch. Local."""
-    return HEAD.format(day=date.today().isoformat(), code=code, ranks=cell.ranks, workload=cell.workload, rate=cell.rate,
-                       slow_rate=cell.slow_rate, seconds=1e3 * seconds,
+    return HEAD.format(day=date.today().isoformat(), code=code, ranks=cell.ranks, workload=cell.workload,
+                       rate=cell.rate, slow_rate=cell.slow_rate, seconds=1e3 * seconds,
                        quick=" --quick: few steps, once; good for a look, not for conclusions." if quick else "")
 
 

@@ -1,4 +1,4 @@
-"""Numbers of a training without barriers: throughput while all work, staleness from the record alone, loss by passes."""
+"""Numbers of a training without barriers: throughput while all work, staleness by the record, loss by passes."""
 
 from collections import Counter
 

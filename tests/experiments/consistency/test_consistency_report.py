@@ -62,7 +62,7 @@ def test_real_computation_stays_here_and_a_slow_cable_is_slow_from_the_beginning
     monkeypatch.setattr(running, "launch", lambda ranks, command, **_: calls.append(("here", ranks)))
     monkeypatch.setattr(running, "run_on_cluster", lambda machines, each, rate, command, events=(), **_:
                         calls.append((machines, each, rate, events)))
-    runner, cell = running.ConsistencyRunner(tmp_path, say=lambda text: None), Cell(LEARNER, "asynchronous", "", "real", 1)
-    for one in (cell, replace(cell, compute="replay", straggler="none"), replace(cell, compute="replay", straggler="cable")):
-        runner.start([one], [], 1.0)
+    runner = running.ConsistencyRunner(tmp_path, say=lambda text: None)
+    for compute, straggler in (("real", "computes"), ("replay", "none"), ("replay", "cable")):
+        runner.start([Cell(LEARNER, "asynchronous", straggler, compute, 1)], [], 1.0)
     assert calls == [("here", 4), (4, 1, "200mbit", ()), (4, 1, "200mbit", (Event(3, 50_000_000, 0.0),))]

@@ -3,7 +3,7 @@
 Its shape is that of "Implementing batch RPC processing": one server with a lock and the optimizer; a trainer calls
 ``update_and_fetch``, which applies its gradients and returns new values in one round trip. It is taken at its best:
 nobody waits for a batch of trainers; tables travel as rows and their numbers, those that the next step needs, where the
-tutorial sends whole tensors; dense gradients are those of ``torch_lm``'s model. Rank 0 is the server, and a trainer too.
+tutorial sends whole tensors. The model is that of ``torch_lm``. Rank 0 is the server, and a trainer too.
 """
 
 import itertools
@@ -89,8 +89,7 @@ class Trainer:
         comm.meet("the parameter server")
 
     def train(self, steps: int) -> list[list]:
-        """Train; return [worker, its step, seconds since the beginning, loss, examples] of this rank's steps. Collective.
-        """
+        """Train; return [worker, its step, seconds since the beginning, loss, examples] of its steps. Collective."""
         examples = self.data.examples(0) // self.data.microbatches
         self.comm.meet("the beginning of a training")
         begin, done, gradients = time.monotonic(), [], {}
