@@ -106,6 +106,7 @@ def _train(given: dict, comm, signals, train):
     if comm.rank == 0:
         _print_result(result, unit, rest.get("json", False))
         _plot_search(result, output, quiet)
+        _plot_staleness(result, output, quiet)
 
 
 def _prepare(chosen_recipe, chosen_options, rest, ranks):
@@ -140,7 +141,7 @@ def _prepare(chosen_recipe, chosen_options, rest, ranks):
 
 def _recorded(recipe, options, rest):
     """Return the run to be replayed, None: none. Raises ValueError beside options that its directory says itself."""
-    from refimpl.training.consistency.recorded_run import RecordedRun
+    from refimpl.training.consistency.served.recorded_run import RecordedRun
 
     directory = rest.pop("replay", None)
     if directory is None:
@@ -206,6 +207,19 @@ def _plot_search(result, output, quiet):
     path = plot_partition_search(result.partition_search, output / "partitions.png")
     if not quiet:
         print(f"partition search: {path}", flush=True)
+
+
+def _plot_staleness(result, output, quiet):
+    """Draw how stale the gradients were that each owner got, into the run directory."""
+    if output is None or not any(result.staleness):
+        return
+    from refimpl.pictures.stragglers import plot_staleness
+
+    owners = {f"owner {number}": {int(late): count for late, count in each.items()}
+              for number, each in enumerate(result.staleness)}
+    path = plot_staleness(owners, "rows and dense variables").save(output / "staleness.svg")
+    if not quiet:
+        print(f"staleness: {path}", flush=True)
 
 
 def _print_result(result, unit, as_json):

@@ -41,8 +41,8 @@ def _times(some) -> list[float]:
     return [speed / first for speed in some.values()]
 
 
-def plot_staleness(histograms: dict[str, dict[int, int]]) -> Picture:
-    """Draw a histogram of each training's staleness: title -> τ -> pushes, all with one scale. Local."""
+def plot_staleness(histograms: dict[str, dict[int, int]], what: str = "pushes") -> Picture:
+    """Draw histograms of staleness with one scale: title -> τ -> how many ``what`` had it. Local."""
     largest = max((max(some) for some in histograms.values() if some), default=0)
     columns = min(3, len(histograms))
     lines = -(-len(histograms) // columns)
@@ -58,12 +58,12 @@ def plot_staleness(histograms: dict[str, dict[int, int]]) -> Picture:
             plain_axis(axes, "x")
         grid[0, 0].set_xlim(-0.6, largest + 0.6)
         figure.supxlabel("staleness: updates between a worker's pull and its push", fontsize=10)
-        figure.supylabel("pushes, %", fontsize=10)
-        alt = "Staleness of pushes, in updates: " + "; ".join(
+        figure.supylabel(f"{what}, %", fontsize=10)
+        alt = f"Staleness of {what}, in updates: " + "; ".join(
             f"{title}, mean {mean(some):.2f}, at most {max(some, default=0)}" for title, some in histograms.items())
         rows = [[title, late, some[late], f"{share:.1%}"] for title, some in histograms.items()
                 for late, share in _shares(some).items()]
-        return picture_of(figure, alt, table(["training", "staleness", "pushes", "share"], rows))
+        return picture_of(figure, alt, table(["", "staleness", what, "share"], rows))
 
 
 def mean(histogram: dict[int, int]) -> float:

@@ -17,7 +17,7 @@ class Result:
     ``PartitionTrials.to_json``.
     overlap: whether exchanges went on beside the computation.
     shared_memory: whether the allreduce's bytes were read in memory that all ranks share: counted, but not sent.
-    staleness: τ, as text -> how many rows and dense variables were pushed that many updates after they were pulled.
+    staleness: of each owner, τ, as text -> how many rows and dense variables were pushed τ updates after their pull.
     """
 
     architecture: str
@@ -38,7 +38,7 @@ class Result:
     run_directory: str | None = None
     rank: int = 0
     consistency: str = SYNCHRONOUS
-    staleness: dict = field(default_factory=dict)
+    staleness: list = field(default_factory=list)
 
     def to_json(self) -> dict:
         """Return plain data, perplexity or accuracy beside the rest."""

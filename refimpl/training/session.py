@@ -15,8 +15,8 @@ from refimpl.plain.consistencies import is_decentralised
 from refimpl.plan import ledger_keys
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.training.alpha import mean_alpha
-from refimpl.training.consistency.flight import steps_done
-from refimpl.training.consistency.recorded_run import RecordedRun
+from refimpl.training.consistency.served.flight import steps_done
+from refimpl.training.consistency.served.recorded_run import RecordedRun
 from refimpl.training.consistency.run import Left, train_by_record, train_decentralised, train_without_barriers
 from refimpl.training.evaluate import evaluate
 from refimpl.training.options import Options
@@ -200,7 +200,7 @@ def _finish(trainer, directory, totals, evaluation, heldout, output, search, lef
     result = Result(trainer.plan.architecture, trainer.comm.size, trainer.step, evaluation=evaluation or {},
                     partition_search=search, overlap=trainer.overlap,
                     run_directory=None if output is None else str(output), rank=trainer.comm.rank,
-                    consistency=options.consistency, staleness=left.histogram if left else {},
+                    consistency=options.consistency, staleness=left.histograms if left else [],
                     **totals.result(), **hashes(trainer.parameters, OPTIMIZERS[options.optimizer].state))
     trainer.comm.agree(_attempt(lambda: directory and left and left.write(directory.path, result.parameters_sha256)))
     trainer.comm.agree(_attempt(lambda: directory and directory.finish(result.to_json())))

@@ -8,14 +8,14 @@ import pytest
 from test_without_barriers_mpi import STEPS, plain_plan
 from toys import Toy, make_options, toy_data
 
-from refimpl.training.consistency.flight import arrays_of, check_fits, digest_of, restore, steps_done
-from refimpl.training.consistency.orders import FirstCome
-from refimpl.training.consistency.owner import Owner
-from refimpl.training.consistency.record import Record, check_possible, entries_of
-from refimpl.training.consistency.replay import Seat, replay_alone
-from refimpl.training.consistency.serving import Serving
-from refimpl.training.consistency.without_barriers import shards_of
-from refimpl.training.consistency.worker import Worker
+from refimpl.training.consistency.served.flight import arrays_of, check_fits, digest_of, restore, steps_done
+from refimpl.training.consistency.served.orders import FirstCome
+from refimpl.training.consistency.served.owner import Owner
+from refimpl.training.consistency.served.record import Record, check_possible, entries_of
+from refimpl.training.consistency.served.replay import Seat, replay_alone
+from refimpl.training.consistency.served.serving import Serving
+from refimpl.training.consistency.served.without_barriers import shards_of
+from refimpl.training.consistency.served.worker import Worker
 from refimpl.training.parameters import Parameters
 
 WORKERS = 3

@@ -10,8 +10,8 @@ from toys import make_options
 
 from refimpl.plan.make import make_plan
 from refimpl.training.consistency.check import check_consistency
-from refimpl.training.consistency.record import NAME, Record, check_possible, entries_of, read_record, write_record
-from refimpl.training.consistency.recorded_run import RecordedRun
+from refimpl.training.consistency.served.record import NAME, Record, check_possible, entries_of, read_record, write_record
+from refimpl.training.consistency.served.recorded_run import RecordedRun
 from refimpl.training.options import Options
 from refimpl.training.session import train
 from refimpl.training.slow import Slowed, slowed
@@ -157,7 +157,7 @@ def test_a_slow_rank_takes_its_time(monkeypatch):
             return 1.5, {}
 
     clock, slept = iter([10.0, 10.25]), []
-    monkeypatch.setattr("time.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("time.process_time", lambda: next(clock))
     monkeypatch.setattr("time.sleep", slept.append)
     options, model = Options(slow_rank={"2": 3.0}), Model()
     assert slowed(model, options, 1) is model

@@ -7,7 +7,7 @@ from kernels.update import initial_state
 from models import Variable
 from refimpl.plain.corrections import CORRECTIONS
 from refimpl.server import Shard
-from refimpl.training.consistency.owner import Owner
+from refimpl.training.consistency.served.owner import Owner
 from refimpl.training.options import Options
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 
 from refimpl.plain.consistencies import Backup, consistency
-from refimpl.training.consistency.record import Account
+from refimpl.training.consistency.served.record import Account
 
 
 def speed(steps, text: str, planned: int, warm: int = 1) -> float:

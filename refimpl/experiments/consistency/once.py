@@ -5,7 +5,7 @@ import time
 
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.training.consistency.run import left_by, stretch
-from refimpl.training.consistency.without_barriers import WithoutBarriers
+from refimpl.training.consistency.served.without_barriers import WithoutBarriers
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 
@@ -24,7 +24,7 @@ def train_once(model, data, options, comm: Communicator, network_file=None) -> t
     sent, received = map(sum, zip(*everyone))
     return trainer, {"steps": steps, "sent": sent, "received": received,
                      "entries": [entries.tolist() for entries in left.entries] if left else [],
-                     "rows": left.histogram if left else {}}
+                     "rows": left.histograms if left else []}
 
 
 def _without_barriers(trainer):

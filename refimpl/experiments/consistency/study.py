@@ -71,7 +71,8 @@ def throughput(cells: list[Cell], results: dict) -> Section:
 def _row(name, turns, speeds, late) -> list[str]:
     rows = Counter()
     for _, result in turns:
-        rows.update({int(number): count for number, count in result["rows"].items()})
+        for each in result["rows"]:
+            rows.update({int(number): count for number, count in each.items()})
     (mean, most), (mean_row, most_row) = mean_and_most(late), mean_and_most(rows)
     sent = sum(r["sent"] for _, r in turns) / sum(len(r["steps"]) for _, r in turns)
     times = f"{speeds[name] / speeds['synchronous']:.2f}" if "synchronous" in speeds else "-"

@@ -3,8 +3,8 @@
 from refimpl.plain.consistencies import consistency, is_decentralised
 from refimpl.plain.corrections import check as check_correction
 from refimpl.plan.plan import SYNCHRONOUS, Plan
-from refimpl.training.consistency.decentralised import meeting
-from refimpl.training.consistency.others import schedule_of
+from refimpl.training.consistency.replicas.meetings import meeting
+from refimpl.training.consistency.replicas.others import schedule_of
 
 
 def check_consistency(options, plan: Plan, microbatches: int, device: str):

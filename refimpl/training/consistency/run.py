@@ -3,16 +3,15 @@
 
 import json
 import math
-from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
 
-from refimpl.training.consistency.orders import Recorded
-from refimpl.training.consistency.record import Record, check_possible, entries_of, write_record
-from refimpl.training.consistency.recorded_run import RecordedRun
-from refimpl.training.consistency.replay import replay_alone
-from refimpl.training.consistency.run_decentralised import run_decentralised
-from refimpl.training.consistency.without_barriers import WithoutBarriers
+from refimpl.training.consistency.served.orders import Recorded
+from refimpl.training.consistency.served.record import Record, check_possible, entries_of, write_record
+from refimpl.training.consistency.served.recorded_run import RecordedRun
+from refimpl.training.consistency.served.replay import replay_alone
+from refimpl.training.consistency.replicas.run import run_decentralised
+from refimpl.training.consistency.served.without_barriers import WithoutBarriers
 from refimpl.training.run.whole import hashes
 from refimpl.transport import CollectiveError
 
@@ -126,12 +125,9 @@ class Left:
         self.entries, self.staleness = entries, staleness
 
     @property
-    def histogram(self) -> dict[str, int]:
-        """τ, as text -> how many rows and dense variables were pushed with it, over all owners."""
-        total: Counter = Counter()
-        for each in self.staleness:
-            total.update(each)
-        return {str(late): total[late] for late in sorted(total)}
+    def histograms(self) -> list[dict[str, int]]:
+        """Of each owner, ``staleness`` with its keys as JSON has them, rising."""
+        return [{str(late): each[late] for late in sorted(each)} for each in self.staleness]
 
     def write(self, directory: Path, parameters: str):
         """Write the record into a run directory. Local to rank 0. Raises OSError."""

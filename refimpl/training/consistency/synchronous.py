@@ -9,7 +9,7 @@ from typing import Callable
 import numpy as np
 
 from refimpl.gradients import ExactSum
-from refimpl.training.consistency.update import update_shards
+from refimpl.training.step.update import update_shards
 from refimpl.training.device import memory_for
 from refimpl.training.norm import clip_scale, norm_of
 from refimpl.training.step.calls import Calls

@@ -108,7 +108,7 @@ class Ended(TypedDict, total=False):
     accuracy: float | None
     shared_memory: bool
     consistency: str
-    staleness: dict[str, int]
+    staleness: list[dict[str, int]]
 
 
 def read_metrics(directory) -> list[Record]:

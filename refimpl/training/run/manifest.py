@@ -23,7 +23,7 @@ from refimpl.training.run.whole import key_of_array
 
 FORMAT = 2
 FLIGHT = "flight"
-"""What the names of arrays begin with that are under way in a training without barriers: see ``consistency.flight``."""
+"""What the names of arrays begin with that are under way in a training without barriers: see ``served.flight``."""
 MOST_BYTES = 1 << 30
 """Of a manifest: a plan with many partitions of many variables has some megabytes."""
 REMEDY = "delete {} to resume from the checkpoint before it"

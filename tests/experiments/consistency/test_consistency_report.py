@@ -19,7 +19,7 @@ def result_of(cell: Cell) -> dict:
     pace = 2.0 if late else 1.0
     steps = [[worker, step, step / pace, 9.0 - step / 10, 160] for step in range(1, cell.steps + 1)
              for worker in range(4)]
-    return {"steps": steps, "entries": [one] * 4 if late else [], "rows": {"0": 90, "3": 10} if late else {},
+    return {"steps": steps, "entries": [one] * 4 if late else [], "rows": [{"0": 90, "3": 10}] if late else [],
             "sent": 4e6 * cell.steps, "received": 4e6 * cell.steps, "heldout": {"perplexity": 1234.0}}
 
 

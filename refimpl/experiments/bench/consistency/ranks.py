@@ -18,7 +18,7 @@ from refimpl.experiments.consistency.figures import speed
 from refimpl.experiments.consistency.job import build
 from refimpl.experiments.consistency.once import train_once
 from refimpl.training.consistency.run import left_by
-from refimpl.training.consistency.without_barriers import WithoutBarriers
+from refimpl.training.consistency.served.without_barriers import WithoutBarriers
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from refimpl.plan.plan import Plan
-from refimpl.training.consistency.orders import Recorded
-from refimpl.training.consistency.owner import Owner
-from refimpl.training.consistency.record import Record
-from refimpl.training.consistency.serving import Serving
-from refimpl.training.consistency.without_barriers import shards_of
-from refimpl.training.consistency.worker import Worker
+from refimpl.training.consistency.served.orders import Recorded
+from refimpl.training.consistency.served.owner import Owner
+from refimpl.training.consistency.served.record import Record
+from refimpl.training.consistency.served.serving import Serving
+from refimpl.training.consistency.served.without_barriers import shards_of
+from refimpl.training.consistency.served.worker import Worker
 from refimpl.training.parameters import Parameters
 from refimpl.transport.ledger import Ledger
 from refimpl.transport.letters import Letter, enclosed

@@ -10,10 +10,10 @@ Nothing here waits, or knows how letters travel: see ``without_barriers`` and ``
 import numpy as np
 
 from refimpl.plain.consistencies import Backup
-from refimpl.training.consistency.mail import ANSWER, PULL, Mail
-from refimpl.training.consistency.orders import Came
-from refimpl.training.consistency.owner import Owner
-from refimpl.training.consistency.worker import Worker
+from refimpl.training.consistency.served.mail import ANSWER, PULL, Mail
+from refimpl.training.consistency.served.orders import Came
+from refimpl.training.consistency.served.owner import Owner
+from refimpl.training.consistency.served.worker import Worker
 from refimpl.transport.ledger import Ledger
 from refimpl.transport.letters import Letter
 

@@ -4,8 +4,8 @@ from kernels import take_rows
 from kernels.arrays import read_only
 from refimpl.gradients import Arena, Layout
 from refimpl.server import ReducedGradient, Shard
-from refimpl.training.consistency.update import update_shards
-from refimpl.training.consistency.worker import Worker
+from refimpl.training.step.update import update_shards
+from refimpl.training.consistency.served.worker import Worker
 
 
 class Rows:

@@ -20,11 +20,11 @@ from typing import Any, Callable
 import numpy as np
 
 from refimpl.server import Shard
-from refimpl.training.consistency.flight import arrays_of, restore
-from refimpl.training.consistency.orders import FirstCome
-from refimpl.training.consistency.owner import Owner
-from refimpl.training.consistency.serving import Serving
-from refimpl.training.consistency.worker import Worker
+from refimpl.training.consistency.served.flight import arrays_of, restore
+from refimpl.training.consistency.served.orders import FirstCome
+from refimpl.training.consistency.served.owner import Owner
+from refimpl.training.consistency.served.serving import Serving
+from refimpl.training.consistency.served.worker import Worker
 from refimpl.transport.letters import Letters
 from refimpl.transport.waiting import Wait
 

@@ -16,7 +16,7 @@ from refimpl.plain.consistencies import consistency
 from refimpl.plain.corrections import CORRECTIONS, DelayCompensated
 from refimpl.plain.owner import Push
 from refimpl.server import ReducedGradient, Shard
-from refimpl.training.consistency.update import update_shards
+from refimpl.training.step.update import update_shards
 
 
 class Pulled(NamedTuple):

@@ -3,9 +3,9 @@
 import json
 import time
 
-from refimpl.training.consistency.decentralised import meeting
-from refimpl.training.consistency.others import Others, schedule_of
-from refimpl.training.consistency.replica import Replica
+from refimpl.training.consistency.replicas.meetings import meeting
+from refimpl.training.consistency.replicas.others import Others, schedule_of
+from refimpl.training.consistency.replicas.replica import Replica
 from refimpl.training.device import memory_for
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from refimpl.json_file import read_json
 from refimpl.plan.plan import SYNCHRONOUS, Plan
 from refimpl.plan.validate import read_plan
-from refimpl.training.consistency.record import Record, read_record
+from refimpl.training.consistency.served.record import Record, read_record
 from refimpl.training.options import Options
 
 

@@ -17,8 +17,8 @@ import numpy as np
 from kernels import RowGradient
 from refimpl.plain.owner import Push
 from refimpl.plan.plan import Plan
-from refimpl.training.consistency.owner import Owner, Pulled
-from refimpl.training.consistency.serving import Serving
+from refimpl.training.consistency.served.owner import Owner, Pulled
+from refimpl.training.consistency.served.serving import Serving
 from refimpl.training.run.manifest import FLIGHT as ROOT
 
 
