@@ -37,8 +37,8 @@ def add(parser):
                      help="run directory (default runs/MODEL-ARCHITECTURE, the next free name)")
     run.add_argument("--no-output", action="store_true", help="write no files")
     run.add_argument("--resume", type=nonempty, metavar="DIR", action=instead,
-                     help="continue from the newest checkpoint in DIR, on any number of ranks; it knows its model, "
-                          "data and options")
+                     help="continue from the newest checkpoint in DIR, on any number of ranks (without barriers "
+                          "on as many); it knows its model, data and options")
     run.add_argument("--replay", type=nonempty, metavar="DIR", action=instead,
                      help="do the run without barriers in DIR once more, by its record: the same parameters to the "
                           "bit, on as many ranks or on one")
@@ -87,6 +87,8 @@ def _train(given: dict, comm, signals, train):
     replay = comm.together(lambda: _recorded(recipe, options, rest))
     model, data, heldout, recipe, options, changes = comm.together(
         lambda: _prepare(recipe, options, rest, comm.size) if replay is None else _prepare_replay(replay, comm))
+    if replay is not None and comm.size != replay.plan.ranks:  # what it leaves is no run of these ranks
+        rest["no_output"] = True
     output = comm.together(lambda: _output(rest, recipe.model, options))
     name = comm.share_text(str(output))[0]  # ranks that look for a free name one after the other might find two
     output = signals.directory = output and Path(name)
@@ -157,7 +159,8 @@ def _prepare_replay(run, comm):
     from models.recipe import build, resumed
 
     recipe = resumed(run.describe, {})
-    return *build(recipe, run.options.seed), recipe, run.options_on(comm), []
+    changes = [] if comm.size == run.plan.ranks else [f"ranks {comm.size} (was {run.plan.ranks}): each does it all"]
+    return *build(recipe, run.options.seed), recipe, run.options_on(comm), changes
 
 
 def _changes(before, now) -> list[str]:

@@ -15,6 +15,7 @@ from refimpl.plain.consistencies import is_decentralised
 from refimpl.plan import ledger_keys
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.training.alpha import mean_alpha
+from refimpl.training.consistency.check import check_middle
 from refimpl.training.consistency.served.flight import steps_done
 from refimpl.training.consistency.served.recorded_run import RecordedRun
 from refimpl.training.consistency.run import Left, train_by_record, train_decentralised, train_without_barriers
@@ -63,17 +64,19 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
                      trainer.overlap_choice.reason, trainer.reason):
             tell(said)
         searched = None if resume is None else load_checkpoint(trainer, Path(resume))
+        every, on_signal = (evaluate_every, checkpoint_every), signals is not None and signals.checkpoint
+        comm.together(lambda: check_middle(trainer, every, on_signal), (ValueError,))  # before any file is written
         trials = PartitionTrials.open(trainer, tell, searched)
         directory = _open_directory(trainer, output, describe, resume)
         totals = Totals(comm, trainer.step + warm)
         if replay is not None or options.consistency != SYNCHRONOUS:
             between = partial(_between, trainer, directory, heldout, signals, output, describe, evaluate_every,
                               checkpoint_every)
-            every, left = (evaluate_every, checkpoint_every), None
+            left = None
             if replay is not None:
                 left = train_by_record(trainer, totals, progress, between, replay, watch)
             elif is_decentralised(options.consistency):
-                train_decentralised(trainer, totals, progress, between, every, warm, watch)
+                train_decentralised(trainer, totals, progress, between, warm, watch)
             else:
                 left = train_without_barriers(trainer, totals, progress, between, every,
                                               lambda: signals is not None and signals.asked, warm, watch)
@@ -162,9 +165,10 @@ def _after_step(trainer, trials, record, directory, heldout, *, evaluate_every, 
         save_checkpoint(trainer, Path(output), describe, search=trials.state())
 
 
-def _between(trainer, directory, heldout, signals, output, describe, evaluate_every, checkpoint_every, steps):
-    """Between two stretches of a training without barriers, and at its end: as ``_after_step``. Collective."""
-    comm, ended = trainer.comm, trainer.step == trainer.options.steps
+def _between(trainer, directory, heldout, signals, output, describe, evaluate_every, checkpoint_every, steps,
+             ended):
+    """Between two stretches of a training without barriers, and when it has ended: as ``_after_step``. Collective."""
+    comm = trainer.comm
 
     def due(every):
         return every and trainer.step % every == 0 and not ended
@@ -175,9 +179,10 @@ def _between(trainer, directory, heldout, signals, output, describe, evaluate_ev
     try:
         comm.agree(signals and signals.error())
     except Interrupted as error:
-        if not error.at_once:
+        if error.at_once:
+            raise
+        if not ended:  # else all is done but its result
             raise _saved(trainer, None, output, describe, error) from error
-        raise
     if output is not None and (ended or due(checkpoint_every)):
         save_checkpoint(trainer, Path(output), describe)
 
@@ -202,7 +207,8 @@ def _finish(trainer, directory, totals, evaluation, heldout, output, search, lef
                     run_directory=None if output is None else str(output), rank=trainer.comm.rank,
                     consistency=options.consistency, staleness=left.histograms if left else [],
                     **totals.result(), **hashes(trainer.parameters, OPTIMIZERS[options.optimizer].state))
-    trainer.comm.agree(_attempt(lambda: directory and left and left.write(directory.path, result.parameters_sha256)))
+    trainer.comm.agree(_attempt(lambda: directory and left and left.entries and left.write(
+        directory.path, result.parameters_sha256)))
     trainer.comm.agree(_attempt(lambda: directory and directory.finish(result.to_json())))
     return result
 

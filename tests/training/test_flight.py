@@ -8,6 +8,7 @@ import pytest
 from test_without_barriers_mpi import STEPS, plain_plan
 from toys import Toy, make_options, toy_data
 
+from models import Variable
 from refimpl.training.consistency.served.flight import arrays_of, check_fits, digest_of, restore, steps_done
 from refimpl.training.consistency.served.orders import FirstCome
 from refimpl.training.consistency.served.owner import Owner
@@ -17,6 +18,8 @@ from refimpl.training.consistency.served.serving import Serving
 from refimpl.training.consistency.served.without_barriers import shards_of
 from refimpl.training.consistency.served.worker import Worker
 from refimpl.training.parameters import Parameters
+from refimpl.training.session import train
+from refimpl.transport import CollectiveError, Communicator
 
 WORKERS = 3
 CASES = ["asynchronous", "asynchronous dc-asgd-adaptive", "bounded:1", "snapshot:1 dc-asgd", "softsync:1", "backup:1"]
@@ -29,13 +32,13 @@ def prepared(case):
     return options, plain_plan(Toy().variables, WORKERS, 8, text)
 
 
-def made(options, plan):
+def made(options, plan, model=Toy):
     """Return the ranks of a training, which send letters to boxes here, and the boxes."""
     boxes, ranks = [deque() for _ in range(WORKERS)], []
     for number in range(WORKERS):
         seat = Seat(number, WORKERS, boxes)
-        shards = shards_of(Parameters(Toy().variables, plan, seat, 0, options.optimizer))
-        worker = Worker(Toy(), toy_data(), options, plan, number)
+        shards = shards_of(Parameters(model().variables, plan, seat, 0, options.optimizer))
+        worker = Worker(model(), toy_data(), options, plan, number)
         ranks.append(Serving(Owner(shards, WORKERS, options), worker, seat, FirstCome(), seat.ledger))
     return ranks, boxes
 
@@ -68,14 +71,14 @@ def step(rank):
         rank.pull()
 
 
-def cut(ranks, boxes, options, plan):
+def cut(ranks, boxes, options, plan, model=Toy):
     """Read all letters, as ``WithoutBarriers.cut``; return new ranks that go on from the arrays."""
     while any(boxes):
         for rank, box in zip(ranks, boxes):
             while box:
                 deliver(rank, box)
     arrays = {name: np.array(array) for rank in ranks for name, array in arrays_of(rank, 1.5).items()}
-    again, boxes = made(options, plan)
+    again, boxes = made(options, plan, model)
     for before, rank in zip(ranks, again):
         for name, shard in rank.owner.shards.items():
             for slot in (None, *shard.state):
@@ -118,13 +121,54 @@ def test_what_is_in_flight_is_refused_where_it_does_not_fit():
             while box:
                 deliver(rank, box)
     arrays = {name: array for rank in ranks for name, array in arrays_of(rank, 0.0).items()}
-    check_fits(ranks[0], arrays)
-    most = max(steps_done(arrays).values())
-    assert most > 1
-    ranks[0].worker.options = replace(options, steps=most - 1)
-    with pytest.raises(ValueError, match=f"a worker has done {most} steps already: give --steps at least that"):
-        check_fits(ranks[0], arrays)
+    check_fits(plan, STEPS, arrays)
+    assert len(steps_done(arrays)) == WORKERS and 1 < max(steps_done(arrays).values()) <= STEPS
+    for steps in (STEPS - 1, STEPS + 1):
+        with pytest.raises(ValueError, match=f"told that they do {STEPS} steps: resume with as many, not {steps}"):
+            check_fits(plan, steps, arrays)
     with pytest.raises(ValueError, match="whose rows lie otherwise"):
-        check_fits(ranks[0], arrays | {"flight/plan": digest_of(replace(plan, placements=plan.placements[1:]))})
+        check_fits(plan, STEPS, arrays | {"flight/plan": digest_of(replace(plan, placements=plan.placements[1:]))})
     with pytest.raises(ValueError, match="of 2 workers, each in a step of its own: resume on 2 ranks, not 3"):
-        check_fits(ranks[0], {name: array for name, array in arrays.items() if not name.startswith("flight/worker/2")})
+        check_fits(plan, STEPS, {name: array for name, array in arrays.items() if not name.startswith("flight/worker/2")})
+
+
+class OneVariable:
+    """A model whose only variable leaves most owners without any."""
+
+    variables = [Variable("w", (3,))]
+
+    def rows_needed(self, batch):
+        return {}
+
+    def loss_and_gradients(self, dense, rows, batch):
+        return 1.0, {"w": dense["w"] - np.float32(len(batch.inputs))}
+
+
+def test_an_owner_of_nothing_is_cut_and_goes_on():
+    options = make_options("toy", "sgd", clip_norm=None, steps=STEPS, device="cpu", architecture="ps",
+                           consistency="asynchronous")
+    plan, rng = plain_plan(OneVariable.variables, WORKERS, 8, "asynchronous"), np.random.default_rng(5)
+    ranks, boxes = made(options, plan, OneVariable)
+    while go_on(ranks, boxes, rng, 11):
+        ranks, boxes = cut(ranks, boxes, options, plan, OneVariable)
+    record = Record([entries_of(rank.owner.record, WORKERS) for rank in ranks], "")
+    check_possible(record, "asynchronous", STEPS)
+    again = replay_alone(OneVariable(), toy_data(), options, plan, record)
+    assert again["w", None].tobytes() == ranks[0].owner.shards["w"].values.tobytes()
+
+
+@pytest.mark.parametrize("how", ["ended", "steps", "gossip"])
+def test_a_resume_that_is_refused_writes_nothing(tmp_path, how):
+    options = make_options("toy", "adam", clip_norm=None, steps=4, device="cpu", architecture="ps",
+                           consistency="asynchronous")
+    if how == "gossip":
+        options = replace(options, architecture="allreduce", consistency="gossip")
+    alone = {"comm": Communicator.alone(), "output": tmp_path / "run"}
+    train(Toy(), toy_data(), options=options, checkpoint_every=None if how == "gossip" else 2, **alone)
+    if how == "steps":
+        (tmp_path / "run" / "checkpoint-4.json").unlink()
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    with pytest.raises(CollectiveError, match={"ended": "has come to its end after 4", "steps": "that they do 4 steps",
+                                               "gossip": "leave --resume out"}[how]):
+        train(Toy(), toy_data(), options=replace(options, steps=6), resume=tmp_path / "run", **alone)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before

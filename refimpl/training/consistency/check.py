@@ -5,6 +5,7 @@ from refimpl.plain.corrections import check as check_correction
 from refimpl.plan.plan import SYNCHRONOUS, Plan
 from refimpl.training.consistency.replicas.meetings import meeting
 from refimpl.training.consistency.replicas.others import schedule_of
+from refimpl.training.consistency.served.flight import check_fits
 
 
 def check_consistency(options, plan: Plan, microbatches: int, device: str):
@@ -29,6 +30,26 @@ def check_consistency(options, plan: Plan, microbatches: int, device: str):
             return
         _check_served(options, plan)
     _check_options(options, ranks, microbatches, device)
+
+
+def check_middle(trainer, every, on_signal: bool):
+    """Raise ValueError unless a training can go on from where it is, and be cut where it is asked to be. Local.
+
+    trainer: at the step of the checkpoint that it resumes from, or at 0.  every: steps between evaluations, and between
+    checkpoints; None: there are none in the middle.  on_signal: whether there is a checkpoint when a signal comes.
+    """
+    rule = trainer.options.consistency
+    if is_decentralised(rule):
+        names = "--resume", "--evaluate-every", "--checkpoint-every", "--checkpoint-on-signal"
+        for given, option in zip((trainer.step, *every, on_signal), names):
+            if given:
+                raise ValueError(f"{option} needs one answer in the middle of the training, and with --consistency "
+                                 f"{rule} there is one at its end: leave {option} out")
+    elif rule != SYNCHRONOUS and trainer.found_in_flight:
+        check_fits(trainer.plan, trainer.options.steps, trainer.found_in_flight)
+    elif rule != SYNCHRONOUS and trainer.step:
+        raise ValueError(f"the training has come to its end after {trainer.step} steps, and its workers have heard so: "
+                         "begin another one")
 
 
 def _check_served(options, plan):

@@ -13,22 +13,14 @@ from refimpl.training.consistency.served.replay import replay_alone
 from refimpl.training.consistency.replicas.run import run_decentralised
 from refimpl.training.consistency.served.without_barriers import WithoutBarriers
 from refimpl.training.run.whole import hashes
-from refimpl.transport import CollectiveError
 
 
-def train_decentralised(trainer, totals, progress, between, every=(), warm: int = 2, watch=nullcontext):
-    """Do a training whose ranks have replicas of their own; see ``train_without_barriers``. Collective.
-
-    Raises CollectiveError for what needs the state in the middle.
-    """
-    for given, option in zip((trainer.step, *every), ("--resume", "--evaluate-every", "--checkpoint-every")):
-        if given:
-            raise CollectiveError(f"{option} needs one answer in the middle of the training, and with --consistency "
-                                  f"{trainer.options.consistency} there is one at its end: leave {option} out")
+def train_decentralised(trainer, totals, progress, between, warm: int = 2, watch=nullcontext):
+    """Do a training whose ranks have replicas of their own; see ``train_without_barriers``. Collective."""
     with watch(trainer):
         steps = run_decentralised(trainer, progress)
     totals.add_stretch(steps, _warm(steps, warm, trainer.comm.size))
-    between(steps)
+    between(steps, True)
 
 
 def train_without_barriers(trainer, totals, progress, between, every=(), asked=lambda: False, warm: int = 2,
@@ -36,31 +28,29 @@ def train_without_barriers(trainer, totals, progress, between, every=(), asked=l
     """Do a training, or the rest of one; count it in ``totals``, and return what owners leave. Collective.
 
     progress: called on rank 0 with the metrics of each of its worker's steps.  between: called with the metrics of all
-    workers' steps, in their order in time, at each cut and at the end.  every: so many steps of rank 0's worker are
-    between two cuts; None: no cut.  asked: whether this rank wants a cut now.
+    workers' steps, in their order in time, and whether all have done theirs, at each cut and at the end.
+    every: so many steps of rank 0's worker are between two cuts; None: no cut.  asked: whether this rank wants one now.
     watch: ``watch(trainer)`` returns the context in which the steps between two cuts are done.
     """
-    if trainer.step and not trainer.found_in_flight:
-        raise CollectiveError(f"the training has come to its end after {trainer.step} steps, and its workers have "
-                              "heard so: begin another one")
     training = WithoutBarriers(trainer.model, trainer.data, trainer.options, trainer.parameters, trainer.timeline)
     training.serving.worker.carried = trainer.carried
     training.begin(trainer.found_in_flight)
-    trainer.in_flight, since = training.in_flight, None
+    trainer.in_flight, trainer.found_in_flight, since, first = training.in_flight, {}, training.seconds, True
     while not training.ended:
-        due = [(trainer.step // each + 1) * each for each in every if each]
+        due = [cut for each in every if each and (cut := (trainer.step // each + 1) * each) < trainer.options.steps]
         with watch(trainer):
             steps = stretch(trainer, training, progress, min(due, default=math.inf), asked)
-        totals.add_stretch(steps, _warm(steps, warm, trainer.comm.size) if since is None else since)
-        between(steps)
-        since = training.seconds
+        totals.add_stretch(steps, _warm(steps, warm, trainer.comm.size, since) if first else since)
+        between(steps, training.ended)
+        since, first = training.seconds, False
+        trainer.comm.ledger.clear()
     return left_by(training)
 
 
 def stretch(trainer, training: WithoutBarriers, progress=None, until=math.inf, asked=lambda: False) -> list[dict]:
     """Go on to a cut, or to the end; return the metrics of all workers' steps, in their order in time. Collective.
 
-    The ledger counts what came and went. The same on every rank. until, asked: see ``WithoutBarriers.run``.
+    The ledger counts what comes and goes. The same on every rank. until, asked: see ``WithoutBarriers.run``.
     """
     comm, mine = trainer.comm, []
 
@@ -69,7 +59,6 @@ def stretch(trainer, training: WithoutBarriers, progress=None, until=math.inf, a
         if progress is not None and comm.rank == 0:
             progress(metrics)
 
-    comm.ledger.clear()
     try:
         training.run(note, until, asked)
     except BaseException as problem:
@@ -81,10 +70,10 @@ def stretch(trainer, training: WithoutBarriers, progress=None, until=math.inf, a
     return sorted(told, key=lambda metrics: (metrics["at"], metrics["worker"]))
 
 
-def _warm(steps, warm, workers) -> float:
-    """Return when every worker had done ``warm`` of these steps; the beginning, if some have not."""
+def _warm(steps, warm, workers, begun=0.0) -> float:
+    """Return when every worker had done ``warm`` of these steps; if some have not, when they began."""
     times = [[metrics["at"] for metrics in steps if metrics["worker"] == worker][:warm] for worker in range(workers)]
-    return max((at[-1] for at in times if at), default=0.0) if all(len(at) == warm for at in times) else 0.0
+    return max((at[-1] for at in times if at), default=begun) if all(len(at) == warm for at in times) else begun
 
 
 def train_by_record(trainer, totals, progress, between, replay: RecordedRun, watch=nullcontext) -> "Left":
@@ -93,7 +82,7 @@ def train_by_record(trainer, totals, progress, between, replay: RecordedRun, wat
     Raises CollectiveError, too, where it does not end as the training did.
     """
     comm, options = trainer.comm, replay.options
-    comm.together(lambda: check_possible(replay.record, options.consistency, options.steps))
+    comm.together(lambda: None if comm.rank else check_possible(replay.record, options.consistency, options.steps))
     if comm.size == replay.plan.ranks:
         training = WithoutBarriers(trainer.model, trainer.data, trainer.options, trainer.parameters, trainer.timeline,
                                    Recorded(replay.record.entries[comm.rank]))
@@ -101,11 +90,11 @@ def train_by_record(trainer, totals, progress, between, replay: RecordedRun, wat
         with watch(trainer):
             steps = stretch(trainer, training, progress)
         totals.add_stretch(steps, 0.0)
-        between(steps)
+        between(steps, True)
         left = left_by(training)
     else:
         _replay_into(trainer, replay)
-        left = Left(replay.record.entries, [])
+        left = Left([], [])
     found = hashes(trainer.parameters, ())["parameters_sha256"]
     comm.together(lambda: replay.check(found))
     return left

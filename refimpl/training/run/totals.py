@@ -67,10 +67,10 @@ class Totals:
 
     def result(self) -> dict:
         """Return fields of Result; bytes per step and seconds are means over ranks, bytes are rank 0's. Collective."""
-        mine = np.array([*self.kinds.values(), self.seconds], np.float64)
+        mine = np.array([*self.kinds.values(), self.steps, self.seconds], np.float64)
         everyone = self.comm.share(mine, "result")
         mean = everyone.mean(axis=0)
-        per_step = {kind: float(total) / max(1, self.steps) for kind, total in zip(self.kinds, mean)}
+        per_step = {kind: float(total) / max(1.0, mean[-2]) for kind, total in zip(self.kinds, mean)}
         speed = self.examples / float(everyone[0, -1]) if everyone[0, -1] > 0 else 0.0
         phases = {phase: spent / max(1, self.timed_steps) for phase, spent in self.phases.items()}
         shared = self.comm.once(lambda: json.dumps({"bytes": self.bytes, "seconds": phases}))

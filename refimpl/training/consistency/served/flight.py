@@ -2,7 +2,7 @@
 
     owner/i/…     its record, counts, clocks; what workers have pulled and not pushed for; pushes that wait for others
     worker/w/…    its clock; the answers that have come, where some have not; seconds since the beginning
-    plan          digest of who owns what: row numbers count in owners' tables
+    plan, steps   digest of who owns what, as row numbers count in owners' tables; what workers were told by
 
 Nothing is in flight in the literal sense: every letter has been read (``WithoutBarriers.run``). A pull that could not
 be answered yet is asked again.
@@ -28,11 +28,12 @@ def arrays_of(serving: Serving, seconds: float) -> dict[str, np.ndarray]:
     here, mine = f"{ROOT}/owner/{worker.number}", f"{ROOT}/worker/{worker.number}"
     found = {f"{here}/record": np.array(owner.record, np.int64),
              f"{here}/counts": np.array([owner.version, *owner.clocks, *owner.seen], np.int64),
+             f"{here}/has_pulled": np.array(sorted(owner.pulled), np.int64),
              f"{here}/staleness": np.array(sorted(owner.staleness.items()), np.int64).reshape(-1, 2),
              f"{mine}/clock": np.array([worker.clock, serving.asked], np.int64),
              f"{mine}/seconds": np.array([seconds])}
     if worker.number == 0:
-        found[f"{ROOT}/plan"] = digest_of(worker.plan)
+        found |= {f"{ROOT}/plan": digest_of(worker.plan), f"{ROOT}/steps": np.array([worker.options.steps])}
     found |= {f"{here}/updates/{name}": counts for name, counts in owner.updates.items()}
     found |= {f"{here}/squares/{name}": s for name, s in getattr(owner.correction, "mean_squares", {}).items()}
     for number, pulled in owner.pulled.items():
@@ -63,26 +64,25 @@ def steps_done(arrays: dict[str, np.ndarray]) -> dict[int, int]:
     return {worker: int(clock) + (not asked) for worker, (clock, asked) in clocks.items()}
 
 
-def check_fits(serving: Serving, arrays: dict[str, np.ndarray]):
+def check_fits(plan: Plan, steps: int, arrays: dict[str, np.ndarray]):
     """Raise ValueError, with what to do, unless these arrays are of a training of this plan and length. Local."""
-    done, ranks, steps = steps_done(arrays), serving.worker.plan.ranks, serving.worker.options.steps
-    if len(done) != ranks:
-        raise ValueError(f"the checkpoint is of {len(done)} workers, each in a step of its own: resume on {len(done)} "
-                         f"ranks, not {ranks}")
-    if not np.array_equal(arrays[f"{ROOT}/plan"], digest_of(serving.worker.plan)):
+    workers = len(steps_done(arrays))
+    if workers != plan.ranks:
+        raise ValueError(f"the checkpoint is of {workers} workers, each in a step of its own: resume on {workers} "
+                         f"ranks, not {plan.ranks}")
+    if not np.array_equal(arrays[f"{ROOT}/plan"], digest_of(plan)):
         raise ValueError("the checkpoint is of a training whose rows lie otherwise, and gradients of them are under "
                          "way: resume without other partitions, scheme or plan, or give --plan the run's plan.json")
-    if max(done.values()) > steps:
-        raise ValueError(f"a worker has done {max(done.values())} steps already: give --steps at least that, not "
-                         f"{steps}")
+    if arrays[f"{ROOT}/steps"][0] != steps:
+        raise ValueError(f"the checkpoint's workers have been told that they do {arrays[f'{ROOT}/steps'][0]} steps: "
+                         f"resume with as many, not {steps}")
 
 
 def restore(serving: Serving, arrays: dict[str, np.ndarray]) -> float:
     """Set an owner and a worker to what ``arrays_of`` returned, and ask again what was not answered. Local.
 
-    Returns the seconds since the beginning. Raises ValueError as ``check_fits`` does.
+    Returns the seconds since the beginning. arrays: which ``check_fits`` has found to be of this training.
     """
-    check_fits(serving, arrays)
     owner, worker = serving.owner, serving.worker
     here, mine, n = f"{ROOT}/owner/{worker.number}", f"{ROOT}/worker/{worker.number}", len(owner.clocks)
     counts = arrays[f"{here}/counts"].tolist()
@@ -93,9 +93,8 @@ def restore(serving: Serving, arrays: dict[str, np.ndarray]) -> float:
         owner.updates[name] = np.array(arrays[f"{here}/updates/{name}"])
         if f"{here}/squares/{name}" in arrays:
             owner.correction.mean_squares[name] = np.array(arrays[f"{here}/squares/{name}"])
-    for number in range(n):
-        if any(name.startswith(f"{here}/pulled/{number}/") for name in arrays):
-            owner.pulled[number] = _pulled(owner, f"{here}/pulled/{number}", arrays)
+    for number in arrays[f"{here}/has_pulled"].tolist():
+        owner.pulled[number] = _pulled(owner, f"{here}/pulled/{number}", arrays)
     while f"{here}/held/{len(owner.consistency.held)}/push" in arrays:
         at = f"{here}/held/{len(owner.consistency.held)}"
         gradients = {name: _gradient(shard.variable, f"{at}/gradient/{name}", arrays)

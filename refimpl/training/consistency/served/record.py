@@ -66,6 +66,8 @@ def read_record(directory: Path) -> Record:
         with safe_open(path, framework="numpy") as file:
             told, names = file.metadata() or {}, sorted(file.keys())
             entries = [file.get_tensor(f"owner/{i}") for i in range(len(names))]
+        if odd := [i for i, one in enumerate(entries) if one.ndim != 1 or one.dtype.kind != "u"]:
+            raise ValueError(f"the entries of owner {odd[0]} are no list of workers")
     except (SafetensorError, ValueError) as problem:
         raise ValueError(f"{path} is damaged, or no record: {problem}; record the training again") from problem
     if told.get("format") != FORMAT:

@@ -42,7 +42,7 @@ class RecordedRun:
             plan = replace(self.plan, machines=comm.machines)
             return replace(self.options, plan=plan.to_json(), slow_rank={})
         return replace(self.options, plan=None, architecture="hybrid", consistency=SYNCHRONOUS, correction="none",
-                       slow_rank={})
+                       slow_rank={}, allreduce="auto", partitions=None, balance="bytes", memory_limit=None)
 
     def check(self, found: str):
         """Raise ValueError unless these are the parameters, by their hash, that the run ended with. Local."""

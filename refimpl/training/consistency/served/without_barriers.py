@@ -18,6 +18,7 @@ from concurrent.futures import Future
 from typing import Any, Callable
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from refimpl.server import Shard
 from refimpl.training.consistency.served.flight import arrays_of, restore
@@ -51,6 +52,7 @@ class WithoutBarriers:
         self.state, self.ended, self.done = "pull", False, set()
         self.cutting, self.asked = False, False
         self.computed: Future | None = None
+        self.threads = ThreadpoolController()
         self.began = 0.0
 
     @property
@@ -60,6 +62,7 @@ class WithoutBarriers:
 
     def begin(self, arrays: dict | None = None):
         """Begin, or go on from what was in flight at a checkpoint: see ``flight``. Collective."""
+        self.comm.ledger.clear()  # what is asked again counts
         self.comm.together(lambda: arrays and self._restore(arrays))
         self.comm.meet("the beginning of a training without barriers")
         self.began += time.monotonic()
@@ -131,6 +134,7 @@ class WithoutBarriers:
         if self.cutting and self.state != "compute":
             return False
         if self.state == "pull":
+            self.timeline.start_step(serving.worker.clock + 1)
             with self.timeline.phase("pull"):
                 serving.pull()
             self.state = "wait"
@@ -179,7 +183,7 @@ class WithoutBarriers:
         """Compute the worker's step, in a thread of its own."""
         self.timeline.computes_here()
         try:
-            with self.timeline.phase("compute"):
+            with self.timeline.phase("compute"), self.threads.limit(limits=1):  # of OpenMP it is each thread's own
                 self.serving.worker.compute()
             self.comm.stay_one()
             self.computed.set_result(None)
