@@ -93,7 +93,10 @@ def _train(given: dict, comm, signals, train):
     name = comm.share_text(str(output))[0]  # ranks that look for a free name one after the other might find two
     output = signals.directory = output and Path(name)
     quiet = comm.rank != 0 or rest.get("json", False)
-    if not quiet:
+    if not quiet and replay is not None:
+        print(f"{recipe.model} on {recipe.data}: {replay.options.consistency} on {replay.plan.ranks} ranks, as recorded in "
+              f"{replay.directory}, on {comm.size} -> {output or 'no files'}", flush=True)
+    elif not quiet:
         _introduce(comm, recipe, options, output, changes)
     account, unit = Account(comm) if on_cluster() else None, entry_of(recipe.model).unit
     with StepProgress(options.steps, unit, quiet) as progress:
@@ -159,8 +162,7 @@ def _prepare_replay(run, comm):
     from models.recipe import build, resumed
 
     recipe = resumed(run.describe, {})
-    changes = [] if comm.size == run.plan.ranks else [f"ranks {comm.size} (was {run.plan.ranks}): each does it all"]
-    return *build(recipe, run.options.seed), recipe, run.options_on(comm), changes
+    return *build(recipe, run.options.seed), recipe, run.options_on(comm), []
 
 
 def _changes(before, now) -> list[str]:
@@ -232,8 +234,11 @@ def _print_result(result, unit, as_json):
         return
     sent = ", ".join(f"{kind} {result.sent_per_step[kind]:,.0f} B" for kind in ("dense", "rows", "indices"))
     quality = "".join(f"  {name} {record[name]:.4g}" for name in ("perplexity", "accuracy") if name in record)
-    print(f"loss {result.loss:.4f}{quality}  {result.examples_per_second:,.0f} {unit}/s")
-    print(f"sent per rank and step: {sent}")
+    if record["loss"] is None:  # no step was done here: a replay on other ranks, a run that had ended
+        print(quality.strip())
+    else:
+        print(f"loss {result.loss:.4f}{quality}  {result.examples_per_second:,.0f} {unit}/s")
+        print(f"sent per rank and step: {sent}")
     if result.shared_memory:
         print(READ_IN_PLACE)
     print(f"parameters sha256 {result.parameters_sha256}")
