@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any, Callable, Protocol
 
+from models.fully_connected import FullyConnected
+from models.layer import Layer
 from models.variable import Variable
 
 
@@ -67,3 +69,24 @@ class Model(Protocol):
 
     # Optional: evaluate(dense, tables, batch) -> {"loss": sum, "count": n[, "correct": k]}, where tables holds each
     # sparse variable whole, nothing is dropped or sampled, and loss is a sum over targets (not divided).
+
+
+class Sharded(Protocol):
+    """What a model has besides, for its fully connected layers to be cut over the ranks of a group (``--mesh``).
+
+    ``loss_and_gradients`` is then these parts, put together by ``models.fully_connected.loss_and_gradients``: features,
+    the connected layers in turn, loss; and back.
+    connected: the fully connected layers, which end the network.  layers: all layers, as a plan sees them.
+    """
+
+    connected: list[FullyConnected]
+    layers: list[Layer]
+
+    def features(self, dense: dict[str, Any], batch: Batch):
+        """Return (x, targets, saved): what enters the first connected layer, (n, inputs), of the n counted examples."""
+
+    def features_backward(self, grad, saved, dense: dict[str, Any], ready: Callable[[dict[str, Any]], None]):
+        """Return the gradients of the variables that are no connected layer's; grad: of x; ready: as ``Batch.ready``."""
+
+    def loss(self, logits, targets, normaliser: float):
+        """Return (loss, gradient of the logits): of these examples, divided by the global batch's normaliser."""

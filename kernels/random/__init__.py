@@ -12,19 +12,19 @@ def uniform(key, count, start=0, xp=np):
     return fast.uniform(key, count, start) if xp is np else cuda.uniform(key, count, start, xp)
 
 
-def dropout_scale(key, shape, keep, dtype, xp=np):
+def dropout_scale(key, shape, keep, dtype, xp=np, first=0, width=None):
     """Return 1/keep where an element is kept and 0 where it is dropped (see ``definition.dropout_scale``). Local.
 
-    Raises ValueError unless 0 < keep <= 1.
+    first, width: of columns ``first`` on of an array that has ``width``.  Raises ValueError unless 0 < keep <= 1.
     """
     if not 0 < keep <= 1:
         raise ValueError(f"keep is {keep}: give a probability above 0 and up to 1")
     if np.dtype(dtype).name in ("float32", "float64"):
         if xp is np:
-            return fast.dropout_scale(key, shape, keep, dtype)
+            return fast.dropout_scale(key, shape, keep, dtype, first, width)
         if xp.__name__ == "cupy":
-            return cuda.dropout_scale(key, shape, keep, dtype, xp)
-    return definition.dropout_scale(key, shape, keep, dtype, xp)
+            return cuda.dropout_scale(key, shape, keep, dtype, xp, first, width)
+    return definition.dropout_scale(key, shape, keep, dtype, xp, first, width)
 
 
 __all__ = ["dropout_scale", "key_of", "random_bits", "uniform"]

@@ -17,11 +17,13 @@ def uniform(key, count, start, xp):
     return numbers
 
 
-def dropout_scale(key, shape, keep, dtype, xp):
+def dropout_scale(key, shape, keep, dtype, xp, first=0, width=None):
     """See ``definition.dropout_scale``."""
     scale = xp.empty(shape, dtype)
-    kept = scale.dtype.type(1 / keep)
-    fill_dropout(1, math.prod(shape), before(key, 0), np.uint64(round(keep * 2**24)), kept, kept - kept, scale)
+    kept, size = scale.dtype.type(1 / keep), math.prod(shape)
+    rows, columns = (1, size) if width is None else (size // max(1, shape[-1]), shape[-1])
+    fill_dropout(rows, columns, before(key, first), np.uint64(round(keep * 2**24)), kept, kept - kept, scale, columns,
+                 width or columns)
     return scale
 
 
@@ -41,6 +43,7 @@ def fill_uniform(row, place, first, numbers):
 
 
 @each_element
-def fill_dropout(row, place, first, threshold, kept, dropped, scale):
+def fill_dropout(row, column, first, threshold, kept, dropped, scale, columns, width):
     """Write 1 / keep where the top 24 bits are below the threshold, else 0."""
-    scale[place] = kept if mixed(first, place) >> np.uint64(40) < threshold else dropped
+    bits = mixed(first, row * width + column) >> np.uint64(40)
+    scale[row * columns + column] = kept if bits < threshold else dropped

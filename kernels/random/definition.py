@@ -32,11 +32,15 @@ def uniform(key: int, count: int, start: int = 0, xp=np):
     return (random_bits(key, count, start, xp) >> xp.uint64(11)).astype(xp.float64) * 2.0**-53
 
 
-def dropout_scale(key: int, shape, keep: float, dtype, xp=np):
+def dropout_scale(key: int, shape, keep: float, dtype, xp=np, first: int = 0, width: int | None = None):
     """Return 1/keep with probability ``keep``, else 0: array of ``shape`` and ``dtype``.
 
     Element i (in C order) is kept iff the top 24 bits of random_bits(key)[i] are below keep * 2**24.
+    width: the array is columns ``first`` to first + shape[-1] of one that has ``width``: element (r, c) is the whole
+    one's, number r * width + first + c. None: it is whole.
     """
-    bits = random_bits(key, math.prod(shape), 0, xp) >> xp.uint64(40)
-    kept = bits < xp.uint64(round(keep * 2**24))
+    columns = shape[-1] if shape else 1
+    rows = math.prod(shape) // max(1, columns)
+    bits = random_bits(key, rows * (columns if width is None else width), 0, xp) >> xp.uint64(40)
+    kept = bits.reshape(rows, columns if width is None else width)[:, first:first + columns] < xp.uint64(round(keep * 2**24))
     return (kept.astype(dtype) * xp.asarray(1 / keep, dtype=dtype)).reshape(shape)

@@ -24,10 +24,12 @@ def uniform(key, count, start=0):
     return numbers
 
 
-def dropout_scale(key, shape, keep, dtype):
+def dropout_scale(key, shape, keep, dtype, first=0, width=None):
     """See ``definition.dropout_scale``."""
     scale = np.empty(math.prod(shape), dtype)
-    _fill_dropout(before(key, 0), np.uint64(round(keep * 2**24)), scale.dtype.type(1 / keep), scale)
+    columns = shape[-1] if width is not None else max(1, scale.size)
+    _fill_dropout(before(key, first), np.uint64(round(keep * 2**24)), scale.dtype.type(1 / keep),
+                  scale.reshape(-1, max(1, columns)), np.uint64(width or columns))
     return scale.reshape(shape)
 
 
@@ -56,7 +58,10 @@ def _fill_uniform(before, numbers):
 
 
 @compiled
-def _fill_dropout(before, threshold, kept, scale):
-    for i in range(len(scale)):
-        bits = _mix(before + np.uint64(i + 1) * STEP) >> np.uint64(40)
-        scale[i] = kept if bits < threshold else kept - kept
+def _fill_dropout(before, threshold, kept, scale, width):
+    rows, columns = scale.shape
+    for row in range(rows):
+        first = before + np.uint64(row) * width * STEP
+        for i in range(columns):
+            bits = _mix(first + np.uint64(i + 1) * STEP) >> np.uint64(40)
+            scale[row, i] = kept if bits < threshold else kept - kept

@@ -20,3 +20,9 @@ def test_numbers_hold_the_definition(gpu, key, count, start):
 def test_dropout_holds_the_definition(gpu, shape, keep, dtype):
     ours, expected = (dropout_scale(5, shape, keep, dtype, xp) for xp in (gpu, np))
     assert ours.shape == shape and ours.dtype == dtype and ours.get().tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("first, columns", [(0, 7), (2, 3), (6, 1), (1, 0)])
+def test_columns_of_a_dropout_hold_the_definition(gpu, first, columns):
+    ours, expected = (dropout_scale(5, (4, columns), 0.7, "float32", xp, first, 7) for xp in (gpu, np))
+    assert ours.get().tobytes() == expected.tobytes()

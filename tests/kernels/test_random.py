@@ -71,3 +71,14 @@ def test_fast_numbers_lie_in_the_unit_interval():
     numbers = fast.uniform(8, 10_000)
     assert numbers.min() >= 0 and numbers.max() < 1
     assert np.array_equal(numbers * 2.0**53, np.floor(numbers * 2.0**53))
+
+
+@pytest.mark.parametrize("version", ["definition", "fast"])
+def test_columns_of_a_dropout_are_those_of_the_whole(version):
+    version = {"definition": definition, "fast": fast}[version]
+    whole = version.dropout_scale(7, (5, 12), 0.6, "float32")
+    assert whole.tobytes() == version.dropout_scale(7, (60,), 0.6, "float32").tobytes()
+    for first, columns in ((0, 12), (4, 4), (11, 1), (3, 0)):
+        part = version.dropout_scale(7, (5, columns), 0.6, "float32", first=first, width=12)
+        assert part.tobytes() == whole[:, first:first + columns].tobytes()
+    assert version.dropout_scale(7, (0, 4), 0.6, "float32", first=4, width=12).shape == (0, 4)

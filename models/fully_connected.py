@@ -1,0 +1,128 @@
+"""Fully connected layers in column blocks: the unit of computation is a microbatch x a block, on one device or several.
+
+    Z[:, b] = X @ W[b].T + c[b]      Y = dropout(relu(Z))      dW[b] = dZ[:, b].T @ X      dX = sum over b of dZ[:, b] @ W[b]
+
+A weight is (outputs, inputs), as PyTorch's: block b of S is outputs [b F / S, (b + 1) F / S), rows of W in one piece.
+The sum over blocks is a balanced binary tree, so whoever holds F / K neighbouring outputs forms a node of it: any K that
+divides S gives the same bits (docs/design.md, I1). Dropout is drawn by global column.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels.arrays import array_module
+from kernels.random import dropout_scale, key_of
+from models.layer import Layer
+from models.variable import Uniform, Variable
+
+
+@dataclass(frozen=True)
+class FullyConnected:
+    """A fully connected layer, followed by relu and dropout unless it is the last one.
+
+    blocks: S, a power of two that divides ``outputs``.  keep: probability with which an output is kept.
+    """
+
+    name: str
+    inputs: int
+    outputs: int
+    blocks: int = 1
+    last: bool = False
+    keep: float = 1.0
+
+    def __post_init__(self):
+        if self.blocks & (self.blocks - 1) or self.blocks < 1 or self.outputs % self.blocks:
+            raise ValueError(f"{self.name} has {self.outputs} outputs in {self.blocks!r} column blocks: give a power of "
+                             f"two that divides {self.outputs}: {', '.join(map(str, blocks_of(self.outputs)))}")
+
+    @property
+    def width(self) -> int:
+        """Outputs of a block."""
+        return self.outputs // self.blocks
+
+    @property
+    def layer(self) -> Layer:
+        """The layer as a plan sees it."""
+        return Layer(self.name, self.inputs, self.outputs, blocks=self.blocks)
+
+    def variables(self, dtype) -> list[Variable]:
+        """Return weight (outputs, inputs), initial variance 2 / inputs (1 / (3 inputs) of the last), and bias, zero."""
+        limit = math.sqrt((1 if self.last else 6) / self.inputs)
+        return [Variable(f"{self.name}.weight", (self.outputs, self.inputs), initial=Uniform(limit), dtype=dtype),
+                Variable(f"{self.name}.bias", (self.outputs,), dtype=dtype, decays=False)]
+
+    def forward(self, x, weight, bias, first: int, key: int):
+        """Return (y, scale) of the blocks from ``first`` on whose weight and bias these are. Local.
+
+        x: (n, inputs).  weight: (m * width, inputs).  bias: (m * width,).  y: (n, m * width).
+        scale: what the gradient of y is multiplied with to be that of z; None where that is nothing.
+        key: of the microbatch's dropout in this layer.
+        """
+        xp, rows = array_module(x), len(weight)
+        y = xp.empty((len(x), rows), x.dtype)
+        for start in range(0, rows, self.width):
+            block = slice(start, start + self.width)
+            y[:, block] = x @ weight[block].T
+        y += bias
+        if self.last:
+            return y, None
+        scale = (y > 0).astype(y.dtype)
+        if self.keep < 1:
+            scale *= dropout_scale(key, y.shape, self.keep, y.dtype, xp, first * self.width, self.outputs)
+        return y * scale, scale
+
+    def weight_gradients(self, grad, x):
+        """Return the gradients of the weight and the bias of some blocks. grad: of z, (n, m * width). Local."""
+        xp, rows = array_module(grad), grad.shape[1]
+        weight, bias = xp.empty((rows, self.inputs), grad.dtype), xp.empty(rows, grad.dtype)
+        for start in range(0, rows, self.width):
+            block = slice(start, start + self.width)
+            of_block = xp.ascontiguousarray(grad[:, block])
+            weight[block], bias[block] = of_block.T @ x, of_block.sum(axis=0)
+        return weight, bias
+
+    def input_gradient(self, grad, weight):
+        """Return the sum over some blocks of grad[:, b] @ weight[b], in the tree's order: (n, inputs). Local.
+
+        grad: of z, (n, m * width).  weight: (m * width, inputs); m a power of two.
+        """
+        xp = array_module(grad)
+        return tree_sum([xp.ascontiguousarray(grad[:, start:start + self.width]) @ weight[start:start + self.width]
+                         for start in range(0, len(weight), self.width)])
+
+
+def tree_sum(parts: list):
+    """Return the sum of 2**k arrays: of the sums of neighbours, of which each is the sum of neighbours... Local."""
+    while len(parts) > 1:
+        parts = [left + right for left, right in zip(parts[::2], parts[1::2])]
+    return parts[0]
+
+
+def blocks_of(outputs: int) -> list[int]:
+    """Return the numbers of column blocks that a layer of so many outputs can have, up to 64. Local."""
+    return [1 << i for i in range(7) if outputs % (1 << i) == 0]
+
+
+def loss_and_gradients(model, dense, batch):
+    """Return (loss, gradients) of a microbatch of a model that is ``models.protocol.Sharded``. Local."""
+    x, targets, saved = model.features(dense, batch)
+    inputs, scales, gradients = [], [], {}
+    for layer in model.connected:
+        inputs.append(x)
+        x, scale = layer.forward(x, dense[f"{layer.name}.weight"], dense[f"{layer.name}.bias"], 0,
+                                 dropout_key(batch, layer))
+        scales.append(scale)
+    loss, grad = model.loss(x, targets, batch.normaliser)
+    for layer, x, scale in zip(reversed(model.connected), reversed(inputs), reversed(scales)):
+        grad = grad if scale is None else grad * scale
+        gradients[f"{layer.name}.weight"], gradients[f"{layer.name}.bias"] = layer.weight_gradients(grad, x)
+        batch.ready(gradients)
+        grad = layer.input_gradient(grad, dense[f"{layer.name}.weight"])
+    return loss, gradients | model.features_backward(grad, saved, dense, batch.ready)
+
+
+def dropout_key(batch, layer: FullyConnected) -> int:
+    """Return the key of a microbatch's dropout in a layer. Local."""
+    return key_of(batch.key, "dropout", layer.name)

@@ -1,0 +1,48 @@
+"""A layer as a plan sees it: what it computes, holds and hands on. Nothing here computes."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A convolution, or a fully connected layer: a convolution whose kernel covers its whole 1 x 1 image.
+
+    name: its variables are ``name``.weight and ``name``.bias.
+    inputs, outputs:   feature maps (channels), or features: ifm and ofm of Das et al. (arXiv 1602.06709).
+    kernel:            k of a k x k kernel.
+    size_in, size_out: (height, width) of its input and of its output, before pooling.
+    blocks:            column blocks S of a fully connected layer; 1 where it cannot be cut.
+    """
+
+    name: str
+    inputs: int
+    outputs: int
+    kernel: int = 1
+    size_in: tuple[int, int] = (1, 1)
+    size_out: tuple[int, int] = (1, 1)
+    blocks: int = 1
+
+    @property
+    def connected(self) -> bool:
+        """Whether it is fully connected."""
+        return self.size_in == (1, 1)
+
+    @property
+    def weights(self) -> int:
+        """Elements of its kernel, without the bias."""
+        return self.inputs * self.outputs * self.kernel**2
+
+    @property
+    def activations_in(self) -> int:
+        """Elements that an example brings to it."""
+        return self.inputs * self.size_in[0] * self.size_in[1]
+
+    @property
+    def activations_out(self) -> int:
+        """Elements that it hands on for an example."""
+        return self.outputs * self.size_out[0] * self.size_out[1]
+
+    @property
+    def products(self) -> int:
+        """Multiply-adds of an example's forward pass: weights x places; the backward pass takes twice as many."""
+        return self.weights * self.size_out[0] * self.size_out[1]
