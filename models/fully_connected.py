@@ -53,11 +53,15 @@ class FullyConnected:
         return [Variable(f"{self.name}.weight", (self.outputs, self.inputs), initial=Uniform(limit), dtype=dtype),
                 Variable(f"{self.name}.bias", (self.outputs,), dtype=dtype, decays=False)]
 
+    def of(self, dense):
+        """Return (weight, bias) of the layer, from name -> value. Local."""
+        return dense[f"{self.name}.weight"], dense[f"{self.name}.bias"]
+
     def forward(self, x, weight, bias, first: int, key: int):
         """Return (y, scale) of the blocks from ``first`` on whose weight and bias these are. Local.
 
         x: (n, inputs).  weight: (m * width, inputs).  bias: (m * width,).  y: (n, m * width).
-        scale: what the gradient of y is multiplied with to be that of z; None where that is nothing.
+        scale: what the gradient of y is multiplied with to be that of z, for relu and dropout; 1 of the last layer.
         key: of the microbatch's dropout in this layer.
         """
         xp, rows = array_module(x), len(weight)
@@ -67,7 +71,7 @@ class FullyConnected:
             y[:, block] = x @ weight[block].T
         y += bias
         if self.last:
-            return y, None
+            return y, 1
         scale = (y > 0).astype(y.dtype)
         if self.keep < 1:
             scale *= dropout_scale(key, y.shape, self.keep, y.dtype, xp, first * self.width, self.outputs)
@@ -108,21 +112,29 @@ def blocks_of(outputs: int) -> list[int]:
 def loss_and_gradients(model, dense, batch):
     """Return (loss, gradients) of a microbatch of a model that is ``models.protocol.Sharded``. Local."""
     x, targets, saved = model.features(dense, batch)
-    inputs, scales, gradients = [], [], {}
-    for layer in model.connected:
-        inputs.append(x)
-        x, scale = layer.forward(x, dense[f"{layer.name}.weight"], dense[f"{layer.name}.bias"], 0,
-                                 dropout_key(batch, layer))
-        scales.append(scale)
-    loss, grad = model.loss(x, targets, batch.normaliser)
-    for layer, x, scale in zip(reversed(model.connected), reversed(inputs), reversed(scales)):
-        grad = grad if scale is None else grad * scale
-        gradients[f"{layer.name}.weight"], gradients[f"{layer.name}.bias"] = layer.weight_gradients(grad, x)
-        batch.ready(gradients)
-        grad = layer.input_gradient(grad, dense[f"{layer.name}.weight"])
+    loss, grad, gradients = end_of(model, model.connected, x, targets, dense, batch)
     return loss, gradients | model.features_backward(grad, saved, dense, batch.ready)
 
 
-def dropout_key(batch, layer: FullyConnected) -> int:
-    """Return the key of a microbatch's dropout in a layer. Local."""
-    return key_of(batch.key, "dropout", layer.name)
+def end_of(model, layers, x, targets, dense, batch):
+    """Return (loss, gradient of x, gradients) of the network's last ``layers``, which x enters: (n, inputs). Local.
+
+    Each weight's gradient is ready before the gradient of the layer's input is computed.
+    """
+    inputs, scales, gradients = [], [], {}
+    for layer in layers:
+        inputs.append(x)
+        x, scale = layer.forward(x, *layer.of(dense), 0, dropout_key(batch.key, layer))
+        scales.append(scale)
+    loss, grad = model.loss(x, targets, batch.normaliser)
+    for layer, x, scale in zip(reversed(layers), reversed(inputs), reversed(scales)):
+        grad = grad * scale
+        gradients[f"{layer.name}.weight"], gradients[f"{layer.name}.bias"] = layer.weight_gradients(grad, x)
+        batch.ready(gradients)
+        grad = layer.input_gradient(grad, layer.of(dense)[0])
+    return loss, grad, gradients
+
+
+def dropout_key(key: int, layer: FullyConnected) -> int:
+    """Return the key of dropout in a layer, of a microbatch with that key. Local."""
+    return key_of(key, "dropout", layer.name)

@@ -12,6 +12,8 @@
     search         how many partitions a served variable is cut into
     agreement      all ranks go on, or all stop with one message; nobody waits for ever
 
+    groups         fully connected layers cut over groups of ranks: data and model parallelism at once
+
 Without barriers the bits depend on who came when; they are a function of the record of it:
 
     consistencies  when a pull is answered, and what becomes of a push        corrections    of stale gradients

@@ -96,3 +96,9 @@ def test_the_fast_system_says_the_same(comm):
                 said.append(str(error))
         assert said[0].removeprefix("rank 0: " if comm.size == 1 else "") == said[1] and bool(said[0]) == bool(bringing)
         assert len(set(comm.allgather(tuple(said)))) == 1
+
+
+def test_groups(comm, shown):
+    lines = shown("groups")
+    meshes = sum(comm.size % k == 0 for k in (1, 2, 4))
+    assert len(lines) == meshes * comm.size and {line.rpartition(" ")[2] for line in lines} == {"40db2bc0…"}

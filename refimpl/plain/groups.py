@@ -1,0 +1,120 @@
+"""Hybrid data and model parallelism (SplitBrain, arXiv 2112.15317): fully connected layers cut over groups of ranks.
+
+    mesh 2 x 2           group 0: ranks 0 1             group 1: ranks 2 3
+    convolutions         every rank: its own microbatches, all weights
+    a layer that is cut  member 0: the left columns, member 1: the right ones, of all microbatches of the group
+
+A round takes a microbatch of each of the K members through the cut layers (a modulo layer). A column needs whole rows,
+so outputs are gathered; what flows back are partial sums over columns, added up where they belong, as nodes of one
+tree. The unit of computation is a microbatch x a block of columns, the same on every mesh: so are the bits.
+
+    mpirun -n 4 python -m refimpl.plain.groups
+"""
+
+import numpy as np
+from mpi4py import MPI
+
+from models import Batch
+from models.fully_connected import dropout_key, end_of, tree_sum
+from models.perceptron import Perceptron
+from refimpl.plain.allreduce import allreduce
+from refimpl.plain.messages import Messages
+from refimpl.plain.tree import form_nodes, microbatches_of
+
+
+class Group:
+    """K neighbouring ranks. A list has a microbatch's matrix for each member; columns are cut into K equal parts."""
+
+    def __init__(self, comm, members):
+        self.ranks = Messages(comm.Split(comm.rank // members, comm.rank))
+        self.size, self.member = members, self.ranks.rank
+
+    def gather_rows(self, x):
+        """Return everybody's x, as a list."""
+        return self.ranks.gather(x, "rows")
+
+    def add_rows(self, partials):
+        """Return the sum of everybody's partial sums for this member's rows: ``gather_rows`` backwards."""
+        return tree_sum(self.ranks.exchange(partials, "rows"))
+
+    def gather_columns(self, parts):
+        """Return the list with everybody's columns."""
+        return self._split(parts, np.concatenate(self.ranks.gather(np.concatenate(parts), "columns"), axis=1))
+
+    def add_columns(self, partials):
+        """Return the list with this member's columns of the sum of everybody's: ``gather_columns`` backwards."""
+        arrived = self.ranks.exchange(np.split(np.concatenate(partials), self.size, axis=1), "columns")
+        return self._split(partials, tree_sum(arrived))
+
+    def own_rows(self, parts):
+        """Return this member's rows with everybody's columns: what leaves the cut layers."""
+        return np.concatenate(self.ranks.exchange(parts, "out"), axis=1)
+
+    def own_columns(self, x):
+        """Return the list of everybody's rows with this member's columns: ``own_rows`` backwards."""
+        return self.ranks.exchange(np.split(x, self.size, axis=1), "out")
+
+    def _split(self, like, matrix):
+        return np.split(matrix, np.cumsum([len(part) for part in like])[:-1])
+
+
+def one_round(group, model, cut, dense, batch):
+    """Return (loss, gradients of this member's microbatch, layer -> everybody's (input, gradient of z)). Collective.
+
+    model: a ``Sharded``, whose first connected layers are ``cut``.  dense: of these, this member's rows of the weights.
+    """
+    x, targets, saved = model.features(dense, batch)
+    keys = [int(key) for key, in group.ranks.gather(np.array([batch.key], np.uint64), "keys")]
+    inputs, kept, scales = group.gather_rows(x), {}, {}
+    for layer in cut:
+        weight, bias, first = *layer.of(dense), group.member * layer.blocks // group.size
+        done = [layer.forward(x, weight, bias, first, dropout_key(key, layer)) for x, key in zip(inputs, keys)]
+        kept[layer], outputs, scales[layer] = inputs, [y for y, _ in done], [scale for _, scale in done]
+        inputs = outputs if layer is cut[-1] else group.gather_columns(outputs)
+    loss, grad, gradients = end_of(model, model.connected[len(cut):], group.own_rows(outputs), targets, dense, batch)
+    grads = group.own_columns(grad)
+    for layer in reversed(cut):
+        grads = [grad * scale for grad, scale in zip(grads, scales[layer])]
+        kept[layer] = list(zip(kept[layer], grads))
+        partials = [layer.input_gradient(grad, layer.of(dense)[0]) for grad in grads]
+        grads = group.add_columns(partials) if layer is not cut[0] else group.add_rows(partials)
+    return loss, gradients | model.features_backward(grads, saved, dense, batch.ready), kept
+
+
+def summed_gradients(comm, group, model, dense, batches, microbatches):
+    """Return name -> gradient summed over all microbatches. batches: this rank's, as many on each rank. Collective."""
+    cut = [layer for layer in model.connected if layer.blocks > 1]
+    done = [one_round(group, model, cut, dense, batch) for batch in batches]
+    own = {name: [gradients[name] for _, gradients, _ in done] for name in done[0][1]}
+    shard = {}
+    for layer in cut:  # the group's microbatches in their order: first those of its first member
+        of_group = [kept[layer][member] for member in range(group.size) for *_, kept in done]
+        pairs = [layer.weight_gradients(grad, x) for x, grad in of_group]
+        shard[f"{layer.name}.weight"], shard[f"{layer.name}.bias"] = zip(*pairs)
+    kinds = (Messages(comm), own), (Messages(comm.Split(comm.rank % group.size, comm.rank)), shard)  # its holders
+    return {name: add_up_over(ranks, each, microbatches) for ranks, some in kinds for name, each in some.items()}
+
+
+def add_up_over(ranks, gradients, microbatches):
+    """Return the sum of all ranks' gradients, each of consecutive microbatches. Collective."""
+    nodes = form_nodes(microbatches_of(ranks.rank, ranks.size, microbatches)[0], [g.ravel() for g in gradients], np.add)
+    return allreduce(ranks, np.array(list(nodes.values())), microbatches).reshape(gradients[0].shape)
+
+
+def main(comm=MPI.COMM_WORLD, microbatches=12):
+    """Sum the gradients of a small perceptron on every mesh of the ranks: other bytes, the same bits."""
+    model, rng = Perceptron(keep=0.5), np.random.default_rng(0)
+    batches = [Batch(rng.standard_normal((5, 12), np.float32), rng.standard_normal((5, 3), np.float32), key=key)
+               for key in range(microbatches)][slice(*microbatches_of(comm.rank, comm.size, microbatches))]
+    cut = {v.name for layer in model.connected[:-1] for v in layer.variables("float32")}
+    for members in (k for k in (1, 2, 4) if comm.size % k == 0):
+        group = Group(comm, members)
+        dense = {v.name: v.initial_value(0) for v in model.variables}
+        dense |= {name: np.split(dense[name], members)[group.member] for name in cut}
+        sums, sent = summed_gradients(comm, group, model, dense, batches, microbatches), dict(group.ranks.sent)
+        whole = np.concatenate(group.ranks.gather(sums["fc1.weight"], "show"))
+        Messages(comm).tell(f"{comm.size // members} x {members}: to the group {sent}, {whole.tobytes().hex()[:8]}…")
+
+
+if __name__ == "__main__":
+    main()
