@@ -32,11 +32,6 @@ class FullyConnected:
     last: bool = False
     keep: float = 1.0
 
-    def __post_init__(self):
-        if self.blocks & (self.blocks - 1) or self.blocks < 1 or self.outputs % self.blocks:
-            raise ValueError(f"{self.name} has {self.outputs} outputs in {self.blocks!r} column blocks: give a power of "
-                             f"two that divides {self.outputs}: {', '.join(map(str, blocks_of(self.outputs)))}")
-
     @property
     def width(self) -> int:
         """Outputs of a block."""
@@ -50,8 +45,9 @@ class FullyConnected:
     def variables(self, dtype) -> list[Variable]:
         """Return weight (outputs, inputs), initial variance 2 / inputs (1 / (3 inputs) of the last), and bias, zero."""
         limit = math.sqrt((1 if self.last else 6) / self.inputs)
-        return [Variable(f"{self.name}.weight", (self.outputs, self.inputs), initial=Uniform(limit), dtype=dtype),
-                Variable(f"{self.name}.bias", (self.outputs,), dtype=dtype, decays=False)]
+        kind = {"dtype": dtype, "blocks": self.blocks}
+        return [Variable(f"{self.name}.weight", (self.outputs, self.inputs), initial=Uniform(limit), **kind),
+                Variable(f"{self.name}.bias", (self.outputs,), decays=False, **kind)]
 
     def of(self, dense):
         """Return (weight, bias) of the layer, from name -> value. Local."""
@@ -102,11 +98,6 @@ def tree_sum(parts: list):
     while len(parts) > 1:
         parts = [left + right for left, right in zip(parts[::2], parts[1::2])]
     return parts[0]
-
-
-def blocks_of(outputs: int) -> list[int]:
-    """Return the numbers of column blocks that a layer of so many outputs can have, up to 64. Local."""
-    return [1 << i for i in range(7) if outputs % (1 << i) == 0]
 
 
 def loss_and_gradients(model, dense, batch):

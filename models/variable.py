@@ -44,6 +44,8 @@ class Variable:
                add up over the microbatches), and it moves towards it: value += STATISTIC_RATE * (estimate - value).
     decays:    weight decay applies.
     clipped:   it counts in the global norm, and is scaled with it.
+    blocks:    S, a power of two: the model computes with its rows in so many equal parts, one by one, so that S/K
+               neighbours of them may lie on each of K ranks (see ``models.fully_connected``). 1: it stays in one piece.
     Raises ValueError for a field that is something else, which says what to write.
     """
 
@@ -55,6 +57,7 @@ class Variable:
     decays: bool = True
     clipped: bool = True
     statistic: bool = False
+    blocks: int = 1
 
     def __post_init__(self):
         if not isinstance(self.name, str) or not self.name or "\0" in self.name:
@@ -69,6 +72,7 @@ class Variable:
         if isinstance(self.initial, type) or not callable(getattr(self.initial, "elements", None)):
             raise ValueError(f"variable {self.name!r} has initial={self.initial!r}: write Constant(value), "
                              "Uniform(limit), or what has elements(key, start, count) as they have")
+        _check_blocks(self.name, self.shape, self.blocks)
         if self.sparse and len(self.shape) != 2:
             raise ValueError(f"sparse variable {self.name!r} has shape {self.shape}: give it two axes (rows, columns)")
 
@@ -106,6 +110,15 @@ class Variable:
     def initial_value(self, seed: int):
         """Return the whole initial value: shape ``shape``, dtype ``dtype``. Local."""
         return self.initial_rows(seed)
+
+
+def _check_blocks(name, shape, blocks):
+    """Raise ValueError unless the rows can be cut into so many equal blocks, a power of two."""
+    rows = shape[0] if shape else 1
+    if type(blocks) is not int or blocks < 1 or blocks & (blocks - 1) or rows % blocks:
+        possible = [1 << i for i in range(7) if rows % (1 << i) == 0]
+        raise ValueError(f"variable {name!r} has {rows} rows in {blocks!r} blocks: give a power of two that divides "
+                         f"{rows}: {', '.join(map(str, possible))}")
 
 
 def _shape(name, shape) -> tuple[int, ...]:

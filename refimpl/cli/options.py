@@ -18,7 +18,7 @@ from refimpl.transport.device.choice import TRANSPORTS
 SAID_BY_PLAN = {"architecture": "--architecture", "sparse_as_dense": "--sparse-as-dense", "partitions": "--partitions",
                 "scheme": "--partition-scheme", "allreduce": "--allreduce",
                 "local_aggregation": "--no-local-aggregation", "search_partitions": "--search-partitions",
-                "hot_rows": "--hot-rows", "balance": "--balance", "consistency": "--consistency"}
+                "hot_rows": "--hot-rows", "balance": "--balance", "consistency": "--consistency", "mesh": "--mesh"}
 """What a plan decides: option -> its name; given beside a plan, it would go unread."""
 
 
@@ -121,6 +121,9 @@ def add_travel_options(how):
     how.add_argument("--plan", type=nonempty, metavar="FILE",
                      help="follow a plan as it is: plan.json of a run or of the command plan, edited or not (none: "
                      "make one)")
+    how.add_argument("--mesh", type=nonempty, metavar="DATAxMODEL",
+                     help="cut fully connected layers that are computed in column blocks (vgg's) over groups of MODEL "
+                     "ranks, DATA groups: DATA x MODEL is the number of ranks (default: no layer is cut)")
     how.add_argument("--sparse-as-dense", action="store_true", help="with allreduce: send sparse variables whole")
     how.add_argument("--partitions", type=whole(), metavar="P", help="partitions of a sparse variable (default: ranks)")
     how.add_argument("--search-partitions", action=argparse.BooleanOptionalAction,

@@ -28,10 +28,11 @@ def buckets_of(plan: Plan) -> list[Bucket]:
     Without any in the plan there is one for each strategy. Raises ValueError unless every variable of the plan is in
     one bucket, with others of its strategy.
     """
-    kinds = {name: type(strategy) for name, strategy in plan.strategies.items()}
+    kinds = {name: (type(strategy), strategy.joins(name)) for name, strategy in plan.strategies.items()}
     if not plan.buckets:
-        found = [Bucket(cls, tuple(name for name, kind in kinds.items() if kind is cls)) for cls in STRATEGIES.values()]
-        return [bucket for bucket in found if bucket.names]
+        order = list(STRATEGIES.values())
+        found = sorted(dict.fromkeys(kinds.values()), key=lambda kind: order.index(kind[0]))
+        return [Bucket(kind[0], tuple(name for name, other in kinds.items() if other == kind)) for kind in found]
     named = [name for names in plan.buckets for name in names]
     times = Counter(named)
     if odd := [name for name in {**kinds, **times} if times[name] != (name in kinds)]:
@@ -40,7 +41,7 @@ def buckets_of(plan: Plan) -> list[Bucket]:
         if len({kinds[name] for name in names}) != 1:
             raise ValueError(f"the plan's bucket {listed(names) or '()'} is empty or mixes strategies or kinds; put "
                              "only variables of one strategy and kind together")
-    return [Bucket(kinds[names[0]], names) for names in plan.buckets]
+    return [Bucket(kinds[names[0]][0], names) for names in plan.buckets]
 
 
 def listed(names, most: int = 8) -> str:
@@ -63,15 +64,15 @@ def with_buckets(plan: Plan, variables, largest: int | None = None) -> Plan:
         return plan
     buckets, filling, above = [], {}, None
     for variable in reversed(variables):
-        kind = type(plan.strategies[variable.name])
-        bucket = filling.get(kind)
+        kind, joins = type(plan.strategies[variable.name]), plan.strategies[variable.name].joins(variable.name)
+        bucket = filling.get((kind, joins))
         if variable.sparse:
             joins = bucket and above.sparse and above.shape[0] == variable.shape[0] and above is bucket[-1]
         else:
             room = kind.bucket_bytes(BUCKET if largest is None else largest, plan.ranks)
             joins = bucket and sum(v.nbytes for v in bucket) + variable.nbytes <= room
         if not joins:
-            bucket = filling[kind] = []
+            bucket = filling[kind, joins] = []
         else:
             buckets.remove(bucket)
         bucket.append(variable)

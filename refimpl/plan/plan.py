@@ -9,6 +9,7 @@ from msgspec import Struct
 from refimpl.collectives.choose import make_schedule
 from refimpl.collectives.schedule import Schedule
 from refimpl.json_file import shaped
+from refimpl.plan.mesh.ranks import Mesh
 from refimpl.plan.strategy import Strategy, strategy_of
 from refimpl.server import Aggregators, Clients, Partitioning
 from refimpl.transport.machines import Machines
@@ -62,6 +63,7 @@ class Plan:
     empty: one bucket for each strategy.
     pull_rounds: in how many rounds a step's rows are pulled: a rank's i-th microbatch asks in round min(i, rounds - 1)
     for those rows that none before it has.
+    mesh: (G, K), G groups of K ranks that share the variables whose strategy is columns; (): none do.
     consistency: how old the values may be that a worker computes with, of ``refimpl.training.consistency``.
     """
 
@@ -75,6 +77,7 @@ class Plan:
     buckets: tuple[tuple[str, ...], ...] = ()
     pull_rounds: int = 1
     consistency: str = SYNCHRONOUS
+    mesh: tuple[int, ...] = ()
 
     def schedule(self) -> Schedule:
         """Return the proved schedule of the plan's allreduces. Local."""
@@ -85,6 +88,13 @@ class Plan:
     def on_machines(self) -> Machines:
         """The ranks of each machine; all on one where the plan does not say."""
         return self.machines or (tuple(range(self.ranks)),)
+
+    @property
+    def on_mesh(self) -> Mesh:
+        """The mesh; without one, every rank is a group. ValueError for a plan that says something else."""
+        if len(self.mesh) not in (0, 2):
+            raise ValueError(f"plan: the mesh is {list(self.mesh)}: give two numbers, groups and ranks in each")
+        return Mesh(*self.mesh) if self.mesh else Mesh(self.ranks, 1)
 
     def aggregators(self) -> Aggregators | None:
         """Return who deals with the server for whom; None where each rank deals with it itself. Local."""

@@ -71,6 +71,11 @@ class Strategy:
         """Return the variables that it is worth, and their strategies: of one that is two in one, both. Local."""
         return [(variable, self)]
 
+    @classmethod
+    def joins(cls, variable: str) -> str:
+        """Return a name: only variables of one such name may be exchanged together. Local."""
+        return ""
+
     # -- what it costs
 
     def loads(self, variable, ranks: int, popularity=None):

@@ -10,6 +10,7 @@ from typing import Any
 from refimpl.json_file import read_json
 from refimpl.plan.buckets import buckets_of, listed
 from refimpl.plan.make import ARCHITECTURES
+from refimpl.plan.mesh.cut import check_mesh
 from refimpl.plan.plan import Plan
 from refimpl.transport.machines import Machines
 
@@ -43,6 +44,7 @@ def check_plan(plan: Plan, variables, ranks: int, microbatches: int, machines: M
     for placement in plan.placements:
         _check_placement(placement, by_name[placement.variable], ranks, codecs)
     buckets_of(plan)
+    check_mesh(plan, variables)
     _check_pull_rounds(plan)
     try:
         plan.schedule()

@@ -40,6 +40,9 @@ class Exchange(Protocol):
     def dense(self) -> dict[str, Any]:
         """Return name -> whole value of the dense variables, as pulled. Local."""
 
+    def part(self, variable: Variable) -> Variable:
+        """Return what this rank keeps and computes the gradient of, as a variable. Local."""
+
     def add(self, leaf: int, gradients: dict[str, Any] | None):
         """Add a microbatch's gradients; None if it had no examples. Leaves come in order. Local."""
 
@@ -67,6 +70,10 @@ class BaseExchange:
     def dense(self):
         """Return nothing: these are rows."""
         return {}
+
+    def part(self, variable):
+        """Return the variable: its gradients are of all of it."""
+        return variable
 
     def add(self, leaf, gradients):
         """Add a microbatch's gradients. Local."""

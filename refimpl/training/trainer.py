@@ -62,7 +62,8 @@ class Trainer:
             device = open_device(options.device, comm)
             if device.index is not None and comm.device_transport is None:
                 comm.add_device(device.index, options.transport)
-            wanted = options.overlap if options.consistency == SYNCHRONOUS else False
+            barriers = options.consistency == SYNCHRONOUS and options.mesh is None
+            wanted = options.overlap if barriers else False
             overlap = overlap_of(wanted, comm, device.index is not None)
             agree_on(comm, comm.together(lambda: _facts(variables, data, options, device, overlap) | facts()))
             agree_on(comm, comm.together(lambda: initial_facts(variables, options.seed)))
@@ -73,7 +74,8 @@ class Trainer:
                                                        variables, options))
             parameters = Parameters.open(variables, plan, comm, options.seed, options.optimizer, device.xp,
                                          options.shared_memory)
-        return cls(model, data, options, device, parameters, timeline, overlap, reason)
+        return comm.together(lambda: cls(model, data, options, device, parameters, timeline, overlap, reason),
+                             (ValueError,))
 
     @property
     def plan(self) -> Plan:

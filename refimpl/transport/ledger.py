@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 
-KINDS = ("dense", "rows", "indices", "control")
+KINDS = ("dense", "rows", "indices", "activations", "control")
 AXES = {"phase": 0, "variable": 1, "kind": 2}
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from refimpl.gradients import ExactSum
 from refimpl.training.step.update import update_shards
 from refimpl.training.device import memory_for
+from refimpl.training.mesh.rounds import MeshStep
 from refimpl.training.norm import clip_scale, norm_of
 from refimpl.training.step.calls import Calls
 from refimpl.training.step.first_step import FirstCalls
@@ -39,6 +40,9 @@ class Synchronous:
         self.comm, self.timeline = parameters.comm, timeline
         self.calls: Calls | None = None  # before the first step
         self.targets = Targets(self.comm)
+        self.mesh = None
+        if parameters.plan.on_mesh.model > 1:
+            self.mesh = MeshStep(model, parameters.plan, self.comm, options.seed, device.xp)
         self.make = partial(OverlappedStep, streams=open_streams(device.xp)) if overlap else SequentialStep
 
     def step(self, number: int, batches: dict, needs: dict, wanted: dict, examples: int, starts: bool,
@@ -55,7 +59,7 @@ class Synchronous:
         step = self.make(self.parameters, needs, wanted, self.timeline)
         try:
             step.begin()
-            losses, error = self._compute(step, batches, partial(self.targets.count, number, batches, examples, starts))
+            losses, error = self._compute(number, step, batches, partial(self.targets.count, number, batches, examples, starts))
             reduced, loss, norm = self._sum_up(step, losses, error, meanwhile)
             with self.timeline.phase("update"):
                 rate = self.update(number, reduced, clip_scale(norm, self.options.clip_norm))
@@ -64,12 +68,16 @@ class Synchronous:
         self.calls = Calls(self.model)
         return {"loss": loss, "gradient_norm": norm, "learning_rate": rate}
 
-    def _compute(self, step, batches, count_targets):
+    def _compute(self, number, step, batches, count_targets):
         """Run the model on this rank's microbatches, adding up gradients; return their losses, and what went wrong."""
         losses = []
         with self.timeline.phase("compute"):
             try:
                 count_targets()
+                if self.mesh is not None:
+                    losses = self.mesh.compute(number, step, batches)
+                    check_losses(losses)
+                    return losses, None
                 for v, batch in batches.items():
                     gradients = None
                     if batch is not None:
@@ -83,6 +91,8 @@ class Synchronous:
                 check_losses(losses)
                 return losses, None
             except BaseException as problem:  # a model may also call sys.exit
+                if self.mesh is not None:
+                    raise  # its group waits in the middle of a round: only an abort message reaches it
                 return [], problem
 
     def _sum_up(self, step, losses, error, meanwhile):

@@ -5,6 +5,7 @@ from dataclasses import replace
 from models.recipe import build, recipe_of
 from refimpl.collectives.simulation.network import Network
 from refimpl.plan.choose import Chosen, choose_plan
+from refimpl.plan.mesh.cut import with_mesh
 from refimpl.plan.sample import STEPS
 from refimpl.training.options import Options
 from refimpl.training.planning.planning import consistent, placing, sample_of
@@ -24,4 +25,5 @@ def plan_ahead(model: str, network: Network, sampled_steps: int = STEPS, **chose
     found = choose_plan(trained.variables, sample, network, data.microbatches, architecture=options.architecture,
                         allreduce=options.allreduce, sparse_as_dense=options.sparse_as_dense, balance=options.balance,
                         **placing(options))
-    return replace(found, plan=consistent(found.plan, options))
+    plan = with_mesh(consistent(found.plan, options), trained.variables, options.mesh)
+    return replace(found, plan=plan)

@@ -7,6 +7,7 @@ from refimpl.collectives.simulation.calibrate import network_of
 from refimpl.plan import make_plan
 from refimpl.plan.balance import by_popularity
 from refimpl.plan.choose import choose_plan
+from refimpl.plan.mesh.cut import with_mesh
 from refimpl.plan.plan import SYNCHRONOUS, Plan
 from refimpl.plan.report import describe
 from refimpl.plan.sample import STEPS, Sample, take_sample
@@ -32,7 +33,8 @@ def plan_of(model, data, options, comm, network_file=None) -> tuple[Plan, str | 
     plan = comm.together(lambda: make_plan(
         model.variables, options.architecture, comm.size, data.microbatches, sparse_as_dense=options.sparse_as_dense,
         allreduce=allreduce, machines=comm.machines, **placing(options)), (ValueError,))
-    return consistent(balanced(plan, model, data, options, comm), options), reason
+    plan = consistent(balanced(plan, model, data, options, comm), options)
+    return comm.together(lambda: with_mesh(plan, model.variables, options.mesh), (ValueError,)), reason
 
 
 def consistent(plan, options) -> Plan:

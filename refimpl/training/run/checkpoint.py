@@ -62,7 +62,7 @@ def _manifest(trainer, describe, digest="0" * 64, size=0, holds=(), search=None)
         format=FORMAT, step=trainer.step, arrays=path_of("", trainer.step, "safetensors").name, bytes=size,
         sha256=digest, holds=dict(holds), describe=describe, options=trainer.options.to_json(),
         microbatches=trainer.data.microbatches, data=trainer.data.fingerprint,
-        variables=_kinds(trainer.model.variables), search=search)
+        variables=_kinds(trainer.model.variables), blocks=_blocks(trainer.model.variables), search=search)
 
 
 def check_saveable(trainer, describe: dict):
@@ -72,6 +72,10 @@ def check_saveable(trainer, describe: dict):
 
 def _kinds(variables) -> dict:
     return {v.name: kind_of(v.dtype, v.shape) for v in variables}
+
+
+def _blocks(variables) -> dict | None:
+    return {v.name: v.blocks for v in variables if v.blocks > 1} or None
 
 
 def read_parameters(directory: Path) -> dict:
@@ -92,7 +96,8 @@ def check_fits(manifest: Manifest, trainer):
         pairs = [pair for pair in pairs if pair[0] != "rate_steps"]
     pairs += [("microbatches", manifest.microbatches, trainer.data.microbatches),
               ("data", manifest.data, trainer.data.fingerprint),
-              ("variables", manifest.variables, _kinds(trainer.model.variables))]
+              ("variables", manifest.variables, _kinds(trainer.model.variables)),
+              ("the number of column blocks", manifest.blocks, _blocks(trainer.model.variables))]
     differing = [f"{name} was {was} and is now {now}" for name, was, now in pairs if was != now]
     if differing:
         raise ValueError("the checkpoint is of another training: " + "; ".join(differing)

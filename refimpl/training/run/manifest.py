@@ -40,6 +40,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     arrays: the name of the file beside it, of so many ``bytes`` and this ``sha256``.  holds: key (see
     ``whole.key_of_array``) -> dtype and shape, as ``kind_of`` says them.  variables: name -> the same.
     describe: what model and data are.  options: of the training.  data: fingerprint.
+    blocks: variable -> how many column blocks it is computed in, of those with more than one.
     search: of a partition search that is on, see ``PartitionTrials.state``.
     """
 
@@ -54,6 +55,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     microbatches: Count
     data: str
     variables: dict[str, str]
+    blocks: dict[str, int] | None = None
     search: dict | None = None
 
 

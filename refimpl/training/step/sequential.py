@@ -3,7 +3,7 @@
 from kernels.arrays import read_only
 from kernels.each import aligned_each
 from refimpl.training.step.arriving import Fetched
-from refimpl.training.step.check import check_gradients
+from refimpl.training.step.check import check_gradients, check_names, check_some
 from refimpl.training.step.scalars import Scalars
 
 
@@ -44,6 +44,19 @@ class SequentialStep:
         if gradients is not None:
             check_gradients(self.parameters.variables, gradients, leaf, self.scalars, self.coming.needs[leaf])
         for exchange in self.parameters.exchanges:
+            exchange.add(leaf, gradients)
+
+    def add_some(self, leaf: int, gradients, names):
+        """Add a microbatch's gradients of some variables, which travel with no others; None: it has no examples. Local.
+
+        names: of these variables.  Leaves of each come in order. Raises ValueError as ``add``.
+        """
+        exchanges = dict.fromkeys(self.parameters.exchange_of[name] for name in names)
+        if gradients is not None:
+            parts = {v.name: exchange.part(v) for exchange in exchanges for v in exchange.variables}
+            check_names(parts, gradients)
+            check_some(parts, gradients, leaf, self.scalars, {})
+        for exchange in exchanges:
             exchange.add(leaf, gradients)
 
     def sums(self, error: BaseException | None):

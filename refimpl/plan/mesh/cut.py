@@ -1,0 +1,82 @@
+"""Which variables a mesh cuts, and what is refused of it: by the variables' column blocks alone."""
+
+from dataclasses import replace
+
+from refimpl.plan.mesh.ranks import Mesh
+from refimpl.plan.plan import Plan
+from refimpl.plan.strategy import strategy_of
+
+
+def with_mesh(plan: Plan, variables, text: str | None) -> Plan:
+    """Return the plan on a mesh, "2x2": what has blocks enough is cut into columns. None: as it is. Local.
+
+    Raises ValueError, with the choices that work, for a mesh that the ranks, the blocks or the microbatches cannot have.
+    """
+    if text is None:
+        return plan
+    mesh = Mesh.of(text, plan.ranks)
+    if mesh.model == 1:
+        return plan
+    cut = [v for v in variables if v.blocks > 1]
+    if not cut:
+        raise ValueError(f"--mesh {text}: no layer of this model is computed in column blocks; say {plan.ranks}x1, or "
+                         "train one that has them (vgg)")
+    if whole := [v for v in cut if v.blocks % mesh.model]:
+        most = min(v.blocks for v in cut)
+        possible = [f"{plan.ranks // k}x{k}" for k in range(1, most + 1) if most % k == 0 and plan.ranks % k == 0]
+        raise ValueError(f"--mesh {text}: {mesh.model} ranks cannot share the {whole[0].blocks} column blocks of "
+                         f"{whole[0].name!r} evenly; with {plan.ranks} ranks give {', '.join(possible)}, or the model "
+                         "more blocks (--set blocks=S)")
+    columns = strategy_of("columns", False)
+    placed = plan.replaced({v.name: columns(mesh.model) for v in cut})
+    return check_mesh(replace(placed, mesh=tuple(mesh)), variables)
+
+
+def check_mesh(plan: Plan, variables) -> Plan:
+    """Return the plan if its mesh and its placements agree, and a training can follow it. Local.
+
+    Raises ValueError, with the choices that work.
+    """
+    cut = {name: strategy for name, strategy in plan.strategies.items() if strategy.name == "columns"}
+    mesh = plan.on_mesh
+    if mesh.size != plan.ranks or min(mesh) < 1:
+        raise ValueError(f"plan: the mesh {mesh} has {mesh.size} ranks, the plan {plan.ranks}")
+    if mesh.model == 1 and not cut:
+        return plan
+    for name, strategy in cut.items():
+        if strategy.members != mesh.model:
+            raise ValueError(f"plan: {name} is cut over {strategy.members} ranks, and a group of the mesh {mesh} has "
+                             f"{mesh.model}: let them agree")
+    if not cut:
+        raise ValueError(f"plan: the mesh is {mesh}, and no variable's strategy is columns: cut one, or say "
+                         f"{plan.ranks}x1")
+    each = plan.ranks * mesh.model
+    if plan.microbatches % each:
+        near = sorted({max(1, plan.microbatches // each) * each, -(-plan.microbatches // each) * each})
+        raise ValueError(f"the mesh {mesh} takes each rank's microbatches in {mesh.model} rounds, of as many each: "
+                         f"{plan.microbatches} microbatches do not divide by {plan.ranks} ranks x {mesh.model}; give "
+                         f"--microbatches {' or '.join(map(str, near))}")
+    if plan.architecture not in ("allreduce", "hybrid"):
+        raise ValueError(f"the mesh {mesh} goes with --architecture allreduce or hybrid, not {plan.architecture}: what "
+                         "is cut lies on the ranks themselves")
+    _check_chain([v for v in variables if v.name in cut], mesh)
+    return plan
+
+
+def _check_chain(cut, mesh):
+    """Raise ValueError unless the cut variables are weights, each with its bias, of layers that follow each other."""
+    weights, names = layers_of(cut), {v.name for v in cut}
+    for v in cut:
+        layer, _, what = v.name.rpartition(".")
+        if {f"{layer}.weight", f"{layer}.bias"} - names:
+            raise ValueError(f"plan: {v.name} is cut into columns without its {'weight' if what == 'bias' else 'bias'}: "
+                             f"cut both variables of {layer}, or none")
+    for above, below in zip(weights, weights[1:]):
+        if below.shape[1] != above.shape[0]:
+            raise ValueError(f"plan: {above.name} and {below.name} are cut into columns, and what is between them is "
+                             "not: cut layers that follow each other")
+
+
+def layers_of(variables) -> list:
+    """Return the weights among the variables of cut layers, in the model's order. Local."""
+    return [v for v in variables if len(v.shape) == 2]

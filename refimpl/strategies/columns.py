@@ -1,0 +1,115 @@
+"""Strategy "columns" of dense variables: a fully connected layer cut by its outputs over the K members of each group.
+
+    bytes in and out of a rank: 4 (w / K) (G - 1) / G of gradients, for the G ranks that hold the same part; and of
+    activations what ``plan.mesh.activations`` says                                     (SplitBrain, arXiv 2112.15317)
+
+A weight is (outputs, inputs), so a part is some of its rows. Plainly: ``refimpl.plain.groups``.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from refimpl.collectives.choose import make_schedule
+from refimpl.collectives.schedule import Schedule
+from refimpl.gradients import Layout
+from refimpl.plan.mesh.ranks import Mesh
+from refimpl.plan.parts import rows_of
+from refimpl.plan.strategy import Strategy
+from refimpl.server import Shard
+from refimpl.strategies.allreduce import AllreduceExchange, allreduce_bytes
+from refimpl.transport.some_ranks import SomeRanks
+
+
+@dataclass(frozen=True)
+class Columns(Strategy):
+    """members: K."""
+
+    name, sparse, replicated, automatic = "columns", False, False, False
+    label, colour, mark = "columns over a group", "purple", "P"
+    keys = (("allreduce", "dense"), ("rows", "activations"), ("columns", "activations"), ("out", "activations"))
+
+    members: int = 1
+
+    @classmethod
+    def joins(cls, variable):
+        return variable.rpartition(".")[0]  # a layer: its gradients are there before those of the layer below
+
+    def check(self, variable, ranks):
+        if type(self.members) is not int or self.members < 1 or variable.blocks % self.members:
+            raise ValueError(f"{self.members!r} members cannot share {variable.blocks} column blocks evenly; give a "
+                             f"divisor of {variable.blocks}")
+
+    def work(self, variable, plan, sample):
+        return np.full(plan.ranks, variable.nbytes / self.members)
+
+    @classmethod
+    def bytes_between(cls, placed, plan, touched):
+        """What the schedule of the holders of a part sends of it, for each part."""
+        mesh, found = plan.on_mesh, {}
+        within = allreduce_bytes(Layout.of([part_of(v, mesh, 0) for v, _ in placed]), schedule_of(plan))
+        for key, of_holders in within.items():
+            found[key] = np.zeros((plan.ranks, plan.ranks), np.int64)
+            for member in range(mesh.model):
+                found[key][member::mesh.model, member::mesh.model] = of_holders
+        return found
+
+    @classmethod
+    def exchange(cls, placed, plan, comm, seed, xp, shared):
+        return ColumnsExchange([variable for variable, _ in placed], plan, comm, seed, xp)
+
+
+def part_of(variable, mesh: Mesh, rank: int):
+    """Return the rows of a cut variable that a rank holds, as a variable. Local."""
+    rows = variable.shape[0] // mesh.model
+    return rows_of(variable, mesh.member(rank) * rows, (mesh.member(rank) + 1) * rows)
+
+
+def schedule_of(plan) -> Schedule:
+    """Return the proved schedule by which the G holders of a part sum their gradients. Local.
+
+    The plan's algorithm where any ranks can follow it, else the best canonical one for as many.
+    """
+    algorithm = "auto" if plan.allreduce in ("hierarchical", "nccl") else plan.allreduce
+    return make_schedule(algorithm, plan.on_mesh.data, plan.microbatches)
+
+
+class ColumnsExchange(AllreduceExchange):
+    """Parts of cut layers. Collective to use; see ``strategies.exchange.Exchange``.
+
+    Its gradients are those of all microbatches of the rank's group, and so are their leaves.
+    """
+
+    def __init__(self, variables: list, plan, comm, seed: int, xp=np):
+        self.mesh, self.ranks, self.parts = plan.on_mesh, comm, {}
+        holders = SomeRanks(comm, self.mesh.holders(comm.rank))
+        super().__init__([part_of(v, self.mesh, comm.rank) for v in variables], schedule_of(plan), holders, seed, xp,
+                         shared=False)
+        self.parts = {part.name: part for part in self.variables}
+        self.variables = list(variables)
+        self.shards = {v.name: Shard(v, self.values[v.name]) for v in variables}
+
+    def part(self, variable):
+        """Return what this rank keeps of a variable, as a variable."""
+        return self.parts[variable.name]
+
+    def collect(self, name, slot, everyone, phase):
+        """Return a whole variable or state array, on rank 0 or on everyone. Collective."""
+        mine, part = self.shards[name].array(slot), self.parts[name]
+        group = self.mesh.group(self.ranks.rank)
+        takers = [r for r in group if everyone or r == 0]
+        sends = [(r, mine, {name: mine.size}) for r in takers if r != self.ranks.rank]
+        if self.ranks.rank not in takers:
+            self.ranks.exchange(sends, [], phase, "dense")
+            return None
+        whole = self.xp.empty(part.whole.shape, part.dtype)
+        rows = {r: whole[member * len(mine):(member + 1) * len(mine)] for member, r in enumerate(group)}
+        rows[self.ranks.rank][...] = mine
+        self.ranks.exchange(sends, [(r, box, {name: box.size}) for r, box in rows.items() if r != self.ranks.rank],
+                            phase, "dense")
+        return whole
+
+    def place(self, name, slot, read):
+        """Set this rank's part. Local."""
+        part = self.parts[name]
+        self.shards[name].array(slot)[...] = read(range(part.first, part.first + part.shape[0]))

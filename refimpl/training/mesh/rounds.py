@@ -1,0 +1,196 @@
+"""Equals plain/groups.py: a step's computation on a mesh, in K rounds, each with a K-th of every member's microbatches.
+
+    features of round j + 1 ─▶ its rows leave ─▶ cut layers of round j, forward and backward ─▶ features of round j, backward
+                               (they travel beside the computation of round j)
+
+The unit of computation is a microbatch x a column block, whoever computes it: so the bits are those of one device. The
+weight gradients of cut layers add up at the end, in the order of the group's microbatches: one tree, no more memory than
+on one device.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kernels.random import key_of
+from models.fully_connected import dropout_key, end_of
+from refimpl.plan.mesh.cut import layers_of
+from refimpl.plan.plan import Plan
+from refimpl.training.mesh.group import Group
+from refimpl.training.step.calls import ask
+
+
+class Entered(NamedTuple):
+    """A round on its way through the cut layers.
+
+    mine: microbatch -> (batch, its targets, what its features saved), None without examples.
+    coming: what brings ``x``, everybody's rows.  counts: rows of each member.
+    units: (microbatch, its rows of x) of everybody's microbatches.
+    """
+
+    mine: dict[int, Any]
+    coming: Any
+    x: Any
+    counts: list[int]
+    units: list[tuple[int, slice]]
+
+
+class MeshStep:
+    """How this rank computes a step with its group. Local to make, then collective.
+
+    model: a ``models.protocol.Sharded``.  Raises ValueError if it is none, or its layers are not those that are cut.
+    """
+
+    def __init__(self, model, plan: Plan, comm, seed: int, xp=np):
+        self.model, self.seed, self.xp, self.group = model, seed, xp, Group(comm, plan.on_mesh)
+        names = [name for name, strategy in plan.strategies.items() if strategy.name == "columns"]
+        weights = [v.name for v in layers_of([v for v in model.variables if v.name in names])]
+        connected = list(getattr(model, "connected", ()))
+        self.cut = [layer for layer in connected if f"{layer.name}.weight" in weights]
+        first = connected.index(self.cut[0]) if self.cut else 0
+        if len(self.cut) != len(weights) or connected[first:first + len(self.cut)] != self.cut or first:
+            raise ValueError(f"the plan cuts {', '.join(weights)} into columns, and the fully connected layers of "
+                             f"{type(model).__name__} are {', '.join(layer.name for layer in connected) or 'none'}: cut "
+                             "the first ones of them")
+        self.rest = connected[len(self.cut):]
+        each = plan.microbatches // plan.ranks
+        leaves = [range(rank * each, (rank + 1) * each) for rank in self.group.members]
+        self.leaves, size = leaves, each // self.group.size
+        self.rounds = [[own[j * size:(j + 1) * size] for own in leaves] for j in range(self.group.size)]
+
+    def compute(self, number: int, step, batches: dict) -> list:
+        """Return (microbatch, loss) of this rank's, all gradients being added to ``step``. Collective.
+
+        number: of the step.  batches: microbatch -> its batch, None without examples.
+        """
+        self.number, self.dense, losses = number, step.dense, []
+        self.kept: dict = {layer.name: {} for layer in self.cut}  # -> microbatch -> (input, gradient of z)
+        counts = self._count(batches)
+        entered = self._enter(0, batches, counts)
+        for j in range(self.group.size):
+            following = self._features(j + 1, batches) if j + 1 < self.group.size else None
+            entered.coming.wait()
+            later = following and self._send(j + 1, following, counts)
+            losses += self._round(entered, step, last=j + 1 == self.group.size)
+            entered = later
+        return losses
+
+    def _count(self, batches) -> dict:
+        """Return microbatch -> its examples, of all the group's."""
+        own = np.array([_examples(batches[v]) for v in self.leaves[self.group.me]], np.int64)
+        boxes = {i: np.empty_like(own) for i in range(self.group.size)}
+        boxes[self.group.me] = own
+        others = self.group.others
+        self.group.comm.exchange([(rank, own, {"": own.size}) for _, rank in others],
+                                 [(rank, boxes[i], {"": own.size}) for i, rank in others], "rows", "control")
+        return {v: int(n) for i, leaves in enumerate(self.leaves) for v, n in zip(leaves, boxes[i])}
+
+    def _enter(self, j, batches, counts) -> Entered:
+        return self._send(j, self._features(j, batches), counts)
+
+    def _features(self, j, batches) -> dict:
+        """Return microbatch -> (batch, x, targets, saved) of this rank's in a round; None without examples."""
+        found = {}
+        for v in self.rounds[j][self.group.me]:
+            batch = batches[v]
+            found[v] = batch and (batch, *ask(self.model, "features", self.dense, batch))
+        return found
+
+    def _send(self, j, found, counts) -> Entered:
+        """Begin to gather the rows of a round."""
+        layer = self.cut[0]
+        x = [part[1] for part in found.values() if part is not None]
+        dtype = self.dense[f"{layer.name}.weight"].dtype
+        x = self.xp.concatenate([self.xp.empty((0, layer.inputs), dtype), *x])
+        units, end = [], 0
+        for v in (v for leaves in self.rounds[j] for v in leaves):
+            units.append((v, slice(end, end + counts[v])))
+            end += counts[v]
+        each = [sum(counts[v] for v in leaves) for leaves in self.rounds[j]]
+        mine = {v: part and (part[0], *part[2:]) for v, part in found.items()}
+        return Entered(mine, *self.group.start_rows(x, each, f"{layer.name}.weight"), each, units)
+
+    def _round(self, entered: Entered, step, last: bool) -> list:
+        """Take a round through all layers and back; return its losses."""
+        x, counts = self._forward(entered)
+        grads, losses, own = [], [], {}
+        end = 0
+        for v, part in entered.mine.items():
+            if part is None:
+                continue
+            batch, targets, saved = part
+            rows = x[end:end + len(targets)]
+            end += len(targets)
+            loss, grad, gradients = end_of(self.model, self.rest, rows, targets, self.dense, batch)
+            losses.append((v, loss))
+            grads.append(grad)
+            own[v] = gradients, saved, len(targets), batch
+        grad = self._backward(self.xp.concatenate([x[:0], *grads]), entered, counts, step, last)
+        end = 0
+        for v in entered.mine:
+            if v not in own:
+                step.add_some(v, None, self.own_names)
+                continue
+            gradients, saved, rows, batch = own[v]
+            below = ask(self.model, "features_backward", grad[end:end + rows], saved, self.dense, batch.ready)
+            end += rows
+            step.add_some(v, gradients | below, self.own_names)
+        return losses
+
+    def _forward(self, entered):
+        x, counts, self.scales = entered.x, entered.counts, {}
+        for layer in self.cut:
+            weight, bias = layer.of(self.dense)
+            first = self.group.me * layer.blocks // self.group.size
+            y = self.xp.empty((len(x), len(bias)), x.dtype)
+            scale = self.xp.empty_like(y) if not layer.last else 1
+            for v, rows in entered.units:
+                self.kept[layer.name][v] = x[rows]
+                key = dropout_key(key_of(self.seed, "microbatch", self.number, v), layer)
+                y[rows], found = layer.forward(x[rows], weight, bias, first, key)
+                if not layer.last:
+                    scale[rows] = found
+            self.scales[layer.name] = scale
+            name = f"{layer.name}.weight"
+            x = self.group.own_rows(y, counts, name) if layer is self.cut[-1] else self.group.gather_columns(y, name)
+        return x, counts
+
+    def _backward(self, grad, entered, counts, step, last):
+        """Return the gradient of this member's rows of the first cut layer's input."""
+        grad = self.group.own_columns(grad, counts, f"{self.cut[-1].name}.weight")
+        for layer in reversed(self.cut):
+            grad = grad * self.scales[layer.name]
+            for v, rows in entered.units:
+                self.kept[layer.name][v] = self.kept[layer.name][v], grad[rows]
+            if last:
+                self._add_weights(layer, step)
+            weight = layer.of(self.dense)[0]
+            partial = self.xp.empty((len(grad), layer.inputs), grad.dtype)
+            for _, rows in entered.units:
+                partial[rows] = layer.input_gradient(grad[rows], weight)
+            above = self.cut[self.cut.index(layer) - 1]
+            grad = (self.group.add_rows(partial, counts, f"{layer.name}.weight") if layer is self.cut[0]
+                    else self.group.add_columns(partial, f"{above.name}.weight"))
+        return grad
+
+    def _add_weights(self, layer, step):
+        """Add the weight gradients of all the group's microbatches, in their order, and let go of what they need."""
+        kept = self.kept.pop(layer.name)
+        for v in sorted(kept):
+            x, grad = kept.pop(v)
+            weight, bias = layer.weight_gradients(grad, x)
+            gradients = {f"{layer.name}.weight": weight, f"{layer.name}.bias": bias}
+            step.add_some(v, gradients, gradients)
+
+    @property
+    def own_names(self) -> set:
+        """The variables that are not cut."""
+        away = {f"{layer.name}.{what}" for layer in self.cut for what in ("weight", "bias")}
+        return {v.name for v in self.model.variables} - away
+
+
+def _examples(batch) -> int:
+    """Return how many examples of a batch count: rows that the model's ``features`` returns."""
+    if batch is None:
+        return 0
+    return len(batch.inputs) if batch.weights is None else int(np.count_nonzero(np.asarray(batch.weights) > 0))

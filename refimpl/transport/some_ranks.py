@@ -1,0 +1,40 @@
+"""Some ranks of a communicator, numbered from 0 on: for a schedule that concerns only them."""
+
+from refimpl.transport.exchange import ArrayExchange
+from refimpl.transport.protocol import Transport
+
+
+class SomeRanks:
+    """As much of a communicator as who runs a schedule asks for. Local to make.
+
+    Messages, ledger and time-outs are those of ``comm``, and errors name its ranks.
+    ranks: of ``comm``, rising; this one is among them.
+    """
+
+    def __init__(self, comm: ArrayExchange, ranks):
+        self.comm, self.ranks = comm, tuple(ranks)
+        self.rank, self.size, self.ledger = self.ranks.index(comm.rank), len(self.ranks), comm.ledger
+        number = {rank: i for i, rank in enumerate(self.ranks)}
+        machines = (tuple(number[r] for r in machine if r in number) for machine in comm.machines)
+        self.machines = tuple(machine for machine in machines if machine)
+        self.machine = next(machine for machine in self.machines if self.rank in machine)
+
+    def transport_of(self, array) -> "Renumbered":
+        """Return what moves arrays like this one between these ranks. Local."""
+        return Renumbered(self.comm.transport_of(array), self.ranks)
+
+
+class Renumbered:
+    """Prepared messages of a transport, whose peers are numbers of ``ranks``. Local to make."""
+
+    def __init__(self, transport: Transport, ranks):
+        self.transport, self.ranks = transport, ranks
+
+    def prepare(self, sends, receives, what: str, lane: int = 0):
+        """Return messages as ``Transport.prepare`` does. Local."""
+        there = [[(self.ranks[peer], array) for peer, array in some] for some in (sends, receives)]
+        return self.transport.prepare(*there, what, lane)
+
+    def wait_some(self, started: list) -> list:
+        """Return those that are through, as ``Transport.wait_some`` does. Collective over those concerned."""
+        return self.transport.wait_some(started)
