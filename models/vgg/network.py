@@ -103,7 +103,7 @@ class Vgg:
         return x.reshape(len(images), -1), saved
 
     def features_backward(self, grad, saved, dense, ready):
-        """Return the gradients of the convolutions; grad: of the features. ``ready`` is called after each stage."""
+        """Return the gradients of the convolutions; grad: of the features. Calls ``ready`` between the stages."""
         if saved is None:
             xp = array_module(grad)
             names = {f"{layer.name}.{part}" for layer in self._convolutions for part in ("weight", "bias")}
@@ -111,7 +111,8 @@ class Vgg:
         grad, gradients = grad.reshape(len(grad), *self.pooled_shape), {}
         for s in reversed(range(len(self.stages))):
             grad = stage_backward(grad, saved[s], self.stages[s], dense, gradients, input_gradient=s > 0)
-            ready(gradients)
+            if s > 0:
+                ready(gradients)
         return gradients
 
     def loss(self, logits, targets, normaliser):
