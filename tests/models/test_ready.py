@@ -8,6 +8,7 @@ from models import Batch
 from models.cnn import PRESETS as CNN_PRESETS, ConvNet
 from models.lm import PRESETS as LM_PRESETS, LanguageModel
 from models.nmt import PRESETS as NMT_PRESETS, TranslationModel
+from models.vgg import PRESETS as VGG_PRESETS, Vgg
 
 
 class Listener:
@@ -45,9 +46,13 @@ def lm(**changes):
     return model, Batch(*np.random.default_rng(0).integers(0, model.vocabulary, (2, 5, 3)), key=3)
 
 
-def cnn():
-    model, rng = ConvNet((8, 8, 1), 5, **CNN_PRESETS["tiny"]), np.random.default_rng(0)
+def cnn(made=ConvNet, sizes=CNN_PRESETS["tiny"]):
+    model, rng = made((8, 8, 1), 5, **sizes), np.random.default_rng(0)
     return model, Batch(rng.integers(0, 256, (4, 8, 8, 1)).astype(np.uint8), rng.integers(0, 5, 4), key=3)
+
+
+def vgg():
+    return cnn(Vgg, VGG_PRESETS["tiny"])
 
 
 def nmt(layers=2):
@@ -55,7 +60,7 @@ def nmt(layers=2):
     return model, Batch(*(rng.integers(3, words, (4, 3)) for words in model.vocabularies), key=3)
 
 
-@pytest.mark.parametrize("make", [lm, lambda: lm(layers=2), lambda: lm(projection=0), cnn, nmt])
+@pytest.mark.parametrize("make", [lm, lambda: lm(layers=2), lambda: lm(projection=0), cnn, nmt, vgg])
 def test_what_was_ready_is_returned_as_it_was(make):
     listener, gradients = listened(*make())
     assert listener.arrays
@@ -63,7 +68,7 @@ def test_what_was_ready_is_returned_as_it_was(make):
         assert gradients[name] is array and bits(array) == listener.bits[name]
 
 
-@pytest.mark.parametrize("make", [lambda: lm(layers=3), cnn, nmt, lambda: nmt(layers=4)])
+@pytest.mark.parametrize("make", [lambda: lm(layers=3), cnn, nmt, lambda: nmt(layers=4), vgg])
 def test_what_is_ready_comes_backward(make):
     """No variable of an earlier call is declared before one of a later call; what is left is declared first of all."""
     model, batch = make()

@@ -16,6 +16,7 @@ from models.data.pairs.buckets import PairBuckets
 from models.data.text.synthetic import load_synthetic
 from models.lm import PRESETS as LM_PRESETS, LanguageModel
 from models.nmt import PRESETS as NMT_PRESETS, TranslationModel
+from models.vgg import PRESETS as VGG_PRESETS, Vgg
 from refimpl.training.options import Options
 from refimpl.training.run.whole import hashes
 from refimpl.training.trainer import Trainer
@@ -156,6 +157,7 @@ WORKS = {
     "toy": (Toy, toy_data, {"clip_norm": 0.05, "weight_decay": 0.01}),
     "lm": (lambda: LanguageModel(**LM_PRESETS["tiny"]), lm_data, {"clip_norm": 0.05}),
     "cnn": (lambda: ConvNet((8, 8, 1), 5, **CNN_PRESETS["tiny"]), cnn_data, {"clip_norm": 0.3, "weight_decay": 5e-4}),
+    "vgg": (lambda: Vgg((8, 8, 1), 5, **VGG_PRESETS["tiny"]), cnn_data, {"clip_norm": 0.3, "weight_decay": 5e-4}),
     "nmt": (lambda: TranslationModel(**NMT_PRESETS["tiny"]), nmt_data, {"clip_norm": 0.01}),
 }
 DEVICE = os.environ.get("REFIMPL_TEST_DEVICE", "cpu")
