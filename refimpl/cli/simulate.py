@@ -8,6 +8,7 @@ from refimpl.collectives.units import BYTES, SECONDS, parse
 
 HELP = "predict time and bandwidth on a network, for up to thousands of ranks"
 _ITEMSIZE = 4
+RATE = "200mbit"
 NETWORK_OPTIONS = {  # beside --rate, in Network's order: name -> units, default, what it is
     "latency": (SECONDS, "50us", "between machines"),
     "latency-within": (SECONDS, "1us", "within a machine"),
@@ -35,7 +36,7 @@ def add(parser):
 
 def add_network_options(net):
     """Add what ``network_from`` reads."""
-    net.add_argument("--rate", default="200mbit", help="of each machine's card, in and out: 200mbit (default), 10gbit")
+    net.add_argument("--rate", default=RATE, help=f"of each machine's card, in and out: {RATE} (default), 10gbit")
     for name, (units, default, what) in NETWORK_OPTIONS.items():
         net.add_argument(f"--{name}", default=default, metavar="TIME" if units is SECONDS else "SIZE",
                          help=f"{what} (default {default})")

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from models.layer import layers_of
 from models.recipe import build, recipe_of
 from refimpl.collectives.simulation.network import Network
 from refimpl.plan.choose import Chosen, choose_plan
@@ -24,4 +25,5 @@ def plan_ahead(model: str, network: Network, sampled_steps: int = STEPS, **chose
     found = choose_plan(trained.variables, sample, network, data.microbatches, architecture=options.architecture,
                         allreduce=options.allreduce, sparse_as_dense=options.sparse_as_dense, balance=options.balance,
                         **placing(options))
-    return replace(found, plan=consistent(found.plan, options))
+    return replace(found, plan=consistent(found.plan, options), layers=layers_of(trained),
+                   batch=data.examples(0))
