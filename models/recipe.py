@@ -90,10 +90,13 @@ def recipe_of(model: str, chosen: dict) -> tuple[Recipe, dict]:
     An optimizer that is not the model's own brings a rate of its own. Raises ValueError for a model that there is not,
     or a user's own without data.
     """
-    complete = {**entry_of(model).defaults, **chosen}
+    entry = entry_of(model)
+    complete = {**entry.defaults, **chosen}
+    if "data" not in chosen and complete.get("preset") in entry.preset_data:
+        complete["data"] = entry.preset_data[complete["preset"]]
     if "data" not in complete:
         raise ValueError(f"{model} needs data: --data package.module:function, or one of {source_names()}")
-    if "learning_rate" not in chosen and complete["optimizer"] != entry_of(model).defaults["optimizer"]:
+    if "learning_rate" not in chosen and complete["optimizer"] != entry.defaults["optimizer"]:
         complete["learning_rate"] = LEARNING_RATES[complete["optimizer"]]
     names = {f.name for f in fields(Recipe)}
     return (Recipe(model, **{name: value for name, value in complete.items() if name in names}),

@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 from models.own import DEFAULTS, find
 
-MODELS = {"lm": "models.lm", "cnn": "models.cnn", "nmt": "models.nmt"}
+MODELS = {"lm": "models.lm", "cnn": "models.cnn", "nmt": "models.nmt", "vgg": "models.vgg"}
 """Name -> folder (package), loaded when it is asked for."""
 
 
@@ -23,6 +23,7 @@ class Entry:
     defaults:  fields of ``Recipe`` and of a trainer's options, where nothing else is asked for.
     unit:      what its examples are called.
     quality:   what its evaluation gives, "perplexity" or "accuracy"; "": not known before.
+    preset_data: preset -> the data that it is for, where the defaults' are not.
     fit:       fit(sizes) -> the sizes that suit the data.
     synthetic: synthetic(sizes, **shape) -> data in microbatches of that shape, e.g. ``SyntheticText``.
     workloads: what benchmarks and the paper's experiment train: name -> ``Workload``.
@@ -41,6 +42,7 @@ class Entry:
     defaults: dict
     unit: str
     quality: str
+    preset_data: dict[str, str] = field(default_factory=dict)
     fit: Callable[[dict], dict] = dict
     synthetic: Callable[..., Any] | None = None
     workloads: dict = field(default_factory=dict)

@@ -8,7 +8,7 @@ the shape changes (their option B).
 
 from kernels.arrays import array_module
 from models.cnn.batch_norm import norm_backward, norm_forward, norm_variables
-from models.cnn.convolution import conv_backward, conv_forward, conv_variables
+from models.vision.convolution import conv_backward, conv_forward, conv_variables
 
 
 def projects(dense, name):

@@ -1,16 +1,13 @@
 """ConvNet: a small residual network for small images (He et al. 2016, section 4.2), every variable dense."""
 
-import numpy as np
-
 from kernels.arrays import array_module
-from kernels.random import key_of
 from models.cnn.batch_norm import norm_backward, norm_forward, norm_variables, statistics_shares
 from models.cnn.block import block_backward, block_forward, block_norms, block_variables
-from models.cnn.convolution import conv_backward, conv_forward, conv_variables
-from models.cnn.cross_entropy import cross_entropy
 from models.cnn.head import head_backward, head_forward, head_variables
-from models.cnn.images import augment_images, normalize_images
 from models.sizes import require_all_positive, require_few, require_flag, require_positive
+from models.vision.convolution import conv_backward, conv_forward, conv_variables
+from models.vision.cross_entropy import cross_entropy, evaluated
+from models.vision.images import counted_images, normalize_images, require_image_shape
 
 PRESETS = {
     "small": {"width": 16, "blocks": (1, 1, 1)},
@@ -31,9 +28,8 @@ class ConvNet:
 
     def __init__(self, image_shape, classes, width=16, blocks=(1, 1, 1), augment=True, dtype="float32", flip=False):
         blocks = blocks if isinstance(blocks, (tuple, list)) else (blocks,)
-        require_all_positive(image_shape=image_shape, blocks=blocks)
-        if len(image_shape) != 3:
-            raise ValueError(f"image_shape={image_shape}: give it three axes (height, width, channels)")
+        require_image_shape(image_shape)
+        require_all_positive(blocks=blocks)
         require_positive(classes=classes, width=width)
         require_flag(augment=augment, flip=flip)
         require_few(sum(blocks), f"blocks={blocks}")
@@ -62,7 +58,7 @@ class ConvNet:
         (its examples / batch.normaliser) * its own mean or variance.
         """
         xp = array_module(dense["stem.weight"])
-        images, targets = self.examples(batch, augment=self.augment, xp=xp)
+        images, targets = counted_images(self, batch, xp, self.augment)
         if len(images) == 0:
             return 0.0, {v.name: xp.zeros(v.shape, dtype=v.dtype) for v in self.variables}
         logits, saved = self.forward(normalize_images(images, self.dtype), dense)
@@ -105,30 +101,8 @@ class ConvNet:
 
         Normalises with the running statistics and augments nothing: each image's result is its own.
         """
-        images, targets = self.examples(batch, augment=False, xp=array_module(dense["stem.weight"]))
+        images, targets = counted_images(self, batch, array_module(dense["stem.weight"]), augment=False)
         if len(images) == 0:
             return {"loss": 0.0, "count": 0, "correct": 0}
         logits, _ = self.forward(normalize_images(images, self.dtype), dense, running=True)
-        losses, _ = cross_entropy(logits, targets)
-        return {"loss": float(losses.sum(dtype="float64")), "count": len(images),
-                "correct": int((logits.argmax(axis=1) == targets).sum())}
-
-    def examples(self, batch, augment, xp):
-        """Return the counted (images, targets) of a batch as arrays of ``xp``, augmented if asked.
-
-        Raises ValueError if they do not fit.
-        """
-        images, targets = batch.inputs, batch.targets
-        if tuple(images.shape[1:]) != self.image_shape or images.dtype != "uint8" or len(images) != len(targets):
-            raise ValueError(f"batch of images {images.shape} {images.dtype} and targets {targets.shape}: this network "
-                             f"takes (n, {', '.join(map(str, self.image_shape))}) uint8 and (n,)")
-        if len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < self.classes:
-            raise ValueError(f"targets from {int(targets.min())} to {int(targets.max())}: this network has "
-                             f"{self.classes} classes, numbered from 0")
-        images, targets = xp.asarray(images), xp.asarray(targets)
-        if augment and len(images):
-            images = augment_images(images, key_of(batch.key, "augment"), self.flip)
-        if batch.weights is not None:
-            counted = xp.asarray(np.flatnonzero(batch.weights > 0))
-            images, targets = images[counted], targets[counted]
-        return images, targets
+        return evaluated(logits, targets)

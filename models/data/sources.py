@@ -7,6 +7,7 @@ from models.data.files import DataError
 from models.data.images.cifar10 import load_cifar10
 from models.data.images.digits import load_digits
 from models.data.images.fashion_mnist import load_fashion_mnist
+from models.data.images.noise import load_random_images
 from models.data.pairs.file import load_pairs
 from models.data.pairs.numbers import load_numbers
 from models.data.pairs.synthetic import load_synthetic_pairs
@@ -25,6 +26,7 @@ SOURCES = {
     "digits": load_digits,
     "fashion-mnist[:DIR]": load_fashion_mnist,
     "cifar10:DIR": load_cifar10,
+    "random-images[:SHAPE]": load_random_images,
     "numbers[:LANGUAGES]": load_numbers,
     "verses:DIR": load_verse_pairs,
     "pairs:FILES": load_pairs,

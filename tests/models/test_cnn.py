@@ -9,8 +9,8 @@ from kernels.norm import channel_statistics
 from kernels.random import key_of
 from models import STATISTIC_RATE, Batch
 from models.cnn import PRESETS, ConvNet
-from models.cnn.convolution import conv_forward
-from models.cnn.images import normalize_images
+from models.vision.convolution import conv_forward
+from models.vision.images import normalize_images
 
 SHAPE, CLASSES = (7, 5, 3), 4
 

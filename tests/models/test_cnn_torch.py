@@ -13,7 +13,7 @@ from models import STATISTIC_RATE, Batch
 from models.cnn import ConvNet
 from models.cnn.batch_norm import EPSILON, norm_backward, norm_forward, norm_variables, statistics_shares
 from models.cnn.block import block_backward, block_forward, block_norms, block_variables
-from models.cnn.images import normalize_images
+from models.vision.images import normalize_images
 
 torch = pytest.importorskip("torch")
 functional = torch.nn.functional

@@ -5,7 +5,7 @@ import pytest
 
 from kernels import aggregate_rows, unique_ids
 from models import Variable
-from models.cnn.cross_entropy import cross_entropy
+from models.vision.cross_entropy import cross_entropy
 from refimpl.conformance.cases import all_cases
 from refimpl.conformance.diagnose import summary
 from refimpl.conformance.runner import run_local

@@ -10,7 +10,7 @@ from mpi4py import MPI
 from toys import make_trainer
 
 import models.cnn.batch_norm
-import models.cnn.convolution
+import models.vision.convolution
 import models.lm.layers
 import models.sampled_softmax
 from kernels import to_numpy
@@ -19,7 +19,7 @@ from refimpl.conformance.enclosure import Enclosure
 WIDEST = 3e-3
 """Largest radius of a result as a part of its largest value: a kernel's own, that nothing has grown yet."""
 
-KERNELS = [(models.cnn.convolution, "convolve"), (models.cnn.convolution, "convolve_backward"),
+KERNELS = [(models.vision.convolution, "convolve"), (models.vision.convolution, "convolve_backward"),
            (models.cnn.batch_norm, "channel_statistics"), (models.cnn.batch_norm, "normalize"),
            (models.cnn.batch_norm, "normalize_backward"), (models.lm.layers, "lstm_forward"),
            (models.lm.layers, "lstm_backward"), (models.sampled_softmax, "exponentials")]

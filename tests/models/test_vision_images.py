@@ -3,7 +3,7 @@
 import numpy as np
 
 from kernels.random import uniform
-from models.cnn.images import augment_images, crop_padding, normalize_images
+from models.vision.images import augment_images, crop_padding, normalize_images
 
 
 def images_of(n, shape=(9, 6, 2)):

@@ -1,4 +1,4 @@
-"""A convolution without bias: the batch normalisation behind it has one."""
+"""A convolution, with a bias unless a batch normalisation behind it has one."""
 
 import math
 
@@ -6,10 +6,14 @@ from kernels.conv import convolve, convolve_backward
 from models.variable import Uniform, Variable
 
 
-def conv_variables(name, kernel, inputs, outputs, dtype):
-    """Return the kernel, (k, k, inputs, outputs), with initial variance 2 / fan-in (He et al. 2015, eq. 10)."""
+def conv_variables(name, kernel, inputs, outputs, dtype, bias=False):
+    """Return the kernel, (k, k, inputs, outputs), with initial variance 2 / fan-in (He et al. 2015, eq. 10).
+
+    bias: the bias, too: (outputs,), zero.
+    """
     limit = math.sqrt(6 / (kernel * kernel * inputs))
-    return [Variable(f"{name}.weight", (kernel, kernel, inputs, outputs), initial=Uniform(limit), dtype=dtype)]
+    weight = Variable(f"{name}.weight", (kernel, kernel, inputs, outputs), initial=Uniform(limit), dtype=dtype)
+    return [weight, Variable(f"{name}.bias", (outputs,), dtype=dtype, decays=False)] if bias else [weight]
 
 
 def conv_forward(x, dense, name, stride=1):

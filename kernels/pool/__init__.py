@@ -1,0 +1,30 @@
+"""Max pooling of images over 2x2 windows, stride 2, layout (n, height, width, channels), and its gradient."""
+
+from kernels.arrays import version_for
+from kernels.pool import cuda, definition, fast
+
+
+def max_pool(x):
+    """Return the largest of every window (see ``definition.max_pool``). Local. Raises ValueError without a window."""
+    _check(x)
+    return _version(x).max_pool(x)
+
+
+def max_pool_backward(grad, x):
+    """Return the gradient of x (see ``definition.max_pool_backward``). Local. Raises ValueError where they do not fit."""
+    _check(x)
+    if grad.shape != (expected := (len(x), x.shape[1] // 2, x.shape[2] // 2, x.shape[3])):
+        raise ValueError(f"gradient {grad.shape} of pooled images {x.shape}: give it the shape {expected}")
+    return _version(grad, x).max_pool_backward(grad, x)
+
+
+def _check(x):
+    if x.ndim != 4 or min(x.shape[1:3]) < 2:
+        raise ValueError(f"images {x.shape} have no window of 2 x 2: give (n, height, width, channels), sides of 2 or more")
+
+
+def _version(*arrays):
+    return version_for(fast, cuda, definition, *arrays)
+
+
+__all__ = ["max_pool", "max_pool_backward"]

@@ -1,0 +1,5 @@
+"""VGG networks: hand-written forward and backward over NumPy or CuPy arrays, connected layers in column blocks."""
+
+from models.vgg.network import PRESETS, Vgg
+
+__all__ = ["PRESETS", "Vgg"]

@@ -1,0 +1,56 @@
+"""A stage of a VGG network: 3x3 convolutions with bias and relu, then 2x2 max pooling (Simonyan and Zisserman 2015).
+
+    y = relu(conv(x) + bias), once or more, then the largest of every 2x2 window
+"""
+
+from kernels.arrays import array_module
+from kernels.pool import max_pool, max_pool_backward
+from models.layer import Layer
+from models.vision.convolution import conv_backward, conv_forward
+
+PLACES = (0, 1, 2)
+"""The axes that a bias is added along: images, rows, columns."""
+
+
+def stages_of(image_shape, stages, width) -> list[list[Layer]]:
+    """Return the convolutions of each stage. Local. Raises ValueError for images with nothing left to pool.
+
+    stages: convolutions in each.  width: outputs of the first stage's; each stage doubles them, up to 8 times.
+    """
+    height, along, inputs = image_shape
+    made = []
+    for s, count in enumerate(stages):
+        if min(height, along) < 2:
+            raise ValueError(f"image_shape={tuple(image_shape)}: after {s} stages images are {height} x {along}, too "
+                             f"small to pool; give at most {s} stages, or images of {2**len(stages)} x {2**len(stages)}")
+        outputs, stage = width * min(2**s, 8), []
+        for number in range(count):
+            stage.append(Layer(f"stage{s}.conv{number}", inputs, outputs, 3, (height, along), (height, along)))
+            inputs = outputs
+        made.append(stage)
+        height, along = height // 2, along // 2
+    return made
+
+
+def stage_forward(x, stage, dense):
+    """Return (y, saved) of a stage: x (n, h, w, inputs), y (n, h // 2, w // 2, outputs). Local."""
+    seen = [x]
+    for layer in stage:
+        y = conv_forward(seen[-1], dense, layer.name)
+        y += dense[f"{layer.name}.bias"]
+        seen.append(array_module(y).maximum(y, 0))
+    y = max_pool(seen[-1])
+    return y, (seen, y)
+
+
+def stage_backward(grad, saved, stage, dense, gradients, input_gradient=True):
+    """Return the gradient of x, None unless ``input_gradient``; put the variables' into ``gradients``. Local."""
+    seen, y = saved
+    grad = max_pool_backward(grad * (y > 0), seen[-1])  # relu and pooling change places: a quarter of the work
+    for number, layer in reversed(list(enumerate(stage))):
+        if number + 1 < len(stage):
+            grad = grad * (seen[number + 1] > 0)
+        gradients[f"{layer.name}.bias"] = grad.sum(axis=PLACES, dtype="float64").astype(grad.dtype)
+        grad = conv_backward(grad, seen[number], dense, layer.name, gradients,
+                             input_gradient=input_gradient or number > 0)
+    return grad

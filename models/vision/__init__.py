@@ -1,0 +1,1 @@
+"""What models of images share: their input, convolution layers, cross entropy."""
