@@ -7,8 +7,8 @@ def print_layers(model: str, chosen, found):
     """Print a row a layer, a row a mesh, and what they mean. chosen: the plan.  found: ``Layered`` of it. Local."""
     out, ranks = console(160), chosen.plan.ranks
     out.print(_layers(model, chosen, found), _meshes(found))
-    out.print(f"A layer's bytes are a rank's in a step of {chosen.batch:,} examples on {ranks} ranks: data: whole on each "
-              "rank; model: cut over all; hybrid: cut over N / G, with the best G between. FLOP/byte: data-parallel. "
+    out.print(f"A layer's bytes are a rank's in a step of {chosen.batch:,} examples on {ranks} ranks: data: whole on "
+              "each; model: cut over all; hybrid: cut over N / G, with the best G between. FLOP/byte: data-parallel. "
               "G* = √(2 N MB in² / (ofm k² 2)), of Das et al.; exact G: the divisor of N that sends least.",
               highlight=False)
     out.print(f"Mesh: {found.chosen.name}, DATA x MODEL, is predicted to be fastest of those that need no change"
@@ -43,7 +43,7 @@ def _beats(mesh, found) -> bool:
 
 
 def _faster(mesh, found) -> str:
-    return f"{mesh.name} would take {mesh.seconds / found.chosen.seconds:.3g} of its time, and {mesh.refusal.partition(' ')[2]}"
+    return f"{mesh.name} would take {mesh.seconds / found.chosen.seconds:.3g} of its time, and {mesh.refusal}"
 
 
 def _mega(count) -> str:

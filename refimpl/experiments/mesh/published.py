@@ -1,4 +1,4 @@
-"""The networks of Das et al.'s abstract as layers, and what it says of them; what it leaves open is assumed here, aloud.
+"""The networks of Das et al.'s abstract as layers, and what it says of them; what it leaves open is assumed, aloud.
 
 VGG-A and VGG-16: Simonyan and Zisserman (arXiv 1409.1556), table 1, images of 224 x 224, 1000 classes. OverFeat-FAST:
 Sermanet et al. (arXiv 1312.6229), table 1, images of 231 x 231; its convolutions 2 to 5 have the sizes that follow from
@@ -57,8 +57,8 @@ OVERFEAT_FAST = (Layer("conv1", 3, 96, 11, (231, 231), (56, 56)), Layer("conv2",
 DNN = tuple(connected(429, *7 * (2048,), 9304))
 NETWORKS = {"VGG-A": VGG_A, "VGG-16": VGG_16, "OverFeat-FAST": OVERFEAT_FAST, "7-layer DNN": DNN}
 
-DNN_ASSUMED = ("7 hidden layers of 2048 after 429 inputs (11 frames of 39), 9304 outputs, minibatch 1024: recalled, the "
-               "abstract says none of it")
+DNN_ASSUMED = ("7 hidden layers of 2048 after 429 inputs (11 frames of 39), 9304 outputs, minibatch 1024: recalled, "
+               "the abstract says none of it")
 FITTED = Claim("VGG-A", 256, 64, INFINIBAND, 53.0)
 CLAIMS = (FITTED, Claim("VGG-A", 512, 128, INFINIBAND, 90.0), Claim("OverFeat-FAST", 256, 64, INFINIBAND, 42.0),
           Claim("7-layer DNN", 1024, 16, INFINIBAND, 6.5, DNN_ASSUMED),

@@ -4,7 +4,7 @@
               + latency of each round's messages + computation, which is the same for every K
 
 K neighbours are a group, so that a group stays on a machine where it can. A sum over ranks on m machines brings each
-machine 2 (m − 1)/m of its bytes, as a hierarchical schedule does: with a machine a rank these are the volumes of mesh.py.
+machine 2 (m − 1)/m of its bytes, as a hierarchical schedule does: with one rank a machine, the volumes of mesh.py.
 Not in it: what overlaps with the computation. Source: docs/paper.md, Data and model parallelism.
 """
 
@@ -72,7 +72,7 @@ def _refusal(ranks, model, microbatches) -> str:
     if model == 1 or microbatches % unit == 0:
         return ""
     nearest = sorted({max(1, microbatches // unit) * unit, -(-microbatches // unit) * unit})
-    return f"{ranks // model}x{model} needs --microbatches {' or '.join(map(str, nearest))}, a multiple of N K = {unit}"
+    return f"needs --microbatches {' or '.join(map(str, nearest))}, a multiple of N K = {unit}"
 
 
 def _moved(layers, network, model, share, size):
@@ -80,7 +80,8 @@ def _moved(layers, network, model, share, size):
     ranks, cut = network.ranks, cut_by(layers, model)
     held = sum(map(parameters, cut)) / model * size
     whole = (sum(map(parameters, layers)) - sum(map(parameters, cut))) * size
-    pair = float(2 * share * size * (sum(layer.inputs for layer in cut) + Fraction(sum(widths_out(layers, model)), model)))
+    features = sum(layer.inputs for layer in cut) + Fraction(sum(widths_out(layers, model)), model)
+    pair = float(2 * share * size * features)  # bytes from a member to another
     groups = _counts(network, np.arange(ranks) // model)
     out, within = pair * (groups * (model - groups)).sum(0), pair * (groups * np.maximum(groups - 1, 0)).sum(0)
     for nbytes, sets in ((held, np.arange(ranks) % model), (whole, np.zeros(ranks, int))):

@@ -1,7 +1,7 @@
 """The batch at which cutting the fully connected layers over K ranks sends as much as keeping them whole on each.
 
-Whole, their P parameters cost 2 (N − 1)/N P; cut, 2 (G − 1)/G P/K = 2 (N − K)/(N K) P. What is saved, 2 (K − 1)/K P, does
-not depend on N. With D inputs of each shard layer and F outputs of the last one it pays while
+Whole, their P parameters cost 2 (N − 1)/N P; cut, 2 (G − 1)/G P/K = 2 (N − K)/(N K) P. What is saved, 2 (K − 1)/K P,
+does not depend on N. With D inputs of each shard layer and F outputs of the last one it pays while
 
     K B (ΣD + F/K) < P        B examples of a rank in a step; ΣD = what enters the first + widths between shard layers
 

@@ -28,7 +28,8 @@ def layered(chosen: Chosen, computation: float = 0.0) -> Layered | None:
     size = np.dtype(chosen.predictor.variables[0].dtype).itemsize
     found = meshes(chosen.layers, chosen.network, chosen.batch, chosen.plan.microbatches, size, computation)
     crossing = {mesh.model: crossing_batch(chosen.layers, mesh.model) for mesh in found if mesh.model > 1}
-    return Layered(choose_layers(chosen.layers, chosen.plan.ranks, chosen.batch, size), found, choose_mesh(found), crossing)
+    layers = choose_layers(chosen.layers, chosen.plan.ranks, chosen.batch, size)
+    return Layered(layers, found, choose_mesh(found), crossing)
 
 
 def as_data(found: Layered) -> dict:

@@ -32,7 +32,7 @@ class System:
 
 @dataclass(frozen=True)
 class Work:
-    """A layer's seconds: compute of each of three passes, gather of what enters or leaves a group, exchange of weights."""
+    """A layer's seconds: compute of each of three passes, gather of activations each way, exchange of its weights."""
 
     compute: float
     gather: float

@@ -34,8 +34,8 @@ def ring_volume(layer: Layer, ranks: int, batch: int, groups: int, size: int = 4
     Raises ValueError for a G that does not divide N.
     """
     if groups < 1 or ranks % groups:
-        raise ValueError(f"{layer.name}: {ranks} ranks cannot be {groups} groups of as many: give a divisor of {ranks}: "
-                         f"{', '.join(map(str, divisors(ranks)))}")
+        raise ValueError(f"{layer.name}: {ranks} ranks cannot be {groups} groups of one size: give a divisor of "
+                         f"{ranks}: {', '.join(map(str, divisors(ranks)))}")
     members = ranks // groups
     return Volume(2 * (1 - Fraction(1, members)) * size * layer.activations_in * batch / groups,
                   2 * (1 - Fraction(1, groups)) * size * layer.weights * groups / ranks)
