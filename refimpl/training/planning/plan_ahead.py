@@ -26,4 +26,4 @@ def plan_ahead(model: str, network: Network, sampled_steps: int = STEPS, **chose
                         allreduce=options.allreduce, sparse_as_dense=options.sparse_as_dense, balance=options.balance,
                         **placing(options))
     return replace(found, plan=consistent(found.plan, options), layers=layers_of(trained),
-                   batch=data.examples(0))
+                   batch=recipe.microbatches * recipe.microbatch_size)
