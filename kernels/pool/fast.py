@@ -42,21 +42,24 @@ def largest(x, y):
 
 @compiled
 def to_the_largest(grad, x, grad_x):
-    """Write the gradient of every element: its window's, or 0."""
+    """Write the gradient of every element: its window's, or 0. Rows are flat: numbered by one index, they vectorise."""
     n, down, along, channels = grad.shape
     zero = x.dtype.type(0)
     for image in range(n):
         for i in range(down):
+            upper, lower = x[image, 2 * i].reshape(-1), x[image, 2 * i + 1].reshape(-1)
+            to_upper, to_lower = grad_x[image, 2 * i].reshape(-1), grad_x[image, 2 * i + 1].reshape(-1)
+            upstream = grad[image, i].reshape(-1)
             for j in range(along):
-                a, b = x[image, 2 * i, 2 * j], x[image, 2 * i, 2 * j + 1]
-                c, d = x[image, 2 * i + 1, 2 * j], x[image, 2 * i + 1, 2 * j + 1]
-                to_a, to_b = grad_x[image, 2 * i, 2 * j], grad_x[image, 2 * i, 2 * j + 1]
-                to_c, to_d = grad_x[image, 2 * i + 1, 2 * j], grad_x[image, 2 * i + 1, 2 * j + 1]
-                upstream = grad[image, i, j]
+                left, right = 2 * j * channels, (2 * j + 1) * channels
                 for k in range(channels):
-                    lower = larger(c[k], d[k]) > larger(a[k], b[k])
-                    above, below = zero if lower else upstream[k], upstream[k] if lower else zero
-                    to_a[k], to_b[k] = zero if b[k] > a[k] else above, above if b[k] > a[k] else zero
-                    to_c[k], to_d[k] = zero if d[k] > c[k] else below, below if d[k] > c[k] else zero
+                    a, b, c, d = upper[left + k], upper[right + k], lower[left + k], lower[right + k]
+                    g = upstream[j * channels + k]
+                    is_lower = larger(c, d) > larger(a, b)
+                    above, below = zero if is_lower else g, g if is_lower else zero
+                    to_upper[left + k] = zero if b > a else above
+                    to_upper[right + k] = above if b > a else zero
+                    to_lower[left + k] = zero if d > c else below
+                    to_lower[right + k] = below if d > c else zero
         grad_x[image, 2 * down:] = zero
         grad_x[image, :, 2 * along:] = zero

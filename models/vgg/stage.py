@@ -38,19 +38,20 @@ def stage_forward(x, stage, dense):
     for layer in stage:
         y = conv_forward(seen[-1], dense, layer.name)
         y += dense[f"{layer.name}.bias"]
-        seen.append(array_module(y).maximum(y, 0))
+        seen.append(array_module(y).maximum(y, 0, out=y))
     y = max_pool(seen[-1])
     return y, (seen, y)
 
 
 def stage_backward(grad, saved, stage, dense, gradients, input_gradient=True):
     """Return the gradient of x, None unless ``input_gradient``; put the variables' into ``gradients``. Local."""
-    seen, y = saved
-    grad = max_pool_backward(grad * (y > 0), seen[-1])  # relu and pooling change places: a quarter of the work
+    seen, pooled = saved
     for number, layer in reversed(list(enumerate(stage))):
-        if number + 1 < len(stage):
-            grad = grad * (seen[number + 1] > 0)
+        last = number + 1 == len(stage)  # relu then passes what it would before pooling, at a quarter of the places
+        grad = grad * ((pooled if last else seen[number + 1]) > 0)
         gradients[f"{layer.name}.bias"] = grad.sum(axis=PLACES, dtype="float64").astype(grad.dtype)
+        if last:
+            grad = max_pool_backward(grad, seen[-1])
         grad = conv_backward(grad, seen[number], dense, layer.name, gradients,
                              input_gradient=input_gradient or number > 0)
     return grad

@@ -67,7 +67,7 @@ def test_a_wrong_manifest_is_told(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
-@pytest.mark.parametrize("name", ["lm", "cnn"])
+@pytest.mark.parametrize("name", ["lm", "cnn", "vgg"])
 def test_a_whole_training(name, precision):
     """PyTorch's own forward and backward passes, sums, clipping and updates give our trace, stage by stage."""
     outcome = judge_trace(TraceTraining(golden(name, precision)).run())

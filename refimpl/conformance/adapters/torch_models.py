@@ -143,4 +143,19 @@ class _Translation:
         return h
 
 
-LOSSES = {"lm": lm_loss, "cnn": cnn_loss, "nmt": nmt_loss}
+def vgg_loss(values, batch, state, notes):
+    """Return the VGG network's summed cross entropy / normaliser; nothing is dropped out."""
+    x = batch["inputs"].permute(0, 3, 1, 2).to(values["output.weight"].dtype) / 127.5 - 1
+    layers = list(dict.fromkeys(name.rpartition(".")[0] for name in values))
+    for name, following in zip(layers, [*layers[1:], ""]):
+        weight, bias = values[f"{name}.weight"], values[f"{name}.bias"]
+        if not name.startswith("stage"):
+            x = functional.linear(x.permute(0, 2, 3, 1).flatten(1) if x.dim() == 4 else x, weight, bias)
+            x = x.relu() if following else x
+            continue
+        x = functional.conv2d(x, weight.permute(3, 2, 0, 1), bias, padding=1).relu()
+        x = x if following.startswith(name.partition(".")[0]) else functional.max_pool2d(x, 2)
+    return functional.cross_entropy(x, batch["targets"].long(), reduction="sum") / batch["normaliser"].item()
+
+
+LOSSES = {"lm": lm_loss, "cnn": cnn_loss, "nmt": nmt_loss, "vgg": vgg_loss}

@@ -129,3 +129,8 @@ class Truth:
     def __init__(self, surely, maybe):
         self.surely, self.maybe = np.asarray(surely), np.asarray(maybe)
 
+    def astype(self, dtype) -> Enclosure:
+        """Return 1 where it holds, 0 where it does not, and a ball of both where that is not known."""
+        low, high = self.surely.astype(np.float64), self.maybe.astype(np.float64)
+        return Enclosure((low + high) / 2, (high - low) / 2, dtype)
+
