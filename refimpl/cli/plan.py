@@ -3,14 +3,13 @@
 Nothing is sent or computed, and no rank is started: the data are looked at for the rows that a step touches.
 """
 
-import argparse
 import json
 from dataclasses import asdict
 from pathlib import Path
 
 from models.registry import is_own
 from refimpl.cli.options import add_consistency, add_model, add_training_options, named_model, split, with_plan
-from refimpl.cli.simulate import RATE, add_network_options, network_from
+from refimpl.cli.simulate import add_network_options, network_from
 from refimpl.cli.tables import console, table_of
 from refimpl.cli.values import file, nonempty, seconds, whole
 
@@ -40,7 +39,6 @@ def add(parser):
     net.add_argument("--network", type=nonempty, metavar="FILE",
                      help="as it was measured: network.json of a run on these machines")
     add_network_options(net)
-    parser.set_defaults(rate=argparse.SUPPRESS)  # whether it was given says how many machines there are
 
 
 def run(given: dict) -> int:
@@ -98,7 +96,7 @@ def _network(given):
         except OSError as problem:
             raise OSError(f"cannot read --network {given['network']}: {problem.strerror}; it is the network.json of a "
                           f"run on several machines, or leave it out and say --rate") from problem
-    return network_from({"rate": RATE, **given, "ranks_per_machine": ranks}).on(on)
+    return network_from({**given, "ranks_per_machine": ranks}).on(on)
 
 
 def _choose(model, given, network):

@@ -1,6 +1,7 @@
 """Run an experiment: the paper's, training without barriers, hostile trials, a mesh; what is done already is kept.
 
-python -m refimpl experiment {parallax,consistency,faults,mesh}: each is a file here with ``add`` and ``run``, as a command.
+python -m refimpl experiment {parallax,consistency,faults,mesh}: each is a file here with ``add`` and ``run``, as
+commands are.
 """
 
 import importlib

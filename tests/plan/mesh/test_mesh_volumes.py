@@ -30,7 +30,8 @@ def between_members(layers, model, examples) -> int:
             width = layer.outputs // model
             held = [{(row, m * width + column) for row in of for column in range(width)} for m in members]
             if after is None:
-                own = [{(row, column) for row in of if of[row] == m for column in range(layer.outputs)} for m in members]
+                columns = range(layer.outputs)
+                own = [{(row, column) for row in of if of[row] == m for column in columns} for m in members]
                 sent += sum(len(held[0] & own[m]) for m in members if m)  # all columns of their rows
                 sent += sum(len(own[0] & held[m]) for m in members if m)  # the gradients of their columns
     return 4 * sent
