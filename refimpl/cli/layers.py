@@ -6,7 +6,7 @@ from refimpl.cli.tables import console, table_of
 def print_layers(model: str, chosen, found):
     """Print a row a layer, a row a mesh, and what they mean. chosen: the plan.  found: ``Layered`` of it. Local."""
     out, ranks = console(160), chosen.plan.ranks
-    out.print(_layers(model, chosen, found), _meshes(found))
+    out.print(_layers(model, chosen, found), _meshes(found, len(chosen.network.machines)))
     out.print(f"A layer's bytes are a rank's in a step of {chosen.batch:,} examples on {ranks} ranks: data: whole on "
               "each; model: cut over all; hybrid: cut over N / G, with the best G between. FLOP/byte: data-parallel. "
               "G* = √(2 N MB in² / (ofm k² 2)), of Das et al.; exact G: the divisor of N that sends least.",
@@ -29,13 +29,13 @@ def _layers(model, chosen, found):
                     rows, words=("layer", "mode", "why"), whole=("layer", "mode"), padding=(0, 1))
 
 
-def _meshes(found):
+def _meshes(found, machines):
     rows = [(mesh.name, _mega(mesh.sent.into), _mega(mesh.sent.out_of), _mega(mesh.sent.shards),
              _mega(mesh.sent.replicas), _mega(mesh.sent.total), _mega(mesh.card), f"{mesh.seconds * 1e3:,.4g}",
              f"{float(mesh.resident) / 1e6:,.4g}", "chosen" if mesh is found.chosen else mesh.refusal)
             for mesh in found.meshes]
     return table_of("the mesh of all ranks", ("DATA x MODEL", "MB: into shards", "out of", "shards", "replicas", "sum",
-                    "busiest card", "ms", "M parameters held", ""), rows, ("DATA x MODEL", ""), ("DATA x MODEL",))
+                    "busiest card" if machines > 1 else "in memory", "ms", "M parameters held", ""), rows, ("DATA x MODEL", ""), ("DATA x MODEL",))
 
 
 def _beats(mesh, found) -> bool:
