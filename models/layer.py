@@ -46,3 +46,9 @@ class Layer:
     def products(self) -> int:
         """Multiply-adds of an example's forward pass: weights x places; the backward pass takes twice as many."""
         return self.weights * self.size_out[0] * self.size_out[1]
+
+
+def layers_of(model) -> tuple[Layer, ...]:
+    """Return the layers that a model names in ``layers``; () where it has none, or they are something else. Local."""
+    layers = getattr(model, "layers", ())
+    return tuple(layers) if isinstance(layers, list | tuple) and all(isinstance(one, Layer) for one in layers) else ()

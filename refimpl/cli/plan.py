@@ -26,7 +26,8 @@ def add(parser):
     add_consistency(parser)
     run = parser.add_argument_group("plan")
     run.add_argument("--ranks", type=whole(), default=4, metavar="N", help="default 4")
-    run.add_argument("--machines", type=whole(), default=1, metavar="M", help="that share out the ranks (default 1)")
+    run.add_argument("--machines", type=whole(), metavar="M",
+                     help="that share out the ranks (default 1; with --rate, which is of their cards, one a rank)")
     run.add_argument("--sampled-steps", type=whole(), default=4, metavar="N",
                      help="whose rows are looked at (default 4)")
     run.add_argument("--compute", type=seconds, metavar="SECONDS",
@@ -42,18 +43,23 @@ def add(parser):
 
 def run(given: dict) -> int:
     """Choose; print the plan, and write it where asked to."""
+    from refimpl.cli.layers import print_layers
+    from refimpl.plan.mesh import report
     from refimpl.plan.report import as_data
 
     model, network = named_model(given), _network(given)
     chosen = _choose(model, given, network)
-    stragglers = _stragglers(given, chosen)
+    stragglers, layers = _stragglers(given, chosen), report.layered(chosen, given.get("compute", 0.0))
     if path := given.get("output"):
         _write(path, chosen.plan)
     if given.get("json"):
         told = {} if stragglers is None else {"without_barriers": [asdict(each) for each in stragglers]}
+        told |= {} if layers is None else {"layered": report.as_data(layers)}
         print(json.dumps({**as_data(chosen), **told}))
         return 0
     print_table(model, chosen)
+    if layers is not None:
+        print_layers(model, chosen, layers)
     if stragglers is not None:
         print_stragglers(stragglers, *_computation(given), chosen)
     if path:
@@ -77,7 +83,8 @@ def _network(given):
     from refimpl.collectives.effort import of_plan, require
     from refimpl.collectives.simulation.network import load_network
 
-    ranks, machines = given["ranks"], given["machines"]
+    ranks = given["ranks"]
+    machines = given.get("machines", ranks if "rate" in given else 1)
     require("to plan a training", ranks, of_plan, seconds=600)
     if not 1 <= machines <= ranks:
         raise ValueError(f"{ranks} ranks on {machines} machines: each machine needs a rank; give more --ranks or fewer "

@@ -1,5 +1,6 @@
 """Predict how long an allreduce takes on a network. Nothing is sent or proved: thousands of ranks in seconds."""
 
+import argparse
 import json
 
 from refimpl.cli.tables import table_of
@@ -8,6 +9,7 @@ from refimpl.collectives.units import BYTES, SECONDS, parse
 
 HELP = "predict time and bandwidth on a network, for up to thousands of ranks"
 _ITEMSIZE = 4
+RATE = "200mbit"
 NETWORK_OPTIONS = {  # beside --rate, in Network's order: name -> units, default, what it is
     "latency": (SECONDS, "50us", "between machines"),
     "latency-within": (SECONDS, "1us", "within a machine"),
@@ -35,7 +37,8 @@ def add(parser):
 
 def add_network_options(net):
     """Add what ``network_from`` reads."""
-    net.add_argument("--rate", default="200mbit", help="of each machine's card, in and out: 200mbit (default), 10gbit")
+    net.add_argument("--rate", default=argparse.SUPPRESS,
+                     help=f"of each machine's card, in and out: {RATE} (default), 10gbit")
     for name, (units, default, what) in NETWORK_OPTIONS.items():
         net.add_argument(f"--{name}", default=default, metavar="TIME" if units is SECONDS else "SIZE",
                          help=f"{what} (default {default})")
@@ -100,7 +103,7 @@ def network_from(given: dict):
     from refimpl.transport.machines import in_blocks
 
     try:
-        speed = parse_rate(given["rate"]) / 8
+        speed = parse_rate(given.get("rate", RATE)) / 8
     except ClusterError as error:
         raise ValueError(f"--rate: {error}") from error
     latency, *others = (parse(given[name.replace("-", "_")], units, f"--{name}")

@@ -1,6 +1,7 @@
 """The plan: which strategy each variable has and who owns it, as data; and the bytes that this must cost.
 
 plan.py is the data, make.py makes it, choose.py chooses it, cost.py has its exact bytes, predict.py its seconds.
+mesh/ says which layers should be data-, model- or hybrid-parallel.
 """
 
 from refimpl.plan.balance import imbalance, owner_loads

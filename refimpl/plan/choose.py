@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from models.layer import Layer
 from refimpl.collectives.auto import choose_algorithm
 from refimpl.collectives.simulation.network import Network
 from refimpl.gradients import Layout
@@ -67,6 +68,7 @@ class Chosen:
     """A plan, what it was chosen from, and the predicted seconds of the exchanges of a step under each architecture.
 
     busiest: bytes that the busiest owner serves, over the owners' mean.  predictor: which predicted it.
+    layers, batch: of a model that says its layers, these, and the examples of a step (``plan.mesh``).
     """
 
     plan: Plan
@@ -76,6 +78,8 @@ class Chosen:
     steps: tuple[int, ...]
     busiest: float = 1.0
     predictor: Predictor | None = field(default=None, compare=False, repr=False)
+    layers: tuple[Layer, ...] = ()
+    batch: int = 0
 
 
 def choose_plan(variables, sample: Sample, network: Network, microbatches: int, *, architecture: str = "auto",

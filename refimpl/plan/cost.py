@@ -9,6 +9,7 @@ import numpy as np
 
 from kernels.exact_sum import DIGITS
 from refimpl.plan.buckets import buckets_of
+from refimpl.plan.mesh.activations import activations_between
 from refimpl.plan.parts import cut_lists
 from refimpl.plan.plan import Plan
 from refimpl.transport.machines import machine_of
@@ -18,11 +19,12 @@ INSIDE = ("gather", "scatter", "aggregate")
 """The phases of local aggregation, within a machine."""
 
 
-def bytes_between(plan: Plan, variables, pulled, pushed) -> dict:
+def bytes_between(plan: Plan, variables, pulled, pushed, examples=()) -> dict:
     """Return {(phase, variable, kind): B} of one step, B[i, j] the bytes that rank i sends rank j: (N, N) int64. Local.
 
     pulled[name][r]: row numbers that rank r needs.  pushed[name][r]: for each of its tree nodes, the rows that the
     node's gradient touches. (All ranks' sets: this is for tests, plans and simulations.)
+    examples: how many each microbatch has; asked for where the plan cuts layers over a mesh.
     """
     def touched(variable):
         return (cut_lists(variable, pulled.get(variable.name, ())),
@@ -32,6 +34,7 @@ def bytes_between(plan: Plan, variables, pulled, pushed) -> dict:
     for bucket in buckets_of(plan):
         for strategy, placed in together(plan, [by_name[name] for name in bucket.names]):
             found.append(strategy.bytes_between(placed, plan, touched))
+    found.append(activations_between(plan, variables, examples))
     total: dict = {}
     for key, matrix in (item for part in found for item in part.items()):
         total[key] = total.get(key, 0) + matrix
@@ -67,26 +70,29 @@ def ledger_keys(plan: Plan, variables) -> list[tuple[str, str, str]]:
     left_out = INSIDE if plan.aggregators() is None else ()
     keys = [(phase, v.name, kind) for v in variables for _, part in plan.strategies[v.name].parts(v)
             for phase, kind in part.keys]
-    control = {"norm"} | {phase for phase, _, kind in keys if kind == "indices"}
+    counted = ("rows", "activations")  # beside which it is told how many there are
+    control = {"norm"} | {phase for phase, _, kind in keys if kind == "indices" or (phase, kind) == counted}
     return [key for key in keys + [(phase, "", "control") for phase in sorted(control)] if key[0] not in left_out]
 
 
-def predict_step(plan: Plan, variables, pulled, pushed, rank: int | list[int], crossing: bool = False) -> dict:
+def predict_step(plan: Plan, variables, pulled, pushed, rank: int | list[int], crossing: bool = False,
+                 examples=()) -> dict:
     """Return {(phase, variable, kind): (sent, received)} in bytes of one step, without zero entries. Local.
 
-    pulled, pushed: see ``bytes_between``.  rank: on which, or on which of them together.
+    pulled, pushed, examples: see ``bytes_between``.  rank: on which, or on which of them together.
     crossing: only what goes to, and comes from, other machines.
     """
     machine = machine_numbers(plan)
     counted = machine[:, None] != machine if crossing else True
-    matrices = {key: counted * sent for key, sent in bytes_between(plan, variables, pulled, pushed).items()}
+    between = bytes_between(plan, variables, pulled, pushed, examples)
+    matrices = {key: counted * sent for key, sent in between.items()}
     found = {key: (int(sent[rank].sum()), int(sent[:, rank].sum())) for key, sent in matrices.items()}
     return {key: value for key, value in found.items() if value != (0, 0)}
 
 
-def predict_crossing(plan: Plan, variables, pulled, pushed, machine: int) -> dict:
+def predict_crossing(plan: Plan, variables, pulled, pushed, machine: int, examples=()) -> dict:
     """Return {(phase, variable, kind): (sent, received)} in bytes that leave and reach a machine in a step. Local."""
-    return predict_step(plan, variables, pulled, pushed, list(plan.on_machines[machine]), crossing=True)
+    return predict_step(plan, variables, pulled, pushed, list(plan.on_machines[machine]), True, examples)
 
 
 def machine_numbers(plan: Plan) -> np.ndarray:

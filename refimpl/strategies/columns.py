@@ -13,7 +13,7 @@ import numpy as np
 from refimpl.collectives.choose import make_schedule
 from refimpl.collectives.schedule import Schedule
 from refimpl.gradients import Layout
-from refimpl.plan.mesh.ranks import Mesh
+from refimpl.plan.mesh.mesh import Mesh
 from refimpl.plan.parts import rows_of
 from refimpl.plan.strategy import Strategy
 from refimpl.server import Shard

@@ -30,6 +30,24 @@ def test_a_plan_is_printed_and_written(tmp_path, capsys):
     assert "MB go through the card" in said
 
 
+def test_a_model_that_names_its_layers_gets_their_table(capsys):
+    asked = ["plan", "vgg", "--preset", "tiny", "--ranks", "4", "--rate", "10gbit", "--microbatches", "8",
+             "--microbatch-size", "1"]
+    assert main(asked) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "4 ranks on 4 machines" in said  # a rate is of cards: a machine a rank
+    assert all(words in said for words in ("layers on 4 ranks, each by itself", "the mesh of all ranks", "K = 2 sends"))
+    assert main([*asked, "--machines", "2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    layers = {layer["layer"]: layer for layer in found["layered"]["layers"]}
+    assert layers["stage0.conv0"]["mode"] == "data" and layers["connected0"]["mode"] == "hybrid"
+    assert [mesh["name"] for mesh in found["layered"]["meshes"]] == ["4x1", "2x2", "1x4"]
+    assert found["layered"]["meshes"][0]["into"] == 0 and found["layered"]["crossing_batch"]["2"] > 0
+    assert len(found["network"]["machines"]) == 2
+    assert main([*TINY, "--json"]) == 0
+    assert "layered" not in json.loads(capsys.readouterr().out)
+
+
 def test_trainings_without_barriers_are_predicted(capsys):
     served = [*TINY, "--architecture", "ps"]
     assert main([*served, "--compute", "1", "--slow-rank", "2=3x", "--rate", "10gbit"]) == 0

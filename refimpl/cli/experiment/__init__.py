@@ -1,11 +1,12 @@
-"""Run an experiment: the paper's, training without barriers, or hostile trials; what is done already is kept.
+"""Run an experiment: the paper's, training without barriers, hostile trials, a mesh; what is done already is kept.
 
-python -m refimpl experiment {parallax,consistency,faults}: each is a file here with ``add`` and ``run``, as a command.
+python -m refimpl experiment {parallax,consistency,faults,mesh}: each is a file here with ``add`` and ``run``, as
+commands are.
 """
 
 import importlib
 
-NAMES = {name: f"{__package__}.{name}" for name in ("parallax", "consistency", "faults")}
+NAMES = {name: f"{__package__}.{name}" for name in ("parallax", "consistency", "faults", "mesh")}
 HELP = f"an experiment: {', '.join(NAMES)}"
 REFUSALS = (ValueError, OSError, RuntimeError)  # ClusterError and LaunchError are RuntimeErrors
 

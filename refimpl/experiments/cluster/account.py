@@ -15,6 +15,7 @@ import numpy as np
 
 from refimpl.experiments.cluster.card import ACCOUNT, card_bytes
 from refimpl.plan.cost import predict_crossing
+from refimpl.plan.mesh.activations import examples_in
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.plan.sample import take_sample
 from refimpl.transport import Communicator
@@ -75,8 +76,9 @@ class Account:
             model, data = self.trainer.model, self.trainer.data
             sample = take_sample(model, data, self.trainer.options.seed, (step,))
             pulled, pushed = sample.both(0, plan.ranks)
+            examples = [examples_in(data.microbatch(step, v)) for v in range(plan.microbatches)] if plan.mesh else ()
             for number in range(len(machines)):
-                bytes_of = predict_crossing(plan, model.variables, pulled, pushed, number)
+                bytes_of = predict_crossing(plan, model.variables, pulled, pushed, number, examples)
                 predicted[number] += np.sum(list(bytes_of.values()) or [(0, 0)], axis=0)
         return predicted.tolist()
 

@@ -9,7 +9,7 @@ from refimpl.experiments.parallax.proportions import ASSUMPTIONS, PAPER, computa
 from refimpl.experiments.parallax.study import Context, Finding, Table
 from refimpl.pictures.plots import plot_curves
 
-WORDS = ("model", "architecture", "ratio", "straggler", "consistency")
+WORDS = ("model", "architecture", "ratio", "straggler", "consistency", "network", "layer", "mesh", "size")
 """Columns of words; all others are numbers, which stand to the right."""
 
 HEAD = """# The paper's experiment on an emulated cluster

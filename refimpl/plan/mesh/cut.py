@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from refimpl.plan.mesh.ranks import Mesh
+from refimpl.plan.mesh.mesh import Mesh
 from refimpl.plan.plan import Plan
 from refimpl.plan.strategy import strategy_of
 

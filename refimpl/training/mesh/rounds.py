@@ -14,6 +14,7 @@ import numpy as np
 
 from kernels.random import key_of
 from models.fully_connected import dropout_key, end_of
+from refimpl.plan.mesh.activations import examples_in
 from refimpl.plan.mesh.cut import layers_of
 from refimpl.plan.plan import Plan
 from refimpl.training.mesh.group import Group
@@ -77,7 +78,7 @@ class MeshStep:
 
     def _count(self, batches) -> dict:
         """Return microbatch -> its examples, of all the group's."""
-        own = np.array([_examples(batches[v]) for v in self.leaves[self.group.me]], np.int64)
+        own = np.array([examples_in(batches[v]) for v in self.leaves[self.group.me]], np.int64)
         boxes = {i: np.empty_like(own) for i in range(self.group.size)}
         boxes[self.group.me] = own
         others = self.group.others
@@ -187,10 +188,3 @@ class MeshStep:
         """The variables that are not cut."""
         away = {f"{layer.name}.{what}" for layer in self.cut for what in ("weight", "bias")}
         return {v.name for v in self.model.variables} - away
-
-
-def _examples(batch) -> int:
-    """Return how many examples of a batch count: rows that the model's ``features`` returns."""
-    if batch is None:
-        return 0
-    return len(batch.inputs) if batch.weights is None else int(np.count_nonzero(np.asarray(batch.weights) > 0))

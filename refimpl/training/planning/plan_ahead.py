@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from models.layer import layers_of
 from models.recipe import build, recipe_of
 from refimpl.collectives.simulation.network import Network
 from refimpl.plan.choose import Chosen, choose_plan
@@ -26,4 +27,4 @@ def plan_ahead(model: str, network: Network, sampled_steps: int = STEPS, **chose
                         allreduce=options.allreduce, sparse_as_dense=options.sparse_as_dense, balance=options.balance,
                         **placing(options))
     plan = with_mesh(consistent(found.plan, options), trained.variables, options.mesh)
-    return replace(found, plan=plan)
+    return replace(found, plan=plan, layers=layers_of(trained), batch=recipe.microbatches * recipe.microbatch_size)

@@ -1,0 +1,115 @@
+"""``--mesh auto``: the K with the least predicted seconds of a step, among those that the ranks and the data can have.
+
+    seconds = max over machines of bytes / rate, through the card or in memory
+              + latency of each round's messages + computation, which is the same for every K
+
+K neighbours are a group, so that a group stays on a machine where it can. A sum over ranks on m machines brings each
+machine 2 (m − 1)/m of its bytes, as a hierarchical schedule does: with one rank a machine, the volumes of sent.py.
+Not in it: what overlaps with the computation. Source: docs/paper.md, Data and model parallelism.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from refimpl.collectives.simulation.network import Network
+from refimpl.plan.mesh.sent import Sent, bytes_sent, cut_by, parameters, resident, widths_out
+from refimpl.plan.mesh.volumes import divisors
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """DATA x MODEL ranks. sent: bytes that a rank sends.  card: bytes out of the busiest machine (one machine: moved in
+    its memory).  seconds: predicted of a step.  resident: parameters that a rank holds.
+
+    refusal: what must change for the data to fit; "" where they do.
+    """
+
+    data: int
+    model: int
+    sent: Sent
+    card: float
+    seconds: float
+    resident: Fraction
+    refusal: str = ""
+
+    @property
+    def name(self) -> str:
+        """As --mesh takes it."""
+        return f"{self.data}x{self.model}"
+
+
+def meshes(layers, network: Network, batch: int, microbatches: int, size: int = 4, computation=0.0) -> list[Predicted]:
+    """Return the mesh of each K that divides N and the column blocks S of a layer, K = 1 first. Local.
+
+    batch: MB examples of all ranks, in V microbatches.  size: bytes of an element.  computation: seconds of a step.
+    """
+    layers, ranks = list(layers), network.ranks
+    found = []
+    for model in divisors(ranks):
+        if model > 1 and not cut_by(layers, model):
+            continue
+        share = Fraction(batch, ranks)
+        out, within = _moved(layers, network, model, share, size)
+        seconds = float(max((out / network.bandwidth_out).max(), (out / network.bandwidth_in).max(),
+                            (within / network.memory_bandwidth).max()))
+        found.append(Predicted(ranks // model, model, bytes_sent(layers, ranks // model, model, share, size),
+                          float(out.max() if len(network.machines) > 1 else within.max()),
+                          seconds + _waiting(layers, network, model) + computation, resident(layers, model),
+                          _refusal(ranks, model, microbatches)))
+    return found
+
+
+def choose_mesh(found: list[Predicted]) -> Predicted:
+    """Return the mesh with the least predicted seconds that the microbatches fit; the smallest K of equals. Local."""
+    return min((mesh for mesh in found if not mesh.refusal), key=lambda mesh: (mesh.seconds, mesh.model))
+
+
+def _refusal(ranks, model, microbatches) -> str:
+    """Return which microbatches a mesh needs: in each of K rounds each rank gives as many. "": these."""
+    unit = ranks * model
+    if model == 1 or microbatches % unit == 0:
+        return ""
+    nearest = sorted({max(1, microbatches // unit) * unit, -(-microbatches // unit) * unit})
+    return f"needs --microbatches {' or '.join(map(str, nearest))}, a multiple of N K = {unit}"
+
+
+def _moved(layers, network, model, share, size):
+    """Return (out, within): bytes that leave each machine's card, and that its ranks move in its memory: (M,) each."""
+    ranks, cut = network.ranks, cut_by(layers, model)
+    held = sum(map(parameters, cut)) / model * size
+    whole = (sum(map(parameters, layers)) - sum(map(parameters, cut))) * size
+    features = sum(layer.inputs for layer in cut) + Fraction(sum(widths_out(layers, model)), model)
+    pair = float(2 * share * size * features)  # bytes from a member to another
+    groups = _counts(network, np.arange(ranks) // model)
+    out, within = pair * (groups * (model - groups)).sum(0), pair * (groups * np.maximum(groups - 1, 0)).sum(0)
+    for nbytes, sets in ((held, np.arange(ranks) % model), (whole, np.zeros(ranks, int))):
+        counts = _counts(network, sets)
+        machines = (counts > 0).sum(1, keepdims=True)
+        out = out + (2 * nbytes * (machines - 1) / machines * (counts > 0)).sum(0)
+        within = within + (2 * nbytes * np.maximum(counts - 1, 0)).sum(0)
+    return out, within
+
+
+def _counts(network, sets):
+    """Return how many ranks of each set each machine has: (sets, M). sets: (N,), the set of each rank."""
+    found = np.zeros((sets.max() + 1, len(network.machines)), np.int64)
+    for machine, ranks in enumerate(network.machines):
+        np.add.at(found[:, machine], sets[list(ranks)], 1)
+    return found
+
+
+def _waiting(layers, network, model) -> float:
+    """Return the seconds of messages as such: K rounds' exchanges both ways, and sums by halving and doubling."""
+    def latency(sets):
+        crosses = bool(((_counts(network, sets) > 0).sum(1) > 1).any())
+        return network.latency if crosses else network.latency_within
+
+    numbers, cut = np.arange(network.ranks), cut_by(layers, model)
+    rounds = 2 * model * (len(cut) + len(widths_out(layers, model)))
+    seconds = rounds * (latency(numbers // model) + 2 * (model - 1) * network.overhead)
+    for sets, exists in ((numbers % model, bool(cut)), (0 * numbers, len(cut) < len(layers))):
+        steps = 2 * int(np.bincount(sets).max() - 1).bit_length() if exists else 0
+        seconds += steps * (latency(sets) + 2 * network.overhead)
+    return seconds

@@ -1,0 +1,72 @@
+"""Data-, model- or hybrid-parallel? Each layer by itself gets the G with the least exact volume, of those it can have.
+
+A fully connected layer of S column blocks can be cut over M ranks that divide S; a convolution is not cut here (nor by
+SplitBrain): it is data-parallel, and the reason says where cutting it would send less.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from models.layer import Layer
+from refimpl.plan.mesh.balance import best_groups, flop, intensity
+from refimpl.plan.mesh.volumes import divisors, exact_best_groups, ring_volume
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A layer on N ranks: what it computes, what a rank sends of it in each mode (bytes a step), mode, G and why.
+
+    flop: of a rank in a step.  intensity: FLOP/byte, data-parallel, overlap 1.
+    whole, cut, hybrid: bytes at G = N, at G = 1, and at the best G between (None: N has no divisor between).
+    star: G* of Das et al.  exact: the best G if every divisor of N could be had.  groups: the G that it gets.
+    """
+
+    layer: Layer
+    flop: Fraction
+    intensity: Fraction
+    whole: Fraction
+    cut: Fraction
+    hybrid: Fraction | None
+    star: float
+    exact: int
+    groups: int
+    mode: str
+    reason: str
+
+
+def choose_layer(layer: Layer, ranks: int, batch: int, size: int = 4) -> Choice:
+    """Return a layer's mode on N ranks. batch: MB, of all ranks. size: bytes of an element. Local."""
+    def sent(groups):
+        return ring_volume(layer, ranks, batch, groups, size).total
+
+    examples, between = Fraction(batch, ranks), divisors(ranks)[1:-1]
+    possible = [g for g in divisors(ranks) if g == ranks or layer.connected and layer.blocks % (ranks // g) == 0]
+    exact = exact_best_groups(layer, ranks, batch, size=size)
+    groups = exact_best_groups(layer, ranks, batch, possible, size)
+    return Choice(layer, Fraction(flop(layer, examples)), intensity(layer, examples, size), sent(ranks), sent(1),
+                  min(map(sent, between), default=None), best_groups(layer, ranks, batch), exact, groups,
+                  mode_of(groups, ranks), _reason(layer, ranks, groups, exact, sent))
+
+
+def choose_layers(layers, ranks: int, batch: int, size: int = 4) -> list[Choice]:
+    """Return the mode of each layer. Local."""
+    return [choose_layer(layer, ranks, batch, size) for layer in layers]
+
+
+def mode_of(groups: int, ranks: int) -> str:
+    """Return what G groups of N ranks are called. Local."""
+    return "data" if groups == ranks else "model" if groups == 1 else "hybrid"
+
+
+def _reason(layer, ranks, groups, exact, sent) -> str:
+    if ranks == 1:
+        return "one rank sends nothing"
+    told = (f"cut over {ranks // groups} it sends {float(sent(groups) / sent(ranks)):.3g} x what it sends whole"
+            if groups < ranks else "")
+    if exact == groups:
+        return told or "whole it sends least: cut over two it would send " + (
+            f"{float(sent(ranks // 2) / sent(ranks)):.3g} x as much" if ranks % 2 == 0 else "more")
+    why = ("convolutions are not cut here" if not layer.connected
+           else f"{layer.blocks} column block{'s' * (layer.blocks > 1)} cannot be shared out so")
+    better = f"G = {exact} would send {float(sent(exact) / sent(groups)):.3g} x that, but {why}"
+    return f"{told}; {better}" if told else f"whole; {better}"

@@ -1,0 +1,240 @@
+"""Layers cut over groups of ranks: on every mesh the bits of one rank, every byte as the formula, or a refusal."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from mpi4py import MPI
+from test_bytes_mpi import Metered, counted, differences
+from toys import DEVICE, RATES, refusal, whole_state
+
+from kernels.update import OPTIMIZERS
+from models.data import Examples
+from models.perceptron import Perceptron
+from refimpl.plan import predict_step
+from refimpl.plan.mesh.activations import examples_in
+from refimpl.training.options import Options
+from refimpl.training.run.checkpoint import load_checkpoint, save_checkpoint
+from refimpl.training.run.whole import hashes
+from refimpl.training.session import train
+from refimpl.training.trainer import Trainer
+from refimpl.transport import Communicator
+from refimpl.transport.machines import in_blocks
+
+pytestmark = pytest.mark.mpi
+
+MICROBATCHES = 16
+
+
+def perceptron(**changes):
+    return Perceptron(**{"inputs": 10, "widths": (16, 8), "blocks": 4, "keep": 0.75, **changes})
+
+
+def data(microbatches=MICROBATCHES, size=3):
+    """83 examples, 48 a step: the second step of an epoch has microbatches of 3, 2 and none."""
+    rng = np.random.default_rng(4)
+    inputs, targets = (rng.standard_normal((83, n)).astype(np.float32) for n in (10, 3))
+    return Examples(inputs, targets, microbatches, size, 1)
+
+
+def options(optimizer="adam", **changes):
+    return Options(**{"device": DEVICE, "optimizer": optimizer, "learning_rate": RATES[optimizer], "steps": 3,
+                      "clip_norm": 0.3, "weight_decay": 0.01, "architecture": "allreduce", **changes})
+
+
+def meshes(size):
+    return [f"{size // k}x{k}" for k in (1, 2, 4) if k == 1 or size % k == 0 and MICROBATCHES % (size * k) == 0]
+
+
+def answer(comm, optimizer="adam", steps=3, model=perceptron, **changes):
+    trainer = Trainer.open(model(), data(), options(optimizer, **changes), comm)
+    records = [trainer.train_step() for _ in range(steps)]
+    found = hashes(trainer.parameters, OPTIMIZERS[optimizer].state)
+    return records[-1]["loss"], records[-1]["gradient_norm"], *found.values()
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.thorough("adam", "momentum")
+def test_every_mesh_gives_the_answer_of_one_rank(comm, optimizer):
+    alone = answer(MPI.COMM_SELF, optimizer)
+    for mesh in meshes(comm.size):
+        for architecture in ("allreduce", "hybrid"):
+            assert answer(comm, optimizer, mesh=mesh, architecture=architecture) == alone, mesh
+
+
+@pytest.mark.parametrize("widths, outputs, blocks", [((8,), 3, 8), ((4, 12, 8), 1, 4)])
+def test_any_number_of_layers_may_be_cut(comm, widths, outputs, blocks):
+    def model():
+        return perceptron(widths=widths, blocks=blocks)
+
+    alone = answer(MPI.COMM_SELF, model=model)
+    for mesh in meshes(comm.size):
+        assert answer(comm, mesh=mesh, model=model) == alone, mesh
+
+
+@pytest.mark.parametrize("machines", [1, 2, None])
+def test_the_ledger_is_the_formula(comm, machines):
+    examples = data()
+    for mesh in meshes(comm.size):
+        meter = Metered(comm)
+        on = in_blocks(comm.size, machines or comm.size)
+        communicator = Communicator(meter, on)
+        meter.machine = communicator.machine
+        trainer = Trainer.open(perceptron(), examples, options(mesh=mesh, shared_memory=False), communicator)
+        for step in range(3):
+            meter.clear()
+            trainer.train_step()
+            counts = [examples_in(examples.microbatch(step, v)) for v in range(MICROBATCHES)]
+            assert 0 in counts or step != 1
+            for prefix, crossing in (("", False), ("crossed_", True)):
+                found = counted(trainer.comm.ledger, prefix)
+                assert differences(found, predict_step(trainer.plan, trainer.model.variables, {}, {}, comm.rank,
+                                                       crossing, counts)) == {}, mesh
+            for way in ("sent", "received", "crossed_sent", "crossed_received"):
+                assert getattr(meter, way) == trainer.comm.ledger.total(way), way
+
+
+def test_a_formula_with_other_examples_is_another(comm):
+    mesh = meshes(comm.size)[-1]
+    trainer = Trainer.open(perceptron(), data(), options(mesh=mesh), comm)
+    found = [predict_step(trainer.plan, trainer.model.variables, {}, {}, 0, examples=[n] * MICROBATCHES) for n in (3, 4)]
+    assert (found[0] == found[1]) == (mesh.endswith("x1"))
+
+
+def test_a_rank_keeps_its_part_of_what_is_cut(comm):
+    for mesh in meshes(comm.size):
+        members = int(mesh.partition("x")[2])
+        trainer = Trainer.open(perceptron(), data(), options(mesh=mesh), comm)
+        trainer.train_step()
+        for v in trainer.model.variables:
+            shard = trainer.parameters.exchange_of[v.name].shards[v.name]
+            for array in (shard.values, *shard.state.values()):
+                assert array.size * (1 if v.name.startswith("out") else members) == v.size
+
+
+def test_a_checkpoint_goes_on_on_any_mesh(comm, tmp_path_factory):
+    directory = comm.bcast(tmp_path_factory.mktemp("mesh") if comm.rank == 0 else None)
+    whole = answer(MPI.COMM_SELF, steps=5)
+    order = [None, *meshes(comm.size), None, *reversed(meshes(comm.size))][:5]
+    for done, mesh in enumerate(order):
+        trainer = Trainer.open(perceptron(), data(), options(mesh=mesh, steps=5), comm)
+        if done:
+            load_checkpoint(trainer, directory)
+        record = trainer.train_step()
+        save_checkpoint(trainer, directory, {})
+        comm.Barrier()
+    for _ in range(done + 1, 5):
+        record = trainer.train_step()
+    assert (record["loss"], record["gradient_norm"], *hashes(trainer.parameters, OPTIMIZERS["adam"].state).values()
+            ) == whole
+    state = whole_state(trainer, "adam")
+    assert state["fc1.weight", None].shape == (16, 10)
+
+
+def test_a_checkpoint_of_other_blocks_is_refused(comm, tmp_path_factory):
+    directory = comm.bcast(tmp_path_factory.mktemp("blocks") if comm.rank == 0 else None)
+    save_checkpoint(Trainer.open(perceptron(), data(), options(), comm), directory, {})
+    comm.Barrier()
+    other = Trainer.open(perceptron(blocks=8), data(), options(), comm)
+    said = refusal(comm, lambda: load_checkpoint(other, directory))
+    assert "the number of column blocks was {'fc1.weight': 4, " in said and "is now {'fc1.weight': 8, " in said
+
+
+def test_evaluation_and_a_whole_session(comm):
+    results = [train(perceptron(), data(), data(), options=options(mesh=mesh), comm=comm)
+               for mesh in (None, *meshes(comm.size))]
+    for name in ("parameters_sha256", "state_sha256", "evaluation", "loss"):
+        assert all(getattr(result, name) == getattr(results[0], name) for result in results)
+
+
+def refused(comm, model=perceptron, microbatches=MICROBATCHES, **changes):
+    return refusal(comm, lambda: Trainer.open(model(), data(microbatches), options(**changes), comm))
+
+
+@pytest.mark.parametrize("mesh, words", [
+    ("5x5", "--mesh 5x5: that is 25 ranks, and there are {n}: give {n}x1"),
+    ("two", "--mesh two: it should read DATAxMODEL"),
+    ("0x1", "it should read DATAxMODEL")])
+def test_a_mesh_of_other_ranks_is_refused(comm, mesh, words):
+    assert words.format(n=comm.size) in refused(comm, mesh=mesh)
+
+
+@pytest.mark.mpi(min_size=2)
+def test_what_cannot_be_cut_is_refused(comm):
+    n = comm.size
+    said = refused(comm, lambda: perceptron(blocks=1), mesh=f"1x{n}")
+    assert "no layer of this model is computed in column blocks" in said and f"{n}x1" in said
+    if n == 3:
+        said = refused(comm, mesh="1x3")
+        assert "3 ranks cannot share the 4 column blocks of 'fc1.weight' evenly; with 3 ranks give 3x1" in said
+        return
+    assert f"give --microbatches {n * n} or {2 * n * n}" in refused(comm, mesh=f"1x{n}", microbatches=n * n + 1)
+    assert "--architecture allreduce or hybrid, not ps" in refused(comm, mesh=f"1x{n}", architecture="ps")
+
+
+@pytest.mark.mpi(min_size=2)
+def test_a_plan_whose_mesh_contradicts_its_parts_is_refused(comm):
+    if comm.size == 3:
+        return
+    n = comm.size
+    plan = Trainer.open(perceptron(), data(), options(mesh=f"1x{n}"), comm).plan.to_json()
+    followed = Trainer.open(perceptron(), data(), options(plan=json.loads(json.dumps(plan))), comm)
+    assert followed.plan.to_json() == plan
+
+    def changed(change):
+        other = json.loads(json.dumps(plan))
+        change(other)
+        return refused(comm, plan=other)
+
+    def give(name, **fields):
+        def change(other):
+            [placement] = [p for p in other["placements"] if p["variable"] == name]
+            placement.update(fields)
+        return change
+
+    def whole(*names):
+        def change(other):
+            for placement in other["placements"]:
+                if placement["variable"] in names:
+                    placement["strategy"] = "allreduce"
+                    placement.pop("members", None)
+        return change
+
+    assert f"the mesh {n}x1" in changed(lambda other: other.update(mesh=[n, 1])).replace("a group of ", "")
+    assert "the mesh 3x5 has 15 ranks" in changed(lambda other: other.update(mesh=[3, 5]))
+    assert "give two numbers" in changed(lambda other: other.update(mesh=[4]))
+    assert "fc2.bias is cut over 1 ranks" in changed(give("fc2.bias", members=1))
+    assert "3 members cannot share 4 column blocks" in changed(give("fc1.bias", members=3))
+    assert "without its bias" in changed(whole("fc1.bias"))
+    assert "cut the first ones of them" in changed(whole("fc1.weight", "fc1.bias"))
+    assert "no variable's strategy is columns" in changed(whole("fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"))
+    fewer = json.loads(json.dumps(plan))
+    whole("fc2.weight", "fc2.bias")(fewer)  # that is a mesh, too: one layer is cut
+    assert answer(comm, plan=fewer) == answer(MPI.COMM_SELF)
+
+
+@pytest.mark.mpi(min_size=2)
+def test_an_error_in_the_middle_of_a_round_ends_all(comm):
+    if comm.size == 3:
+        return
+
+    class Failing(Perceptron):
+        def loss(self, logits, targets, normaliser):
+            if comm.rank == comm.size - 1:
+                raise RuntimeError("no loss today")
+            return super().loss(logits, targets, normaliser)
+
+    communicator = Communicator.of(comm.Dup(), timeout=20)
+    trainer = Trainer.open(Failing(10, (16, 8)), data(), options(mesh=f"1x{comm.size}"), communicator)
+    with pytest.raises(Exception) as caught:
+        trainer.train_step()
+    assert f"rank {comm.size - 1}: RuntimeError: no loss today" in str(caught.value)
+
+
+def test_the_plan_says_what_is_cut(comm):
+    mesh = meshes(comm.size)[-1]
+    plan = Trainer.open(perceptron(), data(), options(mesh=mesh), comm).plan
+    cut = [name for name, strategy in plan.strategies.items() if strategy.name == "columns"]
+    assert cut == ([] if mesh.endswith("x1") else ["fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"])
+    assert replace(plan).on_mesh.size == comm.size
