@@ -15,7 +15,7 @@ import numpy as np
 from kernels.arrays import array_module
 from kernels.random import dropout_scale, key_of
 from models.layer import Layer
-from models.variable import Uniform, Variable
+from models.variable import Uniform, Variable, check_blocks
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,9 @@ class FullyConnected:
     blocks: int = 1
     last: bool = False
     keep: float = 1.0
+
+    def __post_init__(self):
+        check_blocks(f"outputs of {self.name}", self.outputs, self.blocks)
 
     @property
     def width(self) -> int:

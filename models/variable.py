@@ -72,7 +72,7 @@ class Variable:
         if isinstance(self.initial, type) or not callable(getattr(self.initial, "elements", None)):
             raise ValueError(f"variable {self.name!r} has initial={self.initial!r}: write Constant(value), "
                              "Uniform(limit), or what has elements(key, start, count) as they have")
-        _check_blocks(self.name, self.shape, self.blocks)
+        check_blocks(f"rows of variable {self.name!r}", self.shape[0] if self.shape else 1, self.blocks)
         if self.sparse and len(self.shape) != 2:
             raise ValueError(f"sparse variable {self.name!r} has shape {self.shape}: give it two axes (rows, columns)")
 
@@ -112,13 +112,16 @@ class Variable:
         return self.initial_rows(seed)
 
 
-def _check_blocks(name, shape, blocks):
-    """Raise ValueError unless the rows can be cut into so many equal blocks, a power of two."""
-    rows = shape[0] if shape else 1
-    if type(blocks) is not int or blocks < 1 or blocks & (blocks - 1) or rows % blocks:
-        possible = [1 << i for i in range(7) if rows % (1 << i) == 0]
-        raise ValueError(f"variable {name!r} has {rows} rows in {blocks!r} blocks: give a power of two that divides "
-                         f"{rows}: {', '.join(map(str, possible))}")
+def check_blocks(what: str, count: int, blocks):
+    """Raise ValueError unless so many of ``what`` can be cut into equal blocks, a power of two of them. Local."""
+    if type(blocks) is not int or blocks < 1 or blocks & (blocks - 1) or count % blocks:
+        raise ValueError(f"{count} {what} in {blocks!r} blocks: give a power of two that divides {count}: "
+                         f"{', '.join(map(str, blocks_of(count)))}")
+
+
+def blocks_of(count: int) -> list[int]:
+    """Return the numbers of blocks that so many rows can be computed in, up to 64. Local."""
+    return [1 << i for i in range(7) if count % (1 << i) == 0]
 
 
 def _shape(name, shape) -> tuple[int, ...]:

@@ -133,5 +133,5 @@ class Vgg:
             return {"loss": 0.0, "count": 0, "correct": 0}
         x, _ = self._forward(images, dense)
         for layer in self.connected:
-            x, _ = replace(layer, keep=1.0).forward(x, dense[f"{layer.name}.weight"], dense[f"{layer.name}.bias"], 0, 0)
+            x, _ = replace(layer, keep=1.0).forward(x, *layer.of(dense), 0, 0)
         return evaluated(x, targets)

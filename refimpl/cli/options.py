@@ -122,7 +122,7 @@ def add_travel_options(how):
                      help="follow a plan as it is: plan.json of a run or of the command plan, edited or not (none: "
                      "make one)")
     how.add_argument("--mesh", type=nonempty, metavar="DATAxMODEL",
-                     help="cut fully connected layers that are computed in column blocks (vgg's) over groups of MODEL "
+                     help="cut fully connected layers that are computed in column blocks over groups of MODEL "
                      "ranks, DATA groups: DATA x MODEL is the number of ranks (default: no layer is cut)")
     how.add_argument("--sparse-as-dense", action="store_true", help="with allreduce: send sparse variables whole")
     how.add_argument("--partitions", type=whole(), metavar="P", help="partitions of a sparse variable (default: ranks)")

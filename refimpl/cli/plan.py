@@ -44,7 +44,7 @@ def add(parser):
 def run(given: dict) -> int:
     """Choose; print the plan, and write it where asked to."""
     from refimpl.cli.layers import print_layers
-    from refimpl.plan.mesh import report
+    from refimpl.plan.layers import report
     from refimpl.plan.report import as_data
 
     model, network = named_model(given), _network(given)

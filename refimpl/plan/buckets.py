@@ -64,15 +64,16 @@ def with_buckets(plan: Plan, variables, largest: int | None = None) -> Plan:
         return plan
     buckets, filling, above = [], {}, None
     for variable in reversed(variables):
-        kind, joins = type(plan.strategies[variable.name]), plan.strategies[variable.name].joins(variable.name)
-        bucket = filling.get((kind, joins))
+        strategy = plan.strategies[variable.name]
+        kind, name = type(strategy), strategy.joins(variable.name)
+        bucket = filling.get((kind, name))
         if variable.sparse:
             joins = bucket and above.sparse and above.shape[0] == variable.shape[0] and above is bucket[-1]
         else:
             room = kind.bucket_bytes(BUCKET if largest is None else largest, plan.ranks)
             joins = bucket and sum(v.nbytes for v in bucket) + variable.nbytes <= room
         if not joins:
-            bucket = filling[kind, joins] = []
+            bucket = filling[kind, name] = []
         else:
             buckets.remove(bucket)
         bucket.append(variable)

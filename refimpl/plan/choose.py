@@ -68,7 +68,7 @@ class Chosen:
     """A plan, what it was chosen from, and the predicted seconds of the exchanges of a step under each architecture.
 
     busiest: bytes that the busiest owner serves, over the owners' mean.  predictor: which predicted it.
-    layers, batch: of a model that says its layers, these, and the examples of a step (``plan.mesh``).
+    layers, batch: of a model that says its layers, these, and the examples of a step (``plan.layers``).
     """
 
     plan: Plan

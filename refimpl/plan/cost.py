@@ -9,7 +9,7 @@ import numpy as np
 
 from kernels.exact_sum import DIGITS
 from refimpl.plan.buckets import buckets_of
-from refimpl.plan.mesh.activations import activations_between
+from refimpl.plan.activations import activations_between
 from refimpl.plan.parts import cut_lists
 from refimpl.plan.plan import Plan
 from refimpl.transport.machines import machine_of

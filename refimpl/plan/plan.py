@@ -9,7 +9,7 @@ from msgspec import Struct
 from refimpl.collectives.choose import make_schedule
 from refimpl.collectives.schedule import Schedule
 from refimpl.json_file import shaped
-from refimpl.plan.mesh.mesh import Mesh
+from refimpl.plan.mesh import Mesh
 from refimpl.plan.strategy import Strategy, strategy_of
 from refimpl.server import Aggregators, Clients, Partitioning
 from refimpl.transport.machines import Machines

@@ -10,7 +10,7 @@ from typing import Any
 from refimpl.json_file import read_json
 from refimpl.plan.buckets import buckets_of, listed
 from refimpl.plan.make import ARCHITECTURES
-from refimpl.plan.mesh.cut import check_mesh
+from refimpl.plan.mesh import check_mesh
 from refimpl.plan.plan import Plan
 from refimpl.transport.machines import Machines
 

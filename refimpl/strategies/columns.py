@@ -1,7 +1,7 @@
 """Strategy "columns" of dense variables: a fully connected layer cut by its outputs over the K members of each group.
 
     bytes in and out of a rank: 4 (w / K) (G - 1) / G of gradients, for the G ranks that hold the same part; and of
-    activations what ``plan.mesh.activations`` says                                     (SplitBrain, arXiv 2112.15317)
+    activations what ``plan.activations`` says                                     (SplitBrain, arXiv 2112.15317)
 
 A weight is (outputs, inputs), so a part is some of its rows. Plainly: ``refimpl.plain.groups``.
 """
@@ -13,7 +13,7 @@ import numpy as np
 from refimpl.collectives.choose import make_schedule
 from refimpl.collectives.schedule import Schedule
 from refimpl.gradients import Layout
-from refimpl.plan.mesh.mesh import Mesh
+from refimpl.plan.mesh import Mesh
 from refimpl.plan.parts import rows_of
 from refimpl.plan.strategy import Strategy
 from refimpl.server import Shard

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from models.fully_connected import FullyConnected, blocks_of, tree_sum
+from models.fully_connected import FullyConnected, tree_sum
+from models.variable import blocks_of
 
 BLOCKS = 8
 
@@ -30,7 +31,7 @@ def test_any_split_gives_the_bits_of_the_whole(dtype, n, keep, last):
             held = weight[own].copy(), bias[own].copy(), np.ascontiguousarray(grad[:, own])
             found, own_scale = layer.forward(x, *held[:2], member * BLOCKS // members, 7)
             assert np.array_equal(found, y[:, own]) and found.dtype == dtype
-            assert own_scale is None if last else np.array_equal(own_scale, scale[:, own])
+            assert own_scale == 1 if last else np.array_equal(own_scale, scale[:, own])
             assert all(map(np.array_equal, layer.weight_gradients(held[2], x), (by_weight[own], by_bias[own])))
             sums.append(layer.input_gradient(held[2], held[0]))
         assert np.array_equal(tree_sum(sums), by_input)
@@ -57,5 +58,5 @@ def test_another_order_of_the_blocks_would_be_seen():
 def test_refuses_blocks_that_are_no_power_of_two_or_do_not_divide():
     assert blocks_of(24) == [1, 2, 4, 8] and blocks_of(7) == [1]
     for blocks in (0, 3, 16):
-        with pytest.raises(ValueError, match="24 outputs in .* give a power of two that divides 24: 1, 2, 4, 8"):
+        with pytest.raises(ValueError, match="24 outputs of layer in .* give a power of two that divides 24: 1, 2, 4, 8"):
             FullyConnected("layer", 5, 24, blocks)

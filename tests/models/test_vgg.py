@@ -114,8 +114,8 @@ def test_dropout_and_augmentation_depend_on_the_batch_key_and_not_in_evaluation(
     ({"classes": 0}, "classes must be a positive integer, not 0"), ({"width": 1.5}, "width must be a positive integer"),
     ({"stages": 0}, r"stages must be .*not \(0,\)"), ({"connected": "abc"}, "connected must be"),
     ({"flip": 2}, "flip must be 1"), ({"keep": 0}, "keep=0: a probability above 0"), ({"keep": "x"}, "keep='x'"),
-    ({"blocks": 3}, "connected0 has 512 outputs in 3 column blocks: give a power of two that divides 512: 1, 2, 4"),
-    ({"connected": 10**4, "blocks": 32}, "connected0 has 10000 outputs in 32 column blocks"),
+    ({"blocks": 3}, "512 outputs of connected0 in 3 blocks: give a power of two that divides 512: 1, 2, 4"),
+    ({"connected": 10**4, "blocks": 32}, "10000 outputs of connected0 in 32 blocks"),
     ({"stages": (1, 1, 1, 1)}, "after 3 stages images are 1 x 1, too small to pool; give at most 3 stages, or images "
      "of 16 x 16"), ({"stages": 10**12}, "that is .* layers; give at most 1000")])
 def test_refuses_sizes_that_make_no_network(sizes, message):

@@ -39,7 +39,7 @@ def torch_loss(model, values, batch):
     for layer in model.connected:
         x = functional.linear(x, values[f"{layer.name}.weight"], values[f"{layer.name}.bias"])
         if not layer.last:
-            x = x.relu() * torch.tensor(dropout_scale(dropout_key(batch, layer), x.shape, layer.keep, model.dtype))
+            x = x.relu() * torch.tensor(dropout_scale(dropout_key(batch.key, layer), x.shape, layer.keep, model.dtype))
     return functional.cross_entropy(x, torch.tensor(batch.targets), reduction="sum") / batch.normaliser
 
 

@@ -13,7 +13,7 @@ from kernels.update import OPTIMIZERS
 from models.data import Examples
 from models.perceptron import Perceptron
 from refimpl.plan import predict_step
-from refimpl.plan.mesh.activations import examples_in
+from refimpl.plan.activations import examples_in
 from refimpl.training.options import Options
 from refimpl.training.run.checkpoint import load_checkpoint, save_checkpoint
 from refimpl.training.run.whole import hashes

@@ -15,7 +15,7 @@ import numpy as np
 
 from refimpl.experiments.cluster.card import ACCOUNT, card_bytes
 from refimpl.plan.cost import predict_crossing
-from refimpl.plan.mesh.activations import examples_in
+from refimpl.plan.activations import examples_in
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.plan.sample import take_sample
 from refimpl.transport import Communicator

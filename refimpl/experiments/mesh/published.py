@@ -7,9 +7,9 @@ no padding in the first two. The table and its 145 million parameters agree. The
 
 from dataclasses import dataclass
 
-from models.fully_connected import blocks_of
+from models.variable import blocks_of
 from models.layer import Layer
-from refimpl.plan.mesh.schedule import System
+from refimpl.plan.layers.schedule import System
 
 INFINIBAND = System("2 x 16 cores, FDR InfiniBand", 336 * 7e9, 7e9)
 ETHERNET = System("10 Gbit/s Ethernet", 1336 * 1.25e9, 1.25e9)

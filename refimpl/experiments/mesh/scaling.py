@@ -1,6 +1,6 @@
 """How far Das et al.'s networks scale: one efficiency fitted on one figure of their abstract, the others predicted.
 
-The step is theirs (plan/mesh/schedule.py), nodes and networks are their two system balances; latency, sums, reading and
+The step is theirs (plan/layers/schedule.py), nodes and networks are their two system balances; latency, sums, reading and
 whatever else takes time are in nothing but the fitted efficiency e of computation. It can be read in two ways:
 
     everywhere   a node computes at e of its peak, alone as among others      speedup = T(1; e) / T(N; e)
@@ -16,9 +16,9 @@ from typing import Callable
 
 from refimpl.experiments.mesh.published import CLAIMS, FITTED, NETWORKS, SPEECH, Claim
 from refimpl.experiments.parallax.study import Finding, Table
-from refimpl.plan.mesh.balance import best_groups
-from refimpl.plan.mesh.schedule import speedup, step_seconds, work_of
-from refimpl.plan.mesh.volumes import exact_best_groups, ring_volume
+from refimpl.plan.layers.balance import best_groups
+from refimpl.plan.layers.schedule import speedup, step_seconds, work_of
+from refimpl.plan.layers.volumes import exact_best_groups, ring_volume
 
 LEAST, MOST = 1e-3, 1e3  # efficiencies among which one is sought
 BATCHES = (256, 1024, 4096)  # of the DNN, which the abstract does not name

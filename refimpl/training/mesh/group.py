@@ -9,7 +9,7 @@ the order of the tree over column blocks. Every move is counted as ``activations
 
 from kernels.arrays import array_module
 from models.fully_connected import tree_sum
-from refimpl.plan.mesh.mesh import Mesh
+from refimpl.plan.mesh import Mesh
 
 KIND = "activations"
 

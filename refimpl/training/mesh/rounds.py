@@ -14,8 +14,8 @@ import numpy as np
 
 from kernels.random import key_of
 from models.fully_connected import dropout_key, end_of
-from refimpl.plan.mesh.activations import examples_in
-from refimpl.plan.mesh.cut import layers_of
+from refimpl.plan.activations import examples_in
+from refimpl.plan.mesh import layers_of
 from refimpl.plan.plan import Plan
 from refimpl.training.mesh.group import Group
 from refimpl.training.step.calls import ask

@@ -6,7 +6,7 @@ from models.layer import layers_of
 from models.recipe import build, recipe_of
 from refimpl.collectives.simulation.network import Network
 from refimpl.plan.choose import Chosen, choose_plan
-from refimpl.plan.mesh.cut import with_mesh
+from refimpl.plan.mesh import with_mesh
 from refimpl.plan.sample import STEPS
 from refimpl.training.options import Options
 from refimpl.training.planning.planning import consistent, placing, sample_of

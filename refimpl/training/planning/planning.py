@@ -7,7 +7,7 @@ from refimpl.collectives.simulation.calibrate import network_of
 from refimpl.plan import make_plan
 from refimpl.plan.balance import by_popularity
 from refimpl.plan.choose import choose_plan
-from refimpl.plan.mesh.cut import with_mesh
+from refimpl.plan.mesh import with_mesh
 from refimpl.plan.plan import SYNCHRONOUS, Plan
 from refimpl.plan.report import describe
 from refimpl.plan.sample import STEPS, Sample, take_sample

@@ -9,7 +9,7 @@ from refimpl.cli import main
 from refimpl.experiments.mesh import PARTS
 from refimpl.experiments.mesh.published import CLAIMS, FITTED, NETWORKS
 from refimpl.experiments.mesh.scaling import everywhere, fit, study, together
-from refimpl.plan.mesh.sent import parameters
+from refimpl.plan.layers.sent import parameters
 
 
 def test_the_published_networks_have_the_published_sizes():

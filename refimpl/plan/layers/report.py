@@ -6,9 +6,9 @@ from fractions import Fraction
 import numpy as np
 
 from refimpl.plan.choose import Chosen
-from refimpl.plan.mesh.auto import Predicted, choose_mesh, meshes
-from refimpl.plan.mesh.choose import Choice, choose_layers
-from refimpl.plan.mesh.crossing import crossing_batch
+from refimpl.plan.layers.auto import Predicted, choose_mesh, meshes
+from refimpl.plan.layers.choose import Choice, choose_layers
+from refimpl.plan.layers.crossing import crossing_batch
 
 
 @dataclass(frozen=True)

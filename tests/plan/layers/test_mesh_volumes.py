@@ -6,9 +6,9 @@ import pytest
 
 from models.layer import Layer
 from refimpl.collectives.simulation.network import Network
-from refimpl.plan.mesh.auto import choose_mesh, meshes
-from refimpl.plan.mesh.crossing import crossing_batch, crossing_of_splitbrain
-from refimpl.plan.mesh.sent import bytes_sent, cut_by, parameters, resident
+from refimpl.plan.layers.auto import choose_mesh, meshes
+from refimpl.plan.layers.crossing import crossing_batch, crossing_of_splitbrain
+from refimpl.plan.layers.sent import bytes_sent, cut_by, parameters, resident
 from refimpl.transport.machines import in_blocks
 
 CONV = Layer("conv", 3, 4, 3, (6, 6), (6, 6))

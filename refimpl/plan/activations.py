@@ -13,7 +13,7 @@ In all 2 (K - 1) B s (D + Σ F_l) / K + 2 (K - 1) / K B_i s F where members have
 import numpy as np
 
 from refimpl.gradients import leaves_of
-from refimpl.plan.mesh.cut import layers_of
+from refimpl.plan.mesh import layers_of
 
 COUNT = 8  # bytes of a number of examples
 

@@ -11,7 +11,7 @@ the last one K times too often. Both agree as that width vanishes beside the oth
 
 from fractions import Fraction
 
-from refimpl.plan.mesh.sent import cut_by, parameters, widths_out
+from refimpl.plan.layers.sent import cut_by, parameters, widths_out
 
 
 def crossing_batch(layers, model: int) -> Fraction | None:

@@ -10,8 +10,8 @@ Steps repeat until one takes as long as the one before. Source: docs/paper.md, D
 from dataclasses import dataclass
 from fractions import Fraction
 
-from refimpl.plan.mesh.balance import PASSES, flop
-from refimpl.plan.mesh.volumes import exact_best_groups, ring_volume
+from refimpl.plan.layers.balance import PASSES, flop
+from refimpl.plan.layers.volumes import exact_best_groups, ring_volume
 
 STEPS = 50  # two suffice: what is left of a step's exchanges is waited for in the next
 

@@ -6,9 +6,9 @@ from math import isclose, sqrt
 import pytest
 
 from models.layer import Layer
-from refimpl.plan.mesh.balance import approximate_volume, best_groups, flop, intensity, weight_bytes
-from refimpl.plan.mesh.choose import choose_layer, choose_layers
-from refimpl.plan.mesh.volumes import divisors, exact_best_groups, ring_volume
+from refimpl.plan.layers.balance import approximate_volume, best_groups, flop, intensity, weight_bytes
+from refimpl.plan.layers.choose import choose_layer, choose_layers
+from refimpl.plan.layers.volumes import divisors, exact_best_groups, ring_volume
 
 CONV = Layer("conv", 64, 128, 3, (112, 112), (112, 112))
 STRIDED = Layer("strided", 3, 96, 11, (231, 231), (56, 56))

@@ -3,7 +3,7 @@
 import pytest
 
 from models.layer import Layer
-from refimpl.plan.mesh.schedule import System, Work, speedup, step_seconds, work_of
+from refimpl.plan.layers.schedule import System, Work, speedup, step_seconds, work_of
 
 SYSTEM = System("slow", 1e6, 1e5)
 

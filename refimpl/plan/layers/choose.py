@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from models.layer import Layer
-from refimpl.plan.mesh.balance import best_groups, flop, intensity
-from refimpl.plan.mesh.volumes import divisors, exact_best_groups, ring_volume
+from refimpl.plan.layers.balance import best_groups, flop, intensity
+from refimpl.plan.layers.volumes import divisors, exact_best_groups, ring_volume
 
 
 @dataclass(frozen=True)

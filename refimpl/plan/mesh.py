@@ -1,13 +1,58 @@
-"""Which variables a mesh cuts, and what is refused of it: by the variables' column blocks alone."""
+"""The mesh: N = G x K ranks, in G groups of K neighbours. A cut layer's k-th part lies on the k-th member of each group.
 
+    2 x 2      member 0   member 1
+    group 0     rank 0     rank 1      a group holds the whole layer
+    group 1     rank 2     rank 3
+                holders of one part
+"""
+
+import re
 from dataclasses import replace
+from typing import NamedTuple
 
-from refimpl.plan.mesh.mesh import Mesh
-from refimpl.plan.plan import Plan
 from refimpl.plan.strategy import strategy_of
 
 
-def with_mesh(plan: Plan, variables, text: str | None) -> Plan:
+class Mesh(NamedTuple):
+    """data: G, how many groups.  model: K, how many ranks in each."""
+
+    data: int
+    model: int
+
+    @classmethod
+    def of(cls, text: str, ranks: int) -> "Mesh":
+        """Return what "2x2" says of so many ranks. Raises ValueError, with the meshes that there are. Local."""
+        match = re.fullmatch("([1-9][0-9]{0,8})x([1-9][0-9]{0,8})", text)
+        mesh = cls(*map(int, match.groups())) if match else None
+        if mesh is None or mesh.data * mesh.model != ranks:
+            told = "it should read DATAxMODEL" if mesh is None else f"that is {mesh.data * mesh.model} ranks"
+            possible = ", ".join(f"{ranks // k}x{k}" for k in range(1, ranks + 1) if ranks % k == 0)
+            raise ValueError(f"--mesh {text}: {told}, and there are {ranks}: give {possible}")
+        return mesh
+
+    def __str__(self):
+        return f"{self.data}x{self.model}"
+
+    @property
+    def size(self) -> int:
+        """N."""
+        return self.data * self.model
+
+    def member(self, rank: int) -> int:
+        """Return which part of a cut layer a rank holds. Local."""
+        return rank % self.model
+
+    def group(self, rank: int) -> range:
+        """Return the ranks of a rank's group. Local."""
+        first = rank - rank % self.model
+        return range(first, first + self.model)
+
+    def holders(self, rank: int) -> range:
+        """Return the ranks that hold the same part as a rank. Local."""
+        return range(rank % self.model, self.size, self.model)
+
+
+def with_mesh(plan, variables, text: str | None):
     """Return the plan on a mesh, "2x2": what has blocks enough is cut into columns. None: as it is. Local.
 
     Raises ValueError, with the choices that work, for a mesh that the ranks, the blocks or the microbatches cannot have.
@@ -20,7 +65,7 @@ def with_mesh(plan: Plan, variables, text: str | None) -> Plan:
     cut = [v for v in variables if v.blocks > 1]
     if not cut:
         raise ValueError(f"--mesh {text}: no layer of this model is computed in column blocks; say {plan.ranks}x1, or "
-                         "train one that has them (vgg)")
+                         "train a model that has such layers")
     if whole := [v for v in cut if v.blocks % mesh.model]:
         most = min(v.blocks for v in cut)
         possible = [f"{plan.ranks // k}x{k}" for k in range(1, most + 1) if most % k == 0 and plan.ranks % k == 0]
@@ -32,7 +77,7 @@ def with_mesh(plan: Plan, variables, text: str | None) -> Plan:
     return check_mesh(replace(placed, mesh=tuple(mesh)), variables)
 
 
-def check_mesh(plan: Plan, variables) -> Plan:
+def check_mesh(plan, variables):
     """Return the plan if its mesh and its placements agree, and a training can follow it. Local.
 
     Raises ValueError, with the choices that work.

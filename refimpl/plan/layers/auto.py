@@ -14,8 +14,8 @@ from fractions import Fraction
 import numpy as np
 
 from refimpl.collectives.simulation.network import Network
-from refimpl.plan.mesh.sent import Sent, bytes_sent, cut_by, parameters, resident, widths_out
-from refimpl.plan.mesh.volumes import divisors
+from refimpl.plan.layers.sent import Sent, bytes_sent, cut_by, parameters, resident, widths_out
+from refimpl.plan.layers.volumes import divisors
 
 
 @dataclass(frozen=True)
