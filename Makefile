@@ -109,7 +109,8 @@ notebooks: $(venv)/.notebooks ## open JupyterLab on the teaching notebooks
 	$(python) -m jupyterlab --notebook-dir=notebooks $(as_root)
 
 test-notebooks: $(venv)/.notebooks ## execute every notebook from a clean kernel; what is stored must be what comes out
-	$(python) -m pytest -q tests/notebook/test_magic.py tests/notebook/test_stored.py tests/notebook/test_execute.py
+	$(python) -m pytest -q $(side_by_side) tests/notebook/test_magic.py tests/notebook/test_stored.py \
+	  tests/notebook/test_execute.py
 	$(python) -m refimpl.notebook check --jobs 2
 
 $(venv)/.docs: $(venv)/.installed
