@@ -1,4 +1,4 @@
-"""The command line as a person meets it: one rank, several ranks, resume, refusals. Each test starts real jobs."""
+"""The command line as a person meets it: one rank, several ranks, resume, refusals. Most tests start real jobs."""
 
 import json
 import os
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from refimpl.cli import main
 from refimpl.cli.train import READ_IN_PLACE
 from refimpl.transport.launch import launch, mpirun_command
 
@@ -81,24 +82,15 @@ def test_compare_prints_one_hash(tmp_path):
     assert len(hashes) == 1 and (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("first, second, culprit", [
+APART = [
     (["--seed", 1], ["--seed", 2], "seed is 1 on rank 0, 2 on rank 1"),
     (["--set", "hidden=12"], ["--set", "hidden=13"], "variable lstm0/kernel is"),
     (["--data", "synthetic:300"], ["--data", "synthetic:301"], "data is"),
     (["--partitions", 2], ["--partitions", 3], "partitions is 2 on rank 0, 3 on rank 1"),
     (["--steps", 6], ["--steps", 7], "steps is 6 on rank 0, 7 on rank 1"),
     ([], ["--data", "text:/nowhere"], "rank 1: "),
-])
-@pytest.mark.thorough("first1", "first5")
-def test_ranks_that_disagree_all_stop_with_one_message(first, second, culprit):
-    status, stderr, seconds = train_apart(first, second)
-    said = complaints(stderr)
-    assert status != 0 and seconds < 20
-    assert len(said) == 2 and len(set(said)) == 1, stderr
-    assert culprit in said[0]
-
-
-@pytest.mark.parametrize("arguments, words", [
+]
+REFUSED = [
     (["--output", "/proc/none/run"], "cannot write to run directory"),
     (["--data", "nonsense"], "no data called 'nonsense'"),
     (["--data", "digits"], "lm does not train on 'digits'"),
@@ -107,23 +99,64 @@ def test_ranks_that_disagree_all_stop_with_one_message(first, second, culprit):
     (["--architecture", "hybrid", "--sparse-as-dense"], "goes with --architecture allreduce"),
     (["--microbatches", "6", "--allreduce", "halving-doubling"], "--allreduce direct"),
     (["--resume", "/nowhere"], "no checkpoint in /nowhere"),
-])
-@pytest.mark.thorough("arguments1", "arguments4", "arguments7")
+]
+"""What one rank, the other, or both are asked for, and what is said of it: two of each in jobs of their own."""
+
+
+@pytest.mark.parametrize("first, second, culprit", [APART[1], APART[5]])
+def test_ranks_that_disagree_all_stop_with_one_message(first, second, culprit):
+    status, stderr, seconds = train_apart(first, second)
+    said = complaints(stderr)
+    assert status != 0 and seconds < 20
+    assert len(said) == 2 and len(set(said)) == 1, stderr
+    assert culprit in said[0]
+
+
+@pytest.mark.parametrize("arguments, words", [REFUSED[1], REFUSED[7]])
 def test_refusals_name_culprit_and_remedy_on_every_rank(arguments, words):
     status, _, stderr = train(*arguments, ranks=2)
     said = complaints(stderr)
     assert status != 0 and len(said) == 2 and len(set(said)) == 1 and words in said[0], stderr
 
 
+SEVERAL = """
+import contextlib, io, json, sys
+from mpi4py import MPI
+from refimpl.cli import main
+world, found = MPI.COMM_WORLD, []
+for asked in json.loads(sys.argv[1]):
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        status = main(["train", "lm", *asked[world.rank]])
+    found.append(world.gather((status, said.getvalue())))
+world.rank or print(json.dumps(found))
+"""
+
+
 @pytest.mark.thorough
-def test_a_resume_of_another_training_is_refused(tmp_path):
-    assert train("--output", tmp_path / "run")[0] == 0
+def test_refusals_in_one_job_are_said_in_one_message_each(tmp_path):
+    each = [*APART, *((arguments, arguments, words) for arguments, words in REFUSED)]
+    lines = [[[*TINY, "--json", *map(str, of_rank)] for of_rank in both] for *both, _ in each]
+    job = launch(2, ["-c", SEVERAL, json.dumps(lines)], timeout=120, capture=True, cwd=tmp_path)
+    assert job.returncode == 0, job.stderr
+    for (*_, words), ends in zip(each, json.loads(job.stdout), strict=True):
+        assert {status for status, _ in ends} == {1}
+        said = [complaints(stderr) for _, stderr in ends]
+        assert len(said[0]) == 1 and said[0] == said[1] and words in said[0][0], ends
+
+
+@pytest.mark.thorough
+def test_a_resume_of_another_training_is_refused(tmp_path, capsys):
+    def here(*arguments):
+        status = main(["train", "lm", *TINY, "--json", *map(str, arguments)])
+        return status, complaints(capsys.readouterr().err)
+
+    assert here("--output", tmp_path / "run") == (0, [])
     for change, word in ((["--seed", 5], "seed was 0 and is now 5"), (["--learning-rate", 1], "learning_rate was"),
                          (["--microbatch-size", 4], "data was"), (["--set", "hidden=13"], "variables was")):
-        status, _, stderr = train("--resume", tmp_path / "run", "--steps", 8, *change)
-        assert status == 1 and word in complaints(stderr)[0]
-    status, _, stderr = train("--output", tmp_path / "run")
-    assert status == 1 and "already holds a run" in complaints(stderr)[0]
+        status, said = here("--resume", tmp_path / "run", "--steps", 8, *change)
+        assert status == 1 and word in said[0]
+    status, said = here("--output", tmp_path / "run")
+    assert status == 1 and "already holds a run" in said[0]
 
 
 def test_a_killed_rank_ends_the_job():

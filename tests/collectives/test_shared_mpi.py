@@ -60,6 +60,7 @@ def check(communicator, schedule, elements, dtype):
 
 @pytest.mark.parametrize("elements", SIZES)
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.thorough("float32", "-1001")
 def test_the_trees_bits_and_the_schedules_bytes(comm, dtype, elements):
     check(Communicator.of(comm), make_schedule("direct", comm.size, comm.size), elements, dtype)
 
@@ -102,6 +103,7 @@ def test_provenance(comm, elements):
 
 
 @pytest.mark.parametrize("elements", [3, 40001, 300001])
+@pytest.mark.thorough("40001")
 def test_calls_in_any_order_never_mix(comm, path, elements):
     communicator = Communicator.of(comm)
     runner = runner_for(communicator, make_schedule("direct", communicator.size, communicator.size), elements, np.int64)

@@ -18,17 +18,23 @@ CITED = re.compile(r"docs/(?P<name>[a-z-]+)\.md(?:, (?P<place>[A-Z][\w-]*(?: [a-
 LINK = re.compile(r"\]\((?!https?://|#)(?P<file>[^)#\s]+)(?:#(?P<anchor>[^)\s]+))?\)")
 CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 OUTSIDE = re.compile(r"\b(?:PAPER|DESIGN|SYSTEMS|CLUSTER|BUGS)(?:\.md\b|,? (?:I\d|\d|Rooms\b|Seams\b|Words\b|One step\b))")
+HINT = re.compile("PAPER|DESIGN|SYSTEMS|CLUSTER|BUGS")
 SOURCES = ("refimpl", "models", "kernels", "tests", "notebooks", "docs")
 FOLLOWED = (".py", ".ipynb", ".md")
 
 
-def prose(path: Path) -> list[tuple[int, str]]:
-    """Return (line, text) of all that a file says to people: strings and comments of code, cells of a notebook."""
+def prose(path: Path, hint: re.Pattern) -> list[tuple[int, str]]:
+    """Return (line, text) of all that a file says to people: strings and comments of code, cells of a notebook.
+
+    Nothing of code in which ``hint`` is nowhere: to take it apart takes most of the time.
+    """
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".md":
         return [(1, text)]
     if path.suffix == ".ipynb":
         return [(1, "".join(cell["source"])) for cell in json.loads(text)["cells"]]
+    if not hint.search(text):
+        return []
     found = [(node.lineno, node.value) for node in ast.walk(ast.parse(text))
              if isinstance(node, ast.Constant) and isinstance(node.value, str)]
     comments = (token for token in tokenize.generate_tokens(io.StringIO(text).readline)
@@ -58,7 +64,7 @@ def anchors_in(document: Path) -> set[str]:
 def unresolved(path: Path, root: Path) -> list[str]:
     """Return a line for each citation and link of a file that leads nowhere."""
     lines, here = [], path.relative_to(root)
-    for number, text in prose(path):
+    for number, text in prose(path, CITED):
         for cited in CITED.finditer(" ".join(text.split())):
             document = root / "docs" / f"{cited['name']}.md"
             if not document.exists():
@@ -89,7 +95,8 @@ def _broken(link, path, root) -> str:
 def outside(path: Path, root: Path) -> list[str]:
     """Return a line for each mention of a document that is not in the repository."""
     return [f"{path.relative_to(root)}:{number}: {found[0]}: cite docs/design.md, docs/paper.md or docs/bugs.md, which "
-            "are in the repository" for number, text in prose(path) for found in OUTSIDE.finditer(" ".join(text.split()))]
+            "are in the repository"
+            for number, text in prose(path, HINT) for found in OUTSIDE.finditer(" ".join(text.split()))]
 
 
 def files_below(root: Path) -> list[Path]:

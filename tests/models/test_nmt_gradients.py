@@ -1,5 +1,6 @@
 """The translation model's gradients, proved by central differences in float64."""
 
+import copy
 import sys
 from pathlib import Path
 
@@ -42,9 +43,21 @@ def _zero_attention(model, batch):
         assert abs(gradients[name]).max() <= 1e-15
 
 
+class Remembering(TranslationModel):
+    """Computes each answer once: every check below asks for the same ones, variable after variable."""
+
+    known = {}
+
+    def loss_and_gradients(self, dense, rows, batch):
+        asked = tuple((name, value.tobytes()) for name, value in {**dense, **rows}.items())
+        if asked not in self.known:
+            self.known[asked] = super().loss_and_gradients(dense, rows, batch)
+        return copy.deepcopy(self.known[asked])
+
+
 @pytest.mark.parametrize("name", [v.name for v in tiny().variables])
 def test_a_planted_error_is_named(name):
-    class Wrong(TranslationModel):
+    class Wrong(Remembering):
         def loss_and_gradients(self, dense, rows, batch):
             loss, gradients = super().loss_and_gradients(dense, rows, batch)
             array = getattr(gradients[name], "rows", gradients[name])

@@ -101,6 +101,7 @@ def test_writes_past_a_read_only_view_are_seen(comm, overlap, what, culprit):
 
 
 @OVERLAP
+@pytest.mark.thorough("sequential")
 @pytest.mark.usefixtures("cupy")
 def test_writes_on_a_device_are_seen(comm, overlap):
     """CuPy's arrays cannot be read-only."""
@@ -178,6 +179,7 @@ RETURNS = {
 
 
 @OVERLAP
+@pytest.mark.thorough("sequential")
 def test_what_is_no_loss_and_no_gradient(comm, overlap):
     for after, words in RETURNS.values():
         said = refused(comm, overlap, Lying(last(comm), after=after))
@@ -271,6 +273,7 @@ def hash_of(comm, model, data, overlap):
 
 
 @OVERLAP
+@pytest.mark.thorough("overlapped")
 def test_honest_models_and_data_of_every_shape(comm, overlap):
     right = hash_of(comm, Toy(), toy_data(), overlap)
     assert hash_of(comm, Honest(), toy_data(), overlap) == right

@@ -60,6 +60,7 @@ def summed(records):
 
 
 @pytest.mark.parametrize("options", [{}, dict(overlap=True), dict(hot_rows=5)], ids=str)
+@pytest.mark.thorough("overlap")
 def test_each_record_has_the_bytes_that_moved_after_its_step(searching, tmp_path, options):
     path = searching.comm.bcast(tmp_path)
     result = searching.run(path / "run", **options)

@@ -16,7 +16,8 @@ from refimpl.experiments.faults.trial import draw
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds a job's processes in /proc")
 ROOT = Path(__file__).parents[3]
 SEED = 3
-FEW, MORE = (0, 1, 2, 3, 5, 8, 10, 12, 16, 22, 27, 33, 37, 39), range(40)
+FEW = (0, 1, 2, 3, 5, 8, 10, 12, 16, 22, 27, 33, 37, 39)
+MORE = tuple(sorted({*range(40)} - {*FEW}))
 
 
 @pytest.mark.thorough("few")
