@@ -49,6 +49,12 @@ class Exchange(Protocol):
     def held(self) -> list:
         """Return the arrays of what was added that ``push`` lets go of, to be kept by whom it reads for. Local."""
 
+    def begin(self):
+        """Begin to exchange what was added, all of it: ``push`` ends it. Collective."""
+
+    def advance(self):
+        """Let what was begun go on, while this rank computes. Local."""
+
     def push(self) -> list[ReducedGradient]:
         """Exchange and sum what was added; return what this rank keeps of the sums. Collective."""
 
@@ -60,8 +66,12 @@ class Exchange(Protocol):
 
 
 class BaseExchange:
-    """What an exchange does if it says nothing else. gradients: the tree in which this rank's gradients add up."""
+    """What an exchange does if it says nothing else. gradients: the tree in which this rank's gradients add up.
 
+    channel: a number of its own among those of a training, which may be under way at the same time.
+    """
+
+    channel = 0
     gradients: DenseTree | RowTree
 
     def open(self):
@@ -78,6 +88,12 @@ class BaseExchange:
     def add(self, leaf, gradients):
         """Add a microbatch's gradients. Local."""
         self.gradients.push(leaf, gradients)
+
+    def begin(self):
+        """Do nothing: all is exchanged in ``push``."""
+
+    def advance(self):
+        """Do nothing: nothing was begun."""
 
     def held(self):
         """Return what ``push`` lets go of. Local."""

@@ -29,6 +29,7 @@ class Parameters:
             placed = [(by_name[name], plan.strategies[name]) for name in bucket.names]
             with memory_for(_told([variable for variable, _ in placed]), REMEDY):
                 self.exchanges.append(bucket.strategy.exchange(placed, plan, comm, seed, xp, shared))
+                self.exchanges[-1].channel = len(self.exchanges) - 1
         self.exchange_of = {v.name: exchange for exchange in self.exchanges for v in exchange.variables}
         for shard in (shard for exchange in self.exchanges for shard in exchange.shards.values()):
             if not shard.variable.statistic:

@@ -62,8 +62,7 @@ class Trainer:
             device = open_device(options.device, comm)
             if device.index is not None and comm.device_transport is None:
                 comm.add_device(device.index, options.transport)
-            barriers = options.consistency == SYNCHRONOUS and options.mesh is None
-            wanted = options.overlap if barriers else False
+            wanted = options.overlap if options.consistency == SYNCHRONOUS else False
             overlap = overlap_of(wanted, comm, device.index is not None)
             agree_on(comm, comm.together(lambda: _facts(variables, data, options, device, overlap) | facts()))
             agree_on(comm, comm.together(lambda: initial_facts(variables, options.seed)))

@@ -39,14 +39,10 @@ class MpiMessages:
 
     def wait_some(self, started) -> list["MpiPrepared"]:
         """Return those of the ``started`` that are through, at least one. Collective over the ranks concerned."""
-        requests = [request for one in started for request in one.requests]
-        of = [one for one in started for _ in one.requests]
         wait = None
         while True:
-            done = MPI.Prequest.Testsome(requests) or ()
-            for number in done:
-                of[number].missing -= 1
-            if through := [one for one in started if not one.missing]:
+            done, through = _tested(started)
+            if through:
                 return through
             if wait is None:
                 wait = Wait(self.waiter, lambda: [p for one in started for p in one.late()], started[0].what, started)
@@ -55,6 +51,10 @@ class MpiMessages:
             else:
                 wait.pause()
 
+    def test_some(self, started) -> list["MpiPrepared"]:
+        """Return those of the ``started`` that are through, perhaps none. Local."""
+        return _tested(started)[1]
+
     def settle(self, unless=lambda: False):
         """Return at once: every wait for messages is the host's own. Local."""
 
@@ -62,11 +62,25 @@ class MpiMessages:
         """Leave what is under way to MPI, which cannot take messages back. Local."""
 
 
+def _tested(started) -> tuple[bool, list["MpiPrepared"]]:
+    """Return whether any request was completed since they were last asked, and those that are through as a whole."""
+    requests = [request for one in started for request in one.requests]
+    of = [one for one in started for _ in one.requests]
+    done = MPI.Prequest.Testsome(requests) or ()
+    for number in done:
+        of[number].missing -= 1
+    return bool(done), [one for one in started if not one.missing]
+
+
 class MpiPending:
     """Messages under way, begun by ``MpiMessages.start``. The arrays that move must be kept until ``wait`` returns."""
 
     def __init__(self, waiter: Waiter, requests, peers, what: str, packed):
         self.waiter, self.requests, self.peers, self.what, self.packed = waiter, requests, peers, what, packed
+
+    def advance(self):
+        """Let the messages go on. Local."""
+        MPI.Request.Testall(self.requests)
 
     def wait(self):
         """Return when all has come and gone. Collective over the ranks concerned. Raises SilentPeer, Aborted."""

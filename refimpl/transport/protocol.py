@@ -20,6 +20,9 @@ from typing import Callable, Protocol, runtime_checkable
 class Pending(Protocol):
     """Messages under way. What is sent must not be written, and what is received not read, until ``wait`` returns."""
 
+    def advance(self) -> None:
+        """Let the messages go on, while this rank computes: MPI moves them when it is called. Local."""
+
     def wait(self) -> None:
         """Return when all has come and gone. Collective over the ranks concerned.
 
@@ -57,6 +60,9 @@ class Transport(Protocol):
 
     def wait_some(self, started: list) -> list:
         """Return those of the ``started`` Prepared that are through: at least one. Collective over those concerned."""
+
+    def test_some(self, started: list) -> list:
+        """Return those of the ``started`` Prepared that are through, perhaps none. Local; letting them go on, too."""
 
     def settle(self, unless: Callable[[], bool] = lambda: False) -> None:
         """Return when nothing that was begun still moves, or unless() is true. Local.

@@ -38,3 +38,7 @@ class Renumbered:
     def wait_some(self, started: list) -> list:
         """Return those that are through, as ``Transport.wait_some`` does. Collective over those concerned."""
         return self.transport.wait_some(started)
+
+    def test_some(self, started: list) -> list:
+        """Return those that are through, as ``Transport.test_some`` does. Local."""
+        return self.transport.test_some(started)

@@ -13,6 +13,7 @@ from kernels.update import OPTIMIZERS
 from models.data import Examples
 from models.perceptron import Perceptron
 from refimpl.plan import predict_step
+from refimpl.strategies.allreduce import AllreduceExchange
 from refimpl.plan.activations import examples_in
 from refimpl.training.options import Options
 from refimpl.training.run.checkpoint import load_checkpoint, save_checkpoint
@@ -71,6 +72,21 @@ def test_any_number_of_layers_may_be_cut(comm, widths, outputs, blocks):
     alone = answer(MPI.COMM_SELF, model=model)
     for mesh in meshes(comm.size):
         assert answer(comm, mesh=mesh, model=model) == alone, mesh
+
+
+@pytest.mark.parametrize("bucket", [1, None])
+def test_gradients_that_leave_early_are_the_same(comm, monkeypatch, bucket):
+    """On machines of one rank, each variable by itself or all together, what is summed goes on between the units."""
+    if bucket:
+        monkeypatch.setattr("refimpl.plan.buckets.BUCKET", bucket)
+    alone, on = answer(MPI.COMM_SELF), in_blocks(comm.size, 1)
+    for mesh in meshes(comm.size):
+        begun, begin = [], AllreduceExchange.begin
+        monkeypatch.setattr(AllreduceExchange, "begin", lambda self: (begun.append(self), begin(self)))
+        assert answer(Communicator(comm, on), mesh=mesh, overlap=True) == alone, mesh
+        monkeypatch.setattr(AllreduceExchange, "begin", begin)
+        sums = (4 if bucket else 3)  # in each of 3 steps: two layers that are cut, weight and bias that are not
+        assert len(begun) == (0 if mesh.endswith("x1") else 3 * sums)
 
 
 @pytest.mark.parametrize("machines", [1, 2, None])

@@ -22,14 +22,20 @@ class OwnSlots:
         """Return the sum over all ranks of what is in the slots: slots[0]. Collective."""
         return self.runner(self.slots)
 
+    def begin(self):
+        """Begin the sum, if messages carry it; return what to ``advance`` and ``finish`` it by, else None. Collective.
+        """
+        able = isinstance(self.runner, Runner) and is_numpy(self.slots[0])
+        return self.runner.begin(self.slots) if able else None
+
 
 def open_allreduce(schedule: Schedule, comm: Communicator, elements: int, like, phase: str, attribute,
-                   shared: bool = True):
+                   shared: bool = True, channel: int = 0):
     """Return what sums its ``slots`` over all ranks when it is called, by ``schedule``. Collective to make and to call.
 
     slots: (elements,) arrays of the dtype and device of ``like``, one for each input of this rank. The call returns the
     sum; it may lie in memory that the machine's ranks share: it is for reading, until all have met again.
-    shared: False sends messages even within a machine. attribute: see ``Runner``.
+    shared: False sends messages even within a machine. attribute, channel: see ``Runner``.
     """
     arguments = schedule, comm, elements, like, phase, attribute
     able = READ_IN_PLACE if len(comm.machines) == 1 else ("hierarchical",)
@@ -37,5 +43,6 @@ def open_allreduce(schedule: Schedule, comm: Communicator, elements: int, like, 
         return SharedRunner.open(*arguments)
     if schedule.name == NCCL:
         comm.together(lambda: check_nccl(comm, like), (ValueError,))
-    runner = (NcclAllreduce if schedule.name == NCCL else Runner)(*arguments)
+    runner = NcclAllreduce(*arguments) if schedule.name == NCCL else Runner(
+        *arguments, channel=channel if is_numpy(like) else 0)
     return OwnSlots(runner, len(schedule.inputs[comm.rank]), elements, like)

@@ -16,23 +16,41 @@ class Pipeline:
     """Lanes of steps; a lane takes one after the other, all lanes at once. Local to make and to close.
 
     lanes: lists of segments' Steps, in order.  view(lane, piece) -> contiguous array.  what: named in errors.
+    first_lane: of the transport's lanes, for those that may be under way at the same time as another pipeline's.
     On a device the host only says what is to be done: the device does it in this order.
     """
 
-    def __init__(self, transport: Transport, lanes, view, what: str):
-        self.transport = transport
+    def __init__(self, transport: Transport, lanes, view, what: str, first_lane: int = 0):
+        self.transport, self.first_lane = transport, first_lane
+        self.under_way: dict[Prepared, tuple] = {}  # messages -> (the lane's further steps, sums that come first)
         self.lanes = [[self._bind(step, lane, view, what) for step in steps] for lane, steps in enumerate(lanes)]
 
     def run(self):
         """Take every lane through all its steps. Collective over the ranks concerned. Raises SilentPeer, Aborted."""
-        under_way: dict[Prepared, tuple] = {}  # messages -> (the lane's further steps, sums that come first)
+        self.begin()
+        self.finish()
+
+    def begin(self):
+        """Begin every lane's first step. Collective, as are the others; ``finish`` must follow."""
+        self.under_way = {}
         for lane in self.lanes:
-            _advance(iter(lane), under_way)
-        while under_way:
-            for messages in self.transport.wait_some(list(under_way)):
-                steps, sums = under_way.pop(messages)
-                _add_up(sums)
-                _advance(steps, under_way)
+            _advance(iter(lane), self.under_way)
+
+    def advance(self):
+        """Take lanes on as far as they come without waiting. Local."""
+        while self.under_way and (through := self.transport.test_some(list(self.under_way))):
+            self._go_on(through)
+
+    def finish(self):
+        """Take every lane through the rest of its steps. Collective. Raises SilentPeer, Aborted."""
+        while self.under_way:
+            self._go_on(self.transport.wait_some(list(self.under_way)))
+
+    def _go_on(self, through):
+        for messages in through:
+            steps, sums = self.under_way.pop(messages)
+            _add_up(sums)
+            _advance(steps, self.under_way)
 
     def close(self):
         """Free the messages; none is under way."""
@@ -44,7 +62,7 @@ class Pipeline:
 
     def _bind(self, step, lane, view, what):
         sends, receives = ([(peer, view(lane, piece)) for peer, piece in some] for some in (step.sends, step.receives))
-        messages = self.transport.prepare(sends, receives, what, lane) if sends or receives else None
+        messages = self.transport.prepare(sends, receives, what, self.first_lane + lane) if sends or receives else None
         return BoundStep(messages, [(view(lane, into), view(lane, other)) for into, other in step.sums])
 
 

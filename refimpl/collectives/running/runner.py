@@ -11,6 +11,7 @@ from refimpl.collectives.running.segments import LANES, Cut, segments_of, steps_
 from refimpl.collectives.schedule import Round, Schedule
 from refimpl.transport import Communicator
 
+CHANNELS = 1 << 10  # the first lane of those that are not channel 0's: no other message bears its tag
 REMEMBERED = 8  # tuples of arrays whose requests are kept
 
 
@@ -20,12 +21,13 @@ class Runner:
 
     elements: length of the vector.  like: an array of its dtype and device.
     attribute(start, stop) -> {variable: elements}: whose elements a message holds, for the ledger.
+    channel: runners that may be under way at the same time have different ones.
     rounds: what to run instead of all the schedule's rounds, on ``given`` slots that the caller brings (instead of the
     rank's inputs); ranks without a part in them do nothing.
     """
 
     def __init__(self, schedule: Schedule, comm: Communicator, elements: int, like, phase: str, attribute,
-                 rounds: tuple[Round, ...] | None = None, given: int | None = None):
+                 rounds: tuple[Round, ...] | None = None, given: int | None = None, channel: int = 0):
         if schedule.ranks != comm.size:
             raise ValueError(f"schedule {schedule.name} is for {schedule.ranks} ranks, "
                              f"the communicator has {comm.size}")
@@ -36,7 +38,7 @@ class Runner:
         self.rounds = [step.of(comm.rank) for step in (schedule.rounds if rounds is None else rounds)]
         segments = segments_of(schedule, elements, like.dtype.itemsize, len(comm.machines)) if is_numpy(like) else 1
         self.cut = Cut(schedule.bounds(elements), segments)
-        self.lanes = min(LANES, self.cut.segments)
+        self.lanes, self.first_lane = min(LANES, self.cut.segments), CHANNELS + channel * LANES if channel else 0
         self.rooms, self.scratch = self._make_scratch(like)
         self.counted = count_transfers(schedule, self.rounds, comm, elements, self.dtype.itemsize, phase, attribute)
         self.pipelines: OrderedDict[tuple, tuple] = OrderedDict()  # addresses -> (Pipeline, the arrays: kept alive)
@@ -48,13 +50,19 @@ class Runner:
         slots: list of (elements,) arrays, contiguous, of the runner's dtype; those beside slots[0] may be overwritten.
         Raises ValueError for others, and SilentPeer if a rank does not come within the time-out.
         """
+        self.begin(slots).finish()
+        return slots[0]
+
+    def begin(self, slots) -> Pipeline:
+        """Begin to sum as a call does; return what must be ``finish``ed before slots[0] is the sum. Collective."""
         addresses = self._checked(slots)
         if addresses not in self.pipelines:
             self._remember(addresses, slots)
         self.pipelines.move_to_end(addresses)
-        self.pipelines[addresses][0].run()
+        pipeline = self.pipelines[addresses][0]
         self.comm.ledger.add(self.counted)
-        return slots[0]
+        pipeline.begin()
+        return pipeline
 
     def _make_scratch(self, like):
         """Return (slot, chunk) -> first element of its room, and per lane slot -> array as long as its chunks need."""
@@ -95,7 +103,8 @@ class Runner:
             first = self.rooms[piece.slot, piece.chunk]
             return self.scratch[lane][piece.slot][first:first + piece.stop - piece.start]
 
-        self.pipelines[addresses] = Pipeline(self.comm.transport_of(slots[0]), lanes, view, self.what), list(slots)
+        self.pipelines[addresses] = Pipeline(self.comm.transport_of(slots[0]), lanes, view, self.what,
+                                              self.first_lane), list(slots)
         if len(self.pipelines) > REMEMBERED:
             self.pipelines.popitem(last=False)[1][0].close()
 

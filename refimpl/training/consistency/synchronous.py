@@ -42,7 +42,8 @@ class Synchronous:
         self.targets = Targets(self.comm)
         self.mesh = None
         if parameters.plan.on_mesh.model > 1:
-            self.mesh = MeshStep(model, parameters.plan, self.comm, options.seed, device.xp)
+            self.mesh = MeshStep(model, parameters, options.seed, device.xp, overlap)
+            overlap = False  # its own
         self.make = partial(OverlappedStep, streams=open_streams(device.xp)) if overlap else SequentialStep
 
     def step(self, number: int, batches: dict, needs: dict, wanted: dict, examples: int, starts: bool,

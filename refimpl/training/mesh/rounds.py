@@ -1,11 +1,12 @@
 """Equals plain/groups.py: a step's computation on a mesh, in K rounds, each with a K-th of every member's microbatches.
 
-    features of round j + 1 ─▶ its rows leave ─▶ cut layers of round j, forward and backward ─▶ features of round j, backward
-                               (they travel beside the computation of round j)
+    features of round j + 1 ─▶ their rows leave ─▶ cut layers of round j, forward and backward ─▶ its features, backward
+                               (and travel beside the computation of round j)
 
 The unit of computation is a microbatch x a column block, whoever computes it: so the bits are those of one device. The
-weight gradients of cut layers add up at the end, in the order of the group's microbatches: one tree, no more memory than
-on one device.
+weight gradients of cut layers add up in the last round, in the order of the group's microbatches: one tree, no more
+memory than on one device. Each layer's leave as soon as they are there, before the gradient of its input is computed
+(Das et al., arXiv 1602.06709); whatever is under way is let go on after each unit.
 """
 
 from typing import Any, NamedTuple
@@ -16,8 +17,8 @@ from kernels.random import key_of
 from models.fully_connected import dropout_key, end_of
 from refimpl.plan.activations import examples_in
 from refimpl.plan.mesh import layers_of
-from refimpl.plan.plan import Plan
 from refimpl.training.mesh.group import Group
+from refimpl.training.parameters import Parameters
 from refimpl.training.step.calls import ask
 
 
@@ -39,11 +40,14 @@ class Entered(NamedTuple):
 class MeshStep:
     """How this rank computes a step with its group. Local to make, then collective.
 
-    model: a ``models.protocol.Sharded``.  Raises ValueError if it is none, or its layers are not those that are cut.
+    model: a ``models.protocol.Sharded``.  overlap: whether gradients leave as soon as they are there.
+    Raises ValueError if it is none, or its layers are not those that are cut.
     """
 
-    def __init__(self, model, plan: Plan, comm, seed: int, xp=np):
+    def __init__(self, model, parameters: Parameters, seed: int, xp=np, overlap: bool = False):
+        plan, comm = parameters.plan, parameters.comm
         self.model, self.seed, self.xp, self.group = model, seed, xp, Group(comm, plan.on_mesh)
+        self.exchange_of, self.overlap = parameters.exchange_of, overlap
         names = [name for name, strategy in plan.strategies.items() if strategy.name == "columns"]
         weights = [v.name for v in layers_of([v for v in model.variables if v.name in names])]
         connected = list(getattr(model, "connected", ()))
@@ -54,6 +58,8 @@ class MeshStep:
                              f"{type(model).__name__} are {', '.join(layer.name for layer in connected) or 'none'}: cut "
                              "the first ones of them")
         self.rest = connected[len(self.cut):]
+        away = {f"{layer.name}.{what}" for layer in self.cut for what in ("weight", "bias")}
+        self.own_names = [v.name for v in model.variables if v.name not in away]
         each = plan.microbatches // plan.ranks
         leaves = [range(rank * each, (rank + 1) * each) for rank in self.group.members]
         self.leaves, size = leaves, each // self.group.size
@@ -64,15 +70,17 @@ class MeshStep:
 
         number: of the step.  batches: microbatch -> its batch, None without examples.
         """
-        self.number, self.dense, losses = number, step.dense, []
+        self.number, self.step, self.dense, losses = number, step, step.dense, []
+        self.under_way: list = []  # what goes on beside the computation: a round's rows, sums of gradients
         self.kept: dict = {layer.name: {} for layer in self.cut}  # -> microbatch -> (input, gradient of z)
         counts = self._count(batches)
         entered = self._enter(0, batches, counts)
         for j in range(self.group.size):
             following = self._features(j + 1, batches) if j + 1 < self.group.size else None
             entered.coming.wait()
+            self.under_way.remove(entered.coming)
             later = following and self._send(j + 1, following, counts)
-            losses += self._round(entered, step, last=j + 1 == self.group.size)
+            losses += self._round(entered, last=j + 1 == self.group.size)
             entered = later
         return losses
 
@@ -109,36 +117,38 @@ class MeshStep:
             end += counts[v]
         each = [sum(counts[v] for v in leaves) for leaves in self.rounds[j]]
         mine = {v: part and (part[0], *part[2:]) for v, part in found.items()}
-        return Entered(mine, *self.group.start_rows(x, each, f"{layer.name}.weight"), each, units)
+        entered = Entered(mine, *self.group.start_rows(x, each, f"{layer.name}.weight"), each, units)
+        self.under_way.append(entered.coming)
+        return entered
 
-    def _round(self, entered: Entered, step, last: bool) -> list:
+    def _round(self, entered: Entered, last: bool) -> list:
         """Take a round through all layers and back; return its losses."""
-        x, counts = self._forward(entered)
-        grads, losses, own = [], [], {}
-        end = 0
-        for v, part in entered.mine.items():
-            if part is None:
-                continue
-            batch, targets, saved = part
+        x, losses, own = self._forward(entered), [], {}
+        grads, end = [x[:0] if self.rest else self.xp.empty((0, x.shape[1]), x.dtype)], 0
+        for v, (batch, targets, saved) in ((v, part) for v, part in entered.mine.items() if part is not None):
+            gradients = OwnGradients(self, v)
+            batch.ready = gradients.ready
             rows = x[end:end + len(targets)]
             end += len(targets)
-            loss, grad, gradients = end_of(self.model, self.rest, rows, targets, self.dense, batch)
+            loss, grad, found = end_of(self.model, self.rest, rows, targets, self.dense, batch)
+            gradients.ready(found)
             losses.append((v, loss))
             grads.append(grad)
-            own[v] = gradients, saved, len(targets), batch
-        grad = self._backward(self.xp.concatenate([x[:0], *grads]), entered, counts, step, last)
-        end = 0
+            own[v] = gradients, saved, len(targets)
+        grad, end = self._backward(self.xp.concatenate(grads), entered, last), 0
         for v in entered.mine:
-            if v not in own:
-                step.add_some(v, None, self.own_names)
+            gradients, saved, rows = own.get(v, (OwnGradients(self, v), None, None))
+            if rows is None:
+                gradients.are_none()
                 continue
-            gradients, saved, rows, batch = own[v]
-            below = ask(self.model, "features_backward", grad[end:end + rows], saved, self.dense, batch.ready)
+            gradients.ready(ask(self.model, "features_backward", grad[end:end + rows], saved, self.dense,
+                                gradients.ready))
+            gradients.end()
             end += rows
-            step.add_some(v, gradients | below, self.own_names)
         return losses
 
     def _forward(self, entered):
+        """Return this member's rows of what leaves the cut layers."""
         x, counts, self.scales = entered.x, entered.counts, {}
         for layer in self.cut:
             weight, bias = layer.of(self.dense)
@@ -151,40 +161,83 @@ class MeshStep:
                 y[rows], found = layer.forward(x[rows], weight, bias, first, key)
                 if not layer.last:
                     scale[rows] = found
+                self.advance()
             self.scales[layer.name] = scale
             name = f"{layer.name}.weight"
             x = self.group.own_rows(y, counts, name) if layer is self.cut[-1] else self.group.gather_columns(y, name)
-        return x, counts
+        return x
 
-    def _backward(self, grad, entered, counts, step, last):
+    def _backward(self, grad, entered, last):
         """Return the gradient of this member's rows of the first cut layer's input."""
+        counts = entered.counts
         grad = self.group.own_columns(grad, counts, f"{self.cut[-1].name}.weight")
         for layer in reversed(self.cut):
             grad = grad * self.scales[layer.name]
             for v, rows in entered.units:
                 self.kept[layer.name][v] = self.kept[layer.name][v], grad[rows]
             if last:
-                self._add_weights(layer, step)
+                self._add_weights(layer)
             weight = layer.of(self.dense)[0]
             partial = self.xp.empty((len(grad), layer.inputs), grad.dtype)
             for _, rows in entered.units:
                 partial[rows] = layer.input_gradient(grad[rows], weight)
+                self.advance()
             above = self.cut[self.cut.index(layer) - 1]
             grad = (self.group.add_rows(partial, counts, f"{layer.name}.weight") if layer is self.cut[0]
                     else self.group.add_columns(partial, f"{above.name}.weight"))
         return grad
 
-    def _add_weights(self, layer, step):
+    def _add_weights(self, layer):
         """Add the weight gradients of all the group's microbatches, in their order, and let go of what they need."""
-        kept = self.kept.pop(layer.name)
+        kept, names = self.kept.pop(layer.name), (f"{layer.name}.weight", f"{layer.name}.bias")
         for v in sorted(kept):
             x, grad = kept.pop(v)
-            weight, bias = layer.weight_gradients(grad, x)
-            gradients = {f"{layer.name}.weight": weight, f"{layer.name}.bias": bias}
-            step.add_some(v, gradients, gradients)
+            self.step.add_some(v, dict(zip(names, layer.weight_gradients(grad, x))), names)
+            self.advance()
+        self.begin(self.exchange_of[names[0]])
 
-    @property
-    def own_names(self) -> set:
-        """The variables that are not cut."""
-        away = {f"{layer.name}.{what}" for layer in self.cut for what in ("weight", "bias")}
-        return {v.name for v in self.model.variables} - away
+    def begin(self, exchange):
+        """Begin to sum what is all there, if that may go on beside the computation. Collective."""
+        if self.overlap:
+            exchange.begin()
+            self.under_way.append(exchange)
+
+    def advance(self):
+        """Let what is under way go on. Local."""
+        for one in self.under_way:
+            one.advance()
+
+
+class OwnGradients:
+    """The gradients of one of this rank's microbatches, of what is not cut, as they become ready. Local to make.
+
+    Each exchange is given its variables' when all of them are there; of the rank's last microbatch it then begins.
+    """
+
+    def __init__(self, mesh: MeshStep, microbatch: int):
+        self.mesh, self.microbatch, self.found, self.left = mesh, microbatch, {}, set(mesh.own_names)
+
+    def ready(self, gradients):
+        """Take gradients that are final. Collective over the ranks of their exchanges."""
+        self.found |= gradients
+        for exchange in dict.fromkeys(self.mesh.exchange_of[name] for name in gradients if name in self.left):
+            names = [v.name for v in exchange.variables]
+            if self.found.keys() >= set(names):
+                self._add({name: self.found[name] for name in names}, names, exchange)
+        self.mesh.advance()
+
+    def are_none(self):
+        """The microbatch has no examples."""
+        for exchange in dict.fromkeys(self.mesh.exchange_of[name] for name in self.mesh.own_names):
+            self._add(None, [v.name for v in exchange.variables], exchange)
+
+    def end(self):
+        """All were ready. Raises ValueError for one that is missing. Local."""
+        if self.left:
+            raise ValueError(f"features_backward returned no gradient of {', '.join(sorted(self.left))}")
+
+    def _add(self, gradients, names, exchange):
+        self.mesh.step.add_some(self.microbatch, gradients, names)
+        self.left -= set(names)
+        if self.microbatch == self.mesh.leaves[self.mesh.group.me][-1]:
+            self.mesh.begin(exchange)

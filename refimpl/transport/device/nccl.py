@@ -164,6 +164,9 @@ class NcclPending:
     def __init__(self, done, arrays):
         self.done, self.arrays = done, arrays
 
+    def advance(self):
+        """Do nothing: NCCL moves them by itself. Local."""
+
     def wait(self):
         """Let the current stream wait until all has moved; the host goes on. Local."""
         cupy.cuda.get_current_stream().wait_event(self.done)

@@ -17,6 +17,11 @@ class Repeating:
         return started
 
 
+    def test_some(self, started) -> list["Repeated"]:
+        """Return none: only to wait tells. Local."""
+        return []
+
+
 class Repeated:
     """The same messages, begun anew with each ``start``. Local."""
 

@@ -60,6 +60,11 @@ class StagedPending:
     def __init__(self, transport: Staged, messages, arriving):
         self.transport, self.messages, self.arriving = transport, messages, arriving
 
+    def advance(self):
+        """Let the messages go on. Local."""
+        for pending in self.messages:
+            pending.advance()
+
     def wait(self):
         """Return when all has come and gone; what came is there for the current stream. Raises SilentPeer, Aborted."""
         for pending in self.messages:
