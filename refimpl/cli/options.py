@@ -123,7 +123,8 @@ def add_travel_options(how):
                      "make one)")
     how.add_argument("--mesh", type=nonempty, metavar="DATAxMODEL",
                      help="cut fully connected layers that are computed in column blocks over groups of MODEL "
-                     "ranks, DATA groups: DATA x MODEL is the number of ranks (default: no layer is cut)")
+                     "ranks, DATA groups: DATA x MODEL is the number of ranks; or auto: as is predicted to be fastest (default: none "
+                     "is cut)")
     how.add_argument("--sparse-as-dense", action="store_true", help="with allreduce: send sparse variables whole")
     how.add_argument("--partitions", type=whole(), metavar="P", help="partitions of a sparse variable (default: ranks)")
     how.add_argument("--search-partitions", action=argparse.BooleanOptionalAction,

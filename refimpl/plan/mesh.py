@@ -101,9 +101,9 @@ def check_mesh(plan, variables):
         raise ValueError(f"the mesh {mesh} takes each rank's microbatches in {mesh.model} rounds, of as many each: "
                          f"{plan.microbatches} microbatches do not divide by {plan.ranks} ranks x {mesh.model}; give "
                          f"--microbatches {' or '.join(map(str, near))}")
-    if plan.architecture not in ("allreduce", "hybrid"):
-        raise ValueError(f"the mesh {mesh} goes with --architecture allreduce or hybrid, not {plan.architecture}: what "
-                         "is cut lies on the ranks themselves")
+    if plan.architecture == "ps":
+        raise ValueError(f"the mesh {mesh} goes with --architecture allreduce, hybrid or auto, not ps: what is cut lies "
+                         "on the ranks themselves")
     _check_chain([v for v in variables if v.name in cut], mesh)
     return plan
 

@@ -186,7 +186,7 @@ def test_what_cannot_be_cut_is_refused(comm):
         assert "3 ranks cannot share the 4 column blocks of 'fc1.weight' evenly; with 3 ranks give 3x1" in said
         return
     assert f"give --microbatches {n * n} or {2 * n * n}" in refused(comm, mesh=f"1x{n}", microbatches=n * n + 1)
-    assert "--architecture allreduce or hybrid, not ps" in refused(comm, mesh=f"1x{n}", architecture="ps")
+    assert "--architecture allreduce, hybrid or auto, not ps" in refused(comm, mesh=f"1x{n}", architecture="ps")
 
 
 @pytest.mark.mpi(min_size=2)
@@ -254,3 +254,16 @@ def test_the_plan_says_what_is_cut(comm):
     cut = [name for name, strategy in plan.strategies.items() if strategy.name == "columns"]
     assert cut == ([] if mesh.endswith("x1") else ["fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"])
     assert replace(plan).on_mesh.size == comm.size
+
+
+def test_the_mesh_is_chosen(comm):
+    """Layers that are wide beside a small batch are cut, and narrow ones beside a large one are not."""
+    def chosen(size, **sizes):
+        trainer = Trainer.open(perceptron(**sizes), data(16, size), options(mesh="auto"), comm)
+        assert f"mesh auto: {trainer.plan.on_mesh}; predicted exchanges of a step: " in trainer.reason
+        return trainer.plan.on_mesh.model
+
+    wide = chosen(1, widths=(2048, 1024))
+    assert wide == {1: 1, 2: 2, 3: 1, 4: 4}.get(comm.size, wide)
+    assert chosen(5, widths=(8, 8)) == 1
+    assert answer(comm, mesh="auto") == answer(MPI.COMM_SELF)

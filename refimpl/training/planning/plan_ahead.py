@@ -9,6 +9,7 @@ from refimpl.plan.choose import Chosen, choose_plan
 from refimpl.plan.mesh import with_mesh
 from refimpl.plan.sample import STEPS
 from refimpl.training.options import Options
+from refimpl.training.planning.mesh_choice import AUTO, choose
 from refimpl.training.planning.planning import consistent, placing, sample_of
 
 
@@ -26,5 +27,6 @@ def plan_ahead(model: str, network: Network, sampled_steps: int = STEPS, **chose
     found = choose_plan(trained.variables, sample, network, data.microbatches, architecture=options.architecture,
                         allreduce=options.allreduce, sparse_as_dense=options.sparse_as_dense, balance=options.balance,
                         **placing(options))
-    plan = with_mesh(consistent(found.plan, options), trained.variables, options.mesh)
+    mesh = choose(trained, data, network)[0] if options.mesh == AUTO else options.mesh
+    plan = with_mesh(consistent(found.plan, options), trained.variables, mesh)
     return replace(found, plan=plan, layers=layers_of(trained), batch=recipe.microbatches * recipe.microbatch_size)

@@ -7,7 +7,6 @@ from refimpl.collectives.simulation.calibrate import network_of
 from refimpl.plan import make_plan
 from refimpl.plan.balance import by_popularity
 from refimpl.plan.choose import choose_plan
-from refimpl.plan.mesh import with_mesh
 from refimpl.plan.plan import SYNCHRONOUS, Plan
 from refimpl.plan.report import describe
 from refimpl.plan.sample import STEPS, Sample, take_sample
@@ -15,6 +14,7 @@ from refimpl.plan.validate import check_plan
 from refimpl.strategies.codec import CODECS
 from refimpl.training.consistency import CONSISTENCIES
 from refimpl.training.planning.allreduce_choice import choose_allreduce, write_network
+from refimpl.training.planning.mesh_choice import on_mesh
 from refimpl.training.step.check import check_needs
 
 
@@ -27,14 +27,14 @@ def plan_of(model, data, options, comm, network_file=None) -> tuple[Plan, str | 
         return comm.together(lambda: _given(model, data, options, comm)), None
     if options.architecture == "auto":
         plan, reason = _auto(model, data, options, comm, network_file)
-        return consistent(plan, options), reason
+        return on_mesh(consistent(plan, options), reason, model, data, options, comm, network_file)
     choice = choose_allreduce(model.variables, options, comm, data.microbatches, network_file)
     allreduce, reason = choice or (options.allreduce, None)
     plan = comm.together(lambda: make_plan(
         model.variables, options.architecture, comm.size, data.microbatches, sparse_as_dense=options.sparse_as_dense,
         allreduce=allreduce, machines=comm.machines, **placing(options)), (ValueError,))
     plan = consistent(balanced(plan, model, data, options, comm), options)
-    return comm.together(lambda: with_mesh(plan, model.variables, options.mesh), (ValueError,)), reason
+    return on_mesh(plan, reason, model, data, options, comm, network_file)
 
 
 def consistent(plan, options) -> Plan:
