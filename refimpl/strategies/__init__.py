@@ -9,10 +9,12 @@ from refimpl.strategies.allreduce import Allreduce
 from refimpl.strategies.as_dense import RowsAsDense
 from refimpl.strategies.dense_server import ServedDense
 from refimpl.strategies.hot_rows import HotRows
+from refimpl.strategies.reduce_scatter import ReduceScatter
 from refimpl.strategies.server import ServedRows
 
 # in the order in which the exchanges of a step begin: what is pulled comes first, and rows before dense variables
-for _strategy in (ServedRows, HotRows, GatheredRows, RowsAsDense, ServedDense, Allreduce):
+for _strategy in (ServedRows, HotRows, GatheredRows, RowsAsDense, ServedDense, ReduceScatter, Allreduce):
     STRATEGIES[_strategy.name, _strategy.sparse] = _strategy
 
-__all__ = ["STRATEGIES", "Allreduce", "GatheredRows", "HotRows", "RowsAsDense", "ServedDense", "ServedRows"]
+__all__ = ["STRATEGIES", "Allreduce", "GatheredRows", "HotRows", "ReduceScatter", "RowsAsDense", "ServedDense",
+           "ServedRows"]
