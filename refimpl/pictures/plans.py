@@ -9,7 +9,7 @@ COLOURS = {"green": GREEN, "blue": BLUE, "orange": ORANGE, "black": BLACK}
 
 def looks() -> dict[str, tuple[str, str, str]]:
     """Return strategy -> (what plots call it, colour, mark), dense ones first. Local."""
-    dense, sparse = ([strategy_of(name, kind) for name in names_of(kind, automatic=True)] for kind in (False, True))
+    dense, sparse = ([strategy_of(name, kind) for name in names_of(kind)] for kind in (False, True))
     return {cls.name: (cls.label, COLOURS[cls.colour], cls.mark) for cls in [*reversed(dense), *sparse]}
 
 

@@ -55,7 +55,7 @@ def test_a_plan_is_followed_as_it_is():
     (dict(rows__strategy="allreduce"),
      "plan: rows: no strategy 'allreduce' for a sparse variable; there are server, hot-rows, allg"),
     (dict(dense__strategy="as-dense"),
-     "plan: dense: no strategy 'as-dense' for a dense variable; there are server, allreduce"),
+     "plan: dense: no strategy 'as-dense' for a dense variable; there are server, reduce-scatter, allreduce"),
     (dict(architecture="../elsewhere"), "the plan's architecture is '../elsewhere'; say allreduce, ps, hybrid or auto"),
     (dict(rows__sparse=False),
      "rows: Object contains unknown field 'scheme' - at `$.placements[0]`; it has codec, owners"),
