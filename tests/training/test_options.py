@@ -33,6 +33,7 @@ def test_every_option_either_changes_numbers_or_none():
 
 @pytest.mark.parametrize("changes, words", [
     (dict(optimizer="newton"), "no optimizer 'newton'; there are sgd, momentum, adagrad, adam"),
+    (dict(architecture="auto", shard_optimizer=True), "--shard-optimizer goes with --architecture allreduce or hybrid"),
     (dict(rate="square"), "no rate 'square'; there are constant"),
     (dict(optimizer="adam", optimizer_options={"mu": 1}), "adam has no option mu; it has beta1, beta2, epsilon"),
     (dict(optimizer="sgd", optimizer_options={"mu": 1}), "it has none"),
