@@ -29,7 +29,7 @@ class ReduceScatter:
     def __init__(self, messages, variable, seed, microbatches):
         self.messages, self.microbatches, self.shape = messages, microbatches, variable.shape
         whole = np.atleast_1d(variable.initial_value(seed))
-        ends = [r * len(whole) // messages.size for r in range(messages.size + 1)]
+        ends = [round(r * len(whole) / messages.size) for r in range(messages.size + 1)]
         self.rows = [slice(first, last) for first, last in zip(ends, ends[1:])]
         self.values = whole[self.rows[messages.rank]].copy()
 

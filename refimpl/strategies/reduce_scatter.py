@@ -24,12 +24,12 @@ class ReduceScatter(OwnedDense):
 
     @classmethod
     def pieces(cls, placed, ranks):
-        """Rank r begins with the row in which element r / N of all lies."""
+        """Rank r begins with the row whose begin is next to element r / N of all."""
         found, before, total = [], 0, sum(variable.size for variable, _ in placed)
         for variable, _ in placed:
             whole = Piece.whole_of(0, variable)
-            rows = len(whole.rows)
-            inside = [(r * total // ranks - before) * rows // max(1, whole.size) for r in range(1, ranks)]
+            rows, width = len(whole.rows), max(1, whole.size) / max(1, len(whole.rows))
+            inside = [round((r * total / ranks - before) / width) for r in range(1, ranks)]
             ends = [0, *(min(max(0, row), rows) for row in inside), rows]
             own = [Piece(r, variable, range(*ends[r:r + 2])) for r in range(ranks) if ends[r] < ends[r + 1]]
             found += own or [whole]  # without elements

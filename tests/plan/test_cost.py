@@ -50,9 +50,9 @@ def test_parameter_server_by_hand():
 
 
 def test_reduce_scatter_by_hand():
-    """Eight elements on three ranks: 2, 3 and 3 of them. Of four microbatches rank 2 has two, which are one node."""
+    """Eight elements on three ranks: 3, 2 and 3 of them. Of four microbatches rank 2 has two, which are one node."""
     plan = make_plan([DENSE], "hybrid", 3, 4, shard_optimizer=True)
-    for rank, (mine, others) in enumerate(((2, 6), (3, 5), (3, 5))):
+    for rank, (mine, others) in enumerate(((3, 5), (2, 6), (3, 5))):
         found = predict_step(plan, [DENSE], {}, {}, rank)
         assert found["pull", "dense", "dense"] == (4 * 2 * mine, 4 * others)
         assert found["push", "dense", "dense"] == (4 * others, 4 * 2 * mine)

@@ -150,9 +150,9 @@ def owned(comm, kind):
         owners = {"a": comm.size - 1, "empty": 0, "b": 0}
         return ([ServedDense((owners[v.name],)) for v in DENSE],
                 {v.name: range(v.shape[0]) for v in DENSE if owners[v.name] == comm.rank})
-    first, last = (19 * (comm.rank + i) // comm.size for i in (0, 1))  # of "a", rows of 4 elements; then 7 of "b"
-    rows = {"a": range(first // 4, last // 4) if last < 12 else range(min(3, first // 4), 3),
-            "b": range(max(0, first - 12), max(0, last - 12))}
+    first, last = (19 * (comm.rank + i) / comm.size for i in (0, 1))  # of "a", 3 rows of 4 elements; then 7 of "b"
+    rows = {"a": range(*(min(3, round(end / 4)) for end in (first, last))),
+            "b": range(*(max(0, round(end - 12)) for end in (first, last)))}
     found = {name: some for name, some in rows.items() if some} | ({"empty": range(0)} if comm.rank == 0 else {})
     return [ReduceScatter()] * len(DENSE), found
 
