@@ -5,10 +5,12 @@ from mpi4py import MPI
 from toys import WORKS, answer, make_options, make_trainer
 
 from kernels.update import OPTIMIZERS
+from refimpl.strategies import ReduceScatter
 from refimpl.training.session import train
 
 pytestmark = pytest.mark.mpi
 SHARDED = dict(architecture="hybrid", shard_optimizer=True)
+ALONE = {**SHARDED, "overlap": False}  # all in one bucket
 
 
 def state_bytes(trainer):
@@ -19,21 +21,22 @@ def state_bytes(trainer):
 
 @pytest.mark.mpi(min_size=2)
 def test_a_rank_holds_an_nth_of_the_state(comm):
-    """Within one row, of all that travels together; statistics have none. Replicated, each rank holds it all."""
+    """Of its rows alone (tests/plan/test_cost.py: an N-th, within one), none of statistics; replicated, all of it."""
     for work, optimizer in (("toy", "adam"), ("cnn", "momentum")):
         slots = len(OPTIMIZERS[optimizer].state)
-        trainer, whole = (make_trainer(work, optimizer, comm, **how) for how in (SHARDED, dict(architecture="hybrid")))
+        trainer, whole = (make_trainer(work, optimizer, comm, **how) for how in (ALONE, dict(architecture="hybrid")))
         dense = [v for v in trainer.model.variables if not v.sparse]
         full = slots * sum(v.nbytes for v in dense if not v.statistic)
-        row = max(v.nbytes // max(1, *v.shape[:1], 1) for v in dense)
-        statistics = sum(v.nbytes for v in dense if v.statistic)
+        mine = [piece for piece in ReduceScatter.pieces([(v, ReduceScatter()) for v in dense], comm.size)
+                if piece.owner == comm.rank and not piece.variable.statistic]
         assert state_bytes(whole) == full and comm.allreduce(state_bytes(trainer)) == full
-        assert abs(state_bytes(trainer) - full / comm.size) <= slots * (row + statistics)
+        assert state_bytes(trainer) == slots * 4 * sum(piece.size for piece in mine)
 
 
 @pytest.mark.parametrize("work, optimizer, more", [
     ("toy", "sgd", {}), ("toy", "momentum", dict(microbatches=3)), ("toy", "adagrad", dict(clip_norm=None)),
     ("toy", "adam", dict(microbatches=7, overlap=True)), ("cnn", "momentum", dict(overlap=True))])
+@pytest.mark.thorough("momentum", "adam")
 def test_the_replicated_optimizers_bits(comm, monkeypatch, work, optimizer, more):
     """Clipping and decay, statistics, ranks without microbatches or with several nodes; overlapped, each variable alone.
     """
