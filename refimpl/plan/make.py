@@ -78,8 +78,8 @@ def summed_by(variables, architecture: str, sparse_as_dense: bool, shard_optimiz
 def check_sharded(architecture: str):
     """Raise ValueError for an architecture that ``--shard-optimizer`` cannot change. Local."""
     if architecture not in SHARDED:
-        raise ValueError(f"--shard-optimizer goes with --architecture {' or '.join(SHARDED)}, not {architecture}: leave "
-                         "it out, or say --no-shard-optimizer")
+        raise ValueError(f"--shard-optimizer goes with --architecture {' or '.join(SHARDED)}, not {architecture}: "
+                         "leave it out, or say --no-shard-optimizer")
 
 
 def _names(variables, architecture, sparse_as_dense, shard_optimizer) -> dict[str, str]:

@@ -1,10 +1,11 @@
 """The parameter server of dense variables: what an owner has of them lies side by side, and goes as one message.
 
-    pull    owner --- values of its piece --> rank     Where a piece is a whole variable of w bytes, 2 w (N - 1) bytes at
-    push    rank --- gradient of a piece -> owner      its owner, the hot spot that allreduce does not have
-                                                       (docs/paper.md, Bytes); where it is an N-th, as many as allreduce
+    pull    owner --- values of its piece --> rank
+    push    rank --- gradient of a piece -> owner
 
-Equals ``refimpl.plain.dense_server`` and ``refimpl.plain.reduce_scatter``.
+2 w (N - 1) bytes at the owner of w bytes: where that is all, the hot spot that allreduce does not have (docs/paper.md,
+Bytes); where it is an N-th of all, as many as allreduce. Equals ``refimpl.plain.dense_server`` and
+``reduce_scatter``.
 """
 
 from functools import cached_property
@@ -37,8 +38,7 @@ class DenseServer:
                 for client in self.clients for node in self.nodes[client]]
 
     def push(self, nodes: dict[int, list], phase: str = "push"):
-        """Return the sum of the gradients of this rank's own piece, good until the next. nodes: owner -> [(node, flat)].
-        """
+        """Return the sum of this rank's own piece, good until the next. nodes: owner -> [(node, flat gradient)]."""
         me = self.comm.rank
         sends = [self.message(owner, flat, owner) for owner in self.owners for _, flat in nodes[owner]]
         self.comm.exchange(sends, [self.message(client, flat, me) for client, _, flat in self.boxes], phase, "dense")

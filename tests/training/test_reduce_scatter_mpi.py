@@ -38,8 +38,7 @@ def test_a_rank_holds_an_nth_of_the_state(comm):
     ("toy", "adam", dict(microbatches=7, overlap=True)), ("cnn", "momentum", dict(overlap=True))])
 @pytest.mark.thorough("momentum", "adam")
 def test_the_replicated_optimizers_bits(comm, monkeypatch, work, optimizer, more):
-    """Clipping and decay, statistics, ranks without microbatches or with several nodes; overlapped, each variable alone.
-    """
+    """Clipping and decay, statistics, ranks with no microbatch or several nodes; overlapped, each variable alone."""
     monkeypatch.setattr("refimpl.plan.buckets.BUCKET", 1)
     assert answer(work, optimizer, comm, **SHARDED, **more) == answer(work, optimizer, comm, architecture="allreduce",
                                                                       **{**more, "overlap": False})
@@ -51,8 +50,9 @@ def test_checkpoints_go_from_one_to_three_to_two_ranks_and_to_the_replicated_opt
     path, (model, data, _) = comm.bcast(tmp_path), WORKS["toy"]
     whole = train(model(), data(), options=make_options("toy", "adam", steps=5, architecture="allreduce"),
                   comm=MPI.COMM_SELF)
-    for steps, (ranks, how) in enumerate(((1, SHARDED), (3, SHARDED), (2, SHARDED), (3, dict(architecture="allreduce")),
-                                          (2, dict(architecture="allreduce", shard_optimizer=True))), 1):
+    replicated = dict(architecture="allreduce")
+    for steps, (ranks, how) in enumerate(((1, SHARDED), (3, SHARDED), (2, SHARDED), (3, replicated),
+                                          (2, {**replicated, "shard_optimizer": True})), 1):
         some = comm.Split(0 if comm.rank < ranks else MPI.UNDEFINED)
         if some != MPI.COMM_NULL:
             found = train(model(), data(), options=make_options("toy", "adam", steps=steps, **how), comm=some,
