@@ -39,6 +39,8 @@ def run(given: dict) -> int:
     if given.get("steps") == 0:
         raise ValueError("--steps 0: without a step there is nothing to compare; give 1 or more")
     trainings = {name: ["--architecture", name] for name in ARCHITECTURES}
+    if given.get("shard_optimizer"):
+        trainings["ps"] += ["--no-shard-optimizer"]  # its owners are alone with their variables anyway
     if given.get("plan", "none") != "none":
         trainings["plan"] = ["--plan", given["plan"]]
     as_json = given.get("json", False)

@@ -15,7 +15,8 @@ from refimpl.plain.consistencies import CONSISTENCIES as KNOWN, DECENTRALISED
 from refimpl.plain.corrections import CORRECTIONS
 from refimpl.transport.device.choice import TRANSPORTS
 
-SAID_BY_PLAN = {"architecture": "--architecture", "sparse_as_dense": "--sparse-as-dense", "partitions": "--partitions",
+SAID_BY_PLAN = {"architecture": "--architecture", "sparse_as_dense": "--sparse-as-dense",
+                "shard_optimizer": "--shard-optimizer", "partitions": "--partitions",
                 "scheme": "--partition-scheme", "allreduce": "--allreduce",
                 "local_aggregation": "--no-local-aggregation", "search_partitions": "--search-partitions",
                 "hot_rows": "--hot-rows", "balance": "--balance", "consistency": "--consistency", "mesh": "--mesh"}
@@ -126,6 +127,9 @@ def add_travel_options(how):
                      "ranks, DATA groups: DATA x MODEL is the number of ranks; or auto: as is predicted to be fastest (default: none "
                      "is cut)")
     how.add_argument("--sparse-as-dense", action="store_true", help="with allreduce: send sparse variables whole")
+    how.add_argument("--shard-optimizer", action=argparse.BooleanOptionalAction,
+                     help="with allreduce and hybrid: each rank updates its N-th of the dense variables, and keeps no "
+                          "more of the optimizer's state: reduce-scatter, update, allgather")
     how.add_argument("--partitions", type=whole(), metavar="P", help="partitions of a sparse variable (default: ranks)")
     how.add_argument("--search-partitions", action=argparse.BooleanOptionalAction,
                      help="find P during the first steps, from --partitions on (default: from the number of machines)")

@@ -136,6 +136,8 @@ def print_table(model: str, chosen):
                else "go from rank to rank, all of them together")
     out.print(f"{headline(chosen)}. A time is what the exchanges of a whole step would take if the variable had "
               f"that strategy and the others theirs; MB {carried}.", highlight=False)
+    if any("reduce-scatter" in f.candidates for f in chosen.forecasts):
+        out.print("Of dense variables, allgather is reduce-scatter, update, allgather (--shard-optimizer).")
     out.print(f"The busiest owner serves {chosen.busiest:.2f} x as many bytes as the mean.", highlight=False)
     for line in OPERATIONS:
         out.print(f"- {line}", highlight=False)
@@ -159,7 +161,7 @@ def _variables(model, chosen):
     rows = []
     for f in chosen.forecasts:
         cells = []
-        for name in ("as-dense" if f.sparse else "allreduce", "allgather", "server"):
+        for name in ("as-dense", "allgather", "server") if f.sparse else ("allreduce", "reduce-scatter", "server"):
             found = f.candidates.get(name)
             cells += ["-", "-"] if found is None else [f"{found.card_bytes / 1e6:,.4g}", f"{found.step * 1e3:,.4g}"]
         rows.append([f.variable, "sparse" if f.sparse else "dense", f"{f.nbytes / 1e6:,.4g}",

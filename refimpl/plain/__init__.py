@@ -6,6 +6,7 @@
     schedule       an allreduce as data, proved before it runs
     server         rows dealt out to owners: pull, push         dense_server   the same for whole variables
     replicas       its rivals: dense values and row gradients sent to everybody
+    reduce_scatter an allreduce in two halves, the optimizer between them: each rank updates its own rows
     aggregation    the ranks of a machine deal with the server as one
     cost_table     what all these cost in bytes
     worker, clipping, hybrid       a training: gradients, update, and each variable the way that suits it

@@ -27,12 +27,14 @@ from models.registry import MODELS
 from refimpl.plain.clipping import Optimizer, exact_sum, squares
 from refimpl.plain.dense_server import DenseServer
 from refimpl.plain.messages import Messages
+from refimpl.plain.reduce_scatter import ReduceScatter
 from refimpl.plain.replicas import GatheredRows, Replica
 from refimpl.plain.server import Server
 from refimpl.plain.tree import form_nodes
 from refimpl.plain.worker import Worker
 
-ARCHITECTURES = {"hybrid": (Replica, Server), "ps": (DenseServer, Server), "allreduce": (Replica, GatheredRows)}
+ARCHITECTURES = {"hybrid": (Replica, Server), "ps": (DenseServer, Server), "allreduce": (Replica, GatheredRows),
+                 "sharded-optimizer": (ReduceScatter, Server)}
 """Architecture -> (the strategy of dense variables, that of sparse ones)."""
 
 

@@ -83,7 +83,8 @@ class Chosen:
 
 
 def choose_plan(variables, sample: Sample, network: Network, microbatches: int, *, architecture: str = "auto",
-                allreduce: str = "auto", sparse_as_dense: bool = False, balance: str = "bytes", **placing) -> Chosen:
+                allreduce: str = "auto", sparse_as_dense: bool = False, shard_optimizer: bool = False,
+                balance: str = "bytes", **placing) -> Chosen:
     """Return the plan with the least predicted seconds a step, and all that it was chosen from. Local.
 
     architecture: another than auto is not chosen, only forecast.  balance: see ``Options``.
@@ -105,8 +106,11 @@ def choose_plan(variables, sample: Sample, network: Network, microbatches: int, 
         totals = {"auto": trial.seconds(chosen), **totals}
         plan = trial.plan(chosen)
     else:
-        plan = make_plan(variables, architecture, sparse_as_dense=sparse_as_dense, **making)
+        plan = make_plan(variables, architecture, sparse_as_dense=sparse_as_dense, shard_optimizer=shard_optimizer,
+                         **making)
         chosen = {name: strategy.name for name, strategy in plan.strategies.items()}
+        if shard_optimizer:
+            totals = {f"{architecture}, optimizer sharded": trial.seconds(chosen), **totals}
     forecasts = tuple(_forecast(v, chosen, trial, predictor, sample) for v in variables)
     busiest = imbalance(owner_loads(variables, plan, pulls))
     return Chosen(plan, forecasts, totals, network, sample.steps, busiest, predictor)
@@ -159,7 +163,7 @@ def _forecast(variable, chosen, trial, predictor, sample) -> Forecast:
     crossing = α (T' - t) / (T - t): T of the server, T' sent whole, t what the server takes for no bytes at all.
     """
     candidates = {}
-    for name in names_of(variable.sparse, automatic=True):
+    for name in dict.fromkeys([*names_of(variable.sparse, automatic=True), chosen[variable.name]]):
         other = {**chosen, variable.name: name}
         plan = trial.plan(other)
         candidates[name] = Candidate(predictor.alone(plan, variable), trial.seconds(other),

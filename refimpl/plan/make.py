@@ -16,13 +16,17 @@ ARCHITECTURES = {
 AS_DENSE = {"allreduce": "as-dense"}
 """Architecture -> the strategy of sparse variables with ``--sparse-as-dense``; the others know none."""
 
+SHARDED = {"allreduce": "reduce-scatter", "hybrid": "reduce-scatter"}
+"""Architecture -> the strategy of dense variables with ``--shard-optimizer``; the others know none."""
+
 
 def make_plan(variables, architecture: str, ranks: int, microbatches: int, *, allreduce: str = "auto",
               partitions: int | None = None, scheme: str = "contiguous", sparse_as_dense: bool = False,
-              machines: Machines | None = None, local_aggregation: bool = True,
+              shard_optimizer: bool = False, machines: Machines | None = None, local_aggregation: bool = True,
               strategies: dict[str, str] | None = None, popularity: dict | None = None) -> Plan:
     """Return the plan of an architecture. partitions: P of each sparse variable; None: one for each rank. Local.
 
+    sparse_as_dense, shard_optimizer: other strategies than the architecture's, of AS_DENSE and SHARDED.
     machines: the ranks of each machine; None: all on one.
     strategies: variable -> the name of its strategy: what architecture "auto" chose, which has no other.
     popularity: sparse variable -> (rows,), how often each row is pulled in a step: see ``by_popularity``.
@@ -31,7 +35,8 @@ def make_plan(variables, architecture: str, ranks: int, microbatches: int, *, al
     (docs/paper.md, Mechanisms). Raises ValueError for an unknown architecture or a combination that means nothing.
     """
     _check_variables(variables)
-    names = _names(variables, architecture, sparse_as_dense) if strategies is None else strategies
+    if (names := strategies) is None:
+        names = _names(variables, architecture, sparse_as_dense, shard_optimizer)
     chosen = {v.name: strategy_of(names[v.name], v.sparse) for v in variables}
     placed = place(variables, chosen, ranks, partitions, scheme)
     if popularity is not None:
@@ -61,16 +66,23 @@ def with_partitions(plan: Plan, variables, partitions: int) -> Plan:
                           for v in plan.partitioned(variables)})
 
 
-def summed_by(variables, architecture: str, sparse_as_dense: bool) -> Layout | None:
+def summed_by(variables, architecture: str, sparse_as_dense: bool, shard_optimizer: bool) -> Layout | None:
     """Return the layout of all that an architecture sums by allreduce; None if nothing. Local. Raises as make_plan."""
     if architecture not in ARCHITECTURES:
         return None
-    names = _names(variables, architecture, sparse_as_dense)
+    names = _names(variables, architecture, sparse_as_dense, shard_optimizer)
     placed = [v for v in variables if strategy_of(names[v.name], v.sparse).arena([v]) is not None]
     return Layout.of(placed) if placed else None
 
 
-def _names(variables, architecture, sparse_as_dense) -> dict[str, str]:
+def check_sharded(architecture: str):
+    """Raise ValueError for an architecture that ``--shard-optimizer`` cannot change. Local."""
+    if architecture not in SHARDED:
+        raise ValueError(f"--shard-optimizer goes with --architecture {' or '.join(SHARDED)}, not {architecture}: "
+                         "leave it out, or say --no-shard-optimizer")
+
+
+def _names(variables, architecture, sparse_as_dense, shard_optimizer) -> dict[str, str]:
     """Return variable -> strategy's name under an architecture. Raises ValueError for one that means nothing."""
     if architecture not in ARCHITECTURES:
         raise ValueError(f"no architecture {architecture!r}; there are {', '.join(ARCHITECTURES)}")
@@ -79,6 +91,9 @@ def _names(variables, architecture, sparse_as_dense) -> dict[str, str]:
         if architecture not in AS_DENSE:
             raise ValueError(f"--sparse-as-dense goes with --architecture {' or '.join(AS_DENSE)}, not {architecture}")
         sparse = AS_DENSE[architecture]
+    if shard_optimizer:
+        check_sharded(architecture)
+        dense = SHARDED[architecture]
     return {v.name: sparse if v.sparse else dense for v in variables}
 
 

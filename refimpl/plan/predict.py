@@ -97,23 +97,30 @@ class Traffic:
 
 def traffic_of(variable, strategy, plan, sample: Sample) -> Traffic:
     """Return what a variable costs that goes as messages: exact bytes, mean over the sampled steps. Local."""
-    steps = len(sample.steps) if variable.sparse and sample.steps else 1
+    return traffic_together([(variable, strategy)], plan, sample)
+
+
+def traffic_together(placed, plan, sample: Sample) -> Traffic:
+    """Return what variables of one strategy cost together, see ``traffic_of``. placed: (variable, strategy). Local."""
+    shared = type(placed[0][1])
+    steps = len(sample.steps) if shared.sparse and sample.steps else 1
     rounds: dict[tuple[str, str], np.ndarray] = {}
     for i in range(steps):
         def touched(part, i=i):
             return (cut_lists(part, sample.pulled(i, part.name, plan.ranks)),
                     [cut_lists(part, own) for own in sample.pushed(i, part.name, plan.ranks)])
 
-        for (phase, _, kind), matrix in strategy.bytes_between([(variable, strategy)], plan, touched).items():
+        for (phase, _, kind), matrix in shared.bytes_between(placed, plan, touched).items():
             if matrix.any():
                 rounds[phase, kind] = rounds.get((phase, kind), 0) + matrix / steps
-    work = strategy.work(variable, plan, sample) + sum(
+    work = sum(strategy.work(variable, plan, sample) for variable, strategy in placed) + sum(
         matrix.sum(axis=0) for (phase, kind), matrix in rounds.items()  # gradients, to be added up where they come
         if phase in ("aggregate", "push", "allgather") and kind in ("rows", "dense"))
     sent, received, within, messages = {}, {}, {}, {}
     for name, matrix in rounds.items():
         sent[name], received[name], within[name] = by_machine(matrix, machine_numbers(plan))
-        times = strategy.message_rounds(variable, plan.ranks) if name[1] == "rows" else 1
+        times = max(strategy.message_rounds(variable, plan.ranks) for variable, strategy in placed
+                    ) if name[1] == "rows" else 1
         messages[name] = times * ((matrix > 0).sum(axis=0) + (matrix > 0).sum(axis=1))
     return Traffic(sent, received, within, messages, work)
 
@@ -172,6 +179,8 @@ class Predictor:
 
     def _together(self, plan, strategy, placed):
         layout = strategy.arena([variable for variable, _ in placed])
+        if strategy.cut_together:
+            return seconds_of(traffic_together(placed, plan, self.sample), self.network)
         if layout is None:
             traffics = [self._traffic(plan, *part) for part in placed]
             return seconds_of(sum(traffics[1:], traffics[0]), self.network)

@@ -1,11 +1,14 @@
-"""The parameter server of dense variables: each lies whole on one owner, as in the classical parameter server.
+"""The parameter server of dense variables: what an owner has of them lies side by side, and goes as one message.
 
-    pull    owner --- whole value --> rank         2 w (N - 1) bytes at the owner of w bytes: the hot spot that
-    push    rank --- whole gradient -> owner       allreduce does not have (docs/paper.md, Bytes)
+    pull    owner --- values of its piece --> rank
+    push    rank --- gradient of a piece -> owner
 
-Values and gradients of an owner lie side by side, so that a message is one piece. Equals
-``refimpl.plain.dense_server``.
+2 w (N - 1) bytes at the owner of w bytes: where that is all, the hot spot that allreduce does not have (docs/paper.md,
+Bytes); where it is an N-th of all, as many as allreduce. Equals ``refimpl.plain.dense_server`` and
+``reduce_scatter``.
 """
+
+from functools import cached_property
 
 from refimpl.gradients import TreeSum, cover, fold, leaves_of
 from refimpl.server.clients import Aggregators, Clients
@@ -28,14 +31,18 @@ class DenseServer:
         self.comm.exchange([self.message(client, self.pieces[me], me) for client in self.clients],
                            [self.message(owner, self.pieces[owner], owner) for owner in self.owners], phase, "dense")
 
+    @cached_property
+    def boxes(self) -> list:
+        """Where clients' gradients come to, and are added up, in every step: (client, node, flat). Local."""
+        return [(client, node, self.xp.empty_like(self.pieces[self.comm.rank]))
+                for client in self.clients for node in self.nodes[client]]
+
     def push(self, nodes: dict[int, list], phase: str = "push"):
-        """Return the sum of the gradients of this rank's own piece. nodes: owner -> [(node, flat gradient)]."""
+        """Return the sum of this rank's own piece, good until the next. nodes: owner -> [(node, flat gradient)]."""
         me = self.comm.rank
         sends = [self.message(owner, flat, owner) for owner in self.owners for _, flat in nodes[owner]]
-        came = [(client, node, self.xp.empty_like(self.pieces[me]))
-                for client in self.clients for node in self.nodes[client]]
-        self.comm.exchange(sends, [self.message(client, flat, me) for client, _, flat in came], phase, "dense")
-        total = fold([(node, flat) for _, node, flat in came] + nodes[me], self.add)
+        self.comm.exchange(sends, [self.message(client, flat, me) for client, _, flat in self.boxes], phase, "dense")
+        total = fold([(node, flat) for _, node, flat in self.boxes] + nodes[me], self.add)
         return self.xp.empty_like(self.pieces[me]) if total is None else total  # None: it owns nothing
 
     def message(self, peer, flat, owner):

@@ -7,6 +7,7 @@ from typing import get_args
 from kernels.update import OPTIMIZERS
 from kernels.update.rates import RATES
 from refimpl.json_file import shaped
+from refimpl.plan.make import check_sharded
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.transport.device.choice import TRANSPORTS
 
@@ -24,6 +25,7 @@ class Options:
     """Options of the trainer; the model and the data have their own.
 
     architecture, sparse_as_dense, partitions, scheme, allreduce: see ``refimpl.plan.make_plan``.
+    shard_optimizer: each rank updates its N-th of the dense variables, and alone keeps the optimizer's state of it.
     balance: partitions go to owners by their "bytes", or by the "popularity" of their rows in sampled steps.
     plan: a plan's JSON, to be followed as it is; None: made from the architecture.
     search_partitions: find P during the first steps (docs/paper.md, Mechanisms), from ``partitions`` on (None: from the
@@ -51,6 +53,7 @@ class Options:
 
     architecture: str = "hybrid"
     sparse_as_dense: bool = False
+    shard_optimizer: bool = False
     partitions: int | None = None
     scheme: str = "interleaved"
     balance: str = "bytes"
@@ -96,6 +99,8 @@ class Options:
                             ("search_warmup", 0), ("search_sample", 1)):
             if not getattr(self, name) >= least:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be at least {least}")
+        if self.shard_optimizer and self.plan is None:  # which says itself
+            check_sharded(self.architecture)
         if self.search_partitions and self.balance != "bytes":
             raise ValueError("the search for P places partitions by bytes: leave --balance popularity out")
         if self.hot_rows != "auto" and not (isinstance(self.hot_rows, int) and self.hot_rows >= 0):

@@ -18,9 +18,11 @@ SETTINGS = {
     "ps": {"architecture": "ps"},
     "hybrid": {"architecture": "hybrid"},
     "partitions": {"architecture": "ps", "partitions": 4, "scheme": "interleaved"},
+    "reduce-scatter": {"architecture": "hybrid", "shard_optimizer": True},
     "messages": {"architecture": "hybrid", "shared_memory": False, "overlap": True},
 }
-FEWER = {"partitions": ("rows", "resume"), "messages": ("dense", "mixed", "update")}
+FEWER = {"partitions": ("rows", "resume"), "reduce-scatter": ("dense", "mixed", "update", "resume"),
+         "messages": ("dense", "mixed", "update")}
 """Settings that differ from others in these kinds of case alone."""
 
 

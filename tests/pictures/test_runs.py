@@ -84,11 +84,12 @@ def test_the_typical_step_is_the_one_of_median_duration(tmp_path):
 
 def test_a_plan_shows_every_strategy_and_the_chosen_one():
     network = Network(in_blocks(4, 1), latency=1e-4, bandwidth_out=1e6, bandwidth_in=1e6)
-    chosen = plan_ahead("lm", network, architecture="hybrid", data="synthetic:300", preset="tiny", sampled_steps=1)
+    chosen = plan_ahead("lm", network, architecture="hybrid", data="synthetic:300", preset="tiny", sampled_steps=1,
+                        shard_optimizer=True)
     picture = draw_plan(chosen)
     rows = {line.split()[0]: line.split() for line in picture.numbers.splitlines()}
     for forecast in chosen.forecasts:
         row = rows[forecast.variable]
-        assert row[2] == forecast.strategy == ("server" if forecast.sparse else "allreduce")
+        assert row[2] == forecast.strategy == ("server" if forecast.sparse else "reduce-scatter")
         assert {f"{candidate.card_bytes:,}" for candidate in forecast.candidates.values()} <= set(row)
     assert np.all([f.variable in picture.alt for f in chosen.forecasts])

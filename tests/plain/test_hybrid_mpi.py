@@ -28,7 +28,8 @@ FEW = [case for case in CASES if CASES[case][0] == "toy" or case in ("lm adagrad
 """The cases for plain trainings on several ranks, whose optimizers do there what they do on one."""
 
 SETTINGS = {"allreduce": dict(architecture="allreduce"), "ps": dict(architecture="ps"),
-         "hybrid": dict(architecture="hybrid"), "as-dense": dict(architecture="allreduce", sparse_as_dense=True)}
+         "hybrid": dict(architecture="hybrid"), "as-dense": dict(architecture="allreduce", sparse_as_dense=True),
+         "reduce-scatter": dict(architecture="hybrid", shard_optimizer=True)}
 STEPS = 3
 
 

@@ -58,6 +58,14 @@ def test_dense_server(comm, shown):
     assert all("summed nothing" in line and "'push dense': 40" in line for line in others)
 
 
+def test_reduce_scatter(comm, shown):
+    owned = [round((r + 1) * 12 / comm.size) - round(r * 12 / comm.size) for r in range(comm.size)]
+    for rank, (line, rows) in enumerate(zip(shown("reduce_scatter"), owned, strict=True)):
+        sent = {"push dense": 8 * (12 - rows), "pull dense": 8 * rows * (comm.size - 1)} if comm.size > 1 else {}
+        assert line == (f"rank {rank}: owns {rows} of 12 rows, Adam would keep {16 * rows} B for them; "
+                        f"all pulled {{'{ones(comm.size)}'}}, sent {sent}")
+
+
 def test_aggregation(comm, shown):
     lines = shown("aggregation")
     bare, local = lines[:comm.size], lines[comm.size:]

@@ -11,6 +11,7 @@ from models import Uniform, Variable
 from refimpl.plain.aggregation import LocalAggregation
 from refimpl.plain.dense_server import DenseServer
 from refimpl.plain.messages import Messages
+from refimpl.plain.reduce_scatter import ReduceScatter
 from refimpl.plain.replicas import GatheredRows, Replica
 from refimpl.plain.server import Server
 from refimpl.plain.tree import form_nodes, microbatches_of, nodes_by_rank
@@ -98,19 +99,21 @@ def test_gathered_rows(comm, microbatches):
     assert counted(messages) == predicted(comm, ROWS, "allreduce", sets, machines=in_blocks(comm.size, 1))
 
 
-@pytest.mark.parametrize("kind, architecture", [(DenseServer, "ps"), (Replica, "allreduce")])
+@pytest.mark.parametrize("kind, architecture, options", [
+    (DenseServer, "ps", {}), (Replica, "allreduce", {}), (ReduceScatter, "hybrid", {"shard_optimizer": True})])
 @pytest.mark.parametrize("microbatches", [1, 2, 4, 7])
-def test_dense(comm, kind, architecture, microbatches):
+def test_dense(comm, kind, architecture, options, microbatches):
     messages = Messages(comm)
     strategy = kind(messages, DENSE, 0, microbatches)
     assert strategy.pull().tobytes() == DENSE.initial_value(0).tobytes()
     start, stop = microbatches_of(comm.rank, comm.size, microbatches)
     nodes = form_nodes(start, [np.full((5, 2), 4.0**v, np.float32) for v in range(start, stop)], np.add)
     places, total = strategy.push(nodes)
-    assert places is None and (kind is DenseServer and comm.rank > 0 or total.shape == (5, 2))
+    assert places is None and total.shape == strategy.values.shape
+    assert comm.allreduce(total.size) == 10 * (comm.size if kind is Replica else 1)
     assert set(total.ravel().tolist()) <= {sum(4.0**v for v in range(microbatches))}
     assert counted(messages) == predicted(comm, DENSE, architecture, touched(microbatches),
-                                          machines=in_blocks(comm.size, 1))
+                                          machines=in_blocks(comm.size, 1), **options)
 
 
 @pytest.mark.parametrize("each", [1, 2, 3])

@@ -129,6 +129,11 @@ def test_a_named_architecture_is_forecast_not_chosen():
     assert names(chosen) == {"table": "server", "weight": "server"} and "auto" not in chosen.totals
     assert chosen.plan == make_plan([TABLE, WEIGHT], "ps", 4, 4, machines=in_blocks(4, 1), allreduce="ring")
     assert "would save" in chosen.forecasts[0].reason
+    sharded = choose_plan([TABLE, WEIGHT], spread(4, 1.0), network(4), 4, architecture="hybrid", shard_optimizer=True)
+    assert names(sharded) == {"table": "server", "weight": "reduce-scatter"}
+    own = sharded.forecasts[1].candidates
+    assert own["reduce-scatter"].card_bytes == pytest.approx(own["allreduce"].card_bytes, rel=0.02)
+    assert own["reduce-scatter"].step == sharded.totals["hybrid, optimizer sharded"]
     with pytest.raises(ValueError, match="no architecture 'telepathy'"):
         choose_plan([TABLE], spread(4, 1.0), network(4), 4, architecture="telepathy")
 

@@ -9,6 +9,7 @@ from kernels.exact_sum import DIGITS
 from models import Variable
 from refimpl.gradients import cover, leaves_of
 from refimpl.plan import make_plan, predict_crossing, predict_step
+from refimpl.strategies import ReduceScatter
 
 ROWS, DENSE = Variable("rows", (12, 5), sparse=True), Variable("dense", (8,))
 BOTH = [ROWS, DENSE]
@@ -46,6 +47,38 @@ def test_parameter_server_by_hand():
         ("pull", "", "control"): (0, 8), ("pull", "rows", "indices"): (0, 8), ("pull", "rows", "rows"): (20, 0),
         ("push", "", "control"): (0, 16), ("push", "rows", "indices"): (0, 8), ("push", "rows", "rows"): (0, 20),
         ("pull", "dense", "dense"): (0, 32), ("push", "dense", "dense"): (32, 0), ("norm", "", "control"): (NORM, NORM)}
+
+
+def test_reduce_scatter_by_hand():
+    """Eight elements on three ranks: 3, 2 and 3 of them. Of four microbatches rank 2 has two, which are one node."""
+    plan = make_plan([DENSE], "hybrid", 3, 4, shard_optimizer=True)
+    for rank, (mine, others) in enumerate(((3, 5), (2, 6), (3, 5))):
+        found = predict_step(plan, [DENSE], {}, {}, rank)
+        assert found["pull", "dense", "dense"] == (4 * 2 * mine, 4 * others)
+        assert found["push", "dense", "dense"] == (4 * others, 4 * 2 * mine)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4, 5, 7, 8, 16])
+def test_reduce_scatter_cuts_between_rows_as_evenly_as_can_be(ranks):
+    """Each rank's share is within a row of an N-th; so it sends within N - 2 rows of 2 (N - 1) / N of all."""
+    rng = np.random.default_rng(ranks)
+    for _ in range(20):
+        shapes = [tuple(rng.integers(0, 9, rng.integers(0, 4)).tolist()) for _ in range(6)]
+        variables = [Variable(f"v{i}", shape) for i, shape in enumerate(shapes)]
+        plan = make_plan(variables, "allreduce", ranks, ranks, shard_optimizer=True)
+        pieces = ReduceScatter.pieces([(v, plan.strategies[v.name]) for v in variables], ranks)
+        assert [p.owner for p in pieces if p.size] == sorted(p.owner for p in pieces if p.size)
+        for v in variables:
+            rows = [row for p in pieces if p.variable is v for row in p.rows]
+            assert rows == list(range(v.shape[0] if v.shape else 1))  # each on one rank, in order
+        w, row = sum(v.nbytes for v in variables), max(v.nbytes // max(1, *v.shape[:1], 1) for v in variables)
+        for rank in range(ranks):
+            own = 4 * sum(p.size for p in pieces if p.owner == rank)
+            assert abs(own - w / ranks) <= row
+            every = predict_step(plan, variables, {}, {}, rank).items()
+            sent, received = (sum(both[way] for key, both in every if key[2] == "dense") for way in (0, 1))
+            assert sent == received == w + (ranks - 2) * own
+            assert abs(sent - 2 * (ranks - 1) * w / ranks) <= (ranks - 2) * row
 
 
 MACHINES = ((0, 2), (1, 3))
@@ -117,7 +150,8 @@ def test_what_is_sent_is_received(ranks):
     rng = np.random.default_rng(ranks)
     machines = tuple(m for m in (tuple(range(0, ranks, 3)), tuple(r for r in range(ranks) if r % 3)) if m)
     for architecture, more in (("allreduce", {}), ("allreduce", {"sparse_as_dense": True}), ("ps", {}), ("hybrid", {}),
-                               ("ps", {"machines": machines}), ("hybrid", {"machines": machines, "partitions": 7})):
+                               ("ps", {"machines": machines}), ("hybrid", {"machines": machines, "partitions": 7}),
+                               ("hybrid", {"machines": machines, "shard_optimizer": True})):
         plan = make_plan(BOTH, architecture, ranks, ranks + 1, **more)
         nodes = [cover(leaves_of(r, ranks, ranks + 1)) for r in range(ranks)]
         pulled = {"rows": [np.flatnonzero(rng.random(12) < 0.4) for _ in nodes]}

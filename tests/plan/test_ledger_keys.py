@@ -11,12 +11,12 @@ from refimpl.transport.machines import in_blocks
 VARIABLES = [Variable("e", (20, 3), sparse=True), Variable("w", (4, 5)), Variable("b", (5,))]
 
 
-@pytest.mark.parametrize("architecture, dense", [("allreduce", False), ("allreduce", True), ("ps", False),
-                                                 ("hybrid", False)])
+@pytest.mark.parametrize("architecture, more", [("allreduce", {}), ("allreduce", {"sparse_as_dense": True}),
+                                                ("ps", {}), ("hybrid", {}), ("hybrid", {"shard_optimizer": True})])
 @pytest.mark.parametrize("ranks", [1, 2, 3, 8])
-def test_predicted_bytes_have_keys(architecture, dense, ranks):
+def test_predicted_bytes_have_keys(architecture, more, ranks):
     for machines in (None, in_blocks(ranks, 2)):
-        check_keys(make_plan(VARIABLES, architecture, ranks, 8, sparse_as_dense=dense, machines=machines), ranks)
+        check_keys(make_plan(VARIABLES, architecture, ranks, 8, machines=machines, **more), ranks)
 
 
 def check_keys(plan, ranks):

@@ -21,6 +21,9 @@ def test_architectures_choose_the_strategies():
         plan = make_plan(VARIABLES, architecture, 3, 8)
         assert names(plan) == {v.name: sparse if v.sparse else dense for v in VARIABLES}
     assert names(make_plan(VARIABLES, "allreduce", 3, 8, sparse_as_dense=True))["rows"] == "as-dense"
+    for architecture, sparse in (("allreduce", "allgather"), ("hybrid", "server")):
+        found = names(make_plan(VARIABLES, architecture, 3, 8, shard_optimizer=True))
+        assert found == {v.name: sparse if v.sparse else "reduce-scatter" for v in VARIABLES}
 
 
 def test_dense_variables_go_to_the_least_loaded_owner():
@@ -79,6 +82,8 @@ def test_a_plan_survives_json():
 @pytest.mark.parametrize("arguments, words", [
     (dict(architecture="telepathy"), "no architecture 'telepathy'; there are allreduce, ps, hybrid"),
     (dict(architecture="hybrid", sparse_as_dense=True), "goes with --architecture allreduce, not hybrid"),
+    (dict(architecture="ps", shard_optimizer=True), "--shard-optimizer goes with --architecture allreduce or hybrid, "
+                                                    "not ps: leave it out, or say --no-shard-optimizer"),
     (dict(architecture="ps", partitions=0), "0 partitions: give at least 1"),
     (dict(architecture="ps", partitions=10**9), "the largest sparse variable on the server has 50 rows, give at most"),
     (dict(architecture="hybrid", scheme="random"), "no partition scheme 'random'"),

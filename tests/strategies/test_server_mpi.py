@@ -11,7 +11,7 @@ from models import Uniform, Variable
 from refimpl.gradients import leaves_of
 from refimpl.plan import Placement, Plan
 from refimpl.server import Partitioning, rounds
-from refimpl.strategies import ServedDense, ServedRows
+from refimpl.strategies import ReduceScatter, ServedDense, ServedRows
 from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
 
@@ -144,12 +144,31 @@ def test_tables_are_placed_and_collected(comm, scheme, everyone):
         assert np.array_equal(whole, target) if everyone or comm.rank == 0 else whole is None
 
 
+def owned(comm, kind):
+    """Return (strategy of each dense variable, name -> rows that this rank owns of it)."""
+    if kind is ServedDense:
+        owners = {"a": comm.size - 1, "empty": 0, "b": 0}
+        return ([ServedDense((owners[v.name],)) for v in DENSE],
+                {v.name: range(v.shape[0]) for v in DENSE if owners[v.name] == comm.rank})
+    first, last = (19 * (comm.rank + i) / comm.size for i in (0, 1))  # of "a", 3 rows of 4 elements; then 7 of "b"
+    rows = {"a": range(*(min(3, round(end / 4)) for end in (first, last))),
+            "b": range(*(max(0, round(end - 12)) for end in (first, last)))}
+    found = {name: some for name, some in rows.items() if some} | ({"empty": range(0)} if comm.rank == 0 else {})
+    return [ReduceScatter()] * len(DENSE), found
+
+
 @grouped
 @pytest.mark.parametrize("leaves", [1, 5, 8])
 def test_dense_variables_are_summed_by_their_owners(comm, cupy, leaves, machines, on):
-    owners = {"a": comm.size - 1, "empty": 0, "b": 0}
+    for kind in (ServedDense, ReduceScatter):
+        check_dense(comm, kind, leaves, machines, on)
+
+
+def check_dense(comm, kind, leaves, machines, on):
+    """Two steps, an update of 1 in each; then other values are placed. Each rank looks at the rows that it owns."""
     communicator, xp = communicator_of(comm, MACHINES[machines](comm.size), on)
-    exchange = made([(v, ServedDense((owners[v.name],))) for v in DENSE], communicator, leaves, xp)
+    strategies, rows = owned(comm, kind)
+    exchange = made(list(zip(DENSE, strategies)), communicator, leaves, xp)
     for step in range(2):
         exchange.pull({})
         for v in DENSE:
@@ -158,16 +177,17 @@ def test_dense_variables_are_summed_by_their_owners(comm, cupy, leaves, machines
             exchange.add(leaf, {v.name: xp.full(v.shape, 4.0**leaf) for v in DENSE} if leaf != 3 else None)
         expected = sum(4.0**leaf for leaf in range(leaves) if leaf != 3)
         summed = exchange.push()
-        assert {s.shard.variable.name for s in summed} == {n for n, owner in owners.items() if owner == comm.rank}
+        assert {s.shard.variable.name: len(s.gradient) for s in summed} == {name: len(r) for name, r in rows.items()}
         for piece in summed:
             assert (to_numpy(piece.gradient) == expected).all() and piece.gradient.shape == piece.shard.variable.shape
             piece.shard.values += 1  # an update: the next pull must show it everywhere
     for v in DENSE:
         whole = exchange.collect(v.name, None, True, "collect")
         assert np.array_equal(to_numpy(whole), v.initial_value(1) + 2)
-        exchange.place(v.name, None, lambda rows, v=v: xp.full(v.shape, 5.0))
+        target = xp.arange(v.size, dtype="float64").reshape(v.shape)
+        exchange.place(v.name, None, lambda rows, target=target: target[rows.start:rows.stop] if rows else target)
         whole = exchange.collect(v.name, None, False, "collect")
-        assert (to_numpy(whole) == 5).all() if comm.rank == 0 else whole is None
+        assert np.array_equal(to_numpy(whole), to_numpy(target)) if comm.rank == 0 else whole is None
 
 
 def test_pairs_of_ranks_that_exchange_nothing():

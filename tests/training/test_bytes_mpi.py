@@ -18,6 +18,7 @@ from refimpl.transport.machines import in_blocks
 SETTINGS = [dict(architecture="allreduce"), dict(architecture="allreduce", sparse_as_dense=True),
             dict(architecture="ps"),
             dict(architecture="hybrid"),
+            dict(architecture="allreduce", shard_optimizer=True),
             dict(architecture="hybrid", partitions=7, scheme="interleaved", allreduce="direct"),
             dict(architecture="hybrid", partitions=1, allreduce="ring")]
 MACHINES = {"alone": lambda n: in_blocks(n, 1), "pairs": lambda n: in_blocks(n, 2), "threes": lambda n: in_blocks(n, 3),
@@ -27,7 +28,8 @@ ON_MACHINES = [dict(architecture="ps"), dict(architecture="ps", partitions=1, lo
                dict(architecture="hybrid", allreduce="hierarchical", overlap=False),
                dict(architecture="hybrid", partitions=13, scheme="interleaved", allreduce="direct"),
                dict(architecture="hybrid", partitions=6, allreduce="hierarchical", local_aggregation=False),
-               dict(architecture="allreduce", allreduce="hierarchical")]
+               dict(architecture="allreduce", allreduce="hierarchical"),
+               dict(architecture="allreduce", shard_optimizer=True)]
 
 
 class Metered:
@@ -246,6 +248,9 @@ def test_the_papers_table_dense(comm):
     at_owner = in_and_out(comm, 1, "dense", architecture="ps")
     assert at_owner == (2 * w * (n - 1) if comm.rank == 0 else 2 * w)
     assert in_and_out(comm, n, "dense", architecture="ps") * n == 4 * w * n * (n - 1)
+    for count in (1, n):  # 60 rows: as many for each
+        found = in_and_out(comm, count, "dense", architecture="hybrid", shard_optimizer=True)
+        assert found * n == 4 * w * count * (n - 1)
     for schedule in ("auto", "direct", "ring"):
         assert in_and_out(comm, 1, "dense", architecture="allreduce", allreduce=schedule) * n == 4 * w * (n - 1)
         assert in_and_out(comm, n, "dense", architecture="hybrid", allreduce=schedule) * n == 4 * w * n * (n - 1)

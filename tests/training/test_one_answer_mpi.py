@@ -18,6 +18,7 @@ SETTINGS = {
     "as-dense": dict(architecture="allreduce", sparse_as_dense=True),
     "ps": dict(architecture="ps"),
     "hybrid": dict(architecture="hybrid"),
+    "reduce-scatter": dict(architecture="hybrid", shard_optimizer=True),
 }
 OPTIMIZERS = {"toy": ("sgd", "momentum", "adagrad", "adam"), "lm": ("adagrad", "adam"),
               "cnn": ("adagrad", "adam", "momentum"), "nmt": ("sgd", "adam"), "vgg": ("momentum",)}
@@ -62,16 +63,17 @@ def compare(runs, found, one_rank):
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.thorough("allreduce", "as-dense", "ps", "hybrid")  # the other: test_reduce_scatter_mpi.py
 def test_every_architecture_at_this_size(comm, one_rank, settings):
     runs = [(work, optimizer, SETTINGS[settings]) for work, optimizer in CASES
-            if work not in ("cnn", "vgg") or settings in ("allreduce", "ps")]
+            if work not in ("cnn", "vgg") or settings in ("allreduce", "ps", "reduce-scatter")]
     compare(runs, answers(comm, comm, runs), one_rank)
 
 
 def test_any_number_of_microbatches(comm, one_rank):
     """Fewer microbatches than ranks, no power of two, ranks whose microbatches are several tree nodes."""
     runs = [("toy", "adam", {**settings, "microbatches": v})
-            for v in (1, 2, 3, 5, 6, 7) for settings in SETTINGS.values()]
+            for v in (1, 2, 3, 5, 6, 7) for name, settings in SETTINGS.items() if name != "reduce-scatter"]
     compare(runs, answers(comm, comm, runs), one_rank)
 
 
@@ -85,11 +87,11 @@ def test_partitions_at_this_size(comm, one_rank):
 def test_every_architecture_and_partitioning(comm, one_rank, ranks):
     small = first_ranks(ranks)
     runs = [(work, optimizer, SETTINGS[settings]) for work, optimizer in CASES for settings in SETTINGS
-            if work not in ("cnn", "vgg") or settings in ("allreduce", "ps")]
+            if work not in ("cnn", "vgg") or settings in ("allreduce", "ps", "reduce-scatter")]
     runs += [("lm", optimizer, dict(architecture=architecture, partitions=p, scheme=s, allreduce="direct"))
              for p, s in PARTITIONS for optimizer, architecture in (("adam", "hybrid"), ("adagrad", "ps"))]
     runs += [("toy", "adam", {**SETTINGS[settings], "microbatches": v}) for v in (1, 2, 3, 5, 6, 7)
-             for settings in ("hybrid", "ps")]
+             for settings in ("hybrid", "ps", "reduce-scatter")]
     compare(runs, answers(small, comm, runs), one_rank)
     if small:
         small.Free()

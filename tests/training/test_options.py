@@ -26,13 +26,14 @@ def test_options_survive_json():
 def test_every_option_either_changes_numbers_or_none():
     settings = {"architecture", "sparse_as_dense", "partitions", "scheme", "allreduce", "shared_memory", "steps",
             "local_aggregation", "overlap", "plan", "search_partitions", "memory_limit", "balance",
-            "search_warmup", "search_sample", "hot_rows", "transport", "slow_rank"}
+            "search_warmup", "search_sample", "hot_rows", "transport", "slow_rank", "shard_optimizer"}
     place = {"device"}  # other bits, of the same training: a run may go on elsewhere
     assert {f.name for f in fields(Options)} == settings | place | set(MATHEMATICS) and not settings & set(MATHEMATICS)
 
 
 @pytest.mark.parametrize("changes, words", [
     (dict(optimizer="newton"), "no optimizer 'newton'; there are sgd, momentum, adagrad, adam"),
+    (dict(architecture="auto", shard_optimizer=True), "--shard-optimizer goes with --architecture allreduce or hybrid"),
     (dict(rate="square"), "no rate 'square'; there are constant"),
     (dict(optimizer="adam", optimizer_options={"mu": 1}), "adam has no option mu; it has beta1, beta2, epsilon"),
     (dict(optimizer="sgd", optimizer_options={"mu": 1}), "it has none"),

@@ -25,6 +25,7 @@ SETTINGS = {
     "ps": dict(architecture="ps"),
     "ps, one partition": dict(architecture="ps", partitions=1, local_aggregation=False),
     "hybrid": dict(architecture="hybrid"),
+    "reduce-scatter": dict(architecture="hybrid", shard_optimizer=True),
     "hybrid, five partitions": dict(architecture="hybrid", partitions=5, scheme="interleaved", local_aggregation=False),
 }
 
@@ -45,7 +46,8 @@ def one_rank():
 
 CASES = [*(("toy", 7, settings, 1) for settings in SETTINGS), ("toy", 2, "hybrid", 1), ("toy", 2, "ps", 1),
          *(("lm", 8, settings, 1) for settings in ("hybrid", "allreduce", "ps")), ("lm", 8, "hybrid", None),
-         ("cnn", 8, "ps", 1), ("cnn", 8, "allreduce", None), ("nmt", 8, "hybrid", 1)]
+         ("cnn", 8, "ps", 1), ("cnn", 8, "reduce-scatter", 1),
+         ("cnn", 8, "allreduce", None), ("nmt", 8, "hybrid", 1)]
 """Work, microbatches, settings, bytes of a bucket: 1 for one of each dense variable; None for few."""
 
 

@@ -26,8 +26,8 @@ from refimpl.training.parameters import Parameters
 from refimpl.transport import Communicator
 
 LAUNCHER = "mpi"
-SETTINGS = ("architecture", "allreduce", "partitions", "scheme", "sparse_as_dense", "shared_memory",
-            "local_aggregation", "overlap")
+SETTINGS = ("architecture", "allreduce", "partitions", "scheme", "sparse_as_dense", "shard_optimizer",
+            "shared_memory", "local_aggregation", "overlap")
 
 
 class Ours(TrainingAdapter):
@@ -82,15 +82,16 @@ class Ours(TrainingAdapter):
             exchange.add(self.comm.rank, {v.name: leaf[v.name] for v in exchange.variables})
             for reduced in exchange.push():  # a variable's partitions may come one by one
                 name, whole = reduced.shard.variable.name, np.array(reduced.gradient)
+                if reduced.ids is None:
+                    reduced.shard.values[...] = whole
                 if reduced.ids is not None:
                     pieces = result.get(name, (np.empty(0, np.int64), whole[:0]))
                     whole = tuple(map(np.concatenate, zip(pieces, (self._global_ids(plan, reduced), whole))))
                 result[name] = whole
         self.comm.agree()  # sums may lie in shared memory: all have read them
         for name, strategy in plan.strategies.items():
-            if not (strategy.sparse or strategy.replicated):  # its owner alone has it, and all will pull it
-                nothing = np.empty_like(gradients[name])
-                result[name] = self.comm.share(result.get(name, nothing), "pull")[strategy.owners[0]]
+            if not (strategy.sparse or strategy.replicated):  # its owners alone have it, and all will pull it
+                result[name] = parameters.collect(name, everyone=True, phase="pull")
         return result
 
     aggregate_dense = aggregate_all = aggregate_rows

@@ -68,7 +68,7 @@ def _check_replicas(options, plan):
     away = [name for name, strategy in plan.strategies.items() if not strategy.replicated or strategy.owners]
     if away:
         raise ValueError(f"--consistency {options.consistency} needs a whole replica on every rank; {away[0]} travels "
-                         f"by {plan.strategies[away[0]].name}: say --architecture allreduce")
+                         f"by {plan.strategies[away[0]].name}: say --architecture allreduce, without --shard-optimizer")
     schedule_of(plan)
 
 

@@ -19,7 +19,8 @@ def choose_allreduce(variables, options, comm, microbatches: int, network_file=N
     """
     if options.allreduce != "auto":
         return None
-    layout = comm.together(lambda: summed_by(variables, options.architecture, options.sparse_as_dense), (ValueError,))
+    layout = comm.together(lambda: summed_by(variables, options.architecture, options.sparse_as_dense,
+                                             options.shard_optimizer), (ValueError,))
     if layout is None:
         return None
     if comm.device_transport is not None and (len(comm.machines) == 1 or comm.device_transport.name == "nccl"):

@@ -25,8 +25,8 @@ def plan_ahead(model: str, network: Network, sampled_steps: int = STEPS, **chose
     trained, data, _ = build(recipe, options.seed)
     sample = sample_of(trained, data, options.seed, sampled_steps)
     found = choose_plan(trained.variables, sample, network, data.microbatches, architecture=options.architecture,
-                        allreduce=options.allreduce, sparse_as_dense=options.sparse_as_dense, balance=options.balance,
-                        **placing(options))
+                        allreduce=options.allreduce, sparse_as_dense=options.sparse_as_dense,
+                        shard_optimizer=options.shard_optimizer, balance=options.balance, **placing(options))
     mesh = choose(trained, data, network)[0] if options.mesh == AUTO else options.mesh
     plan = with_mesh(consistent(found.plan, options), trained.variables, mesh)
     return replace(found, plan=plan, layers=layers_of(trained), batch=recipe.microbatches * recipe.microbatch_size)

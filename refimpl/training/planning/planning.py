@@ -32,7 +32,8 @@ def plan_of(model, data, options, comm, network_file=None) -> tuple[Plan, str | 
     allreduce, reason = choice or (options.allreduce, None)
     plan = comm.together(lambda: make_plan(
         model.variables, options.architecture, comm.size, data.microbatches, sparse_as_dense=options.sparse_as_dense,
-        allreduce=allreduce, machines=comm.machines, **placing(options)), (ValueError,))
+        shard_optimizer=options.shard_optimizer, allreduce=allreduce, machines=comm.machines, **placing(options)),
+        (ValueError,))
     plan = consistent(balanced(plan, model, data, options, comm), options)
     return on_mesh(plan, reason, model, data, options, comm, network_file)
 

@@ -1,0 +1,159 @@
+"""Dense variables in pieces, each on an owner who adds up its gradient, updates it, and hands out its values.
+
+    push    rank --- gradient of the piece, a tree node each --> owner      pull    owner --- its values --> every rank
+
+What the strategies "server" (a piece is a variable) and "reduce-scatter" (some rows of one) have in common. The server
+itself: ``refimpl.server.dense``.
+"""
+
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from kernels.arrays import as_array
+from models import Variable
+from refimpl.gradients import Arena, DenseTree, Layout
+from refimpl.plan.parts import rows_of
+from refimpl.plan.strategy import Strategy
+from refimpl.server import ReducedGradient, Shard
+from refimpl.server.dense import DenseServer, LocalDenseAggregation
+from refimpl.strategies.exchange import BaseExchange
+from refimpl.strategies.served_bytes import across, inside, nodes_pushed
+
+
+class Piece(NamedTuple):
+    """Rows of a dense variable, neighbours, and the rank that owns them. A scalar is one row."""
+
+    owner: int
+    variable: Variable
+    rows: range
+
+    @classmethod
+    def whole_of(cls, owner: int, variable) -> "Piece":
+        """Return all rows of a variable as one piece. Local."""
+        return cls(owner, variable, range(variable.shape[0] if variable.shape else 1))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether these are all rows."""
+        return self.rows == self.whole_of(self.owner, self.variable).rows
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        return len(self.rows) * prod(self.variable.shape[1:])
+
+    def of(self, whole):
+        """Return these rows of a whole array, not copied. Local."""
+        return whole if self.is_whole else whole[self.rows.start:self.rows.stop]
+
+    def as_variable(self) -> Variable:
+        """Return these rows as a variable of the same name. Local."""
+        return self.variable if self.is_whole else rows_of(self.variable, self.rows.start, self.rows.stop)
+
+
+@dataclass(frozen=True)
+class OwnedDense(Strategy):
+    """What holds wherever dense variables lie at owners."""
+
+    replicated = False
+    keys = (("pull", "dense"), ("scatter", "dense"), ("aggregate", "dense"), ("push", "dense"))
+
+    @classmethod
+    def pieces(cls, placed: list, ranks: int) -> list[Piece]:
+        """Return who owns what of variables exchanged together: by owner; rows in their order. Local.
+
+        placed: (variable, strategy) of each.  An owner has one piece of a variable at most.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def bytes_between(cls, placed, plan, touched):
+        """A piece's bytes: to the owner for each node of each client, and from it to each; aggregated in machines."""
+        owned: dict = {}
+        for piece in cls.pieces(placed, plan.ranks):
+            whole = owned.setdefault(piece.variable.name, np.zeros((plan.ranks, plan.ranks), np.int64))
+            whole[:, piece.owner] += piece.size * np.dtype(piece.variable.dtype).itemsize
+        found, (of_rank, of_client) = {}, nodes_pushed(plan)
+        for name, whole in owned.items():
+            found |= {("pull", name, "dense"): across(plan, whole).T,
+                      ("scatter", name, "dense"): inside(plan, whole).T,
+                      ("aggregate", name, "dense"): inside(plan, of_rank[:, None] * whole),
+                      ("push", name, "dense"): across(plan, of_client[:, None] * whole)}
+        return found
+
+    @classmethod
+    def exchange(cls, placed, plan, comm, seed, xp, shared):
+        return OwnedDenseExchange(cls.pieces(placed, plan.ranks), plan, comm, seed, xp)
+
+
+class OwnedDenseExchange(BaseExchange):
+    """Dense variables at their owners. Collective to use; see ``strategies.exchange.Exchange``.
+
+    pieces: of all owners, in the order in which they lie in the arena: so that what a rank and an owner exchange is one
+    stretch of it.  shards: of the pieces that this rank owns.
+    """
+
+    phase, replicated = "push", False
+
+    def __init__(self, pieces: list[Piece], plan, comm, seed: int, xp=np):
+        self.comm, self.xp, self.pieces = comm, xp, pieces
+        self.variables = list({piece.variable.name: piece.variable for piece in pieces}.values())
+        layout = Layout.of(self.variables)
+        self.values, self.gradients = Arena(layout, xp), DenseTree(layout, xp)
+        self.mine = {p.variable.name: p for p in pieces if p.owner == comm.rank}
+        self.shards = {name: Shard(p.as_variable(), p.of(self.values[name])) for name, p in self.mine.items()}
+        for shard in self.shards.values():  # the others' come with the first pull
+            shard.values[...] = as_array(xp, shard.variable.initial_value(seed))
+        ends = np.cumsum([0] + [sum(p.size for p in pieces if p.owner == r) for r in range(comm.size)]).tolist()
+        self.stretches = [slice(*ends[r:r + 2]) for r in range(comm.size)]
+        elements = [layout.overlaps(stretch.start, stretch.stop) for stretch in self.stretches]
+        self.server = DenseServer([self.values.flat[stretch] for stretch in self.stretches], elements, comm,
+                                  plan.clients(), xp)
+        aggregators = plan.aggregators()
+        if aggregators is not None:
+            self.server = LocalDenseAggregation(self.server, aggregators, plan.microbatches)
+
+    def pull(self, needs, phase="pull"):
+        """Bring the values up to date. Collective."""
+        self.server.pull(phase)
+        return {}
+
+    def dense(self):
+        """Return name -> whole value, as pulled. Local."""
+        return self.values.views
+
+    def push(self):
+        """Return the sums of what this rank owns. Collective."""
+        parts = self.gradients.take()
+        total = self.server.push({owner: [(node, arena.flat[stretch]) for node, arena in parts]
+                                  for owner, stretch in enumerate(self.stretches)})
+        self.gradients.give_back(arena for _, arena in parts)
+        reduced, first = [], 0
+        for shard in self.shards.values():
+            size = shard.variable.size
+            reduced.append(ReducedGradient(shard, None, total[first:first + size].reshape(shard.variable.shape), True))
+            first += size
+        return reduced
+
+    def collect(self, name, slot, everyone, phase):
+        """Return a whole variable or state array, on rank 0 or on everyone. Collective."""
+        me, pieces = self.comm.rank, [piece for piece in self.pieces if piece.variable.name == name]
+        takers = range(self.comm.size) if everyone else [0]
+        here = self.shards[name].array(slot) if name in self.mine else None
+        sends = [(r, here, {name: here.size}) for r in takers if r != me] if name in self.mine else []
+        whole, receives = here, []
+        if me in takers and [piece.owner for piece in pieces] != [me]:
+            whole = self.xp.empty(pieces[0].variable.shape, pieces[0].variable.dtype)
+            receives = [(p.owner, p.of(whole), {name: p.size}) for p in pieces if p.owner != me]
+            if name in self.mine:
+                self.mine[name].of(whole)[...] = here
+        self.comm.exchange(sends, receives, phase, "dense")
+        return whole if me in takers else None
+
+    def place(self, name, slot, read):
+        """Set what this rank owns. Local."""
+        if name in self.mine:
+            self.shards[name].array(slot)[...] = read(None if self.mine[name].is_whole else self.mine[name].rows)

@@ -1,0 +1,40 @@
+"""Strategy "reduce-scatter" of dense variables: each rank sums, updates and hands out its own N-th of their rows.
+
+    push: reduce-scatter of gradients  ->  optimizer on the owned rows  ->  pull: allgather of values, in the next step
+    bytes in and out of a rank: 4 w (N - 1) / N, as by allreduce; optimizer's state of a rank: 1 / N
+
+What travels together is one arena, cut between rows: within one row as evenly as can be. Rows stay whole, as the norm
+adds up each of them in one order. Das et al. 2016; ZeRO, stage 1. Its exchange: ``owned_dense``. Plainly:
+``refimpl.plain.reduce_scatter``.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from refimpl.strategies.owned_dense import OwnedDense, Piece
+
+
+@dataclass(frozen=True)
+class ReduceScatter(OwnedDense):
+    """Nothing is to be said of it: who owns what follows from what travels together."""
+
+    name, automatic, cut_together = "reduce-scatter", False, True
+    label, colour, mark = "reduce-scatter, allgather", "orange", "D"
+
+    @classmethod
+    def pieces(cls, placed, ranks):
+        """Rank r begins with the row whose begin is next to element r / N of all."""
+        found, before, total = [], 0, sum(variable.size for variable, _ in placed)
+        for variable, _ in placed:
+            whole = Piece.whole_of(0, variable)
+            rows, width = len(whole.rows), max(1, whole.size) / max(1, len(whole.rows))
+            inside = [round((r * total / ranks - before) / width) for r in range(1, ranks)]
+            ends = [0, *(min(max(0, row), rows) for row in inside), rows]
+            own = [Piece(r, variable, range(*ends[r:r + 2])) for r in range(ranks) if ends[r] < ends[r + 1]]
+            found += own or [whole]  # without elements
+            before += variable.size
+        return found
+
+    def work(self, variable, plan, sample):
+        return np.full(plan.ranks, variable.nbytes / plan.ranks)

@@ -1,0 +1,71 @@
+"""An optimizer whose state and work are dealt out by rows: an N-th on each rank, and the replicated one's every bit."""
+
+import pytest
+from mpi4py import MPI
+from toys import WORKS, answer, make_options, make_trainer
+
+from kernels.update import OPTIMIZERS
+from refimpl.strategies import ReduceScatter
+from refimpl.training.session import train
+
+pytestmark = pytest.mark.mpi
+SHARDED = dict(architecture="hybrid", shard_optimizer=True)
+ALONE = {**SHARDED, "overlap": False}  # all in one bucket
+
+
+def state_bytes(trainer):
+    """Return the bytes of the optimizer's state of dense variables that this rank holds."""
+    return sum(array.nbytes for exchange in trainer.parameters.exchanges for shard in exchange.shards.values()
+               if not shard.variable.sparse for array in shard.state.values())
+
+
+@pytest.mark.mpi(min_size=2)
+def test_a_rank_holds_an_nth_of_the_state(comm):
+    """Of its rows alone (tests/plan/test_cost.py: an N-th, within one), none of statistics; replicated, all of it."""
+    for work, optimizer in (("toy", "adam"), ("cnn", "momentum")):
+        slots = len(OPTIMIZERS[optimizer].state)
+        trainer, whole = (make_trainer(work, optimizer, comm, **how) for how in (ALONE, dict(architecture="hybrid")))
+        dense = [v for v in trainer.model.variables if not v.sparse]
+        full = slots * sum(v.nbytes for v in dense if not v.statistic)
+        mine = [piece for piece in ReduceScatter.pieces([(v, ReduceScatter()) for v in dense], comm.size)
+                if piece.owner == comm.rank and not piece.variable.statistic]
+        assert state_bytes(whole) == full and comm.allreduce(state_bytes(trainer)) == full
+        assert state_bytes(trainer) == slots * 4 * sum(piece.size for piece in mine)
+
+
+@pytest.mark.parametrize("work, optimizer, more", [
+    ("toy", "sgd", {}), ("toy", "momentum", dict(microbatches=3)), ("toy", "adagrad", dict(clip_norm=None)),
+    ("toy", "adam", dict(microbatches=7, overlap=True)), ("cnn", "momentum", dict(overlap=True))])
+@pytest.mark.thorough("momentum", "adam")
+def test_the_replicated_optimizers_bits(comm, monkeypatch, work, optimizer, more):
+    """Clipping and decay, statistics, ranks with no microbatch or several nodes; overlapped, each variable alone."""
+    monkeypatch.setattr("refimpl.plan.buckets.BUCKET", 1)
+    assert answer(work, optimizer, comm, **SHARDED, **more) == answer(work, optimizer, comm, architecture="allreduce",
+                                                                      **{**more, "overlap": False})
+
+
+@pytest.mark.mpi(min_size=3)
+def test_checkpoints_go_from_one_to_three_to_two_ranks_and_to_the_replicated_optimizer(comm, tmp_path):
+    """A step on each: sharded on 1, 3 and 2 ranks, then replicated, then sharded again."""
+    path, (model, data, _) = comm.bcast(tmp_path), WORKS["toy"]
+    whole = train(model(), data(), options=make_options("toy", "adam", steps=5, architecture="allreduce"),
+                  comm=MPI.COMM_SELF)
+    replicated = dict(architecture="allreduce")
+    for steps, (ranks, how) in enumerate(((1, SHARDED), (3, SHARDED), (2, SHARDED), (3, replicated),
+                                          (2, {**replicated, "shard_optimizer": True})), 1):
+        some = comm.Split(0 if comm.rank < ranks else MPI.UNDEFINED)
+        if some != MPI.COMM_NULL:
+            found = train(model(), data(), options=make_options("toy", "adam", steps=steps, **how), comm=some,
+                          output=path / "run", resume=path / "run" if steps > 1 else None)
+            some.Free()
+        comm.Barrier()
+    if comm.rank == 0:
+        assert (found.parameters_sha256, found.state_sha256) == (whole.parameters_sha256, whole.state_sha256)
+
+
+@pytest.mark.mpi(min_size=2)
+def test_the_comparison_sees_values_that_were_not_handed_out(comm, monkeypatch):
+    whole = answer("toy", "sgd", comm, architecture="allreduce")
+    assert answer("toy", "sgd", comm, **SHARDED) == whole
+    monkeypatch.setattr("refimpl.server.dense.DenseServer.pull", lambda *_: None)
+    assert answer("toy", "sgd", comm, **SHARDED) != whole
