@@ -27,5 +27,5 @@ def convolve_backward(grad, x, weight, stride, padding, input_gradient=True):
     grad, x = np.ascontiguousarray(grad), np.ascontiguousarray(x)
     if not uses_winograd(x, weight, stride, padding):
         return patches.convolve_backward(grad, x, weight, stride, padding, input_gradient)
-    grad_x = winograd.convolve(grad, winograd.turned(weight)) if input_gradient else None
+    grad_x = winograd.convolve(grad, weight, turned=True) if input_gradient else None
     return grad_x, winograd.weight_gradient(grad, x)

@@ -11,19 +11,11 @@ sum over inputs is 16 matrix products of (tiles, inputs) with (inputs, outputs).
 
 import numpy as np
 
+from kernels.conv.kernel_tiles import kernel_gradient, kernel_tiles
 from kernels.conv.transforms import gradient_tiles, input_tiles, output_tiles
-
-G = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
-ORDER = ["einsum_path", (0, 1), (0, 1)]
-"""Of the factors in a product of three, as ``np.einsum`` has it: one order, so one rounding."""
 
 BLOCK_BYTES = 2**19
 """Transformed tiles of one block: half of a common second-level cache, the other half is for their products."""
-
-
-def turned(weight):
-    """Return the kernel turned by 180 degrees, inputs and outputs exchanged: its convolution is x's gradient."""
-    return weight[::-1, ::-1].swapaxes(2, 3)
 
 
 class Tiling:
@@ -46,12 +38,15 @@ class Tiling:
             yield first, count, count * self.tiles_per_row
 
 
-def convolve(x, weight):
-    """Return the 3x3 convolution of ``x``, stride 1, padding 1 (see ``definition.convolve``). Local."""
+def convolve(x, weight, turned=False):
+    """Return the 3x3 convolution of ``x``, stride 1, padding 1 (see ``definition.convolve``). Local.
+
+    turned: with the kernel turned by 180 degrees, inputs and outputs exchanged: so x's gradient is made of y's.
+    """
     n, height, width, inputs = x.shape
-    outputs = weight.shape[3]
-    g = G.astype(weight.dtype)
-    transformed = np.einsum("ua,abio,vb->uvio", g, weight, g, optimize=ORDER).reshape(16, inputs, outputs)
+    outputs = weight.shape[2 if turned else 3]
+    transformed = np.empty((16, inputs, outputs), weight.dtype)
+    kernel_tiles(np.ascontiguousarray(weight), turned, transformed)
     tiling = Tiling(x.shape, outputs, x.dtype)
     tiles, products = tiling.buffer(inputs, x.dtype), tiling.buffer(outputs, x.dtype)
     y = np.empty((n, height, width, outputs), x.dtype)
@@ -74,5 +69,6 @@ def weight_gradient(grad, x):
         gradient_tiles(grad, first, rows, grad_tiles)
         np.matmul(tiles[:, :count].swapaxes(1, 2), grad_tiles[:, :count], out=product)
         total += product
-    g = G.astype(x.dtype)
-    return np.einsum("ua,uvio,vb->abio", g, total.reshape(4, 4, inputs, outputs), g, optimize=ORDER)
+    grad_weight = np.empty((3, 3, inputs, outputs), x.dtype)
+    kernel_gradient(total, grad_weight)
+    return grad_weight

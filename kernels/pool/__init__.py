@@ -11,7 +11,7 @@ def max_pool(x):
 
 
 def max_pool_backward(grad, x):
-    """Return the gradient of x (see ``definition.max_pool_backward``). Local. Raises ValueError where they do not fit."""
+    """Return the gradient of x (see ``definition.max_pool_backward``). Local. Raises ValueError for other shapes."""
     _check(x)
     if grad.shape != (expected := (len(x), x.shape[1] // 2, x.shape[2] // 2, x.shape[3])):
         raise ValueError(f"gradient {grad.shape} of pooled images {x.shape}: give it the shape {expected}")
@@ -20,7 +20,8 @@ def max_pool_backward(grad, x):
 
 def _check(x):
     if x.ndim != 4 or min(x.shape[1:3]) < 2:
-        raise ValueError(f"images {x.shape} have no window of 2 x 2: give (n, height, width, channels), sides of 2 or more")
+        raise ValueError(f"images {x.shape} have no window of 2 x 2: give (n, height, width, channels), height and width "
+                         "of 2 or more")
 
 
 def _version(*arrays):

@@ -15,4 +15,4 @@ ENTRY = Entry(
               "weight_decay": 5e-4},
     preset_data={"vgg16": _TRUE, "vgg-a": _TRUE, "vgg16-cifar": _CIFAR, "vgg-a-cifar": _CIFAR},
     synthetic=lambda sizes, **shape: RandomImages(**shape),
-    workloads=WORKLOADS, bounds=BOUNDS, reach={"vgg-step": 0.9}, golden=GOLDEN)
+    workloads=WORKLOADS, bounds=BOUNDS, reach={"vgg-step": 1.0}, golden=GOLDEN)

@@ -37,7 +37,7 @@ def test_fast_paths_equal_the_definition_where_sums_are_exact(case, dtype):
             convolved = path.convolve(x, weight, stride, padding)
             result = convolved, *path.convolve_backward(grad, x, weight, stride, padding)
         elif (weight.shape[0], stride, padding) == (3, 1, 1):  # also where another path would be faster
-            grad_x = winograd.convolve(grad, winograd.turned(weight))
+            grad_x = winograd.convolve(grad, weight, turned=True)
             result = winograd.convolve(x, weight), grad_x, winograd.weight_gradient(grad, x)
         assert all(np.array_equal(a, b) and a.dtype == b.dtype == dtype for a, b in zip(result, expected, strict=True))
 

@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 
 from kernels.conv import definition, patches, winograd
+from kernels.conv.kernel_tiles import kernel_gradient, kernel_tiles
 
 B = np.array([[1, 0, 0, 0], [0, 1, -1, 1], [-1, 1, 1, 0], [0, 0, 0, -1]], dtype=np.float64)
 A = np.array([[1, 0], [1, 1], [1, -1], [0, -1]], dtype=np.float64)
+G = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
 SHAPE = (3, 9, 6, 17)  # n, height, width, inputs
 OUTPUTS = 19
 
@@ -52,7 +54,7 @@ def sizes_forward(x, weight):
     n, height, width, _ = x.shape
     down, along = (height + 1) // 2, (width + 1) // 2
     d = np.einsum("ai,taxc,xj->tijc", np.abs(B), tiles_of(np.abs(x), 4), np.abs(B), optimize=True)
-    g = np.einsum("ia,abco,jb->ijco", np.abs(winograd.G), np.abs(weight), np.abs(winograd.G), optimize=True)
+    g = np.einsum("ia,abco,jb->ijco", np.abs(G), np.abs(weight), np.abs(G), optimize=True)
     m = np.einsum("tijc,ijco->tijo", d, g, optimize=True)
     y = np.einsum("ia,tijo,jb->tabo", np.abs(A), m, np.abs(A), optimize=True).reshape(n, down, along, 2, 2, -1)
     return y.swapaxes(2, 3).reshape(n, 2 * down, 2 * along, -1)[:, :height, :width]
@@ -62,7 +64,7 @@ def sizes_weight(grad, x):
     """Return |G|^T [sum over tiles of (|B|^T |d| |B|)^T (|A| |e| |A|^T)] |G|, the kernel's shape."""
     d = np.einsum("ai,taxc,xj->tijc", np.abs(B), tiles_of(np.abs(x), 4), np.abs(B), optimize=True)
     e = np.einsum("ia,tabo,jb->tijo", np.abs(A), tiles_of(np.abs(grad), 2), np.abs(A), optimize=True)
-    return np.einsum("ia,tijc,tijo,jb->abco", np.abs(winograd.G), d, e, np.abs(winograd.G), optimize=True)
+    return np.einsum("ia,tijc,tijo,jb->abco", np.abs(G), d, e, np.abs(G), optimize=True)
 
 
 def float64(*values):
@@ -100,14 +102,43 @@ def test_patches_within_their_bounds(stride):
     assert excess(result[1], exact[1], sizes[1], int(np.prod(grad.shape[:3])) + SHAPE[0]) <= 1
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("inputs, outputs", [(2, 3), (17, 19), (16, 64), (33, 65)])
+def test_the_kernels_transforms_are_products_with_g(dtype, inputs, outputs):
+    """To the bit: each sum has three terms, of which only those of a row (1/2, 1/2, 1/2) round, from left to right."""
+    rng, g = np.random.default_rng(1), G.astype(dtype)
+    weight, total = (rng.standard_normal(s).astype(dtype) for s in ((3, 3, inputs, outputs), (16, inputs, outputs)))
+
+    def along(matrix, values, axis):
+        values = np.moveaxis(values, axis, 0)
+        terms = [[factor * value for factor, value in zip(row, values)] for row in matrix]
+        return np.moveaxis(np.stack([sum(row[1:], row[0]) for row in terms]), 0, axis)
+
+    for turned, kernel in ((False, weight), (True, weight[::-1, ::-1].swapaxes(2, 3))):
+        tiles = np.empty((16, *kernel.shape[2:]), dtype)
+        kernel_tiles(weight, turned, tiles)
+        assert np.array_equal(tiles, along(g, along(g, kernel, 0), 1).reshape(tiles.shape))
+    grad = np.empty_like(weight)
+    kernel_gradient(total, grad)
+    assert np.array_equal(grad, along(g.T, along(g.T, total.reshape(4, 4, inputs, outputs), 0), 1))
+
+
 def test_the_bounds_see_a_wrong_transform(monkeypatch):
     x, weight, grad = arrays()
     exact = definition.convolve(*float64(x, weight), 1, 1)
     sizes = sizes_forward(*float64(x, weight))
     exact_weight = definition.convolve_backward(*float64(grad, x, weight), 1, 1)[1]
     weight_sizes = sizes_weight(*float64(grad, x))
-    wrong = winograd.G.copy()
+    wrong = G.copy()
     wrong[1, 1] *= 1 + 1e-3
-    monkeypatch.setattr(winograd, "G", wrong)
+
+    def wrong_tiles(weight, turned, tiles):
+        tiles[:] = np.einsum("ua,abio,vb->uvio", wrong, weight, wrong).reshape(tiles.shape)
+
+    def wrong_gradient(tiles, grad):
+        grad[:] = np.einsum("ua,uvio,vb->abio", wrong, tiles.reshape(4, 4, *tiles.shape[1:]), wrong)
+
+    monkeypatch.setattr(winograd, "kernel_tiles", wrong_tiles)
+    monkeypatch.setattr(winograd, "kernel_gradient", wrong_gradient)
     assert excess(winograd.convolve(x, weight), exact, sizes, SHAPE[3] + 10) > 1
     assert excess(winograd.weight_gradient(grad, x), exact_weight, weight_sizes, 9 + 45 + 15) > 1

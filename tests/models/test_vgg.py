@@ -137,6 +137,7 @@ def test_the_true_presets_are_planned_without_their_data(capsys):
     assert "random-images:9x8: give HEIGHTxWIDTHxCHANNELSxCLASSES" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_learns_digits_in_sixty_steps():
     digits = pytest.importorskip("sklearn.datasets").load_digits()
     images = (digits.images[..., None] * 15.9375).astype(np.uint8)

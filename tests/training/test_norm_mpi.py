@@ -99,8 +99,8 @@ def test_evaluation_does_not_depend_on_the_ranks(comm, work, options):
         results.append([evaluate(trainer, data(count), steps) for count, steps in ((8, None), (8, 1), (3, 1))])
     assert results[0] == results[1]
     everything = results[0][0]
-    assert everything["count"] == {"toy": 28, "lm": 117, "cnn": 27, "nmt": 83}[work]
-    assert set(everything) == {"loss", "count", "accuracy" if work == "cnn" else "perplexity"}
+    assert everything["count"] == {"toy": 28, "lm": 117, "cnn": 27, "nmt": 83, "vgg": 27}[work]
+    assert set(everything) == {"loss", "count", "accuracy" if work in ("cnn", "vgg") else "perplexity"}
     assert comm.allgather(everything) == [everything] * comm.size
 
 

@@ -11,15 +11,15 @@ import numpy as np
 
 from kernels.conv import definition
 from kernels.conv.fast import uses_winograd
-from kernels.conv.winograd import G, turned
 from refimpl.conformance.enclosure.moves import enclosed
 from refimpl.conformance.enclosure.sums import of_terms, product
 
 PASSES = 12
 """Roundings of a term outside its sum of products: 2 in B^T d B; 6 in G g G^T and 4 in A^T m A, or 2 and 8 turned."""
+ABSOLUTE_G = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, 0.5, 0.5], [0, 0, 1]])
 ABSOLUTE_A = np.array([[1, 0], [1, 1], [1, 1], [0, 1]], float)
 ABSOLUTE_B = np.array([[1, 0, 1, 0], [0, 1, 1, 0], [0, 1, 1, 0], [0, 1, 0, 1]], float)
-"""|A| and |B^T| of ``kernels.conv.transforms``."""
+"""|G| of ``kernels.conv.kernel_tiles``, |A| and |B^T| of ``kernels.conv.transforms``."""
 
 
 def convolve(x, weight, stride, padding):
@@ -40,7 +40,7 @@ def convolve_backward(grad, x, weight, stride, padding, input_gradient=True):
     if not input_gradient:
         return None, grad_weight
     if uses_winograd(x, weight, stride, padding):
-        return convolve(grad, weight.moved(turned), 1, 1), grad_weight
+        return convolve(grad, weight.moved(lambda g: g[::-1, ::-1].swapaxes(2, 3)), 1, 1), grad_weight
     grad_x = product(lambda upstream, kernel: definition.convolve_backward(upstream, x.middle, kernel, stride,
                                                                            padding)[0],
                      grad, weight, math.prod(weight.shape[:2]) * weight.shape[3], weight.dtype)
@@ -69,7 +69,7 @@ def tiles_of(images):
 
 def winograd_magnitude(images, weight):
     """Return |A^T| [sum over inputs of |G||g||G^T| * |B^T||d||B|] |A|: (n, h, w, outputs). Local."""
-    transformed = np.einsum("ua,abio,vb->uvio", np.abs(G), weight, np.abs(G), optimize=True)
+    transformed = np.einsum("ua,abio,vb->uvio", ABSOLUTE_G, weight, ABSOLUTE_G, optimize=True)
     products = np.einsum("nijuvc,uvco->nijuvo", tiles_of(images), transformed, optimize=True)
     tiles = np.einsum("up,nijuvo,vq->nipjqo", ABSOLUTE_A, products, ABSOLUTE_A, optimize=True)
     n, down, _, along, _, outputs = tiles.shape
@@ -84,4 +84,4 @@ def winograd_weight_magnitude(grad, images):
     pixels = padded.reshape(n, down, 2, along, 2, outputs)
     upstream = np.einsum("up,nipjqo,vq->nijuvo", ABSOLUTE_A, pixels, ABSOLUTE_A, optimize=True)
     total = np.einsum("nijuvc,nijuvo->uvco", tiles_of(images), upstream, optimize=True)
-    return np.einsum("ua,uvio,vb->abio", np.abs(G), total, np.abs(G), optimize=True)
+    return np.einsum("ua,uvio,vb->abio", ABSOLUTE_G, total, ABSOLUTE_G, optimize=True)
