@@ -20,8 +20,8 @@ def max_pool_backward(grad, x):
 
 def _check(x):
     if x.ndim != 4 or min(x.shape[1:3]) < 2:
-        raise ValueError(f"images {x.shape} have no window of 2 x 2: give (n, height, width, channels), height and width "
-                         "of 2 or more")
+        raise ValueError(f"images {x.shape} have no window of 2 x 2: give (n, height, width, channels), height and "
+                         "width of 2 or more")
 
 
 def _version(*arrays):

@@ -71,7 +71,8 @@ class Vgg:
         for number, outputs in enumerate(widths):
             made.append(FullyConnected(f"connected{number}", inputs, outputs, blocks, keep=keep))
             inputs = outputs
-        return [*made, FullyConnected("output", inputs, self.classes, 1 if self.classes % blocks else blocks, last=True)]
+        own = 1 if self.classes % blocks else blocks
+        return [*made, FullyConnected("output", inputs, self.classes, own, last=True)]
 
     @property
     def layers(self) -> list[Layer]:

@@ -21,8 +21,9 @@ def stages_of(image_shape, stages, width) -> list[list[Layer]]:
     made = []
     for s, count in enumerate(stages):
         if min(height, along) < 2:
+            side = 2**len(stages)
             raise ValueError(f"image_shape={tuple(image_shape)}: after {s} stages images are {height} x {along}, too "
-                             f"small to pool; give at most {s} stages, or images of {2**len(stages)} x {2**len(stages)}")
+                             f"small to pool; give at most {s} stages, or images of {side} x {side}")
         outputs, stage = width * min(2**s, 8), []
         for number in range(count):
             stage.append(Layer(f"stage{s}.conv{number}", inputs, outputs, 3, (height, along), (height, along)))

@@ -23,8 +23,7 @@ ABOUT_ONE = {  # files that are about one model, and are found by its name
     "refimpl/experiments/bench/peers/torch_rpc.py", "refimpl/experiments/bench/peers/torch_vgg.py",
     "refimpl/plain/scripted_clock.py",
     "refimpl/experiments/bench/torch/run.py", "refimpl/experiments/mesh/published.py",
-    "refimpl/experiments/bench/torch/works.py", "refimpl/experiments/touched.py"}  # the last: how many words a text
-# brings, by the model of the lessons
+    "refimpl/experiments/bench/torch/works.py", "refimpl/experiments/touched.py"}  # the last: how many words a text brings, by the model of the lessons
 NAMED = re.compile(rf"(?<![a-z0-9])({'|'.join(MODELS)})(?![a-z0-9]|-benchmark)|LanguageModel|ConvNet|Vgg", re.IGNORECASE)
 
 
@@ -54,7 +53,7 @@ def test_every_entry_is_whole():
         for workload in entry.workloads.values():
             assert workload.model == name and workload.make_model().variables
     assert [w.model for w in workloads_for("throughput")] == ["lm", "cnn", "nmt"]
-    with pytest.raises(ValueError, match="no model 'gan'; there are lm, cnn, nmt, vgg, and your own: package.module:C"):
+    with pytest.raises(ValueError, match="no model 'gan'; there are lm, cnn, nmt, vgg, and your own: package.mod"):
         entry_of("gan")
 
 

@@ -1,4 +1,4 @@
-"""Vgg beside PyTorch: both lie in the enclosure of what any correct device can have computed, so the bound is proved."""
+"""Vgg beside PyTorch: both lie in the enclosure of what any correct device can have computed: a proved bound."""
 
 import dataclasses
 

@@ -39,7 +39,8 @@ class RandomImages:
     def make(self, microbatches: int, seed: int, steps: int) -> Examples:
         """Return a ``Data`` of ``steps`` full steps, not shuffled. Local."""
         count, shape = microbatches * self.images * steps, self.sizes["image_shape"]
-        return Examples(*drawn_images(count, shape, self.classes, seed), microbatches, self.images, seed, shuffle=False)
+        drawn = drawn_images(count, shape, self.classes, seed)
+        return Examples(*drawn, microbatches, self.images, seed, shuffle=False)
 
 
 def drawn_images(count: int, shape, classes: int, seed):

@@ -218,6 +218,12 @@ def test_winograds_sums_of_absolute_values():
     assert np.allclose(found, definition.convolve_backward(grad, x, weight, 1, 1, False)[1])
 
 
+def test_a_truth_as_a_number():
+    """1 where it holds, 0 where it does not, a ball of both where that is not known."""
+    found = (Enclosure(np.array([2.0, -2.0, 0.1]), np.array([1.0, 1.0, 0.2]), "float32") > 0).astype("float32")
+    assert found.dtype == np.float32 and found.middle.tolist() == [1, 0, 0.5] and found.radius.tolist() == [0, 0, 0.5]
+
+
 def test_a_sigmoid_that_is_cut_off():
     """The compiled cell's sigmoid is constant far below zero, NumPy's goes on to zero."""
     gates = np.array([[x] * 4 for x in (-200, -104, -90, -87.5, -86, -60, 86, 200)], np.float32).T.copy()
