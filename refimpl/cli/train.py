@@ -140,7 +140,8 @@ def _prepare(chosen_recipe, chosen_options, rest, ranks):
         options = Options(**complete)
     model, data, heldout = build(recipe, options.seed)
     if options.device == "cpu":
-        require_memory(model.variables, options.optimizer, ranks)
+        mesh = "x".join(map(str, (options.plan or {}).get("mesh") or ())) or options.mesh
+        require_memory(model.variables, options.optimizer, ranks, mesh)
     return model, data, heldout, recipe, options, changes
 
 

@@ -1,22 +1,26 @@
 """Is there memory for a training? Told before the first array is made: a system that has too little kills its ranks."""
 
 from kernels.update import OPTIMIZERS
+from refimpl.plan.mesh import Mesh
 from refimpl.transport.host import memory, ranks_on_host
 
 GIB = 1 << 30
 
 
-def require_memory(variables, optimizer: str, ranks: int):
+def require_memory(variables, optimizer: str, ranks: int, mesh: str | None = None):
     """Raise ValueError if this host's ranks, of ``ranks`` in all, cannot hold what every architecture holds. Local.
 
         bytes of a rank = 2 Σ dense + (1 + state) Σ sparse / N
 
-    A dense variable and its gradient are on every rank; rows, with the optimizer's state, on the server at least once.
+    A dense variable and its gradient are on every rank, of one that ``mesh`` cuts a part; rows, with the optimizer's
+    state, on the server at least once.
     """
     dense, sparse = ([v for v in variables if v.sparse is kind] for kind in (False, True))
+    members = ranks if mesh == "auto" else 1 if mesh is None else Mesh.of(mesh, ranks).model
+    of_rank = sum(v.nbytes // (members if v.blocks > 1 else 1) for v in dense)
     rows = (1 + len(OPTIMIZERS[optimizer].state)) * sum(v.nbytes for v in sparse)
     here = ranks_on_host()
-    needed = here * (2 * sum(v.nbytes for v in dense) + rows // ranks)
+    needed = here * (2 * of_rank + rows // ranks)
     if needed > memory():
         largest = max(variables, key=lambda v: v.nbytes)
         raise ValueError(f"the variables need at least {_gib(needed)} of memory for the {here} rank{'s' * (here > 1)} "
