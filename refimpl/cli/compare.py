@@ -41,6 +41,8 @@ def run(given: dict) -> int:
     trainings = {name: ["--architecture", name] for name in ARCHITECTURES}
     if given.get("shard_optimizer"):
         trainings["ps"] += ["--no-shard-optimizer"]  # its owners are alone with their variables anyway
+    if given.get("mesh"):
+        trainings["ps"] += ["--mesh", f"{given.get('ranks', 4)}x1"]  # what is cut lies on the ranks themselves
     if given.get("plan", "none") != "none":
         trainings["plan"] = ["--plan", given["plan"]]
     as_json = given.get("json", False)
@@ -97,7 +99,8 @@ def _print_table(model, results):
     entry = entry_of(model)
     quality = entry.quality or next((name for name in QUALITIES if name in results[0]), "loss")
     ranks, steps = results[0]["ranks"], results[0]["steps"]
-    kinds = ("dense", "rows", "indices")
+    kinds = ["dense", "rows", "indices"]
+    kinds += ["activations"] * any(r["sent_per_step"].get("activations") for r in results)
     headings = ("architecture", f"{entry.unit}/s", *kinds, "loss", f"held-out {quality}", "parameters")
     rows = [(r["architecture"], f"{r['examples_per_second']:,.0f}",
              *(f"{r['sent_per_step'][kind]:,.0f}" for kind in kinds), f"{r['loss']:.4f}",

@@ -187,7 +187,8 @@ def _output(rest, model, options):
 
 def _introduce(comm, recipe, options, output, changes=()):
     preset = f" ({recipe.preset})" if recipe.preset else ""
-    print(f"{recipe.model}{preset} on {recipe.data}: {options.architecture}, {comm.size} "
+    mesh = f", mesh {options.mesh}" if options.mesh else ""
+    print(f"{recipe.model}{preset} on {recipe.data}: {options.architecture}{mesh}, {comm.size} "
           f"rank{'s' if comm.size > 1 else ''}, {recipe.microbatches} microbatches of {recipe.microbatch_size}, "
           f"{options.optimizer}, {options.steps} steps -> {output or 'no files'}", flush=True)
     if options.consistency != SYNCHRONOUS:
@@ -233,7 +234,8 @@ def _print_result(result, unit, as_json):
     if as_json:
         print(json.dumps(record), flush=True)
         return
-    sent = ", ".join(f"{kind} {result.sent_per_step[kind]:,.0f} B" for kind in ("dense", "rows", "indices"))
+    kinds = ["dense", "rows", "indices", *["activations"] * bool(result.sent_per_step.get("activations"))]
+    sent = ", ".join(f"{kind} {result.sent_per_step[kind]:,.0f} B" for kind in kinds)
     quality = "".join(f"  {name} {record[name]:.4g}" for name in ("perplexity", "accuracy") if name in record)
     if record["loss"] is None:  # no step was done here: a replay on other ranks, a run that had ended
         print(quality.strip())
@@ -241,6 +243,6 @@ def _print_result(result, unit, as_json):
         print(f"loss {result.loss:.4f}{quality}  {result.examples_per_second:,.0f} {unit}/s")
         print(f"sent per rank and step: {sent}")
     if result.shared_memory:
-        print(READ_IN_PLACE)
+        print(READ_IN_PLACE + "; those of layers cut over a group are sent" * ("activations" in kinds))
     print(f"parameters sha256 {result.parameters_sha256}")
     print(f"state      sha256 {result.state_sha256}", flush=True)
