@@ -38,7 +38,7 @@ def placed(held, members: int, member: int):
 
 
 def draw_mesh(mesh: Mesh) -> Picture:
-    """Draw the ranks of a mesh: each holds one layer type whole, of the other its part. Local."""
+    """Draw the ranks of a mesh: each holds convolutions whole, and a part of the connected layers. Local."""
     from matplotlib.patches import Rectangle
 
     with figure_in_style(1.6 + 2.1 * mesh.model, 0.9 + 1.1 * mesh.data) as (figure, axes):
@@ -60,8 +60,8 @@ def draw_mesh(mesh: Mesh) -> Picture:
         holders = [f"part {k}: {', '.join(map(str, mesh.holders(k)))}" for k in range(mesh.model)]
         rows = [[rank, rank // mesh.model, mesh.member(rank), f"{mesh.member(rank) + 1} of {mesh.model}"]
                 for rank in range(mesh.size)]
-        return picture_of(figure, f"{mesh.data} groups of {mesh.model} ranks. Each holds the convolutions whole and one "
-                          f"part of the connected layers; ranks that hold {'; '.join(holders)}",
+        return picture_of(figure, f"{mesh.data} groups of {mesh.model} ranks. Each rank holds the convolutions whole and "
+                          f"one part of the connected layers; who holds {'; '.join(holders)}",
                           table(["rank", "group", "member", "part of the connected layers"], rows))
 
 

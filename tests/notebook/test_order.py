@@ -6,7 +6,8 @@ from refimpl.notebook.__main__ import chosen
 
 
 @pytest.mark.parametrize("names, found", [
-    ([], ["1_a", "2_b", "10_c", "11_a"]), (["1"], ["1_a"]), (["10"], ["10_c"]), (["1_a", "11_", "2"], ["1_a", "11_a", "2_b"])])
+    ([], ["1_a", "2_b", "10_c", "11_a"]), (["1"], ["1_a"]), (["10"], ["10_c"]),
+    (["1_a", "11_", "2"], ["1_a", "11_a", "2_b"])])
 def test_ten_comes_after_nine(names, found, tmp_path):
     for name in ("10_c", "1_a", "11_a", "2_b"):
         (tmp_path / f"{name}.ipynb").touch()

@@ -47,4 +47,5 @@ def test_a_move_is_drawn_as_it_was_done(members):
 def test_what_was_not_moved_is_not_drawn():
     nothing = [np.zeros((2, 2), int)] * 2
     picture = draw_moves({"gather_rows": (nothing, nothing)})
-    assert "gather_rows, 0 entries, then 0" in picture.alt and "- - / - -" in picture.numbers and ">11<" not in picture.svg
+    assert "gather_rows, 0 entries, then 0" in picture.alt and "- - / - -" in picture.numbers
+    assert ">11<" not in picture.svg

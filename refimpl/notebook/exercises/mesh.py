@@ -28,8 +28,8 @@ def check_input_gradient(input_gradient):
             return wrong("that is one member's part: every output had a share in every input")
         if np.array_equal(given, np.concatenate(parts, axis=1)) or given.shape == (members, 2, 5):
             return wrong("each member's part has all columns already: they are not put side by side, but added up")
-        return wrong(f"{members} members: gradients {grads[0].shape} and weights {weights[0].shape} of each should give "
-                     f"{parts[0].shape}, the sum of their products; you have {given.shape}")
+        return wrong(f"{members} members: gradients {grads[0].shape} and weights {weights[0].shape} of each should "
+                     f"give {parts[0].shape}, the sum of their products; you have {given.shape}")
     return right("partial sums, one of each member: what is gathered forwards is added up backwards.")
 
 
