@@ -11,7 +11,8 @@ NAMES = {"README.md": "Overview"}
 
 
 def lessons() -> list[Path]:
-    return sorted(ROOT.glob("notebooks/*.ipynb"))
+    """Return the notebooks in the order of their numbers, 10 after 9."""
+    return sorted(ROOT.glob("notebooks/*.ipynb"), key=lambda path: int(path.name.partition("_")[0]))
 
 
 def guides() -> list[Path]:

@@ -47,16 +47,22 @@ def chosen(names: list[str], folder: Path) -> list[Path]:
     Raises ValueError for a name that is none's.
     """
     if not names:
-        return sorted(folder.glob("*.ipynb"))
+        return in_order(folder)
     paths = []
     for name in names:
         given = name.endswith(".ipynb") and Path(name).exists()
-        found = [Path(name)] if given else sorted(folder.glob(f"{name}*.ipynb"))
+        begins = f"{name}_" if name.isdecimal() else name  # 1 is no beginning of 10
+        found = [Path(name)] if given else [path for path in in_order(folder) if path.name.startswith(begins)]
         if not found:
-            there = ", ".join(path.stem for path in sorted(folder.glob("*.ipynb")))
+            there = ", ".join(path.stem for path in in_order(folder))
             raise ValueError(f"no notebook {name!r}; there are {there}")
         paths += found
     return list(dict.fromkeys(paths))
+
+
+def in_order(folder: Path) -> list[Path]:
+    """Return the notebooks of a folder in the order of their numbers, 10 after 9. Local."""
+    return sorted(folder.glob("*.ipynb"), key=lambda path: (len(path.name.partition("_")[0]), path.name))
 
 
 if __name__ == "__main__":

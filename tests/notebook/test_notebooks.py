@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from refimpl.notebook.__main__ import chosen, in_order
+
 FOLDER = Path(__file__).parents[2] / "notebooks"
-NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+NOTEBOOKS = in_order(FOLDER)
 PROSE_WIDTH = 120
 OF_A_MACHINE = re.compile(r"(?<![\w.])/(?:tmp|home|root|work|usr)/|0x[0-9a-f]{8,}")
 
