@@ -35,7 +35,7 @@ def run_mutants(ranks: int = 4, configurations: int = 200) -> Score:
 
 def run_mutant(mutant, ranks: int) -> dict:
     """Return what the suite made of one planted bug."""
-    found = summary(run_local(mutant.make, ranks, cases_for(ranks, mutant.kind == "owner")).failed)
+    found = summary(run_local(mutant.make, ranks, cases_for(ranks, mutant.kind)).failed)
     first = found[0][0] if found else None
     return {"bug": mutant.bug, "words": mutant.words, "killed": bool(found),
             "named": bool(first) and first.code in mutant.codes,
@@ -49,9 +49,9 @@ def run_checker(checker, ranks: int) -> dict:
             "diagnosis": f"the suite does not see a fault: {', '.join(weak)}" if weak else "", "cases": len(weak)}
 
 
-def cases_for(ranks: int, owners: bool):
-    """Return the cases of owners, or all others: neither a manifest nor a bug concerns both."""
-    return [case for case in all_cases(ranks) if (case.kind == "owner") is owners]
+def cases_for(ranks: int, kind: str):
+    """Return the cases of owners, or of meshes, or "" all others: neither a manifest nor a bug concerns two of these."""
+    return [case for case in all_cases(ranks) if (case.kind if case.kind in ("owner", "mesh") else "") == kind]
 
 
 def aggregates(ranks: int):
@@ -62,5 +62,5 @@ def aggregates(ranks: int):
 def accusations(number: int) -> list[str]:
     """Return what the suite holds against the number-th correct implementation: nothing, if the suite is right."""
     ranks, semantics, turn = correct(number)
-    outcome = run_local(adapter(semantics, turn), ranks, cases_for(ranks, False))
+    outcome = run_local(adapter(semantics, turn), ranks, cases_for(ranks, ""))
     return [f"correct implementation {number} on {ranks} ranks: {v.case}: {v.why}" for v in outcome.failed]
