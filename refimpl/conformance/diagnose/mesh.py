@@ -25,6 +25,9 @@ WORDS = {
     "norm-of-own-part": "the norm leaves parts out: each member takes its own part alone, and the members clip "
                         "differently",
     "norm-without-parts": "the norm leaves out the layers that are cut",
+    "input-gradient-k-times": "the gradient that leaves the cut layers for those below is K times ours: partial sums are "
+                              "added up by every member, and then once more",
+    "members-far-apart": "the members of a group are not neighbours: rank r holds the part of member r // G, not r % K",
     "rows-to-wrong-owner": "gradients of rows come back to another member than the one whose rows they are",
     "rounds-out-of-order": "gradients of rows come back in another round: they meet the inputs of other rows",
     "columns-out-of-order": "columns are gathered in another order than that of the members",
@@ -33,6 +36,10 @@ WORDS = {
     "partial-sums-not-added": "the gradient of a layer's input is one member's partial sum: those of the others are not "
                               "added",
 }
+
+COLUMNS = "columns-out-of-order"
+BY_LAYER = (COLUMNS, "dropout-by-local-column", "bias-by-every-member", "partial-sums-not-added")
+"""Faults that one layer may have and another not."""
 
 
 def faulty_group(evidence, verdict):
@@ -44,6 +51,8 @@ def faulty_group(evidence, verdict):
         predicted = stepped(case, fault)
         if predicted is not None and explains(evidence, [_loose(step) for step in predicted]):
             where = f": {fault.layer}" if fault.layer else ""
+            if fault.kind == "norm-parts-k-times" and len(set(case.settings["mesh"])) == 1:
+                where = "; or G times, once for every rank that holds it: G is K here"
             return Diagnosis(fault.kind, f"{WORDS[fault.kind]}{where}", f"simulated: "
                              f"{names_in_words(sorted(failing(evidence)))} agree on every rank")
     return None
@@ -57,16 +66,18 @@ def faults(case):
     for kind in WORDS:
         if members == 1 and kind not in ("parts-not-summed", "norm-parts-g-times", "norm-every-copy"):
             continue
-        if groups == 1 and kind in ("parts-not-summed", "norm-parts-g-times"):
+        if groups == 1 and kind in ("parts-not-summed", "norm-parts-g-times", "norm-every-copy", "members-far-apart"):
+            continue
+        if groups == members and kind == "norm-parts-g-times":
             continue
         if kind.startswith("norm-") and case.settings["clip"] is None:
             continue
         if kind == "dropout-by-local-column" and not case.settings["dropout"]:
             continue
-        anywhere = [""] if kind.startswith(("norm-", "parts-", "whole-", "rows-", "rounds-")) else ["", *names]
-        off = turns if kind in ("rows-to-wrong-owner", "rounds-out-of-order", "columns-out-of-order") else [1]
+        anywhere = [""] if not kind.startswith(BY_LAYER) else ["", *names]
+        off = turns if kind in ("rows-to-wrong-owner", "rounds-out-of-order", COLUMNS) else [1]
         for layer in anywhere:
-            for turn in [*off, None] if kind == "columns-out-of-order" else off:
+            for turn in [*off, None] if kind == COLUMNS else off:
                 yield Fault(kind, layer, turn)
 
 

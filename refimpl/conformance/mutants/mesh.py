@@ -131,3 +131,27 @@ class PartialSums(ReferenceMesh):
     def add_partials(self, partials):
         self.of_group(None)
         return partials
+
+
+@stepping
+class InputGradientTimesMembers(ReferenceMesh):
+    def own_rows(self, grads, own):
+        return {v: g * np.float32(self.members) for v, g in super().own_rows(grads, own).items()}
+
+
+@stepping
+class MembersFarApart(ReferenceMesh):
+    """Rank r is member r // G of group r % G."""
+
+    def __init__(self, world, task):
+        super().__init__(world, task)
+        self.member, self.group = divmod(world.rank, self.groups)
+        for layer in self.cut:
+            for name in (layer.weight, layer.bias):
+                self.values[name] = task.start[name][self.part(layer.outputs)]
+
+    def of_group(self, item):
+        return self.world.allgather(item)[self.group::self.groups]
+
+    def holders(self, name):
+        return slice(self.member * self.groups, (self.member + 1) * self.groups) if self.is_cut(name) else slice(None)

@@ -103,6 +103,8 @@ MUTANTS = (
     Mutant(48, "a member's own columns come first", ("columns-out-of-order",), m.OwnColumnsFirst, "mesh"),
     Mutant(49, "dropout is drawn by local column", ("dropout-by-local-column",), m.LocalDropout, "mesh"),
     Mutant(50, "every member adds the bias", ("bias-by-every-member",), m.BiasByEveryMember, "mesh"),
+    Mutant(48, "a group's members lie far apart", ("members-far-apart",), m.MembersFarApart, "mesh"),
     Mutant(51, "partial sums are not added", ("partial-sums-not-added",), m.PartialSums, "mesh"),
+    Mutant(51, "partial sums are added twice", ("input-gradient-k-times",), m.InputGradientTimesMembers, "mesh"),
 )
 """Most numbers once; those that name several bugs more often."""

@@ -107,7 +107,7 @@ class Step:
             return dz @ self.values[layer.weight]
         partial = [dz[:, part] @ self.values[layer.weight][part] for part in parts]
         if not self.has("partial-sums-not-added", layer):
-            return sum(partial)
+            return sum(partial) * (self.members if below is None and self.has("input-gradient-k-times") else 1)
         if below is None:
             return self.owned(partial)
         return np.concatenate([p[:, part] for p, part in zip(partial, self.parts(below))], axis=1)
@@ -125,9 +125,15 @@ class Step:
             raise ValueError("rows of microbatches of unlike sizes")
         return np.concatenate([np.arange(ends[v], ends[v + 1]) for v in numbers.ravel()])
 
+    def place(self, rank) -> tuple[int, int]:
+        """Return (group, member) of a rank."""
+        if self.has("members-far-apart"):
+            return rank % self.groups, rank // self.groups
+        return divmod(rank, self.members)
+
     def summed(self, layer, rank):
         """Return a rank's gradients of its part of a layer: name -> array."""
-        kind, (group, member) = self.fault.kind, divmod(rank, self.members)
+        kind, (group, member) = self.fault.kind, self.place(rank)
         dz, x = self.products[layer]
         rows = slice(None)
         if kind == "parts-not-summed" and layer.cut:
@@ -144,10 +150,10 @@ class Step:
         found = {layer: [self.summed(layer, rank) for rank in range(self.case.ranks)] for layer in self.layers}
         result: dict[str, dict] = {}
         for rank in range(self.case.ranks):
-            member, scale = rank % self.members, self.scale(found, rank)
+            (_, member), scale = self.place(rank), self.scale(found, rank)
             for layer, ranks in found.items():
                 for name, gradient in ranks[rank].items():
-                    called = part_name(name, member) if layer.cut else name
+                    called = part_name(name, rank % self.members) if layer.cut else name
                     value = self.values[name][self.parts(layer)[member]] - RATE * scale * gradient
                     result.setdefault(called, {})[rank] = value
         return result
