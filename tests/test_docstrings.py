@@ -11,7 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 ELSEWHERE = {"refimpl/conformance/mutants/aggregation.py": "planted.py", "refimpl/conformance/mutants/training.py":
-             "planted.py", "refimpl/conformance/mutants/owner.py": "planted.py",
+             "planted.py", "refimpl/conformance/mutants/mesh.py": "planted.py", "refimpl/conformance/mutants/owner.py":
+             "planted.py",
              "refimpl/conformance/suite.py": "its module's docstring: what pytest runs"}
 """Files whose classes and functions are described, each, in another place."""
 

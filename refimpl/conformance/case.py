@@ -119,3 +119,52 @@ class Arrivals:
     correction: str
     constants: dict[str, float]
     entries: list[tuple[str, int, dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Connected:
+    """A fully connected layer: z = x @ weight.T + bias, then relu and dropout, unless it is the last.
+
+    cut: its outputs, rows of weight (outputs, inputs) and of bias (outputs,), lie on the members of a group.
+    """
+
+    name: str
+    inputs: int
+    outputs: int
+    cut: bool
+    last: bool
+
+    @property
+    def weight(self) -> str:
+        """Name of its weight."""
+        return f"{self.name}.weight"
+
+    @property
+    def bias(self) -> str:
+        """Name of its bias."""
+        return f"{self.name}.bias"
+
+
+@dataclass(frozen=True)
+class MeshTask:
+    """One step of fully connected layers on a mesh: what ``mesh_step`` gets on each rank.
+
+    mesh: (G, K); rank r is member r % K of group r // K.  The members of a group share each layer that is cut: member k
+    has outputs [k F / K, (k + 1) F / K) of F, the same part in each group. Whole layers are on every rank.
+    start: name -> whole initial value, of "LAYER.weight" and "LAYER.bias".
+    microbatches: this rank's, a multiple of K: (x (n, inputs), g (n, outputs)); n may be 0.
+    first: number of the first of them among those of all ranks, in order of rank.
+    dropout: layer -> of each microbatch of all ranks what its outputs are multiplied with, (n, outputs); {}: nothing.
+    The loss is the sum over all ranks' examples of y * g, divided by ``normaliser``; its gradient is that of all weights.
+    clip: largest norm of the gradient of all layers, None: any.  One update follows: w - rate * clipped gradient.
+    """
+
+    mesh: tuple[int, int]
+    layers: tuple[Connected, ...]
+    start: dict[str, np.ndarray]
+    microbatches: list[tuple[np.ndarray, np.ndarray]]
+    first: int
+    dropout: dict[str, list[np.ndarray]]
+    normaliser: float
+    rate: float
+    clip: float | None

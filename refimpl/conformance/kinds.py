@@ -9,10 +9,12 @@ from typing import Any, Callable
 
 import numpy as np
 
-from refimpl.conformance.case import Arrivals, Case, Rows, Task
+from refimpl.conformance.case import Arrivals, Case, MeshTask, Rows, Task
+from refimpl.conformance.cases import mesh
 from refimpl.conformance.cases.owner import first_values
 from refimpl.conformance.cases.training import start_of
 from refimpl.conformance.rules.aggregate import Wanted, aggregate, aggregate_dense
+from refimpl.conformance.rules.mesh import expected_step
 from refimpl.conformance.rules.owner import served
 from refimpl.conformance.rules.training import expected_training
 from refimpl.conformance.semantics import Semantics
@@ -20,7 +22,7 @@ from refimpl.conformance.semantics import Semantics
 
 @dataclass(frozen=True)
 class Kind:
-    """stage: aggregate, update, model or owner.  functions: what the adapter must have, the first of them is called.
+    """stage: aggregate, update, model, owner or mesh.  functions: what the adapter must have, the first of them is called.
 
     call(functions, case, rank) -> answers.  expect(case, semantics) -> list of name -> Wanted, None: see ``checks``.
     """
@@ -115,6 +117,17 @@ def _serve(functions, case, rank):
     return result
 
 
+def _mesh_step(functions, case, rank):
+    given, layers, members = inputs(case, 0, rank), mesh.layers_of(case), case.settings["mesh"][1]
+    microbatches = list(zip(given["inputs"], given["gradients"]))
+    answer = taken(functions[0](MeshTask(
+        tuple(case.settings["mesh"]), layers, mesh.weights_of(case), microbatches, rank * len(microbatches),
+        mesh.dropout_of(case), mesh.NORMALISER, mesh.RATE, case.settings["clip"])))
+    cut = {name for layer in layers if layer.cut for name in (layer.weight, layer.bias)}
+    named = {mesh.part_name(name, rank % members) if name in cut else name: part for name, part in answer.items()}
+    return [{**named, "loss": np.asarray(named.get("loss", np.nan), np.float64)}]
+
+
 def _expect_aggregates(case, semantics):
     group = case.settings.get("group", range(case.ranks))
     return [{v.name: aggregate([ranks[r][v.name] for r in group], semantics, v.dtype, case.exact)
@@ -167,5 +180,6 @@ KINDS = {
     "loss": Kind("model", ("reduce_loss",), _each_step(_loss), _expect_loss),
     "sampler": Kind("model", ("sample",), _each_of("examples", np.int64, (0, 1))),
     "owner": Kind("owner", ("serve",), _serve, lambda case, semantics: served(case)),
+    "mesh": Kind("mesh", ("mesh_step",), _mesh_step, lambda case, semantics: expected_step(case)),
     "random": Kind("model", ("draw",), _each_of("draws", np.float64, (0, 1, 0))),
 }

@@ -32,7 +32,7 @@ def gather_evidence(case: Case, semantics: Semantics, answers, wanted) -> Eviden
     evidence = Evidence(case, semantics, answers, wanted)
     if wanted is None or any(a.error or a.skipped for a in answers):
         return evidence
-    silent = set(range(case.ranks)) - set(case.settings.get("group", range(case.ranks)))
+    everyone, holders = case.settings.get("group", range(case.ranks)), case.settings.get("holders", {})
     for rank, answer in enumerate(answers):
         if len(answer.steps) != len(wanted):
             evidence.complaints.append(_miscounted_updates(case, rank, len(answer.steps), len(wanted)))
@@ -41,7 +41,7 @@ def gather_evidence(case: Case, semantics: Semantics, answers, wanted) -> Eviden
     for step, expected in enumerate(wanted):
         evidence.observed.append({})
         for name, want in expected.items():
-            found = [(r, a.steps[step].get(name)) for r, a in enumerate(answers) if r not in silent]
+            found = [(r, a.steps[step].get(name)) for r, a in enumerate(answers) if r in holders.get(name, everyone)]
             if isinstance(want.value, Rows) and semantics.rows_on == "every":
                 shape = case.variable(name).shape  # a dense gradient of a sparse variable is right too: all of its rows
                 found = [(r, Rows(np.arange(shape[0]), part) if isinstance(part, np.ndarray) and part.shape == shape

@@ -59,9 +59,9 @@ CHOICES = {
 """field -> {value: what it means}: the manifest's whole vocabulary."""
 
 SUPPORTS = ("clip", "loss-scale", "momentum", "adagrad", "adam", "rate-factor", "bounded", "softsync", "backup",
-            "staleness-aware", "dc-asgd", "dc-asgd-adaptive", "row-keys")
+            "staleness-aware", "dc-asgd", "dc-asgd-adaptive", "row-keys", "model-parallel")
 """What an adapter may be able to do beside the functions that it has. row-keys: its owner keeps rows by number, however
-large it is, not in one array."""
+large it is, not in one array.  model-parallel: groups of more than one member share layers."""
 DTYPES = ("float16", "float32", "float64")
 
 

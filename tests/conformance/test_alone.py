@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 NEED_MORE = {
-    "adapters": ("ours", "ours_owner", "ours_training", "untouched_table", "torch_ddp", "torch_given",
+    "adapters": ("ours", "ours_mesh", "ours_owner", "ours_training", "untouched_table", "torch_ddp", "torch_given",
                  "torch_models", "torch_single", "torch_traces", "torch_training"),
     "report": ("terminal",),  # rich
     "traces": ("record", "recipes"),  # what makes golden traces, not what compares with them

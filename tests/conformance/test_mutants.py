@@ -1,4 +1,4 @@
-"""Every classic bug is seen and named, weak checkers too; nobody is accused who is right."""
+"""Every classic bug is seen and named (of meshes: test_mesh.py), weak checkers too; nobody is accused who is right."""
 
 import json
 from collections import Counter
@@ -16,10 +16,10 @@ ACCUSED = range(16)
 
 
 def test_every_classic_bug_is_planted():
-    assert {m.bug for m in MUTANTS} | {c.bug for c in checkers.CHECKERS} == set(range(1, 44))
+    assert {m.bug for m in MUTANTS} | {c.bug for c in checkers.CHECKERS} == set(range(1, 52))
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: f"{m.bug} {m.words}")
+@pytest.mark.parametrize("mutant", [m for m in MUTANTS if m.kind != "mesh"], ids=lambda m: f"{m.bug} {m.words}")
 def test_a_planted_bug_is_seen_and_named(mutant):
     row = run.run_mutant(mutant, 1 if mutant.kind == "owner" else 3)  # their scripts are the same for any number
     assert row["killed"] and row["named"], row["diagnosis"]

@@ -22,7 +22,7 @@ SETTINGS = {
     "messages": {"architecture": "hybrid", "shared_memory": False, "overlap": True},
 }
 FEWER = {"partitions": ("rows", "resume"), "reduce-scatter": ("dense", "mixed", "update", "resume"),
-         "messages": ("dense", "mixed", "update")}
+         "messages": ("dense", "mixed", "update", "mesh")}
 """Settings that differ from others in these kinds of case alone."""
 
 
@@ -48,7 +48,7 @@ def test_every_architecture(comm, name):
     assert not failed
     assert kinds or {"dense/exact-float64", "rows/duplicates", "update/adam", "resume/momentum", "loss/unequal",
             "sampler/" + f"{4 * comm.size + 1}-examples", "random/streams", "owner/backup",
-            "owner/dc-asgd"} <= set(passed)
+            "owner/dc-asgd", f"mesh/{comm.size}x1-odd"} <= set(passed)
 
 
 @pytest.mark.parametrize("algorithm", [name for name in ALGORITHMS if name not in ("direct", "hierarchical")])
@@ -68,3 +68,16 @@ def test_two_machines(comm, settings):
     failed, _ = failures(comm, Ours(Communicator(comm, in_blocks(comm.size, comm.size // 2)), **settings),
                          kinds=("dense", "rows", "update"))
     assert not failed
+
+
+@pytest.mark.mpi(min_size=2)
+@pytest.mark.parametrize("architecture", ["allreduce", "hybrid"])
+def test_every_mesh(comm, architecture):
+    """In 4 column blocks, and in 8: the units of computation are others, the sums are exact."""
+    class InEight(Ours):
+        blocks = 8
+
+    members = [k for k in (1, 2, 4) if comm.size % k == 0]
+    for adapter in (Ours, InEight):
+        failed, passed = failures(comm, adapter(Communicator.of(comm), architecture=architecture), kinds=("mesh",))
+        assert not failed and len(passed) == 5 * len(members)

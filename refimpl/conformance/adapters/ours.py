@@ -16,6 +16,7 @@ import kernels  # not its names: one of them is the protocol's
 from models import Variable
 from refimpl.collectives import make_schedule, prove
 from refimpl.conformance.adapters import functions_of
+from refimpl.conformance.adapters.ours_mesh import MeshAdapter
 from refimpl.conformance.adapters.ours_owner import Owners
 from refimpl.conformance.adapters.ours_training import TrainingAdapter
 from refimpl.conformance.adapters.untouched_table import UntouchedTable
@@ -30,7 +31,7 @@ SETTINGS = ("architecture", "allreduce", "partitions", "scheme", "sparse_as_dens
             "shared_memory", "local_aggregation", "overlap")
 
 
-class Ours(TrainingAdapter):
+class Ours(TrainingAdapter, MeshAdapter):
     """The protocol's functions over a communicator. settings: of Options, see SETTINGS."""
 
     def __init__(self, comm: Communicator, **settings):
@@ -49,11 +50,12 @@ class Ours(TrainingAdapter):
         machines = self.comm.machines if self.settings["allreduce"] == "hierarchical" else None
         schedule = make_schedule(self.settings["allreduce"], self.comm.size, self.comm.size, machines=machines)
         served = self.settings["architecture"] in ("ps", "hybrid")
+        meshes = ("model-parallel",) * (self.settings["architecture"] in ("allreduce", "hybrid"))
         return Semantics(name="refimpl " + " ".join(map(str, self.settings.values())), divide="before",
                          order="tree" if prove(schedule).canonical else "any", rows_on="owner" if served else "every",
                          most_rows=10**6 if self.settings.get("sparse_as_dense") else None,
                          supports=(*Semantics().supports, "bounded", "softsync", "backup", "staleness-aware", "dc-asgd",
-                                   "dc-asgd-adaptive"))
+                                   "dc-asgd-adaptive", *meshes))
 
     def serve(self, arrivals) -> list:
         """Play a script to as many owners as there are ranks, each rank to its own copy of them."""

@@ -7,6 +7,7 @@ from collections import Counter
 
 import numpy as np
 
+from refimpl.conformance.adapters.reference_mesh import ReferenceMesh
 from refimpl.conformance.adapters.reference_owner import ReferenceOwner
 from refimpl.conformance.adapters.reference_training import TrainingPart
 from refimpl.conformance.arrivals import play
@@ -20,7 +21,7 @@ EVERYTHING = Semantics(name="reference", dtypes=DTYPES, supports=SUPPORTS, start
 class Reference(TrainingPart):
     """One rank of an implementation that does exactly what its manifest says."""
 
-    owner = ReferenceOwner
+    owner, mesh = ReferenceOwner, ReferenceMesh
 
     def __init__(self, world, semantics: Semantics = EVERYTHING, turn: int = 0):
         """turn: where sums begin, for manifests that allow any order."""
@@ -164,6 +165,10 @@ class Reference(TrainingPart):
     def serve(self, arrivals) -> list:
         """Return, for each pull, (entries that came before it was answered, name -> values)."""
         return play(self.owner(arrivals), arrivals.entries)
+
+    def mesh_step(self, task) -> dict:
+        """Return name -> this rank's part after one step of layers that groups share, and the loss."""
+        return self.mesh(self.world, task).run()
 
     def reduce_loss(self, losses, gradients):
         """Return (loss, gradient) of a step. losses: (n,), gradients: (n, d), of this rank's examples."""

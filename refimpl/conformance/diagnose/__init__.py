@@ -10,12 +10,13 @@ from refimpl.conformance.diagnose.counting import miscounted
 from refimpl.conformance.diagnose.diagnosis import Diagnosis
 from refimpl.conformance.diagnose.fallback import of_error, of_property, scaled, somewhere, unlike_ranks
 from refimpl.conformance.diagnose.manifest import other_rule, two_other_rules
+from refimpl.conformance.diagnose.mesh import HYPOTHESES as MESH
 from refimpl.conformance.diagnose.owner import HYPOTHESES as OWNER
 from refimpl.conformance.diagnose.structure import HYPOTHESES as STRUCTURE
 from refimpl.conformance.diagnose.training import HYPOTHESES as TRAINING
 from refimpl.conformance.diagnose.values import HYPOTHESES as VALUES
 
-OF_NUMBERS = (*VALUES, other_rule, *STRUCTURE, *TRAINING, *OWNER, two_other_rules, miscounted, scaled, unlike_ranks)
+OF_NUMBERS = (*VALUES, other_rule, *STRUCTURE, *TRAINING, *OWNER, *MESH, two_other_rules, miscounted, scaled, unlike_ranks)
 """Hypotheses in the order in which they are tried, where every rank gave numbers."""
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from refimpl.conformance.adapters.reference import EVERYTHING, Reference
-from refimpl.conformance.mutants import aggregation as a, owner as o, training as t
+from refimpl.conformance.mutants import aggregation as a, mesh as m, owner as o, training as t
 
 
 def undeclared(**rules) -> type:
@@ -22,7 +22,7 @@ def undeclared(**rules) -> type:
 class Mutant:
     """bug: its number in the list of classic bugs.  codes: of diagnoses that name it.  make: the adapter's class.
 
-    kind: of the only cases that it can change, "": of any but those of an owner.
+    kind: of the only cases that it can change: owner or mesh; "": any but these.
     """
 
     bug: int
@@ -85,5 +85,26 @@ MUTANTS = (
     Mutant(42, "a mean of n pushes is divided by N", ("divided-by-workers",), o.NotRescaled, "owner"),
     Mutant(42, "a mean of n pushes is a sum", ("summed",), o.Summed, "owner"),
     Mutant(43, "rows never pulled are corrected", ("unpulled-rows",), o.UnpulledTaken, "owner"),
+    Mutant(44, "a part is averaged over the world", ("parts-divided",), m.AveragedOverWorld, "mesh"),
+    Mutant(44, "a part's sum is multiplied by the members", ("parts-multiplied",), m.TimesMembers, "mesh"),
+    Mutant(45, "a part is summed over all ranks", ("parts-of-all-members",), m.SummedOverWorld, "mesh"),
+    Mutant(45, "a part is not summed over its holders", ("parts-not-summed",), m.GroupAlone, "mesh"),
+    Mutant(45, "a whole layer is summed over holders of a part", ("whole-over-holders",), m.WholeOverHolders, "mesh"),
+    Mutant(46, "the norm counts a part K times", ("norm-parts-k-times",), m.NormPartsTwice, "mesh"),
+    Mutant(46, "the norm counts a part once a holder", ("norm-parts-g-times", "norm-parts-k-times"),
+           m.NormOverWorld, "mesh"),
+    Mutant(46, "the norm counts whole layers once a member", ("norm-whole-k-times",), m.NormWholeByMembers, "mesh"),
+    Mutant(46, "the norm counts every copy", ("norm-every-copy",), m.NormOfEveryCopy, "mesh"),
+    Mutant(46, "the norm leaves out the others' parts", ("norm-of-own-part",), m.NormOfOwnPart, "mesh"),
+    Mutant(46, "the norm leaves out all parts", ("norm-without-parts",), m.NormWithoutParts, "mesh"),
+    Mutant(47, "rows are scattered to the wrong owner", ("rows-to-wrong-owner",), m.RowsToNext, "mesh"),
+    Mutant(47, "rounds come back in another order", ("rounds-out-of-order",), m.RoundsInReverse, "mesh"),
+    Mutant(48, "columns are gathered in reverse", ("columns-out-of-order",), m.ColumnsInReverse, "mesh"),
+    Mutant(48, "a member's own columns come first", ("columns-out-of-order",), m.OwnColumnsFirst, "mesh"),
+    Mutant(49, "dropout is drawn by local column", ("dropout-by-local-column",), m.LocalDropout, "mesh"),
+    Mutant(50, "every member adds the bias", ("bias-by-every-member",), m.BiasByEveryMember, "mesh"),
+    Mutant(48, "a group's members lie far apart", ("members-far-apart",), m.MembersFarApart, "mesh"),
+    Mutant(51, "partial sums are not added", ("partial-sums-not-added",), m.PartialSums, "mesh"),
+    Mutant(51, "partial sums are added twice", ("input-gradient-k-times",), m.InputGradientTimesMembers, "mesh"),
 )
 """Most numbers once; those that name several bugs more often."""

@@ -25,17 +25,18 @@ class Score:
 
 
 def run_mutants(ranks: int = 4, configurations: int = 200) -> Score:
-    """Run every mutant on ``ranks`` ranks, and that many correct implementations. Local."""
-    rows = [*(run_mutant(mutant, ranks) for mutant in MUTANTS), *(run_checker(checker, ranks) for checker in CHECKERS)]
+    """Run every mutant on ``ranks`` ranks (of meshes on 4: 2 x 2), and that many correct implementations. Local."""
+    rows = [*(run_mutant(m, 4 if m.kind == "mesh" else ranks) for m in MUTANTS), *(run_checker(checker, ranks) for checker in CHECKERS)]
     alarms = [f"the suite itself is called weak: {weakness}" for weakness in audit(aggregates(ranks), ranks)]
     for number in range(configurations):
         alarms += accusations(number)
     return Score(rows, alarms, configurations)
 
 
-def run_mutant(mutant, ranks: int) -> dict:
-    """Return what the suite made of one planted bug."""
-    found = summary(run_local(mutant.make, ranks, cases_for(ranks, mutant.kind == "owner")).failed)
+def run_mutant(mutant, ranks: int, only: str = "") -> dict:
+    """Return what the suite made of one planted bug. only: in the cases with this in their name."""
+    cases = [case for case in cases_for(ranks, mutant.kind) if only in case.name]
+    found = summary(run_local(mutant.make, ranks, cases).failed)
     first = found[0][0] if found else None
     return {"bug": mutant.bug, "words": mutant.words, "killed": bool(found),
             "named": bool(first) and first.code in mutant.codes,
@@ -49,9 +50,9 @@ def run_checker(checker, ranks: int) -> dict:
             "diagnosis": f"the suite does not see a fault: {', '.join(weak)}" if weak else "", "cases": len(weak)}
 
 
-def cases_for(ranks: int, owners: bool):
-    """Return the cases of owners, or all others: neither a manifest nor a bug concerns both."""
-    return [case for case in all_cases(ranks) if (case.kind == "owner") is owners]
+def cases_for(ranks: int, kind: str):
+    """Return the cases of owners, or of meshes, or "" all others: neither a manifest nor a bug concerns two of these."""
+    return [case for case in all_cases(ranks) if (case.kind if case.kind in ("owner", "mesh") else "") == kind]
 
 
 def aggregates(ranks: int):
@@ -62,5 +63,5 @@ def aggregates(ranks: int):
 def accusations(number: int) -> list[str]:
     """Return what the suite holds against the number-th correct implementation: nothing, if the suite is right."""
     ranks, semantics, turn = correct(number)
-    outcome = run_local(adapter(semantics, turn), ranks, cases_for(ranks, False))
+    outcome = run_local(adapter(semantics, turn), ranks, cases_for(ranks, ""))
     return [f"correct implementation {number} on {ranks} ranks: {v.case}: {v.why}" for v in outcome.failed]
