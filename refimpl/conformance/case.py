@@ -156,7 +156,7 @@ class MeshTask:
     first: number of the first of them among those of all ranks, in order of rank.
     dropout: layer -> of each microbatch of all ranks what its outputs are multiplied with, (n, outputs); {}: nothing.
     The loss is the sum over all ranks' examples of y * g, divided by ``normaliser``.
-    clip: largest norm of its gradient, all layers together; None: any.  One update follows: w - rate * clipped gradient.
+    clip: largest norm of its gradient, all layers together; None: any.  One update: w - rate * clipped gradient.
     """
 
     mesh: tuple[int, int]
