@@ -155,8 +155,8 @@ class MeshTask:
     microbatches: this rank's, a multiple of K: (x (n, inputs), g (n, outputs)); n may be 0.
     first: number of the first of them among those of all ranks, in order of rank.
     dropout: layer -> of each microbatch of all ranks what its outputs are multiplied with, (n, outputs); {}: nothing.
-    The loss is the sum over all ranks' examples of y * g, divided by ``normaliser``; its gradient is that of all weights.
-    clip: largest norm of the gradient of all layers, None: any.  One update follows: w - rate * clipped gradient.
+    The loss is the sum over all ranks' examples of y * g, divided by ``normaliser``.
+    clip: largest norm of its gradient, all layers together; None: any.  One update: w - rate * clipped gradient.
     """
 
     mesh: tuple[int, int]

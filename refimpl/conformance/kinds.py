@@ -22,7 +22,7 @@ from refimpl.conformance.semantics import Semantics
 
 @dataclass(frozen=True)
 class Kind:
-    """stage: aggregate, update, model, owner or mesh.  functions: what the adapter must have, the first of them is called.
+    """stage: aggregate, update, model, owner or mesh.  functions: what the adapter must have; the first is called.
 
     call(functions, case, rank) -> answers.  expect(case, semantics) -> list of name -> Wanted, None: see ``checks``.
     """

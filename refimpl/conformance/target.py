@@ -18,8 +18,8 @@ of a sparse variable it may be an array of its whole shape, unless rows are on t
     accumulate(task), resume(task)                             the same, with windows, and with a checkpoint between
     serve(arrivals) -> [(waited, {name: array})]               see ``Arrivals``: of each pull, what it got, and how many
                                                                entries came before it was answered
-    mesh_step(task) -> {name: array}                           see ``MeshTask``: this rank's parts after one step of layers
-                                                               that groups share, and "loss"
+    mesh_step(task) -> {name: array}                           see ``MeshTask``: this rank's parts after one step of
+                                                               layers that groups share, and "loss"
     reduce_loss(losses, gradients) -> (loss, gradient)         of this rank's examples: (n,) and (n, d); maybe n = 0
     sample(count, epoch) -> ids                                the examples that this rank sees in an epoch
     draw(count, step) -> (count,)                              random numbers, as for dropout

@@ -27,8 +27,9 @@ def digest(ranks, kind=""):
         for parts in (parts for step in case.steps for parts in step):
             for array in (a for part in parts.values() for a in arrays(part)):
                 found.update(f"{array.dtype.str}{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
-        for array in [*mesh.weights_of(case).values(), *sum(mesh.dropout_of(case).values(), [])] if kind == "mesh" else ():
-            found.update(array.tobytes())
+        if kind == "mesh":
+            given = [*mesh.weights_of(case).values(), *sum(mesh.dropout_of(case).values(), [])]
+            found.update(b"".join(array.tobytes() for array in given))
     return found.hexdigest()[:16]
 
 

@@ -3,9 +3,12 @@
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from refimpl.conformance.cases import case_named, mesh
 from refimpl.conformance.report import read_expected, unexpected
+from refimpl.conformance.rules.mesh import expected_step
 from refimpl.conformance.runner import NEVER, run_target
 from refimpl.conformance.traces.check import first_difference, judge_trace
 from refimpl.conformance.traces.golden import golden
@@ -30,7 +33,8 @@ def test_distributed_data_parallel(ranks):
     wrong = [v for v in wrong if NEVER not in v.why or unexpected(run_target(target, ranks, only=v.case), EXPECTED)]
     assert [(v.case, v.why) for v in wrong] == []
     assert EXPECTED.fixed(outcome.verdicts) == []
-    assert {v.why for v in outcome.verdicts if v.status == "skipped"} == {"the adapter has no serve", "the adapter has no mesh_step"}
+    assert {v.why for v in outcome.verdicts if v.status == "skipped"} == {
+        "the adapter has no serve", "the adapter has no mesh_step"}
 
 
 def test_one_process():
@@ -95,3 +99,28 @@ def test_a_careless_training_is_seen_where_it_begins(monkeypatch, fault, stage):
     fault(training, monkeypatch)
     first = first_difference(judge_trace(training.run()).verdicts)
     assert (first[0].stage, first[1].step) == (stage, 0)
+
+
+@pytest.mark.parametrize("name", ["mesh/2x2-to-the-end", "mesh/1x4-odd", "mesh/4x1-clip"])
+def test_what_a_mesh_should_give_is_what_autograd_gives(name):
+    """Of the whole network, all microbatches at once."""
+    case = case_named(name, 4)
+    weights = {n: torch.tensor(a, dtype=torch.float64, requires_grad=True) for n, a in mesh.weights_of(case).items()}
+    x, g = (torch.tensor(np.concatenate([a for parts in case.steps[0] for a in parts[what]]), dtype=torch.float64)
+            for what in ("inputs", "gradients"))
+    for layer in mesh.layers_of(case):
+        x = torch.nn.functional.linear(x, weights[layer.weight], weights[layer.bias])
+        x = x if layer.last else torch.relu(x)
+        if layer.name in (dropout := mesh.dropout_of(case)):
+            x = x * torch.tensor(np.concatenate(dropout[layer.name]))
+    loss = (x * g).sum() / mesh.NORMALISER
+    loss.backward()
+    if case.settings["clip"]:
+        torch.nn.utils.clip_grad_norm_(weights.values(), case.settings["clip"])
+    [wanted] = expected_step(case)
+    assert wanted.pop("loss").value == loss.item()
+    for called, want in wanted.items():
+        name, _, member = called.partition(" of member ")
+        whole = (weights[name] - mesh.RATE * weights[name].grad).detach().numpy()
+        part = np.split(whole, case.settings["mesh"][1])[int(member)] if member else whole
+        assert (np.abs(part - want.value) <= want.tolerance).all(), called

@@ -1,5 +1,6 @@
 """Our trainer on layers that groups share: a model with a case's layers, data with its microbatches."""
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,11 +28,12 @@ class GivenDropout(FullyConnected):
 
 
 class GivenLayers:
-    """A ``models.protocol.Sharded`` of a task's layers. blocks: column blocks of those that are cut."""
+    """A ``models.protocol.Sharded`` of a task's layers. blocks: most column blocks of those that are cut."""
 
     def __init__(self, task, blocks: int):
         cut = next(number for number, layer in enumerate(task.layers) if layer.cut)
-        made = [GivenDropout(layer.name, layer.inputs, layer.outputs, blocks if layer.cut else 1, layer.last)
+        made = [GivenDropout(layer.name, layer.inputs, layer.outputs,
+                             math.gcd(blocks, layer.outputs) if layer.cut else 1, layer.last)
                 for layer in task.layers]
         for layer in made:
             for v, scale in enumerate(task.dropout.get(layer.name, ())):

@@ -16,7 +16,8 @@ from refimpl.conformance.diagnose.structure import HYPOTHESES as STRUCTURE
 from refimpl.conformance.diagnose.training import HYPOTHESES as TRAINING
 from refimpl.conformance.diagnose.values import HYPOTHESES as VALUES
 
-OF_NUMBERS = (*VALUES, other_rule, *STRUCTURE, *TRAINING, *OWNER, *MESH, two_other_rules, miscounted, scaled, unlike_ranks)
+OF_NUMBERS = (*VALUES, other_rule, *STRUCTURE, *TRAINING, *OWNER, *MESH, two_other_rules, miscounted, scaled,
+              unlike_ranks)
 """Hypotheses in the order in which they are tried, where every rank gave numbers."""
 
 

@@ -13,11 +13,11 @@ WORDS = {
                      "that hold it, or divided by the K members of a group",
     "parts-multiplied": "the gradient of a part that is cut is K times ours: a sum over the rows of K members is taken "
                         "for that of one",
-    "parts-of-all-members": "the gradients of a layer's parts are added to each other: summed over all N ranks, not over "
-                            "the G that hold the same part",
+    "parts-of-all-members": "the gradients of a layer's parts are added to each other: summed over all N ranks, not "
+                            "over the G that hold the same part",
     "parts-not-summed": "the gradient of a part is its own group's alone: it is not summed over the ranks that hold it",
-    "whole-over-holders": "the gradient of a whole layer is summed over ranks of the same member number alone, not over "
-                          "all N",
+    "whole-over-holders": "the gradient of a whole layer is summed over ranks of the same member number alone, not "
+                          "over all N",
     "norm-parts-k-times": "the norm counts each part K times: each member adds up the whole group's",
     "norm-parts-g-times": "the norm counts each part G times: once for every rank that holds it",
     "norm-whole-k-times": "the norm counts whole layers K times: once for every member of a group",
@@ -25,16 +25,16 @@ WORDS = {
     "norm-of-own-part": "the norm leaves parts out: each member takes its own part alone, and the members clip "
                         "differently",
     "norm-without-parts": "the norm leaves out the layers that are cut",
-    "input-gradient-k-times": "the gradient that leaves the cut layers for those below is K times ours: partial sums are "
-                              "added up by every member, and then once more",
+    "input-gradient-k-times": "the gradient that leaves the cut layers for those below is K times ours: partial sums "
+                              "are added up by every member, and then once more",
     "members-far-apart": "the members of a group are not neighbours: rank r holds the part of member r // G, not r % K",
     "rows-to-wrong-owner": "gradients of rows come back to another member than the one whose rows they are",
     "rounds-out-of-order": "gradients of rows come back in another round: they meet the inputs of other rows",
     "columns-out-of-order": "columns are gathered in another order than that of the members",
     "dropout-by-local-column": "dropout is drawn by local column: each member drops what member 0 does",
     "bias-by-every-member": "the bias is added by every member: K times",
-    "partial-sums-not-added": "the gradient of a layer's input is one member's partial sum: those of the others are not "
-                              "added",
+    "partial-sums-not-added": "the gradient of a layer's input is one member's partial sum: those of the others are "
+                              "not added",
 }
 
 COLUMNS = "columns-out-of-order"

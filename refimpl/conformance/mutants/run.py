@@ -26,7 +26,8 @@ class Score:
 
 def run_mutants(ranks: int = 4, configurations: int = 200) -> Score:
     """Run every mutant on ``ranks`` ranks (of meshes on 4: 2 x 2), and that many correct implementations. Local."""
-    rows = [*(run_mutant(m, 4 if m.kind == "mesh" else ranks) for m in MUTANTS), *(run_checker(checker, ranks) for checker in CHECKERS)]
+    rows = [run_mutant(mutant, 4 if mutant.kind == "mesh" else ranks) for mutant in MUTANTS]
+    rows += [run_checker(checker, ranks) for checker in CHECKERS]
     alarms = [f"the suite itself is called weak: {weakness}" for weakness in audit(aggregates(ranks), ranks)]
     for number in range(configurations):
         alarms += accusations(number)
@@ -51,7 +52,7 @@ def run_checker(checker, ranks: int) -> dict:
 
 
 def cases_for(ranks: int, kind: str):
-    """Return the cases of owners, or of meshes, or "" all others: neither a manifest nor a bug concerns two of these."""
+    """Return the cases of owners, of meshes, or "" all others: neither a manifest nor a bug concerns two of these."""
     return [case for case in all_cases(ranks) if (case.kind if case.kind in ("owner", "mesh") else "") == kind]
 
 

@@ -164,7 +164,8 @@ class Step:
             return 1.0
         first, squares = rank - rank % self.members, {True: 0.0, False: 0.0}
         for layer, ranks in found.items():
-            group = ranks[first:first + self.members] if layer.cut and not self.has("norm-of-own-part") else [ranks[rank]]
+            alone = not layer.cut or self.has("norm-of-own-part")
+            group = [ranks[rank]] if alone else ranks[first:first + self.members]
             squares[layer.cut] += sum(float((g**2).sum()) for gradients in group for g in gradients.values())
         k, g = self.members, self.groups
         cut, whole = {"norm-parts-k-times": (k, 1), "norm-parts-g-times": (g, 1), "norm-whole-k-times": (1, k),
