@@ -89,6 +89,6 @@ def test_notebooks_are_chosen_by_the_beginning_of_their_names(tmp_path, capsys):
         (tmp_path / f"{name}.ipynb").write_text("{}")
     assert [p.stem for p in chosen(["2", "1_"], tmp_path)] == ["2_server", "1_adding_up"]
     assert len(chosen([], tmp_path)) == 3
-    with pytest.raises(ValueError, match="no notebook '7'; there are 10_more"):
+    with pytest.raises(ValueError, match="no notebook '7'; there are 1_adding_up, 2_server, 10_more"):
         chosen(["7"], tmp_path)
     assert main(["check", "no-such-notebook"]) == 1 and "no notebook" in capsys.readouterr().err
