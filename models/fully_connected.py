@@ -10,8 +10,6 @@ divides S gives the same bits (docs/design.md, I1). Dropout is drawn by global c
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from kernels.arrays import array_module
 from kernels.random import dropout_scale, key_of
 from models.layer import Layer

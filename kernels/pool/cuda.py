@@ -14,7 +14,7 @@ def max_pool(x):
 
 def max_pool_backward(grad, x):
     """See ``definition.max_pool_backward``."""
-    xp, (n, height, width, channels) = array_module(grad, x), x.shape
+    xp, (_, height, width, channels) = array_module(grad, x), x.shape
     grad_x = xp.zeros(x.shape, x.dtype) if height % 2 or width % 2 else xp.empty(x.shape, x.dtype)
     to_the_largest(grad.size // channels, channels, height, width, channels, scalar(x, 0), xp.ascontiguousarray(grad),
                    xp.ascontiguousarray(x), grad_x)

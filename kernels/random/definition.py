@@ -42,5 +42,6 @@ def dropout_scale(key: int, shape, keep: float, dtype, xp=np, first: int = 0, wi
     columns = shape[-1] if shape else 1
     rows = math.prod(shape) // max(1, columns)
     bits = random_bits(key, rows * (columns if width is None else width), 0, xp) >> xp.uint64(40)
-    kept = bits.reshape(rows, columns if width is None else width)[:, first:first + columns] < xp.uint64(round(keep * 2**24))
+    part = bits.reshape(rows, columns if width is None else width)[:, first:first + columns]
+    kept = part < xp.uint64(round(keep * 2**24))
     return (kept.astype(dtype) * xp.asarray(1 / keep, dtype=dtype)).reshape(shape)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from refimpl.notebook.__main__ import chosen, in_order
+from refimpl.notebook.__main__ import in_order
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = in_order(FOLDER)
