@@ -7,14 +7,13 @@ import numpy as np
 from models.data import Examples
 from models.perceptron import Perceptron
 from models.vgg import Vgg
-from refimpl.collectives.simulation.network import Network
+from refimpl.experiments.mesh.ranks.replay import ReplayedVgg
 from refimpl.training.options import Options
-from refimpl.transport.machines import in_blocks
 
 OPTIONS = {"optimizer": "momentum", "learning_rate": 1e-4, "architecture": "allreduce", "allreduce": "halving-doubling"}
 """Small steps: nothing is to be learnt from random examples. The schedule with the exact bytes of the formula."""
 
-NETS = {"perceptron": Perceptron, "vgg": Vgg}
+NETS = {"perceptron": Perceptron, "vgg": Vgg, "replay": ReplayedVgg}
 
 
 def make_net(net: dict):
@@ -37,7 +36,7 @@ def options_of(mesh: str, **changes) -> Options:
 
 
 def _shapes(net):
-    if net["kind"] == "vgg":
+    if net["kind"] != "perceptron":
         return tuple(net["image_shape"]), net["classes"]
     return (net["inputs"],), net["outputs"]
 
@@ -48,13 +47,9 @@ MOST = 2**25
 
 @cache
 def _drawn(kind, shape, outputs):
-    rng, itemsize = np.random.default_rng(5), 1 if kind == "vgg" else 4
+    rng, itemsize = np.random.default_rng(5), 1 if kind != "perceptron" else 4
     count = min(4096, MOST // (itemsize * int(np.prod(shape))))
-    if kind == "vgg":
+    if kind != "perceptron":
         return rng.integers(0, 256, (count, *shape), np.uint8), rng.integers(0, outputs, count)
     return rng.standard_normal((count, *shape), np.float32), rng.standard_normal((count, outputs), np.float32)
 
-
-def emulated(machines: int, rate: float) -> Network:
-    """Return the network of one rank a machine at ``rate`` bytes a second: for ``make_plan`` and predictions. Local."""
-    return Network(in_blocks(machines, 1), 100e-6, rate, rate, 50e-6, 1e9, 2e9, 3e-6)
