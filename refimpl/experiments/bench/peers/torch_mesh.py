@@ -6,13 +6,14 @@
     their sums   over the "data" dimension: one flat allreduce of a rank's parts, after the backward pass
     output       whole on every rank where the layers before it are cut in pairs; summed over all ranks
 
-Gloo has no reduce-scatter that DTensor could use; ``own_rows`` and ``gather_rows`` are written by hand where so.
+All collectives around the cut layers are DTensor's own, over gloo. Only their gradients' sum is written by hand: a
+DistributedDataParallel takes no module of which some parameters are cut over another dimension and some are not.
 """
 
 import torch
 from torch import distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch.distributed.tensor import DTensor, Shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn import functional
 
@@ -32,6 +33,9 @@ class MeshReplica:
         self.features = nn.parallel.DistributedDataParallel(whole.features, gradient_as_bucket_view=True,
                                                             init_sync=False)
         self.connected = whole.connected
+        for layer in self.connected:
+            if isinstance(layer, nn.ReLU):
+                layer.inplace = False  # DTensor refuses it
         if members > 1:
             parallelize_module(self.connected, self.mesh["model"], plan_of(self.connected))
         self.parameters = [*whole.features.parameters(), *self.connected.parameters()]
@@ -50,19 +54,21 @@ class MeshReplica:
 
     def sum_up(self):
         """Average the connected layers' gradients over those who hold the same part. Collective."""
-        for cut in (True, False):
-            grads = [g.to_local() if cut else g for g in (p.grad for p in self.connected.parameters())
-                     if isinstance(g, DTensor) is cut]
-            if not grads or (group := self.mesh.get_group("data") if cut else None) and self.mesh.size(0) == 1:
-                ranks = 1
-            else:
-                flat = torch._utils._flatten_dense_tensors(grads)
+        found = [p.grad for p in self.connected.parameters()]
+        cut, whole = [g.to_local() for g in found if isinstance(g, DTensor)], [g for g in found if not
+                                                                               isinstance(g, DTensor)]
+        for grads, group, ranks in ((cut, self.mesh.get_group("data"), self.mesh.size(0)),
+                                    (whole, None, self.mesh.size())):
+            if not grads:
+                continue
+            flat = torch.cat([grad.reshape(-1) for grad in grads])
+            if ranks > 1:
                 distributed.all_reduce(flat, group=group)
-                for grad, summed in zip(grads, torch._utils._unflatten_dense_tensors(flat, grads)):
-                    grad.copy_(summed)
-            ranks = distributed.get_world_size()
+            flat /= self.mesh.size()
+            end = 0
             for grad in grads:
-                grad /= ranks
+                grad.copy_(flat[end:end + grad.numel()].view_as(grad))
+                end += grad.numel()
 
 
 def plan_of(connected) -> dict:
