@@ -13,7 +13,7 @@ from refimpl.experiments.parallax.study import Finding, Table
 NET = {"kind": "vgg", "image_shape": (32, 32, 3), "classes": 10, "stages": (1, 1, 1), "width": 16,
        "connected": (2048, 2048), "blocks": 4, "augment": False}
 """Few convolutions, so that two cores suffice; the connected layers are what travels."""
-RANKS, MEMBERS, MICROBATCHES, SIZE = 4, (1, 2, 4), 16, 8
+RANKS, MEMBERS, EXAMPLES = 4, (1, 2, 4), 256
 PLACES = {"4 machines": (1, RANKS, "halving-doubling", 1.2), "1 machine": (RANKS, 0, "direct", 1.0)}
 """Place -> (ranks a machine, emulated machines, our allreduce, the ratio that we aim at)."""
 
@@ -22,8 +22,9 @@ def study(quick: bool = False) -> Finding:
     """Race on four machines and on one. quick: a few turns of 2 x 2. Local."""
     records = {}
     for place, (ranks, machines, allreduce, _) in PLACES.items():
-        wanted = {"net": NET, "members": (2,) if quick else MEMBERS, "microbatches": MICROBATCHES, "size": SIZE,
-                  "allreduce": allreduce, "seconds": 1 if quick else 20, "rounds": 3 if quick else 9}
+        wanted = {"net": NET, "members": (2,) if quick else MEMBERS, "examples": EXAMPLES, "allreduce": allreduce,
+                  "seconds": 1 if quick else 20,
+                  "rounds": 3 if quick else 9}
         for record in measure("refimpl.experiments.mesh.ranks.peer", wanted, ranks, machines, 480):
             records[place, record["mesh"]] = record
     return finding(records)
@@ -46,7 +47,7 @@ def finding(records: dict) -> Finding:
     return Finding("peer", "Beside PyTorch's two-dimensional DeviceMesh", [Table(
         "Images a second, and the ratio of neighbouring turns", ["network", "mesh", "refimpl", "torch", "times as fast",
         "spread", "aimed at", "MB on the busiest card, refimpl", "torch"], rows)], [
-        f"{RANKS} ranks, {MICROBATCHES * SIZE} images of 32 x 32 a step, connected layers "
+        f"{RANKS} ranks, {EXAMPLES} images of 32 x 32 a step in as few microbatches as the mesh takes (N K), connected layers "
         f"{' and '.join(map(str, NET['connected']))}; between machines {RATE}. PyTorch: features in "
         "DistributedDataParallel over all ranks, the two hidden layers column- and row-parallel (DTensor), their "
         "gradients summed over the data dimension in one flat allreduce after the backward pass.",

@@ -14,7 +14,7 @@ from refimpl.transport import Communicator
 
 
 def main(wanted: dict) -> None:
-    """Print a record for each mesh. wanted: net, members (K of each), microbatches, size, allreduce, seconds, rounds.
+    """Print a record for each mesh. wanted: net, members (K of each), examples of a step, allreduce, seconds, rounds.
 
     Collective.
     """
@@ -31,7 +31,8 @@ def main(wanted: dict) -> None:
 def raced(comm, wanted: dict, members: int, torch) -> dict:
     """Return what a race on one mesh found: seconds of each turn, bytes of the busiest card, our phases. Collective."""
     mesh, net = f"{comm.size // members}x{members}", make_net(wanted["net"])
-    data = make_data(wanted["net"], wanted["microbatches"], wanted["size"])
+    microbatches = comm.size * members
+    data = make_data(wanted["net"], microbatches, wanted["examples"] // microbatches)
     trainer = Trainer.open(net, data, options_of(mesh, allreduce=wanted["allreduce"]), comm)
     phases: dict = {}
 
@@ -44,7 +45,7 @@ def raced(comm, wanted: dict, members: int, torch) -> dict:
         from refimpl.experiments.bench.peers.torch_mesh import MeshReplica
 
         peer = MeshReplica(net, comm.size // members, members, OPTIONS["learning_rate"])
-        each = wanted["microbatches"] * wanted["size"] // comm.size
+        each = wanted["examples"] // comm.size
         own = slice(comm.rank * each, (comm.rank + 1) * each)
         images, targets = data.inputs[own], data.targets[own]
         steps["torch"] = lambda: peer.step(images, targets)
