@@ -68,8 +68,8 @@ def finding(layers: dict, found: dict) -> Finding:
         f"What rank 0 of a 1 x K mesh holds, {OPTIMIZER} ({slots} slot), V = {MICROBATCHES}",
         ["network", "K", "values", "gradients", "state", "other arenas", "saved of the three", "with arenas",
          "messages' scratch", "resident", "beside the arrays"], rows)], [
-        f"Arrays equal the formula to the byte on every rank, K = {', '.join(str(k) for k in dict.fromkeys(k for _, k in found))}."
-        if not wrong else "NOT the formula: " + "; ".join(wrong[:4]),
+        "NOT the formula: " + "; ".join(wrong[:4]) if wrong else
+        "Values, gradients, state and other arenas are the formula's on every rank, to the byte.",
         "Allocated under mpirun, K ranks at once: parameters and optimizer state are opened as a training does, and a "
         "step's leaves are pushed into the trees, which makes every arena of a step; nothing is computed. Resident is "
         "the kernel's count of what the process grew by; scratch is made, and touched by the first message.",

@@ -22,9 +22,8 @@ def study(quick: bool = False) -> Finding:
     """Race on four machines and on one. quick: a few turns of 2 x 2. Local."""
     records = {}
     for place, (ranks, machines, allreduce, _) in PLACES.items():
-        wanted = {"net": NET, "members": (2,) if quick else MEMBERS, "examples": EXAMPLES, "allreduce": allreduce,
-                  "seconds": 1 if quick else 20,
-                  "rounds": 3 if quick else 9}
+        wanted = {"net": NET, "members": (2,) if quick else MEMBERS, "examples": EXAMPLES,
+                  "allreduce": allreduce, "seconds": 1 if quick else 20, "rounds": 3 if quick else 9}
         for record in measure("refimpl.experiments.mesh.ranks.peer", wanted, ranks, machines, 480):
             records[place, record["mesh"]] = record
     return finding(records)

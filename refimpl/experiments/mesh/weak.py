@@ -4,8 +4,6 @@ The mesh with the fewest bytes by the formula, beside data-parallel training. Re
 slowed down, the same network is as much faster beside the computation.
 """
 
-import statistics
-
 from refimpl.experiments.bench.job import BYTES_A_SECOND, RATE, measure
 from refimpl.experiments.mesh.ranks.nets import make_net
 from refimpl.experiments.mesh.ranks.replay import measure_seconds
@@ -32,7 +30,7 @@ def study(quick: bool = False) -> Finding:
                   "net": {"kind": "replay", "seconds": seconds, "slowdown": slowdown, **net}}
                  for slowdown in slowdowns for mesh in dict.fromkeys((f"{machines}x1", meshes[machines]))]
         found = measure("refimpl.experiments.mesh.ranks.steps", {"cells": cells, "rounds": 3}, 1, machines, 400)
-        took |= {(machines, *name.split()): statistics.median(some) for name, some in found["seconds"].items()}
+        took |= {(machines, *name.split()): min(some) for name, some in found["seconds"].items()}
     return finding(layers, sum(map(sum, seconds.values())) * EACH, took, meshes)
 
 
@@ -62,8 +60,8 @@ def finding(layers, computation: float, took: dict, meshes: dict) -> Finding:
         ["slowed down", "machines", "mesh", "MB sent", "s, predicted", "s", "off", "images/s", "times one machine",
          "predicted"], rows)], [
         f"{RATE}; computation alone takes {computation:.2f} s a step, times the slowdown; predicted is that and the "
-        "formula's bytes at the cards' rate, one after the other. What overlaps makes a step shorter, what the trainer "
-        "does itself on shared cores makes it longer.",
+        "formula's bytes at the cards' rate, one after the other. Seconds are the least of steps in turns. "
+        "What overlaps makes a step shorter, what the trainer does itself on shared cores makes it longer.",
         'SplitBrain\'s abstract says "nearly linear speedup" for VGG over CIFAR10, and nothing of network, batch or '
         "machines. " + _said(took, meshes)])
 

@@ -12,19 +12,19 @@ from refimpl.experiments.mesh.ranks.nets import make_net, options_of
 from refimpl.gradients import leaves_of
 from refimpl.plan import make_plan
 from refimpl.plan.mesh import with_mesh
+from refimpl.strategies import Columns
 from refimpl.training.parameters import Parameters
 from refimpl.transport import Communicator
+
+TINY = {"kind": "vgg", "image_shape": [8, 8, 3], "classes": 10, "stages": [1], "width": 4, "connected": [16], "blocks": 8}
 
 
 def main(wanted: dict) -> None:
     """Print what ranks hold. wanted: net, members K, microbatches V, optimizer. Collective."""
     comm, net = Communicator.of(), make_net(wanted["net"])
-    mesh, microbatches = f"1x{comm.size}", wanted["microbatches"]
-    plan = make_plan(net.variables, "allreduce", comm.size, microbatches, allreduce=options_of(mesh).allreduce)
-    plan = with_mesh(plan, net.variables, mesh)
+    opened(make_net(TINY), comm, wanted)  # what computes first values is loaded
     before = resident()
-    parameters = Parameters.open(net.variables, plan, comm, 0, wanted["optimizer"], shared=False)
-    fill(parameters, plan)
+    parameters = opened(net, comm, wanted)
     grown = resident() - before
     found = {**held(parameters), "grown": grown}  # scratch is of messages, and touched by the first of them
     everyone = [json.loads(text) for text in comm.share_text(json.dumps(found))]
@@ -32,13 +32,25 @@ def main(wanted: dict) -> None:
         print(json.dumps(everyone), flush=True)
 
 
-def fill(parameters, plan) -> None:
+def opened(net, comm, wanted: dict) -> Parameters:
+    """Return the parameters of a network on a 1 x K mesh, with all that a step makes. Collective."""
+    mesh = f"1x{comm.size}"
+    plan = make_plan(net.variables, "allreduce", comm.size, wanted["microbatches"],
+                     allreduce=options_of(mesh).allreduce)
+    plan = with_mesh(plan, net.variables, mesh)
+    parameters = Parameters.open(net.variables, plan, comm, 0, wanted["optimizer"], shared=False)
+    fill(parameters)
+    return parameters
+
+
+def fill(parameters) -> None:
     """Push a step's leaves into every tree, and write to every array, so that its memory is real. Local."""
-    mesh, rank = plan.on_mesh, parameters.comm.rank
+    plan, rank = parameters.plan, parameters.comm.rank
+    mesh = plan.on_mesh
     own = leaves_of(rank, plan.ranks, plan.microbatches)
     groups = [v for r in mesh.group(rank) for v in leaves_of(r, plan.ranks, plan.microbatches)]
     for exchange in parameters.exchanges:
-        cut = plan.strategies[exchange.variables[0].name].name == "columns"
+        cut = isinstance(plan.strategies[exchange.variables[0].name], Columns)
         for leaf in groups if cut else own:
             exchange.add(leaf, None)
         for shard in exchange.shards.values():
