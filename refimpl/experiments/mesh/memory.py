@@ -73,8 +73,9 @@ def finding(layers: dict, found: dict) -> Finding:
         "Allocated under mpirun, K ranks at once: parameters and optimizer state are opened as a training does, and a "
         "step's leaves are pushed into the trees, which makes every arena of a step; nothing is computed. Resident is "
         "the kernel's count of what the process grew by; scratch is made, and touched by the first message.",
-        'SplitBrain\'s abstract: "saving up to 67% of memory consumption" for VGG on CIFAR10. Ours is consistent with it '
-        "where the true-size VGG-16 with 10 classes is cut over 4; the abstract does not say which sizes or K it means.",
+        'SplitBrain\'s abstract: "saving up to 67% of memory consumption" for VGG on CIFAR10. Ours is consistent with '
+        "it where the true-size VGG-16 with 10 classes is cut over 4 (the three of values, gradients and state); the "
+        "abstract does not say which sizes or K it means.",
         "The other arenas are the price of one answer on every mesh: microbatch gradients are added up in the tree's "
         "order. A training also holds its activations, which no formula here counts."])
 

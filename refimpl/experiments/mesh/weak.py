@@ -55,8 +55,8 @@ def finding(layers, computation: float, took: dict, meshes: dict) -> Finding:
                      f"{machines * SIZE * EACH / seconds:.0f}", f"{machines * alone / seconds:.2f}",
                      f"{machines * computation * int(slowdown) / predicted:.2f}"])
     return Finding("weak", "Weak scaling, computation replayed", [Table(
-        f"{SIZE * EACH} images a machine; VGG-A for CIFAR, narrower: {sum(layer.weights for layer in layers) / 1e6:.1f} "
-        "million weights",
+        f"{SIZE * EACH} images a machine; VGG-A for CIFAR, narrower: "
+        f"{sum(layer.weights for layer in layers) / 1e6:.1f} million weights",
         ["slowed down", "machines", "mesh", "MB sent", "s, predicted", "s", "off", "images/s", "times one machine",
          "predicted"], rows)], [
         f"{RATE}; computation alone takes {computation:.2f} s a step, times the slowdown; predicted is that and the "

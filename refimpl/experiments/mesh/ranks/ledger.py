@@ -29,7 +29,7 @@ def main(wanted: dict) -> None:
 
 
 def compared(trainer, data) -> dict:
-    """Return bytes of a step by kind, of rank 0, and on how many ranks and keys ledger and formula differ. Collective."""
+    """Return the bytes of a step by phase, and how many keys of all ranks differ from the formula. Collective."""
     comm, different, sent = trainer.comm, 0, {}
     for step in range(STEPS):
         trainer.train_step()

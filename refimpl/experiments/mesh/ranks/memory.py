@@ -16,7 +16,8 @@ from refimpl.strategies import Columns
 from refimpl.training.parameters import Parameters
 from refimpl.transport import Communicator
 
-TINY = {"kind": "vgg", "image_shape": [8, 8, 3], "classes": 10, "stages": [1], "width": 4, "connected": [16], "blocks": 8}
+TINY = {"kind": "vgg", "image_shape": [8, 8, 3], "classes": 10, "stages": [1], "width": 4, "connected": [16],
+        "blocks": 8}
 
 
 def main(wanted: dict) -> None:
