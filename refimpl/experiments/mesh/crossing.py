@@ -50,7 +50,8 @@ def finding(layers, seconds: dict, sent: dict) -> Finding:
         _swept(layers, seconds), _crossings(layers, pairs)], [
         f"{MACHINES} machines of one rank, {RATE}; connected layers "
         + ", ".join(f"{layer.inputs} x {layer.outputs}" for layer in cut) + "; as few microbatches as each mesh "
-        "takes, V = N K. Seconds are the least of steps in turns, of the slowest rank: what else this machine does only adds to them.",
+        "takes, V = N K. Seconds are the least of steps in turns, of the slowest rank: what else this machine does only "
+        "adds to them.",
         f"Measured crossings are within {max(off):.1%} of the formula's (wanted: {PART:.0%}). "
         + ("The quicker mesh is the formula's at every batch that was run." if not wrong else
            f"The quicker mesh is not the formula's at B = {', '.join(map(str, wrong))}"
