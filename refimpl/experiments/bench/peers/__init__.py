@@ -5,10 +5,10 @@ import importlib.util
 import itertools
 import os
 import sys
-import tempfile
 import warnings
-from pathlib import Path
 
+from refimpl.experiments.cluster.card import on_cluster
+from refimpl.experiments.cluster.description import CARD, address
 from refimpl.transport import Communicator
 
 
@@ -53,11 +53,12 @@ def stepper(twin, data, microbatch: int = 0):
 def join_gloo(torch, comm: Communicator) -> None:
     """Make all ranks of the communicator torch's default process group, over gloo. Collective, once.
 
-    They meet in a file: machines of the emulated cluster have one file system. Afterwards it is gone.
+    They meet at rank 0, which keeps the store: groups of some of the ranks can be made later.
     """
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "eth0" if len(comm.machines) > 1 else "lo")
-    with tempfile.TemporaryDirectory(prefix="gloo") as own:
-        meeting = Path(comm.share_text(own)[0])
-        torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}/store", rank=comm.rank,
-                                             world_size=comm.size)
-        torch.distributed.barrier()  # nobody removes the folder before all have met
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", CARD if on_cluster() else "lo")
+    host, first, connect = address(0) if on_cluster() else "127.0.0.1", comm.rank == 0, torch.distributed.TCPStore
+    store = connect(host, 0, comm.size, True, wait_for_workers=False) if first else None
+    port = int(comm.share_text(str(store.port if first else 0))[0])
+    torch.distributed.init_process_group("gloo", store=store or connect(host, port, comm.size, False), rank=comm.rank,
+                                         world_size=comm.size)
+    torch.distributed.barrier()

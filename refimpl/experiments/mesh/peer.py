@@ -1,0 +1,53 @@
+"""The peer: PyTorch's two-dimensional DeviceMesh, ColwiseParallel and RowwiseParallel layers, over gloo.
+
+The same network on the same mesh and network, in the same processes, in turns; see bench/peers/torch_mesh.py for what a
+PyTorch programmer would write.
+"""
+
+import statistics
+from operator import truediv
+
+from refimpl.experiments.bench.job import RATE, measure
+from refimpl.experiments.parallax.study import Finding, Table
+
+NET = {"kind": "vgg", "image_shape": (32, 32, 3), "classes": 10, "stages": (1, 1, 1), "width": 16,
+       "connected": (2048, 2048), "blocks": 4, "augment": False}
+"""Few convolutions, so that two cores suffice; the connected layers are what travels."""
+RANKS, MEMBERS, EXAMPLES = 4, (1, 2, 4), 256
+PLACES = {"4 machines": (1, RANKS, "halving-doubling", 1.2), "1 machine": (RANKS, 0, "direct", 1.0)}
+"""Place -> (ranks a machine, emulated machines, our allreduce, the ratio that we aim at)."""
+
+
+def study(quick: bool = False) -> Finding:
+    """Race on four machines and on one. quick: a few turns of 2 x 2. Local."""
+    records = {}
+    for place, (ranks, machines, allreduce, _) in PLACES.items():
+        wanted = {"net": NET, "members": (2,) if quick else MEMBERS, "examples": EXAMPLES,
+                  "allreduce": allreduce, "seconds": 1 if quick else 20, "rounds": 3 if quick else 9}
+        for record in measure("refimpl.experiments.mesh.ranks.peer", wanted, ranks, machines, 480):
+            records[place, record["mesh"]] = record
+    return finding(records)
+
+
+def finding(records: dict) -> Finding:
+    """Return the table. records: (place, mesh) -> as ``ranks.peer`` prints them. Local."""
+    rows, said = [], []
+    for (place, mesh), record in records.items():
+        turns, aim = record["turns"], PLACES[place][3]
+        speeds = {name: record["examples"] / statistics.median(some) for name, some in turns.items()}
+        ratios = sorted(map(truediv, turns.get("torch", ()), turns["refimpl"]))
+        told = [f"{statistics.median(ratios):.2f}", f"{ratios[0]:.2f} to {ratios[-1]:.2f}"] if ratios else ["", ""]
+        moved = [f"{record['card'][name][0] / 1e6:.1f}" if record["card"].get(name) else ""
+                 for name in ("refimpl", "torch")]
+        rows.append([place, mesh, f"{speeds['refimpl']:.0f}", f"{speeds['torch']:.0f}" if ratios else "", *told,
+                     f"{aim:g}", *moved])
+        most = sorted(record["phases"].items(), key=lambda item: -item[1])[:4]
+        said.append(f"{place}, {mesh}: our step is " + ", ".join(f"{name} {1e3 * took:.0f} ms" for name, took in most))
+    return Finding("peer", "Beside PyTorch's two-dimensional DeviceMesh", [Table(
+        "Images a second, and the ratio of neighbouring turns", ["network", "mesh", "refimpl", "torch", "times as fast",
+        "spread", "aimed at", "MB on the busiest card, refimpl", "torch"], rows)], [
+        f"{RANKS} ranks, {EXAMPLES} images of 32 x 32 a step in as few microbatches as the mesh takes (N K), connected "
+        f"layers {' and '.join(map(str, NET['connected']))}; between machines {RATE}. PyTorch: features in "
+        "DistributedDataParallel over all ranks, the two hidden layers column- and row-parallel (DTensor), their "
+        "gradients summed over the data dimension in one flat allreduce after the backward pass.",
+        "; ".join(said) + "."])

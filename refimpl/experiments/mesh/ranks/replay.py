@@ -1,0 +1,113 @@
+"""Replay of a network whose layers can be cut: it sleeps as long as they computed alone, and exchanges real bytes.
+
+Eight ranks on two cores cannot compute at once, but they can move the bytes of eight machines. A part of a layer takes
+its part of the layer's time. Values and gradients are constants: what the trainer does with them is as real as ever.
+"""
+
+import time
+from dataclasses import dataclass, fields
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from kernels.random import key_of
+from models import Batch
+from models.fully_connected import FullyConnected
+from models.vgg import Vgg
+
+SMALL = 1e-6  # every element of a gradient
+ROUNDS = 3
+FEATURES = "features"
+
+
+def measure_seconds(net: dict, size: int) -> dict:
+    """Return name -> processor's seconds of a microbatch of ``size``, alone: [forward, backward] of the features, and
+    [forward, weight's gradient, input's gradient] of each connected layer. Local."""
+    model, rng = Vgg(**net), np.random.default_rng(1)
+    dense = {v.name: v.initial_value(0) for v in model.variables}
+    batch = Batch(rng.integers(0, 256, (size, *model.image_shape), np.uint8), rng.integers(0, model.classes, size),
+                  normaliser=float(size), key=key_of(0, "replay"))
+    with threadpool_limits(1):
+        rounds = [_once(model, dense, batch) for _ in range(ROUNDS + 1)][1:]  # the first is for caches
+    return {name: [min(found[name][i] for found in rounds) for i in range(len(rounds[0][name]))] for name in rounds[0]}
+
+
+def _once(model, dense, batch) -> dict:
+    found = {}
+
+    def timed(name, function, *arguments):
+        begin = time.thread_time()
+        result = function(*arguments)
+        found.setdefault(name, []).append(time.thread_time() - begin)
+        return result
+
+    x, _, saved = timed(FEATURES, model.features, dense, batch)
+    timed(FEATURES, model.features_backward, np.ones_like(x), saved, dense, batch.ready)
+    for layer in model.connected:
+        weight, bias = layer.of(dense)
+        y, _ = timed(layer.name, layer.forward, x, weight, bias, 0, 1)
+        timed(layer.name, layer.weight_gradients, np.ones_like(y), x)
+        timed(layer.name, layer.input_gradient, np.ones_like(y), weight)
+        x = y
+    return found
+
+
+@dataclass(frozen=True)
+class ReplayedLayer(FullyConnected):
+    """A fully connected layer that sleeps. seconds: of a microbatch of the whole layer, see ``measure_seconds``."""
+
+    seconds: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+    def forward(self, x, weight, bias, first, key):
+        """Sleep; return ones. Local."""
+        self._sleep(0, len(bias))
+        y = np.ones((len(x), len(bias)), x.dtype)
+        return y, 1 if self.last else y
+
+    def weight_gradients(self, grad, x):
+        """Sleep; return small constants. Local."""
+        rows = grad.shape[1]
+        self._sleep(1, rows)
+        return constant((rows, self.inputs), grad.dtype), constant((rows,), grad.dtype)
+
+    def input_gradient(self, grad, weight):
+        """Sleep; return small constants. Local."""
+        self._sleep(2, len(weight))
+        return constant((len(grad), self.inputs), grad.dtype)
+
+    def _sleep(self, which, rows):
+        time.sleep(self.seconds[which] * rows / self.outputs)
+
+
+class ReplayedVgg(Vgg):
+    """The network, asleep. seconds: see ``measure_seconds``.  slowdown: seconds of replay for each of those."""
+
+    def __init__(self, seconds: dict, slowdown: float = 1.0, **net):
+        super().__init__(**net)
+        self.seconds = {name: tuple(slowdown * one for one in some) for name, some in seconds.items()}
+        self.connected = [ReplayedLayer(**{field.name: getattr(layer, field.name) for field in fields(layer)},
+                                        seconds=self.seconds[layer.name]) for layer in self.connected]
+        away = {v.name for layer in self.connected for v in layer.variables(self.dtype)}
+        self.own = [v for v in self.variables if v.name not in away]
+
+    def features(self, dense, batch):
+        """Sleep; return ones, and the real targets. Local."""
+        time.sleep(self.seconds[FEATURES][0])
+        return np.ones((len(batch.inputs), self.connected[0].inputs), self.dtype), batch.targets, None
+
+    def features_backward(self, grad, saved, dense, ready):
+        """Sleep; return small constants. Local."""
+        time.sleep(self.seconds[FEATURES][1])
+        return {v.name: constant(v.shape, v.dtype) for v in self.own}
+
+
+_KEPT: dict = {}
+
+
+def constant(shape, dtype):
+    """Return a read-only array of SMALL, made once. Local."""
+    key = (tuple(shape), np.dtype(dtype).str)
+    if key not in _KEPT:
+        _KEPT[key] = np.full(shape, SMALL, dtype)
+        _KEPT[key].flags.writeable = False
+    return _KEPT[key]
