@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from kernels.arrays import array_module
 from kernels.random import dropout_scale, key_of
 from models.layer import Layer
+from models.returned import features_of, gradients_of, loss_of
 from models.variable import Uniform, Variable, check_blocks
 
 
@@ -102,10 +103,13 @@ def tree_sum(parts: list):
 
 
 def loss_and_gradients(model, dense, batch):
-    """Return (loss, gradients) of a microbatch of a model that is ``models.protocol.Sharded``. Local."""
-    x, targets, saved = model.features(dense, batch)
+    """Return (loss, gradients) of a microbatch of a model that is ``models.protocol.Sharded``. Local.
+
+    Raises ValueError for what the model's parts may not return.
+    """
+    x, targets, saved = features_of(model, model.features(dense, batch), model.connected[0].of(dense)[0])
     loss, grad, gradients = end_of(model, model.connected, x, targets, dense, batch)
-    return loss, gradients | model.features_backward(grad, saved, dense, batch.ready)
+    return loss, gradients | gradients_of(model, model.features_backward(grad, saved, dense, batch.ready))
 
 
 def end_of(model, layers, x, targets, dense, batch):
@@ -118,7 +122,7 @@ def end_of(model, layers, x, targets, dense, batch):
         inputs.append(x)
         x, scale = layer.forward(x, *layer.of(dense), 0, dropout_key(batch.key, layer))
         scales.append(scale)
-    loss, grad = model.loss(x, targets, batch.normaliser)
+    loss, grad = loss_of(model, model.loss(x, targets, batch.normaliser), x)
     for layer, x, scale in zip(reversed(layers), reversed(inputs), reversed(scales)):
         grad = grad * scale
         gradients[f"{layer.name}.weight"], gradients[f"{layer.name}.bias"] = layer.weight_gradients(grad, x)

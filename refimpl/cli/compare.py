@@ -10,7 +10,7 @@ from pathlib import Path
 from models.registry import entry_of
 from refimpl.cli.options import add_model, add_training_options, named_model
 from refimpl.cli.tables import console, table_of
-from refimpl.cli.train import READ_IN_PLACE
+from refimpl.cli.train import READ_IN_PLACE, kinds_told
 from refimpl.cli.values import nonempty, whole
 from refimpl.training.run.directory import free_name, read_result
 from refimpl.transport.launch import LaunchError, launch
@@ -99,8 +99,7 @@ def _print_table(model, results):
     entry = entry_of(model)
     quality = entry.quality or next((name for name in QUALITIES if name in results[0]), "loss")
     ranks, steps = results[0]["ranks"], results[0]["steps"]
-    kinds = ["dense", "rows", "indices"]
-    kinds += ["activations"] * any(r["sent_per_step"].get("activations") for r in results)
+    kinds = kinds_told([result["sent_per_step"] for result in results])
     headings = ("architecture", f"{entry.unit}/s", *kinds, "loss", f"held-out {quality}", "parameters")
     rows = [(r["architecture"], f"{r['examples_per_second']:,.0f}",
              *(f"{r['sent_per_step'][kind]:,.0f}" for kind in kinds), f"{r['loss']:.4f}",

@@ -120,7 +120,7 @@ def _prepare(chosen_recipe, chosen_options, rest, ranks):
     changes: what a run that is resumed does otherwise than before, in words.
     """
     from models.recipe import build, recipe_of, resumed
-    from refimpl.training.memory import require_memory
+    from refimpl.training.memory import members_of, require_memory
     from refimpl.training.options import Options
     from refimpl.training.run.manifest import read_manifest
 
@@ -140,8 +140,7 @@ def _prepare(chosen_recipe, chosen_options, rest, ranks):
         options = Options(**complete)
     model, data, heldout = build(recipe, options.seed)
     if options.device == "cpu":
-        mesh = "x".join(map(str, (options.plan or {}).get("mesh") or ())) or options.mesh
-        require_memory(model.variables, options.optimizer, ranks, mesh)
+        require_memory(model.variables, options.optimizer, ranks, members_of(options, ranks))
     return model, data, heldout, recipe, options, changes
 
 
@@ -229,13 +228,18 @@ def _plot_staleness(result, output, quiet):
         print(f"staleness: {path}", flush=True)
 
 
+def kinds_told(sent: list) -> list[str]:
+    """Return which kinds of bytes are told: activations only where some were sent. sent: kind -> bytes, of each run."""
+    return [kind for kind in ("dense", "rows", "indices", "activations")
+            if kind != "activations" or any(one.get(kind) for one in sent)]
+
+
 def _print_result(result, unit, as_json):
     record = result.to_json()
     if as_json:
         print(json.dumps(record), flush=True)
         return
-    kinds = ["dense", "rows", "indices", *["activations"] * bool(result.sent_per_step.get("activations"))]
-    sent = ", ".join(f"{kind} {result.sent_per_step[kind]:,.0f} B" for kind in kinds)
+    sent = ", ".join(f"{kind} {result.sent_per_step[kind]:,.0f} B" for kind in kinds_told([result.sent_per_step]))
     quality = "".join(f"  {name} {record[name]:.4g}" for name in ("perplexity", "accuracy") if name in record)
     if record["loss"] is None:  # no step was done here: a replay on other ranks, a run that had ended
         print(quality.strip())

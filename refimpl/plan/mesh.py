@@ -69,9 +69,9 @@ def with_mesh(plan, variables, text: str | None):
     if whole := [v for v in cut if v.blocks % mesh.model]:
         most = min(v.blocks for v in cut)
         possible = [f"{plan.ranks // k}x{k}" for k in range(1, most + 1) if most % k == 0 and plan.ranks % k == 0]
+        more = "" if mesh.model & (mesh.model - 1) else ", or the model more blocks (--set blocks=S)"
         raise ValueError(f"--mesh {text}: {mesh.model} ranks cannot share the {whole[0].blocks} column blocks of "
-                         f"{whole[0].name!r} evenly; with {plan.ranks} ranks give {', '.join(possible)}, or the model "
-                         "more blocks (--set blocks=S)")
+                         f"{whole[0].name!r} evenly; with {plan.ranks} ranks give {', '.join(possible)}{more}")
     columns = strategy_of("columns", False)
     placed = plan.replaced({v.name: columns(mesh.model) for v in cut})
     return check_mesh(replace(placed, mesh=tuple(mesh)), variables)

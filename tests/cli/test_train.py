@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from refimpl.cli import main
-from refimpl.cli.train import READ_IN_PLACE
+from refimpl.cli.train import READ_IN_PLACE, kinds_told
 from refimpl.transport.launch import launch, mpirun_command
 
 TINY = ["--data", "synthetic:300", "--preset", "tiny", "--microbatch-size", "3", "--window", "5", "--steps", "6",
@@ -191,3 +191,9 @@ def ranks_below(pid):
             if b"mpirun" not in command.read_bytes() and b"hydra" not in command.read_bytes():
                 found.append(child)
     return found
+
+
+def test_activations_are_told_where_there_are_some():
+    every = {"dense": 1, "rows": 0, "indices": 0, "activations": 0, "control": 2}
+    assert kinds_told([every]) == kinds_told([{"dense": 1}]) == ["dense", "rows", "indices"]
+    assert kinds_told([every, {**every, "activations": 3}])[-1] == "activations"

@@ -12,11 +12,13 @@ from toys import DEVICE, RATES, refusal, whole_state
 from kernels.update import OPTIMIZERS
 from models.data import Examples
 from models.perceptron import Perceptron
+from refimpl.collectives.simulation.network import Network
 from refimpl.plan import predict_step
-from refimpl.strategies.allreduce import AllreduceExchange
 from refimpl.plan.activations import examples_in
+from refimpl.strategies.allreduce import AllreduceExchange
 from refimpl.training.options import Options
 from refimpl.training.run.checkpoint import load_checkpoint, save_checkpoint
+from refimpl.training.run.files import write_json
 from refimpl.training.run.whole import hashes
 from refimpl.training.session import train
 from refimpl.training.trainer import Trainer
@@ -184,9 +186,13 @@ def test_what_cannot_be_cut_is_refused(comm):
     if n == 3:
         said = refused(comm, mesh="1x3")
         assert "3 ranks cannot share the 4 column blocks of 'fc1.weight' evenly; with 3 ranks give 3x1" in said
+        assert "more blocks" not in said  # they are a power of two
         return
     assert f"give --microbatches {n * n} or {2 * n * n}" in refused(comm, mesh=f"1x{n}", microbatches=n * n + 1)
     assert "--architecture allreduce, hybrid or auto, not ps" in refused(comm, mesh=f"1x{n}", architecture="ps")
+    for consistency in ("asynchronous", "gossip"):
+        said = refused(comm, mesh=f"1x{n}", consistency=consistency, optimizer="sgd", clip_norm=None)
+        assert f"--consistency {consistency} goes with no mesh" in said and f"leave out --mesh, or say {n}x1" in said
 
 
 @pytest.mark.mpi(min_size=2)
@@ -256,10 +262,16 @@ def test_the_plan_says_what_is_cut(comm):
     assert replace(plan).on_mesh.size == comm.size
 
 
-def test_the_mesh_is_chosen(comm):
+def test_the_mesh_is_chosen(comm, tmp_path_factory):
     """Layers that are wide beside a small batch are cut, and narrow ones beside a large one are not."""
+    file = comm.bcast(tmp_path_factory.mktemp("network") / "network.json" if comm.rank == 0 else None)
+    on = Communicator(comm, in_blocks(comm.size, 1))
+    if comm.rank == 0:
+        write_json(file, Network(on.machines, 1e-5, 1e8, 1e8).to_dict())
+    comm.Barrier()
+
     def chosen(size, **sizes):
-        trainer = Trainer.open(perceptron(**sizes), data(16, size), options(mesh="auto"), comm)
+        trainer = Trainer.open(perceptron(**sizes), data(16, size), options(mesh="auto"), on, network_file=file)
         assert f"mesh auto: {trainer.plan.on_mesh}; predicted exchanges of a step: " in trainer.reason
         return trainer.plan.on_mesh.model
 

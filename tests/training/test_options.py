@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import time
 from collections import OrderedDict
 from dataclasses import fields
@@ -12,7 +13,9 @@ import pytest
 from kernels.update import OPTIMIZERS
 from kernels.update.rates import RATES, rate_of
 from models import Constant, Uniform, Variable
+from refimpl.plan import make_plan
 from refimpl.training.agreement import describe_variable
+from refimpl.training.memory import members_of
 from refimpl.training.options import MATHEMATICS, Options
 from refimpl.training.run.timeline import Timeline, chrome_events
 
@@ -152,3 +155,20 @@ def test_timeline_and_trace():
     with silent.phase("push"):
         pass
     assert silent.spans == []
+
+
+@pytest.mark.parametrize("changes, members", [
+    ({}, 1), ({"mesh": "auto"}, 4), ({"mesh": "2x2"}, 2), ({"mesh": "4x1"}, 1), ({"plan": [3, 2]}, 2), ({"plan": []}, 1),
+    ({"mesh": "3x2"}, "that is 6 ranks, and there are 4"), ({"plan": [4]}, "the mesh is [4]: give two numbers"),
+    ({"plan": 5}, "Expected `array`, got `int` - at `$.mesh`")])
+def test_how_many_share_a_cut_layer_is_known_before_it_is_made(changes, members):
+    """A plan's ranks are looked at later; here it only must not be misread."""
+    if "plan" in changes:
+        plan = make_plan([Variable("w", (4, 2))], "allreduce", 6, 6).to_json()
+        changes = {"plan": {**plan, "mesh": changes["plan"]}}
+    options = Options(optimizer="sgd", learning_rate=0.1, steps=1, **changes)
+    if isinstance(members, int):
+        assert members_of(options, 4) == members
+    else:
+        with pytest.raises(ValueError, match=re.escape(members)):
+            members_of(options, 4)

@@ -54,6 +54,7 @@ def check_middle(trainer, every, on_signal: bool):
 
 def _check_served(options, plan):
     check_correction(options.correction, options.optimizer)
+    _check_no_mesh(options, plan)
     away = [name for name, strategy in plan.strategies.items() if strategy.name != "server"]
     if away:
         raise ValueError(f"--consistency {options.consistency} needs every variable on a server, which answers each "
@@ -61,10 +62,17 @@ def _check_served(options, plan):
                          "--architecture ps, and no hot rows")
 
 
+def _check_no_mesh(options, plan):
+    if plan.on_mesh.model > 1:
+        raise ValueError(f"--consistency {options.consistency} goes with no mesh, whose groups wait for each other in "
+                         f"every round: leave out --mesh, or say {plan.ranks}x1")
+
+
 def _check_replicas(options, plan):
     if options.correction != "none":
         raise ValueError(f"--correction {options.correction} is for gradients that come late to a server, and with "
                          f"--consistency {options.consistency} there is none: leave it out")
+    _check_no_mesh(options, plan)
     away = [name for name, strategy in plan.strategies.items() if not strategy.replicated or strategy.owners]
     if away:
         raise ValueError(f"--consistency {options.consistency} needs a whole replica on every rank; {away[0]} travels "

@@ -15,17 +15,20 @@ import numpy as np
 
 from kernels.random import key_of
 from models.fully_connected import dropout_key, end_of
+from models.returned import features_of, gradients_of
 from refimpl.plan.activations import examples_in
 from refimpl.plan.mesh import layers_of
 from refimpl.training.mesh.group import Group
 from refimpl.training.parameters import Parameters
 from refimpl.training.step.calls import ask
+from refimpl.training.step.check import check_number
+from refimpl.training.step.first_step import FirstParts
 
 
 class Entered(NamedTuple):
     """A round on its way through the cut layers.
 
-    mine: microbatch -> (batch, its targets, what its features saved), None without examples.
+    mine: microbatch -> (batch, rows of its x, its targets, what its features saved), None without examples.
     coming: what brings ``x``, everybody's rows.  counts: rows of each member.
     units: (microbatch, its rows of x) of everybody's microbatches.
     """
@@ -47,7 +50,7 @@ class MeshStep:
     def __init__(self, model, parameters: Parameters, seed: int, xp=np, overlap: bool = False):
         plan, comm = parameters.plan, parameters.comm
         self.model, self.seed, self.xp, self.group = model, seed, xp, Group(comm, plan.on_mesh)
-        self.exchange_of, self.overlap = parameters.exchange_of, overlap
+        self.exchange_of, self.overlap, self.begun = parameters.exchange_of, overlap, False
         names = [name for name, strategy in plan.strategies.items() if strategy.name == "columns"]
         weights = [v.name for v in layers_of([v for v in model.variables if v.name in names])]
         connected = list(getattr(model, "connected", ()))
@@ -69,19 +72,24 @@ class MeshStep:
         """Return (microbatch, loss) of this rank's, all gradients being added to ``step``. Collective.
 
         number: of the step.  batches: microbatch -> its batch, None without examples.
+        Raises ValueError for what the model may not do or return, on this rank alone.
         """
-        self.number, self.step, self.dense, losses = number, step, step.dense, []
+        self.first = None if self.begun else FirstParts(self.model, step.dense, batches)
+        self.begun, self.number, self.step, losses = True, number, step, []
+        self.dense = self.first.dense if self.first else step.dense
         self.under_way: list = []  # what goes on beside the computation: a round's rows, sums of gradients
         self.kept: dict = {layer.name: {} for layer in self.cut}  # -> microbatch -> (input, gradient of z)
         counts = self._count(batches)
-        entered = self._enter(0, batches, counts)
+        entered = self._send(0, self._features(0, batches, counts), counts)
         for j in range(self.group.size):
-            following = self._features(j + 1, batches) if j + 1 < self.group.size else None
+            following = self._features(j + 1, batches, counts) if j + 1 < self.group.size else None
             entered.coming.wait()
             self.under_way.remove(entered.coming)
             later = following and self._send(j + 1, following, counts)
             losses += self._round(entered, last=j + 1 == self.group.size)
             entered = later
+        if self.first:
+            self.first.end()
         return losses
 
     def _count(self, batches) -> dict:
@@ -94,15 +102,19 @@ class MeshStep:
                                  [(rank, boxes[i], {"": own.size}) for i, rank in others], "rows", "control")
         return {v: int(n) for i, leaves in enumerate(self.leaves) for v, n in zip(leaves, boxes[i])}
 
-    def _enter(self, j, batches, counts) -> Entered:
-        return self._send(j, self._features(j, batches), counts)
-
-    def _features(self, j, batches) -> dict:
+    def _features(self, j, batches, counts) -> dict:
         """Return microbatch -> (batch, x, targets, saved) of this rank's in a round; None without examples."""
-        found = {}
+        found, weight = {}, self.cut[0].of(self.dense)[0]
         for v in self.rounds[j][self.group.me]:
-            batch = batches[v]
-            found[v] = batch and (batch, *ask(self.model, "features", self.dense, batch))
+            found[v] = batch = batches[v]
+            if batch is not None:
+                x, *others = features_of(self.model, ask(self.model, "features", self.dense, batch), weight)
+                if len(x) != counts[v]:
+                    raise ValueError(f"{type(self.model).__name__}.features returned {len(x)} rows in microbatch {v}, of "
+                                     f"which {counts[v]} examples count: on a mesh it must return a row of each "
+                                     "(weights > 0), and no other")
+                found[v] = batch, x, *others
+                self.group.comm.stay_one()
         return found
 
     def _send(self, j, found, counts) -> Entered:
@@ -116,7 +128,7 @@ class MeshStep:
             units.append((v, slice(end, end + counts[v])))
             end += counts[v]
         each = [sum(counts[v] for v in leaves) for leaves in self.rounds[j]]
-        mine = {v: part and (part[0], *part[2:]) for v, part in found.items()}
+        mine = {v: part and (part[0], len(part[1]), *part[2:]) for v, part in found.items()}
         entered = Entered(mine, *self.group.start_rows(x, each, f"{layer.name}.weight"), each, units)
         self.under_way.append(entered.coming)
         return entered
@@ -125,25 +137,24 @@ class MeshStep:
         """Take a round through all layers and back; return its losses."""
         x, losses, own = self._forward(entered), [], {}
         grads, end = [x[:0] if self.rest else self.xp.empty((0, x.shape[1]), x.dtype)], 0
-        for v, (batch, targets, saved) in ((v, part) for v, part in entered.mine.items() if part is not None):
+        for v, (batch, rows, targets, saved) in ((v, part) for v, part in entered.mine.items() if part is not None):
             gradients = OwnGradients(self, v)
             batch.ready = gradients.ready
-            rows = x[end:end + len(targets)]
-            end += len(targets)
-            loss, grad, found = end_of(self.model, self.rest, rows, targets, self.dense, batch)
+            loss, grad, found = end_of(self.model, self.rest, x[end:end + rows], targets, self.dense, batch)
+            check_number(f"the loss of microbatch {v}", loss)
             gradients.ready(found)
             losses.append((v, loss))
             grads.append(grad)
-            own[v] = gradients, saved, len(targets)
+            own[v] = gradients, saved, rows
+            end += rows
         grad, end = self._backward(self.xp.concatenate(grads), entered, last), 0
         for v in entered.mine:
             gradients, saved, rows = own.get(v, (OwnGradients(self, v), None, None))
             if rows is None:
                 gradients.are_none()
                 continue
-            gradients.ready(ask(self.model, "features_backward", grad[end:end + rows], saved, self.dense,
-                                gradients.ready))
-            gradients.end()
+            found = ask(self.model, "features_backward", grad[end:end + rows], saved, self.dense, gradients.ready)
+            gradients.end(gradients_of(self.model, found))
             end += rows
         return losses
 
@@ -219,7 +230,9 @@ class OwnGradients:
 
     def ready(self, gradients):
         """Take gradients that are final. Collective over the ranks of their exchanges."""
-        self.found |= gradients
+        if self.mesh.first:
+            self.mesh.first.ready(gradients, self.microbatch)
+        self.found |= {name: gradient for name, gradient in gradients.items() if name not in self.found}
         for exchange in dict.fromkeys(self.mesh.exchange_of[name] for name in gradients if name in self.left):
             names = [v.name for v in exchange.variables]
             if self.found.keys() >= set(names):
@@ -231,10 +244,15 @@ class OwnGradients:
         for exchange in dict.fromkeys(self.mesh.exchange_of[name] for name in self.mesh.own_names):
             self._add(None, [v.name for v in exchange.variables], exchange)
 
-    def end(self):
-        """All were ready. Raises ValueError for one that is missing. Local."""
-        if self.left:
-            raise ValueError(f"features_backward returned no gradient of {', '.join(sorted(self.left))}")
+    def end(self, gradients):
+        """Take what features_backward returned. Raises ValueError if it is not what was ready before."""
+        for name, gradient in gradients.items():
+            if self.found.get(name, gradient) is not gradient:
+                raise ValueError(f"the gradient of {name!r} in microbatch {self.microbatch} was ready, then another one "
+                                 "was returned: call ready with what is final only")
+        self.ready(gradients)
+        if self.mesh.first:
+            self.mesh.first.end_of(self.microbatch)
 
     def _add(self, gradients, names, exchange):
         self.mesh.step.add_some(self.microbatch, gradients, names)

@@ -6,6 +6,7 @@ after by a checksum.
 """
 
 import zlib
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,12 +76,8 @@ class FirstCalls(Calls):
         batch.ready = noted
         values = _noted(dense, "dense", given), _noted(rows, "rows", given)
         loss, gradients = super().compute(microbatch, *values, batch)
-        if written := given.written():
-            raise ValueError(f"{type(self.model).__name__}.loss_and_gradients has written to {_told(written[0])} in "
-                             f"microbatch {microbatch}: it is the training's; change a copy, np.array(...)")
-        if written := ready.written():
-            raise ValueError(f"the gradient of {written[0][0]!r} in microbatch {microbatch} was ready, and then was "
-                             "written to: call batch.ready with what is final only")
+        _check_given(given, f"{type(self.model).__name__}.loss_and_gradients", f"microbatch {microbatch}")
+        _check_ready(ready, microbatch)
         self._keep_row_gradients(gradients, microbatch, given)
         return loss, gradients
 
@@ -97,6 +94,44 @@ class FirstCalls(Calls):
                     raise ValueError(f"the gradient of {name!r} in microbatch {microbatch} shares memory with "
                                      f"{_told(label)}; it is kept until the step's exchange: give it a copy")
         _keep_gradients(self.kept, gradients, microbatch)
+
+
+class FirstParts:
+    """The first step of a model that is called in parts (``models.protocol.Sharded``). Local.
+
+    batches: microbatch -> its batch or None.  dense: name -> value; then the values as the model is to take them.
+    """
+
+    def __init__(self, model, dense, batches):
+        self.name, self.given, self.handed_out = type(model).__name__, Kept({}), defaultdict(lambda: Kept({}))
+        self.dense = _noted(dense, "dense", self.given)
+        for v, batch in batches.items():
+            if batch is not None:
+                keep_batch(self.given, batch, f"batch of microbatch {v}")
+
+    def ready(self, gradients, microbatch: int):
+        """Note gradients that were ready."""
+        _keep_gradients(self.handed_out[microbatch], gradients, microbatch)
+
+    def end_of(self, microbatch: int):
+        """A microbatch is computed. Raises ValueError for writes to what was handed out before."""
+        _check_ready(self.handed_out.pop(microbatch, Kept({})), microbatch)
+
+    def end(self):
+        """All are computed. Raises ValueError for writes to what was given."""
+        _check_given(self.given, self.name, "the first step")
+
+
+def _check_given(given, who, where):
+    if written := given.written():
+        raise ValueError(f"{who} has written to {_told(written[0])} in {where}: it is the training's; change a copy, "
+                         "np.array(...)")
+
+
+def _check_ready(ready, microbatch):
+    if written := ready.written():
+        raise ValueError(f"the gradient of {written[0][0]!r} in microbatch {microbatch} was ready, and then was "
+                         "written to: call batch.ready with what is final only")
 
 
 def _noted(values, kind, kept):
@@ -117,4 +152,6 @@ def _keep_gradients(kept, gradients, microbatch):
 
 
 def _told(label) -> str:
-    return f"batch.{label[1]}" if label[0] == "batch" else f"{label[0]}[{label[1]!r}]"
+    if label[0].startswith("batch"):
+        return f"{label[1]} of the {label[0]}" if label[0] != "batch" else f"batch.{label[1]}"
+    return f"{label[0]}[{label[1]!r}]"
