@@ -6,6 +6,7 @@
                 holders of one part
 """
 
+import math
 import re
 from dataclasses import replace
 from typing import NamedTuple
@@ -32,6 +33,14 @@ class Mesh(NamedTuple):
 
     def __str__(self):
         return f"{self.data}x{self.model}"
+
+    def rounds(self, microbatches: int) -> int:
+        """Return in how many rounds a group takes V microbatches, as many of every rank in each. Local.
+
+        K where K divides V / N (SplitBrain); fewer microbatches, of more examples each, need fewer rounds: products
+        have more rows then, and members meet less often. No bit depends on it.
+        """
+        return math.gcd(microbatches // self.size, self.model)
 
     @property
     def size(self) -> int:
@@ -95,17 +104,20 @@ def check_mesh(plan, variables):
     if not cut:
         raise ValueError(f"plan: the mesh is {mesh}, and no variable's strategy is columns: cut one, or say "
                          f"{plan.ranks}x1")
-    each = plan.ranks * mesh.model
-    if plan.microbatches % each:
-        near = sorted({max(1, plan.microbatches // each) * each, -(-plan.microbatches // each) * each})
-        raise ValueError(f"the mesh {mesh} takes each rank's microbatches in {mesh.model} rounds, of as many each: "
-                         f"{plan.microbatches} microbatches do not divide by {plan.ranks} ranks x {mesh.model}; give "
-                         f"--microbatches {' or '.join(map(str, near))}")
+    if plan.microbatches % plan.ranks:
+        raise ValueError(f"on the mesh {mesh} every rank brings as many microbatches as each other to its group: "
+                         f"{plan.microbatches} do not divide by {plan.ranks} ranks; give --microbatches "
+                         f"{' or '.join(map(str, nearest(plan.microbatches, plan.ranks)))}")
     if plan.architecture == "ps":
         raise ValueError(f"the mesh {mesh} goes with --architecture allreduce, hybrid or auto, not ps: what is cut lies "
                          "on the ranks themselves")
     _check_chain([v for v in variables if v.name in cut], mesh)
     return plan
+
+
+def nearest(count: int, unit: int) -> list[int]:
+    """Return the multiples of ``unit`` next to a count, above 0, rising. Local."""
+    return sorted({max(1, count // unit) * unit, -(-count // unit) * unit})
 
 
 def _check_chain(cut, mesh):

@@ -31,8 +31,8 @@ def study(quick: bool = False) -> Finding:
     cells = [(mesh, batch) for batch in (QUICK if quick else BATCHES) for mesh in MESHES
              if mesh != "1x4" or batch < SLOW]
     found = measure("refimpl.experiments.mesh.ranks.steps", {"rounds": 2 if quick else 6, "cells": [
-        {"name": f"{mesh} {batch}", "net": NET, "mesh": mesh, "microbatches": MACHINES * MESHES[mesh],
-         "size": batch // MESHES[mesh]} for mesh, batch in cells]}, 1, MACHINES, 480)
+        {"name": f"{mesh} {batch}", "net": NET, "mesh": mesh, "microbatches": MACHINES,
+         "size": batch} for mesh, batch in cells]}, 1, MACHINES, 480)
     seconds = {cell: min(found["seconds"]["{} {}".format(*cell)]) for cell in cells}
     return finding(make_net(NET).layers, seconds, found["sent"])
 
@@ -50,8 +50,8 @@ def finding(layers, seconds: dict, sent: dict) -> Finding:
     return Finding("crossing", "The crossing: which mesh is quicker at which batch", [
         _swept(layers, seconds), _crossings(layers, pairs)], [
         f"{MACHINES} machines of one rank, {RATE}; connected layers "
-        + ", ".join(f"{layer.inputs} x {layer.outputs}" for layer in cut) + "; as few microbatches as each mesh "
-        "takes, V = N K. Seconds are the least of steps in turns, of the slowest rank: what else this machine does only "
+        + ", ".join(f"{layer.inputs} x {layer.outputs}" for layer in cut) + "; a microbatch a rank. "
+        "Seconds are the least of steps in turns, of the slowest rank: what else this machine does only "
         "adds to them.",
         f"Measured crossings from data-parallel to cut layers, SplitBrain's condition, are within {whole:.1%} of the "
         f"formula's (wanted: {PART:.0%}), all within {max(off.values()):.1%}. "

@@ -46,7 +46,7 @@ def finding(records: dict) -> Finding:
     return Finding("peer", "Beside PyTorch's two-dimensional DeviceMesh", [Table(
         "Images a second, and the ratio of neighbouring turns", ["network", "mesh", "refimpl", "torch", "times as fast",
         "spread", "aimed at", "MB on the busiest card, refimpl", "torch"], rows)], [
-        f"{RANKS} ranks, {EXAMPLES} images of 32 x 32 a step in as few microbatches as the mesh takes (N K), connected "
+        f"{RANKS} ranks, {EXAMPLES} images of 32 x 32 a step, a microbatch a rank, connected "
         f"layers {' and '.join(map(str, NET['connected']))}; between machines {RATE}. PyTorch: features in "
         "DistributedDataParallel over all ranks, the two hidden layers column- and row-parallel (DTensor), their "
         "gradients summed over the data dimension in one flat allreduce after the backward pass.",

@@ -16,6 +16,7 @@ import numpy as np
 from refimpl.collectives.simulation.network import Network
 from refimpl.plan.layers.sent import Sent, bytes_sent, cut_by, parameters, resident, widths_out
 from refimpl.plan.layers.volumes import divisors
+from refimpl.plan.mesh import Mesh, nearest
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def meshes(layers, network: Network, batch: int, microbatches: int, size: int = 
                             (within / network.memory_bandwidth).max()))
         found.append(Predicted(ranks // model, model, bytes_sent(layers, ranks // model, model, share, size),
                           float(out.max() if len(network.machines) > 1 else within.max()),
-                          seconds + _waiting(layers, network, model) + computation, resident(layers, model),
+                          seconds + _waiting(layers, network, model, microbatches) + computation, resident(layers, model),
                           _refusal(ranks, model, microbatches)))
     return found
 
@@ -67,12 +68,10 @@ def choose_mesh(found: list[Predicted]) -> Predicted:
 
 
 def _refusal(ranks, model, microbatches) -> str:
-    """Return which microbatches a mesh needs: in each of K rounds each rank gives as many. "": these."""
-    unit = ranks * model
-    if model == 1 or microbatches % unit == 0:
+    """Return which microbatches a mesh needs: each rank brings as many. "": these."""
+    if model == 1 or microbatches % ranks == 0:
         return ""
-    nearest = sorted({max(1, microbatches // unit) * unit, -(-microbatches // unit) * unit})
-    return f"needs --microbatches {' or '.join(map(str, nearest))}, a multiple of N K = {unit}"
+    return f"needs --microbatches {' or '.join(map(str, nearest(microbatches, ranks)))}, a multiple of N = {ranks}"
 
 
 def _moved(layers, network, model, share, size):
@@ -100,14 +99,14 @@ def _counts(network, sets):
     return found
 
 
-def _waiting(layers, network, model) -> float:
-    """Return the seconds of messages as such: K rounds' exchanges both ways, and sums by halving and doubling."""
+def _waiting(layers, network, model, microbatches) -> float:
+    """Return the seconds of messages as such: every round's exchanges both ways, and sums by halving and doubling."""
     def latency(sets):
         crosses = bool(((_counts(network, sets) > 0).sum(1) > 1).any())
         return network.latency if crosses else network.latency_within
 
     numbers, cut = np.arange(network.ranks), cut_by(layers, model)
-    rounds = 2 * model * (len(cut) + len(widths_out(layers, model)))
+    rounds = 2 * Mesh(network.ranks // model, model).rounds(microbatches) * (len(cut) + len(widths_out(layers, model)))
     seconds = rounds * (latency(numbers // model) + 2 * (model - 1) * network.overhead)
     for sets, exists in ((numbers % model, bool(cut)), (0 * numbers, len(cut) < len(layers))):
         steps = 2 * int(np.bincount(sets).max() - 1).bit_length() if exists else 0

@@ -1,4 +1,4 @@
-"""Equals plain/groups.py: a step's computation on a mesh, in K rounds, each with a K-th of every member's microbatches.
+"""Equals plain/groups.py: a step's computation on a mesh, in K rounds or fewer, each with as many of everyone's microbatches.
 
     features of round j + 1 ─▶ their rows leave ─▶ cut layers of round j, forward and backward ─▶ its features, backward
                                (and travel beside the computation of round j)
@@ -65,8 +65,8 @@ class MeshStep:
         self.own_names = [v.name for v in model.variables if v.name not in away]
         each = plan.microbatches // plan.ranks
         leaves = [range(rank * each, (rank + 1) * each) for rank in self.group.members]
-        self.leaves, size = leaves, each // self.group.size
-        self.rounds = [[own[j * size:(j + 1) * size] for own in leaves] for j in range(self.group.size)]
+        self.leaves, size = leaves, each // (rounds := plan.on_mesh.rounds(plan.microbatches))
+        self.rounds = [[own[j * size:(j + 1) * size] for own in leaves] for j in range(rounds)]
 
     def compute(self, number: int, step, batches: dict) -> list:
         """Return (microbatch, loss) of this rank's, all gradients being added to ``step``. Collective.
@@ -81,12 +81,12 @@ class MeshStep:
         self.kept: dict = {layer.name: {} for layer in self.cut}  # -> microbatch -> (input, gradient of z)
         counts = self._count(batches)
         entered = self._send(0, self._features(0, batches, counts), counts)
-        for j in range(self.group.size):
-            following = self._features(j + 1, batches, counts) if j + 1 < self.group.size else None
+        for j in range(len(self.rounds)):
+            following = self._features(j + 1, batches, counts) if j + 1 < len(self.rounds) else None
             entered.coming.wait()
             self.under_way.remove(entered.coming)
             later = following and self._send(j + 1, following, counts)
-            losses += self._round(entered, last=j + 1 == self.group.size)
+            losses += self._round(entered, last=j + 1 == len(self.rounds))
             entered = later
         if self.first:
             self.first.end()

@@ -99,10 +99,10 @@ def test_groups_within_a_machine_send_nothing_through_its_card():
 
 def test_the_mesh_with_the_least_seconds_that_the_microbatches_fit():
     layers, ranks = NETS["output cut"], 8
-    few, many = meshes(layers, network(ranks), 8, 8), meshes(layers, network(ranks), 8, 32)
+    few, many = meshes(layers, network(ranks), 8, 4), meshes(layers, network(ranks), 8, 32)
     assert [mesh.name for mesh in few] == ["8x1", "4x2", "2x4"] and choose_mesh(few).name == "8x1"
-    assert few[1].refusal == "needs --microbatches 16, a multiple of N K = 16"
-    assert meshes(layers, network(ranks), 8, 24)[1].refusal.startswith("needs --microbatches 16 or 32,")
+    assert few[1].refusal == "needs --microbatches 8, a multiple of N = 8"
+    assert meshes(layers, network(ranks), 8, 20)[1].refusal.startswith("needs --microbatches 16 or 24,")
     fastest = min(many, key=lambda mesh: mesh.seconds)
     assert choose_mesh(many) is fastest and fastest.model == 4
     assert choose_mesh(meshes(layers, network(ranks, latency=1.0), 8, 32)).model == 1  # rounds cost latency

@@ -31,8 +31,7 @@ def main(wanted: dict) -> None:
 def raced(comm, wanted: dict, members: int, torch) -> dict:
     """Return what a race on one mesh found: seconds of each turn, bytes of the busiest card, our phases. Collective."""
     mesh, net = f"{comm.size // members}x{members}", make_net(wanted["net"])
-    microbatches = comm.size * members
-    data = make_data(wanted["net"], microbatches, wanted["examples"] // microbatches)
+    data = make_data(wanted["net"], comm.size, wanted["examples"] // comm.size)
     trainer = Trainer.open(net, data, options_of(mesh, allreduce=wanted["allreduce"]), comm)
     phases: dict = {}
 
