@@ -83,7 +83,7 @@ class MeshStep:
         entered = self._send(0, self._features(0, batches, counts), counts)
         for j in range(self.group.size):
             following = self._features(j + 1, batches, counts) if j + 1 < self.group.size else None
-            entered.coming.wait()
+            self.group.wait(entered.coming)
             self.under_way.remove(entered.coming)
             later = following and self._send(j + 1, following, counts)
             losses += self._round(entered, last=j + 1 == self.group.size)
