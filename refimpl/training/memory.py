@@ -21,8 +21,8 @@ def require_memory(variables, optimizer: str, ranks: int, members: int = 1):
 
         bytes of a rank = 2 Σ dense + (1 + state) Σ sparse / N
 
-    A dense variable and its gradient are on every rank, of one in column blocks a part for each of ``members``; rows, with the optimizer's
-    state, on the server at least once.
+    A dense variable and its gradient are on every rank, of one in column blocks a part for each of ``members``; rows,
+    with the optimizer's state, on the server at least once.
     """
     dense, sparse = ([v for v in variables if v.sparse is kind] for kind in (False, True))
     of_rank = sum(v.nbytes // (members if v.blocks > 1 else 1) for v in dense)

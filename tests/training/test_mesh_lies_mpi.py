@@ -17,7 +17,7 @@ pytestmark = pytest.mark.mpi(min_size=2)
 
 
 class Own(Perceptron):
-    """features: x @ pre.weight.  change(what, returned, ready) -> what a part returns in its place, on the last rank."""
+    """features: x @ pre.weight.  change(what, returned, ready) -> what a part returns in its place, where ``here``."""
 
     def __init__(self, change=lambda what, returned, ready: returned, here=True):
         super().__init__(10, (16, 8), 3, 4, 0.75)
@@ -80,7 +80,7 @@ EVERYWHERE = {
     "nothing back": (part("backward", lambda r: None), "Own.features_backward returned NoneType"),
     "one is missing": (part("backward", lambda r: {"pre.bias": r["pre.bias"]}), "gradients of ['pre.weight'] too many"),
     "a cut layer's": (part("backward", lambda r: r | {"fc1.bias": r["pre.bias"]}), "['fc1.bias'] too many"),
-    "written later": (written_later, "the gradient of 'pre.weight' in microbatch {v} was ready, and then was written to")}
+    "written later": (written_later, "the gradient of 'pre.weight' in microbatch {v} was ready, and then was written")}
 """Name -> (what the model does, words of the refusal)."""
 
 MESH_ALONE = {
