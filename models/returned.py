@@ -13,8 +13,8 @@ def features_of(model, found, like):
     """
     name = f"{type(model).__name__}.features"
     if not isinstance(found, (tuple, list)) or len(found) != 3:
-        raise ValueError(f"{name} returned {type(found).__name__}: it must return three things, what enters the first connected "
-                         "layer, the targets, and what features_backward wants")
+        raise ValueError(f"{name} returned {type(found).__name__}: it must return three things, what enters the first "
+                         "connected layer, the targets, and what features_backward wants")
     x, targets, saved = found
     _check_matrix(f"the x that {name} returned", x, like, (None, like.shape[1]))
     return array_module(x).ascontiguousarray(x), targets, saved
@@ -24,8 +24,8 @@ def loss_of(model, found, logits):
     """Return (loss, gradient of the logits) as ``loss`` returned it. Local. Raises ValueError for something else."""
     name = f"{type(model).__name__}.loss"
     if not isinstance(found, (tuple, list)) or len(found) != 2:
-        raise ValueError(f"{name} returned {type(found).__name__}: it must return two things, the loss and the gradient of the "
-                         "logits")
+        raise ValueError(f"{name} returned {type(found).__name__}: it must return two things, the loss and the "
+                         "gradient of the logits")
     _check_matrix(f"the gradient of the logits that {name} returned", found[1], logits, logits.shape)
     return found
 
@@ -34,8 +34,8 @@ def gradients_of(model, found):
     """Return the dict that ``features_backward`` returned. Local. Raises ValueError unless it has what it must."""
     name = f"{type(model).__name__}.features_backward"
     if not isinstance(found, Mapping):
-        raise ValueError(f"{name} returned {type(found).__name__}: it must return a dict, name of each variable that is no "
-                         "connected layer's -> its gradient; {} if there is none")
+        raise ValueError(f"{name} returned {type(found).__name__}: it must return a dict, name of each variable that "
+                         "is no connected layer's -> its gradient; {} if there is none")
     away = {f"{layer.name}.{what}" for layer in model.connected for what in ("weight", "bias")}
     own = {v.name for v in model.variables} - away
     if wrong := sorted(own ^ set(found), key=str):

@@ -158,7 +158,8 @@ def test_timeline_and_trace():
 
 
 @pytest.mark.parametrize("changes, members", [
-    ({}, 1), ({"mesh": "auto"}, 4), ({"mesh": "2x2"}, 2), ({"mesh": "4x1"}, 1), ({"plan": [3, 2]}, 2), ({"plan": []}, 1),
+    ({}, 1), ({"mesh": "auto"}, 4), ({"mesh": "2x2"}, 2), ({"mesh": "4x1"}, 1), ({"plan": [3, 2]}, 2),
+    ({"plan": []}, 1),
     ({"mesh": "3x2"}, "that is 6 ranks, and there are 4"), ({"plan": [4]}, "the mesh is [4]: give two numbers"),
     ({"plan": 5}, "Expected `array`, got `int` - at `$.mesh`")])
 def test_how_many_share_a_cut_layer_is_known_before_it_is_made(changes, members):

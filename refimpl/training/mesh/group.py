@@ -78,9 +78,15 @@ class Group:
         shapes = shapes if isinstance(shapes, list) else [shapes] * self.size
         arrived = [mine if i == self.me else array_module(mine).empty(shape, mine.dtype)
                    for i, shape in enumerate(shapes)]
-        self.comm.exchange([(rank, leaving[i], {name: leaving[i].size}) for i, rank in self.others],
-                           [(rank, arrived[i], {name: arrived[i].size}) for i, rank in self.others], phase, KIND)
+        sends = [(rank, leaving[i], {name: leaving[i].size}) for i, rank in self.others]
+        receives = [(rank, arrived[i], {name: arrived[i].size}) for i, rank in self.others]
+        self.wait(self.comm.start(sends, receives, phase, KIND))
         return arrived
+
+    def wait(self, coming):
+        """Wait for what was started. On a GPU it is here then: to wait there for a member that failed has no end."""
+        self.comm.settle()
+        coming.wait()
 
 
 def _ends(counts) -> list[int]:

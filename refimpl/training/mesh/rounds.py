@@ -83,7 +83,7 @@ class MeshStep:
         entered = self._send(0, self._features(0, batches, counts), counts)
         for j in range(len(self.rounds)):
             following = self._features(j + 1, batches, counts) if j + 1 < len(self.rounds) else None
-            entered.coming.wait()
+            self.group.wait(entered.coming)
             self.under_way.remove(entered.coming)
             later = following and self._send(j + 1, following, counts)
             losses += self._round(entered, last=j + 1 == len(self.rounds))
@@ -110,8 +110,8 @@ class MeshStep:
             if batch is not None:
                 x, *others = features_of(self.model, ask(self.model, "features", self.dense, batch), weight)
                 if len(x) != counts[v]:
-                    raise ValueError(f"{type(self.model).__name__}.features returned {len(x)} rows in microbatch {v}, of "
-                                     f"which {counts[v]} examples count: on a mesh it must return a row of each "
+                    raise ValueError(f"{type(self.model).__name__}.features returned {len(x)} rows in microbatch {v}, "
+                                     f"of which {counts[v]} examples count: on a mesh it must return a row of each "
                                      "(weights > 0), and no other")
                 found[v] = batch, x, *others
                 self.group.comm.stay_one()
@@ -248,8 +248,8 @@ class OwnGradients:
         """Take what features_backward returned. Raises ValueError if it is not what was ready before."""
         for name, gradient in gradients.items():
             if self.found.get(name, gradient) is not gradient:
-                raise ValueError(f"the gradient of {name!r} in microbatch {self.microbatch} was ready, then another one "
-                                 "was returned: call ready with what is final only")
+                raise ValueError(f"the gradient of {name!r} in microbatch {self.microbatch} was ready, then another "
+                                 "one was returned: call ready with what is final only")
         self.ready(gradients)
         if self.mesh.first:
             self.mesh.first.end_of(self.microbatch)
