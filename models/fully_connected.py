@@ -1,9 +1,9 @@
 """Fully connected layers in column blocks: the unit of computation is a microbatch x a block, on one device or several.
 
-    Z[:, b] = X @ W[b].T + c[b]      Y = dropout(relu(Z))      dW[b] = dZ[:, b].T @ X      dX = sum over b of dZ[:, b] @ W[b]
+    Z[:, b] = X @ W[b].T + c[b]    Y = dropout(relu(Z))    dW[b] = dZ[:, b].T @ X    dX = sum over b of dZ[:, b] @ W[b]
 
 A weight is (outputs, inputs), as PyTorch's: block b of S is outputs [b F / S, (b + 1) F / S), rows of W in one piece.
-The sum over blocks is a balanced binary tree, so whoever holds F / K neighbouring outputs forms a node of it: any K that
+The sum over blocks is a balanced binary tree, so who holds F / K neighbouring outputs forms a node of it: any K that
 divides S gives the same bits (docs/design.md, I1). Dropout is drawn by global column.
 """
 

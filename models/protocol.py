@@ -86,7 +86,7 @@ class Sharded(Protocol):
         """Return (x, targets, saved): what enters the first connected layer, (n, inputs), of the n counted examples."""
 
     def features_backward(self, grad, saved, dense: dict[str, Any], ready: Callable[[dict[str, Any]], None]):
-        """Return the gradients of the variables that are no connected layer's; grad: of x; ready: as ``Batch.ready``."""
+        """Return the gradients of all variables but the connected layers'; grad: of x; ready: as ``Batch.ready``."""
 
     def loss(self, logits, targets, normaliser: float):
         """Return (loss, gradient of the logits): of these examples, divided by the global batch's normaliser."""

@@ -35,7 +35,8 @@ def _meshes(found, machines):
              f"{float(mesh.resident) / 1e6:,.4g}", "chosen" if mesh is found.chosen else mesh.refusal)
             for mesh in found.meshes]
     return table_of("the mesh of all ranks", ("DATA x MODEL", "MB: into shards", "out of", "shards", "replicas", "sum",
-                    "busiest card" if machines > 1 else "in memory", "ms", "M parameters held", ""), rows, ("DATA x MODEL", ""), ("DATA x MODEL",))
+                    "busiest card" if machines > 1 else "in memory", "ms", "M parameters held", ""), rows,
+                    ("DATA x MODEL", ""), ("DATA x MODEL",))
 
 
 def _beats(mesh, found) -> bool:

@@ -124,8 +124,8 @@ def add_travel_options(how):
                      "make one)")
     how.add_argument("--mesh", type=nonempty, metavar="DATAxMODEL",
                      help="cut fully connected layers that are computed in column blocks over groups of MODEL "
-                     "ranks, DATA groups: DATA x MODEL is the number of ranks; or auto: as is predicted to be fastest (default: none "
-                     "is cut)")
+                     "ranks, DATA groups: DATA x MODEL is the number of ranks; or auto: as is predicted to be fastest "
+                     "(default: none is cut)")
     how.add_argument("--sparse-as-dense", action="store_true", help="with allreduce: send sparse variables whole")
     how.add_argument("--shard-optimizer", action=argparse.BooleanOptionalAction,
                      help="with allreduce and hybrid: each rank updates its N-th of the dense variables, and keeps no "

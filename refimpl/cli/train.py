@@ -239,7 +239,8 @@ def _print_result(result, unit, as_json):
     if as_json:
         print(json.dumps(record), flush=True)
         return
-    sent = ", ".join(f"{kind} {result.sent_per_step[kind]:,.0f} B" for kind in kinds_told([result.sent_per_step]))
+    kinds = kinds_told([result.sent_per_step])
+    sent = ", ".join(f"{kind} {result.sent_per_step[kind]:,.0f} B" for kind in kinds)
     quality = "".join(f"  {name} {record[name]:.4g}" for name in ("perplexity", "accuracy") if name in record)
     if record["loss"] is None:  # no step was done here: a replay on other ranks, a run that had ended
         print(quality.strip())

@@ -1,4 +1,4 @@
-"""The mesh: N = G x K ranks, in G groups of K neighbours. A cut layer's k-th part lies on the k-th member of each group.
+"""The mesh: N = G x K ranks, in G groups of K neighbours. Member k of each group has a cut layer's k-th part.
 
     2 x 2      member 0   member 1
     group 0     rank 0     rank 1      a group holds the whole layer
@@ -64,7 +64,7 @@ class Mesh(NamedTuple):
 def with_mesh(plan, variables, text: str | None):
     """Return the plan on a mesh, "2x2": what has blocks enough is cut into columns. None: as it is. Local.
 
-    Raises ValueError, with the choices that work, for a mesh that the ranks, the blocks or the microbatches cannot have.
+    Raises ValueError, with the choices that work, for a mesh that ranks, blocks or microbatches cannot have.
     """
     if text is None:
         return plan

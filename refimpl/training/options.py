@@ -33,7 +33,7 @@ class Options:
     memory_limit: bytes of served rows and their state that a rank may hold; None: no limit.
     hot_rows: so many first rows of each sparse variable on the server are replicated and summed by allreduce; "auto":
     as many as are predicted to pay. For rows that are numbered by falling popularity.
-    mesh: "DATAxMODEL": fully connected layers are cut over groups of MODEL ranks, see ``refimpl.plan.mesh``; "auto": the
+    mesh: "DATAxMODEL": fully connected layers are cut over groups of MODEL ranks (``refimpl.plan.mesh``); "auto": the
     mesh that is predicted to be fastest; None: no layer is cut.
     local_aggregation: merge the row gradients of a machine's ranks, and unite their pulls, before they leave it.
     overlap: exchange while the backward pass goes on; None: where that is likely to pay, see ``choose_overlap``.

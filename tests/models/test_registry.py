@@ -23,7 +23,8 @@ ABOUT_ONE = {  # files that are about one model, and are found by its name
     "refimpl/experiments/bench/peers/torch_rpc.py", "refimpl/experiments/bench/peers/torch_vgg.py",
     "refimpl/plain/scripted_clock.py",
     "refimpl/experiments/bench/torch/run.py", "refimpl/experiments/mesh/published.py",
-    "refimpl/experiments/bench/torch/works.py", "refimpl/experiments/touched.py"}  # the last: how many words a text brings, by the model of the lessons
+    "refimpl/experiments/bench/torch/works.py",
+    "refimpl/experiments/touched.py"}  # how many words a text brings, by the model of the lessons
 NAMED = re.compile(rf"(?<![a-z0-9])({'|'.join(MODELS)})(?![a-z0-9]|-benchmark)|LanguageModel|ConvNet|Vgg", re.IGNORECASE)
 
 

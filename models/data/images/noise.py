@@ -54,7 +54,7 @@ def load_random_images(shape: str = "32x32x3x10") -> Images:
     """Return random images of HEIGHTxWIDTHxCHANNELSxCLASSES: nothing to learn. Local. Raises DataError."""
     sizes = [int(size) if size.isdecimal() else 0 for size in shape.split("x")]
     if len(sizes) != 4 or not all(sizes) or math.prod(sizes[:3]) > BYTES:
-        raise DataError(f"random-images:{shape}: give HEIGHTxWIDTHxCHANNELSxCLASSES, e.g. random-images:224x224x3x1000, "
+        raise DataError(f"random-images:{shape}: give HEIGHTxWIDTHxCHANNELSxCLASSES, as random-images:224x224x3x1000, "
                         f"and no image of more than {BYTES} bytes")
     *image, classes = sizes
     count = max(1, min(MOST, BYTES // math.prod(image)))

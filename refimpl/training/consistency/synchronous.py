@@ -60,7 +60,8 @@ class Synchronous:
         step = self.make(self.parameters, needs, wanted, self.timeline)
         try:
             step.begin()
-            losses, error = self._compute(number, step, batches, partial(self.targets.count, number, batches, examples, starts))
+            count_targets = partial(self.targets.count, number, batches, examples, starts)
+            losses, error = self._compute(number, step, batches, count_targets)
             reduced, loss, norm = self._sum_up(step, losses, error, meanwhile)
             with self.timeline.phase("update"):
                 rate = self.update(number, reduced, clip_scale(norm, self.options.clip_norm))

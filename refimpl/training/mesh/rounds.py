@@ -1,4 +1,4 @@
-"""Equals plain/groups.py: a step's computation on a mesh, in K rounds or fewer, each with as many of everyone's microbatches.
+"""Equals plain/groups.py: a step on a mesh, in K rounds or fewer, each with as many microbatches of every member.
 
     features of round j + 1 ─▶ their rows leave ─▶ cut layers of round j, forward and backward ─▶ its features, backward
                                (and travel beside the computation of round j)
@@ -19,6 +19,7 @@ from models.returned import features_of, gradients_of
 from refimpl.plan.activations import examples_in
 from refimpl.plan.mesh import layers_of
 from refimpl.training.mesh.group import Group
+from refimpl.training.mesh.own_gradients import OwnGradients
 from refimpl.training.parameters import Parameters
 from refimpl.training.step.calls import ask
 from refimpl.training.step.check import check_number
@@ -217,45 +218,3 @@ class MeshStep:
         """Let what is under way go on. Local."""
         for one in self.under_way:
             one.advance()
-
-
-class OwnGradients:
-    """The gradients of one of this rank's microbatches, of what is not cut, as they become ready. Local to make.
-
-    Each exchange is given its variables' when all of them are there; of the rank's last microbatch it then begins.
-    """
-
-    def __init__(self, mesh: MeshStep, microbatch: int):
-        self.mesh, self.microbatch, self.found, self.left = mesh, microbatch, {}, set(mesh.own_names)
-
-    def ready(self, gradients):
-        """Take gradients that are final. Collective over the ranks of their exchanges."""
-        if self.mesh.first:
-            self.mesh.first.ready(gradients, self.microbatch)
-        self.found |= {name: gradient for name, gradient in gradients.items() if name not in self.found}
-        for exchange in dict.fromkeys(self.mesh.exchange_of[name] for name in gradients if name in self.left):
-            names = [v.name for v in exchange.variables]
-            if self.found.keys() >= set(names):
-                self._add({name: self.found[name] for name in names}, names, exchange)
-        self.mesh.advance()
-
-    def are_none(self):
-        """The microbatch has no examples."""
-        for exchange in dict.fromkeys(self.mesh.exchange_of[name] for name in self.mesh.own_names):
-            self._add(None, [v.name for v in exchange.variables], exchange)
-
-    def end(self, gradients):
-        """Take what features_backward returned. Raises ValueError if it is not what was ready before."""
-        for name, gradient in gradients.items():
-            if self.found.get(name, gradient) is not gradient:
-                raise ValueError(f"the gradient of {name!r} in microbatch {self.microbatch} was ready, then another "
-                                 "one was returned: call ready with what is final only")
-        self.ready(gradients)
-        if self.mesh.first:
-            self.mesh.first.end_of(self.microbatch)
-
-    def _add(self, gradients, names, exchange):
-        self.mesh.step.add_some(self.microbatch, gradients, names)
-        self.left -= set(names)
-        if self.microbatch == self.mesh.leaves[self.mesh.group.me][-1]:
-            self.mesh.begin(exchange)
