@@ -3,6 +3,7 @@
 A trace (trace.json) holds Chrome trace events in microseconds: see ``refimpl.training.run.timeline``.
 """
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,7 +80,7 @@ def read_trace(path) -> list[dict]:
 def typical_step(events: list[dict]) -> list[dict]:
     """Return the events of the step of median duration; the lower one of two. Local.
 
-    Raises ValueError if no step was traced.
+    Raises ValueError if no step was traced, or a time is not finite.
     """
     steps: dict[int, list[dict]] = {}
     for event in events:
@@ -89,6 +90,8 @@ def typical_step(events: list[dict]) -> list[dict]:
         raise ValueError("a trace without a step: nothing was trained")
     seconds = {step: max(event["ts"] + event["dur"] for event in of_step) - min(event["ts"] for event in of_step)
                for step, of_step in steps.items()}
+    if not all(map(math.isfinite, seconds.values())):
+        raise ValueError("a trace without finite times: take one that train --trace has written")
     chosen = median_low(seconds.values())
     return steps[next(step for step, took in seconds.items() if took == chosen)]
 

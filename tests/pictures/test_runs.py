@@ -80,6 +80,9 @@ def test_the_typical_step_is_the_one_of_median_duration(tmp_path):
         read_trace(tmp_path / "elsewhere")
     with pytest.raises(ValueError, match="without a step"):
         typical_step(chrome_events(0, [], 0.0))
+    span = {"ph": "X", "dur": 1.0, "args": {"step": 1}}
+    with pytest.raises(ValueError, match="without finite times"):
+        typical_step([{**span, "ts": 0.0}, {**span, "ts": float("nan")}])
 
 
 def test_a_plan_shows_every_strategy_and_the_chosen_one():
