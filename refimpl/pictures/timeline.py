@@ -88,10 +88,10 @@ def typical_step(events: list[dict]) -> list[dict]:
             steps.setdefault(event["args"]["step"], []).append(event)
     if not steps:
         raise ValueError("a trace without a step: nothing was trained")
+    if not all(math.isfinite(event["ts"] + event["dur"]) for of_step in steps.values() for event in of_step):
+        raise ValueError("a trace without finite times: take one that train --trace has written")
     seconds = {step: max(event["ts"] + event["dur"] for event in of_step) - min(event["ts"] for event in of_step)
                for step, of_step in steps.items()}
-    if not all(map(math.isfinite, seconds.values())):
-        raise ValueError("a trace without finite times: take one that train --trace has written")
     chosen = median_low(seconds.values())
     return steps[next(step for step, took in seconds.items() if took == chosen)]
 
