@@ -1,12 +1,16 @@
 """``definition`` on a GPU, bit for bit: a thread for each window and channel."""
 
 from kernels.arrays import array_module
+from kernels.conv.cuda import divided
 from kernels.cuda import each_element, helper, scalar
 
 
 def max_pool(x):
     """See ``definition.max_pool``."""
     xp, (n, height, width, channels) = array_module(x), x.shape
+    if n * height * width >= 2**32:
+        raise ValueError(f"{n} images of {height} x {width} at once: their places are numbered with 32 bits "
+                         "on a GPU; give fewer at a time (--microbatch-size)")
     y = xp.empty((n, height // 2, width // 2, channels), x.dtype)
     largest(y.size // channels, channels, height, width, channels, xp.ascontiguousarray(x), y)
     return y
@@ -30,8 +34,8 @@ def larger(a, b):
 @helper
 def first_of(window, channel, height, width, channels):
     """Return where a window's first element lies: window = (image * (height // 2) + i) * (width // 2) + j."""
-    above, j = window // (width // 2), window % (width // 2)
-    image, i = above // (height // 2), above % (height // 2)
+    above, j = divided(window, width >> 1)
+    image, i = divided(above, height >> 1)
     return ((image * height + 2 * i) * width + 2 * j) * channels + channel
 
 
