@@ -44,16 +44,23 @@ class FullyConnected:
         """The layer as a plan sees it."""
         return Layer(self.name, self.inputs, self.outputs, blocks=self.blocks)
 
+    @property
+    def names(self) -> tuple[str, str]:
+        """The names of its weight and its bias."""
+        return f"{self.name}.weight", f"{self.name}.bias"
+
     def variables(self, dtype) -> list[Variable]:
         """Return weight (outputs, inputs), initial variance 2 / inputs (1 / (3 inputs) of the last), and bias, zero."""
         limit = math.sqrt((1 if self.last else 6) / self.inputs)
         kind = {"dtype": dtype, "blocks": self.blocks}
-        return [Variable(f"{self.name}.weight", (self.outputs, self.inputs), initial=Uniform(limit), **kind),
-                Variable(f"{self.name}.bias", (self.outputs,), decays=False, **kind)]
+        weight, bias = self.names
+        return [Variable(weight, (self.outputs, self.inputs), initial=Uniform(limit), **kind),
+                Variable(bias, (self.outputs,), decays=False, **kind)]
 
     def of(self, dense):
         """Return (weight, bias) of the layer, from name -> value. Local."""
-        return dense[f"{self.name}.weight"], dense[f"{self.name}.bias"]
+        weight, bias = self.names
+        return dense[weight], dense[bias]
 
     def forward(self, x, weight, bias, first: int, key: int):
         """Return (y, scale) of the blocks from ``first`` on whose weight and bias these are. Local.
@@ -125,7 +132,7 @@ def end_of(model, layers, x, targets, dense, batch):
     loss, grad = loss_of(model, model.loss(x, targets, batch.normaliser), x)
     for layer, x, scale in zip(reversed(layers), reversed(inputs), reversed(scales)):
         grad = grad * scale
-        gradients[f"{layer.name}.weight"], gradients[f"{layer.name}.bias"] = layer.weight_gradients(grad, x)
+        gradients |= zip(layer.names, layer.weight_gradients(grad, x))
         batch.ready(gradients)
         grad = layer.input_gradient(grad, layer.of(dense)[0])
     return loss, grad, gradients

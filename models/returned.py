@@ -36,8 +36,7 @@ def gradients_of(model, found):
     if not isinstance(found, Mapping):
         raise ValueError(f"{name} returned {type(found).__name__}: it must return a dict, name of each variable that "
                          "is no connected layer's -> its gradient; {} if there is none")
-    away = {f"{layer.name}.{what}" for layer in model.connected for what in ("weight", "bias")}
-    own = {v.name for v in model.variables} - away
+    own = {v.name for v in model.variables}.difference(*(layer.names for layer in model.connected))
     if wrong := sorted(own ^ set(found), key=str):
         raise ValueError(f"{name} returned gradients of {wrong} too many or too few: it must return those of "
                          f"{sorted(own) or 'no variable'}, which are no connected layer's")

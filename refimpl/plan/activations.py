@@ -13,7 +13,7 @@ In all 2 (K - 1) B s (D + Σ F_l) / K + 2 (K - 1) / K B_i s F where members have
 import numpy as np
 
 from refimpl.gradients import leaves_of
-from refimpl.plan.mesh import layers_of
+from refimpl.plan.mesh import cut_of, layers_of
 
 COUNT = 8  # bytes of a number of examples
 
@@ -23,7 +23,7 @@ def activations_between(plan, variables, examples) -> dict:
 
     examples: how many of them each microbatch has.
     """
-    mesh, cut = plan.on_mesh, [v for v in variables if plan.strategies[v.name].name == "columns"]
+    mesh, cut = plan.on_mesh, cut_of(plan, variables)
     if not cut:
         return {}
     layers, of_rank = layers_of(cut), np.array(

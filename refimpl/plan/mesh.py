@@ -91,15 +91,14 @@ def check_mesh(plan, variables):
 
     Raises ValueError, with the choices that work.
     """
-    cut = {name: strategy for name, strategy in plan.strategies.items() if strategy.name == "columns"}
-    mesh = plan.on_mesh
+    cut, mesh = cut_of(plan, variables), plan.on_mesh
     if mesh.size != plan.ranks or min(mesh) < 1:
         raise ValueError(f"plan: the mesh {mesh} has {mesh.size} ranks, the plan {plan.ranks}")
     if mesh.model == 1 and not cut:
         return plan
-    for name, strategy in cut.items():
-        if strategy.members != mesh.model:
-            raise ValueError(f"plan: {name} is cut over {strategy.members} ranks, and a group of the mesh {mesh} has "
+    for name, members in ((v.name, plan.strategies[v.name].members) for v in cut):
+        if members != mesh.model:
+            raise ValueError(f"plan: {name} is cut over {members} ranks, and a group of the mesh {mesh} has "
                              f"{mesh.model}: let them agree")
     if not cut:
         raise ValueError(f"plan: the mesh is {mesh}, and no variable's strategy is columns: cut one, or say "
@@ -111,7 +110,7 @@ def check_mesh(plan, variables):
     if plan.architecture == "ps":
         raise ValueError(f"the mesh {mesh} goes with --architecture allreduce, hybrid or auto, not ps: what is cut lies "
                          "on the ranks themselves")
-    _check_chain([v for v in variables if v.name in cut], mesh)
+    _check_chain(cut)
     return plan
 
 
@@ -120,7 +119,7 @@ def nearest(count: int, unit: int) -> list[int]:
     return sorted({max(1, count // unit) * unit, -(-count // unit) * unit})
 
 
-def _check_chain(cut, mesh):
+def _check_chain(cut):
     """Raise ValueError unless the cut variables are weights, each with its bias, of layers that follow each other."""
     weights, names = layers_of(cut), {v.name for v in cut}
     for v in cut:
@@ -132,6 +131,11 @@ def _check_chain(cut, mesh):
         if below.shape[1] != above.shape[0]:
             raise ValueError(f"plan: {above.name} and {below.name} are cut into columns, and what is between them is "
                              "not: cut layers that follow each other")
+
+
+def cut_of(plan, variables) -> list:
+    """Return the variables of which the members of a group keep a part each, in the model's order. Local."""
+    return [v for v in variables if plan.strategies[v.name].in_groups]
 
 
 def layers_of(variables) -> list:

@@ -30,6 +30,7 @@ class Strategy:
     keys: the (phase, kind) in which its bytes travel.  replicated: every rank keeps the whole variable.
     partitioned: there are partitions whose number and owners may change (``with_owners``).
     automatic: whether ``auto`` may choose it.
+    in_groups: the members of a group of the mesh keep a part each, some of the rows.
     cut_together: who owns what of a variable depends on those that it is exchanged with.
     codec: how rows and gradients are encoded when they travel, of ``refimpl.strategies.codec``.
     """
@@ -43,6 +44,7 @@ class Strategy:
     replicated: ClassVar[bool] = True
     partitioned: ClassVar[bool] = False
     automatic: ClassVar[bool] = True
+    in_groups: ClassVar[bool] = False
     cut_together: ClassVar[bool] = False
 
     codec: str = field(default=IDENTITY, kw_only=True)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from refimpl.collectives.running.allreduce import open_allreduce
-from refimpl.collectives.running.pipeline import Pipeline
 from refimpl.gradients import Arena, DenseTree, Layout
 from refimpl.plan.strategy import Strategy
 from refimpl.server import ReducedGradient, Shard
@@ -65,7 +64,6 @@ class AllreduceExchange(Replicas):
         self.comm, self.variables, self.schedule, self.xp, self.shared = comm, list(variables), schedule, xp, shared
         self.values = Arena(layout, xp).fill({v.name: v.initial_value(seed) for v in variables})
         self.shards = {v.name: Shard(v, self.values[v.name]) for v in variables}
-        self.under_way: Pipeline | None = None  # of a sum that was begun
 
     def open(self):
         """Make the allreduce ready, with all ranks. Collective."""
@@ -87,22 +85,15 @@ class AllreduceExchange(Replicas):
 
     def begin(self):
         """Begin to sum what was added, if it can be done beside the computation. Collective."""
-        if hasattr(self.allreduce, "begin"):
-            self.under_way = self.allreduce.begin()
+        self.allreduce.begin()
 
     def advance(self):
         """Let the sum go on. Local."""
-        if self.under_way is not None:
-            self.under_way.advance()
+        self.allreduce.advance()
 
     def push(self):
         """Return the sums of all variables. Collective."""
         self.gradients.take()
-        if self.under_way is None:
-            flat = self.allreduce()
-        else:
-            self.under_way.finish()
-            flat, self.under_way = self.allreduce.slots[0], None
-        total, counts = Arena(self.values.layout, flat=flat), self.comm.rank == 0
+        total, counts = Arena(self.values.layout, flat=self.allreduce()), self.comm.rank == 0
         # read before all ranks meet at the next step's data: only after that are slots written again
         return [ReducedGradient(shard, None, total[name], counts) for name, shard in self.shards.items()]

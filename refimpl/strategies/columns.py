@@ -16,8 +16,8 @@ from refimpl.gradients import Layout
 from refimpl.plan.mesh import Mesh
 from refimpl.plan.parts import rows_of
 from refimpl.plan.strategy import Strategy
-from refimpl.server import Shard
 from refimpl.strategies.allreduce import AllreduceExchange, allreduce_bytes
+from refimpl.strategies.owned_dense import Piece, collect_pieces
 from refimpl.transport.some_ranks import SomeRanks
 
 
@@ -25,7 +25,7 @@ from refimpl.transport.some_ranks import SomeRanks
 class Columns(Strategy):
     """members: K."""
 
-    name, sparse, replicated, automatic = "columns", False, False, False
+    name, replicated, automatic, in_groups = "columns", False, False, True
     label, colour, mark = "columns over a group", "purple", "P"
     keys = (("allreduce", "dense"), ("rows", "activations"), ("columns", "activations"), ("out", "activations"))
 
@@ -81,35 +81,26 @@ class ColumnsExchange(AllreduceExchange):
     """
 
     def __init__(self, variables: list, plan, comm, seed: int, xp=np):
-        self.mesh, self.ranks, self.parts = plan.on_mesh, comm, {}
+        self.mesh, self.ranks = plan.on_mesh, comm
         holders = SomeRanks(comm, self.mesh.holders(comm.rank))
         super().__init__([part_of(v, self.mesh, comm.rank) for v in variables], schedule_of(plan), holders, seed, xp,
                          shared=False)
-        self.parts = {part.name: part for part in self.variables}
-        self.variables = list(variables)
-        self.shards = {v.name: Shard(v, self.values[v.name]) for v in variables}
+        self.variables = list(variables)  # whole; of the parts are the shards
 
     def part(self, variable):
         """Return what this rank keeps of a variable, as a variable."""
-        return self.parts[variable.name]
+        return self.shards[variable.name].variable
 
     def collect(self, name, slot, everyone, phase):
         """Return a whole variable or state array, on rank 0 or on everyone. Collective."""
-        mine, part = self.shards[name].array(slot), self.parts[name]
-        group = self.mesh.group(self.ranks.rank)
-        takers = [r for r in group if everyone or r == 0]
-        sends = [(r, mine, {name: mine.size}) for r in takers if r != self.ranks.rank]
-        if self.ranks.rank not in takers:
-            self.ranks.exchange(sends, [], phase, "dense")
-            return None
-        whole = self.xp.empty(part.whole.shape, part.dtype)
-        rows = {r: whole[member * len(mine):(member + 1) * len(mine)] for member, r in enumerate(group)}
-        rows[self.ranks.rank][...] = mine
-        self.ranks.exchange(sends, [(r, box, {name: box.size}) for r, box in rows.items() if r != self.ranks.rank],
-                            phase, "dense")
-        return whole
+        shard, me = self.shards[name], self.ranks.rank
+        group, rows = self.mesh.group(me), shard.variable.shape[0]
+        pieces = [Piece(rank, shard.variable.whole, range(member * rows, (member + 1) * rows))
+                  for member, rank in enumerate(group)]
+        return collect_pieces(self.ranks, self.xp, pieces, shard.array(slot), [r for r in group if everyone or r == 0],
+                              phase)
 
     def place(self, name, slot, read):
         """Set this rank's part. Local."""
-        part = self.parts[name]
-        self.shards[name].array(slot)[...] = read(range(part.first, part.first + part.shape[0]))
+        shard = self.shards[name]
+        shard.array(slot)[...] = read(range(shard.variable.first, shard.variable.first + shard.variable.shape[0]))

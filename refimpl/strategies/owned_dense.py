@@ -140,20 +140,30 @@ class OwnedDenseExchange(BaseExchange):
 
     def collect(self, name, slot, everyone, phase):
         """Return a whole variable or state array, on rank 0 or on everyone. Collective."""
-        me, pieces = self.comm.rank, [piece for piece in self.pieces if piece.variable.name == name]
-        takers = range(self.comm.size) if everyone else [0]
+        pieces = [piece for piece in self.pieces if piece.variable.name == name]
         here = self.shards[name].array(slot) if name in self.mine else None
-        sends = [(r, here, {name: here.size}) for r in takers if r != me] if name in self.mine else []
-        whole, receives = here, []
-        if me in takers and [piece.owner for piece in pieces] != [me]:
-            whole = self.xp.empty(pieces[0].variable.shape, pieces[0].variable.dtype)
-            receives = [(p.owner, p.of(whole), {name: p.size}) for p in pieces if p.owner != me]
-            if name in self.mine:
-                self.mine[name].of(whole)[...] = here
-        self.comm.exchange(sends, receives, phase, "dense")
-        return whole if me in takers else None
+        return collect_pieces(self.comm, self.xp, pieces, here, range(self.comm.size) if everyone else [0], phase)
 
     def place(self, name, slot, read):
         """Set what this rank owns. Local."""
         if name in self.mine:
             self.shards[name].array(slot)[...] = read(None if self.mine[name].is_whole else self.mine[name].rows)
+
+
+def collect_pieces(comm, xp, pieces: list[Piece], mine, takers, phase: str):
+    """Return a whole array that lies in pieces, one an owner, on the takers; elsewhere None. Collective over them all.
+
+    mine: this rank's piece; None: it owns none.  A taker that owns the only piece gets it as it is, not copied.
+    """
+    me, name = comm.rank, pieces[0].variable.name
+    sends = [(r, mine, {name: mine.size}) for r in takers if r != me] if mine is not None else []
+    whole, receives = mine, []
+    if me in takers and [piece.owner for piece in pieces] != [me]:
+        whole = xp.empty(pieces[0].variable.shape, pieces[0].variable.dtype)
+        for piece in pieces:
+            if piece.owner == me:
+                piece.of(whole)[...] = mine
+            else:
+                receives.append((piece.owner, piece.of(whole), {name: piece.size}))
+    comm.exchange(sends, receives, phase, "dense")
+    return whole if me in takers else None

@@ -39,9 +39,9 @@ class MpiMessages:
 
     def wait_some(self, started) -> list["MpiPrepared"]:
         """Return those of the ``started`` that are through, at least one. Collective over the ranks concerned."""
-        wait = None
+        requests, wait = Requests(started), None
         while True:
-            done, through = _tested(started)
+            done, through = requests.test()
             if through:
                 return through
             if wait is None:
@@ -53,7 +53,7 @@ class MpiMessages:
 
     def test_some(self, started) -> list["MpiPrepared"]:
         """Return those of the ``started`` that are through, perhaps none. Local."""
-        return _tested(started)[1]
+        return Requests(started).test()[1]
 
     def settle(self, unless=lambda: False):
         """Return at once: every wait for messages is the host's own. Local."""
@@ -62,14 +62,20 @@ class MpiMessages:
         """Leave what is under way to MPI, which cannot take messages back. Local."""
 
 
-def _tested(started) -> tuple[bool, list["MpiPrepared"]]:
-    """Return whether any request was completed since they were last asked, and those that are through as a whole."""
-    requests = [request for one in started for request in one.requests]
-    of = [one for one in started for _ in one.requests]
-    done = MPI.Prequest.Testsome(requests) or ()
-    for number in done:
-        of[number].missing -= 1
-    return bool(done), [one for one in started if not one.missing]
+class Requests:
+    """The requests of all ``started`` messages, side by side: they are tested together, again and again. Local."""
+
+    def __init__(self, started: list["MpiPrepared"]):
+        self.started = started
+        self.requests = [request for one in started for request in one.requests]
+        self.of = [one for one in started for _ in one.requests]
+
+    def test(self) -> tuple[bool, list["MpiPrepared"]]:
+        """Return whether any was completed since the last test, and those of the ``started`` that are through."""
+        done = MPI.Prequest.Testsome(self.requests) or ()
+        for number in done:
+            self.of[number].missing -= 1
+        return bool(done), [one for one in self.started if not one.missing]
 
 
 class MpiPending:

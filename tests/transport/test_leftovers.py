@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -55,7 +56,9 @@ def test_what_a_killed_job_left_is_removed_and_what_a_running_one_holds_is_not()
 
 @pytest.fixture
 def folder(tmp_path):
-    return MEMORY_FILES if MEMORY_FILES.is_dir() else tmp_path
+    """A folder in memory of this test's own: what lies beside it, other jobs' starts may remove at any time."""
+    with tempfile.TemporaryDirectory(dir=MEMORY_FILES if MEMORY_FILES.is_dir() else tmp_path) as path:
+        yield Path(path)
 
 
 def make(folder, name):

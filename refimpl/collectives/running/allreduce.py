@@ -2,6 +2,7 @@
 
 from kernels import array_module, is_numpy
 from refimpl.collectives.running.nccl_allreduce import NcclAllreduce, check_nccl
+from refimpl.collectives.running.pipeline import Pipeline
 from refimpl.collectives.running.runner import Runner
 from refimpl.collectives.running.shared import SharedRunner
 from refimpl.collectives.schedule import NCCL, Schedule
@@ -12,21 +13,34 @@ READ_IN_PLACE = ("direct", "hierarchical")
 
 
 class OwnSlots:
-    """A runner with the slots that its inputs are written to, arrays of this rank's own. Local to make."""
+    """A runner with the slots that its inputs are written to, arrays of this rank's own. Local to make.
+
+    able: whether a sum may go on beside the computation, its messages moved by the host.
+    """
 
     def __init__(self, runner, inputs: int, elements: int, like):
         self.runner = runner
         self.slots = [array_module(like).zeros(elements, like.dtype) for _ in range(max(1, inputs))]
+        self.able = isinstance(runner, Runner) and is_numpy(like)
+        self.under_way: Pipeline | None = None
 
     def __call__(self):
-        """Return the sum over all ranks of what is in the slots: slots[0]. Collective."""
-        return self.runner(self.slots)
+        """Return the sum over all ranks of what is in the slots: slots[0]. Ends one that was begun. Collective."""
+        if self.under_way is None:
+            return self.runner(self.slots)
+        self.under_way.finish()
+        self.under_way = None
+        return self.slots[0]
 
     def begin(self):
-        """Begin the sum, if messages carry it; return what to ``advance`` and ``finish`` it by, else None. Collective.
-        """
-        able = isinstance(self.runner, Runner) and is_numpy(self.slots[0])
-        return self.runner.begin(self.slots) if able else None
+        """Begin the sum, if it may go on beside the computation. Collective."""
+        if self.able:
+            self.under_way = self.runner.begin(self.slots)
+
+    def advance(self):
+        """Let a sum that was begun go on. Local."""
+        if self.under_way is not None:
+            self.under_way.advance()
 
 
 def open_allreduce(schedule: Schedule, comm: Communicator, elements: int, like, phase: str, attribute,
@@ -34,7 +48,8 @@ def open_allreduce(schedule: Schedule, comm: Communicator, elements: int, like, 
     """Return what sums its ``slots`` over all ranks when it is called, by ``schedule``. Collective to make and to call.
 
     slots: (elements,) arrays of the dtype and device of ``like``, one for each input of this rank. The call returns the
-    sum; it may lie in memory that the machine's ranks share: it is for reading, until all have met again.
+    sum; it may lie in memory that the machine's ranks share: it is for reading, until all have met again. ``begin`` and
+    ``advance`` let it go on beside the computation, where it can; the call ends it.
     shared: False sends messages even within a machine. attribute, channel: see ``Runner``.
     """
     arguments = schedule, comm, elements, like, phase, attribute
@@ -43,6 +58,5 @@ def open_allreduce(schedule: Schedule, comm: Communicator, elements: int, like, 
         return SharedRunner.open(*arguments)
     if schedule.name == NCCL:
         comm.together(lambda: check_nccl(comm, like), (ValueError,))
-    runner = NcclAllreduce(*arguments) if schedule.name == NCCL else Runner(
-        *arguments, channel=channel if is_numpy(like) else 0)
+    runner = NcclAllreduce(*arguments) if schedule.name == NCCL else Runner(*arguments, channel=channel)
     return OwnSlots(runner, len(schedule.inputs[comm.rank]), elements, like)

@@ -25,13 +25,8 @@ class Pipeline:
         self.under_way: dict[Prepared, tuple] = {}  # messages -> (the lane's further steps, sums that come first)
         self.lanes = [[self._bind(step, lane, view, what) for step in steps] for lane, steps in enumerate(lanes)]
 
-    def run(self):
-        """Take every lane through all its steps. Collective over the ranks concerned. Raises SilentPeer, Aborted."""
-        self.begin()
-        self.finish()
-
     def begin(self):
-        """Begin every lane's first step. Collective, as are the others; ``finish`` must follow."""
+        """Begin every lane's first step; ``finish`` must follow. Collective over the ranks concerned."""
         self.under_way = {}
         for lane in self.lanes:
             _advance(iter(lane), self.under_way)

@@ -21,7 +21,7 @@ class Runner:
 
     elements: length of the vector.  like: an array of its dtype and device.
     attribute(start, stop) -> {variable: elements}: whose elements a message holds, for the ledger.
-    channel: runners that may be under way at the same time have different ones.
+    channel: runners that may be under way at the same time have different ones; on a device no two are.
     rounds: what to run instead of all the schedule's rounds, on ``given`` slots that the caller brings (instead of the
     rank's inputs); ranks without a part in them do nothing.
     """
@@ -38,7 +38,8 @@ class Runner:
         self.rounds = [step.of(comm.rank) for step in (schedule.rounds if rounds is None else rounds)]
         segments = segments_of(schedule, elements, like.dtype.itemsize, len(comm.machines)) if is_numpy(like) else 1
         self.cut = Cut(schedule.bounds(elements), segments)
-        self.lanes, self.first_lane = min(LANES, self.cut.segments), CHANNELS + channel * LANES if channel else 0
+        self.lanes = min(LANES, self.cut.segments)
+        self.first_lane = CHANNELS + channel * LANES if channel and is_numpy(like) else 0
         self.rooms, self.scratch = self._make_scratch(like)
         self.counted = count_transfers(schedule, self.rounds, comm, elements, self.dtype.itemsize, phase, attribute)
         self.pipelines: OrderedDict[tuple, tuple] = OrderedDict()  # addresses -> (Pipeline, the arrays: kept alive)

@@ -79,6 +79,12 @@ class SharedRunner:
         self.comm.ledger.add(self.counted)
         return result
 
+    def begin(self):
+        """Do nothing: to add up is this rank's own work, done when it is called."""
+
+    def advance(self):
+        """Do nothing: nothing was begun."""
+
     def release(self):
         """Say that this rank has read the sum; the machine's lowest rank waits for all. Collective over the machine."""
         self.window.reach(self.window.me == 0)

@@ -61,7 +61,7 @@ class GivenLayers:
         gradients = {}
         for layer, x, scale in reversed(saved):
             grad = grad * scale
-            gradients[f"{layer.name}.weight"], gradients[f"{layer.name}.bias"] = layer.weight_gradients(grad, x)
+            gradients |= zip(layer.names, layer.weight_gradients(grad, x))
             grad = layer.input_gradient(grad, layer.of(dense)[0])
         return gradients
 

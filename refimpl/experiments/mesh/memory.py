@@ -12,7 +12,7 @@ from kernels.update import OPTIMIZERS
 from refimpl.experiments.bench.job import measure
 from refimpl.experiments.mesh.ranks.nets import make_net
 from refimpl.experiments.parallax.study import Finding, Table, bytes_of
-from refimpl.plan.layers.sent import cut_by, parameters, resident
+from refimpl.plan.layers.sent import held_and_whole
 
 VGG16 = {"kind": "vgg", "image_shape": [224, 224, 3], "classes": 1000, "stages": [2, 2, 3, 3, 3], "width": 64,
          "connected": [4096, 4096], "blocks": 8}
@@ -38,9 +38,8 @@ def formula(layers, members: int, microbatches: int = MICROBATCHES, optimizer: s
 
     V is a power of two, and K divides it.
     """
-    held = resident(layers, members)
-    cut = Fraction(sum(map(parameters, cut_by(layers, members))), members)
-    arenas = ((held - cut) * _others(microbatches // members) + cut * _others(microbatches))
+    cut, whole = held_and_whole(layers, members)
+    held, arenas = cut + whole, whole * _others(microbatches // members) + cut * _others(microbatches)
     return {"values": SIZE * held, "gradients": SIZE * held,
             "state": SIZE * held * len(OPTIMIZERS[optimizer].state), "arenas": SIZE * arenas}
 

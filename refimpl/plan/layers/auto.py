@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from refimpl.collectives.simulation.network import Network
-from refimpl.plan.layers.sent import Sent, bytes_sent, cut_by, parameters, resident, widths_out
+from refimpl.plan.layers.sent import Sent, bytes_sent, cut_by, held_and_whole, resident, widths_out
 from refimpl.plan.layers.volumes import divisors
 from refimpl.plan.mesh import Mesh, nearest
 
@@ -77,8 +77,7 @@ def _refusal(ranks, model, microbatches) -> str:
 def _moved(layers, network, model, share, size):
     """Return (out, within): bytes that leave each machine's card, and that its ranks move in its memory: (M,) each."""
     ranks, cut = network.ranks, cut_by(layers, model)
-    held = sum(map(parameters, cut)) / model * size
-    whole = (sum(map(parameters, layers)) - sum(map(parameters, cut))) * size
+    held, whole = (float(count * size) for count in held_and_whole(layers, model))
     features = sum(layer.inputs for layer in cut) + Fraction(sum(widths_out(layers, model)), model)
     pair = float(2 * share * size * features)  # bytes from a member to another
     groups = _counts(network, np.arange(ranks) // model)

@@ -40,6 +40,12 @@ def cut_by(layers, model: int) -> list[Layer]:
     return [layer for layer in layers if model > 1 and layer.connected and layer.blocks % model == 0]
 
 
+def held_and_whole(layers, model: int) -> tuple[Fraction, int]:
+    """Return (parameters of its shard layers that a rank holds, those of the layers that all hold whole). Local."""
+    cut = sum(map(parameters, cut_by(layers, model)))
+    return Fraction(cut, model), sum(map(parameters, layers)) - cut
+
+
 def widths_out(layers, model: int) -> list[int]:
     """Return the outputs of each shard layer after which no shard layer comes: where its columns go home. Local."""
     cut = {layer.name for layer in cut_by(layers, model)}
@@ -51,16 +57,13 @@ def widths_out(layers, model: int) -> list[int]:
 def bytes_sent(layers, data: int, model: int, examples: int, size: int = 4) -> Sent:
     """Return what a rank sends on a mesh of G = data x K = model ranks. examples: B, of a rank. Local."""
     layers, ranks, cut = list(layers), data * model, cut_by(layers, model)
-    held = sum(parameters(layer) for layer in cut)
-    whole = sum(parameters(layer) for layer in layers) - held
+    held, whole = held_and_whole(layers, model)
     return Sent(Fraction(2 * (model - 1) * examples * size * sum(layer.inputs for layer in cut)),
                 2 * Fraction(model - 1, model) * examples * size * sum(widths_out(layers, model)),
-                2 * Fraction(data - 1, data) * Fraction(held, model) * size,
+                2 * Fraction(data - 1, data) * held * size,
                 2 * Fraction(ranks - 1, ranks) * whole * size)
 
 
 def resident(layers, model: int) -> Fraction:
     """Return the parameters that a rank holds: of a shard layer a K-th. Local."""
-    layers = list(layers)
-    held = sum(parameters(layer) for layer in cut_by(layers, model))
-    return sum(parameters(layer) for layer in layers) - held + Fraction(held, model)
+    return sum(held_and_whole(list(layers), model))

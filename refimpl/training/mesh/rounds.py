@@ -17,7 +17,7 @@ from kernels.random import key_of
 from models.fully_connected import dropout_key, end_of
 from models.returned import features_of, gradients_of
 from refimpl.plan.activations import examples_in
-from refimpl.plan.mesh import layers_of
+from refimpl.plan.mesh import cut_of, layers_of
 from refimpl.training.mesh.group import Group
 from refimpl.training.mesh.own_gradients import OwnGradients
 from refimpl.training.parameters import Parameters
@@ -52,17 +52,16 @@ class MeshStep:
         plan, comm = parameters.plan, parameters.comm
         self.model, self.seed, self.xp, self.group = model, seed, xp, Group(comm, plan.on_mesh)
         self.exchange_of, self.overlap, self.begun = parameters.exchange_of, overlap, False
-        names = [name for name, strategy in plan.strategies.items() if strategy.name == "columns"]
-        weights = [v.name for v in layers_of([v for v in model.variables if v.name in names])]
+        weights = [v.name for v in layers_of(cut_of(plan, model.variables))]
         connected = list(getattr(model, "connected", ()))
-        self.cut = [layer for layer in connected if f"{layer.name}.weight" in weights]
+        self.cut = [layer for layer in connected if layer.names[0] in weights]
         first = connected.index(self.cut[0]) if self.cut else 0
         if len(self.cut) != len(weights) or connected[first:first + len(self.cut)] != self.cut or first:
             raise ValueError(f"the plan cuts {', '.join(weights)} into columns, and the fully connected layers of "
                              f"{type(model).__name__} are {', '.join(layer.name for layer in connected) or 'none'}: cut "
                              "the first ones of them")
         self.rest = connected[len(self.cut):]
-        away = {f"{layer.name}.{what}" for layer in self.cut for what in ("weight", "bias")}
+        away = [name for layer in self.cut for name in layer.names]
         self.own_names = [v.name for v in model.variables if v.name not in away]
         each = plan.microbatches // plan.ranks
         leaves = [range(rank * each, (rank + 1) * each) for rank in self.group.members]
@@ -121,8 +120,9 @@ class MeshStep:
     def _send(self, j, found, counts) -> Entered:
         """Begin to gather the rows of a round."""
         layer = self.cut[0]
+        weight, _ = layer.names
         x = [part[1] for part in found.values() if part is not None]
-        dtype = self.dense[f"{layer.name}.weight"].dtype
+        dtype = self.dense[weight].dtype
         x = self.xp.concatenate([self.xp.empty((0, layer.inputs), dtype), *x])
         units, end = [], 0
         for v in (v for leaves in self.rounds[j] for v in leaves):
@@ -130,7 +130,7 @@ class MeshStep:
             end += counts[v]
         each = [sum(counts[v] for v in leaves) for leaves in self.rounds[j]]
         mine = {v: part and (part[0], len(part[1]), *part[2:]) for v, part in found.items()}
-        entered = Entered(mine, *self.group.start_rows(x, each, f"{layer.name}.weight"), each, units)
+        entered = Entered(mine, *self.group.start_rows(x, each, weight), each, units)
         self.under_way.append(entered.coming)
         return entered
 
@@ -175,14 +175,14 @@ class MeshStep:
                     scale[rows] = found
                 self.advance()
             self.scales[layer.name] = scale
-            name = f"{layer.name}.weight"
+            name, _ = layer.names
             x = self.group.own_rows(y, counts, name) if layer is self.cut[-1] else self.group.gather_columns(y, name)
         return x
 
     def _backward(self, grad, entered, last):
         """Return the gradient of this member's rows of the first cut layer's input."""
         counts = entered.counts
-        grad = self.group.own_columns(grad, counts, f"{self.cut[-1].name}.weight")
+        grad = self.group.own_columns(grad, counts, self.cut[-1].names[0])
         for layer in reversed(self.cut):
             grad = grad * self.scales[layer.name]
             for v, rows in entered.units:
@@ -195,13 +195,13 @@ class MeshStep:
                 partial[rows] = layer.input_gradient(grad[rows], weight)
                 self.advance()
             above = self.cut[self.cut.index(layer) - 1]
-            grad = (self.group.add_rows(partial, counts, f"{layer.name}.weight") if layer is self.cut[0]
-                    else self.group.add_columns(partial, f"{above.name}.weight"))
+            grad = (self.group.add_rows(partial, counts, layer.names[0]) if layer is self.cut[0]
+                    else self.group.add_columns(partial, above.names[0]))
         return grad
 
     def _add_weights(self, layer):
         """Add the weight gradients of all the group's microbatches, in their order, and let go of what they need."""
-        kept, names = self.kept.pop(layer.name), (f"{layer.name}.weight", f"{layer.name}.bias")
+        kept, names = self.kept.pop(layer.name), layer.names
         for v in sorted(kept):
             x, grad = kept.pop(v)
             self.step.add_some(v, dict(zip(names, layer.weight_gradients(grad, x))), names)

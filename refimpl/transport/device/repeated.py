@@ -16,7 +16,6 @@ class Repeating:
             messages.pending.wait()
         return started
 
-
     def test_some(self, started) -> list["Repeated"]:
         """Return none: only to wait tells. Local."""
         return []

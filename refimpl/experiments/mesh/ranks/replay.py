@@ -87,7 +87,7 @@ class ReplayedVgg(Vgg):
         self.seconds = {name: tuple(slowdown * one for one in some) for name, some in seconds.items()}
         self.connected = [ReplayedLayer(**{field.name: getattr(layer, field.name) for field in fields(layer)},
                                         seconds=self.seconds[layer.name]) for layer in self.connected]
-        away = {v.name for layer in self.connected for v in layer.variables(self.dtype)}
+        away = {name for layer in self.connected for name in layer.names}
         self.own = [v for v in self.variables if v.name not in away]
 
     def features(self, dense, batch):
