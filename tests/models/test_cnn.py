@@ -1,6 +1,8 @@
-"""ConvNet: what it computes, what a microbatch contributes, and that it learns."""
+"""ConvNet: its variables, its statistics, its evaluation, and what it refuses."""
 
 import dataclasses
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,32 +14,15 @@ from models.cnn import PRESETS, ConvNet
 from models.vision.convolution import conv_forward
 from models.vision.images import normalize_images
 
-SHAPE, CLASSES = (7, 5, 3), 4
-
-
-def network(shape=SHAPE, classes=CLASSES, dtype="float64", **options):
-    return ConvNet(shape, classes, **{**PRESETS["tiny"], "dtype": dtype, **options})
-
-
-def initial(model, seed=0):
-    return {v.name: v.initial_value(seed) for v in model.variables}
-
-
-def batch_of(n, shape=SHAPE, seed=0, normaliser=None, **fields):
-    rng = np.random.default_rng(seed)
-    images, targets = rng.integers(0, 256, (n, *shape)).astype(np.uint8), rng.integers(0, CLASSES, n)
-    return Batch(images, targets, normaliser=float(n if normaliser is None else normaliser), key=11, **fields)
-
-
-def equal(left, right):
-    return left.keys() == right.keys() and all(np.array_equal(left[name], right[name]) for name in left)
+sys.path.insert(0, str(Path(__file__).parent))
+from image_networks import CLASSES, SHAPE, images, initial, tiny  # noqa: E402 - it lies beside this file
 
 
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("shape", [(8, 8, 1), (28, 28, 1), (32, 32, 3), (1, 1, 2), (9, 6, 2)], ids=str)
 def test_gradients_have_the_variables_shapes_and_dtype(preset, shape):
     model = ConvNet(shape, CLASSES, **PRESETS[preset])
-    dense, batch = initial(model), batch_of(3, shape)
+    dense, batch = initial(model), images(3, shape)
     loss, gradients = model.loss_and_gradients(dense, model.rows_needed(batch), batch)
     assert isinstance(loss, float) and 0 < loss < 10
     assert gradients.keys() == dense.keys() and len(dense) == len(model.variables)
@@ -47,7 +32,7 @@ def test_gradients_have_the_variables_shapes_and_dtype(preset, shape):
 
 
 def test_what_decays_and_what_is_a_statistic():
-    for v in network().variables:
+    for v in tiny(ConvNet).variables:
         part = v.name.rsplit(".", 1)[1]
         assert v.decays == (part == "weight") and not v.sparse
         assert v.statistic == (part in ("mean", "variance")) and v.clipped != v.statistic
@@ -61,19 +46,10 @@ def test_initial_weights_have_variance_two_over_fan_in():
     assert abs(values.var() / (2 / (9 * 64)) - 1) < 4 * np.sqrt(0.8 / values.size)
 
 
-def test_equal_inputs_give_equal_bits_and_are_not_changed():
-    model = network(dtype="float32")
-    dense, batch = initial(model), batch_of(5)
-    before = {name: value.copy() for name, value in dense.items()}, batch.inputs.copy()
-    first, second = (model.loss_and_gradients(dense, {}, batch) for _ in range(2))
-    assert first[0] == second[0] and equal(first[1], second[1])
-    assert equal(dense, before[0]) and np.array_equal(batch.inputs, before[1])
-
-
 def test_statistics_shares_add_up_to_the_mean_over_the_global_batch():
-    model = network(augment=False)
+    model = tiny(ConvNet, augment=False)
     dense = initial(model)
-    pieces = [batch_of(n, seed=n, normaliser=8) for n in (1, 5, 2)]
+    pieces = [images(n, seed=n, normaliser=8) for n in (1, 5, 2)]
     total = {"mean": 0, "variance": 0}
     expected = {"mean": 0, "variance": 0}
     for piece in pieces:
@@ -89,8 +65,8 @@ def test_statistics_shares_add_up_to_the_mean_over_the_global_batch():
 
 def test_running_statistics_reach_those_of_a_repeated_batch():
     """Training and evaluation then normalise alike, so the losses agree: mean and variance mean what they say."""
-    model = network(augment=False)
-    dense, batch = initial(model), batch_of(6)
+    model = tiny(ConvNet, augment=False)
+    dense, batch = initial(model), images(6)
     loss, gradients = model.loss_and_gradients(dense, {}, batch)
     for v in model.variables:
         if v.statistic:
@@ -100,38 +76,9 @@ def test_running_statistics_reach_those_of_a_repeated_batch():
     assert abs(model.evaluate(dense, {}, batch)["loss"] / 6 - loss) < 1e-12
 
 
-def test_loss_and_gradients_are_divided_by_the_normaliser_alone():
-    model = network()
-    dense = initial(model)
-    loss, gradients = model.loss_and_gradients(dense, {}, batch_of(5, normaliser=1))
-    loss4, gradients4 = model.loss_and_gradients(dense, {}, batch_of(5, normaliser=4))  # a power of two: exact
-    assert loss == 4 * loss4 and all(np.array_equal(gradients[name], 4 * gradients4[name]) for name in gradients)
-
-
-@pytest.mark.parametrize("augment", [False, True])
-def test_examples_of_weight_0_change_nothing(augment):
-    model = network(augment=augment)
-    dense, batch = initial(model), batch_of(5)
-    padded = dataclasses.replace(
-        batch, inputs=np.concatenate([batch.inputs, np.full((3, *SHAPE), 255, np.uint8)]),
-        targets=np.concatenate([batch.targets, np.zeros(3, int)]), weights=np.array([1, 1, 1, 1, 1, 0, 0, 0]))
-    plain, with_padding = (model.loss_and_gradients(dense, {}, b) for b in (batch, padded))
-    assert plain[0] == with_padding[0] and equal(plain[1], with_padding[1])
-    assert model.evaluate(dense, {}, batch) == model.evaluate(dense, {}, padded)
-
-
-@pytest.mark.parametrize("weights", [None, np.zeros(4)])
-def test_a_microbatch_without_examples_adds_zero(weights):
-    model = network()
-    dense, batch = initial(model), batch_of(0 if weights is None else 4, normaliser=8, weights=weights)
-    loss, gradients = model.loss_and_gradients(dense, {}, batch)
-    assert loss == 0 and gradients.keys() == dense.keys() and not any(g.any() for g in gradients.values())
-    assert model.evaluate(dense, {}, batch) == {"loss": 0.0, "count": 0, "correct": 0}
-
-
 def test_evaluation_of_pieces_adds_up_and_augments_nothing():
-    model = network()
-    dense, batch = initial(model), batch_of(7)
+    model = tiny(ConvNet)
+    dense, batch = initial(model), images(7)
     whole = model.evaluate(dense, {}, batch)
     assert whole == model.evaluate(dense, {}, dataclasses.replace(batch, key=12, normaliser=3.0))
     cuts = [Batch(batch.inputs[cut], batch.targets[cut]) for cut in (slice(3), slice(3, 7))]
@@ -142,21 +89,21 @@ def test_evaluation_of_pieces_adds_up_and_augments_nothing():
 
 
 def test_augmentation_depends_on_the_batch_key():
-    model = network()
-    dense, batch = initial(model), batch_of(6)
+    model = tiny(ConvNet)
+    dense, batch = initial(model), images(6)
     batches = [dataclasses.replace(batch, key=key_of(0, key)) for key in range(3)]
     assert len({model.loss_and_gradients(dense, {}, b)[0] for b in batches}) == 3
 
 
 @pytest.mark.parametrize("batch, message", [
-    (batch_of(2, (5, 7, 3)), r"takes \(n, 7, 5, 3\) uint8"),
-    (dataclasses.replace(batch_of(2), inputs=np.zeros((2, *SHAPE))), "float64"),
-    (dataclasses.replace(batch_of(2), targets=np.array([0, 1, 2])), r"targets \(3,\)"),
-    (dataclasses.replace(batch_of(2), targets=np.array([0, CLASSES])), "4 classes, numbered from 0"),
-    (dataclasses.replace(batch_of(2), targets=np.array([-1, 0])), "targets from -1"),
+    (images(2, (5, 7, 3)), r"takes \(n, 7, 5, 3\) uint8"),
+    (dataclasses.replace(images(2), inputs=np.zeros((2, *SHAPE))), "float64"),
+    (dataclasses.replace(images(2), targets=np.array([0, 1, 2])), r"targets \(3,\)"),
+    (dataclasses.replace(images(2), targets=np.array([0, CLASSES])), "4 classes, numbered from 0"),
+    (dataclasses.replace(images(2), targets=np.array([-1, 0])), "targets from -1"),
 ])
 def test_refuses_a_batch_that_does_not_fit(batch, message):
-    model = network()
+    model = tiny(ConvNet)
     for use in (model.loss_and_gradients, model.evaluate):
         with pytest.raises(ValueError, match=message):
             use(initial(model), {}, batch)
@@ -175,25 +122,3 @@ def test_refuses_sizes_that_make_no_network(sizes, message):
 
 def test_a_number_of_blocks_is_that_of_one_stage():
     assert ConvNet((8, 8, 1), 10, blocks=2).blocks == ConvNet((8, 8, 1), 10, blocks=(2,)).blocks
-
-
-def test_learns_digits_in_sixty_steps():
-    digits = pytest.importorskip("sklearn.datasets").load_digits()
-    images = (digits.images[..., None] * 15.9375).astype(np.uint8)
-    model = ConvNet((8, 8, 1), 10, **PRESETS["small"], augment=False)
-    dense, velocity = initial(model), {}
-    order = np.random.default_rng(0).permutation(len(images))
-    train, held_out = order[:1500], order[1500:]
-    for step in range(60):
-        chosen = train[np.arange(step * 64, (step + 1) * 64) % len(train)]
-        batch = Batch(images[chosen], digits.target[chosen], normaliser=64.0, key=key_of(0, step))
-        _, gradients = model.loss_and_gradients(dense, {}, batch)
-        for v in model.variables:
-            if v.statistic:
-                dense[v.name] += np.float32(STATISTIC_RATE) * (gradients[v.name] - dense[v.name])
-            else:
-                velocity[v.name] = np.float32(0.9) * velocity.get(v.name, 0) + gradients[v.name]
-                dense[v.name] = dense[v.name] - np.float32(0.05) * velocity[v.name]
-    result = model.evaluate(dense, {}, Batch(images[held_out], digits.target[held_out]))
-    # it gets 292 right; the margin is for a BLAS that rounds otherwise
-    assert result["count"] == 297 and result["correct"] / 297 > 0.95

@@ -3,11 +3,11 @@
 Eager mode, nn.Conv2d and nn.BatchNorm2d, images (n, channels, height, width). The layers of ``models.cnn.ConvNet``.
 """
 
-import torch
 from torch import nn
 from torch.nn import functional
 
 from models.cnn import ConvNet
+from refimpl.experiments.bench.peers.image_twin import ImageTwin
 
 
 class TorchBlock(nn.Module):
@@ -47,22 +47,7 @@ class TorchConvNet(nn.Module):
         return self.head(y.mean(dim=(2, 3)))
 
 
-class Twin:
-    """The network as benchmarks train it, see ``peers.torch_twin``: momentum 0.9, mean cross entropy.
+class Twin(ImageTwin):
+    """``TorchConvNet`` as benchmarks train it."""
 
-    It has its own initial values.  on: where it computes.
-    """
-
-    def __init__(self, model: ConvNet, values: dict, options, on: str = "cpu"):
-        self.model, self.device = TorchConvNet(model).to(on), on
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=options.learning_rate, momentum=0.9)
-
-    def step(self, batch, starts_epoch: bool) -> float:
-        """Do one training step on (n, height, width, channels) uint8 and (n,) NumPy arrays; return the loss."""
-        images, targets = (torch.from_numpy(array).to(self.device) for array in (batch.inputs, batch.targets))
-        x = images.permute(0, 3, 1, 2).float() / 127.5 - 1
-        loss = functional.cross_entropy(self.model(x), targets)
-        self.optimizer.zero_grad()
-        loss.backward()
-        self.optimizer.step()
-        return loss.item()
+    network = TorchConvNet

@@ -3,11 +3,10 @@
 Eager mode, images (n, channels, height, width). The layers of ``models.vgg.Vgg``.
 """
 
-import torch
 from torch import nn
-from torch.nn import functional
 
 from models.vgg import Vgg
+from refimpl.experiments.bench.peers.image_twin import ImageTwin
 
 
 class TorchVgg(nn.Module):
@@ -32,22 +31,7 @@ class TorchVgg(nn.Module):
         return self.connected(self.features(x).flatten(1))
 
 
-class Twin:
-    """The network as benchmarks train it, see ``peers.torch_twin``: momentum 0.9, mean cross entropy.
+class Twin(ImageTwin):
+    """``TorchVgg`` as benchmarks train it."""
 
-    It has its own initial values.  on: where it computes.
-    """
-
-    def __init__(self, model: Vgg, values: dict, options, on: str = "cpu"):
-        self.model, self.device = TorchVgg(model).to(on), on
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=options.learning_rate, momentum=0.9)
-
-    def step(self, batch, starts_epoch: bool) -> float:
-        """Do one training step on (n, height, width, channels) uint8 and (n,) NumPy arrays; return the loss."""
-        images, targets = (torch.from_numpy(array).to(self.device) for array in (batch.inputs, batch.targets))
-        x = images.permute(0, 3, 1, 2).float() / 127.5 - 1
-        loss = functional.cross_entropy(self.model(x), targets)
-        self.optimizer.zero_grad()
-        loss.backward()
-        self.optimizer.step()
-        return loss.item()
+    network = TorchVgg
