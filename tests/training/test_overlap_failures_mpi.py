@@ -8,7 +8,7 @@ from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
 
 MOMENTS = ("rows_needed", "before", "rows", "ready 0", "ready 1", "ready 3", "ready all", "loss", "not finite", "names",
            "another")

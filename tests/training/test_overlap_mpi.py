@@ -29,7 +29,7 @@ SETTINGS = {
     "hybrid, five partitions": dict(architecture="hybrid", partitions=5, scheme="interleaved", local_aggregation=False),
 }
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
 
 
 def machines_of(comm):

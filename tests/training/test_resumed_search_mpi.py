@@ -11,7 +11,7 @@ from toys import refusal
 from refimpl.training.planning.partition_trials import PartitionTrials
 from refimpl.training.run.checkpoint import read_manifest, steps_saved
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
 STEPS = SEARCH["search_warmup"] + SEARCH["search_sample"]
 
 
