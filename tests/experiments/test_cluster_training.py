@@ -94,7 +94,7 @@ communicator.rank or print(json.dumps([fast, slow]), flush=True)
 @pytest.mark.thorough
 def test_a_machine_that_slows_down_slows_the_training():
     """1.2 MB of dense gradients leave each machine in a step: 50 ms at 200 Mbit/s, and 2.4 s at 4 Mbit/s."""
-    job = run_on_cluster(2, 1, "200mbit", ["-c", STEPS], timeout=100, capture=True, events=(Event(1, 4_000_000, 18.0),))
+    job = run_on_cluster(2, 1, "200mbit", ["-c", STEPS], timeout=100, capture=True, events=(Event(1, 4_000_000, 14.0),))
     assert job.returncode == 0, job.stderr
     fast, slow = json.loads(job.stdout.splitlines()[-1])
     assert fast >= 5 and slow == 3  # fast steps came first

@@ -26,7 +26,7 @@ def answer(name, comm, **changes):
 @pytest.mark.thorough("recommender")
 def test_every_setting_gives_the_answer_of_one_rank(comm, name):
     one = answer(name, MPI.COMM_SELF)
-    for settings in SETTINGS.values():
+    for settings in SETTINGS.values() if name == "recommender" else [SETTINGS["overlapped"]]:
         assert answer(name, comm, **settings) == one, settings
 
 
