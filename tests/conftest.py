@@ -3,7 +3,8 @@
     python -m refimpl.transport.launch -n 4 -m pytest --with-mpi -m mpi
 
 ``--part quick``: every idea once (`make test`).  ``--part thorough``: the rest (`make test-all` runs both).  A test
-marked ``thorough(NAME, ...)`` is of the rest; of its cases those whose id contains a NAME are quick.
+marked ``thorough(NAME, ...)`` is of the rest; of its cases those whose id contains a NAME are quick.  One marked
+``ranks(1, 3)`` shows the same on any number of ranks, and is run on these alone.
 
 Under MPI rank 0 reports for all. A test that fails on every rank is an ordinary failure: the ranks go on together, and
 the report shows how the others' tracebacks differ. A test that fails on some ranks leaves the others waiting for them,
@@ -130,9 +131,11 @@ def _is_thorough(item) -> bool:
 
 
 def _is_for(size: int, item) -> bool:
-    mark = item.get_closest_marker("mpi")
+    mark, enough = item.get_closest_marker("mpi"), item.get_closest_marker("ranks")
     needed = mark.kwargs.get("min_size", 1) if mark else 1
-    return needed <= size and (size <= FEW_RANKS or needed > FEW_RANKS)
+    if size > FEW_RANKS or needed > FEW_RANKS:
+        return FEW_RANKS < needed <= size
+    return needed <= size and (enough is None or size in enough.args)
 
 
 @pytest.fixture

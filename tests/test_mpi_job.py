@@ -102,10 +102,12 @@ def test_rank_that_never_comes_is_timed_out(tmp_path):
 
 
 @pytest.mark.thorough
-def test_large_job_runs_only_what_needs_it(tmp_path):
+def test_a_job_runs_only_what_is_for_so_many_ranks(tmp_path):
     body = (
         "@pytest.mark.mpi\ndef test_small(comm):\n    pass\n"
         "@pytest.mark.mpi(min_size=5)\ndef test_large(comm):\n    assert comm.size == 5\n"
+        "@pytest.mark.ranks(1, 3)\n@pytest.mark.mpi\ndef test_enough(comm):\n    assert comm.size == 1\n"
     )
-    assert "1 passed, 1 deselected" in _run(tmp_path, body, 5).stdout
-    assert "1 passed, 1 deselected" in _run(tmp_path, body, 1).stdout
+    assert "1 passed, 2 deselected" in _run(tmp_path, body, 5).stdout
+    assert "1 passed, 2 deselected" in _run(tmp_path, body, 2).stdout
+    assert "2 passed, 1 deselected" in _run(tmp_path, body, 1).stdout

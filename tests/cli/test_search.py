@@ -2,9 +2,12 @@
 
 import json
 import os
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 
 import pytest
 
+from refimpl.cli import main
 from refimpl.transport.launch import launch
 
 TINY = ["--data", "synthetic:300", "--preset", "tiny", "--microbatch-size", "3", "--window", "5", "--heldout", "200"]
@@ -12,10 +15,16 @@ SEARCH = ["--search-partitions", "--search-warmup", 0, "--search-sample", 1, "--
 
 
 def train(*arguments, ranks=1):
-    """Run train --json; return (exit status, result or None, stderr)."""
-    command = ["-m", "refimpl", "train", "lm", *TINY, "--json", *map(str, arguments)]
-    job = launch(ranks, command, timeout=120, capture=True)
-    return job.returncode, json.loads(job.stdout) if job.returncode == 0 else None, job.stderr
+    """Run train --json, one rank in this process; return (exit status, result or None, stderr)."""
+    command = ["train", "lm", *TINY, "--json", *map(str, arguments)]
+    if ranks > 1:
+        job = launch(ranks, ["-m", "refimpl", *command], timeout=120, capture=True)
+        status, said, stderr = job.returncode, job.stdout, job.stderr
+    else:
+        with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+            status = main(command)
+        said, stderr = out.getvalue(), err.getvalue()
+    return status, json.loads(said) if status == 0 else None, stderr
 
 
 def test_a_search_is_told_plotted_and_changes_no_number(tmp_path):

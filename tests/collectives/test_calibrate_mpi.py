@@ -10,7 +10,7 @@ from refimpl.collectives.simulation.calibrate import calibrate, network_of
 from refimpl.transport import CollectiveError, Communicator
 from refimpl.transport.machines import in_blocks
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
 
 
 @pytest.mark.parametrize("each", [1, 2, 100])

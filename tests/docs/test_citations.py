@@ -9,6 +9,7 @@ import io
 import json
 import re
 import tokenize
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ SOURCES = ("refimpl", "models", "kernels", "tests", "notebooks", "docs")
 FOLLOWED = (".py", ".ipynb", ".md")
 
 
+@cache
 def prose(path: Path, hint: re.Pattern) -> list[tuple[int, str]]:
     """Return (line, text) of all that a file says to people: strings and comments of code, cells of a notebook.
 
@@ -42,6 +44,7 @@ def prose(path: Path, hint: re.Pattern) -> list[tuple[int, str]]:
     return found + [(token.start[0], token.string) for token in comments]
 
 
+@cache
 def places_in(document: Path) -> set[str]:
     """Return what can be cited: headings (up to a comma, a colon), bold terms that begin something, list numbers."""
     found = set()
@@ -55,6 +58,7 @@ def places_in(document: Path) -> set[str]:
     return found
 
 
+@cache
 def anchors_in(document: Path) -> set[str]:
     """Return the anchors of a document's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), re.MULTILINE)

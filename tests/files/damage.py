@@ -7,7 +7,7 @@ import os
 
 from hypothesis import strategies as st
 
-EXAMPLES = int(os.environ.get("REFIMPL_FUZZ_EXAMPLES", "200"))
+EXAMPLES = int(os.environ.get("REFIMPL_FUZZ_EXAMPLES", "100"))
 """How many damages each test draws."""
 DEEP: list = []
 for _ in range(62):

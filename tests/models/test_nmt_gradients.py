@@ -15,11 +15,10 @@ from nmt_batches import sentences, tiny  # noqa: E402 - it lies beside this file
 SPREAD = 1.0  # by default attention is so even that its gradients are below what differences can tell
 
 
-@pytest.mark.parametrize("layers", [2, 3])
-@pytest.mark.parametrize("keep", [1.0, 0.8])
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.thorough("2-0.8", "3-1.0-0.1")
+@pytest.mark.parametrize("layers, keep, smoothing", [(2, 0.8, 0.1), (3, 1.0, 0.1), (2, 1.0, 0.0), (3, 0.8, 0.0)])
+@pytest.mark.thorough("2-0.8")
 def test_gradients(layers, keep, smoothing):
+    """Every value of each beside every value of each other."""
     model = tiny(layers=layers, keep=keep, smoothing=smoothing)
     check_gradients(model, sentences(model), spread=SPREAD)
 
@@ -52,18 +51,24 @@ class Remembering(TranslationModel):
         asked = tuple((name, value.tobytes()) for name, value in {**dense, **rows}.items())
         if asked not in self.known:
             self.known[asked] = super().loss_and_gradients(dense, rows, batch)
-        return copy.deepcopy(self.known[asked])
+        loss, gradients = self.known[asked]
+        return loss, dict(gradients)
 
 
-@pytest.mark.parametrize("name", [v.name for v in tiny().variables])
-def test_a_planted_error_is_named(name):
+def test_a_planted_error_is_named():
+    """In each variable's gradient. One test, so that one process remembers all answers."""
     class Wrong(Remembering):
+        name = ""
+
         def loss_and_gradients(self, dense, rows, batch):
             loss, gradients = super().loss_and_gradients(dense, rows, batch)
-            array = getattr(gradients[name], "rows", gradients[name])
+            gradients[self.name] = copy.deepcopy(gradients[self.name])
+            array = getattr(gradients[self.name], "rows", gradients[self.name])
             array *= 1.01
             return loss, gradients
 
     model = Wrong(**{**PRESETS["tiny"], "keep": 1.0, "dtype": "float64"})
-    with pytest.raises(GradientError, match=f"'{name}'"):
-        check_gradients(model, sentences(model), spread=SPREAD, projections=1)
+    for variable in model.variables:
+        model.name = variable.name
+        with pytest.raises(GradientError, match=f"'{variable.name}'"):
+            check_gradients(model, sentences(model), spread=SPREAD, projections=1)

@@ -13,7 +13,7 @@ from refimpl.transport.machines import in_blocks
 from refimpl.transport.messages import MpiPrepared
 from refimpl.transport.shared_memory import SharedWindow
 
-pytestmark = pytest.mark.mpi(min_size=2)
+pytestmark = [pytest.mark.mpi(min_size=2), pytest.mark.ranks(3)]
 OURS = *(Path(refimpl.__file__).parents[1] / name for name in ("refimpl", "models", "kernels")), Path(__file__)
 LOCAL = ("Get_rank", "Get_size", "Get_group", "Send_init", "Recv_init")
 """What a communicator of mpi4py does without any other rank."""

@@ -27,7 +27,7 @@ CASES = [("toy", "adam"), ("lm", "adagrad"), ("cnn", "momentum"), ("nmt", "sgd")
 CASES_OF = {name: CASES if name in ("allreduce", "hybrid") else CASES[:2] if name in ("ps", "overlapped") else CASES[:1]
             for name in SETTINGS}
 
-pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("cupy")]
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3), pytest.mark.usefixtures("cupy")]
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from refimpl.collectives import check_programs
 from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
 
-pytestmark = pytest.mark.mpi(min_size=2)
+pytestmark = [pytest.mark.mpi(min_size=2), pytest.mark.ranks(3)]
 SETTINGS = {
     "allreduce": dict(architecture="allreduce", partitions=3),
     "ps": dict(architecture="ps", partitions=5),

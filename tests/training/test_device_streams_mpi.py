@@ -14,7 +14,7 @@ from refimpl.training.step.background import Background
 from refimpl.training.step.overlapped import OverlappedStep
 from refimpl.transport import CollectiveError, Communicator
 
-pytestmark = pytest.mark.mpi(min_size=2)
+pytestmark = [pytest.mark.mpi(min_size=2), pytest.mark.ranks(3)]
 
 UNORDERED = r"an array float\d\d \(.*\) \(allocated at .*\): .*stream.* not ordered after .*stream"
 GIVEN_BACK = r"an array .* is given back to the pool of .*stream.* while .*stream"

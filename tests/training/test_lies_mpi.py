@@ -13,7 +13,7 @@ from refimpl.training.evaluate import evaluate
 from refimpl.training.run.whole import hashes
 from refimpl.training.trainer import Trainer
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
 
 OVERLAP = pytest.mark.parametrize("overlap", [False, True], ids=["sequential", "overlapped"])
 

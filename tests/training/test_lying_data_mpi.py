@@ -9,7 +9,7 @@ from toys import Toy, last, named, toy_data
 
 from models import Constant, Uniform
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
 
 
 class Meddled:

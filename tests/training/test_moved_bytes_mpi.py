@@ -12,7 +12,7 @@ from refimpl.plan.make import with_partitions
 from refimpl.training.planning import partition_trials
 from refimpl.training.run.directory import read_metrics
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
 ARRAYS = 1 + len(OPTIMIZERS["adam"].state)
 STEPS = SEARCH["search_warmup"] + SEARCH["search_sample"]
 

@@ -20,7 +20,7 @@ from refimpl.training.session import train
 from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
 SEARCH = dict(architecture="hybrid", search_partitions=True, search_warmup=1, search_sample=2)
 BEST_AT_6 = Fit(1.0, 36.0, 1.0)
 

@@ -11,7 +11,7 @@ from toys import refusal
 from refimpl.training.planning.partition_trials import PartitionTrials
 from refimpl.training.run.checkpoint import read_manifest, steps_saved
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
 STEPS = SEARCH["search_warmup"] + SEARCH["search_sample"]
 
 
@@ -25,8 +25,8 @@ def answer_of(result):
 
 
 @pytest.mark.thorough("some")
-@pytest.mark.parametrize("every,stops", [(1, (1, 3, 7, 15)), (2, (8, 13)), (1, range(1, SEARCH["steps"])),
-                                         (2, range(2, SEARCH["steps"]))], ids=["some", "few-2", "all", "all-2"])
+@pytest.mark.parametrize("every,stops", [(1, (1, 3, 7, 15)), (2, (8, 13)), (1, range(1, SEARCH["steps"]))],
+                         ids=["some", "few-2", "all"])
 def test_wherever_it_stops_it_goes_on(searching, tmp_path, every, stops):
     path = searching.comm.bcast(tmp_path)
     whole = searching.run(path / "whole")

@@ -13,7 +13,7 @@ from refimpl.training.run.signals import Signals
 from refimpl.training.session import train
 from refimpl.transport import CollectiveError
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
 OPTIONS = make_options("toy", "adam", steps=12)
 
 

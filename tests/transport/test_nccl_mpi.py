@@ -15,7 +15,7 @@ from refimpl.strategies import ServedRows
 from refimpl.transport import Aborted, CollectiveError, Communicator, SilentPeer
 from refimpl.transport.machines import in_blocks
 
-pytestmark = pytest.mark.mpi(min_size=2)
+pytestmark = [pytest.mark.mpi(min_size=2), pytest.mark.ranks(3)]
 
 
 @pytest.fixture
