@@ -94,7 +94,7 @@ communicator.rank or print(json.dumps([fast, slow]), flush=True)
 @pytest.mark.thorough
 def test_a_machine_that_slows_down_slows_the_training():
     """1.2 MB of dense gradients leave each machine in a step: 50 ms at 200 Mbit/s, and 2.4 s at 4 Mbit/s."""
-    job = run_on_cluster(2, 1, "200mbit", ["-c", STEPS], timeout=100, capture=True, events=(Event(1, 4_000_000, 14.0),))
+    job = run_on_cluster(2, 1, "200mbit", ["-c", STEPS], timeout=100, capture=True, events=(Event(1, 4_000_000, 18.0),))
     assert job.returncode == 0, job.stderr
     fast, slow = json.loads(job.stdout.splitlines()[-1])
     assert fast >= 5 and slow == 3  # fast steps came first
@@ -107,5 +107,6 @@ def test_a_machine_that_is_cut_off_ends_the_training_with_words_on_every_rank():
     assert job.returncode != 0 and job.seconds < 60
     said = re.findall(r"refimpl: error: rank (\d) has waited 4 s for (.*) in .*: ended, cut off", job.stderr)
     assert len(said) == 3, job.stderr  # ranks 0 and 2 may both say what the first of them has found
-    for rank, late in said:  # a rank that waits for rank 1 keeps others waiting, too; rank 1 names whoever it awaited
-        assert "1" in re.findall(r"\d", late) if rank != "1" else late in ("ranks 0, 2", "rank 0", "rank 2"), job.stderr
+    # a rank that waits for rank 1 keeps the other one waiting, too, who then names both
+    assert {late for rank, late in said if rank != "1"} <= {"rank 1", "ranks 0, 1", "ranks 1, 2"}, job.stderr
+    assert dict(said)["1"] in ("ranks 0, 2", "rank 0", "rank 2"), job.stderr  # whoever it awaited

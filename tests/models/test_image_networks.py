@@ -64,12 +64,14 @@ def test_a_microbatch_without_examples_adds_zero(kind, weights):
     loss, gradients = model.loss_and_gradients(dense, {}, batch)
     assert loss == 0 and gradients.keys() == dense.keys() and not any(g.any() for g in gradients.values())
     assert all(gradients[v.name].shape == v.shape and gradients[v.name].dtype == v.dtype for v in model.variables)
+    assert all(gradients[v.name].shape == v.shape and gradients[v.name].dtype == v.dtype for v in model.variables)
     assert model.evaluate(dense, {}, batch) == {"loss": 0.0, "count": 0, "correct": 0}
 
 
-@pytest.mark.parametrize("kind, rate, share", [(ConvNet, 0.05, 0.95),  # it gets 292 of 297 right; the margin is for a
-                                               pytest.param(Vgg, 0.02, 0.93, marks=pytest.mark.thorough)])
-def test_learns_digits_in_sixty_steps(kind, rate, share):  # BLAS that rounds otherwise
+@pytest.mark.parametrize("kind, rate, share", [
+    (ConvNet, 0.05, 0.95),  # it gets 292 of 297 right; the margin is for a BLAS that rounds otherwise
+    pytest.param(Vgg, 0.02, 0.93, marks=pytest.mark.thorough)])
+def test_learns_digits_in_sixty_steps(kind, rate, share):
     digits = pytest.importorskip("sklearn.datasets").load_digits()
     pictures = (digits.images[..., None] * 15.9375).astype(np.uint8)
     model = kind((8, 8, 1), 10, **PRESETS[kind]["small"], augment=False)
