@@ -117,7 +117,7 @@ $(venv)/.docs: $(venv)/.installed
 	$(pip) -e '.[docs]'
 	@touch $@
 
-docs: $(venv)/.docs ## build the website into build/site: lessons, guides, reference
+docs: $(venv)/.docs ## build the website into build/site; REPOSITORY=owner/name: lessons open in Binder, too
 	@rm -rf build/site build/site-source; mkdir -p build/site-source
 	@cp -R docs notebooks README.md build/site-source; mv build/site-source/docs/index.md build/site-source
 	$(python) -m sphinx -q -d build/doctrees -c docs $(SPHINX) build/site-source build/site
