@@ -14,7 +14,7 @@ about = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 project = about["project"]["name"]
 extensions = ["myst_nb", "sphinx_design", "sphinx_copybutton", "sphinx_codeautolink", "sphinx.ext.mathjax",
-              "sphinx.ext.viewcode", "autoapi.extension", "contents", "docstrings", "files", "public"]
+              "sphinx.ext.viewcode", "autoapi.extension", "contents", "docstrings", "files", "public", "slides"]
 templates_path = [str(HERE / "templates" / "html")]
 exclude_patterns = ["docs/site/templates", "**/.ipynb_checkpoints"]
 suppress_warnings = ["autoapi.python_import_resolution",  # a constant handed on: it is not shown

@@ -9,6 +9,7 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError
 
+from refimpl.notebook.numbers import HELD
 from refimpl.notebook.results import STORE
 from refimpl.notebook.stored import differences, missing_pictures, normalised, tags, write
 from refimpl.transport.launch import ONE_THREAD
@@ -24,7 +25,7 @@ def execute(path: Path, environment: dict | None = None) -> tuple[nbformat.Noteb
     """Execute a notebook in a new kernel, in the notebook's folder; then its solutions, which must be right. Local.
 
     Returns (the notebook with its outputs, what failed in words, seconds of the whole). An error ends it and is a
-    problem, unless the cell is tagged raises-exception (then none is one).
+    problem, unless the cell is tagged raises-exception (then none is one). Prose that does not hold is a problem, too.
     environment: added to this process's, for the kernel.
     """
     notebook = nbformat.read(path, 4)
@@ -37,7 +38,7 @@ def execute(path: Path, environment: dict | None = None) -> tuple[nbformat.Noteb
                 problems.append(problem)
                 break
         else:
-            problems += _solve(client, notebook)
+            problems += _held(client, notebook) + _solve(client, notebook)
     return notebook, problems, time.monotonic() - begin
 
 
@@ -56,6 +57,20 @@ def _problem_of(client, cell, number) -> str:
     if "raises-exception" in tags(cell) and not failed:
         return f"{where}: is tagged raises-exception, and raises none"
     return ""
+
+
+def _held(client, notebook) -> list[str]:
+    """Return what cells say in prose and the kernel does not find (see ``refimpl.notebook.numbers``)."""
+    found = []
+    for number, cell in enumerate(notebook.cells):
+        if HELD in cell.metadata:
+            code = ("from refimpl.notebook.numbers import complaints\n"
+                    f"print(*complaints({dict(cell.metadata[HELD])!r}, globals()), sep='\\n')")
+            notebook.cells.append(asked := nbformat.v4.new_code_cell(code))
+            problem = _problem_of(client, asked, len(notebook.cells) - 1).partition(": ")[2]
+            notebook.cells.pop()
+            found += [f"cell {number} ({cell.id}): {line}" for line in (problem or _text(asked)).splitlines() if line]
+    return found
 
 
 def solutions(notebook) -> list[tuple[int, str]]:

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import nbformat
 
+from refimpl.notebook.sliders import WIDGET
+from refimpl.notebook.numbers import HELD
+
 PICTURES = "pictures"
 MEASURED = "measured"
 """Tag of a cell whose output holds times: stored, but another run's may differ."""
@@ -32,7 +35,8 @@ def normalised(notebook, stem: str) -> tuple[nbformat.NotebookNode, dict[str, st
     stored.metadata = nbformat.from_dict(KERNEL)
     stored.nbformat, stored.nbformat_minor = 4, 5
     for cell in stored.cells:
-        cell.metadata = nbformat.from_dict({"tags": tags(cell)} if tags(cell) else {})
+        kept = {name: cell.metadata[name] for name in ("tags", HELD) if cell.metadata.get(name)}
+        cell.metadata = nbformat.from_dict(kept)
         if cell.cell_type == "code":
             cell.execution_count = None
             cell.outputs = [_output(output, f"{stem}-{cell.id}", pictures) for output in _joined(cell.outputs)]
@@ -56,7 +60,7 @@ def _output(output, name: str, pictures: dict):
     if output.output_type == "error":  # line numbers of other people's code change with its version
         said = _ANSI.sub("", output.evalue)
         return nbformat.v4.new_output("error", ename=output.ename, evalue=said, traceback=[f"{output.ename}: {said}"])
-    data = {kind: value for kind, value in output.data.items() if kind != "image/svg+xml"}
+    data = {kind: value for kind, value in output.data.items() if kind not in ("image/svg+xml", WIDGET)}
     svg = output.data.get("image/svg+xml")
     if svg:
         file = f"{name}.svg" if f"{name}.svg" not in pictures else f"{name}-{len(pictures) + 1}.svg"

@@ -53,6 +53,16 @@ def test_wrong_solutions_and_checks_that_say_too_much_are_found(tmp_path):
     assert path.read_text() == before.replace("raises-exception", "fine"), "what fails is not stored"
 
 
+def test_prose_that_the_kernel_contradicts_is_a_problem(tmp_path):
+    path = notebook(tmp_path / "1_x.ipynb", ("crossing = 0.0119",), ("<p>below 0.012</p>",))
+    written = nbformat.read(path, 4)
+    written.cells[1].metadata["held"] = {"0.012": "crossing"}
+    nbformat.write(written, path)
+    assert store(path)[0] == check(path)[0] == []
+    path.write_text(path.read_text().replace("0.012", "0.03"))
+    assert check(path)[0] == ["cell 1 (c1): it says '0.03', but crossing gives 0.01"]
+
+
 def test_an_error_ends_it_and_names_the_cell(tmp_path):
     path = notebook(tmp_path / "1_x.ipynb", ("x = 1",), ("x + missing",), ("x",))
     assert store(path)[0] == ["cell 1 (c1): NameError: name 'missing' is not defined"]

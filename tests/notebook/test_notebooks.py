@@ -10,7 +10,12 @@ from refimpl.notebook.__main__ import in_order
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = in_order(FOLDER)
+GLOSSARY = FOLDER.parent / "docs" / "glossary.md"
+NOTATION = Path(__file__).with_name("notation.md").read_text().strip()
+"""The cell "notation", the same in every lesson."""
 PROSE_WIDTH = 120
+WORDS_A_MINUTE, MINUTES_A_CELL, MINUTES_AN_EXERCISE = 180, 0.5, 4
+SAID = re.compile(r"(?m)^\*About (\d+) minutes\. First: .+\.\*$")
 OF_A_MACHINE = re.compile(r"(?<![\w.])/(?:tmp|home|root|work|usr)/|0x[0-9a-f]{8,}")
 
 
@@ -20,7 +25,7 @@ def problems(notebook: dict, folder: Path) -> list[str]:
     for number, cell in enumerate(notebook["cells"]):
         where, tags = f"cell {number} ({cell.get('id')})", cell["metadata"].get("tags", [])
         rest = [c for c in notebook["cells"][number + 1:] if c["cell_type"] == "markdown"]
-        if set(cell["metadata"]) - {"tags"} or cell.get("execution_count") is not None:
+        if set(cell["metadata"]) - {"tags", "held"} or cell.get("execution_count") is not None:
             found.append(f"{where}: not stored by python -m refimpl.notebook store")
         if "exercise" in tags and not any("<details>" in "".join(c["source"]) for c in rest):
             found.append(f"{where}: an exercise without a solution")
@@ -44,12 +49,16 @@ def other_form(notebook: dict, number: int, following: str) -> list[str]:
     exercises = sum("exercise" in cell["metadata"].get("tags", []) for cell in notebook["cells"])
     found = [f"a line of {len(line)} characters: {line[:40]}" for line in prose.splitlines() if len(line) > PROSE_WIDTH]
     wanted = {f"the title # {number}. Its name, and below it a question in italics": rf"\A# {number}\. \S.*\n\n\*\S",
+              "how long it takes and what comes before it": SAID.pattern,
               "what one can do afterwards": r"(?m)^After (this notebook|it) you can( say)?$",
               "a **Predict:** before a result": r"(?m)^\*\*Predict:\*\* ",
+              "## Where this lives today": r"(?m)^## Where this lives today$",
               "## What to take along": r"(?m)^## What to take along$",
               "the code behind it": r"(?m)^\*Code behind this notebook\*: ",
               f"a link to {following}": re.escape(f"]({following})")}
     found += [f"lacks {what}" for what, pattern in wanted.items() if not re.search(pattern, prose)]
+    if NOTATION not in sources:
+        found.append("lacks the notation, as it stands in notation.md")
     numbers = [int(given) for given in re.findall(r"(?m)^### Exercise (\d+)\b", prose)]
     if numbers != list(range(1, exercises + 1)):
         found.append(f"{exercises} exercises, with the numbers {numbers}")
@@ -67,12 +76,35 @@ def test_notebooks_have_one_form(number):
     assert other_form(json.loads(NOTEBOOKS[number - 1].read_text()), number, following[number]) == []
 
 
+def minutes(notebook: dict) -> float:
+    """Return how long a lesson takes: its words, a look at each cell of code, and its exercises."""
+    prose = "\n".join("".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "markdown")
+    read = re.sub(r"<details>.*?</details>", "", prose, flags=re.DOTALL).replace(NOTATION, "")
+    code = sum(cell["cell_type"] == "code" for cell in notebook["cells"])
+    exercises = sum("exercise" in cell["metadata"].get("tags", []) for cell in notebook["cells"])
+    return len(read.split()) / WORDS_A_MINUTE + code * MINUTES_A_CELL + exercises * MINUTES_AN_EXERCISE
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_minutes_that_a_lesson_names_are_honest(path):
+    notebook = json.loads(path.read_text())
+    said = int(SAID.search("".join(notebook["cells"][0]["source"]))[1])
+    assert said % 5 == 0 and abs(said - minutes(notebook)) <= 5, f"about {minutes(notebook):.0f}"
+
+
+def test_links_to_the_glossary_find_their_word():
+    there = {re.sub(r"[^a-z0-9-]", "", line[4:].strip().lower().replace(" ", "-"))
+             for line in GLOSSARY.read_text().splitlines() if line.startswith("### ")}
+    linked = {anchor for path in NOTEBOOKS for anchor in re.findall(r"glossary\.md#([\w-]+)", path.read_text())}
+    assert linked - there == set()
+
+
 def test_another_form_is_seen():
     cells = [{"cell_type": "markdown", "metadata": {}, "source": "# 2 - Rings\n\n" + 121 * "x"},
              {"cell_type": "code", "metadata": {"tags": ["exercise"]}, "source": "check(...)"}]
     found = other_form({"cells": cells}, 2, "3_more.ipynb")
     assert found[0].startswith("a line of 121 characters") and found[-1] == "1 exercises, with the numbers []"
-    assert len(found) == 8 and all(line.startswith("lacks ") for line in found[1:-1])
+    assert len(found) == 11 and all(line.startswith("lacks ") for line in found[1:-1])
 
 
 def test_every_picture_is_some_notebooks():
