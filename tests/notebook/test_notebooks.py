@@ -93,8 +93,8 @@ def test_the_minutes_that_a_lesson_names_are_honest(path):
 
 
 def test_links_to_the_glossary_find_their_word():
-    there = {re.sub(r"[^a-z0-9-]", "", line[4:].strip().lower().replace(" ", "-"))
-             for line in GLOSSARY.read_text().splitlines() if line.startswith("### ")}
+    there = {re.sub(r"[^a-z0-9-]", "", line[3:].strip().lower().replace(" ", "-"))
+             for line in GLOSSARY.read_text().splitlines() if line.startswith("## ")}
     linked = {anchor for path in NOTEBOOKS for anchor in re.findall(r"glossary\.md#([\w-]+)", path.read_text())}
     assert linked - there == set()
 
