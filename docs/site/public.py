@@ -22,11 +22,9 @@ def handed_on(page) -> list:
     return [origin(page.app.env.autoapi_all_objects, f"{page.id}.{name}") for name in wanted]
 
 
-def home(app, module: str, name: str) -> str | None:
-    """Return the module whose source defines a name that refimpl loads late, for the link beside it."""
-    known = app.env.autoapi_all_objects
-    if module == "refimpl" and name in import_module(module).__all__:
-        return origin(known, f"{module}.{name}").id.removesuffix(f".{name}")
+def no_source(app, module: str, name: str) -> str | None:
+    """Keep the one link between a definition and its source: with the module that defines it, not who hands it on."""
+    return module if module in PACKAGES else None
 
 
 def prepare(templates):
@@ -36,5 +34,5 @@ def prepare(templates):
 
 def setup(app):
     app.config.autoapi_prepare_jinja_env = prepare
-    app.connect("viewcode-follow-imported", home)
+    app.connect("viewcode-follow-imported", no_source, priority=400)  # before autoapi's
     return {"parallel_read_safe": True, "parallel_write_safe": True}
