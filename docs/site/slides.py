@@ -60,6 +60,7 @@ def slides(notebook: dict) -> list[list[Slide]]:
     for cell in notebook["cells"]:
         if cell["cell_type"] == "markdown":
             source = re.sub(r"<details>.*?</details>", "", "".join(cell["source"]), flags=re.DOTALL)
+            source = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", source)  # nobody follows a link from a slide
             for paragraph in filter(None, re.split(r"\n\s*\n", source.strip())):
                 _put(sections, paragraph, render)
         else:

@@ -29,7 +29,7 @@ def made(*cells):
 
 
 def test_headings_and_lists_are_shown_and_prose_is_said():
-    (title,), (slide,) = made(text("## Less\n\nLong prose.\n\n- one\n- two\n\n**Why not?** Because."))
+    (title,), (slide,) = made(text("## Less\n\nLong [prose](a.py).\n\n- one\n- two\n\n**Why not?** Because."))
     assert "<h1>1. Rings</h1>" in title.shown[0] and "<em>Why?</em>" in title.shown[1] and "Prose." in title.notes[0]
     assert "Less" in slide.shown[0] and "<li>two</li>" in slide.shown[1]
     assert "<strong>Why not?</strong>" in slide.shown[2]
