@@ -33,6 +33,7 @@ gpu_tests := tests/kernels tests/device tests/training tests/transport/test_devi
 gpu_report := runs/bench-gpu
 as_root = $(if $(filter 0,$(shell id -u)),--allow-root)
 on_gpu = REFIMPL_TEST_DEVICE=cuda REFIMPL_TEST_REPORT=$(gpu_report)/tests-$(1).json
+first_lesson := notebooks/1_adding_up.ipynb
 side_by_side := -n auto --dist worksteal
 test_serial = $(python) -m pytest -q -m "not mpi" --session-timeout=1500 $(side_by_side) $(1)
 mpi_pytest := -m pytest -q --color=no -p no:cacheprovider --with-mpi -m mpi
@@ -105,12 +106,13 @@ $(venv)/.notebooks: $(venv)/.installed
 	$(pip) -e '.[notebooks]'
 	@touch $@
 
-notebooks: $(venv)/.notebooks ## open JupyterLab on the teaching notebooks
-	$(python) -m jupyterlab --notebook-dir=notebooks $(as_root)
+# from the repository's root, not from notebooks: what lies above the folder that is served, no link can open
+notebooks: $(venv)/.notebooks ## open JupyterLab on the first lesson
+	$(python) -m jupyterlab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/$(first_lesson) $(as_root)
 
 test-notebooks: $(venv)/.notebooks ## execute every notebook from a clean kernel; what is stored must be what comes out
 	$(python) -m pytest -q $(side_by_side) tests/notebook/test_magic.py tests/notebook/test_stored.py \
-	  tests/notebook/test_execute.py
+	  tests/notebook/test_execute.py tests/notebook/test_served.py
 	$(python) -m refimpl.notebook check --jobs 2
 
 $(venv)/.docs: $(venv)/.installed
