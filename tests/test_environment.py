@@ -1,4 +1,4 @@
-"""environment.yml (conda) promises nothing that pyproject.toml (pip) forbids and leaves nothing out. Nor does .binder."""
+"""environment.yml (conda) and .binder promise nothing that pyproject.toml (pip) forbids, and leave nothing out."""
 
 import re
 import tomllib

@@ -55,17 +55,18 @@ class Server:
 
     def in_kernel(self, notebook: str, code: str) -> str:
         """Start the kernel of a notebook as JupyterLab does, and return what code prints there."""
-        self.ask("api/sessions", {"path": notebook, "name": notebook, "type": "notebook", "kernel": {"name": "python3"}})
+        named = {"path": notebook, "name": notebook, "type": "notebook"}
+        assert self.ask("api/sessions", {**named, "kernel": {"name": "python3"}})[0] == 201
         client = jupyter_client.BlockingKernelClient(connection_file=str(self._appears("kernel-*.json")))
         client.load_connection_file()
         client.start_channels(hb=False)  # a busy machine misses beats
         said = []
         try:
             client.wait_for_ready(SECONDS)
-            client.execute_interactive(code, timeout=SECONDS, output_hook=lambda m: said.append(m["content"].get("text")))
+            client.execute_interactive(code, timeout=SECONDS, output_hook=lambda m: said.append(m["content"]))
         finally:
             client.stop_channels()
-        return "".join(filter(None, said))
+        return "".join(content.get("text", "") for content in said)
 
     def end(self) -> None:
         os.killpg(self.process.pid, signal.SIGTERM)
@@ -109,7 +110,8 @@ def test_every_link_of_every_lesson_is_served(server):
 
 
 def test_what_is_not_served_is_seen(server):
-    cell = {"cell_type": "markdown", "source": ["[a](../refimpl/none.py#L1) [b](../../above.md) ", "[c](../README.md#x)"]}
+    prose = ["[a](../refimpl/none.py#L1) [b](../../above.md) ", "[c](../README.md#x)"]
+    cell = {"cell_type": "markdown", "source": prose}
     shown = {"cell_type": "code", "outputs": [{"data": {"text/html": '<img src="pictures/none.svg" alt="a">'}}]}
     targets = links({"cells": [cell, shown]})
     assert refused(server, "notebooks", targets) == ["../../above.md", "../refimpl/none.py", "pictures/none.svg"]
@@ -123,5 +125,5 @@ def test_it_opens_on_the_first_lesson(server):
 
 
 def test_a_kernel_finds_the_stored_results_beside_its_lesson(server):
-    code = "from refimpl.notebook.results import RESULTS; print(RESULTS.resolve(), len(list(RESULTS.glob('*.json'))) > 5)"
+    code = "from refimpl.notebook.results import RESULTS as r; print(r.resolve(), len(list(r.glob('*.json'))) > 5)"
     assert server.in_kernel("notebooks/4_hybrid.ipynb", code) == f"{ROOT / 'notebooks' / 'results'} True\n"
