@@ -72,7 +72,7 @@ def plot_busiest(ways: dict[str, dict[str, np.ndarray]]) -> Picture:
         figure.legend(loc="outside lower center", ncols=len(seen))
         plain_axis(axes, "y")
         alt = "What passes the busiest machine's card in a step: " + "; ".join(
-            f"{title} {totals[title]:.1f} MB ({', '.join(f'{by_kind[k]:.1f} {KINDS[k][0]}' for k in seen)})"
+            f"{title} {totals[title]:.1f} MB ({', '.join(f'{by_kind.get(k, 0):.1f} {KINDS[k][0]}' for k in seen)})"
             for title, by_kind in heights.items())
         rows = [[title, busiest[title], *(round(1e6 * by_kind.get(kind, 0)) for kind in KINDS)]
                 for title, by_kind in heights.items()]
