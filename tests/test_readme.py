@@ -8,6 +8,7 @@ import sys
 from html import escape
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from refimpl.transport.launch import launch
@@ -30,10 +31,25 @@ def test_the_hybrid_in_30_lines(tmp_path):
     assert plain.stdout.splitlines() == [f"rank {rank}: {digest}" for rank in range(3)]
 
 
-@pytest.mark.thorough
-def test_the_first_picture_and_table_are_what_plans_say():
+@pytest.fixture(scope="module")
+def example():
+    """The script that draws README's picture."""
     spec = importlib.util.spec_from_file_location("step_bytes", ROOT / "docs" / "examples" / "step_bytes.py")
-    spec.loader.exec_module(example := importlib.util.module_from_spec(spec))
+    spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
+    return module
+
+
+@pytest.mark.thorough
+def test_most_machines_do_not_read_a_row_in_the_next_step(example):
+    recipe, _ = example.recipe_of("lm", example.MODEL)
+    sample = example.take_sample(*example.build(recipe, 0)[:2], 0, 2)
+    for name in sample.rows:
+        before, after = (sample.pulled(step, name, 8) for step in (0, 1))
+        assert np.mean([np.isin(rows, read).mean() for rows in before for read in after]) < 0.3, name
+
+
+@pytest.mark.thorough
+def test_the_first_picture_and_table_are_what_plans_say(example):
     picture = example.draw()
     assert f"<title>{escape(picture.alt)}</title>" in PICTURE.read_text(), f"draw it again: {example.__doc__}"
     megabytes = dict(re.findall(r"(\w+) ([\d.]+) MB \(", picture.alt))
