@@ -70,7 +70,7 @@ def draw_triangle(shares, labels, corners, named=12) -> Picture:
 
 
 def _dots(points):
-    """Return x, y of one broken line that draws a dot at each point, neighbours as one: a mark each would be 100 times
+    """Return x, y of one broken line that draws a dot at each point, neighbours as one: a mark each would be five times
     as much SVG."""
     y, x = np.unique((points[:, ::-1] / DOT).round(), axis=0).T
     begins = np.concatenate([[True], (np.diff(x) > 1) | (np.diff(y) > 0)])
