@@ -124,6 +124,6 @@ def exactness(algorithm: str, ranks: int, dtype: str = "float32", elements: int 
     ulps, ratios = errors(results[0], sums, magnitudes, proof.depth)
     apart = Fraction(int(abs(wholes(results[0]) - sums).sum()), elements << -SCALE)
     return Exactness(
-        schedule.name, ranks, dtype, data, elements, proof.canonical, proof.depth, float(ulps.max()), float(ulps.mean()),
-        float(apart), float(ratios.max()), len({result.tobytes() for result in results}) == 1,
+        schedule.name, ranks, dtype, data, elements, proof.canonical, proof.depth, float(ulps.max()),
+        float(ulps.mean()), float(apart), float(ratios.max()), len({result.tobytes() for result in results}) == 1,
     )
