@@ -1,4 +1,4 @@
-"""How far from exact an algorithm's sums are: rounding errors on cancelling data, against the proved bound.
+"""How far from exact an algorithm's sums are: rounding errors on several kinds of data, against the proved bound.
 
 Floating-point addition in any order, each contribution passing through at most h additions, gives (Higham, Accuracy and
 Stability of Numerical Algorithms, section 4.2)
@@ -10,6 +10,7 @@ whole multiple of 2**-1126, as ``wholes`` gives it; so is every rounded sum of s
 """
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -19,17 +20,20 @@ from refimpl.collectives.local import run_local
 from refimpl.collectives.prove import prove
 
 DTYPES = ("float16", "float32", "float64")
+DATA = ("cancelling", "normal", "positive")
+"""Kinds of data, see ``contributions``."""
 SCALE = -1126
 """Exponent of what ``wholes`` counts: frexp gives float64's least number the exponent -1073, and 53 bits follow."""
 MOST_RANKS = 64
-"""Ranks up to which ``cancelling`` data of float16 cannot overflow."""
+"""Ranks up to which cancelling data of float16 cannot overflow."""
 
 
 @dataclass(frozen=True)
 class Exactness:
-    """Errors of an algorithm's sums of cancelling data on ``ranks`` ranks, one contribution each.
+    """Errors of an algorithm's sums of data of one kind on ``ranks`` ranks, one contribution each.
 
-    largest_ulp, mean_ulp: distance from the correctly rounded sum, in units of that sum's last place.
+    largest_ulp, mean_ulp: distance from the correctly rounded sum, in units of that sum's last place; of data that
+    cancel, few sums near zero make up most of the mean.  mean_error: mean distance from the exact sum.
     largest_ratio: error over the bound gamma_depth Σ|x|; never above 1.  depth: the most additions that a contribution
     passes through.  agree: every rank holds the same bits.
     """
@@ -37,11 +41,13 @@ class Exactness:
     algorithm: str
     ranks: int
     dtype: str
+    data: str
     elements: int
     canonical: bool
     depth: int
     largest_ulp: float
     mean_ulp: float
+    mean_error: float
     largest_ratio: float
     agree: bool
 
@@ -65,18 +71,20 @@ def rounded(whole: int, dtype) -> float:
 
 
 @lru_cache(maxsize=16)
-def cancelling(ranks: int, dtype: str, elements: int, seed: int):
-    """Return (arrays, sums, magnitudes): cancelling data of each rank, its exact Σx and Σ|x| as ``wholes``. Local.
+def contributions(ranks: int, dtype: str, elements: int, seed: int, data: str = "cancelling"):
+    """Return (arrays, sums, magnitudes): data of each rank, their exact Σx and Σ|x| as ``wholes``. Local.
 
-    The last rank takes back what the others add up to, but for a part 2**-k, k = 0 to 5: half of float16's digits.
+    positive: between 0 and 1.  normal: Gaussian.  cancelling: Gaussian, of many sizes; the last rank takes back what
+    the others add up to, but for a part 2**-k, k = 0 to 5: half of float16's digits.
     """
-    random = np.random.default_rng((ranks, elements, seed))
-    data = random.standard_normal((ranks, elements)) * 2.0 ** random.integers(-4, 5, (ranks, elements))
-    data = data.astype(dtype).astype(np.float64)
-    left = 2.0 ** -random.integers(0, 6, elements)
-    if ranks > 1:
-        data[-1] = -data[:-1].sum(0) * (1 - left)
-    arrays = data.astype(dtype)
+    random, shape = np.random.default_rng((ranks, elements, seed)), (ranks, elements)
+    values = random.random(shape) if data == "positive" else random.standard_normal(shape)
+    if data == "cancelling":
+        values = (values * 2.0 ** random.integers(-4, 5, shape)).astype(dtype).astype(np.float64)
+        left = 2.0 ** -random.integers(0, 6, elements)
+        if ranks > 1:
+            values[-1] = -values[:-1].sum(0) * (1 - left)
+    arrays = values.astype(dtype)
     arrays.flags.writeable = False
     exact = wholes(arrays)
     return list(arrays), exact.sum(0), abs(exact).sum(0)
@@ -98,21 +106,24 @@ def errors(computed, sums, magnitudes, depth: int):
 
 
 def exactness(algorithm: str, ranks: int, dtype: str = "float32", elements: int = 1001, seed: int = 0,
-              machines=None) -> Exactness:
-    """Run an algorithm on cancelling data and return its errors. machines: for hierarchical. Local.
+              machines=None, data: str = "cancelling") -> Exactness:
+    """Run an algorithm on data of one kind and return its errors. machines: for hierarchical. Local.
 
-    Raises ValueError for another dtype or number of ranks or elements, or what ``make_schedule`` refuses.
+    Raises ValueError for another dtype, kind of data or number of ranks or elements, or what ``make_schedule`` refuses.
     """
     if dtype not in DTYPES:
         raise ValueError(f"exactness is for {', '.join(DTYPES)}, not {dtype}: integers are summed exactly")
+    if data not in DATA:
+        raise ValueError(f"exactness has no data {data!r}; there are {', '.join(DATA)}")
     if not (1 <= ranks <= MOST_RANKS and elements >= 1):
         raise ValueError(f"exactness wants 1 to {MOST_RANKS} ranks and at least 1 element, not {ranks} and {elements}")
     schedule = make_schedule(algorithm, ranks, ranks, machines=machines)
     proof = prove(schedule)
-    arrays, sums, magnitudes = cancelling(ranks, dtype, elements, seed)
+    arrays, sums, magnitudes = contributions(ranks, dtype, elements, seed, data)
     results = run_local(schedule, arrays, in_place=False)
     ulps, ratios = errors(results[0], sums, magnitudes, proof.depth)
+    apart = Fraction(int(abs(wholes(results[0]) - sums).sum()), elements << -SCALE)
     return Exactness(
-        schedule.name, ranks, dtype, elements, proof.canonical, proof.depth, float(ulps.max()), float(ulps.mean()),
-        float(ratios.max()), len({result.tobytes() for result in results}) == 1,
+        schedule.name, ranks, dtype, data, elements, proof.canonical, proof.depth, float(ulps.max()),
+        float(ulps.mean()), float(apart), float(ratios.max()), len({result.tobytes() for result in results}) == 1,
     )

@@ -22,6 +22,7 @@ class RankMagics(Magics):
     @argument("--timeout", type=float, default=SECONDS, help="seconds after which the ranks are ended")
     @argument("--rate", default="", help="each rank on an emulated machine, with a card of this rate: 200mbit")
     @argument("--stored", default="", metavar="NAME", help="the stored result for where no machines can be emulated")
+    @argument("--keep", action="store_true", help="show the stored result wherever there is one")
     @cell_magic
     def ranks(self, line, cell):
         """Run the cell on ranks of real MPI: each has comm, rank and size; give(name=value) on rank 0 comes back."""
@@ -30,7 +31,7 @@ class RankMagics(Magics):
             raise NameError(f"the notebook has no {', '.join(unknown)} that the ranks could take")
         values = {name: self.shell.user_ns[name] for name in asked.take}
         done = run_on_ranks(asked.ranks, cell, "\n".join(self.everywhere_cells.values()), values, asked.timeout,
-                            asked.rate, asked.stored)
+                            asked.rate, asked.stored, asked.keep)
         print(done, end="")
         self.shell.user_ns.update(done.given)
 

@@ -30,11 +30,24 @@ def store_result(name: str, where: str, **found) -> None:
         write_json(RESULTS / f"{name}.json", {"measured": measured_on(where), **found})
 
 
+def kept_result(name: str) -> dict | None:
+    """Return the stored result of a name, and say that it is one; None where notebooks are being stored, or none is.
+    Local."""
+    path = RESULTS / f"{name}.json"
+    if os.environ.get(STORE) or not name or not path.exists():
+        return None
+    return _read(path, "Without \"keep\" it is measured anew.")
+
+
 def load_result(name: str, problem: Exception) -> dict:
     """Return the stored result of a name, and say that it is one; raise ``problem`` if there is none. Local."""
     path = RESULTS / f"{name}.json"
     if not name or not path.exists():
         raise problem
+    return _read(path, f"This machine has no emulated cluster ({problem}).")
+
+
+def _read(path: Path, why: str) -> dict:
     kept = read_json(path, _Stored, what="a stored result", remedy="store the notebooks again on a cluster")
-    print(f"This machine has no emulated cluster ({problem}). Shown is a stored result: {kept['measured']}.")
+    print(f"{why} Shown is a stored result: {kept['measured']}.")
     return kept

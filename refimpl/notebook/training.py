@@ -6,7 +6,7 @@ from pathlib import Path
 
 import refimpl.strategies  # noqa: F401 - a plan knows those that were imported
 from refimpl.experiments.cluster import ClusterError, run_on_cluster
-from refimpl.notebook.results import load_result, measured_on, store_result
+from refimpl.notebook.results import kept_result, load_result, measured_on, store_result
 from refimpl.pictures.timeline import read_trace, typical_step
 from refimpl.plan.validate import read_plan
 from refimpl.training.run.directory import read_metrics, read_result
@@ -40,11 +40,13 @@ class Training:
 
 
 def train_on_ranks(model: str, ranks: int | None = None, *, machines: int = 0, ranks_per_machine: int = 1,
-                   rate: str = "", stored: str = "", output=None, timeout: float = SECONDS, **options) -> Training:
+                   rate: str = "", stored: str = "", keep: bool = False, output=None, timeout: float = SECONDS,
+                   **options) -> Training:
     """Train ``model``, by its name, on ranks of a job of its own and return what came of it. Local.
 
     ranks: on this machine; or ``machines`` of ``ranks_per_machine`` with cards of ``rate`` ("200mbit"), emulated.
-    stored: the name of the stored result (results/NAME.json) that is shown where this machine cannot emulate a cluster.
+    stored: the name of the stored result (results/NAME.json) that is shown where this machine cannot emulate a cluster;
+    with ``keep`` it is shown wherever there is one, and measured only when notebooks are stored.
     output: run directory; None makes one that lasts as long as the Training.
     options: those of ``refimpl train``, with _ for -: architecture="hybrid", steps=30, trace=True, overlap=False,
     set={"hidden": 64}.
@@ -53,6 +55,8 @@ def train_on_ranks(model: str, ranks: int | None = None, *, machines: int = 0, r
     """
     if bool(machines) == bool(ranks) or bool(machines) != bool(rate):
         raise ValueError("give ranks, or machines and their rate")
+    if keep and (kept := kept_result(stored)):
+        return _stored(kept)
     folder = None if output else tempfile.TemporaryDirectory(prefix="refimpl-run-")
     directory = Path(output or Path(folder.name, "run"))
     arguments = ["-m", "refimpl", "train", model, *command_line(options), "--output", str(directory), "--json"]
@@ -62,9 +66,7 @@ def train_on_ranks(model: str, ranks: int | None = None, *, machines: int = 0, r
     try:
         job = run_on_cluster(machines, ranks_per_machine, rate, arguments, timeout, capture=True)
     except ClusterError as problem:
-        kept = load_result(stored, problem)
-        return Training(kept["result"], kept["metrics"], None, kept["machine_bytes"], kept["account"],
-                        kept["measured"], True, kept.get("step_events", []))
+        return _stored(load_result(stored, problem))
     where = f"{machines} emulated machines of {ranks_per_machine} rank{'s' * (ranks_per_machine > 1)}, {rate}"
     done = _finished(job, directory, folder, where)
     if stored:
@@ -72,6 +74,11 @@ def train_on_ranks(model: str, ranks: int | None = None, *, machines: int = 0, r
                      result=done.result, metrics=done.metrics, machine_bytes=done.machine_bytes, account=done.account,
                      step_events=done.step_events)
     return done
+
+
+def _stored(kept: dict) -> Training:
+    return Training(kept["result"], kept["metrics"], None, kept["machine_bytes"], kept["account"], kept["measured"],
+                    True, kept.get("step_events", []))
 
 
 def command_line(options: dict) -> list[str]:

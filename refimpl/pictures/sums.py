@@ -4,11 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from refimpl.collectives.exactness import exactness, rounded, wholes
+from refimpl.collectives.exactness import rounded, wholes
 from refimpl.collectives.orders import Tree, add_in_order, additions, all_sums, orders, sum_trees, tree_text
 from refimpl.collectives.schedule import Schedule
 from refimpl.gradients import leaves_of
-from refimpl.pictures.lines import Line, draw_lines
 from refimpl.pictures.picture import (
     BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, Picture, bare, figure_in_style, picture_of, table,
 )
@@ -121,32 +120,6 @@ def draw_orders(values, marked: dict[str, Tree]) -> Picture:
 
 RANKS = (BLUE, ORANGE, GREEN, PURPLE, VERMILION, SKY, GREY)
 """Colours of ranks; black is that of what several ranks add up."""
-
-
-def draw_errors(algorithms: dict[str, str], ranks) -> Picture:
-    """Draw rounding errors of sums of cancelling float32 numbers over the ranks, beside the longest chain of additions.
-
-    algorithms: title -> algorithm.  See ``exactness``: depth, and mean distance from the rounded sum in ULP. Local.
-    """
-    found = {title: [exactness(name, n, "float32") for n in ranks] for title, name in algorithms.items()}
-    panels = {"additions that a number passes through": {t: [e.depth for e in line] for t, line in found.items()},
-              "mean error, ULP": {t: [e.mean_ulp for e in line] for t, line in found.items()}}
-    with figure_in_style(8.4, 3.6, ncols=2) as (figure, grid):
-        for axes, (name, lines) in zip(grid, panels.items()):
-            draw_lines(axes, [Line(title, ranks, line, i) for i, (title, line) in enumerate(lines.items())], "ranks",
-                       name, log="xy")
-            axes.set_xticks(list(ranks), [str(n) for n in ranks])
-            axes.set_yticks([1, 2, 5, 10, 20, 50, 100], ["1", "2", "5", "10", "20", "50", "100"])
-            axes.minorticks_off()
-            axes.set_ylim(1 if name.startswith("add") else 4, 100)
-        figure.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(found))
-        last = {title: line[-1] for title, line in found.items()}
-        alt = (f"Sums of cancelling float32 numbers on {ranks[-1]} ranks: " + "; ".join(
-            f"{title}, {e.depth} additions in a row, mean error {e.mean_ulp:.2g} ULP" for title, e in last.items()))
-        rows = [[n, *(value for line in found.values() for value in (line[i].depth, line[i].mean_ulp))]
-                for i, n in enumerate(ranks)]
-        heads = [head for title in found for head in (f"{title}: depth", "ULP")]
-        return picture_of(figure, alt, table(["ranks", *heads], rows))
 
 
 @dataclass

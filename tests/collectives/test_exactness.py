@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from refimpl.collectives import ALGORITHMS, make_schedule, prove
-from refimpl.collectives.exactness import DTYPES, SCALE, cancelling, errors, exactness, rounded, wholes
+from refimpl.collectives.exactness import DATA, DTYPES, SCALE, contributions, errors, exactness, rounded, wholes
 from refimpl.transport.machines import in_blocks
 
 
@@ -57,12 +57,20 @@ def test_canonical_algorithms_err_alike_and_the_data_cancel():
                for name in ALGORITHMS}
     alike = {(r.largest_ulp, r.mean_ulp, r.largest_ratio) for r in reports.values() if r.canonical}
     assert len(alike) == 1 and (reports["ring"].largest_ulp, reports["ring"].mean_ulp) not in {a[:2] for a in alike}
-    _, sums, magnitudes = cancelling(8, "float32", 1001, 0)
+    _, sums, magnitudes = contributions(8, "float32", 1001, 0)
     assert np.median((magnitudes / abs(sums)).astype(float)) > 8
 
 
+def test_a_rings_mean_error_is_the_larger_one_on_any_data():
+    for data in DATA:
+        ring, tree = (exactness(name, 32, data=data) for name in ("ring", "direct"))
+        assert 1.2 < ring.mean_error / tree.mean_error < 2.2 and ring.largest_ratio <= 1
+    arrays, sums, _ = contributions(4, "float32", 50, 0, "positive")
+    assert min(map(np.min, arrays)) >= 0 and (sums >= 0).all()
+
+
 def test_a_wrong_sum_exceeds_the_bound():
-    arrays, sums, magnitudes = cancelling(4, "float32", 64, 0)
+    arrays, sums, magnitudes = contributions(4, "float32", 64, 0)
     total = np.array([rounded(whole, np.float32) for whole in sums], np.float32)
     ulps, ratios = errors(total, sums, magnitudes, 2)
     assert (ulps == 0).all() and ratios.max() < 1
@@ -74,6 +82,8 @@ def test_a_wrong_sum_exceeds_the_bound():
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="not int32: integers are summed exactly"):
         exactness("ring", 2, "int32")
+    with pytest.raises(ValueError, match="no data 'large'; there are cancelling, normal, positive"):
+        exactness("ring", 2, data="large")
     for ranks, elements in ((0, 1), (65, 1), (2, 0)):
         with pytest.raises(ValueError, match="wants 1 to 64 ranks and at least 1 element"):
             exactness("ring", ranks, elements=elements)

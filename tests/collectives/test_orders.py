@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from refimpl.collectives import ALGORITHMS, make_schedule, prove, run_local
-from refimpl.collectives.exactness import cancelling
+from refimpl.collectives.exactness import contributions
 from refimpl.collectives.orders import (
     Addition, add_in_order, additions, all_sums, orders, sum_trees, tree_of, tree_text,
 )
@@ -24,7 +24,7 @@ def test_the_tree_of_a_schedule_gives_the_bits_of_its_run(name, ranks):
     if name == "halving-doubling" and ranks in (3, 5):
         pytest.skip("halving-doubling wants a power of two")
     schedule = make_schedule(name, ranks, ranks, machines=in_blocks(ranks, 2) if name == "hierarchical" else None)
-    arrays = cancelling(ranks, "float32", 4 * schedule.chunks, 0)[0]
+    arrays = contributions(ranks, "float32", 4 * schedule.chunks, 0)[0]
     result, bounds = run_local(schedule, arrays, in_place=False)[0], schedule.bounds(4 * schedule.chunks)
     for tree, start, stop in zip(sum_trees(schedule), bounds, bounds[1:]):
         np.testing.assert_array_equal(add_in_order(tree, [a[start:stop] for a in arrays]), result[start:stop])

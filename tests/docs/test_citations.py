@@ -104,9 +104,11 @@ def outside(path: Path, root: Path) -> list[str]:
 
 
 def files_below(root: Path) -> list[Path]:
-    """Return all files that cite; not the tests of documents, which plant citations and links that lead nowhere."""
+    """Return all files that cite; not the tests of documents, which plant citations and links that lead nowhere, nor
+    the lessons' common box, whose links are those of the lessons."""
     return [root / "README.md", *(path for top in SOURCES for path in sorted((root / top).rglob("*"))
-                                  if path.suffix in FOLLOWED and path.parent != Path(__file__).parent)]
+                                  if path.suffix in FOLLOWED and path.parent != Path(__file__).parent
+                                  and path.name != "notation.md")]
 
 
 def test_every_citation_leads_somewhere():

@@ -76,3 +76,9 @@ def test_what_emulated_machines_measured_is_stored_and_stands_in_for_them(tmp_pa
     assert "no namespaces here" in said and "2 emulated machines of 1 rank, 200mbit" in said
     with pytest.raises(ClusterError, match="no namespaces here"):
         run_on_ranks(2, code, rate="200mbit", stored="another")
+    with pytest.raises(ClusterError, match="no namespaces here"):
+        run_on_ranks(2, code, rate="200mbit", stored="another", keep=True)
+    monkeypatch.delenv(STORE)
+    monkeypatch.setattr(on_ranks, "run_on_cluster", None)
+    assert run_on_ranks(2, code, rate="200mbit", stored="kept", keep=True) == first
+    assert "is measured anew" in capsys.readouterr().out

@@ -64,4 +64,9 @@ def test_a_training_on_two_ranks_is_stored_when_notebooks_are(tmp_path, monkeypa
     monkeypatch.setattr(training, "run_on_cluster", refuse)
     again = train_on_ranks("lm", machines=2, rate="1gbit", stored="kept", **TINY)
     assert again.stored and again.result == run.result and again.metrics == run.metrics
+    monkeypatch.setattr(training, "run_on_cluster", None)
+    with pytest.raises(TypeError):
+        train_on_ranks("lm", machines=2, rate="1gbit", stored="kept", keep=True, **TINY)  # stored anew: measured
+    monkeypatch.delenv(STORE)
+    assert train_on_ranks("lm", machines=2, rate="1gbit", stored="kept", keep=True).result == run.result
     assert again.measured == run.measured and "2 emulated machines of 1 rank, 1gbit" in run.measured

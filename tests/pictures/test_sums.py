@@ -4,7 +4,7 @@ import numpy as np
 
 from refimpl.collectives import make_schedule
 from refimpl.collectives.orders import orders, sum_trees, tree_of
-from refimpl.pictures.sums import draw_errors, draw_orders, draw_roundings, draw_sum_trees, sorted_tree, ulps_off
+from refimpl.pictures.sums import draw_orders, draw_roundings, draw_sum_trees, sorted_tree, ulps_off
 
 NUMBERS = np.array([1.3, -0.7, 0.2, 2.9, -1.1, 0.4], "float32")
 
@@ -32,8 +32,3 @@ def test_trees_are_drawn_by_their_first_leaf_and_canonical_ones_are_one():
     assert "ring on 1, 3, 8 ranks, different trees: 3; direct on 1, 3, 8 ranks, different trees: 1" in drawn.alt
     assert drawn.svg == draw_sum_trees(lines, 8).svg
     assert sorted_tree(sum_trees(make_schedule("direct", 8, 8))[7]) == tree_of(range(8))
-
-
-def test_errors_beside_depths():
-    drawn = draw_errors({"ring": "ring", "tree": "direct"}, (4, 8))
-    assert drawn.numbers.splitlines()[2].split()[:2] == ["8", "7"] and "tree, 3 additions in a row" in drawn.alt

@@ -1,0 +1,39 @@
+"""How long a step takes at some numbers of partitions P: each several times, in random order, to see what is noise.
+
+A search measures each P once, one after the other: whatever slows the machines down meanwhile looks like P's doing.
+"""
+
+import time
+
+import numpy as np
+
+from refimpl.plan.make import with_partitions
+from refimpl.training.planning.repartition import repartition
+from refimpl.training.trainer import Trainer
+from refimpl.transport import Communicator
+
+
+def measure_partitions(model, data, options, comm, counts, times: int, steps: int = 3) -> dict[int, list[float]]:
+    """Train, and return P -> mean seconds of ``steps`` steps, ``times`` of them. Collective; the same on all ranks.
+
+    counts: the P to measure, in a new random order each time. The slowest rank's step counts; one more step passes
+    after each change of P. Raises what a training raises, and ValueError if no variable has partitions.
+    """
+    comm = Communicator.of(comm)
+    trainer = Trainer.open(model, data, options, comm)
+    if not trainer.plan.partitioned(model.variables):
+        raise ValueError(f"no variable of this model goes to the server under architecture {trainer.plan.architecture}")
+    order, found = np.random.default_rng(options.seed), {count: [] for count in counts}
+    for _ in range(times):
+        for count in order.permutation(counts).tolist():
+            repartition(trainer.parameters, with_partitions(trainer.plan, model.variables, count))
+            trainer.train_step()
+            took = np.array([_seconds(trainer) for _ in range(steps)])
+            found[count].append(float(comm.share(took, "search").max(axis=0).mean()))
+    return found
+
+
+def _seconds(trainer) -> float:
+    begin = time.perf_counter()
+    trainer.train_step()
+    return time.perf_counter() - begin
