@@ -45,7 +45,7 @@ def problems(notebook: dict, folder: Path) -> list[str]:
 def other_form(notebook: dict, number: int, following: str) -> list[str]:
     """Return one line for each thing in which a notebook does not look like the others; following: the next file."""
     sources = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "markdown"]
-    prose = "\n".join(sources)
+    prose = "\n".join(source for source in sources if source != NOTATION)  # a row of a table is one line
     exercises = sum("exercise" in cell["metadata"].get("tags", []) for cell in notebook["cells"])
     found = [f"a line of {len(line)} characters: {line[:40]}" for line in prose.splitlines() if len(line) > PROSE_WIDTH]
     wanted = {f"the title # {number}. Its name, and below it a question in italics": rf"\A# {number}\. \S.*\n\n\*\S",
