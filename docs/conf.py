@@ -13,7 +13,7 @@ about = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 project = about["project"]["name"]
 extensions = ["myst_nb", "sphinx_design", "sphinx_copybutton", "sphinx_codeautolink", "sphinx.ext.mathjax",
               "sphinx.ext.viewcode", "autoapi.extension", "contents", "docstrings", "files"]
-exclude_patterns = ["docs/site/templates", "**/.ipynb_checkpoints"]
+exclude_patterns = ["docs/site/templates", "notebooks/instructor", "**/.ipynb_checkpoints"]
 suppress_warnings = ["autoapi.python_import_resolution",  # a constant handed on: it is not shown
                      "config.cache"]  # codeautolink keeps a function there; all is read again every time, anyway
 highlight_language = "text"
