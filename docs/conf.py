@@ -1,6 +1,8 @@
 """The website (``make docs``): front page, guides, stored notebooks, and a reference that is read, not imported."""
 
 import importlib.util
+import os
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -12,7 +14,8 @@ about = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 project = about["project"]["name"]
 extensions = ["myst_nb", "sphinx_design", "sphinx_copybutton", "sphinx_codeautolink", "sphinx.ext.mathjax",
-              "sphinx.ext.viewcode", "autoapi.extension", "contents", "docstrings", "files"]
+              "sphinx.ext.viewcode", "autoapi.extension", "contents", "docstrings", "files", "public", "slides"]
+templates_path = [str(HERE / "templates" / "html")]
 exclude_patterns = ["docs/site/templates", "notebooks/instructor", "**/.ipynb_checkpoints"]
 suppress_warnings = ["autoapi.python_import_resolution",  # a constant handed on: it is not shown
                      "config.cache"]  # codeautolink keeps a function there; all is read again every time, anyway
@@ -50,11 +53,17 @@ html_static_path = [str(HERE / "style.css"), str(HERE / "tree.svg"), str(mathjax
 html_css_files = ["style.css"]
 html_show_sourcelink = html_show_sphinx = html_copy_source = False
 html_show_search_summary = False  # it would be fetched, which browsers refuse to pages of a folder
+html_search_scorer = str(HERE / "scorer.js")
 html_sidebars = {"**": ["sidebar-nav-bs"], "index": []}
-html_context = {"default_mode": "auto"}  # light or dark as the reader's system is
+repository = os.environ.get("REPOSITORY", "")  # where it is published: without it no button could lead to Binder
+if not re.fullmatch(r"([\w.-]+/[\w.-]+)?", repository):
+    sys.exit(f"REPOSITORY={repository}: docs/conf.py expects owner/name, as in https://github.com/owner/name")
+html_context = {"default_mode": "auto",  # light or dark as the reader's system is
+                "repository": repository}
 html_theme_options = {
     "logo": {"text": project, "alt_text": "front page"},
     "navbar_align": "left",
+    "article_header_end": ["lesson"],
     "navbar_persistent": ["search-button-field"],
     "collapse_navigation": True,
     "navigation_depth": 4,

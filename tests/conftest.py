@@ -2,8 +2,8 @@
 
     python -m refimpl.transport.launch -n 4 -m pytest --with-mpi -m mpi
 
-``--part quick``: every idea once (`make test`).  ``--part thorough``: the rest (`make test-all` runs both).  A test
-marked ``thorough(NAME, ...)`` is of the rest; of its cases those whose id contains a NAME are quick.  One marked
+``--part quick``: every idea once (`make test`).  ``--part thorough``: the rest (`make test-all` runs both at once).  A
+test marked ``thorough(NAME, ...)`` is of the rest; of its cases those whose id contains a NAME are quick.  One marked
 ``ranks(1, 3)`` shows the same on any number of ranks, and is run on these alone.
 
 Under MPI rank 0 reports for all. A test that fails on every rank is an ordinary failure: the ranks go on together, and
@@ -12,6 +12,7 @@ so the job is aborted, after the failing ranks have printed their tracebacks.
 """
 
 import os
+import re
 
 ONE_THREAD = ("OPENBLAS", "OMP", "MKL", "NUMBA")
 os.environ |= {f"{library}_NUM_THREADS": "1" for library in ONE_THREAD}  # read once, when NumPy or Numba is imported
@@ -32,6 +33,7 @@ SECONDS_PER_MPI_TEST = 120
 SECONDS_TO_FAIL_TOGETHER = 2.0
 SECONDS_TO_PRINT = 1.0  # for every rank to say what it has to, and the launcher to pass it on, before the job ends
 FEW_RANKS = 4  # with more, only tests that need more are run: the others have been
+ASKS_FOR_MANY = re.compile(r"min_size=(?![1-4]\b)")  # more than FEW_RANKS, or a name
 
 
 def pytest_addoption(parser):
@@ -73,9 +75,11 @@ def pytest_terminal_summary(terminalreporter, config):
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Under MPI leave files without MPI tests alone: importing them all on every rank outlasts the tests."""
-    if _under_mpi(config) and collection_path.suffix == ".py" and "mark.mpi" not in collection_path.read_text("utf-8"):
-        return True
+    """Under MPI leave files alone that have no test for so many ranks: to import all on every rank outlasts them."""
+    if _under_mpi(config) and collection_path.suffix == ".py":
+        text = collection_path.read_text("utf-8")
+        if "mark.mpi" not in text or _ranks(config) > FEW_RANKS and not ASKS_FOR_MANY.search(text):
+            return True
     return None
 
 

@@ -4,10 +4,14 @@ import json
 import re
 from pathlib import Path
 
+from num2words import num2words
+
 ROOT = Path(__file__).resolve().parents[2]
 GUIDES = "README", "docs/follow-a-step", "docs/design", "docs/paper", "docs/guide", "docs/conformance", "docs/gpu"
 """The guides in the order of reading; those not written yet are left out, others come after these."""
 NAMES = {"README.md": "Overview"}
+TAKES = re.compile(r"\*(About (\d+) minutes\. First: .+?)\*(?=\n|$)", re.DOTALL)
+"""How long a lesson takes and what comes before it, as the lesson itself says."""
 
 
 def lessons() -> list[Path]:
@@ -25,19 +29,37 @@ def document(path: Path) -> str:
     return f"/{path.relative_to(ROOT).with_suffix('')}"
 
 
+def opening(path: Path) -> str:
+    """Return the text that a lesson or guide begins with."""
+    text = path.read_text("utf-8")
+    return "".join(json.loads(text)["cells"][0]["source"]) if path.suffix == ".ipynb" else text
+
+
+def without_links(text: str) -> str:
+    return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text)
+
+
+def length(paths: list[Path]) -> str:
+    """Return how many lessons there are and, as far as all say so, how long they take."""
+    minutes = [int(found[2]) for path in paths if (found := TAKES.search(opening(path)))]
+    words = f"{num2words(len(paths)).capitalize()} notebooks"
+    return words + (f" of {min(minutes)} to {max(minutes)} minutes each" if len(minutes) == len(paths) else "")
+
+
 def card(path: Path) -> str:
-    """Return the card of one document: title, opening, and a picture if it is a notebook that shows one."""
-    text, options = path.read_text("utf-8"), f":link: {document(path)}\n:link-type: doc\n"
+    """Return the card of one document: title, question; of a lesson a picture, if it shows one, and how long it is."""
+    options, text = f":link: {document(path)}\n:link-type: doc\n", opening(path)
     if path.suffix == ".ipynb":
-        pictures = re.findall(r'src=\\"(pictures/[^\\]+)\\" alt=\\"([^\\]*)\\"', text)
+        pictures = re.findall(r'src=\\"(pictures/[^\\]+)\\" alt=\\"([^\\]*)\\"', path.read_text("utf-8"))
         if pictures:
             name, alt = max(pictures, key=lambda picture: "moving" in picture[0])
             options += f":img-top: /notebooks/{name}\n:img-alt: {alt}\n"
-        text = "".join(json.loads(text)["cells"][0]["source"])
-    title, opening = (text + "\n\n").split("\n\n")[:2]
-    plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", opening).strip("*")
+    takes = TAKES.search(text)
+    title, question = (TAKES.sub("", text) + "\n\n").split("\n\n")[:2]
+    plain = without_links(question).strip("*\n")
+    footer = f"\n+++\n{without_links(takes[1])}" if takes else ""
     shown = re.match(r".{90,}?[.?](?=\s)|.*", plain, re.DOTALL)[0]  # a sentence, or as many as make two lines
-    return f":::{{grid-item-card}} {NAMES.get(path.name, title.lstrip('# '))}\n{options}\n{shown}\n:::\n"
+    return f":::{{grid-item-card}} {NAMES.get(path.name, title.lstrip('# '))}\n{options}\n{shown}{footer}\n:::\n"
 
 
 def fill(app, docname, source):
@@ -48,7 +70,8 @@ def fill(app, docname, source):
         entries = "\n".join(f"{NAMES[path.name]} <{document(path)}>" if path.name in NAMES else document(path)
                             for path in paths)
         toctree = f":::{{toctree}}\n:hidden:\n{entries}\n:::\n"
-        source[0] = source[0].replace(f"<!-- cards: {name} -->", grid).replace(f"<!-- contents: {name} -->", toctree)
+        for mark, text in (("cards", grid), ("contents", toctree), ("length", length(paths))):
+            source[0] = source[0].replace(f"<!-- {mark}: {name} -->", text)
 
 
 def without_magics(source: str) -> tuple[str, str]:

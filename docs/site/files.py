@@ -46,14 +46,15 @@ def pages(app):
         yield f"files/{path}", {"title": path, "body": f"<h1>{path}</h1>{shown}"}, "page.html"
 
 
-def pictures(app, error):
-    """Put the pictures beside the notebooks: their stored outputs are HTML, in which Sphinx looks for none."""
+def notebooks(app, error):
+    """Put the notebooks, to be downloaded, beside their pages, and their pictures, for which Sphinx does not look."""
     if not error:
-        shutil.copytree(ROOT / "notebooks" / "pictures", Path(app.outdir, "notebooks", "pictures"), dirs_exist_ok=True)
+        shutil.copytree(ROOT / "notebooks", Path(app.outdir, "notebooks"), dirs_exist_ok=True,
+                        ignore=shutil.ignore_patterns("results", ".*"))
 
 
 def setup(app):
     app.connect("doctree-read", link)
     app.connect("html-collect-pages", pages)
-    app.connect("build-finished", pictures)
+    app.connect("build-finished", notebooks)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

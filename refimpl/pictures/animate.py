@@ -142,7 +142,7 @@ def _box(grid, rank, chunk, radius, fill, edge, edge_width, text, size, ink) -> 
 
 
 def _shade(value, ranks) -> tuple[str, str]:
-    """Return fill and ink of a cell: the more ranks are in its number, the darker."""
+    """Return fill and ink of a cell: the more ranks are in its number, the fuller the blue."""
     part = (_contributions(value) - 1) / max(1, ranks - 1)
     full = tuple(int(BLUE[i:i + 2], 16) for i in (1, 3, 5))
     mixed = [round(a + min(1.0, part) * (b - a)) for a, b in zip(PALE, full)]
@@ -182,7 +182,7 @@ def _strip(schedule, states, top):
     bottom = top + 12 + (len(states) + FRAMES - 1) // FRAMES * tall
     numbers = "" if schedule.ranks <= DIGITS else "Numbers: how many ranks are in it. "
     parts.append(f'<text x="{MARGIN}" y="{bottom + 14:.1f}" font-size="11" fill="{INK}">A column is a rank, a row a '
-                 f"chunk. {numbers}Darker: more ranks are in it. Framed: new in this round.</text>")
+                 f"chunk. {numbers}The fuller its blue, the more ranks are in it. Framed: new in this round.</text>")
     return parts, bottom + 24
 
 

@@ -24,18 +24,21 @@ class Line:
     points: bool = False
 
 
-def plot_lines(lines: Sequence[Line], x: str, y: str, alt: str, *, log: str = "", ticks: Sequence[float] = ()
-               ) -> Picture:
+def plot_lines(lines: Sequence[Line], x: str, y: str, alt: str, *, log: str = "", ticks: Sequence[float] = (),
+               span: Sequence[float] = ()) -> Picture:
     """Return the picture of some lines over one pair of axes. Local.
 
     x, y: what the axes show, with units.  log: "", "x", "y" or "xy": the axes that are logarithmic.
     ticks: where the x axis has numbers; none: wherever they fit.
+    span: where the y axis begins and ends, so that pictures compare; none: where the lines do.
     """
     with figure_in_style() as (figure, axes):
         draw_lines(axes, lines, x, y, log=log)
         if len(ticks):
             axes.set_xticks(ticks, [f"{tick:,g}" for tick in ticks])
             axes.xaxis.minorticks_off()
+        if len(span):
+            axes.set_ylim(*span)
         axes.legend(*_legend(lines, axes))
         return picture_of(figure, alt, numbers_of(lines, x))
 

@@ -47,6 +47,38 @@ def plot_bytes(runs: dict[str, list[dict]]) -> Picture:
         return picture_of(figure, alt, table(["bytes", "rank", *KINDS, "all"], rows))
 
 
+def plot_busiest(ways: dict[str, dict[str, np.ndarray]]) -> Picture:
+    """Draw what passes the busiest card in a step, sent and received, a bar a way, stacked by kind. Local.
+
+    ways: title -> kind -> (N,) bytes of each rank, as ``bytes_by_kind`` gives them.
+    """
+    busiest = {title: max(range(len(sum(kinds.values()))), key=sum(kinds.values()).__getitem__)
+               for title, kinds in ways.items()}
+    heights = {title: {kind: kinds[kind][busiest[title]] / 1e6 for kind in KINDS if kind in kinds}
+               for title, kinds in ways.items()}
+    totals = {title: sum(by_kind.values()) for title, by_kind in heights.items()}
+    seen = [k for k in KINDS if any(by_kind.get(k, 0) > SEEN * max(totals.values()) for by_kind in heights.values())]
+    with figure_in_style(7.6, 1.3 + 0.45 * len(ways)) as (figure, axes):
+        for place, (title, by_kind) in enumerate(heights.items()):
+            left = 0.0
+            for kind, width in by_kind.items():
+                label, colour, hatch = KINDS[kind]
+                axes.barh(place, width, 0.62, left=left, color=colour, hatch=hatch, edgecolor="white", linewidth=0.6,
+                          label=label if place == 0 and kind in seen else None)
+                left += width
+            axes.text(left, place, f" {left:.1f}", va="center")
+        axes.set_yticks(range(len(ways)), list(ways))
+        axes.set(ylim=(len(ways) - 0.5, -0.5), xlabel="MB sent and received by the busiest machine in a step")
+        figure.legend(loc="outside lower center", ncols=len(seen))
+        plain_axis(axes, "y")
+        alt = "What passes the busiest machine's card in a step: " + "; ".join(
+            f"{title} {totals[title]:.1f} MB ({', '.join(f'{by_kind.get(k, 0):.1f} {KINDS[k][0]}' for k in seen)})"
+            for title, by_kind in heights.items())
+        rows = [[title, busiest[title], *(round(1e6 * by_kind.get(kind, 0)) for kind in KINDS)]
+                for title, by_kind in heights.items()]
+        return picture_of(figure, alt, table(["bytes", "busiest rank", *KINDS], rows))
+
+
 def _draw_stacks(axes, title, kinds):
     height = np.zeros(len(next(iter(kinds.values()))))
     for kind, by_rank in kinds.items():

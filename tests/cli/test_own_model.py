@@ -13,7 +13,7 @@ from refimpl.cli import main
 from refimpl.training.options import Options
 from refimpl.transport.launch import launch
 
-README = Path(__file__).parents[2] / "README.md"
+OWN_MODEL = Path(__file__).parents[2] / "docs" / "own-model.md"
 OWN = ["--model", "ratings:Ratings", "--data", "ratings:draw"]
 SHORT = ["--microbatch-size", "16", "--steps", "6"]
 MORE = '''
@@ -67,8 +67,8 @@ def deaf(microbatches, size):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """The folder in which ``ratings.py`` lies, with README's model and more; commands run in it."""
-    (program,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    """The folder in which ``ratings.py`` lies, with the model of docs/own-model.md and more; commands run in it."""
+    (program,) = re.findall(r"```python\n(.*?)```", OWN_MODEL.read_text(), re.DOTALL)
     (tmp_path / "ratings.py").write_text(program + MORE)
     (tmp_path / "lacking.py").write_text("import no_such_library\n")
     monkeypatch.chdir(tmp_path)

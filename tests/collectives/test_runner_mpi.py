@@ -48,7 +48,7 @@ def _inputs(schedule, elements, dtype):
 
 @pytest.mark.parametrize("algorithm", ["auto", *ALGORITHMS])
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.thorough("float16", "float32-hierarchical", "int64-ring")
+@pytest.mark.thorough("float16", "float32-hierarchical", "int64-ring", "halving")  # which is not for 3 ranks
 def test_segments_change_no_bit_and_no_byte(comm, small_pieces, algorithm, dtype):
     communicator = _across(comm)
     if not _usable(algorithm, communicator.size):

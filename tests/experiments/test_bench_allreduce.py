@@ -38,20 +38,22 @@ def test_the_picture_is_drawn(tmp_path):
 
 
 @pytest.mark.thorough
-def test_one_machine(capsys):
+def test_one_machine(capsys, monkeypatch):
+    for setting in allreduce.WORKS.values():
+        monkeypatch.setitem(setting, "ranks", 3)  # each imports PyTorch
     assert main(["bench", "allreduce", "--sizes", "1KiB", "40KiB", "--seconds", "0.01", "--rounds", "1", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert {(row["work"], row["size"]) for row in result["rows"]} == {
         (work, size) for work in ("machine", "machine-private") for size in ("1 KiB", "40 KiB")}
     for row in result["rows"]:
         assert row["algorithm_bandwidth"] == pytest.approx(row["bytes"] / row["seconds"])
-        assert row["bus_bandwidth"] == pytest.approx(1.5 * row["algorithm_bandwidth"])  # 2 (N - 1) / N of 4 ranks
+        assert row["bus_bandwidth"] == pytest.approx(4 / 3 * row["algorithm_bandwidth"])  # 2 (N - 1) / N of 3 ranks
     assert {"machine", "machine-private", "machine 1 KiB"} < set(result["ratios"])
     assert set(result["paths"]) == {"machine-private"}
 
 
 @pytest.mark.thorough
 def test_a_failing_rank_is_an_error_with_its_words(monkeypatch):
-    monkeypatch.setitem(allreduce.WORKS["machine"], "algorithms", ["telepathy"])
+    monkeypatch.setitem(allreduce.WORKS, "machine", {"ranks": 2, "sizes": [], "algorithms": ["telepathy"]})
     with pytest.raises(ValueError, match="no allreduce algorithm 'telepathy'"):
         allreduce.run(sizes=[1024])

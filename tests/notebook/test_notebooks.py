@@ -11,7 +11,7 @@ from refimpl.notebook.__main__ import in_order
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = in_order(FOLDER)
 GLOSSARY = FOLDER.parent / "docs" / "glossary.md"
-NOTATION = Path(__file__).with_name("notation.md").read_text().strip()
+NOTATION = Path(__file__).with_name("notation.txt").read_text().strip()
 """The cell "notation", the same in every lesson."""
 PROSE_WIDTH = 120
 WORDS_A_MINUTE, MINUTES_A_CELL, MINUTES_AN_EXERCISE = 180, 0.5, 4
@@ -58,7 +58,7 @@ def other_form(notebook: dict, number: int, following: str) -> list[str]:
               f"a link to {following}": re.escape(f"]({following})")}
     found += [f"lacks {what}" for what, pattern in wanted.items() if not re.search(pattern, prose)]
     if NOTATION not in sources:
-        found.append("lacks the notation, as it stands in notation.md")
+        found.append("lacks the notation, as it stands in notation.txt")
     numbers = [int(given) for given in re.findall(r"(?m)^### Exercise (\d+)\b", prose)]
     if numbers != list(range(1, exercises + 1)):
         found.append(f"{exercises} exercises, with the numbers {numbers}")
@@ -93,8 +93,8 @@ def test_the_minutes_that_a_lesson_names_are_honest(path):
 
 
 def test_links_to_the_glossary_find_their_word():
-    there = {re.sub(r"[^a-z0-9-]", "", line[4:].strip().lower().replace(" ", "-"))
-             for line in GLOSSARY.read_text().splitlines() if line.startswith("### ")}
+    there = {re.sub(r"[^a-z0-9-]", "", line[3:].strip().lower().replace(" ", "-"))
+             for line in GLOSSARY.read_text().splitlines() if line.startswith("## ")}
     linked = {anchor for path in NOTEBOOKS for anchor in re.findall(r"glossary\.md#([\w-]+)", path.read_text())}
     assert linked - there == set()
 

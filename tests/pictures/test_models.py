@@ -3,7 +3,7 @@
 import numpy as np
 
 from models import Batch, Variable
-from refimpl.pictures.models import draw_touched, draw_triangle
+from refimpl.pictures.models import DOT, _dots, draw_touched, draw_triangle
 
 
 class Table:
@@ -24,3 +24,14 @@ def test_the_nearest_points_are_named_at_their_corner():
     drawn = draw_triangle(shares, ["a", "b", "c", "d"], ("left", "right", "top"), named=1)
     assert drawn.alt.endswith("left: a; right: b; top: c") and ">d<" not in drawn.svg
     assert draw_triangle(shares[:1], ["a"], ("left", "right", "top")).alt.endswith("left: a; right: ; top: ")
+
+
+def test_thousands_of_points_are_dots_of_one_line():
+    points = np.random.default_rng(0).random((3000, 2))
+    x, y = (values.reshape(-1, 3) for values in _dots(points))
+    for place in points[:200]:
+        drawn = (x[:, 0] <= place[0] + DOT) & (place[0] - DOT <= x[:, 1]) & (abs(y[:, 0] - place[1]) <= DOT)
+        assert drawn.any()
+    assert np.isnan(x[:, 2]).all() and (x[:, 1] > x[:, 0]).all()
+    shares = np.random.default_rng(0).dirichlet((2, 2, 2), 3000)
+    assert len(draw_triangle(shares, [str(i) for i in range(3000)], ("a", "b", "c")).svg) < 150_000

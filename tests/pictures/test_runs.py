@@ -7,7 +7,7 @@ import pytest
 
 from refimpl.collectives.simulation.network import Network
 from refimpl.pictures.plans import draw_plan
-from refimpl.pictures.runs import bytes_by_kind, plot_bytes, plot_cards, plot_throughput
+from refimpl.pictures.runs import bytes_by_kind, plot_busiest, plot_bytes, plot_cards, plot_throughput
 from refimpl.pictures.timeline import Span, draw_timeline, own_milliseconds, read_trace, spans_of, typical_step
 from refimpl.training.planning.plan_ahead import plan_ahead
 from refimpl.training.run.timeline import chrome_events
@@ -33,6 +33,17 @@ def test_bytes_are_drawn_with_their_numbers():
     assert ["ps", "0", "1,000", "200", "16", "0", "1,216"] in rows
     assert "row numbers" in picture.svg and "control" not in picture.svg  # too little to be seen: not in the legend
     assert picture.svg == plot_bytes({"hybrid": [RECORD], "ps": [{**RECORD, "bytes_sent": {}}]}).svg
+
+
+def test_the_busiest_rank_stands_for_a_way():
+    ways = {"hybrid": {"dense": np.array([1e6, 2e6]), "rows": np.array([5e5, 5e5])},
+            "ps": {"dense": np.array([9e6, 1e6]), "control": np.array([8, 8])}}
+    picture = plot_busiest(ways)
+    assert picture.alt.endswith("hybrid 2.5 MB (2.0 dense values, 0.5 values of rows); ps 9.0 MB (9.0 dense values, 0.0 values "
+                                "of rows)")
+    rows = [line.split() for line in picture.numbers.splitlines()]
+    assert rows[1:] == [["hybrid", "1", "2,000,000", "500,000", "0", "0"], ["ps", "0", "9,000,000", "0", "0", "8"]]
+    assert "row numbers" not in picture.svg and picture.svg == plot_busiest(ways).svg
 
 
 def test_throughput_says_how_many_times_the_slowest():

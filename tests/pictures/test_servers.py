@@ -55,6 +55,12 @@ def test_lines_list_their_points():
     assert plot_panels({"left": [curve], "right": [counted]}, ["n", "m"], "bytes", "Two.").numbers.startswith("left\n")
 
 
+def test_an_axis_that_is_the_same_for_all_pictures():
+    line = Line("", [1, 2], [3, 4])
+    assert ">500<" in plot_lines([line], "n", "ms", "Flat.", span=(0, 500)).svg
+    assert ">500<" not in plot_lines([line], "n", "ms", "Steep.").svg
+
+
 def test_measured_points_are_once_in_the_legend():
     lines = [Line(f"way {i}", [1, 2], [i, i], i) for i in range(2)]
     lines += [Line("measured", [1], [i], i, points=True) for i in range(2)]

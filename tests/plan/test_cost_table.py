@@ -1,4 +1,4 @@
-"""Every cell of the paper's table: counted message by message; the exact bytes of plans (plan.cost) are held to it."""
+"""Every cell of plain.cost_table: counted message by message; the exact bytes of plans (plan.cost) are held to it."""
 
 from fractions import Fraction
 from itertools import product

@@ -1,4 +1,4 @@
-"""Every byte is accounted for (docs/design.md, I2): the ledger equals the cost formulas, they the paper's table."""
+"""Every byte is accounted for (docs/design.md, I2): the ledger equals the cost formulas, they plain.cost_table."""
 
 import numpy as np
 import pytest

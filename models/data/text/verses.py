@@ -17,7 +17,7 @@ from models.data.text.vocabulary import WordCounter, number_by_frequency, tokeni
 KINDS = {"comedies": "comedy", "histories": "history", "tragedies": "tragedy"}
 """Folder of the plays -> their kind; the plays in other folders are left out."""
 HELDOUT = 8
-"""One passage in so many, evenly through each play, is held out."""
+"""One passage in so many, evenly through each play, is held out: so each of them is from a play that is trained on."""
 NOT_SPOKEN = re.compile(r"^#.*$|\*+(?:[^*\n]|\n(?!\n))+\*+|_(?:[^_\n]|\n(?!\n))*_|\[[^\]]*\]", re.MULTILINE)
 """Headings, speakers, stage directions, none of which goes on after an empty line."""
 
@@ -27,15 +27,19 @@ class Verses:
     """Passages as rows of word numbers, and what kind of play each is from.
 
     train, heldout: (n, words) int64, below len(vocabulary).  train_kinds, heldout_kinds: (n,) int64, places in
-    ``kinds``.  vocabulary: words by falling frequency.  All read-only.
+    ``kinds``; train_plays, heldout_plays: in ``plays``, the names of the plays.  vocabulary: words by falling
+    frequency.  All read-only.
     """
 
     train: np.ndarray
     train_kinds: np.ndarray
+    train_plays: np.ndarray
     heldout: np.ndarray
     heldout_kinds: np.ndarray
+    heldout_plays: np.ndarray
     vocabulary: list[str]
     kinds: tuple[str, ...]
+    plays: tuple[str, ...]
 
 
 def load_verses(words: int = 32) -> Verses:
@@ -45,16 +49,18 @@ def load_verses(words: int = 32) -> Verses:
         if (folder := file.parent.name) in KINDS:
             spoken = spoken_words(read_text(file.locate(), REMEDY))
             numbered = counter.provisional(spoken)
-            plays.append((kinds.index(KINDS[folder]), numbered[:len(numbered) // words * words].reshape(-1, words)))
-    passages = np.concatenate([play for _, play in plays])
-    kind = np.concatenate([np.full(len(play), kind) for kind, play in plays])
+            passages = numbered[:len(numbered) // words * words].reshape(-1, words)
+            plays.append((file.stem, kinds.index(KINDS[folder]), passages))
+    names, kind_of, pieces = zip(*plays)
+    passages, play = np.concatenate(pieces), np.repeat(np.arange(len(plays)), [len(piece) for piece in pieces])
+    kind = np.array(kind_of)[play]
     counts = np.bincount(passages.ravel(), minlength=len(counter.words()))
     vocabulary, numbers = number_by_frequency(counter.words(), counts)
     passages = numbers[passages].astype(np.int64)
-    held = np.concatenate([np.arange(len(play)) % HELDOUT == HELDOUT - 1 for _, play in plays])
-    found = Verses(passages[~held], kind[~held], passages[held], kind[held], vocabulary, kinds)
-    freeze(found.train, found.train_kinds, found.heldout, found.heldout_kinds)
-    return found
+    held = np.concatenate([np.arange(len(piece)) % HELDOUT == HELDOUT - 1 for piece in pieces])
+    train, heldout = ((passages[part], kind[part], play[part]) for part in (~held, held))
+    freeze(*train, *heldout)
+    return Verses(*train, *heldout, vocabulary, kinds, names)
 
 
 def spoken_words(text: str) -> list[str]:

@@ -37,6 +37,14 @@ def test_a_passage_is_of_its_play(verses):
     assert first.startswith("now fair hippolyta our nuptial hour") and verses.kinds[verses.train_kinds[0]] == "comedy"
     denmark, tragic = verses.vocabulary.index("denmark"), verses.train_kinds == verses.kinds.index("tragedy")
     assert (verses.train[tragic] == denmark).sum() > 10
+    in_hamlet = verses.train_plays == verses.plays.index("hamlet")
+    assert (verses.train[in_hamlet] == denmark).sum() > (verses.train[~in_hamlet] == denmark).sum()
+
+
+def test_a_play_is_of_one_kind_and_is_on_both_sides(verses):
+    assert len(verses.plays) == 25 and set(verses.train_plays) == set(verses.heldout_plays) == set(range(25))
+    for plays, kinds in ((verses.train_plays, verses.train_kinds), (verses.heldout_plays, verses.heldout_kinds)):
+        assert all(len(set(kinds[plays == play])) == 1 for play in range(25))
 
 
 def test_without_the_plays_the_remedy_is_named(monkeypatch):

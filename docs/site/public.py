@@ -1,0 +1,38 @@
+"""The names that people import, as they import them: they begin the reference, and are found before any other."""
+
+from importlib import import_module
+
+PACKAGES = "refimpl", "refimpl.torch", "refimpl.jax"
+FIRST = "train", "Options", "Variable", "Result"
+"""What most people come for; the others stand behind, as their package lists them."""
+
+
+def origin(known, name: str):
+    """Return what autoapi read about a name, from the module that defines it; ``_HOME``: packages that load late."""
+    while name not in known or "original_path" in known[name].obj:
+        package, _, last = name.rpartition(".")
+        name = known[name].obj["original_path"] if name in known else f"{import_module(package)._HOME[last]}.{last}"
+    return known[name]
+
+
+def handed_on(page) -> list:
+    """Return what a package hands on, the most wanted first."""
+    names = page.all or import_module(page.id).__all__
+    wanted = sorted(names, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
+    return [origin(page.app.env.autoapi_all_objects, f"{page.id}.{name}") for name in wanted]
+
+
+def no_source(app, module: str, name: str) -> str | None:
+    """Keep the one link between a definition and its source: with the module that defines it, not who hands it on."""
+    return module if module in PACKAGES else None
+
+
+def prepare(templates):
+    templates.filters["handed_on"] = handed_on
+    templates.globals["public"] = PACKAGES
+
+
+def setup(app):
+    app.config.autoapi_prepare_jinja_env = prepare
+    app.connect("viewcode-follow-imported", no_source, priority=400)  # before autoapi's
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

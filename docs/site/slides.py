@@ -1,0 +1,148 @@
+"""Slides of the lessons, made of the stored notebooks: what a class looks at is on them, the rest is what one says.
+
+On a slide: headings, questions, lists, formulas, tables, pictures and short outputs. In the speaker's notes (key S):
+all other prose. A **Predict:** ends a slide, so that nobody reads the answer below the question.
+"""
+
+import importlib.util
+import json
+import re
+import shutil
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from string import Template
+
+from markdown_it import MarkdownIt
+from mdit_py_plugins.dollarmath import dollarmath_plugin
+
+ROOT = Path(__file__).resolve().parents[2]
+MOST_LINES = 18
+"""A program or an output of more lines is for the notebook, not for a slide."""
+ROOM, WIDTH = 16, 75
+"""Lines of text that a slide has room for, and characters of one."""
+TEMPLATE = Template((ROOT / "docs" / "site" / "templates" / "slides.html").read_text("utf-8"))
+_SHOWN = re.compile(r"#|\$\$|[-*] |\d+\. |\||\*\*Predict:\*\*")
+_QUESTION = re.compile(r"\*\*[^*]+[?.:]\*\*")
+
+
+@dataclass
+class Slide:
+    """shown: pieces of HTML.  notes: what the speaker says, in HTML.  room: lines that are left."""
+
+    shown: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    room: float = ROOM
+
+
+def show(section: list[Slide], piece: str, lines: float):
+    """Put a piece of HTML that takes so many lines on the last slide, or on a new one if it has no room."""
+    if section[-1].shown and lines > section[-1].room:
+        section.append(Slide())
+    section[-1].shown.append(piece)
+    section[-1].room -= lines
+
+
+def markdown() -> MarkdownIt:
+    """Return what makes HTML of a lesson's Markdown; formulas are left to MathJax."""
+    made = MarkdownIt("commonmark", {"html": True}).enable("table")
+    return made.use(dollarmath_plugin, double_inline=True, renderer=formula)
+
+
+def formula(text: str, options: dict) -> str:
+    opening, closing = (r"\[", r"\]") if options.get("display_mode") else (r"\(", r"\)")
+    return f"{opening}{escape(text)}{closing}"
+
+
+def slides(notebook: dict) -> list[list[Slide]]:
+    """Return a notebook's slides: sections, each of slides below each other."""
+    sections, render = [[Slide()]], markdown().render
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "markdown":
+            source = re.sub(r"<details>.*?</details>", "", "".join(cell["source"]), flags=re.DOTALL)
+            source = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", source)  # nobody follows a link from a slide
+            for paragraph in filter(None, re.split(r"\n\s*\n", source.strip())):
+                _put(sections, paragraph, render)
+        else:
+            _put_cell(sections[-1], cell)
+    return [[slide for slide in section if slide.shown] for section in sections if any(s.shown for s in section)]
+
+
+def _put(sections: list[list[Slide]], paragraph: str, render):
+    """Put a paragraph on the slide at the end, or into its notes; a heading begins a slide."""
+    exercise = any("Exercise" in piece for piece in sections[-1][-1].shown)
+    if paragraph.startswith("## "):
+        sections.append([Slide()])
+    elif paragraph.startswith("### "):
+        sections[-1].append(Slide())
+    section = sections[-1]
+    title = len(sections) == 1 and not section[-1].notes and paragraph.startswith(("# ", "*"))
+    question = _QUESTION.match(paragraph)
+    if title or exercise or _SHOWN.match(paragraph):
+        show(section, render(paragraph), _lines(paragraph))
+    elif question:
+        show(section, render(question[0]), 2)
+    if not (title or exercise or _SHOWN.match(paragraph)):
+        section[-1].notes.append(render(paragraph))
+    if paragraph.startswith("**Predict:**"):
+        section.append(Slide())
+
+
+def _lines(paragraph: str) -> float:
+    """Return how many lines of a slide a paragraph takes, about."""
+    if paragraph.startswith("$$"):
+        return 4
+    items = re.split(r"\n(?=[-*|\d])", paragraph)
+    return 1 + sum(1.1 * -(-len(item) // WIDTH) for item in items)
+
+
+def _put_cell(section: list[Slide], cell: dict):
+    """Put a short program that runs on ranks, and what a cell gave, on slides."""
+    if "exercise" in cell["metadata"].get("tags", []):
+        return
+    source = "".join(cell["source"])
+    if source.startswith("%%ranks") and source.count("\n") < MOST_LINES:
+        _show_text(section, source)
+    for output in cell["outputs"]:
+        data = output.get("data", {})
+        picture = re.search(r"<img[^>]+>", "".join(data.get("text/html", "")))
+        text = "".join(output.get("text") or data.get("text/plain", ""))
+        if picture:
+            show(section, picture[0].replace('src="', 'src="../notebooks/'), ROOM - 3)  # a heading fits above
+        elif text.count("\n") < MOST_LINES or "text/markdown" in data:  # a whole file scrolls
+            _show_text(section, text)
+
+
+def _show_text(section: list[Slide], text: str):
+    show(section, f"<pre><code>{escape(text)}</code></pre>", min(ROOM, 1 + 0.75 * text.count("\n")))
+
+
+def page(notebook: dict) -> str:
+    """Return a lesson's slides as a page, for a folder beside reveal.js and MathJax."""
+    def one(slide):
+        notes = f"<aside class=\"notes\">{''.join(slide.notes)}</aside>" if slide.notes else ""
+        return f"<section>{''.join(slide.shown)}{notes}</section>"
+
+    title = "".join(notebook["cells"][0]["source"]).partition("\n")[0].lstrip("# ")
+    body = "\n".join(f"<section>{''.join(map(one, section))}</section>" for section in slides(notebook))
+    return TEMPLATE.substitute(title=escape(title), body=body)
+
+
+def write(app, error):
+    """Write slides/LESSON.html for each lesson, with reveal.js beside them."""
+    if error:
+        return
+    folder = Path(app.outdir, "slides")
+    reveal = Path(importlib.util.find_spec("sphinx_revealjs").origin).parent / "_static" / "revealjs"
+    for part in ("dist/reveal.js", "dist/reveal.css", "dist/theme/white.css", "dist/theme/fonts/source-sans-pro",
+                 "plugin/notes"):
+        (folder / part).parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if (reveal / part).is_dir() else shutil.copy)(reveal / part, folder / part)
+    for path in ROOT.glob("notebooks/*.ipynb"):
+        text = page(json.loads(path.read_text("utf-8")))
+        (folder / f"{path.stem}.html").write_text(text, "utf-8")
+
+
+def setup(app):
+    app.connect("build-finished", write)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

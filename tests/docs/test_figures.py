@@ -1,0 +1,93 @@
+"""Every figure of the first pages is held: by the pages of measurements and of the paper, by code beside it, or here.
+
+A figure is a decimal, a number of 100 or more, or one with % or × behind it. All figures of a sentence, or of a row of a
+table, must stand in one section of docs/measured.md or docs/paper.md, or in one block of code of the same page; but for
+those of the phrases which ``computed`` writes by what the product says.
+"""
+
+import inspect
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from refimpl.conformance.mutants.checkers import CHECKERS
+from refimpl.conformance.mutants.planted import MUTANTS
+from refimpl.conformance.mutants.run import run_mutants
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("README.md", "docs/index.md", "docs/training.md", "docs/plan.md", "docs/without-barriers.md",
+         "docs/experiments.md", "docs/own-model.md")
+HOLDERS = ("docs/measured.md", "docs/paper.md")
+NUMBER = r"(?<![\w.,/'-])\d[\d,]*(?:\.\d+)?"
+FIGURE = re.compile(rf"({NUMBER})(?!\w)((?: to \d[\d.]*)? ?[%×])?")
+FENCED, ASIDE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE), re.compile(r"`[^`\n]*`|\]\([^)]*\)|<!--.*?-->")
+
+
+def computed() -> dict[str, list[str]]:
+    """Return page -> phrases with figures, as they must stand there."""
+    about = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    bugs, correct = len(MUTANTS) + len(CHECKERS), inspect.signature(run_mutants).parameters["configurations"].default
+    return {"README.md": [f"Python {about['requires-python'].replace('>=', '≥ ')}", f"all {bugs} planted bugs",
+                          f"{correct} correct implementations"]}
+
+
+def figures(text: str) -> set[str]:
+    """Return the figures of a text, as they are written but for the commas."""
+    found = ((number.rstrip(",").replace(",", ""), unit) for number, unit in FIGURE.findall(text))
+    return {number for number, unit in found if unit or "." in number or float(number) >= 100}
+
+
+def numbers(text: str) -> set[str]:
+    """Return all numbers of a text: what a figure can be held by."""
+    return {number.rstrip(",").replace(",", "") for number in re.findall(NUMBER, text)}
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a page and the rows of its tables, without code."""
+    plain = ASIDE.sub(" ", FENCED.sub("\n\n", text))
+    parts = [part for block in plain.split("\n\n")
+             for part in (block.splitlines() if block.lstrip().startswith("|") else [" ".join(block.split())])]
+    return [sentence for part in parts for sentence in re.split(r"(?<=[.:;?])\s+(?=[A-Z(\[*])", part)]
+
+
+def unheld(page: str, text: str, holders: list[str], phrases=()) -> list[str]:
+    """Return a line for each phrase that is not there, and each sentence whose figures stand together nowhere."""
+    lines = [f"{page}: {phrase!r} is what is so, and is not there" for phrase in phrases if phrase not in text]
+    known = [numbers(holder) for holder in [*holders, *FENCED.findall(text)]]
+    for phrase in phrases:
+        text = text.replace(phrase, "")
+    for sentence in sentences(text):
+        if (found := figures(sentence)) and not any(found <= section for section in known):
+            lines.append(f"{page}: {', '.join(sorted(found))}: no section has all of them: {sentence.strip()}")
+    return lines
+
+
+def sections() -> list[str]:
+    return [section for name in HOLDERS for section in re.split("^## ", (ROOT / name).read_text("utf-8"), flags=re.M)]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_figure_is_held(page):
+    assert unheld(page, (ROOT / page).read_text("utf-8"), sections(), computed().get(page, ())) == []
+
+
+@pytest.mark.parametrize(("text", "missing"), [
+    ("A step is 3.7 times as fast.", "3.7"), ("It saves 44 % of memory.", "44"), ("On 5 to 6 × the words.", "5"),
+    ("| LM | 5,701 |", "5701"), ("Hybrid has 2.6, allreduce 9.9.", "2.6, 9.9"), ("By `3.7` as an option, 3.7.", "3.7")])
+def test_a_figure_that_nothing_holds_is_seen(text, missing):
+    (line,) = unheld("page.md", text, ["Measured 2.6 and 2.8.", "Measured 9.9, once."])
+    assert line.startswith(f"page.md: {missing}: ")
+
+
+@pytest.mark.parametrize("text", [
+    "From 2.6 to 2.8 times; 4 ranks.", "Is 9.9.", "```\nloss 3.7\n```\n\nIt ends at 3.7.",
+    "sha256, float32, '19", "[one](page.md#3.7)", "Bugs: all 77 of 123."])
+def test_a_figure_that_something_holds_is_not(text):
+    assert unheld("page.md", text, ["Measured 2.6 and 2.8.", "Measured 9.9, once."],
+                  ["all 77 of 123"] if "77" in text else []) == []
+
+
+def test_what_is_computed_must_be_said():
+    assert unheld("page.md", "All 76 of them.", [], ["All 77"]) == ["page.md: 'All 77' is what is so, and is not there"]

@@ -1,0 +1,86 @@
+"""Slides of the lessons: what is shown, what is said, and that no answer stands below its question."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+pytest.importorskip("mdit_py_plugins", reason="the extra docs is not installed: make test-docs")
+sys.path.insert(0, str(ROOT / "docs" / "site"))
+import slides  # noqa: E402
+
+LESSONS = sorted(ROOT.glob("notebooks/*.ipynb"))
+PICTURE = {"text/html": '<img src="pictures/a.svg" alt="a ring" />\n<details>numbers</details>', "text/plain": "a ring"}
+
+
+def text(source):
+    return {"cell_type": "markdown", "metadata": {}, "source": source}
+
+
+def code(source="x", *outputs, tags=()):
+    return {"cell_type": "code", "metadata": {"tags": list(tags)}, "source": source,
+            "outputs": [{"data": data} if isinstance(data, dict) else {"text": data} for data in outputs]}
+
+
+def made(*cells):
+    return slides.slides({"cells": [text("# 1. Rings\n\n*Why?*\n\nProse."), *cells]})
+
+
+def test_headings_and_lists_are_shown_and_prose_is_said():
+    (title,), (slide,) = made(text("## Less\n\nLong [prose](a.py).\n\n- one\n- two\n\n**Why not?** Because."))
+    assert "<h1>1. Rings</h1>" in title.shown[0] and "<em>Why?</em>" in title.shown[1] and "Prose." in title.notes[0]
+    assert "Less" in slide.shown[0] and "<li>two</li>" in slide.shown[1]
+    assert "<strong>Why not?</strong>" in slide.shown[2]
+    assert "Because" not in "".join(slide.shown) and "Because" in slide.notes[1] and "Long prose" in slide.notes[0]
+
+
+def test_a_prediction_ends_a_slide():
+    asked, given = text("## Four\n\n**Predict:** on which rank?"), code("x", "on rank 3\n")
+    _, (question, answer) = made(asked, given, text("Three."))
+    assert "on rank 3" not in "".join(question.shown) and "on rank 3" in answer.shown[0] and "Three" in answer.notes[0]
+
+
+def test_pictures_stand_alone_and_are_found_from_the_slides_folder():
+    _, section = made(text("## Ring"), code("x", PICTURE), text("- more"))
+    assert [len(slide.shown) for slide in section] == [2, 1]
+    assert section[0].shown[1:] == ['<img src="../notebooks/pictures/a.svg" alt="a ring" />']
+
+
+def test_solutions_exercises_and_long_outputs_are_left_out():
+    _, (first, second) = made(
+        text("## Do"), code("x", "line\n" * 30), text("### Exercise 1\n\nHow many?"),
+        code("check(...)", tags=["exercise"]), text("<details><summary>Solution</summary>\n\nFour.\n\n</details>"))
+    said = "".join(piece for slide in (first, second) for piece in slide.shown + slide.notes)
+    assert "line" not in said and "Four" not in said and "check" not in said and "How many?" in second.shown[1]
+
+
+def test_what_has_no_room_goes_on_the_next_slide():
+    _, section = made(text("## Much"), *(text(f"- {word}" + " and so on" * 40) for word in ("one", "two", "three")))
+    assert len(section) > 1 and all(slide.room >= 0 for slide in section)
+
+
+def test_formulas_are_left_to_mathjax():
+    assert r">\(a_1 &lt; b\)<" in slides.markdown().render("so $a_1 < b$")
+    assert r"\[a_1\]" in slides.markdown().render("$$a_1$$")
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_every_lesson_has_slides(path):
+    notebook = json.loads(path.read_text())
+    made = slides.slides(notebook)
+    assert len(made) >= 4 and all(slide.shown for section in made for slide in section)
+    assert "</html>" in slides.page(notebook)
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_slides_fit_the_screen(site, browser, path):
+    page, errors = browser.new_page(viewport={"width": 1100, "height": 700}), []
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.goto((site / "slides" / f"{path.stem}.html").as_uri())
+    page.wait_for_function("window.Reveal && Reveal.isReady()")
+    high = page.evaluate("""() => [...document.querySelectorAll('.slides > section > section')].map(slide => {
+        const place = Reveal.getIndices(slide); Reveal.slide(place.h, place.v); return slide.scrollHeight; })""")
+    page.close()
+    assert errors == [] and max(high) <= 700, high
