@@ -16,7 +16,7 @@ project = about["project"]["name"]
 extensions = ["myst_nb", "sphinx_design", "sphinx_copybutton", "sphinx_codeautolink", "sphinx.ext.mathjax",
               "sphinx.ext.viewcode", "autoapi.extension", "contents", "docstrings", "files", "public", "slides"]
 templates_path = [str(HERE / "templates" / "html")]
-exclude_patterns = ["docs/site/templates", "**/.ipynb_checkpoints"]
+exclude_patterns = ["docs/site/templates", "notebooks/instructor", "**/.ipynb_checkpoints"]
 suppress_warnings = ["autoapi.python_import_resolution",  # a constant handed on: it is not shown
                      "config.cache"]  # codeautolink keeps a function there; all is read again every time, anyway
 highlight_language = "text"

@@ -25,7 +25,7 @@ def check_input_gradient(input_gradient):
         if np.array_equal(given, sum(parts)):
             continue
         if given.shape == parts[0].shape and any(np.array_equal(given, part) for part in parts):
-            return wrong("that is one member's part: every output had a share in every input")
+            return wrong("that is one member's part: every input has a share in every output")
         if np.array_equal(given, np.concatenate(parts, axis=1)) or given.shape == (members, 2, 5):
             return wrong("each member's part has all columns already: they are not put side by side, but added up")
         return wrong(f"{members} members: gradients {grads[0].shape} and weights {weights[0].shape} of each should "
