@@ -104,11 +104,9 @@ def outside(path: Path, root: Path) -> list[str]:
 
 
 def files_below(root: Path) -> list[Path]:
-    """Return all files that cite; not the tests of documents, which plant citations and links that lead nowhere, nor
-    the lessons' common box, whose links are those of the lessons."""
+    """Return all files that cite; not the tests of documents, which plant citations and links that lead nowhere."""
     return [root / "README.md", *(path for top in SOURCES for path in sorted((root / top).rglob("*"))
-                                  if path.suffix in FOLLOWED and path.parent != Path(__file__).parent
-                                  and path.name != "notation.md")]
+                                  if path.suffix in FOLLOWED and path.parent != Path(__file__).parent)]
 
 
 def test_every_citation_leads_somewhere():

@@ -47,8 +47,7 @@ def other_form(notebook: dict, number: int, following: str) -> list[str]:
     sources = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "markdown"]
     prose = "\n".join(source for source in sources if source != NOTATION)  # a row of a table is one line
     exercises = sum("exercise" in cell["metadata"].get("tags", []) for cell in notebook["cells"])
-    found = [f"a line of {len(line)} characters: {line[:40]}" for line in prose.replace(NOTATION, "").splitlines()
-             if len(line) > PROSE_WIDTH]
+    found = [f"a line of {len(line)} characters: {line[:40]}" for line in prose.splitlines() if len(line) > PROSE_WIDTH]
     wanted = {f"the title # {number}. Its name, and below it a question in italics": rf"\A# {number}\. \S.*\n\n\*\S",
               "how long it takes and what comes before it": SAID.pattern,
               "what one can do afterwards": r"(?m)^After (this notebook|it) you can( say)?$",
