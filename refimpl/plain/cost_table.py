@@ -1,7 +1,7 @@
 """The table behind the hybrid: bytes of a step, in and out, at the machine that has most of them.
 
     M machines of G workers, each with a server; w bytes of a variable; α: the part of its rows that a worker touches,
-    α': that the workers of a machine touch together. In the paper G = 1, so α' = α. Dense: α = α' = 1.
+    α': that the workers of a machine touch together. With G = 1 α' = α. Dense: α = α' = 1.
 
              one variable, at its owner's machine       m variables, spread over the servers: everywhere
     dense    server     2 w (M - 1)                     4 w m (M - 1) / M
@@ -12,7 +12,7 @@
 Dense: as many bytes, but the server has a hot spot. Sparse: for G = 1 the server moves M / 2 times less than allgather,
 and less than sending all rows by allreduce as long as α < 1. Hence the hybrid. Without barriers each worker by itself
 moves α w down and α w up: G = 1. Assumed: touched rows are spread evenly over the servers, and a worker's microbatches
-(with local aggregation a machine's) form one node of the tree. Source: docs/paper.md, Bytes; Parallax, table 1.
+(with local aggregation a machine's) form one node of the tree. Source: docs/paper.md, Bytes.
 
 The table is there to be read, and is the oracle to which tests hold the exact bytes of plans (``refimpl.plan.cost``).
 It decides nothing: the choice between strategies uses those exact bytes, and predicted seconds.

@@ -1,4 +1,4 @@
-"""The paper's table, measured: what the ledger counts in a step is the closed formula, to the byte."""
+"""The cost table, measured: what the ledger counts in a step is the closed formula, to the byte."""
 
 from fractions import Fraction
 
