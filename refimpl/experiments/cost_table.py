@@ -1,4 +1,4 @@
-"""The cost table behind the hybrid, measured: what a step costs for variables of one kind and strategy, by the ledger.
+"""The cost table, measured: what a step costs for variables of one kind and strategy, by the ledger.
 
     case = Case(sparse=True, strategy="server", variables=4, alpha=Fraction(1, 8))
     count_bytes(case, comm) == [closed_formula(case, comm.size)] * comm.size
@@ -80,7 +80,7 @@ class Case:
 
 
 def closed_formula(case: Case, ranks: int) -> Bytes:
-    """Return the cell of ``plain.cost_table``: bytes sent and received by the rank that has most, in a step. Local.
+    """Return the cell of the cost table: bytes sent and received by the rank that has most, in a step. Local.
 
     One variable in one partition on the server: its owner's. Several: everyone's.
     Raises ValueError if they are not a multiple of the ranks, so that some own more than others.

@@ -12,7 +12,7 @@
 Dense: as many bytes, but the server has a hot spot. Sparse: for G = 1 the server moves M / 2 times less than allgather,
 and less than sending all rows by allreduce as long as α < 1. Hence the hybrid. Without barriers each worker by itself
 moves α w down and α w up: G = 1. Assumed: touched rows are spread evenly over the servers, and a worker's microbatches
-(with local aggregation a machine's) form one node of the tree. What is the paper's of it: docs/paper.md, Bytes.
+(with local aggregation a machine's) form one node of the tree. Source: docs/paper.md, Bytes.
 
 The table is there to be read, and is the oracle to which tests hold the exact bytes of plans (``refimpl.plan.cost``).
 It decides nothing: the choice between strategies uses those exact bytes, and predicted seconds.

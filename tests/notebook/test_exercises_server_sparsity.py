@@ -20,7 +20,7 @@ def server_bytes(alpha, w, ranks):
 
 @pytest.mark.parametrize("check, answers", [
     (check_rank_2, (68, 52)), (check_factor, (24,)), (check_deal, (deal,)),
-    (check_expected, (1.75,)), (check_server_bytes, (server_bytes,)), (check_crossing, (0.125,))])
+    (check_expected, (1.75,)), (check_server_bytes, (server_bytes,)), (check_crossing, (100,))])
 def test_right_answers(check, answers):
     assert check(*answers).right is True
 
@@ -54,9 +54,9 @@ def test_no_answer_yet(check, answers):
     (check_server_bytes, (lambda a, w, n: 4 * w * (n - 1) / n,), "only touched rows"),
     (check_server_bytes, (lambda a, w, n: 2 * a * w,), "serves too"),
     (check_server_bytes, (lambda a, w, n: w,), "a step's ledger shows"),
-    (check_crossing, (1 / 16,), "4 in front"),
-    (check_crossing, (2,), "between 0 and 1"),
-    (check_crossing, (0.5,), "solve for α"),
+    (check_crossing, (50,), "4 in front"),
+    (check_crossing, (0.02,), "a number of ranks"),
+    (check_crossing, (16,), "solve for N"),
 ])
 def test_wrong_answers_get_a_hint(check, answers, hint):
     verdict = check(*answers)

@@ -49,12 +49,12 @@ def check_server_bytes(server_bytes):
 
 
 @exercise
-def check_crossing(alpha):
-    """From which α on, with 16 ranks, sending a table whole takes fewer bytes than gathering its rows."""
-    if abs(alpha - 2 / 16) <= 0.02 / 16:
-        return right("2 / N. With ever more ranks the allgather loses ever earlier; the server never does.")
-    if abs(alpha - 1 / 16) <= 0.01 / 16:
+def check_crossing(ranks):
+    """On how many ranks gathering 2 % of a table's rows costs as many bytes as sending it whole."""
+    if abs(ranks - 100) <= 0.5:
+        return right("2 / α. On more ranks whole is cheaper; the server, in values, is cheaper than both at any N.")
+    if abs(ranks - 50) <= 0.5:
         return wrong("the allreduce has 4 in front, the allgather 2")
-    if abs(alpha - 2) < 0.1 or alpha > 1:
-        return wrong("α is a part of the rows: between 0 and 1. What became of N?")
-    return wrong("set 2 α w (N - 1) = 4 w (N - 1) / N, and solve for α")
+    if abs(ranks - 0.02) < 0.02 or ranks < 1:
+        return wrong("a number of ranks is asked for, and α is given")
+    return wrong("set 2 α w (N - 1) = 4 w (N - 1) / N, and solve for N")

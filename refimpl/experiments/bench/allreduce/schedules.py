@@ -3,14 +3,15 @@
 import numpy as np
 
 from refimpl.collectives.running.runner import Runner
-from refimpl.experiments.bench.together import check_sum, race_together
+from refimpl.experiments.bench.together import check_sum, time_together
 from refimpl.transport import Communicator
 
 
-def time_schedules(comm, schedules, elements: int, seconds: float = 2.0, rounds: int = 3) -> dict[str, float]:
-    """Return name -> seconds of an allreduce of ``elements`` float32 by each schedule, rounds interleaved.
+def time_schedules(comm, schedules, elements: int, turns: int) -> dict[str, list[float]]:
+    """Return name -> seconds of an allreduce of ``elements`` float32, on the slowest rank, in each turn.
 
-    Raises CollectiveError, on every rank, for a schedule that gives a wrong sum. Collective over ``comm``.
+    The schedules take turns, so that a slow moment of the machine falls on all. Collective over ``comm``. Raises
+    CollectiveError, on every rank, for a schedule that gives a wrong sum.
     """
     comm, work = Communicator.of(comm), {}
     for schedule in schedules:
@@ -18,5 +19,5 @@ def time_schedules(comm, schedules, elements: int, seconds: float = 2.0, rounds:
         runner = Runner(schedule, comm, elements, vector, "bench", lambda start, stop: {"vector": stop - start})
         work[schedule.name] = lambda runner=runner, vector=vector: runner([vector])
         check_sum(comm, schedule.name, vector, work[schedule.name])
-    rows = race_together(comm, "schedules", "", work, {}, seconds, rounds)
-    return {row.name: row.seconds for row in rows}
+    rounds = [{name: time_together(comm, function, 1) for name, function in work.items()} for _ in range(turns)]
+    return {name: [took[name] for took in rounds] for name in work}
