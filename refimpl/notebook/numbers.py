@@ -31,7 +31,7 @@ def unheld(notebook: dict, known: str | None = None) -> list[str]:
     for cell in notebook["cells"]:
         source = "".join(cell["source"])
         if cell["cell_type"] == "code":
-            there |= _numbers(_without_prose(source)) | _numbers(_printed(cell))
+            there |= _of_code(source) | _numbers(_printed(cell))
         else:
             there |= {number for code in re.findall(r"```.*?```", source, re.DOTALL) for number in _numbers(code)}
     found = []
@@ -86,17 +86,24 @@ def _prose(cell) -> str:
 
 def _texts(source: str) -> list[str]:
     """Return the texts in a code cell that are prose; of an f-string what stands between its values."""
-    tree = ast.parse(re.sub(r"^%.*", "", source, flags=re.MULTILINE))
-    return [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
-            and len(node.value.split()) >= WORDS_OF_PROSE]
+    return [node.value for node in ast.walk(_parsed(source)) if isinstance(node, ast.Constant)
+            and isinstance(node.value, str) and len(node.value.split()) >= WORDS_OF_PROSE]
 
 
-def _without_prose(source: str) -> str:
-    for text in _texts(source):
-        for piece in text.split():
-            if any(digit.isdigit() for digit in piece):
-                source = source.replace(piece, " ")
-    return source
+def _of_code(source: str) -> set[str]:
+    """Return the numbers of a code cell: of its magic, its literals and its short texts, not of its prose."""
+    found = _numbers("\n".join(re.findall(r"(?m)^%.*", source)))
+    for piece in ast.walk(_parsed(source)):
+        if isinstance(piece, ast.Constant):
+            if not isinstance(piece.value, str):
+                found |= _numbers((ast.get_source_segment(source, piece) or "").replace("_", ""))
+            elif len(piece.value.split()) < WORDS_OF_PROSE:
+                found |= _numbers(piece.value)
+    return found
+
+
+def _parsed(source: str) -> ast.Module:
+    return ast.parse(re.sub(r"(?m)^%.*", "", source))
 
 
 def _printed(cell) -> str:

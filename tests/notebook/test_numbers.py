@@ -52,7 +52,8 @@ def test_the_words_of_a_picture_are_prose_and_hold_nothing():
     code = cell("code", "plot('the server wins above 0.03, always')", outputs=[drawn("it wins above 0.03\n1 2")])
     assert unheld_of(code) == ["cell 0 (a): nothing computes 0.03"]
     assert unheld_of(cell("code", "plot(f'the server wins above {crossing:.3f}, always')")) == []
-    assert unheld_of(code, cell("code", "limit = 0.03")) == []
+    assert unheld_of(code, cell("code", "%%ranks 4\nlimit = 0.03")) == []
+    assert unheld_of(cell("code", "'this is 0 or 1'\nrows = 25_600"), cell("markdown", "Of 25,600 rows.")) == []
 
 
 def test_a_phrase_that_is_held_and_not_said_is_seen():
