@@ -57,16 +57,16 @@ def card(path: Path) -> str:
     takes = TAKES.search(text)
     title, question = (TAKES.sub("", text) + "\n\n").split("\n\n")[:2]
     plain = without_links(question).strip("*\n")
-    footer = f"\n+++\n{without_links(takes[1])}" if takes else ""
+    footer = f"\n:::{{card-footer}}\n{without_links(takes[1])}\n:::" if takes else ""
     shown = re.match(r".{90,}?[.?](?=\s)|.*", plain, re.DOTALL)[0]  # a sentence, or as many as make two lines
-    return f":::{{grid-item-card}} {NAMES.get(path.name, title.lstrip('# '))}\n{options}\n{shown}{footer}\n:::\n"
+    return f"::::{{grid-item-card}} {NAMES.get(path.name, title.lstrip('# '))}\n{options}\n{shown}{footer}\n::::\n"
 
 
 def fill(app, docname, source):
     """Put the cards, and what gives their documents a place in the navigation, where a page asks for them."""
     for name, paths in (("lessons", lessons()), ("guides", guides())):
         cards = "\n".join(map(card, paths))
-        grid = f"::::{{grid}} 1 2 2 3\n:gutter: 3\n\n{cards}::::\n"
+        grid = f":::::{{grid}} 1 2 2 3\n:gutter: 3\n\n{cards}:::::\n"
         entries = "\n".join(f"{NAMES[path.name]} <{document(path)}>" if path.name in NAMES else document(path)
                             for path in paths)
         toctree = f":::{{toctree}}\n:hidden:\n{entries}\n:::\n"

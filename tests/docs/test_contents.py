@@ -32,12 +32,12 @@ def lesson(tmp_path, monkeypatch):
 @pytest.mark.parametrize("between", ["\n", "\n\n"])
 def test_a_card_says_how_long_a_lesson_takes(lesson, between):
     card = contents.card(lesson("4_hybrid", f"{QUESTION}{between}{TAKES}\n\nMore.\n"))
-    assert "\n\nWhich way suits\nit?\n+++\nAbout 35 minutes. First: notebook 1,\n2.\n:::" in card
+    assert "\n\nWhich way suits\nit?\n:::{card-footer}\nAbout 35 minutes. First: notebook 1,\n2.\n:::\n::::" in card
 
 
 def test_a_lesson_that_does_not_say_has_no_badge(lesson):
     card = contents.card(lesson("4_hybrid", f"{QUESTION}\n\n*About* 35 minutes ago.\n"))
-    assert card.endswith("\n\nWhich way suits\nit?\n:::\n") and "+++" not in card
+    assert card.endswith("\n\nWhich way suits\nit?\n::::\n") and "footer" not in card
 
 
 def test_how_long_they_take_is_counted(lesson):
