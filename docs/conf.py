@@ -26,6 +26,7 @@ myst_enable_extensions = ["attrs_inline", "colon_fence", "dollarmath"]
 myst_dmath_allow_space = myst_dmath_allow_digits = False  # "5 $ or 6 $" is no formula
 myst_heading_anchors = 4
 nb_execution_mode = "off"
+nb_render_markdown_format = "myst"  # a cell that shows a source links to it
 copybutton_prompt_text = "$ "
 codeautolink_concat_default = True  # a cell goes on where the last one ended
 codeautolink_custom_blocks = {"python": "contents.without_magics"}
