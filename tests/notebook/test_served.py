@@ -91,15 +91,20 @@ def server(tmp_path_factory):
 def links(notebook: dict) -> set[str]:
     """Return what a notebook's prose and outputs link to or show, of this repository: as written, without anchors."""
     texts = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "markdown"]
-    texts += ["".join(output.get("data", {}).get("text/html", ()))
+    texts += ["".join(output.get("data", {}).get(kind, ())) for kind in ("text/html", "text/markdown")
               for cell in notebook["cells"] for output in cell.get("outputs", ())]
     return {target for text in texts for found in LINK.findall(text) for target in found if target}
 
 
 def refused(server: Server, folder: str, targets: set[str]) -> list[str]:
-    """Return those of a folder's links for which the server has nothing."""
-    places = {target: posixpath.normpath(posixpath.join(folder, target)) for target in sorted(targets)}
-    return [target for target, place in places.items() if server.ask(f"api/contents/{place}?content=0")[0] != 200]
+    """Return those of a folder's links for which the server has nothing, or a folder, which JupyterLab cannot open."""
+    found = []
+    for target in sorted(targets):
+        place = posixpath.normpath(posixpath.join(folder, target))
+        status, about, _ = server.ask(f"api/contents/{place}?content=0")
+        if status != 200 or json.loads(about)["type"] == "directory":
+            found.append(target)
+    return found
 
 
 def test_every_link_of_every_lesson_is_served(server):
@@ -110,11 +115,12 @@ def test_every_link_of_every_lesson_is_served(server):
 
 
 def test_what_is_not_served_is_seen(server):
-    prose = ["[a](../refimpl/none.py#L1) [b](../../above.md) ", "[c](../README.md#x)"]
+    prose = ["[a](../refimpl/none.py#L1) [b](../../above.md) ", "[c](../README.md#x) [d](../models)"]
     cell = {"cell_type": "markdown", "source": prose}
     shown = {"cell_type": "code", "outputs": [{"data": {"text/html": '<img src="pictures/none.svg" alt="a">'}}]}
     targets = links({"cells": [cell, shown]})
-    assert refused(server, "notebooks", targets) == ["../../above.md", "../refimpl/none.py", "pictures/none.svg"]
+    assert refused(server, "notebooks", targets) == [
+        "../../above.md", "../models", "../refimpl/none.py", "pictures/none.svg"]
     assert refused(server, ".", {"../README.md"}) == ["../README.md"], "as from a server of the folder notebooks alone"
 
 
