@@ -93,7 +93,8 @@ def links(notebook: dict) -> set[str]:
     texts = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "markdown"]
     texts += ["".join(output.get("data", {}).get(kind, ())) for kind in ("text/html", "text/markdown")
               for cell in notebook["cells"] for output in cell.get("outputs", ())]
-    return {target for text in texts for found in LINK.findall(text) for target in found if target}
+    written = [re.sub(r"```.*?```", "", text, flags=re.DOTALL) for text in texts]  # code may look like a link
+    return {target for text in written for found in LINK.findall(text) for target in found if target}
 
 
 def refused(server: Server, folder: str, targets: set[str]) -> list[str]:
