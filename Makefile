@@ -128,7 +128,7 @@ $(venv)/.docs: $(venv)/.installed
 docs: $(venv)/.docs ## build the website into build/site; REPOSITORY=owner/name: lessons open in Binder, too
 	@rm -rf build/site build/site-source; mkdir -p build/site-source
 	@cp -R docs notebooks README.md build/site-source; mv build/site-source/docs/index.md build/site-source
-	$(python) -m sphinx -q -d build/doctrees -c docs $(SPHINX) build/site-source build/site
+	$(python) -m sphinx -q -j auto -d build/doctrees -c docs $(SPHINX) build/site-source build/site
 	@echo "open $(CURDIR)/build/site/index.html"
 
 test-docs: SPHINX := -W --keep-going
