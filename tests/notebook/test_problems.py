@@ -123,3 +123,46 @@ def test_a_merge_that_counts_twice_is_told():
              "def merge(ids, rows): return np.concatenate(ids), np.concatenate(rows)")
     with pytest.raises(AssertionError, match="sorted, each once"):
         run(cells, "merge-test", {"machine": wrong})
+
+
+SLIPS = [  # set, answer, test, what the solution says, what a student says instead, the hint
+    ("problems_4", "loads", "loads-test", "+ 2 * (sum(dense) - own) for", "for", "message by message 200"),
+    ("problems_4", "quarrel", "equal-test", " * (share * machines - 1) / ((machines - 1) * table)",
+     " * share / table", "f = 1/2: at α = 0.0100 ps"),
+    ("problems_4", "quarrel", "most-test", "Fraction(machines + 2, 4)", "Fraction(machines, 2)", "the other carries"),
+    ("problems_4", "norm", "norm-test", 'kind == "rows" or rank == 0', "True", "a replica is the same gradient"),
+    ("problems_4", "norm", "norm-test", 'kind == "rows" or rank == 0', 'kind == "rows"', "something is left out"),
+    ("problems_4", "norm", "norm-test", "math.fsum(", "sum(", "in which order did you add?"),
+    ("problems_5", "even", "even-test", "min(max(p, 1), owners)", "max(p, 1)", "t(40) = θ0 + 440.0000, and t(4) ="),
+    ("problems_5", "even", "even-test", "(root, root + 1)", "(root,)", "t(2) = θ0 + 6.0000, and t(3) = θ0 + 5.66"),
+    ("problems_5", "trap", "trap-test", "start + start // 2", "2 * start", "1.00 times as slow as the lowest, 16"),
+    ("problems_5", "trap", "trap-test", "1.1 - 0.2 * (p - start / 2) / start", "1", "from 1 to 2 it goes"),
+    ("problems_5", "apart", "apart-test", "Fraction(2,", "Fraction(1,", "in 2 of 2 orders they lie apart, you say"),
+    ("problems_5", "apart", "needed-test", "(counts - 1) * apart", "apart", "6 counts, 5 samples of each: deceived"),
+    ("problems_6", "digits", "most-test", "base, ranks = 2 * c + 1", "base, ranks = c + 1", "1 + 3 + 9 is not"),
+    ("problems_6", "digits", "most-test", "c * sum(", "sum(", "counts up to 2 of either sign, 24 digits: 10 ranks"),
+    ("problems_6", "digits", "counts-test", "(rest + c) % base - c", "rest % base", "not [1, 2, 2, 0] but [1, -1,"),
+    ("problems_6", "digits", "counts-test", "if total != int(total)", "if False", "0.5 on 4 ranks, counts up to 1"),
+    ("problems_6", "lose", "lose-test", "[1] * (n - 1)", "[0.5] * (n - 1)", "lose 1.5 / 2**24 of the first; 3 can"),
+    ("problems_6", "lose", "lose-test", "[2**24, 2**24, -(2**25), 1]", "[2**24, 1, -2**24, 1]", "the tree gives 1.0"),
+    ("problems_6", "adder", "adder-test", "if sibling not in", "if True or sibling not in", "it keeps both children"),
+    ("problems_6", "adder", "adder-test", "middle = low + (1 << (high - low - 1).bit_length() - 1)",
+     "middle = (low + high) // 2", "6 ranks: "),
+    ("problems_7", "liking", "rows-test", "unique_ids(batch.inputs[:, 0])", "batch.inputs[:, 0]", "sorted, each"),
+    ("problems_7", "liking", "slopes-test", "-slope * wanted])", "slope * wanted])", "gradient of 'items'"),
+    ("problems_7", "liking", "slopes-test", '["matrix"].T', '["matrix"]', "gradient of 'users'"),
+    ("problems_7", "liking", "slopes-test", "batch.normaliser", "len(user)", "divide by the normaliser, and"),
+    ("problems_7", "sums", "sums-test", "1e-9 * abs(parts).sum(axis=0).max(initial=0)", "1e-8", "you let it pass"),
+    ("problems_7", "sums", "sums-test", "1e-9 *", "0 *", "you accuse it, and it only rounds"),
+    ("problems_7", "sums", "sums-test", '{"": np.array(float(loss))}', "{}", "LossTimesCount"),
+    ("problems_7", "memory", "memory-test", "bincount(kinds[~held])", "bincount(kinds)", "among what is left kind 0"),
+]
+
+
+@pytest.mark.parametrize(("problems", "name", "test", "right", "slip", "said"), SLIPS)
+def test_a_likely_slip_is_told(problems, name, test, right, slip, said):
+    cells = cells_of(FOLDER / "source" / problems / f"{problems}.ipynb")
+    solution = named(cells, name)["source"]
+    assert right in solution
+    with pytest.raises((AssertionError, ValueError), match=re.escape(said)):
+        run(cells, test, {name: solution.replace(right, slip)})
