@@ -179,7 +179,8 @@ LATER = [
     ("problems_9", "record", "normal-test", "def normal(record): return tuple(record)", "but you tell them apart"),
     ("problems_9", "record", "normal-test", "def normal(record): return tuple(sorted(record))", "you make one of them"),
     ("problems_9", "record", "possible-test", "right = first_impossible\n"
-     "def first_impossible(record, n, steps, bound): return right(record, n, steps, bound + 1)", "and not 2: worker 0 pulls again"),
+     "def first_impossible(record, n, steps, bound): return right(record, n, steps, bound + 1)",
+     "and not 2: worker 0 pulls again"),
     ("problems_10", "pair", "backward-test", "def backward(dy, x, members):\n"
      " return [dy @ B @ A for A, _, B in members], members", "where the relu gave 0, nothing flows back"),
     ("problems_10", "ways", "sent-test", "right = elements_sent\ndef elements_sent(way, *sizes):\n"
