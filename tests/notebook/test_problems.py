@@ -105,6 +105,48 @@ MISTAKES = [
     ("problems_3", "ways", "from fractions import Fraction\ndef whole_from(n, size): return Fraction(2, n), Fraction(1)",
      "the allgather carries 1.059 times"),
     ("problems_3", "machines", "def allgather_over_server(m, g, alpha): return m * g / 2", "24.000, and not 25.228"),
+    ("problems_8", "pieces", "import numpy as np\ndef summary(s, m): return np.exp(s).sum(), np.exp(s) @ m\n"
+     "def merge(a, b): return a[0] + b[0], a[1] + b[1]\ndef context(a): return a[1] / a[0]", "the highest score"),
+    ("problems_8", "pieces", "import numpy as np\ndef summary(s, m): return len(s), np.exp(s) @ m / np.exp(s).sum()\n"
+     "def merge(a, b): return a[0] + b[0], (a[0] * a[1] + b[0] * b[1]) / (a[0] + b[0])\n"
+     "def context(a): return a[1]", "two pieces do not weigh the same"),
+    ("problems_8", "pieces", "import numpy as np\ndef summary(s, m): return s, m\n"
+     "def merge(a, b): return tuple(map(np.concatenate, zip(a, b)))\n"
+     "def context(a): return np.exp(a[0]) @ a[1] / np.exp(a[0]).sum()", "9 numbers in a summary: 4 are enough"),
+    ("problems_8", "pieces", "import numpy as np\ndef summary(s, m):\n h = max(s, default=-np.inf)\n"
+     " return h, np.exp(s - h).sum(), np.exp(s - h) @ m\ndef merge(a, b):\n h = max(a[0], b[0])\n"
+     " return h, *(np.exp(a[0] - h) * one + np.exp(b[0] - h) * other for one, other in zip(a[1:], b[1:]))\n"
+     "def context(a): return a[2] / a[1]", "two ranks without words, merged, have none"),
+    ("problems_8", "backward", "import numpy as np\ndef backward(s, m, h, z, c, dc):\n a = np.exp(s - h) / z\n"
+     " return a * (m @ dc), np.outer(a, dc)", "where is c?"),
+    ("problems_8", "backward", "import numpy as np\ndef backward(s, m, h, z, c, dc):\n"
+     " a = np.exp(s - h) / np.exp(s - h).sum()\n return a * ((m - c) @ dc), np.outer(a, dc)",
+     "words 0 to 3 of 9: dc reaches m_s times the weight of word s"),
+    ("problems_8", "gain", "from fractions import Fraction\ndef largest_gain(s, n): return Fraction(2, n), 1 / (1 - s)",
+     "at α = 1/2 it is 1.3333, and not 2.0000"),
+    ("problems_8", "gain", "from fractions import Fraction\ndef largest_gain(s, n):\n"
+     " return Fraction(1, n), (1 - s / 2) / (1 - s + s / n)", "α = 4/15 gains more"),
+    ("problems_9", "groups", "class Groups(Asynchronous):\n def arrived(self, owner, push): return [[push]]",
+     "at 1 s worker 0 pulls for step 1, but worker 1 of its group has not pushed for step 0"),
+    ("problems_9", "groups", "from refimpl.plain.consistencies import Softsync\nclass Groups(Softsync):\n"
+     " def answers(self, owner, worker):\n  first = worker // self.number * self.number\n"
+     "  return owner.clocks[worker] == min(owner.clocks[first:first + self.number])", "mixes workers [0, 2] of two"),
+    ("problems_9", "record", "def first_impossible(record, n, steps, bound):\n clocks, on = [0] * n, set()\n"
+     " for i, w in enumerate(record):\n  if w in on: clocks[w] += 1\n"
+     "  elif clocks[w] - min(clocks) > bound: return i\n  on ^= {w}", "and not 3: worker 1 has still to push"),
+    ("problems_9", "oldest", "def oldest(n, s): return (n - 1) * (s + 1)\ndef script(n, s):\n"
+     " return lambda worker, clock: 1000 if worker == 0 else 1", "where may a worker stand when it pulls?"),
+    ("problems_9", "oldest", "def oldest(n, s): return (n - 1) * (2 * s + 1)\ndef script(n, s):\n"
+     " return lambda worker, clock: 1000 if worker == 0 else 1", "is 2 updates old, and you say 3"),
+    ("problems_10", "pair", "import numpy as np\ndef forward(x, members, b):\n"
+     " return [np.maximum(x @ A.T + a, 0) @ B.T + b for A, a, B in members]", "one b: it counts once"),
+    ("problems_10", "pair", "import numpy as np\ndef forward(x, members, b):\n"
+     " return [(x @ A.T + a) @ B.T + b * (not i) for i, (A, a, B) in enumerate(members)]", "where is the relu?"),
+    ("problems_10", "ways", "from fractions import Fraction\ndef elements_sent(way, D, H, F, G, K, B):\n"
+     " n, whole = D * H + H * F, way == 'whole'\n N, held = (G * K, n) if whole else (G, Fraction(n, K))\n"
+     " return 2 * (K - 1) * B * (D + H + F) * (not whole) + 2 * Fraction(N - 1, N) * held",
+     "it is 1.088 times what is sent"),
+    ("problems_10", "answer", "def breaking(): return [2.0**24, 1, 1, 0, 0, 0, 0, 0]", "but not together"),
 ]
 
 
@@ -166,3 +208,39 @@ def test_a_likely_slip_is_told(problems, name, test, right, slip, said):
     assert right in solution
     with pytest.raises((AssertionError, ValueError), match=re.escape(said)):
         run(cells, test, {name: solution.replace(right, slip)})
+
+
+LATER = [
+    ("problems_8", "backward", "scale-test", "def normalised_backward(v, g, dscale):\n length = np.sqrt(v @ v)\n"
+     " return g / length * dscale, dscale @ v / length", "a longer v changes nothing"),
+    ("problems_8", "gain", "gain-test", "def share_for(gain, ranks): return 1 - 1 / Fraction(gain)",
+     "twice as much only where all is sparse"),
+    ("problems_9", "groups", "groups-test", "class Groups(Groups):\n def answers(self, owner, worker):\n"
+     "  return owner.clocks[worker] == min(owner.clocks)", "group 0 should need 6 s"),
+    ("problems_9", "groups", "groups-test", "class Groups(Groups):\n def arrived(self, owner, push):\n"
+     "  return [[one] for pushes in super().arrived(owner, push) for one in pushes]", "it takes each of a group, once"),
+    ("problems_9", "record", "normal-test", "def normal(record): return tuple(record)", "but you tell them apart"),
+    ("problems_9", "record", "normal-test", "def normal(record): return tuple(sorted(record))", "you make one of them"),
+    ("problems_9", "record", "possible-test", "right = first_impossible\n"
+     "def first_impossible(record, n, steps, bound): return right(record, n, steps, bound + 1)",
+     "and not 2: worker 0 pulls again"),
+    ("problems_10", "pair", "backward-test", "def backward(dy, x, members):\n"
+     " return [dy @ B @ A for A, _, B in members], members", "where the relu gave 0, nothing flows back"),
+    ("problems_10", "ways", "sent-test", "right = elements_sent\ndef elements_sent(way, *sizes):\n"
+     " return right(way, *sizes) / (1 + (way == 'pair'))", "to the other one"),
+    ("problems_10", "ways", "sent-test", "right = elements_sent\ndef elements_sent(way, *sizes):\n"
+     " return right(way, *sizes) * (3 - (way == 'gathered')) / 3", "twice; and 40 sums"),
+    ("problems_10", "ways", "crossings-test", "right = crossings\ndef crossings(*sizes): return right(*sizes)[:1] * 2",
+     "times what gathered does"),
+    ("problems_10", "answer", "repair-test", "def node(blocks): return add_from_left(blocks)",
+     "K = 2 gives other bits than K = 1"),
+    ("problems_10", "answer", "repair-test", "def whole(nodes): return sum(node.astype(np.float64) for node in nodes)",
+     "gives other bits"),
+]
+
+
+@pytest.mark.parametrize(("problems", "name", "test", "wrong", "said"), LATER, ids=lambda of: str(of)[:12])
+def test_a_mistake_in_an_otherwise_right_answer_is_told(problems, name, test, wrong, said):
+    cells = cells_of(FOLDER / "source" / problems / f"{problems}.ipynb")
+    with pytest.raises((AssertionError, ValueError), match=re.escape(said)):
+        run(cells, test, {name: f"{named(cells, name)['source']}\n{wrong}"})
