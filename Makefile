@@ -116,9 +116,14 @@ $(venv)/.notebooks: $(venv)/.installed
 notebooks: $(venv)/.notebooks ## open JupyterLab on the first lesson
 	$(python) -m jupyterlab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/$(first_lesson) $(as_root)
 
-test-notebooks: $(venv)/.notebooks ## execute every notebook from a clean kernel; what is stored must be what comes out
+$(venv)/.instructor: $(venv)/.notebooks
+	$(pip) -e '.[instructor]'
+	@touch $@
+
+test-notebooks: $(venv)/.instructor ## execute every notebook from a clean kernel; what is stored must be what comes out
 	$(python) -m pytest -q $(side_by_side) tests/notebook/test_magic.py tests/notebook/test_stored.py \
 	  tests/notebook/test_execute.py tests/notebook/test_served.py
+	$(python) -m pytest -q tests/notebook/test_problems.py -k no_answer
 	$(python) -m refimpl.notebook check --jobs 2
 
 $(venv)/.docs: $(venv)/.installed

@@ -1,4 +1,4 @@
-"""The instructor's problem sets: solutions earn all points, none and likely mistakes earn none; students see no answer."""
+"""The instructor's problem sets: solutions earn all points, likely mistakes none; students see no answer."""
 
 import json
 import re
@@ -91,10 +91,10 @@ MISTAKES = [
      "5 ranks: that is the lower bound; but a partner"),
     ("problems_1", "shorter", "import math\ndef longest(n, latency, bandwidth): return latency * bandwidth",
      "recursive doubling 0.0002 s"),
-    ("problems_2", "traffic", "import numpy as np\ndef traffic(wanted, size):\n n = len(wanted)\n return np.array([[sum("
-     "i % n == o for i in rows) * (8 + size) * (r != o) for o in range(n)] for r, rows in enumerate(wanted)])",
+    ("problems_2", "traffic", "import numpy as np\ndef traffic(wanted, size):\n n = len(wanted)\n return np.array([["
+     "sum(i % n == o for i in rows) * (8 + size) * (r != o) for o in range(n)] for r, rows in enumerate(wanted)])",
      "one row number"),
-    ("problems_2", "deal", "import numpy as np\ndef deal(popularity, owners): return np.arange(len(popularity)) % owners",
+    ("problems_2", "deal", "import numpy as np\ndef deal(shares, owners): return np.arange(len(shares)) % owners",
      "4 owners: the busiest serves 1.277"),
     ("problems_2", "deal", "import numpy as np\ndef deal(popularity, owners): return np.sort(np.arange(2000) % owners)",
      "the busiest serves 3"),
@@ -102,8 +102,8 @@ MISTAKES = [
      "two workers miss a row"),
     ("problems_3", "draws", "import numpy as np\ndef expected_alpha(p, draws): return float(np.mean((1 - np.array(p)) "
      "** draws))", "each of two words is missed"),
-    ("problems_3", "ways", "from fractions import Fraction\ndef whole_from(n, size): return Fraction(2, n), Fraction(1)",
-     "the allgather carries 1.059 times"),
+    ("problems_3", "ways", "from fractions import Fraction\n"
+     "def whole_from(n, size): return Fraction(2, n), Fraction(1)", "the allgather carries 1.059 times"),
     ("problems_3", "machines", "def allgather_over_server(m, g, alpha): return m * g / 2", "24.000, and not 25.228"),
     ("problems_8", "pieces", "import numpy as np\ndef summary(s, m): return np.exp(s).sum(), np.exp(s) @ m\n"
      "def merge(a, b): return a[0] + b[0], a[1] + b[1]\ndef context(a): return a[1] / a[0]", "the highest score"),
