@@ -36,11 +36,12 @@ def unheld(notebook: dict, known: str | None = None) -> list[str]:
             there |= {number for code in re.findall(r"```.*?```", source, re.DOTALL) for number in _numbers(code)}
     found = []
     for place, cell in enumerate(notebook["cells"]):
-        said = _prose(cell)
+        said = " ".join(_prose(cell).split())  # where a line ends is no matter
         for phrase in cell["metadata"].get(HELD, {}):
-            if phrase not in said:
-                found.append(f"cell {place} ({cell.get('id')}): holds {phrase!r}, and does not say it")
-            said = said.replace(phrase, " ")
+            words = " ".join(phrase.split())
+            if words not in said:
+                found.append(f"cell {place} ({cell.get('id')}): holds {words!r}, and does not say it")
+            said = said.replace(words, " ")
         found += [f"cell {place} ({cell.get('id')}): nothing computes {number}"
                   for number in claims(said) if number not in there]
     return found

@@ -57,6 +57,7 @@ def test_the_words_of_a_picture_are_prose_and_hold_nothing():
 
 
 def test_a_phrase_that_is_held_and_not_said_is_seen():
+    assert unheld_of(cell("markdown", "it is below\n0.012", {"below 0.012": "crossing"})) == []
     assert unheld_of(cell("markdown", "below 0.012", {"0.03": "crossing", "0.012": "crossing"})) == [
         "cell 0 (a): holds '0.03', and does not say it"]
 
