@@ -17,6 +17,14 @@ pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
 OPTIONS = make_options("toy", "adam", steps=12)
 
 
+@pytest.fixture(autouse=True)
+def hung_up_on():
+    """Let SIGHUP be no ignored one, as it is under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 class Asking(Toy):
     """A toy that gets signals, of these numbers, when it is called for the ``count``-th time."""
 
