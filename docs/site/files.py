@@ -50,7 +50,7 @@ def notebooks(app, error):
     """Put the notebooks, to be downloaded, beside their pages, and their pictures, for which Sphinx does not look."""
     if not error:
         shutil.copytree(ROOT / "notebooks", Path(app.outdir, "notebooks"), dirs_exist_ok=True,
-                        ignore=shutil.ignore_patterns("results", ".*"))
+                        ignore=shutil.ignore_patterns("results", "instructor", ".*"))
 
 
 def setup(app):

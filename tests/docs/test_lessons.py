@@ -82,6 +82,10 @@ def test_a_lesson_can_be_downloaded(site, lesson):
     assert offered.read_bytes() == (ROOT / "notebooks" / offered.name).read_bytes()
 
 
+def test_no_solution_of_a_problem_set_is_on_the_site(site):
+    assert not (site / "notebooks" / "instructor").exists()
+
+
 def test_binder_opens_a_lesson_where_the_repository_is_known():
     template = pytest.importorskip("jinja2").Template(BUTTONS.read_text("utf-8"))
 
