@@ -21,16 +21,13 @@ class Explorer:
 
     def __init__(self, draw: Callable[..., Picture], sliders: dict[str, Slider]):
         self.draw, self.sliders = draw, sliders
-
-    def at_start(self) -> Picture:
-        """Return the picture where all sliders begin. Local."""
-        return self.draw(**{name: slider.start for name, slider in self.sliders.items()})
+        self.at_start = draw(**{name: slider.start for name, slider in sliders.items()})
 
     def widget(self):
         """Return sliders and picture as a widget of ipywidgets. Local. Raises ImportError without ipywidgets."""
         from ipywidgets import HTML, SelectionSlider, VBox
 
-        shown = HTML(self.at_start().svg)
+        shown = HTML(self.at_start.svg)
         moved = {name: SelectionSlider(options=[(f"{value:,}" if isinstance(value, int) else str(value), value)
                                                 for value in slider.values],
                                        value=slider.start, description=slider.label, continuous_update=False,
@@ -45,7 +42,7 @@ class Explorer:
         return VBox([*moved.values(), shown])
 
     def _repr_mimebundle_(self, include=None, exclude=None):
-        still = self.at_start()._repr_mimebundle_()
+        still = self.at_start._repr_mimebundle_()
         try:
             return {WIDGET: self.widget()._repr_mimebundle_()[WIDGET], **still}
         except ImportError:
