@@ -3,10 +3,9 @@
 A search measures each P once, one after the other: whatever slows the machines down meanwhile looks like P's doing.
 """
 
-import time
-
 import numpy as np
 
+from refimpl.experiments.bench.together import time_together
 from refimpl.plan.make import with_partitions
 from refimpl.training.planning.repartition import repartition
 from refimpl.training.trainer import Trainer
@@ -16,7 +15,7 @@ from refimpl.transport import Communicator
 def measure_partitions(model, data, options, comm, counts, times: int, steps: int = 3) -> dict[int, list[float]]:
     """Train, and return P -> mean seconds of ``steps`` steps, ``times`` of them. Collective; the same on all ranks.
 
-    counts: the P to measure, in a new random order each time. The slowest rank's step counts; one more step passes
+    counts: the P to measure, in a new random order each time. The slowest rank's time counts; one more step passes
     after each change of P. Raises what a training raises, and ValueError if no variable has partitions.
     """
     comm = Communicator.of(comm)
@@ -28,12 +27,5 @@ def measure_partitions(model, data, options, comm, counts, times: int, steps: in
         for count in order.permutation(counts).tolist():
             repartition(trainer.parameters, with_partitions(trainer.plan, model.variables, count))
             trainer.train_step()
-            took = np.array([_seconds(trainer) for _ in range(steps)])
-            found[count].append(float(comm.share(took, "search").max(axis=0).mean()))
+            found[count].append(time_together(comm, trainer.train_step, steps))
     return found
-
-
-def _seconds(trainer) -> float:
-    begin = time.perf_counter()
-    trainer.train_step()
-    return time.perf_counter() - begin
