@@ -26,18 +26,13 @@ def plot_bytes(runs: dict[str, list[dict]]) -> Picture:
 
     Each title has a panel; all panels have one scale.
     """
-    from matplotlib.patches import Patch
-
     counts = {title: bytes_by_kind(metrics) for title, metrics in runs.items()}
     with figure_in_style(8.6, 3.7, ncols=len(runs), sharey=True, squeeze=False) as (figure, grid):
         for axes, (title, kinds) in zip(grid[0], counts.items()):
             _draw_stacks(axes, title, kinds)
         largest = max(sum(kinds.values()).max() for kinds in counts.values())
-        seen = [k for k in KINDS if any(max(kinds.get(k, [0])) > SEEN * largest for kinds in counts.values())]
         grid[0, 0].set_ylabel("MB sent and received in a step")
-        keys = [Patch(facecolor=colour, hatch=hatch, edgecolor="white", label=label)
-                for label, colour, hatch in map(KINDS.get, seen)]
-        figure.legend(handles=keys, loc="outside lower center", ncols=len(seen))
+        _explain_kinds(figure, counts, largest)
         totals = {title: sum(kinds.values()) for title, kinds in counts.items()}
         alt = "Bytes that ranks send and receive in a step: " + "; ".join(
             f"{title}, the busiest rank {total.max() / 1e6:.3g} MB, all {total.sum() / 1e6:.3g} MB"
@@ -52,24 +47,21 @@ def plot_busiest(ways: dict[str, dict[str, np.ndarray]]) -> Picture:
 
     ways: title -> kind -> (N,) bytes of each rank, as ``bytes_by_kind`` gives them.
     """
-    busiest = {title: max(range(len(sum(kinds.values()))), key=sum(kinds.values()).__getitem__)
-               for title, kinds in ways.items()}
+    busiest = {title: int(np.argmax(sum(kinds.values()))) for title, kinds in ways.items()}
     heights = {title: {kind: kinds[kind][busiest[title]] / 1e6 for kind in KINDS if kind in kinds}
                for title, kinds in ways.items()}
     totals = {title: sum(by_kind.values()) for title, by_kind in heights.items()}
-    seen = [k for k in KINDS if any(by_kind.get(k, 0) > SEEN * max(totals.values()) for by_kind in heights.values())]
     with figure_in_style(7.6, 1.3 + 0.45 * len(ways)) as (figure, axes):
         for place, (title, by_kind) in enumerate(heights.items()):
             left = 0.0
             for kind, width in by_kind.items():
-                label, colour, hatch = KINDS[kind]
-                axes.barh(place, width, 0.62, left=left, color=colour, hatch=hatch, edgecolor="white", linewidth=0.6,
-                          label=label if place == 0 and kind in seen else None)
+                _, colour, hatch = KINDS[kind]
+                axes.barh(place, width, 0.62, left=left, color=colour, hatch=hatch, edgecolor="white", linewidth=0.6)
                 left += width
             axes.text(left, place, f" {left:.1f}", va="center")
         axes.set_yticks(range(len(ways)), list(ways))
         axes.set(ylim=(len(ways) - 0.5, -0.5), xlabel="MB sent and received by the busiest machine in a step")
-        figure.legend(loc="outside lower center", ncols=len(seen))
+        seen = _explain_kinds(figure, heights, max(totals.values()))
         plain_axis(axes, "y")
         alt = "What passes the busiest machine's card in a step: " + "; ".join(
             f"{title} {totals[title]:.1f} MB ({', '.join(f'{by_kind.get(k, 0):.1f} {KINDS[k][0]}' for k in seen)})"
@@ -77,6 +69,20 @@ def plot_busiest(ways: dict[str, dict[str, np.ndarray]]) -> Picture:
         rows = [[title, busiest[title], *(round(1e6 * by_kind.get(kind, 0)) for kind in KINDS)]
                 for title, by_kind in heights.items()]
         return picture_of(figure, alt, table(["bytes", "busiest rank", *KINDS], rows))
+
+
+def _explain_kinds(figure, ways, largest) -> list[str]:
+    """Write below a figure of bars what each kind looks like, of those that can be seen; return these.
+
+    ways: title -> kind -> height or heights.  largest: the highest bar.
+    """
+    from matplotlib.patches import Patch
+
+    seen = [k for k in KINDS if any(np.max(kinds.get(k, 0)) > SEEN * largest for kinds in ways.values())]
+    keys = [Patch(facecolor=colour, hatch=hatch, edgecolor="white", label=label)
+            for label, colour, hatch in map(KINDS.get, seen)]
+    figure.legend(handles=keys, loc="outside lower center", ncols=len(seen))
+    return seen
 
 
 def _draw_stacks(axes, title, kinds):
