@@ -13,6 +13,7 @@ from html import escape
 from pathlib import Path
 from string import Template
 
+from contents import lessons, without_links
 from markdown_it import MarkdownIt
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
@@ -60,8 +61,7 @@ def slides(notebook: dict) -> list[list[Slide]]:
     for cell in notebook["cells"]:
         if cell["cell_type"] == "markdown":
             source = re.sub(r"<details>.*?</details>", "", "".join(cell["source"]), flags=re.DOTALL)
-            source = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", source)  # nobody follows a link from a slide
-            for paragraph in filter(None, re.split(r"\n\s*\n", source.strip())):
+            for paragraph in filter(None, re.split(r"\n\s*\n", without_links(source).strip())):
                 _put(sections, paragraph, render)
         else:
             _put_cell(sections[-1], cell)
@@ -77,12 +77,11 @@ def _put(sections: list[list[Slide]], paragraph: str, render):
         sections[-1].append(Slide())
     section = sections[-1]
     title = len(sections) == 1 and not section[-1].notes and paragraph.startswith(("# ", "*"))
-    question = _QUESTION.match(paragraph)
     if title or exercise or _SHOWN.match(paragraph):
         show(section, render(paragraph), _lines(paragraph))
-    elif question:
-        show(section, render(question[0]), 2)
-    if not (title or exercise or _SHOWN.match(paragraph)):
+    else:
+        if question := _QUESTION.match(paragraph):
+            show(section, render(question[0]), 2)
         section[-1].notes.append(render(paragraph))
     if paragraph.startswith("**Predict:**"):
         section.append(Slide())
@@ -138,7 +137,7 @@ def write(app, error):
                  "plugin/notes"):
         (folder / part).parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if (reveal / part).is_dir() else shutil.copy)(reveal / part, folder / part)
-    for path in ROOT.glob("notebooks/*.ipynb"):
+    for path in lessons():
         text = page(json.loads(path.read_text("utf-8")))
         (folder / f"{path.stem}.html").write_text(text, "utf-8")
 

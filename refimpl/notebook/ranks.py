@@ -50,7 +50,7 @@ def run_on_ranks(ranks: int, code: str, before: str = "", values: dict | None = 
     LaunchError without an MPI; ClusterError without a cluster and a stored result.
     """
     if keep and (kept := kept_result(stored)):
-        return CellRun(tuple(kept["printed"]), kept["given"])
+        return _stored(kept)
     with tempfile.TemporaryDirectory(prefix="refimpl-cell-") as name:
         folder = Path(name)
         (folder / "before.py").write_text(before, encoding="utf-8")
@@ -64,8 +64,7 @@ def run_on_ranks(ranks: int, code: str, before: str = "", values: dict | None = 
             raise RanksFailed(f"not done after {timeout:g} s: does a rank wait for a message that nobody sends?"
                               f"\n{_printed(folder, ranks)}".rstrip()) from None
         except ClusterError as problem:
-            kept = load_result(stored, problem)
-            return CellRun(tuple(kept["printed"]), kept["given"])
+            return _stored(load_result(stored, problem))
         printed = _printed(folder, ranks)
         if job.returncode:
             raise RanksFailed(f"{_errors(folder, ranks) or job.stderr.strip()}\n{printed}".rstrip())
@@ -73,6 +72,10 @@ def run_on_ranks(ranks: int, code: str, before: str = "", values: dict | None = 
     if stored:
         store_result(stored, f"{ranks} emulated machines of 1 rank, {rate}", printed=done.printed, given=done.given)
     return done
+
+
+def _stored(kept: dict) -> CellRun:
+    return CellRun(tuple(kept["printed"]), kept["given"])
 
 
 def _printed(folder: Path, ranks: int) -> CellRun:

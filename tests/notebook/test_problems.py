@@ -36,6 +36,17 @@ def run(cells, until=None, instead=None):
     return names
 
 
+def is_told(problems, name, wrong, said, test=None):
+    """Give wrong(solution) in the cell of that name: the next test of a set, or the named one, must say so."""
+    cells = cells_of(FOLDER / "source" / problems / f"{problems}.ipynb")
+    answered = named(cells, name)
+    below = cells[cells.index(answered):]
+    test = test or next(graded(cell)["grade_id"] for cell in below if graded(cell)["grade"])
+    given = {name: wrong(answered["source"])}
+    with pytest.raises((AssertionError, ValueError), match=re.escape(said)):
+        run(cells, test, given)
+
+
 def without_solutions(cells):
     """Return the cells that students get, by nbgrader's own hand."""
     nbformat = pytest.importorskip("nbformat", reason="the extra notebooks is not installed")
@@ -152,11 +163,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("problems", "name", "answer", "said"), MISTAKES, ids=lambda of: str(of)[:12])
 def test_a_likely_mistake_is_told(problems, name, answer, said):
-    cells = cells_of(FOLDER / "source" / problems / f"{problems}.ipynb")
-    at = cells.index(named(cells, name))
-    test = next(graded(cell)["grade_id"] for cell in cells[at:] if graded(cell)["grade"])
-    with pytest.raises((AssertionError, ValueError), match=re.escape(said)):
-        run(cells, test, {name: answer})
+    is_told(problems, name, lambda solution: answer, said)
 
 
 def test_a_merge_that_counts_twice_is_told():
@@ -203,11 +210,11 @@ SLIPS = [  # set, answer, test, what the solution says, what a student says inst
 
 @pytest.mark.parametrize(("problems", "name", "test", "right", "slip", "said"), SLIPS)
 def test_a_likely_slip_is_told(problems, name, test, right, slip, said):
-    cells = cells_of(FOLDER / "source" / problems / f"{problems}.ipynb")
-    solution = named(cells, name)["source"]
-    assert right in solution
-    with pytest.raises((AssertionError, ValueError), match=re.escape(said)):
-        run(cells, test, {name: solution.replace(right, slip)})
+    def slipped(solution):
+        assert solution.count(right), f"the solution has no {right!r}"
+        return solution.replace(right, slip)
+
+    is_told(problems, name, slipped, said, test)
 
 
 LATER = [
@@ -241,6 +248,4 @@ LATER = [
 
 @pytest.mark.parametrize(("problems", "name", "test", "wrong", "said"), LATER, ids=lambda of: str(of)[:12])
 def test_a_mistake_in_an_otherwise_right_answer_is_told(problems, name, test, wrong, said):
-    cells = cells_of(FOLDER / "source" / problems / f"{problems}.ipynb")
-    with pytest.raises((AssertionError, ValueError), match=re.escape(said)):
-        run(cells, test, {name: f"{named(cells, name)['source']}\n{wrong}"})
+    is_told(problems, name, lambda solution: f"{solution}\n{wrong}", said, test)
