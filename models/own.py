@@ -22,12 +22,7 @@ def build_own(make, recipe, seed: int):
     if recipe.preset:
         raise ValueError(f"{recipe.model} has no presets: leave --preset out, and give sizes by --set NAME=N")
     if not is_source(recipe.data) and ":" in recipe.data:
-        model = _model(make, recipe, {})
-        data, heldout = _own_data(recipe, seed)
-        if heldout is not None and not hasattr(model, "evaluate"):
-            raise ValueError(f"{recipe.data} returns held-out data, but {recipe.model} has no evaluate: "
-                             "give it one (models/protocol.py), or return the training data alone")
-        return model, data, heldout
+        return _model(make, recipe, {}), *_own_data(recipe, seed)
     if not is_source(recipe.data):
         raise ValueError(f"no data called {recipe.data!r}; there are {source_names()}, and package.module:function")
     content = load(recipe.data)

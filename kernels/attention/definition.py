@@ -4,7 +4,7 @@ from kernels.arrays import array_module
 
 
 def attention_scores(query, keys, scale, lengths):
-    """Return score_bt = sum_u scale_u tanh(query_bu + keys_btu) for t < lengths_b, else 0: (sentences, time).
+    """Return score_bs = sum_u scale_u tanh(query_bu + keys_bsu) for s < lengths_b, else 0: (sentences, time).
 
     query: (sentences, units).  keys: (sentences, time, units).  scale: (units,).  lengths: (sentences,) ints.
     """
@@ -28,7 +28,7 @@ def attention_scores_backward(dscores, query, keys, scale, dkeys, dscale):
 
 
 def masked_softmax(scores, lengths):
-    """Return weight_bt = exp(score_bt) / sum_s exp(score_bs) over t, s < lengths_b, and 0 past the end.
+    """Return weight_bs = exp(score_bs) / sum_r exp(score_br) over s, r < lengths_b, and 0 past the end.
 
     scores, weights: (sentences, time).  lengths: (sentences,) ints, at least 1.
     """
@@ -40,7 +40,7 @@ def masked_softmax(scores, lengths):
 
 
 def masked_softmax_backward(dweights, weights):
-    """Return dscore_bt = weight_bt (dweight_bt - sum_s weight_bs dweight_bs): (sentences, time)."""
+    """Return dscore_bs = weight_bs (dweight_bs - sum_r weight_br dweight_br): (sentences, time)."""
     return weights * (dweights - (weights * dweights).sum(axis=1, keepdims=True))
 
 

@@ -1,4 +1,4 @@
-"""What nbgrader reads in this folder; see README.md."""
+"""What nbgrader reads in this folder; see docs/teaching.md."""
 
 from traitlets.config import get_config
 

@@ -8,10 +8,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 class StepProgress:
-    """Shows step, loss and speed of a training as it goes; nothing at all if ``quiet``."""
+    """Shows step, loss and speed of a training as it goes; nothing at all if ``quiet``. per: what a speed is per."""
 
-    def __init__(self, steps: int, unit: str, quiet: bool):
-        self.steps, self.unit, self.quiet = steps, unit, quiet
+    def __init__(self, steps: int, unit: str, quiet: bool, per: str = "s"):
+        self.steps, self.unit, self.quiet, self.per = steps, unit, quiet, per
         self.bar, self.last, self.speed = None, None, None
         self.every = max(1, steps // 5)
 
@@ -38,7 +38,7 @@ class StepProgress:
             current = record["examples"] / (now - self.last)
             self.speed = current if self.speed is None else 0.9 * self.speed + 0.1 * current
         self.last = now
-        text = f"loss {record['loss']:.3f}" + (f"  {self.speed:,.0f} {self.unit}/s" if self.speed else "")
+        text = f"loss {record['loss']:.3f}" + (f"  {self.speed:,.0f} {self.unit}/{self.per}" if self.speed else "")
         if self.bar is not None:
             self.bar.update(self.task, completed=record["step"], text=text)
         elif record["step"] % self.every == 0 or record["step"] == self.steps:

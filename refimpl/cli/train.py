@@ -99,7 +99,8 @@ def _train(given: dict, comm, signals, train):
     elif not quiet:
         _introduce(comm, recipe, options, output, changes)
     account, unit = Account(comm) if on_cluster() else None, entry_of(recipe.model).unit
-    with StepProgress(options.steps, unit, quiet) as progress:
+    per = "s" if options.consistency == SYNCHRONOUS else "s on rank 0"
+    with StepProgress(options.steps, unit, quiet, per) as progress:
         result = train(slowed(model, options, comm.rank), data, heldout, options=options, comm=comm, output=output,
                        resume=rest.get("resume"),
                        checkpoint_every=rest.get("checkpoint_every"), evaluate_every=rest.get("evaluate_every"),
@@ -241,7 +242,7 @@ def _print_result(result, unit, as_json):
         return
     kinds = kinds_told([result.sent_per_step])
     sent = ", ".join(f"{kind} {result.sent_per_step[kind]:,.0f} B" for kind in kinds)
-    quality = "".join(f"  {name} {record[name]:.4g}" for name in ("perplexity", "accuracy") if name in record)
+    quality = "".join(f"  held-out {name} {record[name]:.4g}" for name in ("perplexity", "accuracy") if name in record)
     if record["loss"] is None:  # no step was done here: a replay on other ranks, a run that had ended
         print(quality.strip())
     else:

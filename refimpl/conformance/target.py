@@ -104,6 +104,8 @@ def load(name: str):
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as problem:
+        if not f"{name}.".startswith(f"{problem.name}."):
+            raise ValueError(f"the adapter {name} needs {problem.name}, which is not installed") from problem
         raise ValueError(f"no adapter {name}: {problem}; give the name of a module on PYTHONPATH, like my_adapter") \
             from problem
 

@@ -35,8 +35,8 @@ def bytes_and_rounds(schedules) -> str:
     return table(("algorithm", "ranks", "rounds", "busiest rank", "bound", "tree order"), rows)
 
 
-def flat_network(ranks: int, bandwidth: float = 1.25e9) -> Network:
-    """Return a network of machines of one rank each. bandwidth: bytes/s of every card, in and out. Local."""
+def flat_network(ranks: int, bandwidth: float | tuple[float, ...] = 1.25e9) -> Network:
+    """Return a network of machines of one rank each. bandwidth: bytes/s of every card, or each, in and out. Local."""
     return Network(in_blocks(ranks, 1), 50e-6, bandwidth, bandwidth)
 
 

@@ -55,6 +55,7 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
     comm = Communicator.of(comm)
     describe = describe or {}
     with comm.one_end(), threadpool_limits(1):  # more threads would fight for the cores, and may sum in another order
+        comm.together(lambda: _check_can_judge(model, heldout), (ValueError,))
         network_file = _network_file(comm, output, resume)
         facts = partial(_facts, describe, heldout, trace=trace, evaluate_every=evaluate_every,
                         checkpoint_every=checkpoint_every, output=output is not None, resume=resume is not None)
@@ -91,6 +92,13 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
                         checkpoint_every=checkpoint_every, output=output, describe=describe)
         return _finish(trainer, directory, totals, record.get("heldout") if totals.steps else None, heldout, output,
                        trials.to_json())
+
+
+def _check_can_judge(model, heldout):
+    """Raise ValueError if there are held-out data for a model that cannot be judged by them. Local."""
+    if heldout is not None and not hasattr(model, "evaluate"):
+        raise ValueError(f"there are held-out data, but {type(model).__name__} has no evaluate: give it one "
+                         "(models/protocol.py), or leave the held-out data out")
 
 
 def _network_file(comm, output, resume) -> Path | None:

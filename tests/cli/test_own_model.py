@@ -112,7 +112,7 @@ def test_sizes_seed_and_heldout_data_reach_it(folder, capsys):
     _, words, pixels = map(json.loads, capsys.readouterr().out.splitlines())
     assert "perplexity" not in words and pixels["accuracy"] == pytest.approx(1 / 50)  # 100 in batches of 64: 2 correct
     assert main(["train", "--model", "ratings:Ratings", "--data", "ratings:seeded", "--seed", "5", *where]) == 1
-    assert "ratings:seeded returns held-out data, but ratings:Ratings has no evaluate" in capsys.readouterr().err
+    assert "there are held-out data, but Ratings has no evaluate: give it one" in capsys.readouterr().err
 
 
 @pytest.mark.thorough

@@ -1,5 +1,8 @@
 """The checks of notebooks 4 and 5 tell right from wrong, and say where to look."""
 
+import subprocess
+import sys
+
 import pytest
 
 from refimpl.notebook.exercises.hybrid import WISHES, check_crossing, check_kernel, check_plan
@@ -15,6 +18,12 @@ def test_right_answers():
     assert check_curve((1, 8, 1), 3).right
     assert check_busiest(lambda p, n: -(-p // n) / p).right
     assert check_union((7, 5)).right
+
+
+def test_a_plan_is_checked_where_nothing_else_was_imported():
+    """Strategies register themselves when they are imported: whoever starts with exercise 2 has imported none."""
+    code = f"from refimpl.notebook.exercises.hybrid import check_plan; print(check_plan({PLAN}).right)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "True\n"
 
 
 @pytest.mark.parametrize(("verdict", "hint"), [

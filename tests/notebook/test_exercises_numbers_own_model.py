@@ -49,7 +49,7 @@ def test_the_suspects_code_is_what_the_suite_says():
 
 def test_bytes_and_times():
     assert check_dense_bytes(306.0).right and check_times(8).right
-    for count, hint in ((204, "one copy"), (408, "its own part"), (76, "elements"), (5, "how many elements")):
+    for count, hint in ((204, "one copy"), (408, "its own part"), (612, "in and out"), (76, "elements"), (5, "how many elements")):
         assert check_dense_bytes(count).right is False and hint in check_dense_bytes(count).why
     assert "on 2 ranks" in check_times(4).why and "8 means" in check_times(256).why
 
@@ -82,10 +82,23 @@ def each(batch, slope, share):
 def test_votes_are_checked_against_the_loss():
     assert check_votes(answered_with(lambda b, s: {"votes": each(b, s, 1 / 5), "bias": s.sum(axis=0)})).right
     for wrong in ({"votes": lambda b, s: each(b, s, 1.0)}, {"bias": lambda b, s: s.mean(axis=0)},
-                  {"votes": lambda b, s: np.zeros((12, 3))}):
+                  {"votes": lambda b, s: np.zeros((40, 3))}):
         parts = {"votes": lambda b, s: each(b, s, 1 / 5), "bias": lambda b, s: s.sum(axis=0), **wrong}
         verdict = check_votes(answered_with(lambda b, s: {name: part(b, s) for name, part in parts.items()}))
         assert verdict.right is False and f"'{next(iter(wrong))}'" in verdict.why
+
+
+def test_places_are_not_the_words_own_numbers():
+    def by_place(batch, slope):
+        place = np.unique(batch.inputs, return_inverse=True)[1].ravel()
+        return {"votes": aggregate_rows(place, np.repeat(slope / 5, 5, axis=0)), "bias": slope.sum(axis=0)}
+
+    assert "place counts within the rows" in check_votes(answered_with(by_place)).why
+
+
+def test_a_wrong_bias_has_a_hint_of_its_own():
+    answer = answered_with(lambda b, s: {"votes": each(b, s, 1 / 5), "bias": s.mean(axis=0)})
+    assert "The bias is added" in check_votes(answer).why
 
 
 def test_unwritten_votes_are_no_answer():

@@ -6,9 +6,10 @@ from refimpl.notebook.exercises.parameter_server import bytes_of, check_deal, ch
 from refimpl.notebook.exercises.sparsity import check_crossing, check_expected, check_server_bytes
 
 
-def deal(loads, ranks):
+def deal(loads, ranks, key=None):
+    """Heaviest first, or by another key."""
     owners, total = [0] * len(loads), [0] * ranks
-    for partition in sorted(range(len(loads)), key=lambda p: -loads[p]):
+    for partition in sorted(range(len(loads)), key=key or (lambda p: -loads[p])):
         owners[partition] = total.index(min(total))
         total[owners[partition]] += loads[partition]
     return owners
@@ -42,6 +43,7 @@ def test_no_answer_yet(check, answers):
     (check_factor, (2,), "the numbers in front"),
     (check_factor, (7,), "and cancel"),
     (check_deal, (lambda loads, ranks: [p % ranks for p in range(len(loads))],), "heaviest partition first"),
+    (check_deal, (lambda loads, ranks: deal(loads, ranks, key=lambda p: p),), "deal([1, 1, 1, 1, 1, 1, 3], 3)"),
     (check_deal, (lambda loads, ranks: [0],), "1 owners for 8 partitions"),
     (check_deal, (lambda loads, ranks: [ranks] * len(loads),), "ranks are 0 to 1"),
     (check_deal, (lambda loads: [],), "cannot be checked"),

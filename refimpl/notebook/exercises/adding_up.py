@@ -54,7 +54,8 @@ def check_my_ring(my_ring) -> Verdict:
         try:
             proof = prove(schedule)
         except ScheduleError as problem:
-            return wrong(f"the proof says: {problem}")
+            return wrong(f"the proof says: {problem}. In the second half a rank begins with the chunk that is complete "
+                         "there, rank + 1")
         if max(proof.chunks_sent) > proof.bound:
             return wrong(f"over {ranks} ranks all is added up, but a rank sends {max(proof.chunks_sent)} chunks, and "
                          f"{proof.bound:g} are enough: is the number of steps right?")

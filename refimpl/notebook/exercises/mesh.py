@@ -11,7 +11,7 @@ from refimpl.plan.layers.volumes import divisors, exact_best_groups, ring_volume
 
 NETWORKS = ((512, 4096, 4096), (25088, 4096, 4096, 1000), (96, 64), (8, 16, 4))
 """Widths: inputs of the first cut layer, then outputs of each."""
-RANKS, BATCHES, WIDTHS = (1, 16, 64, 48), (64, 256, 8192), ((4096, 4096), (25088, 4096), (512, 64))
+RANKS, BATCHES, WIDTHS = (1, 16, 64, 48), (64, 256, 2153, 8192), ((4096, 4096), (25088, 4096), (512, 64))
 
 
 @exercise
@@ -48,7 +48,7 @@ def check_crossing(crossing):
                 return wrong(f"{said}; that is SplitBrain's, which counts the last outputs K times too often")
             if isclose(given * 2, crossing_batch(layers, members), rel_tol=1e-9):
                 return wrong(f"{said}, half of it: the 2 stands on both sides")
-            return wrong(f"{said}; set what is saved, 2 (K - 1)/K P, equal to what is sent for B examples")
+            return wrong(f"{said}; set what is saved, 2 (K - 1)/K n, equal to what is sent for B examples")
     return right("the number of ranks is not in it: it cancels.")
 
 
@@ -65,5 +65,6 @@ def check_groups(groups):
                 best = exact_best_groups(layer, ranks, batch)
                 sent = [ring_volume(layer, ranks, batch, g).total for g in (int(given), best)]
                 if sent[0] > sent[1]:
-                    return wrong(f"{said}, which sends {float(sent[0] / sent[1]):.3g} times the least")
+                    return wrong(f"{said}, which sends {float(sent[0] / sent[1]):.4g} times the least: of the divisors "
+                                 "near the root try both")
     return right("one line tries them all; √(N MB / ofm) tells you beforehand where to look.")

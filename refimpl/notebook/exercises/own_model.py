@@ -17,6 +17,7 @@ def check_dense_bytes(count):
     hints = {whole: "that is one copy: an allreduce sends nearly two",
              2 * whole: "nearly: a rank need not send itself its own part; 2 (N - 1) / N, not 2",
              ELEMENTS * 2 * (RANKS - 1) // RANKS: "these are elements; a float32 has 4 bytes",
+             4 * (RANKS - 1) * whole // RANKS: "that is in and out; asked is what it sends",
              2 * (RANKS - 1) * whole // RANKS: ""}
     if int(count) == 2 * (RANKS - 1) * whole // RANKS == count:
         return right(f"2 · 3/4 · {ELEMENTS} · {ITEM}: beside the rows it is nothing.")
@@ -37,8 +38,8 @@ def check_times(times):
 def check_votes(model):
     """Check the class Votes: its gradients against differences of its loss, in float64."""
     random = np.random.default_rng(7)
-    batch = Batch(random.integers(0, 12, (6, 5)), random.integers(0, 3, 6), normaliser=24.0)
-    votes = model(12, dtype="float64")
+    batch = Batch(3 * random.integers(0, 12, (6, 5)), random.integers(0, 3, 6), normaliser=24.0)
+    votes = model(40, dtype="float64")
     ids = votes.rows_needed(batch)["votes"]
     _, gradients = votes.loss_and_gradients({"bias": np.zeros(3)}, {"votes": np.ones((len(ids), 3))}, batch)
     for value in answered(gradients).values():
@@ -46,11 +47,15 @@ def check_votes(model):
     try:
         check_gradients(votes, batch)
     except GradientError as problem:
-        return wrong(f"{problem}. {_hint(gradients)}")
+        return wrong(f"{problem}. {_hint(gradients, ids, str(problem))}")
     return right("each word of a passage gets its share of the slope, a word that comes twice gets two.")
 
 
-def _hint(gradients) -> str:
+def _hint(gradients, ids, problem) -> str:
     if not hasattr(gradients.get("votes"), "ids"):
         return "aggregate_rows(numbers of the words, one row for each) makes a RowGradient"
+    if not np.isin(gradients["votes"].ids, ids).all():
+        return "place counts within the rows that were pulled; the gradient needs the words' own numbers, batch.inputs"
+    if "'bias'" in problem:
+        return "The bias is added to the scores of every passage: the sum of their slopes"
     return "Every word of a passage has the same row: the passage's slope over the number of its words"

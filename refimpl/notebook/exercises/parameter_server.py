@@ -50,7 +50,8 @@ def check_factor(factor):
     return wrong("write 2 α w (N - 1) over 4 α w (N - 1) / N, and cancel")
 
 
-LOADS = [[9, 1, 1, 1, 1, 1, 1, 1], [5, 5, 4, 4, 3, 3, 3], [100, 50, 33, 25, 20, 16, 14, 12, 11, 10], [7], [2, 2, 2, 2]]
+LOADS = [[9, 1, 1, 1, 1, 1, 1, 1], [5, 5, 4, 4, 3, 3, 3], [100, 50, 33, 25, 20, 16, 14, 12, 11, 10], [7], [2, 2, 2, 2],
+         [1, 1, 1, 1, 1, 1, 3], [2, 6, 1, 5, 3, 9, 4]]
 RANKS = (2, 3, 4)
 
 
@@ -69,4 +70,5 @@ def check_deal(deal):
             if busiest > 4 / 3 * least:
                 return wrong(f"deal({loads}, {ranks}) loads one owner with {busiest}, where about {least} would do: "
                              f"give the heaviest partition first, each to whoever has least so far")
-    return right("heaviest first, to the least loaded: never more than 4/3 of the best possible (Graham, 1969).")
+    return right("nowhere more than 4/3 of what it must be. Heaviest first, to the least loaded, keeps to that on any "
+                 "loads (Graham, 1969).")

@@ -10,6 +10,8 @@ def check_even(weight):
     """The weight of each of 8 words that have the same score."""
     if abs(weight - 1 / 8) < 1e-6:
         return right("a softmax of equal scores is even: at first the decoder sees the mean of all words.")
+    if abs(weight - 12.5) < 1e-6:
+        return wrong("that is per cent: say it as a part of 1")
     if abs(weight - 1) < 1e-6:
         return wrong("weights of a sentence add up to 1")
     return wrong("exp of equal scores is equal: what must eight equal weights be?")

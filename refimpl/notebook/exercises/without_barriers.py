@@ -34,6 +34,8 @@ def check_step_seconds(step_seconds):
     for seconds in SECONDS:
         for backup in range(len(seconds)):
             given, needed = answered(step_seconds(list(seconds), backup)), len(seconds) - backup
+            if not isinstance(given, (int, float)):
+                return wrong(f"step_seconds({seconds}, {backup}) returned {given!r}: return seconds")
             if given != sorted(seconds)[needed - 1]:
                 said = f"workers that take {seconds} s, {backup} of them in reserve: you say {given:g} s"
                 if given > sorted(seconds)[needed - 1]:
@@ -50,11 +52,11 @@ def check_compensated(compensated):
         g, w, b = random.standard_normal((3, 4))
         given = np.asarray(answered(compensated(g, w, b, lam)))
         likely = {"": DelayCompensated(1, lam)("w", w, ..., g, None, b), "g alone is the stale gradient": g,
-                  "the values have moved from b to w, not from w to b": g - lam * g * g * (w - b),
+                  "the values have moved from old to w, not from w to old": g - lam * g * g * (w - b),
                   "what stands for the curvature is g times g": g + lam * g * (w - b),
                   "that is the correction alone: add it to g": lam * g * g * (w - b)}
         hints = [hint for hint, value in likely.items() if value.shape == given.shape and np.allclose(given, value)]
         if "" not in hints:
             return wrong(hints[0] if hints else f"with λ = {lam:g} it is another vector: begin with g, and add what "
-                         "the curvature makes of the way from b to w")
-    return right("λ = 0 leaves the gradient as it came; so does w = b, when nobody was faster.")
+                         "the curvature makes of the way from old to w")
+    return right("λ = 0 leaves the gradient as it came; so does w = old, when nobody was faster.")

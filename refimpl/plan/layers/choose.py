@@ -68,5 +68,5 @@ def _reason(layer, ranks, groups, exact, sent) -> str:
             f"{float(sent(ranks // 2) / sent(ranks)):.3g} x as much" if ranks % 2 == 0 else "more")
     why = ("convolutions are not cut here" if not layer.connected
            else f"{layer.blocks} column block{'s' * (layer.blocks > 1)} cannot be shared out so")
-    better = f"G = {exact} would send {float(sent(exact) / sent(groups)):.3g} x that, but {why}"
+    better = f"G = {exact} would send {float(sent(exact) / sent(groups)):.3g} x what G = {groups} does, but {why}"
     return f"{told}; {better}" if told else f"whole; {better}"
