@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from refimpl.conformance.words import some
+
 
 @dataclass(frozen=True)
 class Complaint:
@@ -85,11 +87,6 @@ def check_owner(case, semantics, answers) -> list[Complaint]:
         return []
     return [Complaint("", "a push of rows that the worker never pulled is taken, not refused: they are corrected "
                       "against other values than its own", code="unpulled-rows")]
-
-
-def some(items) -> str:
-    """Return the first of them and how many more there are: "a, b, c, d and 3 more". Local."""
-    return ", ".join(map(str, items[:4])) + (f" and {len(items) - 4} more" if len(items) > 4 else "")
 
 
 CHECKS = {"fusion": check_fusion, "sampler": check_sampler, "random": check_random,

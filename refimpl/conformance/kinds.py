@@ -16,8 +16,9 @@ from refimpl.conformance.cases.training import start_of
 from refimpl.conformance.rules.aggregate import Wanted, aggregate, aggregate_dense
 from refimpl.conformance.rules.mesh import expected_step
 from refimpl.conformance.rules.owner import served
-from refimpl.conformance.rules.training import expected_training
 from refimpl.conformance.semantics import Semantics
+from refimpl.conformance.space.deviation import Place
+from refimpl.conformance.space.training import Training
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,11 @@ def _expect_broadcast(case, semantics):
     return [{name: Wanted(np.asarray(a, np.float64), np.zeros(a.shape), "float32", a) for name, a in values.items()}]
 
 
+def _expect_training(case, semantics):
+    machine = Training(case, semantics)
+    return [{v.name: machine.answer(Place(update, 0, v)) for v in case.variables} for update in range(machine.steps)]
+
+
 def _expect_loss(case, semantics):
     return [{name: _reduced([ranks[given] for ranks in case.steps[0]], semantics, case)
              for name, given in (("loss", "losses"), ("gradient", "gradients"))}]
@@ -174,9 +180,9 @@ KINDS = {
     "broadcast": Kind("aggregate", ("broadcast",),
                       _each_step(lambda f, c, r, s: f[0](inputs(c, s, r), c.settings["root"])), _expect_broadcast),
     "fusion": Kind("aggregate", ("aggregate_dense", "messages"), _each_step(_fusion), _expect_aggregates),
-    "update": Kind("update", ("update",), _train, expected_training),
-    "accumulate": Kind("update", ("accumulate",), _train, expected_training),
-    "resume": Kind("update", ("resume",), _train, expected_training),
+    "update": Kind("update", ("update",), _train, _expect_training),
+    "accumulate": Kind("update", ("accumulate",), _train, _expect_training),
+    "resume": Kind("update", ("resume",), _train, _expect_training),
     "loss": Kind("model", ("reduce_loss",), _each_step(_loss), _expect_loss),
     "sampler": Kind("model", ("sample",), _each_of("examples", np.int64, (0, 1))),
     "owner": Kind("owner", ("serve",), _serve, lambda case, semantics: served(case)),

@@ -57,14 +57,16 @@ def run_target(name: str, ranks: int, *, launcher: str | None = None, only: str 
 def run_local(make, ranks: int, cases=None, name: str = "local", judged=None) -> Outcome:
     """Run cases in this process. make(world) -> an object with the protocol's functions; ranks are threads. Local.
 
-    judged(case, semantics, answers) -> Verdict: how answers are judged, None: as ``verdict_of`` does.
+    judged(case, semantics, answers) -> Verdict: how answers are judged, None: as ``judge`` does, and diagnosed.
     """
     cases = all_cases(ranks) if cases is None else cases
-    semantics, verdicts = None, []
+    semantics, pairs = None, []
     for case in cases:
         semantics, answers = answers_of(make, case)
-        verdicts.append((judged or verdict_of)(case, semantics, answers))
-    return Outcome(name, ranks, semantics, verdicts)
+        pairs.append((judged(case, semantics, answers), None) if judged else judge(case, semantics, answers))
+    if not judged:
+        diagnose(pairs)
+    return Outcome(name, ranks, semantics, [verdict for verdict, _ in pairs])
 
 
 def answers_of(make, case: Case) -> tuple[Semantics, list[Answer]]:
@@ -78,14 +80,6 @@ def answers_of(make, case: Case) -> tuple[Semantics, list[Answer]]:
 
     found = run_ranks(case.ranks, work)
     return found[0][0], [answer for _, answer in found]
-
-
-def verdict_of(case: Case, semantics: Semantics, answers: list[Answer]) -> Verdict:
-    """Judge a case, and diagnose it where it failed. Local."""
-    verdict, evidence = judge(case, semantics, answers)
-    if verdict.status == "failed":
-        verdict.diagnosis = diagnose(evidence, verdict)
-    return verdict
 
 
 def _run_jobs(name, ranks, launcher, cases, folder, timeout) -> Outcome:
@@ -104,14 +98,15 @@ def _run_jobs(name, ranks, launcher, cases, folder, timeout) -> Outcome:
             break
         said[left[0][0]] = how
         todo = [item for item in todo if item[0] > left[0][0]]
-    verdicts = []
+    pairs = []
     for number, case in enumerate(cases):
         answers = [read(folder, number, r) for r in range(ranks)]
         how = said.get(number, "")
         told = any(a is not None and a.error and a.error in how for a in answers)  # by the rank that ended the job
         silent = NEVER if told or not how else f"{NEVER}: {how}"
-        verdicts.append(verdict_of(case, semantics, [a if a is not None else Answer(error=silent) for a in answers]))
-    return Outcome(name, ranks, semantics, verdicts)
+        pairs.append(judge(case, semantics, [a if a is not None else Answer(error=silent) for a in answers]))
+    diagnose(pairs)
+    return Outcome(name, ranks, semantics, [verdict for verdict, _ in pairs])
 
 
 def _manifest(folder, ranks, name, how) -> Semantics:

@@ -36,6 +36,10 @@ CHOICES = {
                   "decayed": "every row takes part in each update, those that no rank touched with gradient 0",
                   "decayed-by-momentum": "with momentum every row takes part in each update, with other optimizers "
                                          "those touched"},
+    "adam": {"corrected": "Adam adds epsilon to the corrected root, as the paper's algorithm does",
+             "hat": "Adam adds epsilon to the root before its correction, as TensorFlow does",
+             "hat-rows": "Adam adds epsilon to the root before its correction for rows alone, as PyTorch's SparseAdam "
+                         "does"},
     "clip_point": {"after": "the aggregated gradient is clipped",
                    "before": "each rank clips its own gradient, then they are aggregated"},
     "clip_norm": {"all": "the norm is of dense and row gradients together, rows that share an id added first",
@@ -83,6 +87,7 @@ class Semantics:
     id_dtype: str = "int64"
     loss: str = "global-mean"
     untouched: str = "kept"
+    adam: str = "corrected"
     clip_point: str = "after"
     clip_norm: str = "all"
     window: str = "average"
@@ -123,6 +128,11 @@ class Semantics:
     def updates_every_row(self, optimizer: str) -> bool:
         """Return whether an optimizer updates rows that no rank touched, with gradient 0."""
         return self.untouched == "decayed" or (self.untouched == "decayed-by-momentum" and optimizer == "momentum")
+
+    def formula(self, optimizer: str, sparse: bool) -> str:
+        """Return which of ``rules.optimizers`` updates a variable."""
+        hat = optimizer == "adam" and (self.adam == "hat" or self.adam == "hat-rows" and sparse)
+        return "adam-hat" if hat else optimizer
 
     def alternatives(self, *only: str):
         """Yield (field, value) for each single change of the manifest's meaning, of fields ``only`` or all."""

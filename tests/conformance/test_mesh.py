@@ -8,13 +8,13 @@ from refimpl.conformance.adapters.reference_mesh import ReferenceMesh
 from refimpl.conformance.case import with_numbers
 from refimpl.conformance.cases import RANKS, case_named, mesh
 from refimpl.conformance.diagnose import summary
-from refimpl.conformance.diagnose.mesh import WORDS, faults
 from refimpl.conformance.mutants.mesh import BiasByEveryMember, stepping
 from refimpl.conformance.mutants.planted import MUTANTS
 from refimpl.conformance.mutants.run import cases_for, run_mutant
 from refimpl.conformance.rules import mesh as rule
 from refimpl.conformance.runner import run_local
 from refimpl.conformance.semantics import Semantics
+from refimpl.conformance.space.mesh import WORDS, faults
 from refimpl.conformance.target import Target, unsupported
 
 PLANTED = [m for m in MUTANTS if m.kind == "mesh"]

@@ -5,7 +5,7 @@ import pytest
 from refimpl.collectives.choose import ALGORITHMS
 from refimpl.conformance.adapters.ours import Ours
 from refimpl.conformance.cases import all_cases
-from refimpl.conformance.runner import verdict_of
+from refimpl.conformance.compare import judge
 from refimpl.conformance.target import Target
 from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
@@ -32,9 +32,9 @@ def failures(comm, adapter, kinds=None):
     for case in all_cases(comm.size):
         if kinds is None or case.kind in kinds:
             answers = comm.allgather(target.answer(case, comm.rank))
-            verdict = verdict_of(case, target.semantics, answers)
+            verdict, _ = judge(case, target.semantics, answers)
             if verdict.status == "failed":
-                failed.append((case.name, verdict.why, verdict.diagnosis))
+                failed.append((case.name, verdict.why))
             elif verdict.status == "passed":
                 passed.append(case.name)
     return failed, passed

@@ -12,7 +12,7 @@ from refimpl.conformance.arrivals import play
 from refimpl.conformance.case import Rows
 from refimpl.conformance.cases import all_cases, case_named
 from refimpl.conformance.compare import judge
-from refimpl.conformance.diagnose.owner import WORDS
+from refimpl.conformance.space.owner import WORDS
 from refimpl.conformance.mutants.owner import serving
 from refimpl.conformance.mutants.planted import MUTANTS
 from refimpl.conformance.rules import owner as rule

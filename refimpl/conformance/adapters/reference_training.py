@@ -104,7 +104,8 @@ class TrainingPart:
         """Update one variable by its aggregated gradient."""
         p, state = self.values[variable.name], self.state[variable.name]
         part = Rows(*gradient) if variable.sparse else gradient
-        apply_part(task.optimizer, p, state, part, self.semantics.updates_every_row(task.optimizer), self.rate(task),
+        formula = self.semantics.formula(task.optimizer, variable.sparse)
+        apply_part(formula, p, state, part, self.semantics.updates_every_row(task.optimizer), self.rate(task),
                    self.clock + 1, task.options)
 
     def rate(self, task) -> float:

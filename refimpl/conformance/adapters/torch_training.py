@@ -13,7 +13,7 @@ class TorchTraining:
     """What both adapters can do. Subclasses say how a module meets its copies on other ranks."""
 
     signature = wrapped = module = None
-    manifest = {"format": 1, "untouched": "decayed-by-momentum", "clip_norm": "dense",
+    manifest = {"format": 1, "untouched": "decayed-by-momentum", "clip_norm": "dense", "adam": "hat-rows",
                 "dtypes": ["float16", "float32", "float64"],
                 "supports": ["clip", "loss-scale", "momentum", "adagrad", "adam", "rate-factor"]}
 
@@ -93,6 +93,8 @@ class Run:
                 self.scaler.scale(torch.zeros(()))  # the gradients given are scaled: the scaler only has to know
                 (self.wrapped(own) / len(window)).backward()
         if self.task.clip is not None:
+            for optimizer in self.optimizers:
+                self.scaler.unscale_(optimizer)  # the norm is of gradients without the loss scale
             dense = [p for name, p in self.module.named.items() if name not in self.module.sparse]
             torch.nn.utils.clip_grad_norm_(dense, self.task.clip)  # it refuses sparse gradients
         for optimizer, schedule in zip(self.optimizers, self.schedules):

@@ -41,11 +41,14 @@ def _awkward(ranks):
     yield rows_case("last-row", "rows at the borders of uneven partitions, and the very last", ranks, {"table": count},
                     lambda r, s: {"table": exact_rows(f"last{r}", sorted({*borders[r % 2::2], count - 1}))})
     for name, base, lost, dtypes in (("2^24", 2**24, "float32", ["int64", "int32"]),
-                                     ("2^31", 2**31, "int32", ["int64"])):
+                                     ("2^31", 2**31, "int32", ["int64"]), ("2^32", 2**32, "uint32", ["int64"])):
         yield rows_case(f"ids-{name}", f"row numbers around and above {name}: none may pass through {lost}", ranks,
                         {"table": base + 2 * ranks + 9},
                         lambda r, s: {"table": exact_rows(f"{name}{r}", [base + k for k in (-1, 1, 3, 5 + 2 * r)], 2)},
                         columns=2, settings={"only": {"id_dtype": dtypes}})
+    yield rows_case("ids-2^30", "row numbers of which 32 bits hold the number, and not the place: number times columns",
+                    ranks, {"table": 2**30 + 2 * ranks + 9}, lambda r, s: {"table": exact_rows(
+                        f"2^30{r}", [2**30 + k for k in (-1, 1, 3, 5 + 2 * r)], 4)}, columns=4)
     yield rows_case("strided", "ids and rows that are not contiguous", ranks, {"table": 9},
                     lambda r, s: {"table": Rows(np.array([7, 0, 1, 0, r, 0, 5, 0], np.int64)[::2],
                                                 exact(f"strided{r}", (4, 2 * COLUMNS))[:, ::2])})

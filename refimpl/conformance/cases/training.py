@@ -10,6 +10,8 @@ VARIABLES = (Variable("weight", (2, 3)), Variable("table", (10, 3), True), Varia
 RATES = {"sgd": 0.25, "momentum": 0.125, "adagrad": 0.5, "adam": 0.0625}
 OPTIONS = {"sgd": {}, "momentum": {"mu": 0.75}, "adagrad": {"initial": 1.0, "epsilon": 0.0},
            "adam": {"beta1": 0.75, "beta2": 0.96875, "epsilon": 1e-8}}
+EPSILONS = {"adagrad": {"initial": 1.0, "epsilon": 0.5},
+            "adam": {"beta1": 0.75, "beta2": 0.96875, "epsilon": 0.25}}
 """Numbers that float32 holds exactly."""
 
 
@@ -18,12 +20,19 @@ def cases(ranks: int):
     for name in RATES:
         yield training_case(f"update/{name}", "update", f"{name}, dense and by row, ids repeated, rows left alone",
                             ranks, name)
+    yield training_case("update/momentum-rate", "update", "momentum with a learning rate that falls", ranks, "momentum",
+                        rate_factor=0.5)
+    for name, options in EPSILONS.items():
+        yield training_case(f"update/{name}-epsilon", "update", f"{name} with an epsilon as large as the root", ranks,
+                            name, options=options)
     yield training_case("update/rows-at-rest", "update", "momentum: rows touched once, then never again", ranks,
                         "momentum", touched=lambda s, r: [r % 3, 4] if s == 0 else [7, 8])
     yield training_case("clip/norm", "update", "sgd with a clipped norm, gradients unlike on each rank", ranks, "sgd",
                         clip=1.0)
     yield training_case("clip/not-reached", "update", "sgd with a largest norm that no gradient has", ranks, "sgd",
                         clip=65536.0)
+    yield training_case("clip/loss-scale", "update", "a clipped norm of gradients 1024 times too large", ranks, "sgd",
+                        clip=0.5, loss_scale=1024.0)
     yield training_case("update/loss-scale", "update", "sgd on gradients 1024 times too large", ranks, "sgd",
                         loss_scale=1024.0)
     yield training_case("update/starts", "update", "each rank holds other initial values: rank 0's count", ranks, "sgd",

@@ -1,48 +1,50 @@
-"""Name the bug: hypotheses tried in turn on the evidence of a failed case, each a prediction of all its numbers.
+"""Name the bugs: the smallest deviations that give all numbers of all cases; where none does, the place in words.
 
-A hypothesis is believed only if it predicts every number of the case, of what failed and of what did not, on every rank
-and step, within the same tolerance as an expectation. So the words come with their evidence.
+A deviation is believed only if it predicts every number of a case, of what failed and of what did not, on every rank
+and step, within the same tolerance as an expectation, and if no other case of the same function contradicts it.
 """
 
 import numpy as np
 
-from refimpl.conformance.diagnose.counting import miscounted
 from refimpl.conformance.diagnose.diagnosis import Diagnosis
-from refimpl.conformance.diagnose.fallback import of_error, of_property, scaled, somewhere, unlike_ranks
-from refimpl.conformance.diagnose.manifest import other_rule, two_other_rules
-from refimpl.conformance.diagnose.mesh import HYPOTHESES as MESH
-from refimpl.conformance.diagnose.owner import HYPOTHESES as OWNER
-from refimpl.conformance.diagnose.structure import HYPOTHESES as STRUCTURE
-from refimpl.conformance.diagnose.training import HYPOTHESES as TRAINING
-from refimpl.conformance.diagnose.values import HYPOTHESES as VALUES
-
-OF_NUMBERS = (*VALUES, other_rule, *STRUCTURE, *TRAINING, *OWNER, *MESH, two_other_rules, miscounted, scaled,
-              unlike_ranks)
-"""Hypotheses in the order in which they are tried, where every rank gave numbers."""
+from refimpl.conformance.diagnose.fallback import of_error, of_property
+from refimpl.conformance.diagnose.localise import localise
+from refimpl.conformance.diagnose.search import MACHINES, search
+from refimpl.conformance.diagnose.told import told
 
 
-def diagnose(evidence, verdict) -> Diagnosis:
-    """Return the first hypothesis that explains a failed case. Local; the last of them always does."""
-    order = of_error, of_property, *(OF_NUMBERS if evidence.observed else ()), somewhere
+def diagnose(judged) -> None:
+    """Give every failed verdict its diagnosis. judged: (verdict, evidence or None) of all cases of a target. Local."""
     with np.errstate(all="ignore"):  # wrong hypotheses about wrong numbers: they overflow as they please
-        return next(found for hypothesis in order if (found := hypothesis(evidence, verdict)) is not None)
+        for verdict, evidence in judged:
+            if verdict.status == "failed":
+                verdict.diagnosis = of_error(evidence, verdict) or of_property(evidence, verdict)
+        numbers = {id(e): v for v, e in judged if e is not None and e.observed and v.diagnosis is None}
+        searched = [e for _, e in judged if id(e) in numbers and e.case.kind in MACHINES]
+        fits, left = search(searched)
+        for fit in fits:
+            for answers in fit.explained:
+                numbers[id(answers.evidence)].diagnosis = told(fit)
+        for function in dict.fromkeys(answers.function for answers in left):
+            these = [answers for answers in left if answers.function == function]
+            right = [e.case for v, e in judged if id(e) in numbers and v.status == "passed" and
+                     e.case.kind in MACHINES and e.case.kind in {a.case.kind for a in these}]
+            for answers in these:
+                numbers[id(answers.evidence)].diagnosis = localise(these, right, numbers)
 
 
 def summary(verdicts) -> list[tuple[Diagnosis, list[str]]]:
     """Return (diagnosis, names of the cases it explains), the one that explains most first. Local.
 
-    What no hypothesis explained, and plain errors, come last: they say where, not why.
+    What no deviation explained, and plain errors, come last: they say where, not why.
     """
     groups: dict[str, tuple[Diagnosis, list[str]]] = {}
     found_errors = [v.diagnosis for v in verdicts if v.diagnosis is not None and v.diagnosis.code == "error"]
-    by_case = {v.case: v.diagnosis for v in verdicts if v.diagnosis is not None}
     plain = {error.evidence.split("; ")[0]: error for error in found_errors}
     for verdict in verdicts:
         if (found := verdict.diagnosis) is not None:
             if found.code == "empty-row-gradient":  # unless inputs that are not special raise the same
                 found = plain.get(found.evidence.split("; ")[0], found)
-            if found.code in ("half-overflow", "denormals-flushed"):  # unless ordinary numbers are wrong too
-                found = by_case.get(f"{verdict.case.split('/')[0]}/provenance", found)
             groups.setdefault(found.code, (found, []))[1].append(verdict.case)
     return sorted(groups.values(), key=lambda pair: (pair[0].vague, -len(pair[1])))
 

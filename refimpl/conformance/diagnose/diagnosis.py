@@ -1,12 +1,11 @@
-"""A diagnosis, and how a prediction is held against the evidence."""
+"""A diagnosis, and the factor by which numbers are off."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from refimpl.conformance.case import Rows, numbers_of, with_numbers
 from refimpl.conformance.compare import differences
-from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.rules.aggregate import Wanted
 
 
@@ -18,34 +17,6 @@ class Diagnosis:
     words: str
     evidence: str = ""
     vague: bool = False
-
-
-def failing(evidence) -> dict[str, list[tuple[int, int | None]]]:
-    """Return variable -> (step, rank) of each answer that differs from what is expected. Local."""
-    result: dict[str, list] = {}
-    for step, observed in enumerate(evidence.observed):
-        for name, found in observed.items():
-            for rank, value in found:
-                if differences(value, evidence.wanted[step][name])[2].any():
-                    result.setdefault(name, []).append((step, rank))
-    return result
-
-
-def explains(evidence, predicted) -> bool:
-    """Return True if a prediction gives all numbers: of what failed, and of what did not. Local.
-
-    predicted[step][name]: Wanted, or rank -> Wanted.
-    """
-    if not predicted or len(predicted) != len(evidence.observed) or not failing(evidence):
-        return False
-    for step, observed in enumerate(evidence.observed):
-        for name, found in observed.items():
-            for rank, value in found:
-                wanted = predicted[step].get(name)
-                wanted = wanted.get(rank) if isinstance(wanted, dict) else wanted
-                if wanted is None or differences(value, wanted)[2].any():
-                    return False
-    return True
 
 
 def factor_of(pairs) -> float | None:
@@ -75,35 +46,3 @@ def fits(found, wanted: Wanted, value, relative: float = 0.0) -> bool:
 def flat(part) -> np.ndarray:
     """Return the numbers of an array or Rows as one float64 vector. Local."""
     return np.ravel(numbers_of(part)).astype(np.float64)
-
-
-def nothing_there(evidence) -> bool:
-    """Return whether all that differs is zero or missing: then a swap with something empty would explain it. Local."""
-    return not any(np.any(numbers_of(value)) for name, places in failing(evidence).items()
-                   for step, rank in places for r, value in evidence.observed[step][name] if r == rank)
-
-
-def with_changes(evidence, change=None, loose=False, **semantics):
-    """Return what would be expected of changed inputs, or under changed semantics, in any order of summation. Local.
-
-    change(step, rank, name, part) -> what stands in place of each part.
-    loose: whole prediction within rounding, since changed inputs may not be exact any more.
-    """
-    case = replace(evidence.case, exact=evidence.case.exact and not loose)
-    if change:
-        steps = tuple(tuple({name: change(s, r, name, part) for name, part in parts.items()}
-                            for r, parts in enumerate(ranks)) for s, ranks in enumerate(case.steps))
-        case = replace(case, steps=steps)
-    return KINDS[case.kind].expect(case, replace(evidence.semantics, order="any", **semantics))
-
-
-def names_in_words(names) -> str:
-    """Return "a", "a and b", "a, b and c". Local."""
-    *first, last = list(names)
-    return f"{', '.join(first)} and {last}" if first else str(last)
-
-
-def ranks_in_words(ranks) -> str:
-    """Return "rank 2", "ranks 0 and 2". Local."""
-    ranks = list(ranks)
-    return f"rank{'s' if len(ranks) > 1 else ''} {names_in_words(map(str, ranks))}"

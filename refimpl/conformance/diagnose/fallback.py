@@ -1,7 +1,8 @@
 """What is said where there are no numbers, and where no other hypothesis explains them: at least the place."""
 
 from refimpl.conformance.case import Rows
-from refimpl.conformance.diagnose.diagnosis import Diagnosis, factor_of, failing, names_in_words, ranks_in_words
+from refimpl.conformance.diagnose.diagnosis import Diagnosis, factor_of
+from refimpl.conformance.words import names_in_words, ranks_in_words
 
 
 def of_error(evidence, verdict):
@@ -26,13 +27,6 @@ def of_property(evidence, verdict):
     return None
 
 
-def scaled(evidence, verdict):
-    """All numbers that fail are one factor times ours."""
-    failed = [(name, value, evidence.wanted[step][name]) for name, places in failing(evidence).items()
-              for step, rank in places for r, value in evidence.observed[step][name] if r == rank]
-    return common_factor(failed, evidence.case.ranks, "ranks")
-
-
 def common_factor(failed, count: int, of_what: str) -> Diagnosis | None:
     """Return the diagnosis if all that failed is one factor times ours. failed: (variable, found, Wanted). Local.
 
@@ -50,17 +44,3 @@ def common_factor(failed, count: int, of_what: str) -> Diagnosis | None:
             return Diagnosis(code, f"all numbers of {names} are {words}", f"the factor is {factor:.6g}",
                              vague=code == "scaled")
     return None
-
-
-def unlike_ranks(evidence, verdict):
-    """Some ranks are right and others are not."""
-    wrong = sorted({r for places in failing(evidence).values() for _, r in places if r is not None})
-    if not wrong or len(wrong) == evidence.case.ranks:
-        return None
-    return Diagnosis("ranks-differ", f"{ranks_in_words(wrong)} {'differs' if len(wrong) == 1 else 'differ'} from what "
-                     "the others rightly have", verdict.why, vague=True)
-
-
-def somewhere(evidence, verdict):
-    """Say where it begins."""
-    return Diagnosis("unexplained", "no hypothesis explains these numbers", verdict.why, vague=True)

@@ -5,10 +5,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from refimpl.conformance.checks import some
 from refimpl.conformance.diagnose import summary
 from refimpl.conformance.report.expected import Expected
 from refimpl.conformance.report.plain import counts_of, numbers_of, others_that_failed, unexpected
+from refimpl.conformance.words import some
 
 COLOURS = {"passed": "green", "failed": "bold red", "expected": "yellow"}
 

@@ -6,6 +6,8 @@ adagrad   a += g g;                        p -= (rate g) / (sqrt(a) + epsilon)  
 adam      m = beta1 m + (1 - beta1) g
           v = beta2 v + (1 - beta2) (g g)
           p -= (rate / (1 - beta1^t) m) / (sqrt(v) (1 / sqrt(1 - beta2^t)) + epsilon)      t: updates done, from 1
+adam-hat  the same, but
+          p -= (rate sqrt(1 - beta2^t) / (1 - beta1^t) m) / (sqrt(v) + epsilon)      Kingma and Ba, end of section 2
 
 Scalars are computed in float64 and rounded once to the parameter's dtype; each operation rounds once. In float32
 these are the bits of ``kernels.update``, which a test holds against them.
@@ -17,7 +19,8 @@ import numpy as np
 
 from refimpl.conformance.case import Part, Rows
 
-SLOTS = {"sgd": (), "momentum": ("velocity",), "adagrad": ("accumulator",), "adam": ("first", "second")}
+SLOTS = {"sgd": (), "momentum": ("velocity",), "adagrad": ("accumulator",), "adam": ("first", "second"),
+         "adam-hat": ("first", "second")}
 """optimizer -> the arrays that it keeps beside a parameter."""
 
 
@@ -38,19 +41,22 @@ def apply(optimizer: str, p, state, g, rate: float, step: int, options):
     elif optimizer == "adagrad":
         state["accumulator"] += g * g
         p -= (scalar(rate) * g) / (np.sqrt(state["accumulator"]) + scalar(options["epsilon"]))
-    elif optimizer == "adam":
-        _adam(p, state, g, rate, step, options)
+    elif optimizer in ("adam", "adam-hat"):
+        _adam(p, state, g, rate, step, options, hat=optimizer == "adam-hat")
     else:
         raise ValueError(f"no optimizer {optimizer!r}; there are {', '.join(SLOTS)}")
 
 
-def _adam(p, state, g, rate, step, options):
+def _adam(p, state, g, rate, step, options, hat):
     scalar, m, v = p.dtype.type, state["first"], state["second"]
     beta1, beta2 = options["beta1"], options["beta2"]
     corrected, correction = rate / (1 - beta1**step), 1 / math.sqrt(1 - beta2**step)
     m[...] = scalar(beta1) * m + scalar(1 - beta1) * g
     v[...] = scalar(beta2) * v + scalar(1 - beta2) * (g * g)
-    p -= (scalar(corrected) * m) / (np.sqrt(v) * scalar(correction) + scalar(options["epsilon"]))
+    if hat:
+        p -= (scalar(corrected / correction) * m) / (np.sqrt(v) + scalar(options["epsilon"]))
+    else:
+        p -= (scalar(corrected) * m) / (np.sqrt(v) * scalar(correction) + scalar(options["epsilon"]))
 
 
 def apply_rows(optimizer: str, table, state, ids, rows, rate, step, options):

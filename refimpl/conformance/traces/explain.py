@@ -1,9 +1,10 @@
 """Say what is wrong with the stage that differs first: hypotheses tried in turn, each a prediction of its numbers."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from refimpl.conformance.case import Rows
-from refimpl.conformance.checks import some
 from refimpl.conformance.compare import Finding, aligned
 from refimpl.conformance.diagnose import Diagnosis, diagnose
 from refimpl.conformance.observe import Evidence
@@ -12,6 +13,7 @@ from refimpl.conformance.traces.explain_gradients import (
     microbatches_moved, miscounted, one_factor, own_mean, rows_lost, stale_sum,
 )
 from refimpl.conformance.traces.explain_updates import explain_update
+from refimpl.conformance.words import some
 
 
 def explain(differing: Differing, finding: Finding) -> Diagnosis:
@@ -35,8 +37,9 @@ def by_the_suite(differing: Differing):
         return None
     wanted = {place[3]: want for place, (_, want) in differing.parts.items()}
     observed = {place[3]: [(None, found)] for place, (found, _) in differing.parts.items()}
-    found = diagnose(Evidence(case, differing.sources.semantics, [], [wanted], [observed]), differing.verdict)
-    return None if found.code == "unexplained" else found
+    verdict = replace(differing.verdict, diagnosis=None)
+    diagnose([(verdict, Evidence(case, differing.sources.semantics, [], [wanted], [observed]))])
+    return None if verdict.diagnosis.vague else verdict.diagnosis
 
 
 def swapped_rows(differing: Differing):
@@ -65,7 +68,7 @@ STAGES = {
     "local": ("a microbatch's own gradient differs: the model or its inputs are wrong, before any aggregation",
               (one_factor, own_mean, microbatches_moved, swapped_rows)),
     "aggregated": ("the sum differs, though what was summed is right",
-                   (stale_sum, miscounted, rows_lost, swapped_rows, by_the_suite)),
+                   (stale_sum, miscounted, rows_lost, swapped_rows, by_the_suite, one_factor)),
     "metrics": ("the loss or the norm differs", (swapped_rows,)),
     "state": UPDATE,
     "parameters": UPDATE,

@@ -3,14 +3,16 @@
 import numpy as np
 
 from refimpl.conformance.case import Rows, with_numbers
-from refimpl.conformance.checks import some
 from refimpl.conformance.compare import aligned
 from refimpl.conformance.diagnose import Diagnosis
-from refimpl.conformance.diagnose.counting import TIMES
-from refimpl.conformance.diagnose.diagnosis import fits, flat, names_in_words
+from refimpl.conformance.diagnose.diagnosis import fits, flat
 from refimpl.conformance.diagnose.fallback import common_factor
 from refimpl.conformance.traces.differing import Differing
 from refimpl.conformance.traces.sources import merged
+from refimpl.conformance.words import names_in_words, some
+
+
+TIMES = {0: "never", 1: "once", 2: "twice", 3: "three times"}
 
 
 def one_factor(differing: Differing):

@@ -6,12 +6,13 @@ import numpy as np
 
 from refimpl.conformance.case import Rows, with_numbers
 from refimpl.conformance.diagnose import Diagnosis
-from refimpl.conformance.diagnose.diagnosis import fits, names_in_words
+from refimpl.conformance.diagnose.diagnosis import fits
 from refimpl.conformance.rules.gradients import clip_scales
 from refimpl.conformance.semantics import CHOICES
 from refimpl.conformance.traces.differing import Differing
 from refimpl.conformance.traces.sources import double
 from refimpl.conformance.traces.updates import Inputs, updated
+from refimpl.conformance.words import names_in_words
 
 RELATIVE = 1e-5
 """Of a number simulated: wrong gradients may be much larger than right ones, and so are their rounding errors."""

@@ -1,12 +1,13 @@
-"""Hypotheses about layers cut over groups: each known fault is simulated and held against every rank's parts."""
+"""Deviations of layers cut over groups: each a whole step with one fault."""
 
 from dataclasses import replace
 
 import numpy as np
 
 from refimpl.conformance.cases.mesh import layers_of
-from refimpl.conformance.diagnose.diagnosis import Diagnosis, explains, failing, names_in_words
+from refimpl.conformance.rules.aggregate import Wanted
 from refimpl.conformance.rules.mesh import Fault, stepped
+from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place
 
 WORDS = {
     "parts-divided": "the gradient of a part that is cut is 1/K of ours: averaged over the world, not over the G ranks "
@@ -42,20 +43,24 @@ BY_LAYER = (COLUMNS, "dropout-by-local-column", "bias-by-every-member", "partial
 """Faults that one layer may have and another not."""
 
 
-def faulty_group(evidence, verdict):
-    """Try each fault that the case can show; where layers may differ, in all of them, or in one."""
-    case = evidence.case
-    if case.kind != "mesh":
-        return None
-    for fault in faults(case):
-        predicted = stepped(case, fault)
-        if predicted is not None and explains(evidence, [_loose(step) for step in predicted]):
-            where = f": {fault.layer}" if fault.layer else ""
-            if fault.kind == "norm-parts-k-times" and len(set(case.settings["mesh"])) == 1:
-                where = "; or G times, once for every rank that holds it: G is K here"
-            return Diagnosis(fault.kind, f"{WORDS[fault.kind]}{where}", f"simulated: "
-                             f"{names_in_words(sorted(failing(evidence)))} agree on every rank")
-    return None
+class Stepped(Machine):
+    """The answers to a case of kind mesh: each rank's parts after a step."""
+
+    def __init__(self, case, semantics, deviations=()):
+        super().__init__(case, semantics, deviations)
+        fault = deviations[0].fault if deviations else Fault()
+        possible = not deviations or fault in set(faults(case))
+        self.parts = stepped(case, fault) if possible else None
+
+    def answer(self, place: Place) -> Wanted:
+        """Return a part on a rank. Local. Raises Impossible where the fault has nothing to change."""
+        if self.parts is None:
+            raise Impossible
+        want = self.parts[place.step][place.variable.name][place.rank]
+        if not self.deviations:
+            return want
+        eps = 64 * np.finfo(np.float32).eps  # a fault's numbers need not be exact
+        return replace(want, tolerance=np.maximum(want.tolerance, eps * np.abs(want.value)))
 
 
 def faults(case):
@@ -81,11 +86,14 @@ def faults(case):
                 yield Fault(kind, layer, turn)
 
 
-def _loose(step):
-    """Return a prediction within rounding: a fault's numbers need not be exact."""
-    eps = 64 * np.finfo(np.float32).eps
-    return {name: {rank: replace(want, tolerance=np.maximum(want.tolerance, eps * np.abs(want.value)))
-                   for rank, want in ranks.items()} for name, ranks in step.items()}
 
-
-HYPOTHESES = (faulty_group,)
+def deviations(cases) -> list[Deviation]:
+    """Return the faults that some cases can show; where layers may differ, in all of them, or in one. Local."""
+    square = all(len(set(case.settings["mesh"])) == 1 for case in cases)
+    found = []
+    for fault in dict.fromkeys(fault for case in cases for fault in faults(case)):
+        where = f": {fault.layer}" if fault.layer else ""
+        if fault.kind == "norm-parts-k-times" and square:
+            where = "; or G times, once for every rank that holds it: G is K here"
+        found.append(Deviation(fault.kind, f"{WORDS[fault.kind]}{where}", fault=fault))
+    return found

@@ -1,13 +1,13 @@
-"""Hypotheses about owners without barriers: each known fault is simulated and held against what the pulls got."""
+"""Deviations of owners without barriers: each a whole play of the script with one fault."""
 
 from dataclasses import replace
 
 import numpy as np
 
 from refimpl.conformance.case import numbers_of
-from refimpl.conformance.diagnose.diagnosis import Diagnosis, explains, failing, names_in_words
 from refimpl.conformance.rules.aggregate import Wanted
 from refimpl.conformance.rules.owner import served
+from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place
 
 WORDS = {
     "stale-dropped": "a stale gradient is silently dropped: only pushes of workers that pulled the newest version "
@@ -27,18 +27,24 @@ WORDS = {
 }
 
 
-def faulty_owner(evidence, verdict):
-    """Try each fault; one of the old values in all variables, or in one."""
-    case = evidence.case
-    if case.kind != "owner":
-        return None
-    for kind in (kind for kind in WORDS if _possible(kind, case.settings["task"])):
-        for variable in [None, *(v.name for v in case.variables)] if kind == "aliased" else [None]:
-            answers = served(case, kind, variable)
-            if answers is not None and explains(evidence, [_loose(step) for step in answers]):
-                return Diagnosis(kind, f"{WORDS[kind]}{f': {variable}' if variable else ''}", f"simulated: "
-                                 f"{names_in_words(failing(evidence))} agree in every pull")
-    return None
+
+class Served(Machine):
+    """The answers to a case of kind owner: what each pull gets, and whether it waited."""
+
+    def __init__(self, case, semantics, deviations=()):
+        super().__init__(case, semantics, deviations)
+        kind, variable = deviations[0].fault if deviations else ("", None)
+        self.pulls = served(case, kind, variable) if not kind or _possible(kind, case.settings["task"]) else None
+
+    def answer(self, place: Place) -> Wanted:
+        """Return what a pull gets. Local. Raises Impossible where the fault has nothing to change, or ends in a hang."""
+        if self.pulls is None:
+            raise Impossible
+        want = self.pulls[place.step][place.variable.name]
+        if not self.deviations or place.variable.name == "waited":
+            return want
+        eps = 64 * np.finfo(np.float32).eps  # a fault's numbers need not be exact
+        return replace(want, tolerance=np.maximum(want.tolerance, eps * np.abs(numbers_of(want.value))))
 
 
 def _possible(kind, task) -> bool:
@@ -49,12 +55,12 @@ def _possible(kind, task) -> bool:
             "aliased": correction.startswith("dc-asgd")}[kind]
 
 
-def _loose(step) -> dict[str, Wanted]:
-    """Return a prediction within rounding: a fault's numbers need not be exact."""
-    eps = 64 * np.finfo(np.float32).eps
-    return {name: want if name == "waited" else
-            replace(want, tolerance=np.maximum(want.tolerance, eps * np.abs(numbers_of(want.value))))
-            for name, want in step.items()}
 
-
-HYPOTHESES = (faulty_owner,)
+def deviations(cases) -> list[Deviation]:
+    """Return each fault; an aliased old value in all variables, or in one. Local."""
+    found = []
+    for kind, words in WORDS.items():
+        names = dict.fromkeys(v.name for case in cases for v in case.variables) if kind == "aliased" else ()
+        found += [Deviation(kind, f"{words}{f': {name}' if name else ''}", fault=(kind, name))
+                  for name in (None, *names)]
+    return found

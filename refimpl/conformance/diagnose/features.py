@@ -1,0 +1,84 @@
+"""What a case has that others have not: what failed, and what did not, then says on which of it the fault depends."""
+
+import numpy as np
+
+from refimpl.conformance.case import Case, Rows, numbers_of
+
+
+def features(case: Case) -> dict[str, str]:
+    """Return code -> words of all that a case has. Local."""
+    return {code: words for code, words, has in (*OF_TASKS, *OF_INPUTS) if has(case)}
+
+
+def telling(failed: list[Case], passed: list[Case]) -> tuple[str, str] | None:
+    """Return (code, words) of what all that failed have and nothing that passed has; None if there is no such. Local."""
+    if not passed:
+        return None
+    common = [features(case) for case in failed]
+    for code, words in common[0].items():
+        if all(code in each for each in common) and not any(code in features(case) for case in passed):
+            return code, words
+    return None
+
+
+def _task(case) -> dict:
+    return case.settings.get("task", {})
+
+
+def _parts(case) -> list:
+    """Return every gradient of every rank and step; of a variable read at two places both."""
+    found = []
+    for ranks in case.steps:
+        for parts in ranks:
+            for part in parts.values():
+                found += part if isinstance(part, list) else [part]
+    return found
+
+
+def _any_rows(condition):
+    return lambda case: any(isinstance(p, Rows) and condition(p) for p in _parts(case))
+
+
+def _any_numbers(condition):
+    return lambda case: any(condition(numbers_of(p)) for p in _parts(case))
+
+
+def _optimizer(name):
+    return f"optimizer={name}", f"with {name} alone", lambda case: _task(case).get("optimizer") == name
+
+
+OF_TASKS = (
+    ("resume", "after resuming alone", lambda case: "resume_after" in _task(case)),
+    ("clip", "where gradients are clipped alone", lambda case: _task(case).get("clip") is not None),
+    ("window", "where micro-steps are accumulated alone", lambda case: _task(case).get("window", 1) > 1),
+    ("loss-scale", "where the loss is scaled alone", lambda case: _task(case).get("loss_scale", 1.0) != 1.0),
+    ("starts", "where ranks start from other values alone", lambda case: bool(case.settings.get("starts"))),
+    ("rate-factor", "where the learning rate falls alone", lambda case: _task(case).get("rate_factor", 1.0) != 1.0),
+    *map(_optimizer, ("adam", "adagrad", "momentum", "sgd")),
+    ("state", "with optimizers that keep state alone", lambda case: _task(case).get("optimizer", "sgd") != "sgd"),
+    ("root", "with optimizers that divide by a root alone", lambda case: _task(case).get("optimizer") in
+     ("adam", "adagrad")),
+)
+"""(code, words, whether a training has it)."""
+
+OF_INPUTS = (
+    ("float16", "in float16 alone", _any_numbers(lambda a: a.dtype == np.float16)),
+    ("float64", "in float64 alone", _any_numbers(lambda a: a.dtype == np.float64)),
+    ("float32", "in float32 alone", _any_numbers(lambda a: a.dtype == np.float32)),
+    ("ids-2^31", "with row numbers from 2^31 on alone", _any_rows(lambda p: p.ids.max(initial=0) >= 2**31)),
+    ("ids-2^24", "with row numbers from 2^24 on alone", _any_rows(lambda p: p.ids.max(initial=0) >= 2**24)),
+    ("empty", "where a rank has no rows alone", _any_rows(lambda p: not len(p.ids))),
+    ("repeated", "where ids repeat alone", _any_rows(lambda p: len(np.unique(p.ids)) < len(p.ids))),
+    ("unsorted", "where ids are not sorted alone", _any_rows(lambda p: bool((np.diff(p.ids) < 0).any()))),
+    ("strided", "where arrays are not contiguous alone", lambda case: any(
+        not numbers_of(p).flags.c_contiguous for p in _parts(case))),
+    ("nothing", "where an array has no element alone", _any_numbers(lambda a: a.ndim == 1 and a.size == 0)),
+    ("not-finite", "with inf and NaN alone", _any_numbers(lambda a: not np.isfinite(a).all())),
+    ("denormal", "with denormal numbers alone", _any_numbers(
+        lambda a: a.dtype.kind == "f" and bool(((a != 0) & (np.abs(a) < np.finfo(a.dtype).tiny)).any()))),
+    ("steps", "from the second step on", lambda case: len(case.steps) > 1),
+    ("several", "where there are several variables alone", lambda case: len(case.variables) > 1),
+    ("orders", "where ranks produce variables in different orders alone", lambda case: len(
+        {tuple(parts) for ranks in case.steps for parts in ranks}) > 1),
+)
+"""(code, words, whether a case's inputs have it)."""

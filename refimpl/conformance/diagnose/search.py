@@ -1,0 +1,214 @@
+"""Find the smallest deviation that gives the observed numbers: in every case that it explains, and in no other.
+
+A deviation, in a scope, explains a case if it gives every number of it, of what is wrong and of what is right. It is
+contradicted by a case of the same function in which a number is right that it has otherwise. Of those that nothing
+contradicts the one that explains most cases is taken, then the next among the rest; where no single one explains
+anything, two at once.
+"""
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import combinations
+
+import numpy as np
+
+from refimpl.conformance.case import Rows, Variable, numbers_of
+from refimpl.conformance.compare import differences
+from refimpl.conformance.diagnose.features import telling
+from refimpl.conformance.kinds import KINDS
+from refimpl.conformance.observe import Evidence
+from refimpl.conformance.rules.aggregate import Wanted
+from refimpl.conformance.space import contributions, deliveries, manifest, mesh, optimizers, owner, sums, updates
+from refimpl.conformance.space.aggregation import Aggregation
+from refimpl.conformance.space.deliveries import OnGrid
+from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place, Scope
+from refimpl.conformance.space.loss import Broadcast, Loss, of_broadcasts, of_losses
+from refimpl.conformance.space.mesh import Stepped
+from refimpl.conformance.space.owner import Served
+from refimpl.conformance.space.scopes import rank_scopes, scopes
+from refimpl.conformance.space.training import Training
+
+MACHINES: dict[str, type[Machine]] = {
+    **dict.fromkeys(("dense", "rows", "mixed", "uses", "group", "fusion"), Aggregation),
+    **dict.fromkeys(("update", "accumulate", "resume"), Training),
+    "loss": Loss, "broadcast": Broadcast, "owner": Served, "mesh": Stepped}
+"""Kind of case -> the machine that computes its numbers."""
+BY_CONTRIBUTOR = {"contribution", "uses", "accumulated", "loss scale"}
+"""Decisions of whoever contributes: on which ranks they are taken otherwise does not show on those alone."""
+IN_PAIRS = {"divisor", "duplicates", "norm"}
+"""Decisions that are tried two at once, beside the rules of the manifest."""
+ALIKE = 2
+"""So many other deviations are told that explain the same."""
+
+
+@dataclass
+class Observed:
+    """One answer: of one variable, on one rank (None: of all owners), after one step."""
+
+    place: Place
+    value: object
+    wanted: Wanted
+    right: bool
+
+
+class Answers:
+    """All answers to one case, and which of them are right."""
+
+    def __init__(self, evidence: Evidence):
+        self.evidence, self.case = evidence, evidence.case
+        self.function = KINDS[self.case.kind].functions[0]
+        self.seen = [Observed(Place(step, rank, of_name(self.case, name)), value, (want := evidence.wanted[step][name]),
+                              not differences(value, want)[2].any())
+                     for step, observed in enumerate(evidence.observed) for name, found in observed.items()
+                     for rank, value in found]
+        self.wrong = [one for one in self.seen if not one.right]
+
+    def agreeing(self, deviations) -> list[bool] | None:
+        """Return for each answer whether a machine that deviates so gives it; None unless it gives all wrong ones."""
+        machine = self._machine(deviations)
+        if not all(_agrees(one, machine) for one in self.wrong):
+            return None
+        return [not one.right or _agrees(one, machine) for one in self.seen]
+
+    def contradicts(self, deviations, scope: Scope) -> bool:
+        """Return whether a right answer is otherwise to a machine that deviates so, within a scope."""
+        machine = self._machine(deviations)
+        return any(one.right and scope.hits(one.place) and not _agrees(one, machine) for one in self.seen)
+
+    def _machine(self, deviations):
+        return MACHINES[self.case.kind](self.case, self.evidence.semantics, deviations)
+
+
+def _agrees(one: Observed, machine) -> bool:
+    """Return whether a machine gives an answer; one that has nothing to deviate in gives the right one."""
+    try:
+        want = machine.answer(one.place)
+    except Impossible:
+        return one.right
+    rows = isinstance(one.value, Rows)
+    if numbers_of(one.value).shape[rows:] != numbers_of(want.value).shape[rows:]:
+        return False
+    if isinstance(want, OnGrid) and not np.array_equal(numbers := numbers_of(one.value), want.cast(numbers)):
+        return False
+    return not differences(one.value, want)[2].any()
+
+
+def of_name(case, name: str) -> Variable:
+    """Return a case's variable; of an answer that is none, like ``waited``, a scalar of that name. Local."""
+    return next((v for v in case.variables if v.name == name), Variable(name, ()))
+
+
+@dataclass
+class Fit:
+    """deviations: one, or two.  scope: what they hit.  explained: the answers that they give, case by case.
+
+    when: in which cases alone, in words; "": in all.  alike: other deviations that explain the same, which these cases
+    cannot tell from it.
+    """
+
+    deviations: tuple[Deviation, ...]
+    scope: Scope
+    explained: list[Answers]
+    when: str = ""
+    alike: list[tuple[Deviation, ...]] = field(default_factory=list)
+
+
+@lru_cache(maxsize=32)
+def candidates(machine: type[Machine], semantics, ranks: int) -> tuple[Deviation, ...]:
+    """Return the deviations that are tried, the commonest first, but for those that depend on the cases. Local."""
+    rules = manifest.deviations(semantics, manifest.FIELDS[machine.__name__])
+    if not issubclass(machine, Aggregation):
+        more = {Loss: of_losses, Broadcast: of_broadcasts}.get(machine, lambda ranks: [])(ranks)
+        return (*rules, *more)
+    found = [*rules, *deliveries.deviations(ranks), *sums.deviations(ranks), *contributions.deviations(ranks),
+             *sums.meetings(ranks)]
+    return (*found, *updates.deviations(ranks), *optimizers.deviations()) if machine is Training else tuple(found)
+
+
+def search(evidences) -> tuple[list[Fit], list[Answers]]:
+    """Return the fits that together explain most, and what none explains. Local.
+
+    evidences: of all cases, of those that passed too.
+    """
+    found, unexplained = [], []
+    for machine in dict.fromkeys(MACHINES.values()):
+        ours = [Answers(e) for e in evidences if MACHINES.get(e.case.kind) is machine and e.observed]
+        left = [a for a in ours if a.wrong]
+        while left:
+            best = next(filter(None, (_best(trials, left, ours, *how) for trials, *how in _trials(left))), None)
+            if best is None:
+                break
+            found.append(best)
+            left = [a for a in left if a not in best.explained]
+        unexplained += left
+    return found, unexplained
+
+
+def _trials(left):
+    """Yield (what is tried, whether it may show in cases of one kind alone).
+
+    Each deviation; each on some ranks that contribute; each in cases that have something in common; two at once.
+    """
+    semantics, machine, cases = left[0].evidence.semantics, MACHINES[left[0].case.kind], [a.case for a in left]
+    singles = [*candidates(machine, semantics, max(case.ranks for case in cases)),
+               *{Served: owner.deviations, Stepped: mesh.deviations}.get(machine, lambda cases: [])(cases)]
+    yield [(d,) for d in singles], False
+    ranks = rank_scopes(cases)
+    yield [(d.within(s),) for d in singles if BY_CONTRIBUTOR & set(d.decisions) for s in ranks], False
+    yield [(d,) for d in singles], True
+    yield combinations([d for d in singles if d.rules or d.decision in IN_PAIRS], 2), False
+
+
+def _best(trials, left, ours, in_some: bool) -> Fit | None:
+    """Return the trial, in its widest scope, that explains most answers and that none contradicts.
+
+    in_some: answers may contradict it to cases that lack what all that it explains have.
+    """
+    best, widest = None, [Scope(), *scopes([a.case for a in ours])]
+    for trial in trials:
+        enough = len(best.explained) if best else 1
+        agreeing = _agreeing(trial, left, enough)
+        for scope in widest if len(agreeing) >= enough else ():
+            explained = [a for a, found in agreeing if _within(a, found, scope)]
+            if len(explained) < enough:
+                continue
+            when = _condition(trial, scope, explained, ours, in_some)
+            if when is None:
+                continue
+            fit = Fit(trial, scope, explained, when)
+            if best and explained == best.explained:
+                if scope.words or not best.scope.words:  # the wider is taken
+                    best.alike.append(trial)
+                    break
+                fit.alike = [best.deviations, *best.alike]
+            best = fit if not best or len(explained) > len(best.explained) or fit.alike else best
+            break
+        if best and len(best.explained) == len(left) and any(d.rules for d in best.deviations) and not best.scope.words:
+            return best  # another rule of the manifest, everywhere: nothing is said more plainly
+    return best
+
+
+def _agreeing(trial, left, enough: int) -> list:
+    """Return (answers, which of them agree) of all answers that a trial may explain; [] if they cannot be enough."""
+    found = []
+    for i, answers in enumerate(left):
+        if len(found) + len(left) - i < enough:
+            return []
+        if (agrees := answers.agreeing(trial)) is not None:
+            found.append((answers, agrees))
+    return found
+
+
+def _condition(trial, scope, explained, ours, in_some: bool) -> str | None:
+    """Return in which cases alone a trial shows, in words; "": in all; None: other answers contradict it."""
+    others = [a for a in ours if a.function in {x.function for x in explained} and a not in explained]
+    if not in_some:
+        return None if any(a.contradicts(trial, scope) for a in others) else ""
+    against = [a.case for a in others if a.contradicts(trial, scope)]
+    told = telling([a.case for a in explained], against) if against else None
+    return told[1] if told else None if against else ""
+
+
+def _within(answers, agreeing, scope) -> bool:
+    """Return whether all that is wrong lies within a scope, and all within it agrees."""
+    return all(found if scope.hits(one.place) else one.right for one, found in zip(answers.seen, agreeing))

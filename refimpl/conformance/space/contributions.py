@@ -1,0 +1,241 @@
+"""Deviations of what a rank puts into a sum: its numbers, its row numbers, or something else's."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from refimpl.conformance.case import Rows, with_numbers
+from refimpl.conformance.space.deviation import Deviation, Impossible
+
+
+def brain(array, nearest: bool):
+    """Return float32 numbers as bfloat16 holds them, rounded or cut off. Local."""
+    bits = np.ascontiguousarray(array, np.float32).view(np.uint32)
+    up = np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1)) if nearest else np.uint32(0)
+    return ((bits + up) & np.uint32(0xFFFF0000)).view(np.float32).reshape(array.shape).astype(array.dtype)
+
+
+NARROW = {"float16": lambda a: a.astype(np.float16).astype(a.dtype), "bfloat16": lambda a: brain(a, True),
+          "bfloat16, cut off": lambda a: brain(a, False), "float32": lambda a: a.astype(np.float32).astype(a.dtype)}
+"""What a number is after passing through a narrower dtype."""
+
+
+def _numbers(change):
+    def changed(part, machine, place):
+        return with_numbers(part, change)
+
+    return changed
+
+
+def _ids(change):
+    """Change row numbers: change(ids, variable)."""
+    def changed(part, machine, place):
+        if not isinstance(part, Rows) or not len(part.ids):
+            return part
+        return Rows(np.asarray(change(part.ids, place.variable), np.int64), part.rows)
+
+    return changed
+
+
+def _rows(change):
+    """Change a row gradient without touching dense ones: change(part)."""
+    def changed(part, machine, place):
+        return change(part) if isinstance(part, Rows) else part
+
+    return changed
+
+
+def _cast(dtype):
+    return _ids(lambda ids, variable: ids.astype(dtype).astype(np.int64))
+
+
+def _wide_offsets(ids, variable):
+    """Row times width in 32 bits, and back: what an offset into one array becomes."""
+    width = int(np.prod(variable.shape[1:]))
+    return (ids * width).astype(np.int32).astype(np.int64) // width
+
+
+def _other_step(shift):
+    def changed(part, machine, place):
+        if machine.steps < 2:
+            raise Impossible
+        step = place.step + shift
+        return machine.given(replace(place, step=step)) if 0 <= step < machine.steps else part
+
+    return changed
+
+
+def _of_rank(other):
+    """Give what rank other(rank, ranks) has."""
+    def changed(part, machine, place):
+        ranks = machine.case.ranks
+        if ranks == 1:
+            raise Impossible
+        return machine.given(replace(place, rank=other(place.rank, ranks)))
+
+    return changed
+
+
+def ids_of_rank(source: int):
+    """Rows under the ids of one rank, position by position."""
+    def changed(part, machine, place):
+        if not isinstance(part, Rows) or machine.case.ranks == 1:
+            raise Impossible
+        if len({len(machine.given(replace(place, rank=r)).ids) for r in machine.group}) > 1:
+            return part
+        return Rows(machine.given(replace(place, rank=source)).ids, part.rows)
+
+    return changed
+
+
+def _names(machine, place, shift):
+    """Return the variables' names, as the rank produced them if the shift is 2."""
+    return machine.order(place) if abs(shift) == 2 else sorted(v.name for v in machine.case.variables)
+
+
+def _alike(a, b) -> bool:
+    return a.sparse == b.sparse and (a.shape[1:] == b.shape[1:] if a.sparse else a.shape == b.shape)
+
+
+def _of_neighbour(shift):
+    """Another variable's gradient: the next by name (1), or as produced (2); the one before (-1, -2)."""
+    def changed(part, machine, place):
+        names = _names(machine, place, shift)
+        at = names.index(place.variable.name) + shift // abs(shift)
+        other = machine.case.variable(names[at]) if 0 <= at < len(names) else place.variable
+        if not _alike(other, place.variable):
+            return part
+        return machine.given(replace(place, variable=other))
+
+    return changed
+
+
+def _ids_of_neighbour(shift):
+    """Rows under the ids of the next sparse variable by name, of the first for the last; or of the one before."""
+    def changed(part, machine, place):
+        names = sorted(v.name for v in machine.case.variables if v.sparse)
+        if not isinstance(part, Rows) or len(names) < 2:
+            raise Impossible
+        other = names[(names.index(place.variable.name) + shift) % len(names)]
+        ids = machine.given(replace(place, variable=machine.case.variable(other))).ids
+        return Rows(ids[:len(part.ids)], part.rows[:len(ids)])
+
+    return changed
+
+
+def _tail(kept):
+    """Keep the first kept(n) elements, the rest being 0."""
+    def change(array):
+        flat = np.array(array).reshape(-1)
+        flat[kept(flat.size):] = 0
+        return flat.reshape(array.shape)
+
+    return change
+
+
+def _without_row(which):
+    return _rows(lambda p: Rows(np.delete(p.ids, which), np.delete(p.rows, which, axis=0)) if len(p.ids) else p)
+
+
+def _column(which):
+    def change(part):
+        rows = np.array(part.rows)
+        rows[:, which] = 0
+        return Rows(part.ids, rows)
+
+    return _rows(change)
+
+
+def _sorted_ids(part):
+    return Rows(np.sort(part.ids), part.rows)
+
+
+def _reversed_rows(part):
+    return Rows(part.ids, part.rows[::-1])
+
+
+EARLY = ": a buffer is used again before its transfer ended"
+
+SIMPLE = (
+    ("ids-float32", "row numbers pass through float32", _cast(np.float32)),
+    ("ids-int32", "row numbers pass through int32", _cast(np.int32)),
+    ("ids-uint32", "row numbers pass through uint32", _cast(np.uint32)),
+    ("ids-int16", "row numbers pass through int16", _cast(np.int16)),
+    ("ids-float16", "row numbers pass through float16", _cast(np.float16)),
+    ("offsets-int32", "a row's offset, its number times the width, is a 32-bit integer: it overflows",
+     _ids(_wide_offsets)),
+    ("ids-plus-one", "row numbers are one too large: they are counted from 1",
+     _ids(lambda ids, v: (ids + 1) % v.shape[0])),
+    ("ids-minus-one", "row numbers are one too small", _ids(lambda ids, v: (ids - 1) % v.shape[0])),
+    ("ids-from-the-end", "row numbers count from the end", _ids(lambda ids, v: v.shape[0] - 1 - ids)),
+    ("ids-clamped", "the last row's gradient goes to the row before: row numbers are clamped one too low",
+     _ids(lambda ids, v: np.minimum(ids, v.shape[0] - 2))),
+    ("ids-sorted-alone", "row numbers are sorted, their rows are not: rows go to other rows of the same rank",
+     _rows(_sorted_ids)),
+    ("rows-reversed", "rows come in reverse order under their row numbers", _rows(_reversed_rows)),
+    ("row-lost", "the last row of each contribution is lost", _without_row(-1)),
+    ("row-lost", "the first row of each contribution is lost", _without_row(0)),
+    ("row-zero-lost", "row 0 is taken for padding: its gradient is dropped",
+     _rows(lambda p: Rows(p.ids[p.ids != 0], p.rows[p.ids != 0]))),
+    ("last-row-lost", "the very last row of the variable is dropped",
+     lambda part, m, place: part if not isinstance(part, Rows) else
+     Rows(part.ids[part.ids != place.variable.shape[0] - 1], part.rows[part.ids != place.variable.shape[0] - 1])),
+    ("column-lost", "the last column of rows is lost", _column(-1)),
+    ("column-lost", "the first column of rows is lost", _column(0)),
+    ("columns-reversed", "the elements of the last axis come in reverse",
+     _numbers(lambda a: np.flip(a, -1) if a.ndim else a)),
+    ("columns-rotated", "the elements of the last axis are one place too far",
+     _numbers(lambda a: np.roll(a, 1, -1) if a.ndim else a)),
+    ("columns-rotated", "the elements of the last axis are one place too early",
+     _numbers(lambda a: np.roll(a, -1, -1) if a.ndim else a)),
+    ("order-of-axes", "a dense gradient's elements are read in Fortran's order, not in C's",
+     lambda part, m, p: part if isinstance(part, Rows) else np.reshape(np.ravel(part, "F"), part.shape)),
+    ("element-lost", "the last element of a dense gradient is lost",
+     lambda part, m, p: part if isinstance(part, Rows) else _tail(lambda n: max(0, n - 1))(part)),
+    ("tail-lost", "elements beyond a multiple of the number of ranks are lost",
+     lambda part, m, p: part if isinstance(part, Rows) else _tail(lambda n: n // m.case.ranks * m.case.ranks)(part)),
+    ("tail-lost", "elements beyond a multiple of 4 are lost",
+     lambda part, m, p: part if isinstance(part, Rows) else _tail(lambda n: n // 4 * 4)(part)),
+    ("sign-lost", "gradients lose their sign", _numbers(np.abs)),
+    ("negated", "gradients change their sign", _numbers(np.negative)),
+    ("negative-lost", "negative numbers are lost", _numbers(lambda a: np.maximum(a, 0))),
+    ("squared", "gradients are squared", _numbers(lambda a: a.astype(np.float64) * a)),
+    ("doubled", "gradients are counted twice", _numbers(lambda a: a * 2)),
+    ("halved", "gradients are halved", _numbers(lambda a: a / 2)),
+    ("fraction-lost", "gradients lose their fraction: they pass through integers", _numbers(np.trunc)),
+    ("small-lost", "numbers below 1e-5 are lost", _numbers(lambda a: np.where(np.abs(a) < 1e-5, 0, a))),
+    ("denormals-flushed", "denormal numbers are flushed to zero",
+     _numbers(lambda a: np.where(np.abs(a) < np.finfo(a.dtype).tiny, 0, a))),
+    ("nan-to-zero", "what is not finite becomes 0", _numbers(lambda a: np.where(np.isfinite(a), a, 0))),
+    ("clamped", "gradients are clamped to [-1, 1]", _numbers(lambda a: np.clip(a, -1, 1))),
+    *((("lost-digits"), f"each rank's numbers pass through {dtype} before they are added", _numbers(cast))
+      for dtype, cast in NARROW.items()),
+    ("buffer-reused", f"the next step's gradients are in the sum{EARLY}", _other_step(1)),
+    ("buffer-reused", f"the step before's gradients are in the sum{EARLY}", _other_step(-1)),
+    *(("ids-of-another", f"variables are mixed up: rows of each with the ids of {which}", _ids_of_neighbour(shift))
+      for shift, which in ((1, "the next"), (-1, "the one before"))),
+    *(("buffer-reused", f"each variable's contribution is that of {which}{EARLY}", _of_neighbour(shift))
+      for shift, which in ((1, "the next by name"), (-1, "the one before by name"), (2, "the next that the rank "
+                           "produced"), (-2, "the one before that the rank produced"))),
+    ("ranks-shifted", "each rank's gradient is taken for its neighbour's", _of_rank(lambda r, n: (r + 1) % n)),
+    ("rank-nothing", "nothing is contributed", _numbers(lambda a: a * 0)),
+)
+"""(code, words, change of a contribution)."""
+
+USES = (
+    ("use-lost", "the first use is lost", lambda p: p[1:]), ("use-lost", "the last use is lost", lambda p: p[:-1]),
+    ("use-twice", "every use is counted twice", lambda p: [*p, *p]),
+    ("use-twice", "the first use is counted twice", lambda p: [*p, p[0]]),
+    ("use-twice", "the last use is counted twice", lambda p: [*p, p[-1]]),
+    ("uses-averaged", "the uses' gradients are averaged", lambda p: [with_numbers(x, lambda a: a / len(p)) for x in p]),
+)
+"""(code, words, change of the gradients of one variable's uses)."""
+
+
+def deviations(ranks: int) -> list[Deviation]:
+    """Return those that make sense on a number of ranks. Local."""
+    found = [Deviation(code, words, "contribution", change) for code, words, change in SIMPLE]
+    found += [Deviation("added-by-position", "row gradients are added position by position, under the ids of rank "
+                        f"{r}: rows of different ids are mixed", "contribution", ids_of_rank(r)) for r in range(ranks)]
+    return found + [Deviation(code, f"of a variable that is read at two places {words}", "uses",
+                              lambda parts, machine, place, how=how: how(parts)) for code, words, how in USES]

@@ -1,0 +1,208 @@
+"""Deviations of what a rank gets of a sum: another's, a stale one, its own, part of it, in another order."""
+
+from dataclasses import dataclass, replace
+from typing import Callable
+
+import numpy as np
+
+from refimpl.conformance.case import Rows, numbers_of, with_numbers
+from refimpl.conformance.rules.aggregate import Wanted
+from refimpl.conformance.rules.bounds import bound
+from refimpl.conformance.space.contributions import NARROW
+from refimpl.conformance.space.deviation import Deviation, Impossible, Place
+
+
+def exactly(part, variable) -> Wanted:
+    """Return a rank's own gradient as what it gets: rows that share an id added."""
+    if not isinstance(part, Rows):
+        value = np.asarray(part, np.float64)
+        return Wanted(value, np.zeros(value.shape), variable.dtype)
+    unique, place = np.unique(part.ids, return_inverse=True)
+    rows = np.zeros((len(unique), *part.rows.shape[1:]))
+    np.add.at(rows, place, part.rows)
+    tolerance = np.nan_to_num(bound(len(part.ids), np.abs(rows), variable.dtype), posinf=0.0)
+    return Wanted(Rows(unique, rows), tolerance, variable.dtype)
+
+
+def _moved(change):
+    """Change numbers and their tolerances alike: change(array) that only moves or drops elements."""
+    def changed(want, machine, place):
+        return replace(want, value=with_numbers(want.value, change), tolerance=change(want.tolerance))
+
+    return changed
+
+
+def _made(change):
+    """Change numbers element by element, and let them round."""
+    def changed(want, machine, place):
+        value = with_numbers(want.value, change)
+        return replace(want, value=value, tolerance=want.tolerance + bound(2, np.abs(numbers_of(value)), want.dtype))
+
+    return changed
+
+
+def _dense(change):
+    inner = _moved(change)
+
+    def changed(want, machine, place):
+        return want if isinstance(want.value, Rows) else inner(want, machine, place)
+
+    return changed
+
+
+def _rows(change):
+    """Change rows: change(ids, array) -> (ids, array), of numbers and of tolerances."""
+    def changed(want, machine, place):
+        if not isinstance(want.value, Rows) or not len(want.value.ids):
+            return want
+        ids, rows = change(want.value.ids, want.value.rows)
+        return replace(want, value=Rows(ids, rows), tolerance=change(want.value.ids, want.tolerance)[1])
+
+    return changed
+
+
+def _own(divided: bool, added: bool):
+    """The receiver's own gradient, whole or divided as the sum is; or the sum with it on top."""
+    def changed(want, machine, place):
+        if place.rank is None or machine.case.ranks == 1:
+            raise Impossible
+        if divided:
+            return machine.added([machine.contribution(place)], place)
+        own = exactly(machine.contribution(place), place.variable)
+        if not added:
+            return own
+        if isinstance(own.value, Rows):
+            raise Impossible
+        return replace(want, value=want.value + own.value)
+
+    return changed
+
+
+def _at_step(step):
+    """What another step gave: step(now) -> number, or None."""
+    def changed(want, machine, place):
+        if machine.steps < 2:
+            raise Impossible
+        then = step(place.step)
+        return want if then is None else machine.total(replace(place, step=then))
+
+    return changed
+
+
+def _accumulated(want, machine, place):
+    """The sum of this step's and all earlier ones': the buffer is not cleared."""
+    if machine.steps < 2 or isinstance(want.value, Rows):
+        raise Impossible
+    earlier = [machine.total(replace(place, step=s)) for s in range(place.step)]
+    return replace(want, value=sum((w.value for w in earlier), want.value),
+                   tolerance=sum((w.tolerance for w in earlier), want.tolerance))
+
+
+def of_rank_alone(source: int):
+    """Everybody gets one rank's gradient as it is."""
+    def changed(want, machine, place):
+        return exactly(machine.contribution(Place(place.step, source, place.variable)), place.variable)
+
+    return changed
+
+
+def of_variable(source):
+    """The result of another variable."""
+    def changed(want, machine, place):
+        return machine.total(replace(place, variable=source))
+
+    return changed
+
+
+def _zero_on(which):
+    def changed(want, machine, place):
+        if place.rank is None or machine.case.ranks == 1:
+            raise Impossible
+        return _made(lambda x: x * 0)(want, machine, place) if which(place.rank) else want
+
+    return changed
+
+
+@dataclass(frozen=True)
+class OnGrid(Wanted):
+    """What has no more digits than a narrower dtype: cast(array) must leave it as it is."""
+
+    cast: Callable | None = None
+
+
+def _narrow(dtype, cast):
+    """Somewhere numbers pass through a narrower dtype: they are right to its digits, and have no more."""
+    def changed(want, machine, place):
+        if np.dtype(want.dtype).itemsize <= (4 if dtype == "float32" else 2):
+            raise Impossible
+        eps, own = EPS[dtype], float(np.finfo(want.dtype).eps)
+        tolerance = 2 * want.tolerance * eps / own + 2 * eps * np.abs(numbers_of(want.value))
+        return OnGrid(want.value, tolerance, want.dtype, None, cast)
+
+    return changed
+
+
+EPS = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7, "bfloat16, cut off": 2.0**-7}
+
+
+def _overflowed(want, machine, place):
+    """inf where the sum of halves is more than they hold."""
+    if want.dtype != "float16" or isinstance(want.value, Rows):
+        raise Impossible
+    parts = [machine.contribution(Place(place.step, r, place.variable)) for r in machine.group]
+    with np.errstate(over="ignore"):
+        total = np.sum(np.stack(parts).astype(np.float64), axis=0).astype(np.float16).astype(np.float64)
+    return replace(want, value=np.where(np.isfinite(total), want.value, total))
+
+
+SIMPLE = (
+    ("not-reduced", "each rank gets its own gradient back: the reduction does nothing", _own(False, False)),
+    ("own-added", "each rank's own gradient is added to the result once more", _own(False, True)),
+    ("buffer-reused", "a rank gets the step before's result", _at_step(lambda s: s - 1 if s else None)),
+    ("first-kept", "a rank gets the first step's result in every step", _at_step(lambda s: 0)),
+    ("not-cleared", "results add up from step to step: a buffer is not cleared", _accumulated),
+    ("only-root", "rank 0 alone gets the result, the others zeros", _zero_on(lambda r: r > 0)),
+    ("denormals-flushed", "denormal numbers are flushed to zero",
+     lambda want, m, p: _made(lambda x: np.where(np.abs(x) < np.finfo(want.dtype).tiny, 0, x))(want, m, p)),
+    ("negated", "the result changes its sign", _made(np.negative)),
+    ("sign-lost", "the result loses its sign", _made(np.abs)),
+    ("negative-lost", "negative numbers are lost", _made(lambda x: np.maximum(x, 0))),
+    ("squared", "the result is squared", _made(lambda x: x * x)),
+    ("root-taken", "the root of the result's size is taken", _made(lambda x: np.sign(x) * np.sqrt(np.abs(x)))),
+    ("fraction-lost", "the result loses its fraction: it passes through integers", _made(np.trunc)),
+    ("fraction-lost", "the result is rounded down to integers", _made(np.floor)),
+    ("small-lost", "results below 1e-5 are lost", _made(lambda x: np.where(np.abs(x) < 1e-5, 0, x))),
+    ("clamped", "results are clamped to [-1, 1]", _made(lambda x: np.clip(x, -1, 1))),
+    ("nan-to-zero", "what is not finite becomes 0", _made(lambda x: np.where(np.isfinite(x), x, 0))),
+    ("zeroed", "the result is 0", _made(lambda x: x * 0)),
+    ("half-overflow", "the float16 sum overflows before it is divided: divide first, or add in float32", _overflowed),
+    ("columns-reversed", "the elements of the last axis come in reverse",
+     _moved(lambda a: np.flip(a, -1) if a.ndim else a)),
+    ("columns-rotated", "the elements of the last axis are one place too far",
+     _moved(lambda a: np.roll(a, 1, -1) if a.ndim else a)),
+    ("columns-rotated", "the elements of the last axis are one place too early",
+     _moved(lambda a: np.roll(a, -1, -1) if a.ndim else a)),
+    ("order-of-axes", "a dense result's elements are written in Fortran's order, not in C's",
+     _dense(lambda a: np.reshape(np.ravel(a, "F"), a.shape))),
+    ("elements-reversed", "the elements of a dense result come in reverse",
+     _dense(lambda a: a.reshape(-1)[::-1].reshape(a.shape))),
+    ("elements-rotated", "the elements of a dense result are one place too far",
+     _dense(lambda a: np.roll(a.reshape(-1), 1).reshape(a.shape))),
+    ("rows-reversed", "rows come in reverse under their row numbers", _rows(lambda ids, a: (ids, a[::-1]))),
+    ("rows-rotated", "rows go to the next row number of the result", _rows(lambda ids, a: (ids, np.roll(a, 1, 0)))),
+    ("rows-rotated", "rows go to the row number before in the result", _rows(lambda ids, a: (ids, np.roll(a, -1, 0)))),
+    ("row-lost", "the last row of the result is lost", _rows(lambda ids, a: (ids[:-1], a[:-1]))),
+    ("row-lost", "the first row of the result is lost", _rows(lambda ids, a: (ids[1:], a[1:]))),
+    ("row-zero-lost", "row 0 is lost", _rows(lambda ids, a: (ids[ids != 0], a[ids != 0]))),
+    ("ids-plus-one", "row numbers of the result are one too large", _rows(lambda ids, a: (ids + 1, a))),
+    *(("lost-digits", f"the numbers have no more digits than {dtype} has: somewhere they pass through it",
+       _narrow(dtype, cast)) for dtype, cast in NARROW.items()),
+)
+"""(code, words, change of what a rank gets)."""
+
+
+def deviations(ranks: int) -> list[Deviation]:
+    """Return those that make sense on a number of ranks. Local."""
+    alone = [Deviation("one-rank-alone", f"every rank gets rank {r}'s gradient alone: it is handed on, not aggregated",
+                       "delivered", of_rank_alone(r)) for r in range(ranks if ranks > 1 else 0)]
+    return alone + [Deviation(code, words, "delivered", change) for code, words, change in SIMPLE]

@@ -1,0 +1,79 @@
+"""A deviation: one decision taken otherwise, and where: in which variables, on which ranks, from which step on."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Callable
+
+from refimpl.conformance.case import Case, Variable
+
+
+class Impossible(Exception):
+    """A deviation has nothing to deviate in, here or in the whole case."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a decision is taken. rank: of whoever takes it; None: of all owners together."""
+
+    step: int
+    rank: int | None
+    variable: Variable | None = None
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a deviation hits; None: everything. words: of the variables, ", of row gradients alone"."""
+
+    variables: Callable[[Variable], bool] | None = None
+    ranks: tuple[int, ...] | None = None
+    first_step: int = 0
+    words: str = ""
+
+    def hits(self, place: Place) -> bool:
+        """Return whether a decision at a place is hit."""
+        return ((self.variables is None or place.variable is not None and self.variables(place.variable))
+                and (self.ranks is None or place.rank in self.ranks) and place.step >= self.first_step)
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """decision: which one.  change(right, machine, place) -> what is decided in place of ``right``.
+
+    code: its short name.  words: what is wrong.  rules: what of the manifest it changes, in place of a decision.
+    also: further decisions that go with it.  fault: of machines that simulate a whole fault, which.
+    """
+
+    code: str
+    words: str
+    decision: str = ""
+    change: Callable[[Any, Any, Place], Any] | None = None
+    rules: dict = field(default_factory=dict)
+    also: dict[str, Callable] = field(default_factory=dict)
+    fault: Any = None
+    scope: Scope = Scope()
+
+    @property
+    def decisions(self) -> dict[str, Callable]:
+        """Which decisions it takes otherwise, and how."""
+        return {self.decision: self.change, **self.also}
+
+    def within(self, scope: Scope) -> "Deviation":
+        """Return the same deviation in a scope of its own."""
+        return replace(self, scope=scope)
+
+
+class Machine:
+    """Computes a case's numbers; every decision is asked for by its name. Subclasses say what there is to decide."""
+
+    def __init__(self, case: Case, semantics, deviations: tuple[Deviation, ...] = ()):
+        rules = {field: value for d in deviations for field, value in d.rules.items()}
+        self.case, self.semantics, self.deviations = case, replace(semantics, **rules), deviations
+
+    def decide(self, decision: str, right, place: Place):
+        """Return what is decided: ``right``, unless a deviation says otherwise."""
+        for deviation in self.deviations:
+            if decision in deviation.decisions and deviation.scope.hits(place):
+                try:
+                    right = deviation.decisions[decision](right, self, place)
+                except Impossible:  # here it has nothing to deviate in
+                    pass
+        return right

@@ -1,0 +1,103 @@
+"""What the loss of a step, and a broadcast, give, decision by decision.
+
+weights   what each rank's sum over its examples is multiplied with before all are added
+root      whose array a rank gets of a broadcast
+"""
+
+import numpy as np
+
+from refimpl.conformance.rules.aggregate import Wanted
+from refimpl.conformance.rules.bounds import bound
+from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place
+
+GIVEN = {"loss": "losses", "gradient": "gradients"}
+
+
+class Loss(Machine):
+    """The answers to a case of kind loss."""
+
+    def answer(self, place: Place) -> Wanted:
+        """Return the loss, or its gradient, that a rank gets. Local."""
+        parts = [ranks[GIVEN[place.variable.name]] for ranks in self.case.steps[place.step]]
+        counts = np.array([len(part) for part in parts])
+        right = {"global-mean": np.full(len(counts), 1.0 / counts.sum()), "sum": np.ones(len(counts)),
+                 "mean-of-means": 1.0 / (np.maximum(1, counts) * len(counts))}[self.semantics.loss]
+        self.counts = counts
+        weights = self.decide("weights", right, place)
+        value = sum(w * p.sum(axis=0) for w, p in zip(weights, parts))
+        size = sum(abs(w) * np.abs(p).sum(axis=0) for w, p in zip(weights, parts))
+        return Wanted(np.asarray(value), np.asarray(bound(counts.sum() + 4, size, "float64")), "float64")
+
+
+class Broadcast(Machine):
+    """The answers to a case of kind broadcast."""
+
+    def answer(self, place: Place) -> Wanted:
+        """Return what a rank gets. Local."""
+        root = self.decide("root", self.case.settings["root"], place)
+        value = np.asarray(self.case.steps[place.step][root][place.variable.name], np.float64)
+        return Wanted(value, np.zeros(value.shape), place.variable.dtype)
+
+
+def _own(counts, rank, right):
+    own = np.zeros(len(counts))
+    own[rank] = 1.0 / max(1, counts[rank])
+    return own
+
+
+def _own_share(counts, rank, right):
+    own = np.zeros(len(counts))
+    own[rank] = right[rank]
+    return own
+
+
+WEIGHTS = (
+    ("divided-by-full-batch", "the loss is divided by as many full batches as there are ranks, not by the number of "
+     "examples", lambda counts, rank, right: np.full(len(counts), 1.0 / (len(counts) * counts.max()))),
+    ("divided-by-active-batches", "the loss is divided by full batches of the ranks that have examples",
+     lambda counts, rank, right: np.full(len(counts), 1.0 / ((counts > 0).sum() * counts.max()))),
+    ("divided-by-ranks", "the loss is divided by the number of ranks, not by that of examples",
+     lambda counts, rank, right: np.full(len(counts), 1.0 / len(counts))),
+    ("mean-of-active-means", "the loss is the mean of means over the ranks that have examples",
+     lambda counts, rank, right: np.where(counts > 0, 1.0 / (np.maximum(1, counts) * (counts > 0).sum()), 0.0)),
+    ("count-of-rank-0", "the loss is divided as if every rank had as many examples as rank 0",
+     lambda counts, rank, right: np.full(len(counts), 1.0 / (len(counts) * max(1, counts[0])))),
+    ("count-of-own", "the loss is divided as if every rank had as many examples as the one that gets it",
+     lambda counts, rank, right: np.full(len(counts), 1.0 / (len(counts) * max(1, counts[rank])))),
+    ("empty-counts-one", "a rank without examples is counted as if it had one",
+     lambda counts, rank, right: np.full(len(counts), 1.0 / np.maximum(1, counts).sum())),
+    ("divided-again", "the loss is divided by N once more", lambda counts, rank, right: right / len(counts)),
+    ("multiplied-by-n", "the loss is multiplied by N", lambda counts, rank, right: right * len(counts)),
+    ("not-reduced", "each rank gets the mean over its own examples: nothing is reduced", _own),
+    ("not-reduced", "each rank gets its own examples' part alone: nothing is reduced", _own_share),
+    ("rank-miscounted", "the last rank's examples are left out",
+     lambda counts, rank, right: np.where(np.arange(len(counts)) < len(counts) - 1, right, 0.0)),
+    ("rank-miscounted", "rank 0's examples are left out",
+     lambda counts, rank, right: np.where(np.arange(len(counts)) > 0, right, 0.0)),
+    ("negated", "the loss changes its sign", lambda counts, rank, right: -right),
+)
+"""(code, words, weights(counts, rank, right) of each rank's sum)."""
+
+
+def of_losses(ranks: int) -> list[Deviation]:
+    """Return the deviations of losses. Local."""
+    def weighing(weights):
+        return lambda right, machine, place: weights(machine.counts, place.rank, right)
+
+    return [Deviation(code, words, "weights", weighing(weights)) for code, words, weights in WEIGHTS]
+
+
+def of_broadcasts(ranks: int) -> list[Deviation]:
+    """Return the deviations of broadcasts. Local."""
+    def from_rank(rank):
+        def changed(right, machine, place):
+            if rank == right:
+                raise Impossible
+            return rank
+
+        return changed
+
+    return [*(Deviation("root-ignored", f"the broadcast gives rank {r}'s array, not the root's: the root is ignored",
+                        "root", from_rank(r)) for r in range(ranks)),
+            Deviation("not-broadcast", "each rank keeps its own array: nothing is broadcast", "root",
+                      lambda right, machine, place: place.rank)]

@@ -1,0 +1,182 @@
+"""Deviations of a sum: who is in it, how contributions and repeated rows meet, what it is divided by."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from refimpl.conformance.case import Rows, numbers_of
+from refimpl.conformance.space.deviation import Deviation, Impossible
+
+
+def _needs_ranks(change):
+    def changed(ranks, machine, place):
+        if len(ranks) == 1 or place.rank not in ranks:
+            raise Impossible
+        return change(ranks, place.rank)
+
+    return changed
+
+
+def _below_power_of_two(ranks, rank):
+    whole = 1 << (len(ranks).bit_length() - 1)
+    if whole == len(ranks):
+        raise Impossible
+    return ranks[:whole]
+
+
+MEMBERS = (
+    ("not-reduced", "each rank gets its own gradient back, divided by N: the reduction does nothing",
+     lambda ranks, rank: [rank]),
+    ("rank-miscounted", "a rank gets the sum over ranks up to itself: a scan, not a reduction",
+     lambda ranks, rank: [r for r in ranks if r <= rank]),
+    ("rank-miscounted", "a rank's own gradient is left out of what it gets", lambda ranks, rank:
+     [r for r in ranks if r != rank]),
+    ("rank-miscounted", "a rank's own gradient is counted twice in what it gets", lambda ranks, rank: [*ranks, rank]),
+    ("rank-miscounted", "ranks beyond a power of two are left out", _below_power_of_two),
+    ("rank-miscounted", "every second rank is left out", lambda ranks, rank: ranks[::2]),
+    ("rank-miscounted", "a rank gets the sum of itself and its neighbour alone", lambda ranks, rank:
+     [rank, ranks[(ranks.index(rank) + 1) % len(ranks)]]),
+    ("rank-miscounted", "every rank is counted twice", lambda ranks, rank: [*ranks, *ranks]),
+)
+"""(code, words, change of the ranks in a sum: see ``Aggregation``)."""
+
+COMBINED = (("maximum", "contributions are not added: the largest is taken"),
+            ("minimum", "contributions are not added: the smallest is taken"),
+            ("multiply", "contributions are multiplied, not added"))
+DUPLICATES = (("last", "of rows that share an id on a rank, the last one counts"),
+              ("first", "of rows that share an id on a rank, the first one counts"),
+              ("mean", "rows that share an id on a rank are averaged, not added"),
+              ("maximum", "of rows that share an id on a rank, the largest elements count"))
+
+
+def _times(factor):
+    """factor(machine, place) -> what the divisor is multiplied with, for rows an array or a number."""
+    def changed(divisor, machine, place):
+        by = factor(machine, place)
+        if np.all(by == 1):
+            raise Impossible
+        return divisor * by
+
+    return changed
+
+
+def _instead(divisor):
+    def changed(right, machine, place):
+        return np.ones_like(right) * divisor(machine, place)
+
+    return changed
+
+
+def _pushes(machine, place):
+    """Return how many ranks have rows of this variable at all."""
+    parts = [machine.given(place.__class__(place.step, r, place.variable)) for r in machine.group]
+    if not isinstance(parts[0], Rows):
+        raise Impossible
+    return max(1, sum(len(p.ids) > 0 for p in parts))
+
+
+DIVISORS = (
+    ("divided-again", "divided by N once more", _times(lambda m, p: len(m.group))),
+    ("multiplied-by-n", "not divided by N, or multiplied by it", _times(lambda m, p: 1 / len(m.group))),
+    ("group-divided-by-world", "divided by the size of the world, not by that of the group",
+     _instead(lambda m, p: m.case.ranks)),
+    ("divided-by-n-minus-one", "divided by N - 1", _instead(lambda m, p: max(1, len(m.group) - 1))),
+    ("divided-by-n-plus-one", "divided by N + 1", _instead(lambda m, p: len(m.group) + 1)),
+    ("divided-by-root", "divided by the root of N", _instead(lambda m, p: np.sqrt(len(m.group)))),
+    ("divided-by-square", "divided by the square of N", _instead(lambda m, p: len(m.group) ** 2)),
+    ("divided-by-power", "divided by the next power of two, not by N",
+     _instead(lambda m, p: 1 << (len(m.group) - 1).bit_length())),
+    ("divided-by-pushers", "divided by the number of ranks that have rows of the variable at all", _instead(_pushes)),
+    ("divided-by-variables", "divided by the number of variables", _times(lambda m, p: len(m.case.variables))),
+    ("divided-by-two", "divided by 2", _times(lambda m, p: 2)),
+)
+"""(code, words, change of a divisor)."""
+
+
+def rank_alone(source: int):
+    """Everybody gets one rank's contribution, divided as a sum is."""
+    def changed(ranks, machine, place):
+        return [source]
+
+    return changed
+
+
+def without_rank(lost: int, times: int = 0):
+    """One rank is counted never, or some times."""
+    def changed(ranks, machine, place):
+        return [r for r in ranks if r != lost] + [lost] * times
+
+    return changed
+
+
+def twice_and_never(twice: int, never: int):
+    """One rank is counted in another's place."""
+    def changed(ranks, machine, place):
+        return [r for r in ranks if r != never] + [twice]
+
+    return changed
+
+
+def matched_by_position(parts, machine, place, mixed=False):
+    """Each rank's k-th gradient, k being that of the variable on the rank that gets the sum; under its own ids.
+
+    mixed: dense gradients meet rows.
+    """
+    if place.rank is None or len(machine.case.variables) < 2:
+        raise Impossible
+    number = machine.order(place).index(place.variable.name)
+    names = [machine.order(replace(place, rank=r))[number] for r in machine.group]
+    if len(set(names)) == 1:
+        raise Impossible
+    met = [machine.given(replace(place, rank=r, variable=machine.case.variable(name)))
+           for r, name in zip(machine.group, names)]
+    own = machine.given(place)
+    if any(numbers_of(part).shape != numbers_of(own).shape for part in met):
+        raise Impossible
+    if mixed != (len({type(part) for part in met}) > 1):
+        raise Impossible
+    return [Rows(own.ids, numbers_of(p)) for p in met] if isinstance(own, Rows) else [numbers_of(p) for p in met]
+
+
+def under_own_ids(parts, machine, place):
+    """Rows of all ranks, position by position, under the ids of the rank that gets the sum."""
+    if place.rank is None or not isinstance(parts[0], Rows) or len({len(p.ids) for p in parts}) > 1:
+        raise Impossible
+    return [Rows(machine.given(place).ids, p.rows) for p in parts]
+
+
+def deviations(ranks: int) -> list[Deviation]:
+    """Return those of divisors and of who is in a sum, on a number of ranks. Local."""
+    found = [Deviation(code, f"sums are {words}", "divisor", change) for code, words, change in DIVISORS]
+    found += [Deviation(code, words, "members", _needs_ranks(change)) for code, words, change in MEMBERS]
+    if ranks == 1:
+        return found
+    for r in range(ranks):
+        found.append(Deviation("one-rank-alone", f"every rank gets rank {r}'s gradient alone, divided by N: it is "
+                               "handed on, not aggregated", "members", rank_alone(r)))
+        found.append(Deviation("rank-miscounted", f"rank {r} counted never", "members", without_rank(r)))
+        found.append(Deviation("rank-miscounted", f"rank {r} counted twice", "members", without_rank(r, 2)))
+        found += [Deviation("rank-miscounted", f"rank {r} counted twice; rank {q} counted never", "members",
+                            twice_and_never(r, q)) for q in range(ranks) if q != r]
+    return found
+
+
+def meetings(ranks: int) -> list[Deviation]:
+    """Return those of what meets in a sum, and how. Local."""
+    found = [Deviation(f"combined={how}", words, "combined", lambda right, m, p, how=how: how)
+             for how, words in COMBINED]
+    found += [Deviation(f"duplicates={how}", words, "duplicates", lambda right, m, p, how=how: how)
+              for how, words in DUPLICATES]
+    return found if ranks == 1 else [*found, *(Deviation(code, words, "parts", change) for code, words, change in PARTS)]
+
+
+PARTS = (
+    ("added-by-position", "row gradients are added position by position, under the ids of the rank that gets them: rows "
+     "of different ids are mixed", under_own_ids),
+    ("matched-by-position", "unlike variables are added: each rank's k-th gradient, though ranks produce them in "
+     "different orders", matched_by_position),
+    ("kinds-mixed", "collectives of two kinds meet each other: the dense gradient of one rank is added to the rows of "
+     "another", partial(matched_by_position, mixed=True)),
+)
+"""(code, words, change of the contributions that meet)."""

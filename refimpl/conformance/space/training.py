@@ -1,0 +1,230 @@
+"""What a training on given gradients gives, decision by decision, in float64.
+
+start         a rank's initial values
+accumulated   one variable's gradients of a window's micro-steps
+loss scale    what they are divided by to take the loss scale off
+...           the decisions of ``aggregation``: each update's window is a step of it
+norm          the norm that clipping goes by;  scale: what a variable's gradient is then multiplied with
+clipped       all variables' gradients after clipping
+updates       the gradients that are applied, one after the other: one, where nothing is wrong
+gradient      a variable's, as it comes to the optimizer;  rate, clock: what the optimizer is given
+formula       the optimizer: a function as ``rules.optimizers.apply``
+before        a rank's values before an update;  restored: all that training goes on from after resuming
+ticks         by how much an update moves the optimizer's step and the rate's on
+visible       a variable's value, as the rank reads it after an update
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from refimpl.conformance.case import Case, Rows, with_numbers
+from refimpl.conformance.cases.training import start_of
+from refimpl.conformance.rules.aggregate import Wanted, once, row_divisor
+from refimpl.conformance.rules.gradients import merge_occurrences, norm_of
+from refimpl.conformance.rules.optimizers import apply, initial_state
+from refimpl.conformance.space.aggregation import Aggregation
+from refimpl.conformance.space.deviation import Place
+
+PER_RANK = {"members", "delivered", "parts", "start", "before", "updates", "norm"}
+"""Decisions that a deviation may take differently on different ranks."""
+
+
+@dataclass
+class Replica:
+    """What one rank trains: values, the distance that each has travelled, the optimizer's arrays and counters."""
+
+    values: dict
+    travel: dict
+    state: dict
+    clock: int = 0
+    updates: int = 0
+
+
+class Training(Aggregation):
+    """The answers to a case of stage update: each variable on each rank after each update."""
+
+    def __init__(self, case: Case, semantics, deviations=()):
+        super().__init__(case, semantics, deviations)
+        self.task = case.settings["task"]
+        size, micro = self.task.get("window", 1), len(case.steps)
+        found = [range(first, min(first + size, micro)) for first in range(0, micro, size)]
+        self.windows = [w for w in found if len(w) == size or self.semantics.partial != "dropped"]
+        self.history, self._kept, self._sums, self.clipping = [], {}, {}, {}
+        alike = not any(d.scope.ranks is not None or PER_RANK & set(d.decisions) for d in deviations)
+        self.simulated = range(1) if alike else range(case.ranks)
+
+    @property
+    def meeting(self) -> str:
+        """Rows that share an id have met, micro-step by micro-step; those of a window are added."""
+        return "add"
+
+    @property
+    def steps(self) -> int:
+        """How many updates there are."""
+        return len(self.windows)
+
+    def answer(self, place: Place) -> Wanted:
+        """Return a variable on a rank after an update. Local."""
+        if place.step >= self.steps:  # a window that a deviation drops
+            return Wanted(np.full(place.variable.shape, np.nan), np.zeros(place.variable.shape), place.variable.dtype)
+        value, travel = self.after(place.step)[place.rank if len(self.simulated) > 1 else 0]
+        name, eps = place.variable.name, float(np.finfo(place.variable.dtype).eps)
+        tolerance = 16 * (place.step + 2) * eps * travel[name]
+        if self.deviations:  # in proportion where a deviation made numbers much larger
+            tolerance = np.maximum(tolerance, 256 * eps * np.abs(value[name]))
+        want = Wanted(value[name], tolerance, place.variable.dtype)
+        return self.decide("visible", want, place)
+
+    def after(self, step: int) -> list:
+        """Return (values, travel) of each simulated rank after an update. Local."""
+        while len(self.history) <= step:
+            self._update(len(self.history))
+            self.history.append([(dict(r.values), dict(r.travel)) for r in self.replicas])
+        return self.history[step]
+
+    @cached_property
+    def replicas(self) -> list[Replica]:
+        """The simulated ranks."""
+        return [self._replica(rank) for rank in self.simulated]
+
+    def _replica(self, rank) -> Replica:
+        right = start_of(self.case, 0)
+        values = {v.name: self.decide("start", right[v.name], Place(0, rank, v)).astype(np.float64)
+                  for v in self.case.variables}
+        return Replica(values, {n: np.abs(a) for n, a in values.items()}, self.fresh(values))
+
+    def fresh(self, values) -> dict:
+        """Return the optimizer's arrays before the first update. Local."""
+        return {n: initial_state(self.task["optimizer"], a, self.task["options"]) for n, a in values.items()}
+
+    def _update(self, step):
+        if step == self.task.get("resume_after"):
+            for rank, replica in zip(self.simulated, self.replicas):
+                self.replicas[rank] = self.decide("restored", replica, Place(step, rank))
+        if step:
+            for rank, replica in zip(self.simulated, self.replicas):
+                replica.values = self.decide("before", replica.values, Place(step, rank))
+        for rank, replica in zip(self.simulated, self.replicas):
+            for gradients in self.decide("updates", [self.clipped(step, rank)], Place(step, rank)):
+                self._apply(replica, gradients, Place(step, rank))
+            ticks = self.decide("ticks", 1, Place(step, rank))
+            replica.clock, replica.updates = replica.clock + ticks, replica.updates + ticks
+
+    def _apply(self, replica, gradients, place):
+        rate = self.task["rate"] * self.task.get("rate_factor", 1.0) ** replica.updates
+        for name, gradient in gradients.items():
+            at = Place(place.step, place.rank, self.case.variable(name))
+            before = replica.values[name]
+            replica.values[name] = after = before.copy()
+            g = self.decide("gradient", self._everywhere(gradient, before), at)
+            ids = g.ids if isinstance(g, Rows) else ...
+            slots = {slot: array[ids] for slot, array in replica.state[name].items()}
+            formula = self.decide("formula", apply, at)
+            value = after[ids]
+            formula(self.semantics.formula(self.task["optimizer"], at.variable.sparse), value, slots, g.rows if isinstance(g, Rows) else g,
+                    self.decide("rate", rate, at), self.decide("clock", replica.clock + 1, at), self.task["options"])
+            after[ids] = value
+            for slot, array in slots.items():
+                replica.state[name][slot][ids] = array
+            replica.travel[name] = replica.travel[name] + np.abs(after - before)
+
+    def _everywhere(self, gradient, value):
+        """Return a row gradient as one of all rows, where the manifest says that all take part."""
+        if not isinstance(gradient, Rows) or not self.semantics.updates_every_row(self.task["optimizer"]):
+            return gradient
+        whole = np.zeros_like(value)
+        whole[gradient.ids] = gradient.rows
+        return whole
+
+    def given(self, place: Place):
+        """Return a rank's gradient of a window, its loss scale removed: an array, or rows that are not merged. Local."""
+        key = place.step, place.rank, place.variable.name
+        if key not in self._kept:
+            self._kept[key] = self._accumulated(place)
+        return self._kept[key]
+
+    def _accumulated(self, place):
+        window, name = self.windows[place.step], place.variable.name
+        parts = [self.case.steps[s][place.rank][name] for s in window]
+        parts = self.decide("accumulated", parts, place)
+        divisor = self.decide("loss scale", self.task.get("loss_scale", 1.0), place)
+        if self.semantics.window == "average":
+            size = self.task.get("window", 1)
+            divisor = divisor * (size if self.semantics.partial == "applied-by-window" else len(window))
+        if not place.variable.sparse:
+            return sum(p.astype(np.float64) for p in parts) / divisor
+        parts = [once(p) if self.semantics.duplicates == "last" else p for p in parts]
+        return Rows(np.concatenate([p.ids for p in parts]),
+                    np.concatenate([p.rows.astype(np.float64) for p in parts]) / divisor)
+
+    def order(self, place: Place) -> list[str]:
+        """Return the variables' names. Local."""
+        return [v.name for v in self.case.variables]
+
+    def local(self, step, rank) -> dict:
+        """Return name -> a rank's own gradient of a window. Local."""
+        return {v.name: self.given(Place(step, rank, v)) for v in self.case.variables}
+
+    def contribution(self, place: Place):
+        """Return what a rank puts into the sum: clipped, where each rank clips its own. Local."""
+        part = self.decide("contribution", self.given(place), place)
+        if self.task.get("clip") is None or self.semantics.clip_point == "after":
+            return part
+        factor = self.factor(self.local(place.step, place.rank), place)
+        return scaled(part, factor)
+
+    def aggregated(self, step, rank) -> dict:
+        """Return name -> what a rank gets of the sum. Local."""
+        if (step, rank) not in self._sums:
+            self._sums[step, rank] = {v.name: self.delivered(Place(step, rank, v)).value for v in self.case.variables}
+        return self._sums[step, rank]
+
+    def clipped(self, step, rank) -> dict:
+        """Return name -> the gradient that a rank applies. Local."""
+        total = self.aggregated(step, rank)
+        if self.task.get("clip") is None or self.semantics.clip_point == "before":
+            return total
+        return self.decide("clipped", self.clip(step, rank, total), Place(step, rank))
+
+    def clip(self, step, rank, gradients) -> dict:
+        """Return name -> gradient, clipped if the task clips. Local."""
+        if self.task.get("clip") is None:
+            return gradients
+        apart = self.apart(step) if self.semantics.clip_norm == "occurrences" else gradients
+        return {v.name: scaled(gradients[v.name], self.factor(apart, Place(step, rank, v)))
+                for v in self.case.variables}
+
+    def factor(self, apart, place) -> float:
+        """Return what clipping multiplies a variable's gradient with. apart: what the norm is of; kept as ``clipping``.
+        """
+        self.clipping = apart
+        norm = self.decide("norm", norm_of(apart, self.semantics), place)
+        free = self.semantics.clip_norm == "dense" and place.variable.sparse
+        right = 1.0 if free or not norm else min(1.0, self.task["clip"] / norm)
+        return self.decide("scale", right, place)
+
+    def apart(self, step) -> dict:
+        """Return name -> the sum of arrays, or all occurrences of rows, each divided as the manifest says. Local."""
+        result = {}
+        for v in self.case.variables:
+            parts = [self.contribution(Place(step, r, v)) for r in self.group]
+            if v.sparse:
+                ids = np.concatenate([p.ids for p in parts])
+                unique, place = np.unique(ids, return_inverse=True)
+                divisor = row_divisor(parts, unique, np.bincount(place, minlength=len(unique)), self.semantics.sparse)
+                result[v.name] = Rows(ids, np.concatenate([p.rows for p in parts]) / divisor[place][:, None])
+            else:
+                result[v.name] = sum(parts) / (len(parts) if self.semantics.dense == "average" else 1)
+        return result
+
+
+def merged(gradients, divisor=1) -> dict:
+    """Return name -> gradient, rows that share an id added, all divided. Local."""
+    return {name: merge_occurrences(g, divisor) for name, g in gradients.items()}
+
+
+def scaled(gradient, factor):
+    """Return a gradient times a number. Local."""
+    return with_numbers(gradient, lambda x: x * factor)

@@ -1,0 +1,89 @@
+"""What is said of bugs that are no deviation, or one in some cases alone: where, as a pattern in words."""
+
+import numpy as np
+import pytest
+
+from refimpl.conformance.adapters.reference import Reference
+from refimpl.conformance.cases import case_named
+from refimpl.conformance.diagnose import summary
+from refimpl.conformance.diagnose.localise import run_of
+from refimpl.conformance.mutants.run import cases_for
+from refimpl.conformance.runner import run_local
+
+
+def said(make, kinds=(), names=(), ranks=3):
+    cases = [c for c in cases_for(ranks, "") if c.kind in kinds] + [case_named(name, ranks) for name in names]
+    return [(d.code, d.words, d.evidence) for d, _ in summary(run_local(make, ranks, cases).failed)]
+
+
+@pytest.mark.parametrize("places, size, words", [
+    ([4], 5, "4, the last"), ([0], 5, "0"), ([2, 3, 4], 5, "2 to 4, the last"), ([1, 2], 5, "1 to 2"),
+    ([3, 7, 11], 12, "3, and every 4th from there on"), ([0, 3, 4], 9, "0, 3 and 4"),
+    ([0, 1, 3, 4, 8], 9, "0, 1, 3, 4 and 1 more")])
+def test_places_in_words(places, size, words):
+    assert run_of(np.array(places), size) == words
+
+
+class LastColumn(Reference):
+    def aggregate_dense(self, arrays):
+        found = super().aggregate_dense(arrays)
+        return {n: a * np.where(np.arange(a.shape[-1]) == a.shape[-1] - 1, 3, 1).astype(a.dtype) if a.ndim > 1 else a
+                for n, a in found.items()}
+
+
+def test_a_column():
+    (code, words, evidence), = said(LastColumn, names=["dense/exact-float32"])
+    assert code == "unexplained=aggregate_dense"
+    assert words == "aggregate_dense: weight differs: column 4, the last, which are 3 x what is right"
+    assert "dense/exact-float32: weight[0, 4] is " in evidence
+
+
+class SharedRows(Reference):
+    """Rows that several ranks push are multiplied."""
+
+    def over(self, array, divisor):
+        return super().over(array, divisor)
+
+    def merge(self, parts):
+        ids, rows = super().merge(parts)
+        pushes = np.array([sum(k in p[0] for p in parts) for k in ids.tolist()])
+        return ids, np.where(pushes[:, None] > 1, 7 * rows, rows).astype(rows.dtype)
+
+
+def test_rows_of_a_kind():
+    (_, words, _), = said(SharedRows, names=["rows/exact"])
+    assert words.endswith("table differs: rows that several ranks push, which are 7 x what is right")
+
+
+class RankOff(Reference):
+    def aggregate_dense(self, arrays):
+        return {n: a + (self.world.rank == 1) for n, a in super().aggregate_dense(arrays).items()}
+
+
+def test_a_rank():
+    assert "on rank 1 alone: every element, which are +1 off" in said(RankOff, names=["dense/steps"])[0][1]
+
+
+class FasterAdam(Reference):
+    def rate(self, task):
+        return super().rate(task) * (2 if task.optimizer == "adam" else 1)
+
+
+def test_a_deviation_in_some_cases_alone():
+    """The rate is twice as large, but with one optimizer only: other cases contradict the plain words."""
+    found = said(FasterAdam, kinds=("update",))
+    assert [words for _, words, _ in found] == ["the learning rate is twice as large, with adam alone"]
+
+
+class CubedAdam(Reference):
+    def apply_one(self, task, variable, gradient):
+        before = self.values[variable.name].copy()
+        super().apply_one(task, variable, gradient)
+        if task.optimizer == "adam":
+            moved = self.values[variable.name] - before
+            self.values[variable.name] = before + np.sign(moved) * np.abs(moved) ** 3
+
+
+def test_what_nothing_explains_says_on_what_it_depends():
+    found = said(CubedAdam, kinds=("update",))
+    assert len(found) == 1 and ", with adam alone" in found[0][1] and found[0][0] == "unexplained=update,optimizer=adam"

@@ -1,0 +1,90 @@
+"""The space of semantics: without a deviation a machine gives the expectation; each deviation shows in some case."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from refimpl.conformance.adapters.reference import EVERYTHING
+from refimpl.conformance.case import Rows, numbers_of
+from refimpl.conformance.cases import all_cases
+from refimpl.conformance.compare import differences
+from refimpl.conformance.diagnose.search import MACHINES, candidates, of_name
+from refimpl.conformance.kinds import KINDS
+from refimpl.conformance.mutants.correct import correct
+from refimpl.conformance.space import mesh, owner
+from refimpl.conformance.space.deviation import Impossible, Place
+from refimpl.conformance.space.mesh import Stepped
+from refimpl.conformance.space.owner import Served
+from refimpl.conformance.target import unsupported
+
+RANKS = 3
+OF_BITS = {"order=tree", "lost-digits"}
+"""Deviations that a tolerance allows: they show in bits, or in digits that are not there."""
+OF_AGGREGATION = {
+    "group-divided-by-world", "divided-by-pushers", "matched-by-position", "kinds-mixed", "small-lost", "nan-to-zero",
+    "denormals-flushed", "half-overflow", "ids-float32", "ids-int32", "ids-uint32", "ids-int16", "ids-float16",
+    "offsets-int32", "ids-clamped", "last-row-lost", "tail-lost", "clamped", "use-lost", "use-twice", "uses-averaged"}
+"""Deviations of aggregation, which its own cases show: trainings need not show them again."""
+EQUAL = {"ranks-shifted", "root-ignored"}
+"""What changes nothing: a sum of shifted contributions; a broadcast from another rank that is the root."""
+
+
+@cache
+def cases_of(machine):
+    return [case for case in all_cases(RANKS) if MACHINES.get(case.kind) is machine and not case.settings.get("refused")]
+
+
+@cache
+def expected(number: int, machine):
+    return KINDS[(case := cases_of(machine)[number]).kind].expect(case, EVERYTHING)
+
+
+def shows(machine, deviation, number, case) -> bool:
+    """Return whether a machine that deviates gives a number of a case otherwise."""
+    deviates = machine(case, EVERYTHING, (deviation,))
+    for step, wanted in enumerate(expected(number, machine)):
+        for name, want in wanted.items():
+            ranks = case.settings.get("group", case.settings.get("holders", {}).get(name, range(RANKS)))
+            if any(differs(deviates, Place(step, rank, of_name(case, name)), want) for rank in ranks):
+                return True
+    return False
+
+
+def differs(machine, place, want) -> bool:
+    try:
+        found = machine.answer(place).value
+    except Impossible:
+        return False
+    rows = isinstance(want.value, Rows)
+    return (numbers_of(found).shape[rows:] != numbers_of(want.value).shape[rows:]
+            or bool(differences(found, replace(want, canonical=None))[2].any()))
+
+
+@pytest.mark.parametrize("machine", dict.fromkeys(MACHINES.values()), ids=lambda machine: machine.__name__)
+def test_every_deviation_shows_in_a_case(machine):
+    """What shows in none could be wrong in any implementation, and nobody would see it: it needs a case."""
+    more = {Served: owner.deviations, Stepped: mesh.deviations}.get(machine, lambda cases: [])(cases_of(machine))
+    hidden = set()
+    with np.errstate(all="ignore"):
+        for deviation in (*candidates(machine, EVERYTHING, RANKS), *more):
+            if not any(shows(machine, deviation, i, case) for i, case in enumerate(cases_of(machine))):
+                hidden.add(deviation.code)
+    allowed = OF_BITS | EQUAL | (OF_AGGREGATION if machine.__name__ == "Training" else set())
+    assert hidden <= allowed, hidden - allowed
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_without_a_deviation_a_machine_gives_the_expectation(number):
+    """For any manifest. Both are written down: sums as rules with their bits, and as decisions of a machine."""
+    ranks, semantics, _ = correct(number)
+    for case in all_cases(ranks):
+        if case.kind not in MACHINES or unsupported(case, semantics) or case.settings.get("refused"):
+            continue
+        machine = MACHINES[case.kind](case, semantics)
+        for step, wanted in enumerate(KINDS[case.kind].expect(case, semantics)):
+            for name, want in wanted.items():
+                group = case.settings.get("group", case.settings.get("holders", {}).get(name, range(ranks)))
+                place = Place(step, next(iter(group)), of_name(case, name))
+                assert not differs(machine, place, want), (case.name, name)
