@@ -41,9 +41,6 @@ def test_a_column():
 class SharedRows(Reference):
     """Rows that several ranks push are multiplied."""
 
-    def over(self, array, divisor):
-        return super().over(array, divisor)
-
     def merge(self, parts):
         ids, rows = super().merge(parts)
         pushes = np.array([sum(k in p[0] for p in parts) for k in ids.tolist()])
@@ -82,6 +79,33 @@ class CubedAdam(Reference):
         if task.optimizer == "adam":
             moved = self.values[variable.name] - before
             self.values[variable.name] = before + np.sign(moved) * np.abs(moved) ** 3
+
+
+class OneUlpOff(Reference):
+    def aggregate_dense(self, arrays):
+        return {n: np.nextafter(a, np.full_like(a, np.inf)) for n, a in super().aggregate_dense(arrays).items()}
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_rounding_is_called_rounding(ranks):
+    """And not by the name of a deviation that changes nothing here."""
+    found = said(OneUlpOff, kinds=("dense",), ranks=ranks)
+    assert {code for code, *_ in found} == {"rounding=aggregate_dense"}
+
+
+class TwoBugs(Reference):
+    """Rank 0 is not in sums of dense gradients; the last row of each rank's is lost."""
+
+    def mean(self, arrays, divisor=None):
+        return super().mean(arrays[1:], len(arrays) if divisor is None else divisor)
+
+    def leaf(self, ids, rows):
+        return super().leaf(ids[:-1], rows[:-1])
+
+
+def test_two_bugs_are_two_sentences():
+    codes = {code for code, *_ in said(TwoBugs, kinds=("dense", "rows"))}
+    assert codes == {"rank-miscounted", "row-lost"}
 
 
 def test_what_nothing_explains_says_on_what_it_depends():

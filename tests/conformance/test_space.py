@@ -27,8 +27,8 @@ OF_AGGREGATION = {
     "denormals-flushed", "half-overflow", "ids-float32", "ids-int32", "ids-uint32", "ids-int16", "ids-float16",
     "offsets-int32", "ids-clamped", "last-row-lost", "tail-lost", "clamped", "use-lost", "use-twice", "uses-averaged"}
 """Deviations of aggregation, which its own cases show: trainings need not show them again."""
-EQUAL = {"ranks-shifted", "root-ignored"}
-"""What changes nothing: a sum of shifted contributions; a broadcast from another rank that is the root."""
+EQUAL = {"root-ignored"}
+"""What changes nothing: a broadcast from the root."""
 
 
 @cache

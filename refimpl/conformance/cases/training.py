@@ -1,5 +1,7 @@
 """Updates over several steps: optimizers, clipping, loss scale, starts, accumulation, resume."""
 
+from functools import cache
+
 import numpy as np
 
 from refimpl.conformance.case import Case, Rows, Variable, with_numbers
@@ -61,7 +63,12 @@ def training_case(name, kind, about, ranks, optimizer, micro=4, starts=False, on
 def start_of(case: Case, rank: int) -> dict[str, np.ndarray]:
     """Return a rank's initial values: rank 0's, unless the case is about starts. Local."""
     key = f"start{rank}" if case.settings["starts"] else "start0"
-    return {v.name: (numbers.integers(key + v.name, v.shape, -64, 64) / 64).astype(v.dtype) for v in case.variables}
+    return {v.name: _start(key + v.name, v.shape).astype(v.dtype) for v in case.variables}
+
+
+@cache
+def _start(key, shape):
+    return numbers.integers(key, shape, -64, 64) / 64
 
 
 def _touched(step, rank):

@@ -11,6 +11,7 @@ from refimpl.conformance.diagnose.fallback import of_error, of_property
 from refimpl.conformance.diagnose.localise import localise
 from refimpl.conformance.diagnose.search import MACHINES, search
 from refimpl.conformance.diagnose.told import told
+from refimpl.conformance.kinds import KINDS
 
 
 def diagnose(judged) -> None:
@@ -23,14 +24,16 @@ def diagnose(judged) -> None:
         searched = [e for _, e in judged if id(e) in numbers and e.case.kind in MACHINES]
         fits, left = search(searched)
         for fit in fits:
+            named = told(fit)
             for answers in fit.explained:
-                numbers[id(answers.evidence)].diagnosis = told(fit)
+                numbers[id(answers.evidence)].diagnosis = named
         for function in dict.fromkeys(answers.function for answers in left):
             these = [answers for answers in left if answers.function == function]
             right = [e.case for v, e in judged if id(e) in numbers and v.status == "passed" and
-                     e.case.kind in MACHINES and e.case.kind in {a.case.kind for a in these}]
+                     e.case.kind in MACHINES and KINDS[e.case.kind].functions[0] == function]
+            place = localise(these, right, numbers)
             for answers in these:
-                numbers[id(answers.evidence)].diagnosis = localise(these, right, numbers)
+                numbers[id(answers.evidence)].diagnosis = place
 
 
 def summary(verdicts) -> list[tuple[Diagnosis, list[str]]]:
@@ -38,14 +41,14 @@ def summary(verdicts) -> list[tuple[Diagnosis, list[str]]]:
 
     What no deviation explained, and plain errors, come last: they say where, not why.
     """
-    groups: dict[str, tuple[Diagnosis, list[str]]] = {}
+    groups: dict[tuple[str, str], tuple[Diagnosis, list[str]]] = {}
     found_errors = [v.diagnosis for v in verdicts if v.diagnosis is not None and v.diagnosis.code == "error"]
     plain = {error.evidence.split("; ")[0]: error for error in found_errors}
     for verdict in verdicts:
         if (found := verdict.diagnosis) is not None:
             if found.code == "empty-row-gradient":  # unless inputs that are not special raise the same
                 found = plain.get(found.evidence.split("; ")[0], found)
-            groups.setdefault(found.code, (found, []))[1].append(verdict.case)
+            groups.setdefault((found.code, found.words), (found, []))[1].append(verdict.case)
     return sorted(groups.values(), key=lambda pair: (pair[0].vague, -len(pair[1])))
 
 

@@ -31,7 +31,7 @@ def factor_of(pairs) -> float | None:
         if not good or not fits(found, want, with_numbers(want.value, lambda z: z * factors[-1]), 1e-6):
             return None
     middle = float(np.median(factors)) if factors else 0.0
-    return None if middle in (0.0, 1.0) else middle
+    return None if middle == 0.0 or abs(middle - 1) < 1e-3 else middle
 
 
 def fits(found, wanted: Wanted, value, relative: float = 0.0) -> bool:

@@ -76,7 +76,7 @@ OF_INPUTS = (
     ("not-finite", "with inf and NaN alone", _any_numbers(lambda a: not np.isfinite(a).all())),
     ("denormal", "with denormal numbers alone", _any_numbers(
         lambda a: a.dtype.kind == "f" and bool(((a != 0) & (np.abs(a) < np.finfo(a.dtype).tiny)).any()))),
-    ("steps", "from the second step on", lambda case: len(case.steps) > 1),
+    ("steps", "in cases of several steps alone", lambda case: len(case.steps) > 1),
     ("several", "where there are several variables alone", lambda case: len(case.variables) > 1),
     ("orders", "where ranks produce variables in different orders alone", lambda case: len(
         {tuple(parts) for ranks in case.steps for parts in ranks}) > 1),

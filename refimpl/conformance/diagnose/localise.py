@@ -16,6 +16,8 @@ def localise(answers, passed, verdicts) -> Diagnosis:
     verdicts: id of evidence -> Verdict.
     """
     first = min(answers, key=lambda a: (len(a.case.variables), sum(numbers_of(o.value).size for o in a.seen)))
+    if all(a.rounded for a in answers):
+        return _rounding(first, verdicts[id(first.evidence)])
     told = telling([a.case for a in answers], passed)
     names = sorted({one.place.variable.name for one in first.wrong})
     words = [f"{first.function}: {names_in_words(names)} {'differs' if len(names) == 1 else 'differ'}",
@@ -25,6 +27,13 @@ def localise(answers, passed, verdicts) -> Diagnosis:
     return Diagnosis(f"unexplained={first.function}" + (f",{told[0]}" if told else ""), ", ".join(words) + place,
                      f"no deviation gives these numbers; the smallest case that shows it is {first.case.name}: "
                      f"{verdicts[id(first.evidence)].why}", vague=True)
+
+
+def _rounding(answers, verdict) -> Diagnosis:
+    return Diagnosis(f"rounding={answers.function}", f"{answers.function}: right but for rounding, which is more than any "
+                     f"order of the operations explains: up to {verdict.worst_ulp:.3g} ULP, {verdict.worst_ratio:.3g} x "
+                     "what is allowed", f"the smallest case that shows it is {answers.case.name}: {verdict.why}",
+                     vague=True)
 
 
 def _steps(answers) -> str:
@@ -97,7 +106,7 @@ def _of_rows(one, answers, bad, ids) -> str:
 def _kinds_of_rows(one, answers, ids):
     """Yield (words, the rows of that kind) of an aggregate."""
     steps = answers.case.steps
-    if one.place.step >= len(steps):
+    if answers.case.kind == "owner" or one.place.step >= len(steps):
         return
     parts = [ranks[one.place.variable.name] for ranks in steps[one.place.step]]
     if not all(isinstance(p, Rows) for p in parts):
@@ -117,6 +126,9 @@ def _kinds_of_rows(one, answers, ids):
         yield f"rows from 2^{power} on", {int(k) for k in ids if k >= 2**power}
 
 
+ORDINALS = {2: "second", 3: "third"}
+
+
 def run_of(places, size: int, names=None) -> str:
     """Return places out of ``size`` in words: "0", "the last", "every 4th from 3 on", "2 to 5", "0, 3 and 7". Local.
 
@@ -129,8 +141,7 @@ def run_of(places, size: int, names=None) -> str:
     apart = set(np.diff(places).tolist())
     if apart == {1}:
         return f"{called(first)} to {called(last)}" + (", the last" if last == size - 1 else "")
-    if len(apart) == 1 and len(places) > 2:
-        (step,) = apart
-        return f"{called(first)}, and every {step}th from there on"
+    if len(apart) == 1 and len(places) > 2 and last + min(apart) >= size:
+        return f"{called(first)}, and every {ORDINALS.get(step := min(apart), f'{step}th')} from there on"
     some = [called(int(k)) for k in places[:4]]
     return names_in_words(some) if len(places) <= 4 else f"{', '.join(some)} and {len(places) - 4} more"

@@ -37,6 +37,10 @@ BY_CONTRIBUTOR = {"contribution", "uses", "accumulated", "loss scale"}
 """Decisions of whoever contributes: on which ranks they are taken otherwise does not show on those alone."""
 IN_PAIRS = {"divisor", "duplicates", "norm"}
 """Decisions that are tried two at once, beside the rules of the manifest."""
+OF_ROUNDING = {"order=any"}
+"""Deviations that may explain answers which are right but for rounding."""
+NOTHING = Deviation("", "")
+"""No deviation, but judged with the tolerance of one."""
 ALIKE = 2
 """So many other deviations are told that explain the same."""
 
@@ -62,9 +66,16 @@ class Answers:
                      for step, observed in enumerate(evidence.observed) for name, found in observed.items()
                      for rank, value in found]
         self.wrong = [one for one in self.seen if not one.right]
+        self.rounded = bool(self.wrong) and self.agreeing((NOTHING,), check=False) is not None
+        self._last = (), []
 
-    def agreeing(self, deviations) -> list[bool] | None:
-        """Return for each answer whether a machine that deviates so gives it; None unless it gives all wrong ones."""
+    def agreeing(self, deviations, check=True) -> list[bool] | None:
+        """Return for each answer whether a machine that deviates so gives it; None unless it gives all wrong ones.
+
+        check: where all that is wrong is rounding, only what is about rounding may explain it.
+        """
+        if check and self.rounded and not {d.code for d in deviations} <= OF_ROUNDING:
+            return None
         machine = self._machine(deviations)
         if not all(_agrees(one, machine) for one in self.wrong):
             return None
@@ -72,8 +83,10 @@ class Answers:
 
     def contradicts(self, deviations, scope: Scope) -> bool:
         """Return whether a right answer is otherwise to a machine that deviates so, within a scope."""
-        machine = self._machine(deviations)
-        return any(one.right and scope.hits(one.place) and not _agrees(one, machine) for one in self.seen)
+        if self._last[0] is not deviations:
+            machine = self._machine(deviations)
+            self._last = deviations, [one.right and not _agrees(one, machine) for one in self.seen]
+        return any(otherwise and scope.hits(one.place) for one, otherwise in zip(self.seen, self._last[1]))
 
     def _machine(self, deviations):
         return MACHINES[self.case.kind](self.case, self.evidence.semantics, deviations)
@@ -135,7 +148,11 @@ def search(evidences) -> tuple[list[Fit], list[Answers]]:
         ours = [Answers(e) for e in evidences if MACHINES.get(e.case.kind) is machine and e.observed]
         left = [a for a in ours if a.wrong]
         while left:
-            best = next(filter(None, (_best(trials, left, ours, *how) for trials, *how in _trials(left))), None)
+            best = None
+            for trials, in_some in _trials(left):
+                if in_some is None and best:  # pairs are for what nothing else explains
+                    break
+                best = _best(trials, left, ours, bool(in_some), best) or best
             if best is None:
                 break
             found.append(best)
@@ -145,7 +162,7 @@ def search(evidences) -> tuple[list[Fit], list[Answers]]:
 
 
 def _trials(left):
-    """Yield (what is tried, whether it may show in cases of one kind alone).
+    """Yield (what is tried, whether it may show in some cases alone; None: if nothing else explains anything).
 
     Each deviation; each on some ranks that contribute; each in cases that have something in common; two at once.
     """
@@ -156,17 +173,19 @@ def _trials(left):
     ranks = rank_scopes(cases)
     yield [(d.within(s),) for d in singles if BY_CONTRIBUTOR & set(d.decisions) for s in ranks], False
     yield [(d,) for d in singles], True
-    yield combinations([d for d in singles if d.rules or d.decision in IN_PAIRS], 2), False
+    pairs = combinations([d for d in singles if d.rules or d.decision in IN_PAIRS], 2)
+    yield [(a, b) for a, b in pairs if not a.rules.keys() & b.rules.keys()], None
 
 
-def _best(trials, left, ours, in_some: bool) -> Fit | None:
+def _best(trials, left, ours, in_some: bool, before: Fit | None) -> Fit | None:
     """Return the trial, in its widest scope, that explains most answers and that none contradicts.
 
-    in_some: answers may contradict it to cases that lack what all that it explains have.
+    in_some: answers may contradict it to cases that lack what all that it explains have.  before: more than this one.
     """
     best, widest = None, [Scope(), *scopes([a.case for a in ours])]
+    least = len(before.explained) + 1 if before else 1
     for trial in trials:
-        enough = len(best.explained) if best else 1
+        enough = len(best.explained) if best else least
         agreeing = _agreeing(trial, left, enough)
         for scope in widest if len(agreeing) >= enough else ():
             explained = [a for a, found in agreeing if _within(a, found, scope)]

@@ -80,10 +80,15 @@ class SameRandomNumbers(Reference):
 class HalfApplied(Reference):
     """The last rank reads one table before its owner has applied the step."""
 
+    def first_values(self, task):
+        first = super().first_values(task)
+        self.first = np.array(first["items"])
+        return first
+
     def update(self, task):
         seen = super().update(task)
         if self.world.rank == self.world.size - 1:
-            before = [np.array(task.start["items"]), *(values["items"] for values in seen)]
+            before = [self.first, *(values["items"] for values in seen)]
             seen = [{**values, "items": old} for values, old in zip(seen, before)]
         return seen
 

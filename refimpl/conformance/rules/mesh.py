@@ -19,7 +19,7 @@ from refimpl.conformance.rules.aggregate import Wanted
 
 @dataclass(frozen=True)
 class Fault:
-    """One deviation; kind: see ``diagnose.mesh.WORDS``.  layer: the only one that it hits, "": all.
+    """One deviation; kind: see ``space.mesh.WORDS``.  layer: the only one that it hits, "": all.
 
     turn: by how many members or rounds it is off; 0: in reverse; None, of columns: a member's own come first.
     """

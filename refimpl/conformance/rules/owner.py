@@ -40,7 +40,7 @@ class Push(NamedTuple):
 
 
 class Service:
-    """One play of a case's script. fault: see ``diagnose.owner.WORDS``.  variable: whose cells it hits, None: all."""
+    """One play of a case's script. fault: see ``space.owner.WORDS``.  variable: whose cells it hits, None: all."""
 
     def __init__(self, case: Case, fault: str = "", variable: str | None = None):
         self.case, self.task, self.fault, self.variable = case, case.settings["task"], fault, variable

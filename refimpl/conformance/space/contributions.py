@@ -27,6 +27,15 @@ def _numbers(change):
     return changed
 
 
+def _narrowed(dtype, cast):
+    def changed(part, machine, place):
+        if np.dtype(place.variable.dtype).itemsize <= (4 if dtype == "float32" else 2):
+            raise Impossible
+        return with_numbers(part, cast)
+
+    return changed
+
+
 def _ids(change):
     """Change row numbers: change(ids, variable)."""
     def changed(part, machine, place):
@@ -61,17 +70,6 @@ def _other_step(shift):
             raise Impossible
         step = place.step + shift
         return machine.given(replace(place, step=step)) if 0 <= step < machine.steps else part
-
-    return changed
-
-
-def _of_rank(other):
-    """Give what rank other(rank, ranks) has."""
-    def changed(part, machine, place):
-        ranks = machine.case.ranks
-        if ranks == 1:
-            raise Impossible
-        return machine.given(replace(place, rank=other(place.rank, ranks)))
 
     return changed
 
@@ -205,10 +203,10 @@ SIMPLE = (
     ("fraction-lost", "gradients lose their fraction: they pass through integers", _numbers(np.trunc)),
     ("small-lost", "numbers below 1e-5 are lost", _numbers(lambda a: np.where(np.abs(a) < 1e-5, 0, a))),
     ("denormals-flushed", "denormal numbers are flushed to zero",
-     _numbers(lambda a: np.where(np.abs(a) < np.finfo(a.dtype).tiny, 0, a))),
+     lambda part, m, p: with_numbers(part, lambda a: np.where(np.abs(a) < np.finfo(p.variable.dtype).tiny, 0, a))),
     ("nan-to-zero", "what is not finite becomes 0", _numbers(lambda a: np.where(np.isfinite(a), a, 0))),
     ("clamped", "gradients are clamped to [-1, 1]", _numbers(lambda a: np.clip(a, -1, 1))),
-    *((("lost-digits"), f"each rank's numbers pass through {dtype} before they are added", _numbers(cast))
+    *(("lost-digits", f"each rank's numbers pass through {dtype} before they are added", _narrowed(dtype, cast))
       for dtype, cast in NARROW.items()),
     ("buffer-reused", f"the next step's gradients are in the sum{EARLY}", _other_step(1)),
     ("buffer-reused", f"the step before's gradients are in the sum{EARLY}", _other_step(-1)),
@@ -217,7 +215,6 @@ SIMPLE = (
     *(("buffer-reused", f"each variable's contribution is that of {which}{EARLY}", _of_neighbour(shift))
       for shift, which in ((1, "the next by name"), (-1, "the one before by name"), (2, "the next that the rank "
                            "produced"), (-2, "the one before that the rank produced"))),
-    ("ranks-shifted", "each rank's gradient is taken for its neighbour's", _of_rank(lambda r, n: (r + 1) % n)),
     ("rank-nothing", "nothing is contributed", _numbers(lambda a: a * 0)),
 )
 """(code, words, change of a contribution)."""

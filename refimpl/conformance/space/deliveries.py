@@ -35,8 +35,10 @@ def _moved(change):
 def _made(change):
     """Change numbers element by element, and let them round."""
     def changed(want, machine, place):
-        value = with_numbers(want.value, change)
-        return replace(want, value=value, tolerance=want.tolerance + bound(2, np.abs(numbers_of(value)), want.dtype))
+        numbers, value = numbers_of(want.value), with_numbers(want.value, change)
+        apart = [np.abs(change(numbers + sign * want.tolerance) - numbers_of(value)) for sign in (1, -1)]
+        tolerance = np.maximum(*apart) + bound(2, np.abs(numbers_of(value)), want.dtype)
+        return replace(want, value=value, tolerance=np.nan_to_num(tolerance, posinf=0.0))
 
     return changed
 
@@ -61,13 +63,11 @@ def _rows(change):
     return changed
 
 
-def _own(divided: bool, added: bool):
-    """The receiver's own gradient, whole or divided as the sum is; or the sum with it on top."""
+def _own(added: bool):
+    """The receiver's own gradient; or the sum with it on top."""
     def changed(want, machine, place):
         if place.rank is None or machine.case.ranks == 1:
             raise Impossible
-        if divided:
-            return machine.added([machine.contribution(place)], place)
         own = exactly(machine.contribution(place), place.variable)
         if not added:
             return own
@@ -101,15 +101,9 @@ def _accumulated(want, machine, place):
 def of_rank_alone(source: int):
     """Everybody gets one rank's gradient as it is."""
     def changed(want, machine, place):
+        if source not in machine.group:
+            raise Impossible
         return exactly(machine.contribution(Place(place.step, source, place.variable)), place.variable)
-
-    return changed
-
-
-def of_variable(source):
-    """The result of another variable."""
-    def changed(want, machine, place):
-        return machine.total(replace(place, variable=source))
 
     return changed
 
@@ -156,8 +150,8 @@ def _overflowed(want, machine, place):
 
 
 SIMPLE = (
-    ("not-reduced", "each rank gets its own gradient back: the reduction does nothing", _own(False, False)),
-    ("own-added", "each rank's own gradient is added to the result once more", _own(False, True)),
+    ("not-reduced", "each rank gets its own gradient back: the reduction does nothing", _own(False)),
+    ("own-added", "each rank's own gradient is added to the result once more", _own(True)),
     ("buffer-reused", "a rank gets the step before's result", _at_step(lambda s: s - 1 if s else None)),
     ("first-kept", "a rank gets the first step's result in every step", _at_step(lambda s: 0)),
     ("not-cleared", "results add up from step to step: a buffer is not cleared", _accumulated),

@@ -54,7 +54,7 @@ class Deviation:
     @property
     def decisions(self) -> dict[str, Callable]:
         """Which decisions it takes otherwise, and how."""
-        return {self.decision: self.change, **self.also}
+        return {self.decision: self.change, **self.also} if self.change else {}
 
     def within(self, scope: Scope) -> "Deviation":
         """Return the same deviation in a scope of its own."""

@@ -48,8 +48,8 @@ class Stepped(Machine):
 
     def __init__(self, case, semantics, deviations=()):
         super().__init__(case, semantics, deviations)
-        fault = deviations[0].fault if deviations else Fault()
-        possible = not deviations or fault in set(faults(case))
+        fault = deviations[0].fault or Fault() if deviations else Fault()
+        possible = fault == Fault() or fault in set(faults(case))
         self.parts = stepped(case, fault) if possible else None
 
     def answer(self, place: Place) -> Wanted:
@@ -84,7 +84,6 @@ def faults(case):
         for layer in anywhere:
             for turn in [*off, None] if kind == COLUMNS else off:
                 yield Fault(kind, layer, turn)
-
 
 
 def deviations(cases) -> list[Deviation]:

@@ -84,7 +84,7 @@ FORMULAS = {
          _momentum(lambda v, g, rate, mu: mu * v + (1 - mu) * g, _times_rate)),
         ("nesterov", "the step is Nesterov's: gradient plus mu times the new velocity",
          _momentum(_plain, lambda v, g, rate, mu, old: rate * (g + mu * v))),
-        ("nesterov", "the step is gradient plus mu times the old velocity, twice",
+        ("nesterov", "the step is 1 + mu times the new velocity",
          _momentum(_plain, lambda v, g, rate, mu, old: rate * (v + mu * v))),
         ("no-momentum", "the velocity is not kept: mu is 0", _momentum(lambda v, g, rate, mu: g, _times_rate)),
         ("mu-one", "the velocity does not decay: mu is 1", _momentum(lambda v, g, rate, mu: v + g, _times_rate)),
@@ -160,12 +160,9 @@ FORMULAS = {
         ("not-squared", "the second moment is of absolute values, not of squares",
          _adam(second=lambda v, g, b: b * v + (1 - b) * np.abs(g))),
         ("no-root", "no root is taken of the second moment", _adam(step=lambda m, v, e, g, b1: m / (v + e))),
-        ("amsgrad", "the second moment never falls: that is AMSGrad",
-         _adam(second=lambda v, g, b: np.maximum(v, b * v + (1 - b) * g * g))),
-        ("adamax", "the second moment is a maximum: that is AdaMax",
-         _adam(second=lambda v, g, b: np.maximum(b * v, g * g))),
-        ("nadam", "the step is Nesterov's: that is NAdam",
-         _adam(step=lambda m, v, e, g, b1: (b1 * m + (1 - b1) * g) / (np.sqrt(v) + e))),
+        ("adamax", "the second moment is the largest absolute value, which falls by beta2: that is AdaMax",
+         _adam(second=lambda v, g, b: np.maximum(b * v, np.abs(g)), correct2=lambda t, b: 1,
+               step=lambda m, v, e, g, b1: m / (v + e))),
         ("gradient-alone", "the step takes the gradient, not the first moment",
          _adam(step=lambda m, v, e, g, b1: g / (np.sqrt(v) + e))),
         ("moment-old", "the step takes the first moment before this gradient", _adam_old("first")),
@@ -181,9 +178,16 @@ def _only(name, formula):
     def changed(right, machine, place):
         if machine.task["optimizer"] != name:
             raise Impossible
-        return lambda optimizer, *given: formula(*given)
+        return lambda optimizer, p, s, g, rate, t, o: formula(p, s, g, rate, t, _own_epsilon(optimizer, t, o))
 
     return changed
+
+
+def _own_epsilon(optimizer, t, options):
+    """Return the options of Adam as the paper writes it that give what TensorFlow's gives with these."""
+    if optimizer != "adam-hat":
+        return options
+    return {**options, "epsilon": options["epsilon"] / np.sqrt(1 - options["beta2"] ** t)}
 
 
 def _as(other):

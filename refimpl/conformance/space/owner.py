@@ -27,13 +27,12 @@ WORDS = {
 }
 
 
-
 class Served(Machine):
     """The answers to a case of kind owner: what each pull gets, and whether it waited."""
 
     def __init__(self, case, semantics, deviations=()):
         super().__init__(case, semantics, deviations)
-        kind, variable = deviations[0].fault if deviations else ("", None)
+        kind, variable = deviations[0].fault or ("", None) if deviations else ("", None)
         self.pulls = served(case, kind, variable) if not kind or _possible(kind, case.settings["task"]) else None
 
     def answer(self, place: Place) -> Wanted:
@@ -53,7 +52,6 @@ def _possible(kind, task) -> bool:
             "clock-late": rule == "bounded", "divided-by-workers": True, "summed": rule in ("softsync", "backup"),
             "staleness-per-worker": correction == "staleness-aware", "uncorrected": correction == "staleness-aware",
             "aliased": correction.startswith("dc-asgd")}[kind]
-
 
 
 def deviations(cases) -> list[Deviation]:

@@ -6,14 +6,18 @@ from functools import partial
 import numpy as np
 
 from refimpl.conformance.case import Rows, numbers_of
-from refimpl.conformance.space.deviation import Deviation, Impossible
+from refimpl.conformance.space.deviation import Deviation, Impossible, Place
 
 
 def _needs_ranks(change):
+    """change(ranks, the one that gets the sum) -> ranks; the rows of all owners together are nobody's own."""
     def changed(ranks, machine, place):
-        if len(ranks) == 1 or place.rank not in ranks:
+        if len(ranks) == 1 or place.rank not in (None, *ranks):
             raise Impossible
-        return change(ranks, place.rank)
+        try:
+            return change(ranks, place.rank)
+        except (TypeError, ValueError):  # it needs to know whose sum it is
+            raise Impossible from None
 
     return changed
 
@@ -27,12 +31,13 @@ def _below_power_of_two(ranks, rank):
 
 MEMBERS = (
     ("not-reduced", "each rank gets its own gradient back, divided by N: the reduction does nothing",
-     lambda ranks, rank: [rank]),
+     lambda ranks, rank: [ranks[ranks.index(rank)]]),
     ("rank-miscounted", "a rank gets the sum over ranks up to itself: a scan, not a reduction",
      lambda ranks, rank: [r for r in ranks if r <= rank]),
     ("rank-miscounted", "a rank's own gradient is left out of what it gets", lambda ranks, rank:
-     [r for r in ranks if r != rank]),
-    ("rank-miscounted", "a rank's own gradient is counted twice in what it gets", lambda ranks, rank: [*ranks, rank]),
+     [r for r in ranks if r != ranks[ranks.index(rank)]]),
+    ("rank-miscounted", "a rank's own gradient is counted twice in what it gets", lambda ranks, rank:
+     [*ranks, ranks[ranks.index(rank)]]),
     ("rank-miscounted", "ranks beyond a power of two are left out", _below_power_of_two),
     ("rank-miscounted", "every second rank is left out", lambda ranks, rank: ranks[::2]),
     ("rank-miscounted", "a rank gets the sum of itself and its neighbour alone", lambda ranks, rank:
@@ -70,7 +75,7 @@ def _instead(divisor):
 
 def _pushes(machine, place):
     """Return how many ranks have rows of this variable at all."""
-    parts = [machine.given(place.__class__(place.step, r, place.variable)) for r in machine.group]
+    parts = [machine.given(Place(place.step, r, place.variable)) for r in machine.group]
     if not isinstance(parts[0], Rows):
         raise Impossible
     return max(1, sum(len(p.ids) > 0 for p in parts))
@@ -83,13 +88,14 @@ DIVISORS = (
      _instead(lambda m, p: m.case.ranks)),
     ("divided-by-n-minus-one", "divided by N - 1", _instead(lambda m, p: max(1, len(m.group) - 1))),
     ("divided-by-n-plus-one", "divided by N + 1", _instead(lambda m, p: len(m.group) + 1)),
+    ("doubled", "multiplied by 2", _times(lambda m, p: 1 / 2)),
     ("divided-by-root", "divided by the root of N", _instead(lambda m, p: np.sqrt(len(m.group)))),
     ("divided-by-square", "divided by the square of N", _instead(lambda m, p: len(m.group) ** 2)),
     ("divided-by-power", "divided by the next power of two, not by N",
      _instead(lambda m, p: 1 << (len(m.group) - 1).bit_length())),
     ("divided-by-pushers", "divided by the number of ranks that have rows of the variable at all", _instead(_pushes)),
-    ("divided-by-variables", "divided by the number of variables", _times(lambda m, p: len(m.case.variables))),
-    ("divided-by-two", "divided by 2", _times(lambda m, p: 2)),
+    ("divided-by-variables", "divided by the number of variables as well", _times(lambda m, p: len(m.case.variables))),
+    ("divided-by-two", "divided by 2 as well", _times(lambda m, p: 2)),
 )
 """(code, words, change of a divisor)."""
 
@@ -97,6 +103,8 @@ DIVISORS = (
 def rank_alone(source: int):
     """Everybody gets one rank's contribution, divided as a sum is."""
     def changed(ranks, machine, place):
+        if source not in ranks:
+            raise Impossible
         return [source]
 
     return changed
@@ -105,6 +113,8 @@ def rank_alone(source: int):
 def without_rank(lost: int, times: int = 0):
     """One rank is counted never, or some times."""
     def changed(ranks, machine, place):
+        if lost not in ranks:
+            raise Impossible
         return [r for r in ranks if r != lost] + [lost] * times
 
     return changed
@@ -113,6 +123,8 @@ def without_rank(lost: int, times: int = 0):
 def twice_and_never(twice: int, never: int):
     """One rank is counted in another's place."""
     def changed(ranks, machine, place):
+        if not {twice, never} <= set(ranks):
+            raise Impossible
         return [r for r in ranks if r != never] + [twice]
 
     return changed

@@ -121,10 +121,11 @@ class Training(Aggregation):
             g = self.decide("gradient", self._everywhere(gradient, before), at)
             ids = g.ids if isinstance(g, Rows) else ...
             slots = {slot: array[ids] for slot, array in replica.state[name].items()}
+            named = self.semantics.formula(self.task["optimizer"], at.variable.sparse)
             formula = self.decide("formula", apply, at)
             value = after[ids]
-            formula(self.semantics.formula(self.task["optimizer"], at.variable.sparse), value, slots, g.rows if isinstance(g, Rows) else g,
-                    self.decide("rate", rate, at), self.decide("clock", replica.clock + 1, at), self.task["options"])
+            formula(named, value, slots, g.rows if isinstance(g, Rows) else g, self.decide("rate", rate, at),
+                    self.decide("clock", replica.clock + 1, at), self.task["options"])
             after[ids] = value
             for slot, array in slots.items():
                 replica.state[name][slot][ids] = array
@@ -192,7 +193,8 @@ class Training(Aggregation):
         """Return name -> gradient, clipped if the task clips. Local."""
         if self.task.get("clip") is None:
             return gradients
-        apart = self.apart(step) if self.semantics.clip_norm == "occurrences" else gradients
+        whole = gradients is self._sums.get((step, rank))
+        apart = self.apart(step) if whole and self.semantics.clip_norm == "occurrences" else gradients
         return {v.name: scaled(gradients[v.name], self.factor(apart, Place(step, rank, v)))
                 for v in self.case.variables}
 

@@ -33,7 +33,8 @@ def _one_by_one(share):
     def changed(right, machine, place):
         if machine.case.ranks == 1:
             raise Impossible
-        return [merged(machine.local(place.step, r), share(machine)) for r in machine.group]
+        each = [merged(machine.local(place.step, r), share(machine)) for r in machine.group]
+        return [machine.clip(place.step, place.rank, gradients) for gradients in each]
 
     return changed
 
@@ -67,9 +68,12 @@ def _step_before(right, machine, place):
 
 
 def _added_up(right, machine, place):
-    """Gradients are not cleared: they add up from update to update."""
-    parts = [machine.clipped(s, place.rank) for s in range(place.step + 1)]
-    return [{n: _joined([p[n] for p in parts]) for n in right[0]}]
+    """Gradients are not cleared: each update's are added to the last one's, as they were clipped."""
+    last = machine.clipped(0, place.rank)
+    for step in range(1, place.step + 1):
+        own = machine.aggregated(step, place.rank)
+        last = machine.clip(step, place.rank, {n: _joined([last[n], own[n]]) for n in own})
+    return [last]
 
 
 def _joined(parts):
@@ -88,7 +92,7 @@ def _update_before(right, machine, place):
     if place.step:
         rank = place.rank if len(machine.simulated) > 1 else 0
         return replace(right, value=machine.after(place.step - 1)[rank][0][place.variable.name])
-    start = start_of(machine.case, place.rank)[place.variable.name]
+    start = start_of(machine.case, 0)[place.variable.name]
     return Wanted(start.astype(np.float64), np.zeros(start.shape), str(start.dtype))
 
 
@@ -289,5 +293,3 @@ def deviations(ranks: int) -> list[Deviation]:
             found.append(Deviation(code, f"the parameters are {words} over the ranks, not the gradients", "updates",
                                    _alone, also={"before": _of_all_values(divided)}))
     return found
-
-

@@ -158,9 +158,9 @@ class TestCommand:
         page = tmp_path / "page.html"
         assert main(["conformance", "check", str(manifest), "--json", "--html", str(page)]) == 1
         data = json.loads(capsys.readouterr().out)["outcomes"][0]
-        assert data["diagnoses"][0]["words"] == "gradients are counted twice, of softmax_bias alone"
+        assert data["diagnoses"][0]["words"] == "sums are multiplied by 2, of softmax_bias alone"
         assert data["unexpected_failures"] == ["lm/aggregated", "lm/state", "lm/parameters"]
-        assert "gradients are counted twice, of softmax_bias alone" in page.read_text()
+        assert "sums are multiplied by 2, of softmax_bias alone" in page.read_text()
 
     def test_refusals_have_status_1_and_a_line(self, written, capsys):
         assert main(["conformance", "check", str(edited(written, lambda d: d.update(format=2)))]) == 1
