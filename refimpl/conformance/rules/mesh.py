@@ -162,11 +162,12 @@ class Step:
         """Return what a rank's gradient is multiplied with. found: layer -> of each rank name -> gradient."""
         if self.case.settings["clip"] is None:
             return 1.0
-        first, squares = rank - rank % self.members, {True: 0.0, False: 0.0}
+        group, squares = self.place(rank)[0], {True: 0.0, False: 0.0}
+        others = [r for r in range(self.case.ranks) if self.place(r)[0] == group]
         for layer, ranks in found.items():
             alone = not layer.cut or self.has("norm-of-own-part")
-            group = [ranks[rank]] if alone else ranks[first:first + self.members]
-            squares[layer.cut] += sum(float((g**2).sum()) for gradients in group for g in gradients.values())
+            counted = [rank] if alone else others
+            squares[layer.cut] += sum(float((g**2).sum()) for r in counted for g in ranks[r].values())
         k, g = self.members, self.groups
         cut, whole = {"norm-parts-k-times": (k, 1), "norm-parts-g-times": (g, 1), "norm-whole-k-times": (1, k),
                       "norm-every-copy": (g, g * k), "norm-without-parts": (0, 1)}.get(self.fault.kind, (1, 1))
