@@ -1,4 +1,4 @@
-"""What is said where there are no numbers, and where no other hypothesis explains them: at least the place."""
+"""What is said where there are no numbers: errors, wrong forms, what a check found; and a common factor."""
 
 from refimpl.conformance.case import Rows
 from refimpl.conformance.diagnose.diagnosis import Diagnosis, factor_of

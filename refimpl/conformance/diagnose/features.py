@@ -14,9 +14,9 @@ def telling(failed: list[Case], passed: list[Case]) -> tuple[str, str] | None:
     """Return (code, words) of what all that failed have and nothing that passed has; None if there is no such. Local."""
     if not passed:
         return None
-    common = [features(case) for case in failed]
+    common, lacking = ([features(case) for case in cases] for cases in (failed, passed))
     for code, words in common[0].items():
-        if all(code in each for each in common) and not any(code in features(case) for case in passed):
+        if all(code in each for each in common) and not any(code in each for each in lacking):
             return code, words
     return None
 

@@ -138,6 +138,12 @@ def candidates(machine: type[Machine], semantics, ranks: int) -> tuple[Deviation
     return (*found, *updates.deviations(ranks), *optimizers.deviations()) if machine is Training else tuple(found)
 
 
+def tried(machine: type[Machine], semantics, cases) -> list[Deviation]:
+    """Return the deviations that are tried on some cases, the commonest first. Local."""
+    of_cases = {Served: owner.deviations, Stepped: mesh.deviations}.get(machine, lambda cases: [])
+    return [*candidates(machine, semantics, max(case.ranks for case in cases)), *of_cases(cases)]
+
+
 def search(evidences) -> tuple[list[Fit], list[Answers]]:
     """Return the fits that together explain most, and what none explains. Local.
 
@@ -167,8 +173,7 @@ def _trials(left):
     Each deviation; each on some ranks that contribute; each in cases that have something in common; two at once.
     """
     semantics, machine, cases = left[0].evidence.semantics, MACHINES[left[0].case.kind], [a.case for a in left]
-    singles = [*candidates(machine, semantics, max(case.ranks for case in cases)),
-               *{Served: owner.deviations, Stepped: mesh.deviations}.get(machine, lambda cases: [])(cases)]
+    singles = tried(machine, semantics, cases)
     yield [(d,) for d in singles], False
     ranks = rank_scopes(cases)
     yield [(d.within(s),) for d in singles if BY_CONTRIBUTOR & set(d.decisions) for s in ranks], False

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from refimpl.conformance.case import Case, Rows, numbers_of, with_numbers
-from refimpl.conformance.rules.aggregate import Wanted, row_divisor
+from refimpl.conformance.rules.aggregate import Wanted, once, row_divisor
 from refimpl.conformance.rules.bounds import bound, exact_sum
 from refimpl.conformance.space.deviation import Impossible, Machine, Place
 
@@ -113,9 +113,8 @@ def joined(parts):
 def _once(part: Rows, how: str) -> Rows:
     """Return a rank's rows, each id once. how: add, last, first, mean, or one of COMBINED."""
     if how in ("last", "first"):
-        ids, rows = (part.ids[::-1], part.rows[::-1]) if how == "last" else (part.ids, part.rows)
-        unique, place = np.unique(ids, return_index=True)
-        return Rows(unique, rows[place].astype(np.float64))
+        kept = once(part if how == "last" else Rows(part.ids[::-1], part.rows[::-1]))
+        return Rows(kept.ids, kept.rows.astype(np.float64))
     unique, place = np.unique(part.ids, return_inverse=True)
     combine = COMBINED["add" if how == "mean" else how]
     rows = np.full((len(unique), *part.rows.shape[1:]), NEUTRAL[combine])

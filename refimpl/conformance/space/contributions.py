@@ -152,6 +152,15 @@ def _reversed_rows(part):
     return Rows(part.ids, part.rows[::-1])
 
 
+COLUMNS_MOVED = (
+    ("columns-reversed", "the elements of the last axis come in reverse", lambda a: np.flip(a, -1) if a.ndim else a),
+    ("columns-rotated", "the elements of the last axis are one place too far",
+     lambda a: np.roll(a, 1, -1) if a.ndim else a),
+    ("columns-rotated", "the elements of the last axis are one place too early",
+     lambda a: np.roll(a, -1, -1) if a.ndim else a),
+)
+"""(code, words, change of an array), of what is contributed or of what is delivered."""
+
 EARLY = ": a buffer is used again before its transfer ended"
 
 SIMPLE = (
@@ -180,12 +189,7 @@ SIMPLE = (
      Rows(part.ids[part.ids != place.variable.shape[0] - 1], part.rows[part.ids != place.variable.shape[0] - 1])),
     ("column-lost", "the last column of rows is lost", _column(-1)),
     ("column-lost", "the first column of rows is lost", _column(0)),
-    ("columns-reversed", "the elements of the last axis come in reverse",
-     _numbers(lambda a: np.flip(a, -1) if a.ndim else a)),
-    ("columns-rotated", "the elements of the last axis are one place too far",
-     _numbers(lambda a: np.roll(a, 1, -1) if a.ndim else a)),
-    ("columns-rotated", "the elements of the last axis are one place too early",
-     _numbers(lambda a: np.roll(a, -1, -1) if a.ndim else a)),
+    *((code, words, _numbers(change)) for code, words, change in COLUMNS_MOVED),
     ("order-of-axes", "a dense gradient's elements are read in Fortran's order, not in C's",
      lambda part, m, p: part if isinstance(part, Rows) else np.reshape(np.ravel(part, "F"), part.shape)),
     ("element-lost", "the last element of a dense gradient is lost",

@@ -8,7 +8,8 @@ import numpy as np
 from refimpl.conformance.case import Rows, numbers_of, with_numbers
 from refimpl.conformance.rules.aggregate import Wanted
 from refimpl.conformance.rules.bounds import bound
-from refimpl.conformance.space.contributions import NARROW
+from refimpl.conformance.rules.gradients import merge_occurrences
+from refimpl.conformance.space.contributions import COLUMNS_MOVED, NARROW
 from refimpl.conformance.space.deviation import Deviation, Impossible, Place
 
 
@@ -17,11 +18,9 @@ def exactly(part, variable) -> Wanted:
     if not isinstance(part, Rows):
         value = np.asarray(part, np.float64)
         return Wanted(value, np.zeros(value.shape), variable.dtype)
-    unique, place = np.unique(part.ids, return_inverse=True)
-    rows = np.zeros((len(unique), *part.rows.shape[1:]))
-    np.add.at(rows, place, part.rows)
-    tolerance = np.nan_to_num(bound(len(part.ids), np.abs(rows), variable.dtype), posinf=0.0)
-    return Wanted(Rows(unique, rows), tolerance, variable.dtype)
+    merged = merge_occurrences(part)
+    tolerance = np.nan_to_num(bound(len(part.ids), np.abs(merged.rows), variable.dtype), posinf=0.0)
+    return Wanted(merged, tolerance, variable.dtype)
 
 
 def _moved(change):
@@ -170,12 +169,7 @@ SIMPLE = (
     ("nan-to-zero", "what is not finite becomes 0", _made(lambda x: np.where(np.isfinite(x), x, 0))),
     ("zeroed", "the result is 0", _made(lambda x: x * 0)),
     ("half-overflow", "the float16 sum overflows before it is divided: divide first, or add in float32", _overflowed),
-    ("columns-reversed", "the elements of the last axis come in reverse",
-     _moved(lambda a: np.flip(a, -1) if a.ndim else a)),
-    ("columns-rotated", "the elements of the last axis are one place too far",
-     _moved(lambda a: np.roll(a, 1, -1) if a.ndim else a)),
-    ("columns-rotated", "the elements of the last axis are one place too early",
-     _moved(lambda a: np.roll(a, -1, -1) if a.ndim else a)),
+    *((code, words, _moved(change)) for code, words, change in COLUMNS_MOVED),
     ("order-of-axes", "a dense result's elements are written in Fortran's order, not in C's",
      _dense(lambda a: np.reshape(np.ravel(a, "F"), a.shape))),
     ("elements-reversed", "the elements of a dense result come in reverse",

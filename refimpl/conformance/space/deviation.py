@@ -1,6 +1,7 @@
 """A deviation: one decision taken otherwise, and where: in which variables, on which ranks, from which step on."""
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Callable
 
 from refimpl.conformance.case import Case, Variable
@@ -51,7 +52,7 @@ class Deviation:
     fault: Any = None
     scope: Scope = Scope()
 
-    @property
+    @cached_property
     def decisions(self) -> dict[str, Callable]:
         """Which decisions it takes otherwise, and how."""
         return {self.decision: self.change, **self.also} if self.change else {}

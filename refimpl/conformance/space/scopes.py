@@ -1,18 +1,11 @@
 """The scopes that a deviation may have in some cases: kinds of variables, single ones, ranks, later steps."""
 
 from dataclasses import replace
+from math import prod
 
-from refimpl.conformance.case import Case, Variable
+from refimpl.conformance.case import Case
 from refimpl.conformance.space.deviation import Scope
 from refimpl.conformance.words import ranks_in_words
-
-
-def size_of(variable: Variable) -> int:
-    """Return the number of elements of a variable. Local."""
-    size = 1
-    for n in variable.shape:
-        size *= n
-    return size
 
 
 def scopes(cases: list[Case]) -> list[Scope]:
@@ -25,8 +18,8 @@ def scopes(cases: list[Case]) -> list[Scope]:
     for dtype in sorted({v.dtype for v in variables}) if len({v.dtype for v in variables}) > 1 else ():
         found.append(Scope(lambda v, dtype=dtype: v.dtype == dtype, words=f"of {dtype} gradients alone"))
     found += [Scope(lambda v: v.shape == (), words="of scalars alone"),
-              Scope(lambda v: not v.sparse and size_of(v) == 1, words="of gradients of one element alone"),
-              Scope(lambda v: not v.sparse and size_of(v) > 1, words="of gradients of more than one element alone")]
+              Scope(lambda v: not v.sparse and prod(v.shape) == 1, words="of gradients of one element alone"),
+              Scope(lambda v: not v.sparse and prod(v.shape) > 1, words="of gradients of more than one element alone")]
     if any(len(case.steps) > 1 for case in cases):
         found += [Scope(first_step=1, words="from the second step on"),
                   Scope(first_step=2, words="from the third step on")]

@@ -9,20 +9,27 @@ from refimpl.conformance.case import Rows, numbers_of
 from refimpl.conformance.space.deviation import Deviation, Impossible, Place
 
 
-def _needs_ranks(change):
-    """change(ranks, the one that gets the sum) -> ranks; the rows of all owners together are nobody's own."""
+def _of_own(change):
+    """change(ranks, the one that gets the sum) -> ranks; what all owners have together is nobody's own."""
     def changed(ranks, machine, place):
-        if len(ranks) == 1 or place.rank not in (None, *ranks):
+        if len(ranks) == 1 or place.rank not in ranks:
             raise Impossible
-        try:
-            return change(ranks, place.rank)
-        except (TypeError, ValueError):  # it needs to know whose sum it is
-            raise Impossible from None
+        return change(ranks, place.rank)
 
     return changed
 
 
-def _below_power_of_two(ranks, rank):
+def _of_all(change):
+    """change(ranks) -> ranks."""
+    def changed(ranks, machine, place):
+        if len(ranks) == 1:
+            raise Impossible
+        return change(ranks)
+
+    return changed
+
+
+def _below_power_of_two(ranks):
     whole = 1 << (len(ranks).bit_length() - 1)
     if whole == len(ranks):
         raise Impossible
@@ -31,18 +38,18 @@ def _below_power_of_two(ranks, rank):
 
 MEMBERS = (
     ("not-reduced", "each rank gets its own gradient back, divided by N: the reduction does nothing",
-     lambda ranks, rank: [ranks[ranks.index(rank)]]),
+     _of_own(lambda ranks, rank: [rank])),
     ("rank-miscounted", "a rank gets the sum over ranks up to itself: a scan, not a reduction",
-     lambda ranks, rank: [r for r in ranks if r <= rank]),
-    ("rank-miscounted", "a rank's own gradient is left out of what it gets", lambda ranks, rank:
-     [r for r in ranks if r != ranks[ranks.index(rank)]]),
-    ("rank-miscounted", "a rank's own gradient is counted twice in what it gets", lambda ranks, rank:
-     [*ranks, ranks[ranks.index(rank)]]),
-    ("rank-miscounted", "ranks beyond a power of two are left out", _below_power_of_two),
-    ("rank-miscounted", "every second rank is left out", lambda ranks, rank: ranks[::2]),
-    ("rank-miscounted", "a rank gets the sum of itself and its neighbour alone", lambda ranks, rank:
-     [rank, ranks[(ranks.index(rank) + 1) % len(ranks)]]),
-    ("rank-miscounted", "every rank is counted twice", lambda ranks, rank: [*ranks, *ranks]),
+     _of_own(lambda ranks, rank: [r for r in ranks if r <= rank])),
+    ("rank-miscounted", "a rank's own gradient is left out of what it gets",
+     _of_own(lambda ranks, rank: [r for r in ranks if r != rank])),
+    ("rank-miscounted", "a rank's own gradient is counted twice in what it gets",
+     _of_own(lambda ranks, rank: [*ranks, rank])),
+    ("rank-miscounted", "ranks beyond a power of two are left out", _of_all(_below_power_of_two)),
+    ("rank-miscounted", "every second rank is left out", _of_all(lambda ranks: ranks[::2])),
+    ("rank-miscounted", "a rank gets the sum of itself and its neighbour alone",
+     _of_own(lambda ranks, rank: [rank, ranks[(ranks.index(rank) + 1) % len(ranks)]])),
+    ("rank-miscounted", "every rank is counted twice", _of_all(lambda ranks: [*ranks, *ranks])),
 )
 """(code, words, change of the ranks in a sum: see ``Aggregation``)."""
 
@@ -161,7 +168,7 @@ def under_own_ids(parts, machine, place):
 def deviations(ranks: int) -> list[Deviation]:
     """Return those of divisors and of who is in a sum, on a number of ranks. Local."""
     found = [Deviation(code, f"sums are {words}", "divisor", change) for code, words, change in DIVISORS]
-    found += [Deviation(code, words, "members", _needs_ranks(change)) for code, words, change in MEMBERS]
+    found += [Deviation(code, words, "members", change) for code, words, change in MEMBERS]
     if ranks == 1:
         return found
     for r in range(ranks):

@@ -187,15 +187,14 @@ class Training(Aggregation):
         total = self.aggregated(step, rank)
         if self.task.get("clip") is None or self.semantics.clip_point == "before":
             return total
-        return self.decide("clipped", self.clip(step, rank, total), Place(step, rank))
+        apart = self.apart(step) if self.semantics.clip_norm == "occurrences" else total
+        return self.decide("clipped", self.clip(step, rank, total, apart), Place(step, rank))
 
-    def clip(self, step, rank, gradients) -> dict:
-        """Return name -> gradient, clipped if the task clips. Local."""
+    def clip(self, step, rank, gradients, apart=None) -> dict:
+        """Return name -> gradient, clipped if the task clips. apart: what the norm is of, None: the same. Local."""
         if self.task.get("clip") is None:
             return gradients
-        whole = gradients is self._sums.get((step, rank))
-        apart = self.apart(step) if whole and self.semantics.clip_norm == "occurrences" else gradients
-        return {v.name: scaled(gradients[v.name], self.factor(apart, Place(step, rank, v)))
+        return {v.name: scaled(gradients[v.name], self.factor(apart or gradients, Place(step, rank, v)))
                 for v in self.case.variables}
 
     def factor(self, apart, place) -> float:
