@@ -30,7 +30,8 @@ EQUAL = {"root-ignored"}
 
 @cache
 def cases_of(machine):
-    return [case for case in all_cases(RANKS) if MACHINES.get(case.kind) is machine and not case.settings.get("refused")]
+    return [case for case in all_cases(RANKS)
+            if MACHINES.get(case.kind) is machine and not case.settings.get("refused")]
 
 
 @cache

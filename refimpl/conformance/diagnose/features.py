@@ -11,7 +11,7 @@ def features(case: Case) -> dict[str, str]:
 
 
 def telling(failed: list[Case], passed: list[Case]) -> tuple[str, str] | None:
-    """Return (code, words) of what all that failed have and nothing that passed has; None if there is no such. Local."""
+    """Return (code, words) of what all that failed have and nothing that passed has; None: there is no such. Local."""
     if not passed:
         return None
     common, lacking = ([features(case) for case in cases] for cases in (failed, passed))

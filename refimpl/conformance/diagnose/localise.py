@@ -30,9 +30,9 @@ def localise(answers, passed, verdicts) -> Diagnosis:
 
 
 def _rounding(answers, verdict) -> Diagnosis:
-    return Diagnosis(f"rounding={answers.function}", f"{answers.function}: right but for rounding, which is more than any "
-                     f"order of the operations explains: up to {verdict.worst_ulp:.3g} ULP, {verdict.worst_ratio:.3g} x "
-                     "what is allowed", f"the smallest case that shows it is {answers.case.name}: {verdict.why}",
+    return Diagnosis(f"rounding={answers.function}", f"{answers.function}: right but for rounding, which is more than "
+                     f"any order of the operations explains: up to {verdict.worst_ulp:.3g} ULP, "
+                     f"{verdict.worst_ratio:.3g} x what is allowed", f"the smallest case that shows it is {answers.case.name}: {verdict.why}",
                      vague=True)
 
 

@@ -7,7 +7,8 @@ DIVISION = {"dense": {"sum": "a plain sum", "average": "division by N"},
             "sparse": {"sum": "a plain sum", "average": "division by N", "per-row-count": "division by push count",
                        "per-occurrence": "division by the number of occurrences"}}
 FIELDS = {"Aggregation": ("dense", "sparse", "duplicates", "order"),
-          "Training": ("untouched", "adam", "clip_norm", "clip_point", "window", "partial", "dense", "sparse", "duplicates"),
+          "Training": ("untouched", "adam", "clip_norm", "clip_point", "window", "partial", "dense", "sparse",
+                       "duplicates"),
           "Loss": ("loss",), "Broadcast": (), "Served": (), "Stepped": ()}
 """Machine -> what of the manifest its numbers depend on."""
 
@@ -27,7 +28,8 @@ def _of(rules: dict, semantics) -> Deviation:
     for field, value in rules.items():
         if field in DIVISION:
             what = "rows" if field == "sparse" else "dense gradients"
-            words.append(f"your {what} match {DIVISION[field][value]}, not {DIVISION[field][getattr(semantics, field)]}")
+            declared = DIVISION[field][getattr(semantics, field)]
+            words.append(f"your {what} match {DIVISION[field][value]}, not {declared}")
         else:
             words.append(f"the numbers match {field} = {value} ({CHOICES[field][value]}), not the manifest's "
                          f"{getattr(semantics, field)} ({CHOICES[field][getattr(semantics, field)]})")

@@ -36,7 +36,7 @@ class Served(Machine):
         self.pulls = served(case, kind, variable) if not kind or _possible(kind, case.settings["task"]) else None
 
     def answer(self, place: Place) -> Wanted:
-        """Return what a pull gets. Local. Raises Impossible where the fault has nothing to change, or ends in a hang."""
+        """Return what a pull gets. Local. Raises Impossible where the fault changes nothing, or ends in a hang."""
         if self.pulls is None:
             raise Impossible
         want = self.pulls[place.step][place.variable.name]

@@ -187,12 +187,14 @@ def meetings(ranks: int) -> list[Deviation]:
              for how, words in COMBINED]
     found += [Deviation(f"duplicates={how}", words, "duplicates", lambda right, m, p, how=how: how)
               for how, words in DUPLICATES]
-    return found if ranks == 1 else [*found, *(Deviation(code, words, "parts", change) for code, words, change in PARTS)]
+    if ranks > 1:
+        found += [Deviation(code, words, "parts", change) for code, words, change in PARTS]
+    return found
 
 
 PARTS = (
-    ("added-by-position", "row gradients are added position by position, under the ids of the rank that gets them: rows "
-     "of different ids are mixed", under_own_ids),
+    ("added-by-position", "row gradients are added position by position, under the ids of the rank that gets them: "
+     "rows of different ids are mixed", under_own_ids),
     ("matched-by-position", "unlike variables are added: each rank's k-th gradient, though ranks produce them in "
      "different orders", matched_by_position),
     ("kinds-mixed", "collectives of two kinds meet each other: the dense gradient of one rank is added to the rows of "

@@ -140,7 +140,7 @@ class Training(Aggregation):
         return whole
 
     def given(self, place: Place):
-        """Return a rank's gradient of a window, its loss scale removed: an array, or rows that are not merged. Local."""
+        """Return a rank's gradient of a window, its loss scale removed: array, or rows that are not merged. Local."""
         key = place.step, place.rank, place.variable.name
         if key not in self._kept:
             self._kept[key] = self._accumulated(place)
