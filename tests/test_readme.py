@@ -31,6 +31,17 @@ def test_the_hybrid_in_30_lines(tmp_path):
     assert plain.stdout.splitlines() == [f"rank {rank}: {digest}" for rank in range(3)]
 
 
+def test_the_first_commands_are_those_of_a_fresh_clone(tmp_path):
+    (block,) = re.findall(r"```\n(git clone .*?)```", README.read_text(), re.DOTALL)
+    clone, enter, *makes = block.splitlines()
+    assert enter.startswith("cd ") and len(makes) == 2 and all(line.startswith("make ") for line in makes)
+    dry = [line.replace("make ", "make --dry-run ", 1) for line in makes]  # what they do takes minutes
+    shown = subprocess.run(["bash", "-ec", "\n".join([clone.replace("REPOSITORY", str(ROOT)), enter, *dry])],
+                           cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert shown.returncode == 0, shown.stderr
+    assert "refimpl compare lm --ranks 4" in shown.stdout and "torch==" in shown.stdout and "[jax]" in shown.stdout
+
+
 @pytest.fixture(scope="module")
 def example():
     """The script that draws README's picture."""
