@@ -111,7 +111,7 @@ def test_a_replay_that_ends_otherwise_is_refused(tmp_path):
     other = replace(run, options=replace(run.options, learning_rate=0.3))
     with pytest.raises(CollectiveError, match=f"ended with {result.parameters_sha256[:12]}….*options are others"):
         train(model, data, options=other.options_on(comm), comm=comm, replay=other)
-    with pytest.raises(CollectiveError, match="has come to its end after 3 steps"):
+    with pytest.raises(CollectiveError, match="the training finished at step 3;"):
         train(model, data, options=replace(run.options, steps=4), comm=comm, resume=tmp_path / "run")
 
 

@@ -48,8 +48,8 @@ def check_middle(trainer, every, on_signal: bool):
     elif rule != SYNCHRONOUS and trainer.found_in_flight:
         check_fits(trainer.plan, trainer.options.steps, trainer.found_in_flight)
     elif rule != SYNCHRONOUS and trainer.step:
-        raise ValueError(f"the training has come to its end after {trainer.step} steps, and its workers have heard so: "
-                         "begin another one")
+        raise ValueError(f"the training finished at step {trainer.step}; without barriers, only one that was "
+                         "interrupted can be resumed. Start a new run to train longer")
 
 
 def _check_served(options, plan):

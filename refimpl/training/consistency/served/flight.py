@@ -68,14 +68,15 @@ def check_fits(plan: Plan, steps: int, arrays: dict[str, np.ndarray]):
     """Raise ValueError, with what to do, unless these arrays are of a training of this plan and length. Local."""
     workers = len(steps_done(arrays))
     if workers != plan.ranks:
-        raise ValueError(f"the checkpoint is of {workers} workers, each in a step of its own: resume on {workers} "
+        raise ValueError(f"the checkpoint is of {workers} workers, each at a step of its own: resume on {workers} "
                          f"ranks, not {plan.ranks}")
     if not np.array_equal(arrays[f"{ROOT}/plan"], digest_of(plan)):
-        raise ValueError("the checkpoint is of a training whose rows lie otherwise, and gradients of them are under "
-                         "way: resume without other partitions, scheme or plan, or give --plan the run's plan.json")
+        raise ValueError("the checkpoint uses another row partitioning, and holds gradients on their way to these "
+                         "partitions: leave out --partitions, --partition-scheme and --plan, or give --plan the run's "
+                         "plan.json")
     if arrays[f"{ROOT}/steps"][0] != steps:
-        raise ValueError(f"the checkpoint's workers have been told that they do {arrays[f'{ROOT}/steps'][0]} steps: "
-                         f"resume with as many, not {steps}")
+        raise ValueError(f"the checkpoint is of a training of {arrays[f'{ROOT}/steps'][0]} steps; without barriers, a "
+                         f"resumed run cannot change their number: resume with as many --steps, not {steps}")
 
 
 def restore(serving: Serving, arrays: dict[str, np.ndarray]) -> float:
