@@ -83,6 +83,11 @@ def compiled(function=None, keep=True, **options):
     return kernel
 
 
+def inlined(function):
+    """Return a function that becomes a part of the kernels that call it; nothing of it is kept on disk. Local."""
+    return compiled(function, keep=False, inline="always")
+
+
 def _named(kernel) -> bool:
     """Give a kernel files with names of ours; return False if this Numba's cannot be given: they must not be used."""
     cache = kernel._cache

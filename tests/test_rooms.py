@@ -1,4 +1,4 @@
-"""The rooms of docs/design.md: each imports only from rooms below it, by the real imports. No package goes in a circle.
+"""The rooms of docs/design.md: each imports only from rooms below it, by the real imports; nothing goes in a circle.
 
     python tests/test_rooms.py         print the ladder: each room, and what it imports from the rooms below
 """
@@ -88,15 +88,27 @@ def upward(imports: list[Import]) -> list[str]:
 
 def packages_in_circles(imports: list[Import]) -> list[str]:
     """Return a line for each two packages of one room that reach each other, modules of its top counting alone."""
-    edges, places = defaultdict(set), {}
+    places = {}
     for one in imports:
         if one.rooms[0] == one.rooms[1]:
             upper, lower = (".".join(module.split(".")[:3 if module.startswith("refimpl.") else 2])
                             for module in (one.module, one.target))
             if upper != lower and "." in upper.removeprefix("refimpl.") and "." in lower.removeprefix("refimpl."):
-                edges[upper].add(lower)
                 places.setdefault((upper, lower), f"{one.file}:{one.line}")
-    pairs = sorted((a, b) for a in edges for b in edges[a] if a in _reachable(edges, b))
+    return _circles(places)
+
+
+def modules_in_circles(imports: list[Import]) -> list[str]:
+    """Return a line for each two modules that reach each other, also by imports within functions."""
+    return _circles({(one.module, one.target): f"{one.file}:{one.line}" for one in reversed(imports)})
+
+
+def _circles(places: dict[tuple[str, str], str]) -> list[str]:
+    """Return a line for each import that goes in a circle. places: (importer, imported) -> where it is written."""
+    edges = defaultdict(set)
+    for upper, lower in places:
+        edges[upper].add(lower)
+    pairs = sorted((a, b) for a, b in places if a in _reachable(edges, b))
     return [f"{places[a, b]}: {a} imports {b}, which imports {a}: move what both need into a third" for a, b in pairs]
 
 
@@ -127,6 +139,10 @@ def test_each_room_imports_only_what_is_below_it():
 
 def test_no_two_packages_of_a_room_import_each_other():
     assert packages_in_circles(imports_below(ROOT)) == []
+
+
+def test_no_two_modules_import_each_other():
+    assert modules_in_circles(imports_below(ROOT)) == []
 
 
 @pytest.fixture
@@ -171,6 +187,15 @@ def test_a_circle_between_packages_is_named(house):
         refimpl__plan__fit="import refimpl.plan.search",
         refimpl__plan__price__net="from refimpl.plan import fit"))
     assert len(lines) == 3 and all("move what both need into a third" in line for line in lines)
+
+
+def test_a_circle_within_a_package_is_named(house):
+    lines = modules_in_circles(house(
+        kernels__cuda__kernel="def load():\n    from kernels.cuda import ptx",
+        kernels__cuda__ptx="from kernels.cuda.text import BLOCK",
+        kernels__cuda__text="import kernels.cuda.kernel, kernels.digest", kernels__digest=""))
+    assert len(lines) == 3 and lines[0] == ("kernels/cuda/kernel.py:2: kernels.cuda.kernel imports kernels.cuda.ptx, "
+                                            "which imports kernels.cuda.kernel: move what both need into a third")
 
 
 def test_the_ladder_is_printed(house):

@@ -16,7 +16,7 @@ import inspect
 import numba
 import numpy as np
 
-from kernels.compiled import compiled
+from kernels.compiled import inlined
 
 MOST_LANES = 256
 THREADS = 256  # of a block: a power of two
@@ -60,11 +60,6 @@ def helper(function):
     return function if numba.config.ENABLE_CUDASIM else inlined(function)
 
 
-def inlined(function):
-    """Return a function that becomes a part of what calls it: nothing of it is kept on disk."""
-    return compiled(function, keep=False, inline="always")
-
-
 def scalar(array, value):
     """Return a number in the dtype of an array, for a kernel that computes with both. Local."""
     return array.dtype.type(value)
@@ -75,6 +70,8 @@ class Kernel:
 
     ``kernel(rows, columns, *arguments)`` launches it on CuPy's current stream; each_row's ``columns`` are its lanes.
     """
+
+    threads = THREADS
 
     def __init__(self, body, template, finish=None, fold="+", partial="float64"):
         self.body, self.finish, self.template, self.partial = body, finish, template, partial
@@ -120,6 +117,11 @@ class Kernel:
         return template.format(name=self.name, names=", ".join(self.names), most=MOST_LANES, fold=self.fold,
                                partial=self.partial)
 
+    def dtypes(self, kinds, convert=np.dtype) -> dict:
+        """Return NAME_dtype -> element type of each array argument, and of two more, for templates that make arrays."""
+        found = {name: kind[0] for name, kind in zip(self.names, kinds) if kind[1:]} | {"float64": "d", "int64": "q"}
+        return {f"{name}_dtype": convert(np.dtype(char)) for name, char in found.items()}
+
 
 def each_element(body):
     """Return a kernel that runs ``body(row, column, *arguments)`` for each element of a grid. A decorator."""
@@ -139,12 +141,6 @@ def kind_of(argument) -> str:
     if isinstance(argument, int):
         return "q"
     return argument.dtype.char if isinstance(argument, np.generic) else argument.dtype.char + "*"
-
-
-def dtypes_of(kernel, kinds, convert=np.dtype) -> dict:
-    """Return NAME_dtype -> the element type of each array argument, and of two more, for templates that make arrays."""
-    found = {name: kind[0] for name, kind in zip(kernel.names, kinds) if kind[1:]} | {"float64": "d", "int64": "q"}
-    return {f"{name}_dtype": convert(np.dtype(char)) for name, char in found.items()}
 
 
 def load(kernel, kinds):

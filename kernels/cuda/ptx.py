@@ -19,15 +19,14 @@ from numba import cuda, types
 from numba.cuda.cudadrv import nvvm
 from numba.cuda.cudadrv.error import CudaSupportError
 
-from kernels.compiled import CUDA_SOURCES, digest
-from kernels.cuda.kernel import THREADS, dtypes_of, inlined
+from kernels.compiled import CUDA_SOURCES, digest, inlined
 
 CAPABILITY, VERSION = (7, 5), "7.0"
 """Of the PTX, which any later GPU's driver takes too. A compiler names its own, newer version, though these kernels use
 nothing that is new in it; older drivers would refuse them."""
 
 HERE = Path(__file__).parent / "__pycache__"
-BOUNDS = f".maxntid {THREADS}, 1, 1\n.minnctapersm 4\n"
+BOUNDS = ".maxntid {threads}, 1, 1\n.minnctapersm 4\n"
 """How large a block is, and how many share a processor: with up to 64 registers a thread, loads run ahead of sums."""
 
 ROUNDED = re.compile(r"\b(add|sub|mul)\.(f32|f64)\b")
@@ -70,7 +69,7 @@ def kept(kernel, kinds):
 
 def compiled_text(kernel, kinds, capability=CAPABILITY) -> str:
     """Return a kernel's PTX for arguments of these kinds. Raises RuntimeError without libNVVM. Local."""
-    scope = {"cuda": cuda, "body": inlined(kernel.inner), **dtypes_of(kernel, kinds, numba.from_dtype)}
+    scope = {"cuda": cuda, "body": inlined(kernel.inner), **kernel.dtypes(kinds, numba.from_dtype)}
     if kernel.finish is not None:
         scope["finish"] = inlined(kernel.finish)
     exec(compile(kernel.source(), f"<{kernel.name}>", "exec"), scope)
@@ -83,7 +82,7 @@ def compiled_text(kernel, kinds, capability=CAPABILITY) -> str:
     if capability == CAPABILITY:
         text = re.sub(r"\.version \d+\.\d+", f".version {VERSION}", text)
     head, body = ROUNDED.sub(r"\1.rn.\2", text).split("\n{", 1)
-    return f"{head}\n{BOUNDS}{{{body}"
+    return f"{head}\n{BOUNDS.format(threads=kernel.threads)}{{{body}"
 
 
 @contextlib.contextmanager

@@ -1,1 +1,3 @@
 """Whole training steps raced against PyTorch's DistributedDataParallel: ``run`` starts the ranks."""
+
+PEER = "torch DDP (gloo)"

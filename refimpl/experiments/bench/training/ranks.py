@@ -13,7 +13,7 @@ from models.workload import Workload
 from refimpl.experiments.bench.peers import import_torch, join_gloo, stepper, torch_twin
 from refimpl.experiments.bench.steps import SEED, computation, race_with_cards, time_alone
 from refimpl.experiments.bench.timing import Row
-from refimpl.experiments.bench.training.run import PEER
+from refimpl.experiments.bench.training import PEER
 from refimpl.plan.sample import take_sample
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer

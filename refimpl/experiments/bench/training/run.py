@@ -15,8 +15,8 @@ updates, copies, latency) less what overlaps.
 
 from models.registry import workloads_for
 from refimpl.experiments.bench.job import BYTES_A_SECOND, measure
+from refimpl.experiments.bench.training import PEER
 
-PEER = "torch DDP (gloo)"
 HYBRID = "refimpl hybrid"
 MACHINE = {"work": "training", "ranks": 4}
 CLUSTER = {"work": "training-cluster", "ranks": 1, "machines": 8}

@@ -111,9 +111,7 @@ def simulator(kernel, kinds):
     import numpy as np
     from numba import cuda
 
-    from kernels.cuda.kernel import dtypes_of
-
-    scope = {"cuda": cuda, "body": kernel.inner, "finish": kernel.finish, **dtypes_of(kernel, kinds)}
+    scope = {"cuda": cuda, "body": kernel.inner, "finish": kernel.finish, **kernel.dtypes(kinds)}
     exec(kernel.source(), scope)
     simulated = cuda.jit(scope[kernel.name])
     return lambda grid, block, arguments: simulated[grid, block](*arguments[:2], *on_host(arguments[2:], kinds))
