@@ -1,6 +1,6 @@
 """One answer, to the bit (docs/design.md, I1): any number of ranks, architecture, partitioning and canonical schedule.
 
-The reference is the trainer on one rank, which test_trainer.py holds to the plain definition.
+The answer is that of the plain trainer (refimpl.plain.hybrid) on one rank: loss, norm, parameters and optimizer state.
 """
 
 import time
@@ -8,9 +8,10 @@ from itertools import product
 
 import pytest
 from mpi4py import MPI
-from toys import WORKS, answer, make_options, make_trainer, refusal
+from toys import RATES, WORKS, answer, make_options, make_trainer, plain_answer, refusal
 
 from refimpl.collectives import make_schedule, prove
+from refimpl.plain.hybrid import ARCHITECTURES
 from refimpl.training.session import train
 
 SETTINGS = {
@@ -20,21 +21,42 @@ SETTINGS = {
     "hybrid": dict(architecture="hybrid"),
     "reduce-scatter": dict(architecture="hybrid", shard_optimizer=True),
 }
-OPTIMIZERS = {"toy": ("sgd", "momentum", "adagrad", "adam"), "lm": ("adagrad", "adam"),
-              "cnn": ("adagrad", "adam", "momentum"), "nmt": ("sgd", "adam"), "vgg": ("momentum",)}
-CASES = [(work, optimizer) for work, optimizers in OPTIMIZERS.items() for optimizer in optimizers]
+CASES = {f"{work} {optimizer}": (work, optimizer, {}) for work in WORKS for optimizer in RATES}
+CASES |= {f"toy sums of rows, {optimizer}": ("toy", optimizer, {"average_sparse": False})
+          for optimizer in ("sgd", "adam")}
+CASES["lm sums of rows"] = "lm", "adam", {"average_sparse": False}
+CASES["lm without clipping, with decay"] = "lm", "momentum", {"clip_norm": None, "weight_decay": 0.01}
+CASES["toy without clipping and decay"] = "toy", "adam", {"clip_norm": None, "weight_decay": 0.0}
+CASES["toy with options"] = "toy", "adam", {"optimizer_options": {"beta1": 0.5, "epsilon": 1e-3}, "seed": 5}
+OF_MICROBATCHES = {f"toy of {v} microbatches": ("toy", "adam", {"microbatches": v}) for v in (1, 2, 3, 5, 6, 7, 13)}
+CASES |= OF_MICROBATCHES
+PLAINLY = [case for case in CASES if CASES[case][0] == "toy" or case in ("lm adagrad", "lm adam", "cnn momentum")]
+"""The cases for plain trainings on several ranks, whose optimizers do there what they do on one."""
 PARTITIONS = list(product(range(1, 8), ("contiguous", "interleaved")))
 
 pytestmark = pytest.mark.mpi
 
 
 @pytest.fixture(scope="module")
-def one_rank():
-    """(work, optimizer, microbatches) -> the answer of one rank; each rank of the job computes some of them."""
+def plain():
+    """Case -> the plain answer of one rank; each rank of the job computes some of them."""
     world = MPI.COMM_WORLD
-    wanted = [(*case, 8) for case in CASES] + [("toy", "adam", v) for v in (1, 2, 3, 5, 6, 7)]
-    mine = {key: answer(key[0], key[1], MPI.COMM_SELF, microbatches=key[2]) for key in wanted[world.rank::world.size]}
-    return {key: found for part in world.allgather(mine) for key, found in part.items()}
+    mine = {case: plain_answer(MPI.COMM_SELF, *CASES[case]) for case in list(CASES)[world.rank::world.size]}
+    return {case: found for part in world.allgather(mine) for case, found in part.items()}
+
+
+def some_cases(cases, ranks, ways, way):
+    """Every case goes one of the ways, on the next number of ranks the next: all of them all, for N = 1 to 4."""
+    return list(cases)[(list(ways).index(way) + ranks) % len(ways)::len(ways)]
+
+
+def fast(comm, case, **changes):
+    work, optimizer, own = CASES[case]
+    return answer(work, optimizer, comm, **{**own, **changes})
+
+
+def plainly(comm, case, architecture):
+    return plain_answer(comm, *CASES[case], architecture)
 
 
 def first_ranks(count):
@@ -44,72 +66,68 @@ def first_ranks(count):
     return None if comm == MPI.COMM_NULL else comm
 
 
-def answers(comm, world, runs):
-    """Return what runs [(work, optimizer, changes)] give on ``comm``, to every rank of the world."""
-    found = [answer(work, optimizer, comm, **changes) for work, optimizer, changes in runs] if comm else None
-    if comm:
-        everyone = comm.allgather(found)
-        assert all(other == found for other in everyone)  # metrics and hashes are the same on every rank
-    done = world.Ibarrier()
-    while not done.Test():  # a blocking call would spin, and there are more ranks than cores
-        time.sleep(0.01)
-    return world.bcast(found)
-
-
-def compare(runs, found, one_rank):
-    wrong = [run for run, result in zip(runs, found, strict=True)
-             if result != one_rank[run[0], run[1], run[2].get("microbatches", 8)]]
-    assert not wrong
+def wrong(comm, plain, runs):
+    """Return the runs [(case, trained by, changes)] that do not give the plain answer, on any rank."""
+    found = [(case, changes) for case, trained, changes in runs if trained(comm, case, **changes) != plain[case]]
+    return [one for part in comm.allgather(found) for one in part]
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
-@pytest.mark.thorough("allreduce", "as-dense", "ps", "hybrid")  # the other: test_reduce_scatter_mpi.py
-def test_every_architecture_at_this_size(comm, one_rank, settings):
-    runs = [(work, optimizer, SETTINGS[settings]) for work, optimizer in CASES
-            if work not in ("cnn", "vgg") or settings in ("allreduce", "ps", "reduce-scatter")]
-    compare(runs, answers(comm, comm, runs), one_rank)
+def test_every_architecture(comm, plain, settings):
+    runs = [(case, fast, SETTINGS[settings]) for case in some_cases(CASES, comm.size, SETTINGS, settings)]
+    assert wrong(comm, plain, runs) == []
 
 
-def test_any_number_of_microbatches(comm, one_rank):
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.thorough("hybrid")
+def test_the_plain_trainer(comm, plain, architecture):
+    cases = some_cases(PLAINLY, comm.size, ARCHITECTURES, architecture)
+    assert wrong(comm, plain, [(case, plainly, {"architecture": architecture}) for case in cases]) == []
+
+
+def test_any_number_of_microbatches(comm, plain):
     """Fewer microbatches than ranks, no power of two, ranks whose microbatches are several tree nodes."""
-    runs = [("toy", "adam", {**settings, "microbatches": v})
-            for v in (1, 2, 3, 5, 6, 7) for name, settings in SETTINGS.items() if name != "reduce-scatter"]
-    compare(runs, answers(comm, comm, runs), one_rank)
+    runs = [(case, fast, SETTINGS[settings]) for case in OF_MICROBATCHES for settings in ("allreduce", "ps", "hybrid")]
+    assert wrong(comm, plain, runs) == []
 
 
-def test_partitions_at_this_size(comm, one_rank):
-    runs = [("toy", "momentum", dict(architecture="ps", partitions=p, scheme=s)) for p, s in PARTITIONS]
-    compare(runs, answers(comm, comm, runs), one_rank)
+def test_partitions(comm, plain):
+    runs = [("toy momentum", fast, dict(architecture="ps", partitions=p, scheme=s)) for p, s in PARTITIONS[::3]]
+    assert wrong(comm, plain, runs) == []
 
 
 @pytest.mark.mpi(min_size=8)
 @pytest.mark.parametrize("ranks", [3, 5, 8])
-def test_every_architecture_and_partitioning(comm, one_rank, ranks):
-    small = first_ranks(ranks)
-    runs = [(work, optimizer, SETTINGS[settings]) for work, optimizer in CASES for settings in SETTINGS
-            if work not in ("cnn", "vgg") or settings in ("allreduce", "ps", "reduce-scatter")]
-    runs += [("lm", optimizer, dict(architecture=architecture, partitions=p, scheme=s, allreduce="direct"))
-             for p, s in PARTITIONS for optimizer, architecture in (("adam", "hybrid"), ("adagrad", "ps"))]
-    runs += [("toy", "adam", {**SETTINGS[settings], "microbatches": v}) for v in (1, 2, 3, 5, 6, 7)
-             for settings in ("hybrid", "ps", "reduce-scatter")]
-    compare(runs, answers(small, comm, runs), one_rank)
+def test_every_architecture_and_partitioning(comm, plain, ranks):
+    small, found = first_ranks(ranks), []
     if small:
+        runs = [(case, fast, SETTINGS[settings]) for case in CASES for settings in SETTINGS
+                if CASES[case][0] not in ("cnn", "vgg") or settings in ("allreduce", "ps", "reduce-scatter")]
+        runs += [(f"lm {optimizer}", fast, dict(architecture=architecture, partitions=p, scheme=s, allreduce="direct"))
+                 for p, s in PARTITIONS for optimizer, architecture in (("adam", "hybrid"), ("adagrad", "ps"))]
+        runs += [(case, plainly, {"architecture": architecture}) for architecture in ARCHITECTURES
+                 for case in some_cases(PLAINLY, ranks, ARCHITECTURES, architecture)]
+        found = wrong(small, plain, runs)
         small.Free()
+    done = comm.Ibarrier()
+    while not done.Test():  # a blocking call would spin, and there are more ranks than cores
+        time.sleep(0.01)
+    assert found == []
 
 
-def test_the_comparison_sees_another_seed(comm, one_rank):
-    runs = [("toy", "adam", {"seed": 1})]
-    with pytest.raises(AssertionError):
-        compare(runs, answers(comm, comm, runs), one_rank)
+def test_the_comparison_sees_another_seed(comm, plain):
+    runs = [("toy adam", fast, {"seed": 1}), ("toy with options", plainly, {"architecture": "hybrid"})]
+    assert [case for case, _ in wrong(comm, {**plain, "toy with options": plain["toy adam"]}, runs)] == [
+        "toy adam", "toy with options"] * comm.size
 
 
-def test_ring_is_deterministic_and_says_that_it_is_not_canonical(comm, one_rank):
+def test_ring_is_deterministic_and_says_that_it_is_not_canonical(comm, plain):
     results = [answer("toy", "sgd", comm, allreduce="ring") for _ in range(2)]
     assert results[0] == results[1]
     canonical = prove(make_schedule("ring", comm.size, 8)).canonical
     assert canonical == (comm.size <= 2)
     if canonical:
-        assert results[0] == one_rank["toy", "sgd", 8]
+        assert results[0] == plain["toy sgd"]
 
 
 @pytest.mark.mpi(min_size=4)

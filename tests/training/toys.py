@@ -1,10 +1,12 @@
 """Small models and data with all a trainer can meet: tails, missing microbatches, carried state, empty gradients."""
 
+import importlib
 import os
 import time
 
 import numpy as np
 import pytest
+from mpi4py import MPI
 
 from kernels import RowGradient, aggregate_rows, array_module, take_rows, to_numpy
 from kernels.random import dropout_scale, key_of
@@ -17,8 +19,9 @@ from models.data.text.synthetic import load_synthetic
 from models.lm import PRESETS as LM_PRESETS, LanguageModel
 from models.nmt import PRESETS as NMT_PRESETS, TranslationModel
 from models.vgg import PRESETS as VGG_PRESETS, Vgg
+from refimpl.plain.hybrid import Hybrid
 from refimpl.training.options import Options
-from refimpl.training.run.whole import hashes
+from refimpl.training.run.whole import hashes, sha256_of
 from refimpl.training.trainer import Trainer
 from refimpl.transport import CollectiveError
 
@@ -183,6 +186,38 @@ def answer(work, optimizer, comm, steps=3, **changes):
     records = [trainer.train_step() for _ in range(steps)]
     found = hashes(trainer.parameters, OPTIMIZERS[optimizer].state)
     return records[-1]["loss"], records[-1]["gradient_norm"], found["parameters_sha256"], found["state_sha256"]
+
+
+class NumpyIn:
+    """A model that computes with the arrays of ``xp``, for one who has NumPy's: they are taken there and back."""
+
+    def __init__(self, model, xp):
+        self.model, self.xp, self.variables, self.rows_needed = model, xp, model.variables, model.rows_needed
+
+    def loss_and_gradients(self, dense, rows, batch):
+        there = ({name: self.xp.array(values) for name, values in given.items()} for given in (dense, rows))
+        loss, gradients = self.model.loss_and_gradients(*there, batch)
+        return float(loss), {name: RowGradient(to_numpy(g.ids), to_numpy(g.rows)) if isinstance(g, RowGradient)
+                             else np.array(to_numpy(g) if np.ndim(g) else float(g), g.dtype)
+                             for name, g in gradients.items()}
+
+
+def plain_training(model, data, options, comm=MPI.COMM_SELF, architecture="hybrid"):
+    """The plain trainer; where the tests run on a GPU its model computes there."""
+    xp = np if options.device == "cpu" else importlib.import_module("cupy")
+    return Hybrid(NumpyIn(model, xp), data, options, comm, architecture)
+
+
+def plain_answer(comm, work, optimizer, changes, architecture="hybrid"):
+    """Train three steps plainly; return what ``answer`` does."""
+    (model, data, _), changes = WORKS[work], dict(changes)
+    data = data(changes.pop("microbatches", 8))
+    training = plain_training(model(), data, make_options(work, optimizer, **changes), comm, architecture)
+    for _ in range(3):
+        training.step()
+    arrays = {f"state/{slot}/{name}": training.strategies[name].whole(array)
+              for name, state in training.optimizer.state.items() for slot, array in state.items()}
+    return training.loss, training.norm, training.sha256(), sha256_of(arrays, "state/")
 
 
 def whole_state(trainer, optimizer):
