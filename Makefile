@@ -70,8 +70,8 @@ endef
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install train test test-all notebooks test-notebooks docs test-docs bench test-gpu bench-gpu \
-        clean
+.PHONY: help install train test test-all notebooks test-notebooks test-mutants docs test-docs bench test-gpu \
+        bench-gpu clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -135,6 +135,9 @@ docs: $(venv)/.docs ## build the website into build/site; REPOSITORY=owner/name:
 	@cp -R docs notebooks README.md build/site-source; mv build/site-source/docs/index.md build/site-source
 	$(python) -m sphinx -q -j auto -d build/doctrees -c docs $(SPHINX) build/site-source build/site
 	@echo "open $(CURDIR)/build/site/index.html"
+
+test-mutants: $(installed) ## plant classic bugs one at a time in a right implementation: the conformance suite must name them
+	PYTHONPATH=tests/laboratory $(python) -m mutants
 
 test-docs: SPHINX := -W --keep-going
 test-docs: docs ## build the website, any warning an error, and look at it in headless Chromium, if there is one

@@ -10,10 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ELSEWHERE = {"refimpl/conformance/mutants/aggregation.py": "planted.py", "refimpl/conformance/mutants/training.py":
-             "planted.py", "refimpl/conformance/mutants/mesh.py": "planted.py", "refimpl/conformance/mutants/owner.py":
-             "planted.py",
-             "refimpl/conformance/suite.py": "its module's docstring: what pytest runs"}
+ELSEWHERE = {"refimpl/conformance/suite.py": "its module's docstring: what pytest runs"}
 """Files whose classes and functions are described, each, in another place."""
 
 

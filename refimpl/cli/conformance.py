@@ -27,10 +27,6 @@ def add(parser):
                       help="JSON of cases that are known to fail, and why")
     run_.add_argument("--timeout", type=seconds, metavar="S",
                       help="seconds after which a case counts as hanging (default 60)")
-    mutants = action("mutants", help="how good the suite is: classic bugs planted, correct implementations tried")
-    mutants.add_argument("--ranks", type=whole(), metavar="N", help="default 4")
-    mutants.add_argument("--configurations", type=whole(0), metavar="N",
-                         help="correct implementations to try (default 200)")
     action("manifest", help="print the vocabulary of the semantics manifest, and an example")
     cases = action("cases", help="list the cases")
     cases.add_argument("--ranks", type=whole(), metavar="N", help="default 4")
@@ -47,7 +43,6 @@ def add(parser):
     for each, judged in ((run_, "cases"), (check, "stages")):
         each.add_argument("--verbose", action="store_true", help=f"list the {judged} that passed too")
         each.add_argument("--html", type=file, metavar="FILE", help="write the report as one page")
-    for each in (run_, mutants, check):
         each.add_argument("--json", action="store_true", help="print one JSON object")
     _add_regenerate(action)
 
@@ -61,8 +56,8 @@ def _add_regenerate(action):
 
 def run(given: dict) -> int:
     """Do the action; return its status."""
-    actions = {"run": _run, "mutants": _mutants, "manifest": _manifest, "cases": _cases, "export": _export,
-               "check": _check, "regenerate": _regenerate}
+    actions = {"run": _run, "manifest": _manifest, "cases": _cases, "export": _export, "check": _check,
+               "regenerate": _regenerate}
     return actions[given["action"]](given)
 
 
@@ -90,22 +85,6 @@ def _report(outcomes, expected, given):
         print(json.dumps({"format": 1, "outcomes": [plain(outcome, expected) for outcome in outcomes]}))
     if "html" in given:
         Path(given["html"]).write_text(html_page(outcomes, expected))
-
-
-def _mutants(given) -> int:
-    """Status 0: all seen, 90 % named, nobody accused; 1 otherwise."""
-    from refimpl.conformance.mutants.run import run_mutants
-
-    score = run_mutants(given.get("ranks", 4), given.get("configurations", 200))
-    data = score.to_json()
-    if given.get("json"):
-        print(json.dumps(data))
-    else:
-        from refimpl.conformance.report.terminal import print_mutants
-
-        print_mutants(score)
-    good = data["killed"] == data["mutants"] and data["named"] >= 0.9 * data["mutants"] and not data["false_alarms"]
-    return 0 if good else 1
 
 
 def _manifest(given) -> int:

@@ -1,4 +1,4 @@
-"""Ranks as threads of one process: a world for adapters that are plain NumPy, and for mutants. No MPI."""
+"""Ranks as threads of one process: a world for adapters that are plain NumPy. No MPI."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

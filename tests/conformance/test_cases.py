@@ -6,10 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from mutants.run import cases_for
 from refimpl.conformance.case import Rows
 from refimpl.conformance.cases import RANKS, all_cases, case_named, mesh, numbers
 from refimpl.conformance.kinds import KINDS, handed
-from refimpl.conformance.mutants.run import cases_for
 
 AGGREGATES = ("dense", "rows", "mixed", "fusion")
 

@@ -5,15 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from mutants.aggregation import RankTwice, SparseNotAveraged
+from mutants.checkers import Permuted, TooLow
+from mutants.run import cases_for
+from mutants.training import RateOnRankZeroOnly, TableNotBroadcast
 from refimpl.conformance.adapters.reference import EVERYTHING, Reference
 from refimpl.conformance.cases import case_named
 from refimpl.conformance.diagnose import summary
-from refimpl.conformance.space.contributions import NARROW
-from refimpl.conformance.mutants.aggregation import DividedByPushes, RankTwice, SparseNotAveraged
-from refimpl.conformance.mutants.checkers import Permuted, TooLow
-from refimpl.conformance.mutants.run import cases_for
-from refimpl.conformance.mutants.training import RateOnRankZeroOnly, TableNotBroadcast
 from refimpl.conformance.runner import run_local
+from refimpl.conformance.space.contributions import NARROW
+from refimpl.notebook.suspects import DividedByPushes
 
 
 def first(make, ranks=4, only=None):

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from mutants.run import cases_for
 from refimpl.conformance.adapters.reference import Reference
 from refimpl.conformance.cases import case_named
 from refimpl.conformance.diagnose import summary
 from refimpl.conformance.diagnose.localise import run_of
-from refimpl.conformance.mutants.run import cases_for
 from refimpl.conformance.runner import run_local
 
 

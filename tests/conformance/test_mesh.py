@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
+from mutants.mesh import BiasByEveryMember, stepping
+from mutants.planted import MUTANTS
+from mutants.run import cases_for, run_mutant
 from refimpl.conformance.adapters.reference import Reference
 from refimpl.conformance.adapters.reference_mesh import ReferenceMesh
 from refimpl.conformance.case import with_numbers
 from refimpl.conformance.cases import RANKS, case_named, mesh
 from refimpl.conformance.diagnose import summary
-from refimpl.conformance.mutants.mesh import BiasByEveryMember, stepping
-from refimpl.conformance.mutants.planted import MUTANTS
-from refimpl.conformance.mutants.run import cases_for, run_mutant
 from refimpl.conformance.rules import mesh as rule
 from refimpl.conformance.runner import run_local
 from refimpl.conformance.semantics import Semantics

@@ -5,6 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from mutants.owner import serving
+from mutants.planted import MUTANTS
 from refimpl.conformance.adapters.ours_owner import Owners
 from refimpl.conformance.adapters.reference import Reference
 from refimpl.conformance.adapters.reference_owner import ReferenceOwner
@@ -12,12 +14,10 @@ from refimpl.conformance.arrivals import play
 from refimpl.conformance.case import Rows
 from refimpl.conformance.cases import all_cases, case_named
 from refimpl.conformance.compare import judge
-from refimpl.conformance.space.owner import WORDS
-from refimpl.conformance.mutants.owner import serving
-from refimpl.conformance.mutants.planted import MUTANTS
 from refimpl.conformance.rules import owner as rule
 from refimpl.conformance.runner import run_local
 from refimpl.conformance.semantics import SUPPORTS, Semantics
+from refimpl.conformance.space.owner import WORDS
 from refimpl.conformance.target import Answer, Target, unsupported
 
 CASES = [case for case in all_cases(1) if case.kind == "owner"]

@@ -6,13 +6,13 @@ from functools import cache
 import numpy as np
 import pytest
 
+from mutants.correct import correct
 from refimpl.conformance.adapters.reference import EVERYTHING
 from refimpl.conformance.case import Rows, numbers_of
 from refimpl.conformance.cases import all_cases
 from refimpl.conformance.compare import differences
 from refimpl.conformance.diagnose.search import MACHINES, of_name, tried
 from refimpl.conformance.kinds import KINDS
-from refimpl.conformance.mutants.correct import correct
 from refimpl.conformance.space.deviation import Impossible, Place
 from refimpl.conformance.target import unsupported
 

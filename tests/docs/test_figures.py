@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from refimpl.conformance.mutants.checkers import CHECKERS
-from refimpl.conformance.mutants.planted import MUTANTS
-from refimpl.conformance.mutants.run import run_mutants
+from mutants.checkers import CHECKERS
+from mutants.planted import MUTANTS
+from mutants.run import run_mutants
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/index.md", "docs/training.md", "docs/plan.md", "docs/without-barriers.md",

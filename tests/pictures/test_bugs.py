@@ -1,7 +1,8 @@
 """What a bug does to rows, as numbers and as a picture."""
 
+from mutants.aggregation import SparseNotAveraged
 from refimpl.conformance.adapters.reference import Reference
-from refimpl.conformance.mutants.aggregation import DividedByPushes, SparseNotAveraged
+from refimpl.notebook.suspects import DividedByPushes
 from refimpl.pictures.bugs import draw_row_factors, row_factors
 
 

@@ -50,20 +50,3 @@ def _print_skipped(console, verdicts):
             reasons.setdefault(v.why, []).append(v.case)
     for reason, cases in reasons.items():
         console.print(f"skipped, {escape(reason)}: {escape(some(cases))}", style="dim")
-
-
-def print_mutants(score):
-    """Print what the suite made of each mutant, and the score."""
-    console, data = Console(), score.to_json()
-    table = Table(title="Classic bugs, planted one at a time", title_justify="left", box=SIMPLE_HEAD,
-                  padding=(0, 1, 0, 0))
-    for heading in ("bug", "planted", "seen", "named", "diagnosis"):
-        table.add_column(heading)
-    for row in score.rows:
-        marks = ("yes" if row[what] else "[bold red]no[/]" for what in ("killed", "named"))
-        table.add_row(str(row["bug"]), escape(row["words"]), *marks, escape(row["diagnosis"]))
-    console.print(table)
-    for alarm in score.false_alarms:
-        console.print(f"false alarm: {escape(alarm)}", style="bold red")
-    console.print(f"{data['killed']} of {data['mutants']} seen, {data['named']} named; {data['false_alarms']} false "
-                  f"alarms over {score.configurations} correct implementations")

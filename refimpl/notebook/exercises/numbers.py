@@ -3,12 +3,14 @@
 import numpy as np
 
 from refimpl.collectives.orders import add_in_order, tree_of
-from refimpl.conformance.mutants.aggregation import IdsAsFloats
 from refimpl.notebook.exercises import answered, exercise, right, wrong
+from refimpl.notebook.suspects import DividedByPushes, IdsAsFloats
 
 RANKS = 4
 FOUND = 22
 """What came back where rank r contributed 4**r: rank 0 twice, ranks 1 and 2 once, rank 3 never."""
+PLANTED = DividedByPushes
+"""The implementation whose bug the lesson finds."""
 SUSPECT = IdsAsFloats
 """The implementation whose bug is to be named."""
 LENGTHS = (1, 2, 4, 8, 16, 3, 5, 6, 7, 9, 12)

@@ -9,10 +9,10 @@ from typing import Callable
 
 import numpy as np
 
+from mutants.aggregation import RankTwice
 from refimpl.conformance.adapters.reference import Reference
 from refimpl.conformance.case import Case, Rows, with_numbers
 from refimpl.conformance.compare import Verdict, aligned, judge
-from refimpl.conformance.mutants.aggregation import RankTwice
 from refimpl.conformance.runner import run_local
 
 

@@ -3,16 +3,12 @@
 import numpy as np
 
 from refimpl.conformance.adapters.reference import Reference
+from refimpl.notebook.suspects import IdsAsFloats
 
 
 class SparseNotAveraged(Reference):
     def counts(self, parts):
         return dict.fromkeys(super().counts(parts), 1)
-
-
-class DividedByPushes(Reference):
-    def counts(self, parts):
-        return {k: sum(k in set(ids.tolist()) for ids, _ in parts) for k in super().counts(parts)}
 
 
 class SumInOneBackend(Reference):
@@ -71,13 +67,6 @@ class EmptyCrashes(Reference):
         for ids, _ in gradients.values():
             ids.max()  # of nothing
         return super().aggregate_rows(gradients, shapes)
-
-
-class IdsAsFloats(Reference):
-    dtype = "float32"
-
-    def leaf(self, ids, rows):
-        return super().leaf(ids.astype(self.dtype).astype(np.int64), rows)
 
 
 class IdsAsInt32(IdsAsFloats):

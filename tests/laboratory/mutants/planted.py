@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, replace
 
+from mutants import aggregation as a, mesh as m, owner as o, training as t
 from refimpl.conformance.adapters.reference import EVERYTHING, Reference
-from refimpl.conformance.mutants import aggregation as a, mesh as m, owner as o, training as t
+from refimpl.notebook.suspects import DividedByPushes, IdsAsFloats
 
 
 def undeclared(**rules) -> type:
@@ -34,7 +35,7 @@ class Mutant:
 
 MUTANTS = (
     Mutant(1, "sparse gradients are never averaged", ("sparse=sum",), a.SparseNotAveraged),
-    Mutant(2, "rows are divided by their push count", ("sparse=per-row-count",), a.DividedByPushes),
+    Mutant(2, "rows are divided by their push count", ("sparse=per-row-count",), DividedByPushes),
     Mutant(3, "a sum reported as average for one dtype", ("dense=sum",), a.SumInOneBackend),
     Mutant(3, "an average divided once more for one dtype", ("divided-again",), a.AverageTwice),
     Mutant(4, "mean of per-rank means", ("loss=mean-of-means",), undeclared(loss="mean-of-means")),
@@ -50,7 +51,7 @@ MUTANTS = (
     Mutant(13, "duplicate ids overwrite", ("duplicates=last",), undeclared(duplicates="last")),
     Mutant(14, "a sparse reduction does nothing", ("not-reduced",), a.SparseNotReduced),
     Mutant(15, "an empty row gradient crashes", ("empty-row-gradient",), a.EmptyCrashes),
-    Mutant(16, "ids pass through float32", ("ids-float32",), a.IdsAsFloats),
+    Mutant(16, "ids pass through float32", ("ids-float32",), IdsAsFloats),
     Mutant(16, "ids pass through int32", ("ids-int32",), a.IdsAsInt32),
     Mutant(17, "one of two uses is lost", ("use-lost",), a.UseLost),
     Mutant(17, "one of two uses is counted twice", ("use-twice",), a.UseTwice),

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
+from mutants.checkers import CHECKERS, audit
+from mutants.correct import adapter, correct
+from mutants.planted import MUTANTS
 from refimpl.conformance.cases import all_cases
 from refimpl.conformance.diagnose import summary
-from refimpl.conformance.mutants.checkers import CHECKERS, audit
-from refimpl.conformance.mutants.correct import adapter, correct
-from refimpl.conformance.mutants.planted import MUTANTS
 from refimpl.conformance.runner import run_local
 
 
