@@ -89,7 +89,8 @@ def add_mathematics(how):
     how.add_argument("--rate", choices=["constant", "linear", "cosine", "inverse-sqrt"],
                      help=f"how it falls (default: {_defaults('rate')}, else constant)")
     how.add_argument("--rate-steps", type=whole(0), metavar="N",
-                     help="the step at which it has fallen (default --steps)")
+                     help="steps until it has fallen (default: all --steps; without barriers, all updates of an owner); "
+                     "a run that is resumed for more steps needs more")
     how.add_argument("--warmup", type=whole(0), metavar="N", help="steps over which it rises first (default 0)")
     how.add_argument("--clip-norm", type=real(above=True, also={"none": None}), metavar="X",
                      help=f"largest global gradient norm, or none (default: {_defaults('clip_norm')}, else none)")

@@ -124,6 +124,7 @@ def _prepare(chosen_recipe, chosen_options, rest, ranks):
     from refimpl.training.memory import members_of, require_memory
     from refimpl.training.options import Options
     from refimpl.training.run.manifest import read_manifest
+    from refimpl.training.schedule import updates_of
 
     name, chosen_options, changes = named_model(rest), with_plan(chosen_options), []
     if "resume" in rest:
@@ -139,6 +140,8 @@ def _prepare(chosen_recipe, chosen_options, rest, ranks):
         if chosen_options.get("consistency", SYNCHRONOUS) != SYNCHRONOUS and "clip_norm" not in chosen_options:
             complete["clip_norm"] = None  # it is the default of some models, and nobody knows all gradients
         options = Options(**complete)
+        if "rate_steps" not in chosen_options:
+            options = replace(options, rate_steps=updates_of(options, ranks))
     model, data, heldout = build(recipe, options.seed)
     if options.device == "cpu":
         require_memory(model.variables, options.optimizer, ranks, members_of(options, ranks))

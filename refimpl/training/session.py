@@ -29,6 +29,7 @@ from refimpl.training.run.signals import Signals, on_disk
 from refimpl.training.run.timeline import chrome_events
 from refimpl.training.run.totals import Totals
 from refimpl.training.run.whole import hashes
+from refimpl.training.schedule import check_schedule
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 from refimpl.transport.errors import Interrupted
@@ -67,6 +68,7 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
         searched = None if resume is None else load_checkpoint(trainer, Path(resume))
         every, on_signal = (evaluate_every, checkpoint_every), signals is not None and signals.checkpoint
         comm.together(lambda: check_middle(trainer, every, on_signal), (ValueError,))  # before any file is written
+        comm.together(lambda: trainer.step < options.steps and check_schedule(options, comm.size), (ValueError,))
         trials = PartitionTrials.open(trainer, tell, searched)
         directory = _open_directory(trainer, output, describe, resume)
         totals = Totals(comm, trainer.step + warm)

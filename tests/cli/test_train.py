@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from refimpl.cli import main
-from refimpl.cli.train import READ_IN_PLACE, kinds_told
+from refimpl.cli.train import READ_IN_PLACE, _prepare, kinds_told
 from refimpl.transport.launch import launch, mpirun_command
 
 TINY = ["--data", "synthetic:300", "--preset", "tiny", "--microbatch-size", "3", "--window", "5", "--steps", "6",
@@ -157,6 +157,26 @@ def test_a_resume_of_another_training_is_refused(tmp_path, capsys):
         assert status == 1 and word in said[0]
     status, said = here("--output", tmp_path / "run")
     assert status == 1 and "already holds a run" in said[0]
+
+
+def test_more_steps_than_the_schedule_has_need_a_longer_one(tmp_path, capsys):
+    cnn = ["train", "cnn", "--preset", "tiny", "--heldout", "9"]
+    assert main([*cnn, "--steps", "1", "--output", f"{tmp_path}"]) == 0
+    resumed = ["train", "--steps", "3", "--resume", f"{tmp_path}"]
+    assert main(resumed) == 1
+    said = complaints(capsys.readouterr().err)
+    assert "the cosine schedule of the learning rate reaches 0 after step 1" in said[0] and "--rate-steps 3" in said[0]
+    assert main([*resumed, "--rate-steps", "3"]) == 0
+    assert "resumed with steps 3 (was 1), rate_steps 3 (was 1)" in capsys.readouterr().out
+    rates = [json.loads(line)["learning_rate"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert len(rates) == 3 and min(rates) > 0
+
+
+def test_without_barriers_the_schedule_lasts_for_all_pushes():
+    asked = {"steps": 4, "architecture": "ps", "consistency": "asynchronous"}
+    options = {ranks: _prepare({"preset": "tiny"}, dict(asked), {"model": "cnn"}, ranks)[4] for ranks in (1, 3)}
+    assert (options[1].rate, options[1].rate_steps, options[3].rate_steps) == ("cosine", 4, 12)
+    assert _prepare({"preset": "tiny"}, {**asked, "rate_steps": 7}, {"model": "cnn"}, 3)[4].rate_steps == 7
 
 
 def test_a_killed_rank_ends_the_job():

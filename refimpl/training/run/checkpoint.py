@@ -21,6 +21,7 @@ from refimpl.training.run.manifest import (
     FLIGHT, FORMAT, Manifest, kind_of, path_of, read_manifest, signed, steps_saved, write_manifest,
 )
 from refimpl.training.run.whole import gather_arrays, gather_carried, gather_named, key_of_array, slots_of
+from refimpl.training.schedule import lengthens
 
 
 def save_checkpoint(trainer, directory: Path, describe: dict, keep: int = 2, search: dict | None = None):
@@ -92,8 +93,8 @@ def check_fits(manifest: Manifest, trainer):
     """Raise ValueError naming what differs unless the checkpoint continues this very training. Local."""
     theirs = Options.from_json(manifest.options)
     pairs = [(name, getattr(theirs, name), getattr(trainer.options, name)) for name in MATHEMATICS]
-    if theirs.rate == trainer.options.rate == "constant":  # it never falls: more steps are the same training
-        pairs = [pair for pair in pairs if pair[0] != "rate_steps"]
+    if theirs.rate == trainer.options.rate == "constant" or lengthens(theirs, trainer.options, trainer.comm.size):
+        pairs = [pair for pair in pairs if pair[0] != "rate_steps"]  # it never falls, or could not go on
     pairs += [("microbatches", manifest.microbatches, trainer.data.microbatches),
               ("data", manifest.data, trainer.data.fingerprint),
               ("variables", manifest.variables, _kinds(trainer.model.variables)),

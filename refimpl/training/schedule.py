@@ -1,0 +1,34 @@
+"""How long the learning rate's schedule must be: no step is done at a rate of 0 that nobody asked for."""
+
+from kernels.update.rates import RATES
+from refimpl.plain.consistencies import Backup, Softsync, consistency, is_decentralised
+
+
+def updates_of(options, ranks: int) -> int:
+    """Return how many updates a training counts for its learning rate. Local.
+
+    These are its steps; without barriers they are the updates that an owner does with the pushes of all workers. Raises
+    ValueError for a consistency that there is not.
+    """
+    if is_decentralised(options.consistency):
+        return options.steps
+    rule = consistency(options.consistency, ranks, options.steps)
+    if isinstance(rule, Backup):  # synchronous is one
+        return options.steps
+    return options.steps * ranks // (ranks // rule.number if isinstance(rule, Softsync) else 1)
+
+
+def lengthens(before, now, ranks: int) -> bool:
+    """Return whether options make a schedule last longer that would end before their last update. Local."""
+    return before.rate == now.rate and before.rate_steps < min(now.rate_steps, updates_of(now, ranks))
+
+
+def check_schedule(options, ranks: int):
+    """Raise ValueError, saying how long it must be, if the schedule reaches 0 before the last update. Local."""
+    updates, end = updates_of(options, ranks), max(options.rate_steps, options.warmup + 1)
+    if updates <= end or RATES[options.rate](1.0) or not options.learning_rate:
+        return
+    where = (f"step {end}, and the training has {updates} steps" if updates == options.steps else
+             f"update {end} of an owner, which with --consistency {options.consistency} does {updates} updates")
+    raise ValueError(f"the {options.rate} schedule of the learning rate reaches 0 after {where}: give --rate-steps "
+                     f"{updates} to make it last until then")
