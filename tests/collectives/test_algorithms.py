@@ -1,4 +1,4 @@
-"""Every algorithm for every number of ranks from 1 to 33: rounds, bytes, who owns what, canonical or not."""
+"""Every algorithm for many numbers of ranks: rounds, bytes, who owns what, canonical or not."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from refimpl.collectives.algorithms.double_tree import parents_in_trees
 from refimpl.gradients import Node, leaves_of
 from refimpl.transport.machines import in_blocks, machines_of
 
-ALL_NUMBERS = range(1, 34)
+NUMBERS = (*range(1, 10), 12, 16, 17, 33)
 ANY_NUMBER = [name for name in ALGORITHMS if name != "halving-doubling"]
 
 
@@ -25,9 +25,8 @@ def floor_log2(n):
 
 
 @pytest.mark.parametrize("name", ANY_NUMBER)
-@pytest.mark.thorough("ring", "hierarchical", "rabenseifner")
 def test_any_number_of_ranks_and_microbatches_and_the_halves(name):
-    for ranks in ALL_NUMBERS:
+    for ranks in NUMBERS:
         machines = in_blocks(ranks, 3) if name == "hierarchical" else None
         for leaves in (ranks, 2 * ranks, ranks + ranks // 2, 3 * ranks + 1):
             schedule = make_schedule(name, ranks, leaves, machines=machines)  # proves it
@@ -44,7 +43,7 @@ def test_any_number_of_ranks_and_microbatches_and_the_halves(name):
             assert max(parts[0].chunks_sent) >= parts[0].bound == whole.bound / 2
 
 
-@pytest.mark.parametrize("ranks", range(1, 18))
+@pytest.mark.parametrize("ranks", NUMBERS)
 def test_direct_is_canonical_for_any_numbers(ranks):
     for leaves in {1, ranks, ranks + 3, 2 * ranks, 16}:
         proof = prove(make_schedule("direct", ranks, leaves))
@@ -59,7 +58,7 @@ def test_halving_doubling_is_canonical_and_meets_the_bound(ranks):
         assert proof.rounds == 2 * (ranks.bit_length() - 1)
 
 
-@pytest.mark.parametrize("ranks", ALL_NUMBERS)
+@pytest.mark.parametrize("ranks", NUMBERS)
 def test_ring_is_correct_meets_the_bound_and_is_not_canonical(ranks):
     proof = prove(make_schedule("ring", ranks, ranks))
     assert max(proof.chunks_sent) == max(proof.chunks_received) == proof.bound == 2 * (ranks - 1) == proof.rounds
@@ -68,7 +67,7 @@ def test_ring_is_correct_meets_the_bound_and_is_not_canonical(ranks):
     assert proof.canonical == (ranks <= 2) and proof.ports == (ranks > 1)
 
 
-@pytest.mark.parametrize("ranks", ALL_NUMBERS)
+@pytest.mark.parametrize("ranks", NUMBERS)
 def test_rabenseifner(ranks):
     proof, core = prove(make_schedule("rabenseifner", ranks, ranks)), 1 << floor_log2(ranks)
     if power_of_two(ranks):
@@ -79,7 +78,7 @@ def test_rabenseifner(ranks):
     assert proof.canonical == power_of_two(ranks + (ranks & -ranks))  # N = 2**a - 2**b
 
 
-@pytest.mark.parametrize("ranks", ALL_NUMBERS)
+@pytest.mark.parametrize("ranks", NUMBERS)
 def test_recursive_doubling_and_trees(ranks):
     doubling = prove(make_schedule("recursive-doubling", ranks, ranks))
     assert doubling.rounds == floor_log2(ranks) + (0 if power_of_two(ranks) else 2) and doubling.ports <= 1
@@ -91,7 +90,7 @@ def test_recursive_doubling_and_trees(ranks):
     assert prove(make_schedule("binomial-tree", ranks, 4 * ranks)).canonical
 
 
-@pytest.mark.parametrize("ranks", ALL_NUMBERS)
+@pytest.mark.parametrize("ranks", NUMBERS)
 def test_double_tree_shares_the_work(ranks):
     proof = prove(make_schedule("double-tree", ranks, ranks))
     assert max(proof.chunks_sent) <= 2 * proof.chunks  # 2 n
@@ -101,7 +100,7 @@ def test_double_tree_shares_the_work(ranks):
     assert proof.canonical == (ranks <= 2)
 
 
-@pytest.mark.parametrize("ranks", ALL_NUMBERS)
+@pytest.mark.parametrize("ranks", NUMBERS)
 def test_binary_blocks_is_canonical_for_any_number(ranks):
     for each in (1, 2, 8):
         proof = prove(make_schedule("binary-blocks", ranks, each * ranks))
@@ -116,8 +115,7 @@ def leaving(schedule, machines):
                 if machine[t.source] == m != machine[t.destination]) for m in range(len(machines))]
 
 
-@pytest.mark.parametrize("ranks", ALL_NUMBERS)
-@pytest.mark.thorough("9", "12", "32")
+@pytest.mark.parametrize("ranks", NUMBERS)
 def test_hierarchical_is_canonical_and_sends_each_tree_node_of_a_machine_once(ranks):
     random = np.random.default_rng(ranks)
     scattered = machines_of(random.integers(0, 4, ranks))

@@ -22,8 +22,7 @@ def test_short_vectors_take_few_rounds_and_long_ones_few_bytes():
     assert many.machines is None and many.predicted["ring"] < many.predicted["recursive-doubling"]
 
 
-@pytest.mark.parametrize("ranks, each, leaves", [(3, 1, 3), (5, 1, 9), (6, 2, 6), (7, 3, 16), (8, 2, 8), (4, 1, 3)])
-@pytest.mark.thorough("5-1-9", "8-2-8", "4-1-3")
+@pytest.mark.parametrize("ranks, each, leaves", [(5, 1, 9), (7, 3, 16), (4, 1, 3)])
 def test_the_choice_is_canonical_and_can_be_made(ranks, each, leaves):
     for elements in (0, 1, 1000, 1 << 20):
         choice = choose(ranks, each, elements, leaves)
@@ -35,7 +34,7 @@ def test_the_choice_is_canonical_and_can_be_made(ranks, each, leaves):
 
 
 def test_what_is_not_canonical_is_timed_but_only_taken_when_asked_for():
-    for ranks in (3, 5, 6, 9):
+    for ranks in (3, 6):
         kept, free = choose(ranks, 1, 1 << 18), choose(ranks, 1, 1 << 18, canonical_only=False)
         assert not kept.canonical["ring"] and kept.canonical[kept.algorithm]
         assert kept.predicted == free.predicted
@@ -45,8 +44,8 @@ def test_what_is_not_canonical_is_timed_but_only_taken_when_asked_for():
 
 
 def test_hierarchical_is_taken_where_machines_have_several_ranks():
-    choice = choose(16, 4, 1 << 20)
-    assert choice.algorithm == "hierarchical" and choice.machines == in_blocks(16, 4)
+    choice = choose(8, 4, 1 << 20)
+    assert choice.algorithm == "hierarchical" and choice.machines == in_blocks(8, 4)
     assert "no machine has several" in choose(4, 1, 1 << 20).refused["hierarchical"]
 
 

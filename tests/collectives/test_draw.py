@@ -42,9 +42,8 @@ def test_nothing_to_draw():
     assert draw_text(make_schedule("direct", 1, 1)) == "    rank 0"
 
 
-@pytest.mark.parametrize("suffix, magic", [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
-def test_pictures_are_written(tmp_path, suffix, magic):
-    for name, ranks in (("double-tree", 5), ("direct", 1)):
+def test_pictures_are_written(tmp_path):
+    for name, ranks, suffix, magic in (("double-tree", 5, "png", b"\x89PNG"), ("direct", 1, "svg", b"<?xml")):
         path = draw(make_schedule(name, ranks, ranks), tmp_path / f"{name}.{suffix}")
         assert path.read_bytes().startswith(magic)
 

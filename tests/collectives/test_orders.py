@@ -19,9 +19,9 @@ def unordered(tree):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("ranks", [1, 4, 5])
 def test_the_tree_of_a_schedule_gives_the_bits_of_its_run(name, ranks):
-    if name == "halving-doubling" and ranks in (3, 5):
+    if name == "halving-doubling" and ranks == 5:
         pytest.skip("halving-doubling wants a power of two")
     schedule = make_schedule(name, ranks, ranks, machines=in_blocks(ranks, 2) if name == "hierarchical" else None)
     arrays = contributions(ranks, "float32", 4 * schedule.chunks, 0)[0]

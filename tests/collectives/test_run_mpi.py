@@ -22,8 +22,7 @@ def inputs_with(schedule, value_of):
 
 
 @pytest.mark.parametrize("algorithm", ["auto", *(name for name in ALGORITHMS if name != "halving-doubling")])
-@pytest.mark.parametrize("elements", [0, 1, 5, 64, 1001])
-@pytest.mark.parametrize("each", [1, 3])
+@pytest.mark.parametrize("elements, each", [(0, 1), (1, 3), (5, 1), (1001, 3)])
 def test_provenance_order_and_bytes(algorithm, elements, each):
     communicator = Communicator.of(MPI.COMM_WORLD)
     machines = in_blocks(communicator.size, 2) if algorithm == "hierarchical" else None
@@ -37,15 +36,14 @@ def test_provenance_order_and_bytes(algorithm, elements, each):
     assert communicator.ledger.total("sent") == 8 * schedule.elements_sent(elements)[communicator.rank]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_canonical_schedules_give_the_trees_bits(dtype):
+def test_canonical_schedules_give_the_trees_bits():
     communicator = Communicator.of(MPI.COMM_WORLD)
     for leaves in (communicator.size, communicator.size + 1, 8 + communicator.size):
         one_a_rank = ("binary-blocks", "binomial-tree") if leaves == communicator.size else ()
         for algorithm in ("auto", "direct", *one_a_rank):
             schedule = make_schedule(algorithm, communicator.size, leaves)
             values = inputs_with(
-                schedule, lambda r, s: np.random.default_rng((r, s)).standard_normal(777).astype(dtype))
+                schedule, lambda r, s: np.random.default_rng((r, s)).standard_normal(777).astype(np.float32))
             parts = [(node, values[r][s]) for r, nodes in enumerate(schedule.inputs) for s, node in enumerate(nodes)]
             expected = tree_sum(parts)
             result = run(schedule, communicator, [v.copy() for v in values[communicator.rank]])

@@ -14,7 +14,7 @@ from refimpl.transport.machines import in_blocks
 
 pytestmark = pytest.mark.mpi
 DTYPES = ["float16", "float32", "float64", "int32", "int64"]
-SIZES = [0, 1, 5, 1001, 4097, 100003]
+SIZES = [0, 1, 5, 1001, 100003]
 
 
 def runner_for(communicator, schedule, elements, dtype):
@@ -83,7 +83,7 @@ def test_every_path_of_private_arrays_has_the_trees_bits(comm, path, dtype):
         check(Communicator.of(comm), make_schedule("direct", comm.size, leaves), 40001, dtype)
 
 
-@pytest.mark.parametrize("leaves", [1, 2, 3, 7, 8, 13])
+@pytest.mark.parametrize("leaves", [1, 3, 7, 8])
 def test_several_nodes_a_rank_and_ranks_without_input(comm, leaves):
     for elements in (5, 40001):
         check(Communicator.of(comm), make_schedule("direct", comm.size, leaves), elements, "float32")
@@ -123,7 +123,7 @@ def test_calls_in_any_order_never_mix(comm, path, elements):
 
 
 @pytest.mark.parametrize("each", [1, 2, 3])
-@pytest.mark.parametrize("elements", [0, 1, 5, 1001, 100003])
+@pytest.mark.parametrize("elements", [0, 5, 100003])
 def test_several_machines_inside_memory_across_messages(comm, each, elements):
     machines = in_blocks(comm.size, each)
     schedule = make_schedule("hierarchical", comm.size, comm.size, machines=machines)
