@@ -15,7 +15,7 @@ from models.data.fingerprint import fingerprint_of
 from models.data.protocol import require_step
 from models.sizes import require_positive
 from models.frameworks.trees import leaves, mapped
-from refimpl.torch.repeatable import seed
+from refimpl.torch.repeatable import drawing_from
 
 SAMPLED = 16
 """So many items stand for a dataset in its fingerprint: to read them all could take as long as an epoch."""
@@ -26,7 +26,8 @@ class TorchData(Examples):
 
     source: a dataset, or a ``DataLoader`` of one: then its collate_fn, shuffling and drop_last hold, and its batch_size
     must be that of the global batch, V·b.  split: collated items -> (inputs, targets[, weights]); None: they are such
-    a pair, or inputs without targets.  Random transformations draw by (seed, step, microbatch) from PyTorch's numbers.
+    a pair, or inputs without targets.  Global random numbers (``torch``, ``np.random``, ``random``) are
+    seeded by (seed, step, microbatch) for random transformations.
     Raises ValueError for a loader whose sampler chooses otherwise; and where a dataset has no length.
     """
 
@@ -71,8 +72,7 @@ class TorchData(Examples):
         """Return items collated; random numbers that they draw are of the key."""
         if type(self.dataset) is TensorDataset and self.collate is default_collate:
             return [tensor[places] for tensor in self.dataset.tensors]  # what collating would make, at once
-        with torch.random.fork_rng([]):
-            seed(key_of(self.seed, "items", *key))
+        with drawing_from(key_of(self.seed, "items", *key)):
             fetch = getattr(self.dataset, "__getitems__", None)
             return self.collate(fetch(places) if fetch else [self.dataset[place] for place in places])
 

@@ -1,5 +1,7 @@
 """PyTorch's datasets as data: the same items as their own loaders give, cut alike for whoever asks, or refused."""
 
+import random
+
 import numpy as np
 import pytest
 import torch
@@ -22,11 +24,15 @@ class Stream(IterableDataset):
 
 
 class Noisy(Items):
-    """A dataset that transforms its items at random, by PyTorch's numbers."""
+    """A dataset that transforms its items at random, by numbers that ``draw`` returns."""
+
+    def __init__(self, draw):
+        super().__init__()
+        self.draw = draw
 
     def __getitem__(self, place):
         inputs, target = super().__getitem__(place)
-        return inputs, target + torch.rand(())
+        return inputs, target + self.draw()
 
 
 def whole(data, step):
@@ -74,8 +80,10 @@ def test_items_need_not_be_pairs():
     assert named.inputs["a"].tolist() == [1, 1, 1]
 
 
-def test_random_transformations_are_a_function_of_the_step():
-    data = TorchData(Noisy(), 4, 3)
+@pytest.mark.parametrize("draw", [lambda: torch.rand(()), np.random.random, random.random],
+                         ids=["torch", "numpy", "random"])
+def test_random_transformations_are_a_function_of_the_step(draw):
+    data = TorchData(Noisy(draw), 4, 3)
     one, other, again = data.microbatch(0, 0), data.microbatch(0, 1), data.microbatch(0, 0)
     assert np.array_equal(one.targets, again.targets) and not np.array_equal(one.targets % 1, other.targets % 1)
 
@@ -120,13 +128,11 @@ def test_a_stream_that_ends_too_early():
 
 
 def test_a_dataset_that_draws_from_elsewhere_is_found_in_the_first_step():
-    class Unseeded(Items):
-        def __getitem__(self, place):
-            inputs, target = super().__getitem__(place)
-            return inputs, target + np.random.default_rng().random()
-
-    with pytest.raises(CollectiveError, match="data is|is another one when it is asked for again"):
-        train(model_of("recommender"), TorchData(Unseeded(), 4, 3), options=Options(steps=1), comm=MPI.COMM_SELF)
+    """Whichever look comes first, the words say what is wrong."""
+    rng = np.random.default_rng()
+    with pytest.raises(CollectiveError, match="is another one when it is asked for again.*NumPy or random"):
+        train(model_of("recommender"), TorchData(Noisy(rng.random), 4, 3), options=Options(steps=1),
+              comm=MPI.COMM_SELF)
 
 
 def test_a_stream_trains_as_its_items_do():

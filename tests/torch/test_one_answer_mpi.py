@@ -1,11 +1,13 @@
 """One answer, to the bit, of PyTorch's modules: any number of ranks, architecture, cutting of rows; after a resume."""
 
+import random
+
 import numpy as np
 import pytest
 import torch
 from framework_toys import SETTINGS, hold_that_no_rank_has_it_whole, text_of
 from mpi4py import MPI
-from toy_modules import LOSSES, TEXTS, data_of, model_of, module_of
+from toy_modules import LOSSES, TEXTS, data_of, model_of, module_of, words
 
 from models import Uniform
 from refimpl.plain.hybrid import Hybrid, Options as PlainOptions
@@ -89,6 +91,26 @@ def test_a_table_on_the_meta_device_is_never_whole_on_a_rank(comm):
         return train(model, data_of(), options=options, comm=each).parameters_sha256
 
     hold_that_no_rank_has_it_whole(comm, trained, rows * width * 4)
+
+
+def test_numpys_and_pythons_random_numbers_are_of_the_microbatch(comm):
+    """Mixup and stochastic depth, as many write them; whoever draws from the same numbers besides goes on undisturbed.
+    """
+    def mixed(module, batch):
+        share = np.random.beta(2, 2) if random.random() < 0.75 else 1.0
+        return share * words(module, batch)
+
+    def trained(each):
+        return train(TorchModel(module_of("tied"), mixed), data_of(), options=Options(steps=3), comm=each)
+
+    random.seed(comm.rank)
+    np.random.seed(comm.rank)
+    found = [trained(each) for each in (comm, MPI.COMM_SELF)]
+    assert found[0].parameters_sha256 == found[1].parameters_sha256 and found[0].loss == found[1].loss
+    drawn = random.random(), np.random.random()
+    random.seed(comm.rank)
+    np.random.seed(comm.rank)
+    assert drawn == (random.random(), np.random.random())
 
 
 def test_where_parameters_on_the_meta_device_start(comm):

@@ -86,4 +86,5 @@ def _check_again(data, step, v, examples, batch, kept):
     if not same or batch and any(checksum(getattr(again, field)) != kept.sums["batch", v, field][1]
                                  for field in FIELDS):
         raise ValueError(f"the data's microbatch({step}, {v}) is another one when it is asked for again: it must be a "
-                         "function of step and number alone")
+                         "function of step and number alone. Where it draws random numbers (from NumPy or random), "
+                         f"let a generator of its own draw them: np.random.default_rng([seed, {step}, {v}])")
