@@ -98,7 +98,7 @@ REFUSED = [
     (["--set", "depth=3"], "no size depth; it has"),
     (["--architecture", "hybrid", "--sparse-as-dense"], "goes with --architecture allreduce"),
     (["--microbatches", "6", "--allreduce", "halving-doubling"], "--allreduce direct"),
-    (["--resume", "/nowhere"], "no checkpoint in /nowhere"),
+    (["--resume", "/nowhere"], "/nowhere is no directory: give the run directory of a training"),
 ]
 """What one rank, the other, or both are asked for, and what is said of it: two of each in jobs of their own."""
 

@@ -52,8 +52,10 @@ def test_what_cannot_be_translated_is_refused(trained, capsys, arguments, words)
 
 
 def test_runs_that_do_not_translate_are_refused(tmp_path, capsys):
-    assert main(["translate", str(tmp_path), "one"]) == 1
-    assert "no checkpoint" in capsys.readouterr().err
+    for place, words in (tmp_path, "holds no checkpoint"), (tmp_path / "none", "is no directory"):
+        assert main(["translate", str(place), "one"]) == 1
+        said = capsys.readouterr().err
+        assert f"{place} {words}: give the run directory of a training" in said and "--resume" not in said
     run = tmp_path / "lm"
     main(["train", "lm", "--preset", "tiny", "--data", "synthetic:50", "--steps", "1", "--output", str(run)])
     capsys.readouterr()

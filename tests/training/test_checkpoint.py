@@ -225,7 +225,7 @@ def test_numbers_of_numpy_are_written_as_pythons(tmp_path):
 
 def test_no_checkpoint(tmp_path):
     message = refusal(SELF, lambda: train(Toy(), toy_data(), options=OPTIONS, comm=SELF, resume=tmp_path))
-    assert f"no checkpoint in {tmp_path}" in message
+    assert f"{tmp_path} holds no checkpoint: give the run directory" in message
 
 
 def killed_at(monkeypatch, number):

@@ -112,7 +112,9 @@ def read_manifest(directory: Path) -> Manifest:
     """
     steps = steps_saved(directory)
     if not steps:
-        raise ValueError(f"no checkpoint in {directory}: give --resume a run directory that has checkpoint-STEP.json")
+        what = "holds no checkpoint" if Path(directory).is_dir() else "is no directory"
+        raise ValueError(f"{directory} {what}: give the run directory of a training, where it has saved "
+                         "checkpoint-STEP.json")
     path = path_of(directory, steps[-1], "json")
     remedy = REMEDY.format(path.name)
     manifest = _read(path, remedy)
