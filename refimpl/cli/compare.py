@@ -101,7 +101,7 @@ def _print_table(model, results):
     ranks, steps = results[0]["ranks"], results[0]["steps"]
     kinds = kinds_told([result["sent_per_step"] for result in results])
     headings = ("architecture", f"{entry.unit}/s", *kinds, "loss", f"held-out {quality}", "parameters")
-    rows = [(r["architecture"], f"{r['examples_per_second']:,.0f}",
+    rows = [(r["architecture"], "-" if r["examples_per_second"] is None else f"{r['examples_per_second']:,.0f}",
              *(f"{r['sent_per_step'][kind]:,.0f}" for kind in kinds), f"{r['loss']:.4f}",
              f"{r[quality]:.4g}" if r.get(quality) is not None else "-", r["parameters_sha256"][:12]) for r in results]
     console().print(table_of(f"{model} on {ranks} ranks, {steps} steps; bytes sent per rank and step", headings, rows,

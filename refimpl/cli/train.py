@@ -249,7 +249,8 @@ def _print_result(result, unit, as_json):
     if record["loss"] is None:  # no step was done here: a replay on other ranks, a run that had ended
         print(quality.strip())
     else:
-        print(f"loss {result.loss:.4f}{quality}  {result.examples_per_second:,.0f} {unit}/s")
+        speed = "" if record["examples_per_second"] is None else f"  {result.examples_per_second:,.0f} {unit}/s"
+        print(f"loss {result.loss:.4f}{quality}{speed}")
         print(f"sent per rank and step: {sent}")
     if result.shared_memory:
         print(READ_IN_PLACE + "; those of layers cut over a group are sent" * ("activations" in kinds))

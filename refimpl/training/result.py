@@ -13,8 +13,8 @@ class Result:
     sent_per_step: kind -> bytes that a rank sent in a step, mean over ranks and steps (dense, rows, indices, control).
     alpha: sparse variable -> part of its rows that a rank touched in a step, mean over ranks and steps.
     loss: of the last step.  examples_per_second: over this session's steps, evaluation and checkpoints left out, and
-    the steps of a partition search.  partition_search: its samples (those from before a resume, too), thetas and P, see
-    ``PartitionTrials.to_json``.
+    the steps of a partition search; NaN (None in JSON) if no step but the first was done.
+    partition_search: its samples (those from before a resume, too), thetas and P, see ``PartitionTrials.to_json``.
     overlap: whether exchanges went on beside the computation.
     shared_memory: whether the allreduce's bytes were read in memory that all ranks share: counted, but not sent.
     staleness: of each owner, τ, as text -> how many rows and dense variables were pushed τ updates after their pull.

@@ -71,6 +71,7 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
         comm.together(lambda: trainer.step < options.steps and check_schedule(options, comm.size), (ValueError,))
         trials = PartitionTrials.open(trainer, tell, searched)
         directory = _open_directory(trainer, output, describe, resume)
+        warm = min(warm, max(1, options.steps - trainer.step - 1))  # of few steps the last one counts
         totals = Totals(comm, trainer.step + warm)
         if replay is not None or options.consistency != SYNCHRONOUS:
             between = partial(_between, trainer, directory, heldout, signals, output, describe, evaluate_every,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -157,6 +158,18 @@ def test_a_resume_of_another_training_is_refused(tmp_path, capsys):
         assert status == 1 and word in said[0]
     status, said = here("--output", tmp_path / "run")
     assert status == 1 and "already holds a run" in said[0]
+
+
+@pytest.mark.parametrize("how", [[], ["--architecture", "ps", "--consistency", "asynchronous"]])
+def test_a_speed_is_told_where_a_step_was_measured(how, capsys):
+    lm = ["train", "lm", *TINY, "--no-output", *how, "--steps"]
+    speeds = {}
+    for steps in ("1", "2", "3"):
+        assert main([*lm, steps]) == 0
+        result = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("loss "))
+        speeds[steps] = re.findall(r"([\d,]+) words/s", result)
+    assert speeds.pop("1") == []  # its only step has compiled kernels: a speed of that would tell nothing
+    assert all(len(found) == 1 and int(found[0].replace(",", "")) > 0 for found in speeds.values())
 
 
 def test_more_steps_than_the_schedule_has_need_a_longer_one(tmp_path, capsys):

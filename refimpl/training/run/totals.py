@@ -71,7 +71,7 @@ class Totals:
         everyone = self.comm.share(mine, "result")
         mean = everyone.mean(axis=0)
         per_step = {kind: float(total) / max(1.0, mean[-2]) for kind, total in zip(self.kinds, mean)}
-        speed = self.examples / float(everyone[0, -1]) if everyone[0, -1] > 0 else 0.0
+        speed = self.examples / float(everyone[0, -1]) if everyone[0, -1] > 0 else float("nan")
         phases = {phase: spent / max(1, self.timed_steps) for phase, spent in self.phases.items()}
         shared = self.comm.once(lambda: json.dumps({"bytes": self.bytes, "seconds": phases}))
         alpha = mean_alpha(self.comm, {name: total / max(1, self.steps) for name, total in self.alpha.items()})
