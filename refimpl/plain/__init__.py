@@ -12,6 +12,7 @@
     worker, clipping, hybrid       a training: gradients, update, and each variable the way that suits it
     search         how many partitions a served variable is cut into
     agreement      all ranks go on, or all stop with one message; nobody waits for ever
+    survive        ranks die; the others go on without them and end with the same bits
 
     groups         fully connected layers cut over groups of ranks: data and model parallelism at once
 

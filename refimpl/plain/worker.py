@@ -15,6 +15,7 @@ class Worker:
     def __init__(self, model, data, seed, strategies, rank, ranks):
         self.model, self.data, self.seed, self.strategies = model, data, seed, strategies
         self.first, self.stop = microbatches_of(rank, ranks, data.microbatches)
+        self.carried = {}  # microbatch -> what it carries from step to step of an epoch
 
     def compute(self, step):
         """Return (losses, {name: gradients}) of this rank's microbatches in a step. Collective: it pulls."""
@@ -22,7 +23,7 @@ class Worker:
 
     def needs(self, step):
         """Begin a step; return the rows of each sparse variable that its microbatches need, each row once."""
-        if self.data.starts_epoch(step):  # what each microbatch carries from step to step
+        if self.data.starts_epoch(step):
             self.carried = {v: {} for v in range(self.first, self.stop)}
         self.batches = [self.batch(step, v) for v in range(self.first, self.stop)]
         self.rows = [{} if batch is None else self.model.rows_needed(batch) for batch in self.batches]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 PLAIN = Path(__file__).parents[2] / "refimpl" / "plain"
-MOST_LINES, MOST_IN_ALL, WIDEST = 120, 2185, 120
+MOST_LINES, MOST_IN_ALL, WIDEST = 130, 2317, 120
 DEFINITIONS = {"RowGradient", "OPTIMIZERS", "initial_state", "key_of"}
 """What may be taken from a kernel's package itself: its functions pick a fast version."""
 
@@ -68,7 +68,7 @@ def test_every_file_is_in_the_order_to_read_them():
 
 
 @pytest.mark.parametrize("text, breach", [
-    ('"""A."""\n' + "x = 1\n" * 120, "a.py: 121 lines"),
+    ('"""A."""\n' + "x = 1\n" * MOST_LINES, f"a.py: {MOST_LINES + 1} lines"),
     ('"""A."""\nx = "' + "x" * 120 + '"\n', "a.py: line 2 is 126 wide"),
     ('"""A."""\nimport torch\n', "a.py: imports torch"),
     ('"""A."""\nfrom refimpl.server import Shards\n', "a.py: imports refimpl.server:Shards"),
@@ -85,6 +85,6 @@ def test_each_rule_is_checked(tmp_path, text, breach):
 
 
 def test_the_sum_of_lines_is_checked(tmp_path):
-    for i in range(22):
+    for i in range(24):
         (tmp_path / f"a{i}.py").write_text('"""A."""\n' + "x = 1\n" * 99)
-    assert breaches(tmp_path) == ["2200 lines in all"]
+    assert breaches(tmp_path) == ["2400 lines in all"]
