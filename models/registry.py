@@ -28,7 +28,7 @@ class Entry:
     synthetic: synthetic(sizes, **shape) -> data in microbatches of that shape, e.g. ``SyntheticText``.
     workloads: what benchmarks and the paper's experiment train: name -> ``Workload``.
     by_length: a workload in sentences of several lengths, ``ByLength``, if it reads sentences.
-    bounds:    small trainings to compare devices by, ``Bounded``.
+    bounds:    small trainings to compare devices by, ``BoundedTraining``.
     reach:     name of a benchmark's work -> the ratio to its best peer that it should reach.
     paper:     the model as the paper measured it, ``Paper``.
     golden:    the training of its golden trace, ``Golden``.

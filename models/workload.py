@@ -70,7 +70,7 @@ class ByLength:
 
 
 @dataclass(frozen=True)
-class Bounded:
+class BoundedTraining:
     """A training so small that what any correct device can compute of it is known: see ``refimpl bench gpu``.
 
     what: said of it beside the model's name.  still: variables that hardly move so early: theirs says nothing of a bound.

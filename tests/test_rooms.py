@@ -7,6 +7,7 @@ import ast
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,21 @@ def _circles(places: dict[tuple[str, str], str]) -> list[str]:
     return [f"{places[a, b]}: {a} imports {b}, which imports {a}: move what both need into a third" for a, b in pairs]
 
 
+def names_of_two_classes(root: Path) -> list[str]:
+    """Return a line for each two files with classes of one name; a name that begins with _ is its file's own.
+
+    A mechanism keeps its name where it is fast, beside the plain file; so does what torch and jax have alike.
+    """
+    found = defaultdict(set)
+    for module, path in modules_below(root).items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].add((module, str(path.relative_to(root))))
+    return [f"class {name} is in {one} and in {other}: give each a name of its own"
+            for name, places in sorted(found.items()) for (a, one), (b, other) in combinations(sorted(places), 2)
+            if (rooms := {room_of(a), room_of(b)}) != {"torch", "jax"} and ("plain" not in rooms or len(rooms) == 1)]
+
+
 def _reachable(edges, start) -> set[str]:
     seen, todo = set(), [start]
     while todo:
@@ -143,6 +159,10 @@ def test_no_two_packages_of_a_room_import_each_other():
 
 def test_no_two_modules_import_each_other():
     assert modules_in_circles(imports_below(ROOT)) == []
+
+
+def test_no_two_files_have_classes_of_one_name():
+    assert [line for line in names_of_two_classes(ROOT) if "refimpl/experiments/" not in line] == []
 
 
 @pytest.fixture
@@ -196,6 +216,14 @@ def test_a_circle_within_a_package_is_named(house):
         kernels__cuda__text="import kernels.cuda.kernel, kernels.digest", kernels__digest=""))
     assert len(lines) == 3 and lines[0] == ("kernels/cuda/kernel.py:2: kernels.cuda.kernel imports kernels.cuda.ptx, "
                                             "which imports kernels.cuda.kernel: move what both need into a third")
+
+
+def test_two_classes_of_one_name_are_named(house, tmp_path):
+    house(refimpl__plan__search="class Fit: pass\nclass _File: pass", refimpl__plan__price__net="class Fit: pass",
+          refimpl__plain__server="class Server: pass", refimpl__server__rows="class Server: pass\nclass _File: pass",
+          refimpl__torch__model="class Batch: pass", refimpl__jax__model="class Batch: pass")
+    assert names_of_two_classes(tmp_path) == [
+        "class Fit is in refimpl/plan/price/net.py and in refimpl/plan/search.py: give each a name of its own"]
 
 
 def test_the_ladder_is_printed(house):

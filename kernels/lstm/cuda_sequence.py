@@ -13,7 +13,7 @@ from kernels.lstm.feedback import fed_rows
 
 
 @dataclass
-class Tape:
+class CudaTape:
     """What the backward pass reads: a slice a step; valid until the workspace is used again.
 
     x: (time, streams, inputs).  h: (time + 1, streams, width) and c: (time + 1, streams, hidden), beginning with the
@@ -43,7 +43,7 @@ def lstm_forward(x, kernel, bias, projection, c0, h0, work, ended, feedback):
     gates, tanh_c = work.array("gates", (time, streams, 4 * hidden), x), work.array("tanh_c", m.shape, x)
     ended = [None if gone is None else xp.asarray(gone) for gone in ended]
     x = xp.ascontiguousarray(x) if feedback is None else xp.array(x, order="C")  # which feedback writes to
-    tape = Tape(x, h, c, gates, tanh_c, m, work, ended, feedback)
+    tape = CudaTape(x, h, c, gates, tanh_c, m, work, ended, feedback)
     h[0], c[0] = h0, c0
     given = inputs if feedback is None else inputs - feedback.columns
     xp.matmul(tape.x.reshape(-1, inputs)[:, :given], kernel[:given], out=gates.reshape(-1, 4 * hidden))

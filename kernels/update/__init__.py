@@ -19,20 +19,20 @@ ONLY_ROW = np.zeros(1, np.int64)
 
 
 @dataclass(frozen=True)
-class Bound:
+class OptionBound:
     """What an option's value must be: in words, and whether a number is so."""
 
     words: str
     holds: Callable[[float], bool]
 
 
-SHARE = Bound("at least 0 and below 1", lambda x: 0 <= x < 1)
-NOT_NEGATIVE = Bound("at least 0", lambda x: x >= 0)
-POSITIVE = Bound("above 0", lambda x: x > 0)
+SHARE = OptionBound("at least 0 and below 1", lambda x: 0 <= x < 1)
+NOT_NEGATIVE = OptionBound("at least 0", lambda x: x >= 0)
+POSITIVE = OptionBound("above 0", lambda x: x > 0)
 
 
 @dataclass(frozen=True)
-class Optimizer:
+class UpdateRule:
     """One optimizer: what it keeps, what it can be told, its definition and its kernels.
 
     state: name -> initial value.  options: name -> default.  Both stand in the order of the definition's arguments.
@@ -42,7 +42,7 @@ class Optimizer:
 
     state: dict[str, float]
     options: dict[str, float]
-    bounds: dict[str, Bound]
+    bounds: dict[str, OptionBound]
     define: Callable
     fast: Callable
     cuda_rows: Callable
@@ -56,12 +56,12 @@ def adam_in_order(rate, *, step, beta1, beta2, epsilon):
 
 
 OPTIMIZERS = {
-    "sgd": Optimizer({}, {}, {}, definition.sgd, fast.sgd, cuda.sgd_rows, cuda.sgd_each),
-    "momentum": Optimizer({"velocity": 0.0}, {"mu": 0.9}, {"mu": SHARE}, definition.momentum, fast.momentum,
+    "sgd": UpdateRule({}, {}, {}, definition.sgd, fast.sgd, cuda.sgd_rows, cuda.sgd_each),
+    "momentum": UpdateRule({"velocity": 0.0}, {"mu": 0.9}, {"mu": SHARE}, definition.momentum, fast.momentum,
                           cuda.momentum_rows, cuda.momentum_each),
-    "adagrad": Optimizer({"accumulator": 1.0}, {"epsilon": 0.0}, {"epsilon": NOT_NEGATIVE}, definition.adagrad,
+    "adagrad": UpdateRule({"accumulator": 1.0}, {"epsilon": 0.0}, {"epsilon": NOT_NEGATIVE}, definition.adagrad,
                          fast.adagrad, cuda.adagrad_rows, cuda.adagrad_each),
-    "adam": Optimizer({"first": 0.0, "second": 0.0}, {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8},
+    "adam": UpdateRule({"first": 0.0, "second": 0.0}, {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8},
                       {"beta1": SHARE, "beta2": SHARE, "epsilon": POSITIVE},  # 0 / (0 + epsilon) where no gradient came
                       definition.adam, fast.adam, cuda.adam_rows, cuda.adam_each, adam_in_order),
 }
@@ -206,4 +206,4 @@ def _check_ids(ids, count):
         raise ValueError("ids repeat: sum the rows that share an id first, with aggregate_rows")
 
 
-__all__ = ["OPTIMIZERS", "Optimizer", "initial_state", "move_each", "update_dense", "update_dense_each", "update_rows"]
+__all__ = ["OPTIMIZERS", "UpdateRule", "initial_state", "move_each", "update_dense", "update_dense_each", "update_rows"]

@@ -2,7 +2,7 @@
 
 from models.cnn.resnet50 import ResNet50
 from models.paper import Paper
-from models.workload import Bounded, Workload
+from models.workload import BoundedTraining, Workload
 
 
 def _sizes(width, blocks):
@@ -11,7 +11,7 @@ def _sizes(width, blocks):
 
 def _bounded(what, blocks, dtype, steps):
     small = Workload("tiny", "cnn", dict(width=4, blocks=blocks), dict(images=4, image_size=8, channels=1, classes=5))
-    return Bounded(what, small, dtype, "momentum", 0.05, steps)
+    return BoundedTraining(what, small, dtype, "momentum", 0.05, steps)
 
 
 PAPERS = Workload("cnn", "cnn", _sizes(8, (3, 4, 6, 3)))

@@ -3,7 +3,7 @@
 from models.data.text.windows import SyntheticText
 from models.lm.model import PRESETS, LanguageModel
 from models.paper import Paper
-from models.workload import Bounded, ByLength, Workload
+from models.workload import BoundedTraining, ByLength, Workload
 
 
 def _sizes(vocabulary, width, hidden, projection, samples):
@@ -48,8 +48,8 @@ WORKLOADS = {
     "gpu": Workload("gpu", "lm", _sizes(100_000, 512, 2048, 512, 8192), dict(streams=128, window=20)),
 }
 
-BOUNDS = (Bounded("float32 adagrad", TINY, "float32", "adagrad", 0.2, 2),
-          Bounded("float64 adam", TINY, "float64", "adam", 0.01, 4))
+BOUNDS = (BoundedTraining("float32 adagrad", TINY, "float32", "adagrad", 0.2, 2),
+          BoundedTraining("float64 adam", TINY, "float64", "adam", 0.01, 4))
 
 
 def at_size(ranks: int, seed: int):

@@ -5,7 +5,7 @@ from dataclasses import replace
 from models.data.pairs.synthetic import SyntheticPairs
 from models.nmt.model import PRESETS, TranslationModel
 from models.paper import Paper
-from models.workload import Bounded, ByLength, Workload
+from models.workload import BoundedTraining, ByLength, Workload
 
 
 def _sizes(vocabulary, units, keep=0.8):
@@ -33,7 +33,7 @@ BY_LENGTH = ByLength(
     flop=128 * 50 * 6 * DENSE, elements=DENSE, our_elements=1_472_257)
 """The workload of the throughput, in sentences from the longest that the authors keep down to a word and an end."""
 
-BOUNDS = (Bounded("float32 sgd", TINY, "float32", "sgd", 0.5, 2,
+BOUNDS = (BoundedTraining("float32 sgd", TINY, "float32", "sgd", 0.5, 2,
                   still=("attention/g", "attention/bias")),)
 
 

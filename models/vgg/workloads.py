@@ -1,13 +1,13 @@
 """What benchmarks train of the VGG network. The paper's experiment has no part for it: nothing of it is sparse."""
 
 from models.vgg.network import PRESETS
-from models.workload import Bounded, Workload
+from models.workload import BoundedTraining, Workload
 
 
 def _bounded(what, stages, dtype, steps):
     sizes = dict(stages=stages, width=4, connected=(8,), blocks=4, augment=False)
     small = Workload("tiny", "vgg", sizes, dict(images=4, image_size=8, channels=1, classes=5))
-    return Bounded(what, small, dtype, "momentum", 0.05, steps)
+    return BoundedTraining(what, small, dtype, "momentum", 0.05, steps)
 
 
 WORKLOADS = {

@@ -63,10 +63,10 @@ def run(given: dict) -> int:
 
 def _run(given) -> int:
     """Status 0: no case failed that is not expected to; 1 otherwise."""
-    from refimpl.conformance.report import Expected, read_expected, show, unexpected
+    from refimpl.conformance.report import ExpectedFailures, read_expected, show, unexpected
     from refimpl.conformance.runner import run_target
 
-    expected = read_expected(given["expected_failures"]) if "expected_failures" in given else Expected()
+    expected = read_expected(given["expected_failures"]) if "expected_failures" in given else ExpectedFailures()
     outcomes = []
     for ranks in given.get("ranks", [4]):
         outcomes.append(run_target(given["target"], ranks, launcher=given.get("launcher"), only=given.get("only", ""),
@@ -114,13 +114,13 @@ def _export(given) -> int:
 
 def _check(given) -> int:
     """Status 0: nothing that was handed in differs; 1 otherwise."""
-    from refimpl.conformance.report import Expected, show
+    from refimpl.conformance.report import ExpectedFailures, show
     from refimpl.conformance.traces.check import check_trace
 
     outcome = check_trace(given["trace"])
     if not given.get("json"):
-        show(outcome, Expected(), given.get("verbose", False))
-    _report([outcome], Expected(), given)
+        show(outcome, ExpectedFailures(), given.get("verbose", False))
+    _report([outcome], ExpectedFailures(), given)
     return int(bool(outcome.failed))
 
 

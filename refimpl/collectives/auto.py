@@ -12,7 +12,7 @@ from refimpl.transport.machines import Machines
 
 
 @dataclass(frozen=True)
-class Choice:
+class AllreduceChoice:
     """What was chosen, and why.
 
     algorithm, machines: for ``make_schedule`` (machines only of hierarchical, else None).  predicted: name -> seconds
@@ -29,7 +29,7 @@ class Choice:
 
 
 def choose_algorithm(leaves: int, elements: int, itemsize: int, machines: Machines, network: Network | None,
-                     canonical_only: bool = True, shared_memory: bool = True) -> Choice:
+                     canonical_only: bool = True, shared_memory: bool = True) -> AllreduceChoice:
     """Choose for ``leaves`` microbatches and a vector of ``elements`` of ``itemsize`` bytes on these machines. Local.
 
     Deterministic: ranks that hand in the same network choose the same.  network: what calibrate measured; None where
@@ -40,7 +40,7 @@ def choose_algorithm(leaves: int, elements: int, itemsize: int, machines: Machin
     """
     ranks = sum(map(len, machines))
     if len(machines) == 1:
-        return Choice("direct", None, {}, {"direct": True}, {}, _one_machine(ranks, shared_memory))
+        return AllreduceChoice("direct", None, {}, {"direct": True}, {}, _one_machine(ranks, shared_memory))
     if network is None or network.machines != machines:
         raise ValueError("choose_algorithm: the network must be measured on these machines: calibrate(comm)")
     predicted, canonical, refused = {}, {}, {}
@@ -60,7 +60,7 @@ def choose_algorithm(leaves: int, elements: int, itemsize: int, machines: Machin
     able = [name for name in predicted if canonical[name] or not canonical_only]
     best = min(able, key=predicted.get)  # the first of equals: direct is always among them
     reason = _reason(best, predicted, canonical, elements * itemsize, network, canonical_only)
-    return Choice(best, machines if best == "hierarchical" else None, predicted, canonical, refused, reason)
+    return AllreduceChoice(best, machines if best == "hierarchical" else None, predicted, canonical, refused, reason)
 
 
 def _one_machine(ranks, shared_memory) -> str:

@@ -4,7 +4,7 @@ The comparison needs NumPy; rich to print to a terminal, pytest to run under it;
 Those are for our own adapter (``adapters``), for recording golden traces (``traces``), and for ``enclosure``.
 """
 
-from refimpl.conformance.case import Arrivals, Case, Rows, Task, Variable
+from refimpl.conformance.case import Arrivals, Case, CaseVariable, Rows, Task
 from refimpl.conformance.semantics import Semantics
 
-__all__ = ["Arrivals", "Case", "Rows", "Semantics", "Task", "Variable"]
+__all__ = ["Arrivals", "Case", "CaseVariable", "Rows", "Semantics", "Task"]

@@ -7,7 +7,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Variable:
+class CaseVariable:
     """A named array: dense of any shape, or sparse with shape (rows, columns)."""
 
     name: str
@@ -51,7 +51,7 @@ class Case:
     kind: str
     about: str
     ranks: int
-    variables: tuple[Variable, ...]
+    variables: tuple[CaseVariable, ...]
     steps: tuple[tuple[dict[str, Any], ...], ...]
     exact: bool = True
     settings: dict = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Case:
         """name -> shape of the sparse variables."""
         return {v.name: v.shape for v in self.variables if v.sparse}
 
-    def variable(self, name: str) -> Variable:
+    def variable(self, name: str) -> CaseVariable:
         """Return a variable by name."""
         return next(v for v in self.variables if v.name == name)
 
@@ -84,7 +84,7 @@ class Task:
     steps: this rank's gradients, micro-step after micro-step: name -> Part.
     """
 
-    variables: tuple[Variable, ...]
+    variables: tuple[CaseVariable, ...]
     start: dict[str, np.ndarray]
     optimizer: str
     rate: float
@@ -109,7 +109,7 @@ class Arrivals:
     the mean over that worker's own examples. A worker pulls and pushes by turns; ids rise, each once.
     """
 
-    variables: tuple[Variable, ...]
+    variables: tuple[CaseVariable, ...]
     start: dict[str, Any]
     optimizer: str
     rate: float

@@ -9,7 +9,7 @@ from refimpl.conformance.case import Case, Rows
 from refimpl.conformance.checks import CHECKS
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.observe import Evidence, gather_evidence
-from refimpl.conformance.rules.aggregate import Wanted
+from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.rules.bounds import alike, ulps
 from refimpl.conformance.semantics import Semantics
 
@@ -108,7 +108,7 @@ def _finding(evidence: Evidence, name: str) -> Finding:
     return result
 
 
-def note(finding: Finding, found, wanted: Wanted, step, rank, where: str) -> None:
+def note(finding: Finding, found, wanted: Expected, step, rank, where: str) -> None:
     """Take an array or Rows into a finding: its worst distances, and the place where it is the first to differ. Local.
 
     where: the step and rank, in words.
@@ -125,7 +125,7 @@ def note(finding: Finding, found, wanted: Wanted, step, rank, where: str) -> Non
                          f"{finding.wanted:.9g} ({where})")
 
 
-def differences(found, wanted: Wanted):
+def differences(found, wanted: Expected):
     """Return (ulps, ratios, bad, places): arrays of one shape, and the ids of their rows, None if dense. Local."""
     places = None
     if isinstance(wanted.value, Rows):

@@ -1,7 +1,7 @@
 """The kinds of case: which function of the adapter gets the inputs, how it is called, and what it should give.
 
 A call returns, step by step, name -> array or Rows, as one rank sees them; an expectation, step by step,
-name -> Wanted. Kinds whose answer is a property of all ranks' answers together have a check instead.
+name -> Expected. Kinds whose answer is a property of all ranks' answers together have a check instead.
 """
 
 from dataclasses import dataclass
@@ -13,25 +13,25 @@ from refimpl.conformance.case import Arrivals, Case, MeshTask, Rows, Task
 from refimpl.conformance.cases import mesh
 from refimpl.conformance.cases.owner import first_values
 from refimpl.conformance.cases.training import start_of
-from refimpl.conformance.rules.aggregate import Wanted, aggregate, aggregate_dense
+from refimpl.conformance.rules.aggregate import Expected, aggregate, aggregate_dense
 from refimpl.conformance.rules.mesh import expected_step
 from refimpl.conformance.rules.owner import served
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.space.deviation import Place
-from refimpl.conformance.space.training import Training
+from refimpl.conformance.space.training import TrainingAnswers
 
 
 @dataclass(frozen=True)
 class Kind:
     """stage: aggregate, update, model, owner or mesh.  functions: what the adapter must have; the first is called.
 
-    call(functions, case, rank) -> answers.  expect(case, semantics) -> list of name -> Wanted, None: see ``checks``.
+    call(functions, case, rank) -> answers.  expect(case, semantics) -> list of name -> Expected, None: see ``checks``.
     """
 
     stage: str
     functions: tuple[str, ...]
     call: Callable[[tuple, Case, int], list[dict[str, Any]]]
-    expect: Callable[[Case, Semantics], list[dict[str, Wanted]]] | None = None
+    expect: Callable[[Case, Semantics], list[dict[str, Expected]]] | None = None
 
 
 def handed(part):
@@ -148,11 +148,11 @@ def _expect_uses(case, semantics):
 
 def _expect_broadcast(case, semantics):
     values = case.steps[0][case.settings["root"]]
-    return [{name: Wanted(np.asarray(a, np.float64), np.zeros(a.shape), "float32", a) for name, a in values.items()}]
+    return [{name: Expected(np.asarray(a, np.float64), np.zeros(a.shape), "float32", a) for name, a in values.items()}]
 
 
 def _expect_training(case, semantics):
-    machine = Training(case, semantics)
+    machine = TrainingAnswers(case, semantics)
     return [{v.name: machine.answer(Place(update, 0, v)) for v in case.variables} for update in range(machine.steps)]
 
 
@@ -161,7 +161,7 @@ def _expect_loss(case, semantics):
              for name, given in (("loss", "losses"), ("gradient", "gradients"))}]
 
 
-def _reduced(values, semantics, case) -> Wanted:
+def _reduced(values, semantics, case) -> Expected:
     if semantics.loss == "mean-of-means":
         means = [v.sum(axis=0) / max(1, len(v)) for v in values]
         return aggregate_dense(means, case.ranks, Semantics(), "float64", False)

@@ -16,7 +16,7 @@ from refimpl.conformance.semantics import Semantics
 class Evidence:
     """observed[step][name]: (rank, array or Rows with rising ids) of each rank; rank None where owners were joined.
 
-    wanted: step by step, name -> Wanted; None for kinds that have a check instead.  complaints: of a wrong form.
+    wanted: step by step, name -> Expected; None for kinds that have a check instead.  complaints: of a wrong form.
     """
 
     case: Case

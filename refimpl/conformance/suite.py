@@ -11,13 +11,13 @@ from functools import cache
 import pytest
 
 from refimpl.conformance.cases import all_cases
-from refimpl.conformance.report.expected import Expected, read_expected
+from refimpl.conformance.report.expected import ExpectedFailures, read_expected
 from refimpl.conformance.runner import run_target
 
 TARGET = os.environ.get("REFIMPL_TARGET")
 RANKS = [int(n) for n in os.environ.get("REFIMPL_RANKS", "1 2 3 4").split()]
 FILE = os.environ.get("REFIMPL_EXPECTED_FAILURES")
-EXPECTED = read_expected(FILE) if FILE else Expected()
+EXPECTED = read_expected(FILE) if FILE else ExpectedFailures()
 
 
 @cache

@@ -17,6 +17,6 @@ require_installed("jax", "JAX")
 
 from refimpl.jax.arrays import Microbatch
 from refimpl.jax.model import JaxModel
-from refimpl.jax.rows import Rows
+from refimpl.jax.rows import PulledRows
 
-__all__ = ["JaxModel", "Microbatch", "Rows"]
+__all__ = ["JaxModel", "Microbatch", "PulledRows"]

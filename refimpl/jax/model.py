@@ -21,7 +21,7 @@ from models.frameworks.place import line_of
 from models.frameworks.trees import examples_in
 from refimpl.jax.arrays import given, one_thread, to_jax, with_key
 from refimpl.jax.parameters import named, variables_of
-from refimpl.jax.rows import Rows, padded
+from refimpl.jax.rows import PulledRows, padded
 from refimpl.training.run.checkpoint import read_parameters
 
 
@@ -30,7 +30,7 @@ class JaxModel:
 
     loss: loss(params, batch) -> 0-d array, the *sum* of the losses of a ``Microbatch``'s examples; or (sum, state).
     parameters: tree of arrays; what has no values yet (jax.ShapeDtypeStruct) starts as ``initial`` says.
-    rows: name of a table -> function(batch) -> the rows that the loss looks up, in any order; the loss has a ``Rows``
+    rows: name of a table -> function(batch) -> the rows that the loss looks up, in any order; it has a ``PulledRows``
     in its place. What the function gets is what the loss gets, in NumPy's arrays.
     initial: name -> ``Uniform``, ``Constant``, ...: where a parameter starts. Else at the values of the tree.
     evaluate: evaluate(params, batch) -> {"loss": sum, "count": n[, "correct": k]}, or (that, state); None: the loss.
@@ -108,7 +108,8 @@ class JaxModel:
 
         def call(floats, ids, batch):
             dense, values, misses = floats
-            tables = {name: Rows(name, self.shapes[name], ids[name], values[name], misses[name]) for name in values}
+            tables = {name: PulledRows(name, self.shapes[name], ids[name], values[name], misses[name])
+                      for name in values}
             every, batch = dense | tables, with_key(batch)
             result = function(jax.tree.unflatten(self.structure, [every[name] for name in self.shapes]), batch)
             result, state = result if isinstance(result, tuple) and len(result) == 2 else (result, batch.state)
@@ -178,7 +179,7 @@ def _explained():
                          f"{line_of(problem, jax, sys.modules[__name__])}: choose by jnp.where or jax.lax.cond, and "
                          "compute with jnp in place of np") from problem
     except (TypeError, AttributeError) as problem:
-        if Rows.__name__ not in str(problem):
+        if PulledRows.__name__ not in str(problem):
             raise
         raise ValueError("a table is used otherwise than by params[NAME][ids], at "
                          f"{line_of(problem, jax, sys.modules[__name__])}: only the rows that were looked up are here; "

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 
-class Rows:
+class PulledRows:
     """A sparse variable as a loss has it: ``params["words"][ids]``, nothing else. Local.
 
     shape: of the whole table.  ids: (k,) sorted row numbers that are here; None: all are.  rows: (k, d).

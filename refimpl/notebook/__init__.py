@@ -14,7 +14,7 @@ _HOME = {
     "Slider": "refimpl.notebook.sliders",
     "explore": "refimpl.notebook.sliders",
     "show_source": "refimpl.notebook.source",
-    "Verdict": "refimpl.notebook.exercises",
+    "ExerciseVerdict": "refimpl.notebook.exercises",
     "exercise": "refimpl.notebook.exercises",
     "right": "refimpl.notebook.exercises",
     "wrong": "refimpl.notebook.exercises",

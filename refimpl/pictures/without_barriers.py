@@ -32,7 +32,7 @@ class Watched(Owner):
 
 
 @dataclass(frozen=True)
-class Step:
+class DrawnStep:
     """A worker's step ``clock``, from its pull to its push. applied: whether some update took it."""
 
     worker: int
@@ -43,13 +43,13 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Seen:
+class DrawnTraining:
     """A training: its steps in the order of their pushes, the times of the owner's updates, and ages after each.
 
     ages: {updates between pull and use: how many gradients}, from the beginning on.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[DrawnStep, ...]
     updates: tuple[float, ...] = ()
     ages: tuple[Counter, ...] = ()
 
@@ -73,7 +73,7 @@ class Seen:
                 if before.end < min(after.begin, until)]
 
 
-def seen(happened, owner: Watched | None = None) -> Seen:
+def seen(happened, owner: Watched | None = None) -> DrawnTraining:
     """Return what happened, as pictures take it. Local.
 
     happened: of ``refimpl.plain.scripted_clock.run``.
@@ -85,12 +85,13 @@ def seen(happened, owner: Watched | None = None) -> Seen:
         if what == "pull":
             begun[worker] = time
         else:
-            steps.append(Step(worker, clock, begun[worker], time, taken is None or (worker, clock) in taken))
+            steps.append(DrawnStep(worker, clock, begun[worker], time, taken is None or (worker, clock) in taken))
     applied = owner.applied if owner else ()
-    return Seen(tuple(steps), tuple(steps[come - 1].end for come, *_ in applied), tuple(ages for *_, ages in applied))
+    return DrawnTraining(tuple(steps), tuple(steps[come - 1].end for come, *_ in applied),
+                         tuple(ages for *_, ages in applied))
 
 
-def draw_workers(trainings: dict[str, Seen], until: float, unit: str = "seconds") -> Picture:
+def draw_workers(trainings: dict[str, DrawnTraining], until: float, unit: str = "seconds") -> Picture:
     """Draw the first so many seconds of each training, a lane a worker: steps, waiting, the owner's updates. Local."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -114,11 +115,11 @@ def draw_workers(trainings: dict[str, Seen], until: float, unit: str = "seconds"
         return picture_of(figure, _said(trainings, until, unit), _numbers(trainings, until, unit))
 
 
-def _look(step: Step) -> str:
+def _look(step: DrawnStep) -> str:
     return "computing" if step.applied else "computed, then dropped"
 
 
-def _draw_lanes(axes, training: Seen, until: float):
+def _draw_lanes(axes, training: DrawnTraining, until: float):
     """Draw one training: boxes with the numbers of the steps, what is hatched between them, marks below."""
     for step in training.steps:
         if step.begin < until:
@@ -143,7 +144,7 @@ def _draw_lanes(axes, training: Seen, until: float):
     plain_axis(axes, "y")
 
 
-def _waited(training: Seen, until: float) -> list[float]:
+def _waited(training: DrawnTraining, until: float) -> list[float]:
     """Return how long each worker waited."""
     return [sum(end - begin for begin, end in training.waits(worker, until)) for worker in range(training.workers)]
 
@@ -155,7 +156,7 @@ def _said(trainings, until, unit) -> str:
         for title, training in trainings.items())
 
 
-def _unapplied(training: Seen, until: float) -> int:
+def _unapplied(training: DrawnTraining, until: float) -> int:
     return sum(not step.applied for step in training.steps if step.end <= until)
 
 
@@ -168,7 +169,7 @@ def _numbers(trainings, until, unit) -> str:
     return table(["", "worker", "steps", "applied", f"{unit} of waiting"], rows)
 
 
-def draw_staleness(trainings: dict[str, Seen], until: float) -> Picture:
+def draw_staleness(trainings: dict[str, DrawnTraining], until: float) -> Picture:
     """Draw how old the gradients were that were applied by then, a panel a training, and the mean. Local."""
     counts = {title: training.staleness(until) for title, training in trainings.items()}
     parts = {title: {age: count / ages.total() for age, count in sorted(ages.items())}

@@ -18,7 +18,7 @@ from refimpl.torch.mean import refuse_mean
 from refimpl.torch.parts import parts_of
 from refimpl.torch.record import Recorder
 from refimpl.torch.repeatable import repeatable
-from refimpl.torch.tables import Rows
+from refimpl.torch.tables import PulledRows
 from refimpl.torch.tensors import on_device, to_aligned, to_array, to_tensor
 from refimpl.torch.variables import variables_of
 from refimpl.training.run.checkpoint import read_parameters
@@ -64,7 +64,8 @@ class TorchModel:
         xp, device = _home(dense, rows)
         needed = getattr(batch, "looked_up", None) or self.rows_needed(batch)
         values = {name: to_aligned(dense[name]).requires_grad_() for name in self.parts.dense}
-        tables = {name: Rows(name, needed[name], to_tensor(rows[name]).requires_grad_()) for name in self.parts.sparse}
+        tables = {name: PulledRows(name, needed[name], to_tensor(rows[name]).requires_grad_())
+                  for name in self.parts.sparse}
         given, gradients = on_device(batch, device), {}
         statistics, constants = self.bound.statistics(device), self.bound.constants(device)
         unchanged = Unchanged(self.parts, values, constants, given)
@@ -162,7 +163,7 @@ class TorchModel:
         running = {v.name: to_tensor(dense[v.name]) for v in self.variables if v.statistic}
 
         def total(one):
-            tables = {name: Rows(name, needed[name], to_tensor(rows[name])) for name in self.parts.sparse}
+            tables = {name: PulledRows(name, needed[name], to_tensor(rows[name])) for name in self.parts.sparse}
             with repeatable(0, device), Evaluating(self.module), torch.no_grad():
                 copies = {name: value.clone() for name, value in (values | running).items()}
                 return float(_checked(self.bound.call(self._bound(device) | copies, tables, on_device(one, device))))

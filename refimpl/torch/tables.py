@@ -14,7 +14,7 @@ from torch.nn import functional
 from kernels import RowGradient
 
 
-class Rows:
+class PulledRows:
     """The rows of one table that a microbatch pulled, and which of them it touched. Local.
 
     ids: (k,) int64 NumPy array, sorted, unique.  rows: (k, d) tensor.

@@ -43,7 +43,7 @@ def test_no_number_has_more_digits_than_float32(ranks, monkeypatch):
     monkeypatch.setattr(rule, "dropout_of", lambda case: {n: [np.full_like(a, mesh.KEPT) for a in scales]
                                                           for n, scales in dropout(case).items()})
     for case in (case for case in cases_for(ranks, "mesh") if case.exact):
-        for parts in (step := rule.Step(case)).case.steps[0]:
+        for parts in (step := rule.MeshCaseStep(case)).case.steps[0]:
             for what, arrays in parts.items():
                 monkeypatch.setitem(parts, what, [with_numbers(a, np.abs) for a in arrays])
         values = {n: np.abs(a).max() for n, ranks_ in step.run().items() if n != "loss" for a in ranks_.values()}

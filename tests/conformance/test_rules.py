@@ -16,7 +16,7 @@ from refimpl.conformance.rules.aggregate import aggregate
 from refimpl.conformance.rules.bounds import bound, exact_sum, gamma, ulps
 from refimpl.conformance.rules.optimizers import SLOTS, apply, apply_rows, initial_state
 from refimpl.conformance.semantics import Semantics
-from refimpl.conformance.space.training import Training
+from refimpl.conformance.space.training import TrainingAnswers
 from refimpl.gradients import Node, fold
 
 
@@ -111,8 +111,8 @@ def test_adam_as_tensorflow_writes_it_is_adam_with_another_epsilon():
 
 def test_windows():
     case = case_named("accumulate/adam", 2)
-    assert [len(w) for w in Training(case, Semantics()).windows] == [2, 2, 1]
-    assert [len(w) for w in Training(case, Semantics(partial="dropped")).windows] == [2, 2]
+    assert [len(w) for w in TrainingAnswers(case, Semantics()).windows] == [2, 2, 1]
+    assert [len(w) for w in TrainingAnswers(case, Semantics(partial="dropped")).windows] == [2, 2]
 
 
 def test_clipping_reaches_the_norm():

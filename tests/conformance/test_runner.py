@@ -10,7 +10,7 @@ import pytest
 from refimpl.cli import main
 from refimpl.conformance.adapters.reference import Reference
 from refimpl.conformance.cases import case_named
-from refimpl.conformance.report import Expected, html_page, plain, read_expected
+from refimpl.conformance.report import ExpectedFailures, html_page, plain, read_expected
 from refimpl.conformance.runner import run_local, run_target
 from refimpl.conformance.target import launcher_of
 
@@ -200,7 +200,7 @@ def test_expected_failures(adapter, tmp_path, capsys):
 
 def test_what_passes_again_is_told(tmp_path):
     outcome = run_target("refimpl.conformance.adapters.reference", 2, only="dense/p")
-    expected = Expected({"dense/*": "old"})
+    expected = ExpectedFailures({"dense/*": "old"})
     assert expected.fixed(outcome.verdicts) == ["dense/*"]
     data = plain(outcome, expected)
     assert data["fixed"] == ["dense/*"] and json.loads(json.dumps(data, allow_nan=False)) == data

@@ -16,7 +16,7 @@ from refimpl.training.consistency.served.record import Record, check_possible, e
 from refimpl.training.consistency.served.replay import Seat, replay_alone
 from refimpl.training.consistency.served.serving import Serving
 from refimpl.training.consistency.served.without_barriers import shards_of
-from refimpl.training.consistency.served.worker import Worker
+from refimpl.training.consistency.served.worker import AsyncWorker
 from refimpl.training.parameters import Parameters
 from refimpl.training.session import train
 from refimpl.transport import CollectiveError, Communicator
@@ -38,7 +38,7 @@ def made(options, plan, model=Toy):
     for number in range(WORKERS):
         seat = Seat(number, WORKERS, boxes)
         shards = shards_of(Parameters(model().variables, plan, seat, 0, options.optimizer))
-        worker = Worker(model(), toy_data(), options, plan, number)
+        worker = AsyncWorker(model(), toy_data(), options, plan, number)
         ranks.append(Serving(Owner(shards, WORKERS, options), worker, seat, FirstCome(), seat.ledger))
     return ranks, boxes
 

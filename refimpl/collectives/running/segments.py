@@ -19,7 +19,7 @@ SEGMENT_BYTES = 192 * 1024  # that a rank sends in a round in which it sends a p
 LANES = 3  # segments under way together
 
 
-class Piece(NamedTuple):
+class SegmentPiece(NamedTuple):
     """Elements [start, stop) of slot ``slot``, the first of them in chunk ``chunk``."""
 
     slot: int
@@ -28,10 +28,10 @@ class Piece(NamedTuple):
     stop: int
 
 
-class Step(NamedTuple):
+class RankRound(NamedTuple):
     """What one rank does in one round of one segment: all messages at once, then sums in order.
 
-    receives, sends: (peer, Piece).  sums: (into, other), both Pieces.
+    receives, sends: (peer, SegmentPiece).  sums: (into, other), both such.
     """
 
     receives: tuple
@@ -57,12 +57,12 @@ class Cut:
     def __init__(self, bounds, segments: int):
         self.bounds, self.segments = bounds, segments
 
-    def pieces(self, segment: int, slot: int, first: int, last: int) -> list[Piece]:
+    def pieces(self, segment: int, slot: int, first: int, last: int) -> list[SegmentPiece]:
         """Return what segment ``segment`` has of chunks [first, last) of a slot. Empty pieces are left out."""
         if self.segments == 1:  # neighbouring chunks are one message
-            whole = Piece(slot, first, self.bounds[first], self.bounds[last])
+            whole = SegmentPiece(slot, first, self.bounds[first], self.bounds[last])
             return [whole] if whole.stop > whole.start else []
-        pieces = [Piece(slot, chunk, self._edge(chunk, segment), self._edge(chunk, segment + 1))
+        pieces = [SegmentPiece(slot, chunk, self._edge(chunk, segment), self._edge(chunk, segment + 1))
                   for chunk in range(first, last)]
         return [piece for piece in pieces if piece.stop > piece.start]
 
@@ -75,7 +75,7 @@ class Cut:
         return start + segment * (stop - start) // self.segments
 
 
-def steps_of(rounds, rank: int, ranks: int, cut: Cut, segment: int) -> list[Step]:
+def steps_of(rounds, rank: int, ranks: int, cut: Cut, segment: int) -> list[RankRound]:
     """Return what ``rank`` does for one segment, round by round; rounds without it are left out. Local.
 
     Messages to many peers go to the next rank first, so that not all ranks turn to rank 0 at once. Those of one pair
@@ -93,5 +93,5 @@ def steps_of(rounds, rank: int, ranks: int, cut: Cut, segment: int) -> list[Step
         receives.sort(key=lambda message: (rank - message[0]) % ranks)
         sends.sort(key=lambda message: (message[0] - rank) % ranks)
         if receives or sends or sums:
-            steps.append(Step(tuple(receives), tuple(sends), tuple(sums)))
+            steps.append(RankRound(tuple(receives), tuple(sends), tuple(sums)))
     return steps

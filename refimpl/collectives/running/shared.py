@@ -17,7 +17,7 @@ from kernels.shared_sum.fast import DTYPES, computable, fused, scratch_for, tabl
 from kernels.shared_sum.steps import BUFFERS, EVENTS, all_at_once, in_place, pipelined
 from refimpl.collectives.running.counting import count_transfers
 from refimpl.collectives.running.runner import Runner
-from refimpl.collectives.running.shared_plan import Plan, plan_of
+from refimpl.collectives.running.shared_plan import SharedPlan, plan_of
 from refimpl.collectives.schedule import Schedule
 from refimpl.gradients import Node
 from refimpl.transport import Communicator, peer_memory
@@ -37,8 +37,8 @@ class SharedRunner:
     plan: of this rank.  window: of the machine.  reach: whether its ranks can read each other's private arrays.
     """
 
-    def __init__(self, schedule: Schedule, comm: Communicator, elements: int, dtype, phase: str, attribute, plan: Plan,
-                 window: SharedWindow, reach: bool):
+    def __init__(self, schedule: Schedule, comm: Communicator, elements: int, dtype, phase: str, attribute,
+                 plan: SharedPlan, window: SharedWindow, reach: bool):
         self.comm, self.members, self.elements, self.dtype, self.window = comm, comm.machine, elements, dtype, window
         self._lay_out(_slots_of(schedule, comm))
         loads = [step for step in schedule.rounds if step not in plan.across]
@@ -201,7 +201,7 @@ def _bytes_of_slot(nbytes) -> tuple[int, int]:
     return each, BUFFERS * min(SEGMENT, each)
 
 
-def _checked(schedule, comm, elements, like, kinds) -> Plan:
+def _checked(schedule, comm, elements, like, kinds) -> SharedPlan:
     """Return this rank's plan; ValueError for what cannot be summed in shared memory. kinds: of all ranks."""
     if not is_numpy(like):
         raise ValueError(f"shared memory holds NumPy arrays, not {type(like).__module__} arrays; use Runner")

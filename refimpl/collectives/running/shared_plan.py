@@ -12,7 +12,7 @@ from refimpl.collectives.schedule import Round, Schedule
 from refimpl.transport.machines import Machines, machine_of
 
 
-class Share(NamedTuple):
+class RankSums(NamedTuple):
     """What one rank adds up: chunks [start, stop) of the inputs, in the order of ``sums``.
 
     inputs: (rank, slot) of each register.  sums: (into, other) registers.  outputs: (register, slot): where sums go,
@@ -26,14 +26,14 @@ class Share(NamedTuple):
     outputs: tuple[tuple[int, int], ...] = ()
 
 
-class Plan(NamedTuple):
+class SharedPlan(NamedTuple):
     """The parts of a schedule: what ``share`` a rank sums in shared memory; the rounds ``across`` machines."""
 
-    share: Share
+    share: RankSums
     across: tuple[Round, ...]
 
 
-def plan_of(schedule: Schedule, machines: Machines, rank: int) -> Plan:
+def plan_of(schedule: Schedule, machines: Machines, rank: int) -> SharedPlan:
     """Return what ``rank`` does for a proved allreduce ``schedule`` on ``machines``. Local.
 
     Raises ValueError for a schedule that does not go within machines, across, within; or whose ranks form several sums.
@@ -52,7 +52,7 @@ def plan_of(schedule: Schedule, machines: Machines, rank: int) -> Plan:
         if len(everything) > 1:
             raise _unfit(schedule, "adds up different chunks in different orders")
         wanted = [(rank, 0, chunk) for chunk in range(chunks) if owners[chunk] == rank and (rank, 0, chunk) in memory]
-    return Plan(_share_of(schedule, wanted, memory), across)
+    return SharedPlan(_share_of(schedule, wanted, memory), across)
 
 
 def _split(schedule, machines):
@@ -124,7 +124,7 @@ def _share_of(schedule, wanted, memory):
     for rank, slot, chunk in wanted:
         chunks.setdefault(chunk, {})[slot] = memory[rank, slot, chunk]
     if not chunks:
-        return Share(0, 0)
+        return RankSums(0, 0)
     start, stop = min(chunks), max(chunks) + 1
     expressions = chunks[start]
     if len(chunks) != stop - start or any(other != expressions for other in chunks.values()):
@@ -141,4 +141,4 @@ def _share_of(schedule, wanted, memory):
         return into
 
     outputs = tuple((form(expression), slot) for slot, expression in sorted(expressions.items()))
-    return Share(start, stop, tuple(inputs), tuple(sums), outputs)
+    return RankSums(start, stop, tuple(inputs), tuple(sums), outputs)

@@ -18,7 +18,7 @@ from refimpl.transport.machines import in_blocks
 _NOTHING = np.zeros(0, np.int32)
 
 
-class Columns(NamedTuple):
+class RoundColumns(NamedTuple):
     """One round. Transfer i: ``source[i]`` sends chunks [start[i], stop[i]) to ``destination[i]``.
 
     Sums: rank ``adder[j]`` adds chunks [add_start[j], add_stop[j]) of ``times[j]`` slots to others.
@@ -42,7 +42,7 @@ class ColumnSchedule:
     name: str
     ranks: int
     chunks: int
-    rounds: Iterable[Columns]
+    rounds: Iterable[RoundColumns]
 
 
 def columns_of(schedule: Schedule) -> ColumnSchedule:
@@ -50,11 +50,11 @@ def columns_of(schedule: Schedule) -> ColumnSchedule:
     return ColumnSchedule(schedule.name, schedule.ranks, schedule.chunks, map(round_columns, schedule.rounds))
 
 
-def round_columns(step: Round) -> Columns:
+def round_columns(step: Round) -> RoundColumns:
     """Return a round as columns. Local."""
     moves = np.array(step.transfers, np.int32).reshape(-1, 6)
     sums = np.array(step.sums, np.int32).reshape(-1, 5)
-    return Columns(*moves.T[:4], sums[:, 0], sums[:, 3], sums[:, 4], np.ones(len(sums), np.int32))
+    return RoundColumns(*moves.T[:4], sums[:, 0], sums[:, 3], sums[:, 4], np.ones(len(sums), np.int32))
 
 
 def columns(name: str, ranks: int, machines=None) -> ColumnSchedule:
@@ -83,14 +83,14 @@ def _one_node_each(machines, ranks) -> bool:
     return each > 0 and each & (each - 1) == 0 and ranks % each == 0 and machines == in_blocks(ranks, each)
 
 
-def _added(moves: Columns) -> Columns:
+def _added(moves: RoundColumns) -> RoundColumns:
     """Return the round in which what arrives is also added."""
     at, start, stop = moves.destination, moves.start, moves.stop
-    return Columns(moves.source, at, start, stop, at, start, stop, np.ones(at.size, np.int32))
+    return RoundColumns(moves.source, at, start, stop, at, start, stop, np.ones(at.size, np.int32))
 
 
-def _backwards(moves: Columns) -> Columns:
-    return Columns(moves.destination, moves.source, moves.start, moves.stop)
+def _backwards(moves: RoundColumns) -> RoundColumns:
+    return RoundColumns(moves.destination, moves.source, moves.start, moves.stop)
 
 
 def _ring(ranks):
@@ -98,10 +98,10 @@ def _ring(ranks):
     right = (rank + 1) % ranks
     for step in range(ranks - 1):
         chunk = (rank - step) % ranks
-        yield _added(Columns(rank, right, chunk, chunk + 1))
+        yield _added(RoundColumns(rank, right, chunk, chunk + 1))
     for step in range(ranks - 1):
         chunk = (rank + 1 - step) % ranks
-        yield Columns(rank, right, chunk, chunk + 1)
+        yield RoundColumns(rank, right, chunk, chunk + 1)
 
 
 def _all_pairs(count):
@@ -115,8 +115,8 @@ def _all_pairs(count):
 def _direct(ranks):
     owner, other = _all_pairs(ranks)
     rank = np.arange(ranks, dtype=np.int32)
-    yield Columns(other, owner, owner, owner + 1, rank, rank, rank + 1, np.full(ranks, ranks - 1, np.int32))
-    yield Columns(owner, other, owner, owner + 1)
+    yield RoundColumns(other, owner, owner, owner + 1, rank, rank, rank + 1, np.full(ranks, ranks - 1, np.int32))
+    yield RoundColumns(owner, other, owner, owner + 1)
 
 
 def _halving_doubling(ranks):
@@ -125,7 +125,7 @@ def _halving_doubling(ranks):
     for k in range(ranks.bit_length() - 1):
         length //= 2
         start = start + length * (rank >> k & 1)
-        halvings.append(Columns(rank ^ 1 << k, rank, start, start + length))
+        halvings.append(RoundColumns(rank ^ 1 << k, rank, start, start + length))
     yield from map(_added, halvings)
     yield from map(_backwards, reversed(halvings))
 
@@ -135,9 +135,9 @@ def _hierarchical(machines):
     many, lanes = ranks.shape
     lane, other = _all_pairs(lanes)
     first = np.tile(lane * many, many)
-    within = Columns(ranks[:, other].ravel(), ranks[:, lane].ravel(), first, first + many)
+    within = RoundColumns(ranks[:, other].ravel(), ranks[:, lane].ravel(), first, first + many)
     owner, other = _all_pairs(many)
     chunk = (np.arange(lanes, dtype=np.int32) * many + owner[:, None]).ravel()
-    across = Columns(ranks[other].ravel(), ranks[owner].ravel(), chunk, chunk + 1)
+    across = RoundColumns(ranks[other].ravel(), ranks[owner].ravel(), chunk, chunk + 1)
     yield from map(_added, (within, across))
     yield from map(_backwards, (across, within))

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from refimpl.collectives.simulation.columns import Columns
+from refimpl.collectives.simulation.columns import RoundColumns
 from refimpl.collectives.simulation.network import Network
 
 _NONE = np.zeros(0, np.int64)
@@ -36,10 +36,10 @@ class Places:
         self.moved[1] += np.bincount(second, size, 3 * self.machines)[self.machines:2 * self.machines]
 
 
-class Step:
+class RoundSegment:
     """One segment of one round: its flows, and how far each rank has come with it."""
 
-    def __init__(self, columns: Columns, places: Places, bounds, itemsize, segment, segments):
+    def __init__(self, columns: RoundColumns, places: Places, bounds, itemsize, segment, segments):
         def size_of(start, stop):
             length = bounds[stop] - bounds[start]
             return ((segment + 1) * length // segments - segment * length // segments) * float(itemsize)
@@ -78,10 +78,10 @@ class Lane:
     """A segment under way after the other: where each rank is in it. Ranks go through its steps in order."""
 
     def __init__(self, steps, overhead: float, busy_until, finished):
-        """steps: iterator of Step.  busy_until, finished: (ranks,) seconds, shared by all lanes: until when a rank adds
-        or posts messages, and when it has done its last."""
+        """steps: iterator of RoundSegment.  busy_until, finished: (ranks,) seconds, of all lanes: until when a rank
+        adds or posts messages, and when it has done its last."""
         self.overhead, self.steps, self.busy_until, self.finished = overhead, steps, busy_until, finished
-        self.open: dict[int, Step | None] = {}
+        self.open: dict[int, RoundSegment | None] = {}
         self.made = 0
         self.released: list[tuple] = []  # (step number, flows, begin) of flows that can begin
         self._enter(np.arange(finished.size), np.zeros(finished.size), 0)
@@ -96,7 +96,7 @@ class Lane:
         if ranks.size:
             self._enter(ranks, self._add(ranks, np.full(ranks.size, now), number), number + 1)
 
-    def _step(self, number: int) -> Step | None:
+    def _step(self, number: int) -> RoundSegment | None:
         """Return a step that some rank has not left; None behind the last."""
         while number >= self.made:
             self.open[self.made] = next(self.steps, None)

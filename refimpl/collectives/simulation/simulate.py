@@ -21,7 +21,7 @@ from refimpl.collectives.schedule import Schedule
 from refimpl.collectives.simulation.bursts import Bursts
 from refimpl.collectives.simulation.columns import ColumnSchedule, columns_of
 from refimpl.collectives.simulation.fair import EQUAL
-from refimpl.collectives.simulation.lanes import Lane, Places, Step
+from refimpl.collectives.simulation.lanes import Lane, Places, RoundSegment
 from refimpl.collectives.simulation.network import Network
 
 
@@ -96,7 +96,7 @@ def _steps(rounds, places, bounds, itemsize, of_lane, segments):
     """Yield the steps of a lane: its segments one after the other."""
     for segment in of_lane:
         for step in rounds:
-            yield Step(step, places, bounds, itemsize, segment, segments)
+            yield RoundSegment(step, places, bounds, itemsize, segment, segments)
 
 
 def _take_released(lanes, waiting: _Flows):

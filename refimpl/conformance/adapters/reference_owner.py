@@ -10,7 +10,7 @@ import numpy as np
 from refimpl.conformance.rules.optimizers import apply, initial_state
 
 
-class Push(NamedTuple):
+class ReferencePush(NamedTuple):
     """A worker's own mean gradients, at which version of the owner it had pulled, and what: name -> (values, updates).
 
     gradients: name -> (places, array).
@@ -66,7 +66,7 @@ class ReferenceOwner:
     def push(self, worker, gradients):
         """Take a push; do the update that it completes."""
         parts = {n: (self.at(n, g[0]), g[1]) if n in self.places else (..., g) for n, g in gradients.items()}
-        push = Push(worker, self.seen[worker], parts, self.pulled.pop(worker))
+        push = ReferencePush(worker, self.seen[worker], parts, self.pulled.pop(worker))
         self.clocks[worker] += 1
         if self.counts(push):
             self.held.append(push)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 
-class Given(torch.nn.Module):
+class GivenParameters(torch.nn.Module):
     """Parameters without a model. values: name -> tensor.  sparse: names of those that are read by row.
 
     Rows need the layer: DistributedDataParallel asks it, not the gradient, whether gradients are sparse.

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 import numpy as np
 import torch
 
-from refimpl.conformance.adapters.torch_given import Given, tensors, untouched
+from refimpl.conformance.adapters.torch_given import GivenParameters, tensors, untouched
 
 
 class TorchTraining:
@@ -37,7 +37,7 @@ class TorchTraining:
         signature = [(n, *_like(gradients[n], shapes[n] if n in shapes else None)) for n in sorted(gradients)], group
         if signature != self.signature:
             self.wrapped = None  # its buckets go before new ones come
-            self.module = Given({name: (untouched if name in shapes else torch.zeros)(shape, dtype=dtype)
+            self.module = GivenParameters({name: (untouched if name in shapes else torch.zeros)(shape, dtype=dtype)
                                  for name, shape, dtype in signature[0]}, shapes)
             self.wrapped, self.signature = self.wrap_gradients(self.module, *group), signature
         self.wrapped.zero_grad()
@@ -79,7 +79,7 @@ class Run:
     def __init__(self, adapter, task):
         self.adapter, self.task = adapter, task
         start = {name: torch.from_numpy(value.copy()) for name, value in task.start.items()}
-        self.module = Given(start, [v.name for v in task.variables if v.sparse])
+        self.module = GivenParameters(start, [v.name for v in task.variables if v.sparse])
         self.wrapped = adapter.wrap(self.module)
         self.optimizers = make_optimizers(task, self.module)
         self.schedules = [torch.optim.lr_scheduler.ExponentialLR(o, task.rate_factor) for o in self.optimizers]
@@ -117,7 +117,7 @@ OPTIMIZERS = {
 """Name -> what makes the optimizer of dense and sparse gradients alike."""
 
 
-def make_optimizers(task, module: Given) -> list[torch.optim.Optimizer]:
+def make_optimizers(task, module: GivenParameters) -> list[torch.optim.Optimizer]:
     """Return the optimizers of a task: Adam takes no sparse gradients, so rows get SparseAdam beside it."""
     options = task.options
     if task.optimizer != "adam":

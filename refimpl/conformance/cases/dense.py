@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refimpl.conformance.case import Case, Variable
+from refimpl.conformance.case import Case, CaseVariable
 from refimpl.conformance.cases.numbers import cancelling, exact, integers, provenance
 
 SHAPES = {"weight": (3, 5), "bias": (7,), "scale": ()}
@@ -49,5 +49,5 @@ def _awkward(ranks):
 def dense_case(name, about, ranks, make, steps=1, kind="dense", **more) -> Case:
     """Return a case of dense variables of the inputs' shapes and dtype. make(rank, step) -> name -> array."""
     inputs = tuple(tuple(make(r, s) for r in range(ranks)) for s in range(steps))
-    variables = tuple(Variable(n, np.shape(a), False, a.dtype.name) for n, a in sorted(inputs[0][0].items()))
+    variables = tuple(CaseVariable(n, np.shape(a), False, a.dtype.name) for n, a in sorted(inputs[0][0].items()))
     return Case(f"dense/{name}", kind, about, ranks, variables, inputs, **more)

@@ -6,7 +6,7 @@ order gets the same, except where a norm is clipped.
 
 import numpy as np
 
-from refimpl.conformance.case import Case, Connected, Variable
+from refimpl.conformance.case import Case, CaseVariable, Connected
 from refimpl.conformance.cases.numbers import integers
 
 TWO = (("below", 3, 5, False, False), ("fc1", 5, 8, True, False), ("fc2", 8, 8, True, False),
@@ -45,7 +45,7 @@ def mesh_case(name, about, mesh, *, layers=TWO, sizes=(2,), each=1, dropout=Fals
     holders = {part_name(name, k): list(range(k, ranks, members)) for name in cut for k in range(members)}
     settings = {"mesh": list(mesh), "layers": [list(layer) for layer in layers], "dropout": dropout, "clip": clip,
                 "holders": holders}
-    return Case(name, "mesh", about, ranks, tuple(Variable(n, shape) for n, shape in shapes.items()), (step,),
+    return Case(name, "mesh", about, ranks, tuple(CaseVariable(n, shape) for n, shape in shapes.items()), (step,),
                 clip is None, settings, ("model-parallel",) * (members > 1) + ("clip",) * (clip is not None))
 
 

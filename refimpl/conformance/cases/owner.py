@@ -6,7 +6,7 @@ whole numbers times a unit, so that in the exact cases no result of any order of
 
 import numpy as np
 
-from refimpl.conformance.case import Case, Rows, Variable
+from refimpl.conformance.case import Case, CaseVariable, Rows
 from refimpl.conformance.cases.numbers import integers
 from refimpl.conformance.cases.training import OPTIONS
 from refimpl.conformance.semantics import SUPPORTS
@@ -86,7 +86,7 @@ def owner_case(name, about, ranks, script, *, rows=_rows, unit=0.75, first=0, ex
             clocks[worker] += 1
         entries.append(("push" if what == "!" else "pull", worker))
         steps.append((parts,) * ranks)
-    variables = Variable("weight", (2, 3)), Variable("table", (first + ROWS, 2), True)
+    variables = CaseVariable("weight", (2, 3)), CaseVariable("table", (first + ROWS, 2), True)
     words = task["optimizer"], task["consistency"].partition(":")[0], task["correction"]
     return Case(name, "owner", about, ranks, variables, tuple(steps), exact,
                 {"entries": entries, "task": task, "first": first, "refused": refused},

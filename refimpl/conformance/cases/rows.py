@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refimpl.conformance.case import Case, Rows, Variable
+from refimpl.conformance.case import Case, CaseVariable, Rows
 from refimpl.conformance.cases.numbers import cancelling, exact, provenance
 
 COLUMNS = 3
@@ -68,7 +68,7 @@ def _provenance(rank, ranks) -> dict[str, Rows]:
 
 def rows_case(name, about, ranks, tables: dict[str, int], make, steps=1, columns=COLUMNS, **more) -> Case:
     """Return a case of sparse variables. tables: name -> number of rows.  make(rank, step) -> name -> Rows."""
-    variables = tuple(Variable(n, (rows, columns), True) for n, rows in tables.items())
+    variables = tuple(CaseVariable(n, (rows, columns), True) for n, rows in tables.items())
     inputs = tuple(tuple(make(r, s) for r in range(ranks)) for s in range(steps))
     return Case(f"rows/{name}", "rows", about, ranks, variables, inputs, **more)
 

@@ -2,17 +2,17 @@
 
 import numpy as np
 
-from refimpl.conformance.case import Case, Rows, Variable
+from refimpl.conformance.case import Case, CaseVariable, Rows
 from refimpl.conformance.cases.numbers import exact, provenance
 from refimpl.conformance.cases.rows import exact_rows
 
 
 def cases(ranks: int):
     """Yield the cases for a number of ranks."""
-    everyone, weight = range(ranks), (Variable("weight", (5,)),)
+    everyone, weight = range(ranks), (CaseVariable("weight", (5,)),)
     yield _mixed(ranks)
     yield Case("uses/twice", "uses", "variables read at two places of the forward pass: both gradients count, once",
-               ranks, (Variable("tied", (9, 3), True), Variable("weight", (2, 3))),
+               ranks, (CaseVariable("tied", (9, 3), True), CaseVariable("weight", (2, 3))),
                (tuple({"tied": [exact_rows(f"use{r}", [1, 3, r]), exact_rows(f"reuse{r}", [3, 5])],
                        "weight": [exact(f"weight{r}", (2, 3)), exact(f"again{r}", (2, 3))]} for r in everyone),),
                settings={"only": {"duplicates": ["add"]}})
@@ -41,7 +41,7 @@ def _mixed(ranks):
         parts = [("weight", provenance(r, ranks, 0, (4, 3))),
                  ("table", Rows(np.arange(4), provenance(r, ranks, 1, (4, 3))))]
         step.append(dict(parts[::-1] if r % 2 else parts))
-    variables = (Variable("weight", (4, 3)), Variable("table", (9, 3), True))
+    variables = (CaseVariable("weight", (4, 3)), CaseVariable("table", (9, 3), True))
     return Case("mixed/orders", "mixed", "dense and row gradients together, in another order on every second rank",
                 ranks, variables, (tuple(step),), settings={"provenance": True})
 
@@ -54,5 +54,5 @@ def _losses(ranks):
                                                                             for r in range(ranks)])):
         step = [{"losses": exact(f"loss{name}{r}", (n,), "float64"),
                  "gradients": exact(f"gradient{name}{r}", (n, 4), "float64")} for r, n in enumerate(counts)]
-        variables = (Variable("loss", (), False, "float64"), Variable("gradient", (4,), False, "float64"))
+        variables = (CaseVariable("loss", (), False, "float64"), CaseVariable("gradient", (4,), False, "float64"))
         yield Case(f"loss/{name}", "loss", about, ranks, variables, (tuple(step),), exact=False)

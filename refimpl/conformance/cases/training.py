@@ -4,11 +4,11 @@ from functools import cache
 
 import numpy as np
 
-from refimpl.conformance.case import Case, Rows, Variable, with_numbers
+from refimpl.conformance.case import Case, CaseVariable, Rows, with_numbers
 from refimpl.conformance.cases import numbers
 from refimpl.conformance.semantics import SUPPORTS
 
-VARIABLES = (Variable("weight", (2, 3)), Variable("table", (10, 3), True), Variable("items", (10, 3), True))
+VARIABLES = (CaseVariable("weight", (2, 3)), CaseVariable("table", (10, 3), True), CaseVariable("items", (10, 3), True))
 RATES = {"sgd": 0.25, "momentum": 0.125, "adagrad": 0.5, "adam": 0.0625}
 OPTIONS = {"sgd": {}, "momentum": {"mu": 0.75}, "adagrad": {"initial": 1.0, "epsilon": 0.0},
            "adam": {"beta1": 0.75, "beta2": 0.96875, "epsilon": 1e-8}}

@@ -6,7 +6,7 @@ import numpy as np
 
 from refimpl.conformance.case import Rows, numbers_of, with_numbers
 from refimpl.conformance.compare import differences
-from refimpl.conformance.rules.aggregate import Wanted
+from refimpl.conformance.rules.aggregate import Expected
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Diagnosis:
 
 
 def factor_of(pairs) -> float | None:
-    """Return k if every found is k times what is expected, k neither 0 nor 1. pairs: (found, Wanted). Local."""
+    """Return k if every found is k times what is expected, k neither 0 nor 1. pairs: (found, Expected). Local."""
     factors = []
     for found, want in pairs:
         if isinstance(found, Rows) and not np.array_equal(found.ids, want.value.ids):
@@ -34,13 +34,13 @@ def factor_of(pairs) -> float | None:
     return None if middle == 0.0 or abs(middle - 1) < 1e-3 else middle
 
 
-def fits(found, wanted: Wanted, value, relative: float = 0.0) -> bool:
+def fits(found, wanted: Expected, value, relative: float = 0.0) -> bool:
     """Return whether numbers are a prediction within the expectation's tolerance. Local.
 
     value: array or Rows.  relative: of each predicted number that much is tolerated too.
     """
     tolerance = float(np.max(wanted.tolerance, initial=0.0)) + relative * np.abs(numbers_of(value))
-    return not differences(found, Wanted(value, tolerance, wanted.dtype))[2].any()
+    return not differences(found, Expected(value, tolerance, wanted.dtype))[2].any()
 
 
 def flat(part) -> np.ndarray:

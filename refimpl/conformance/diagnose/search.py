@@ -12,12 +12,12 @@ from itertools import combinations
 
 import numpy as np
 
-from refimpl.conformance.case import Rows, Variable, numbers_of
+from refimpl.conformance.case import CaseVariable, Rows, numbers_of
 from refimpl.conformance.compare import differences
 from refimpl.conformance.diagnose.features import telling
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.observe import Evidence
-from refimpl.conformance.rules.aggregate import Wanted
+from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.space import contributions, deliveries, manifest, mesh, optimizers, owner, sums, updates
 from refimpl.conformance.space.aggregation import Aggregation
 from refimpl.conformance.space.deliveries import OnGrid
@@ -26,11 +26,11 @@ from refimpl.conformance.space.loss import Broadcast, Loss, of_broadcasts, of_lo
 from refimpl.conformance.space.mesh import Stepped
 from refimpl.conformance.space.owner import Served
 from refimpl.conformance.space.scopes import rank_scopes, scopes
-from refimpl.conformance.space.training import Training
+from refimpl.conformance.space.training import TrainingAnswers
 
 MACHINES: dict[str, type[Machine]] = {
     **dict.fromkeys(("dense", "rows", "mixed", "uses", "group", "fusion"), Aggregation),
-    **dict.fromkeys(("update", "accumulate", "resume"), Training),
+    **dict.fromkeys(("update", "accumulate", "resume"), TrainingAnswers),
     "loss": Loss, "broadcast": Broadcast, "owner": Served, "mesh": Stepped}
 """Kind of case -> the machine that computes its numbers."""
 BY_CONTRIBUTOR = {"contribution", "uses", "accumulated", "loss scale"}
@@ -51,7 +51,7 @@ class Observed:
 
     place: Place
     value: object
-    wanted: Wanted
+    wanted: Expected
     right: bool
 
 
@@ -106,13 +106,13 @@ def _agrees(one: Observed, machine) -> bool:
     return not differences(one.value, want)[2].any()
 
 
-def of_name(case, name: str) -> Variable:
+def of_name(case, name: str) -> CaseVariable:
     """Return a case's variable; of an answer that is none, like ``waited``, a scalar of that name. Local."""
-    return next((v for v in case.variables if v.name == name), Variable(name, ()))
+    return next((v for v in case.variables if v.name == name), CaseVariable(name, ()))
 
 
 @dataclass
-class Fit:
+class Explanation:
     """deviations: one, or two.  scope: what they hit.  explained: the answers that they give, case by case.
 
     when: in which cases alone, in words; "": in all.  alike: other deviations that explain the same, which these cases
@@ -135,7 +135,9 @@ def candidates(machine: type[Machine], semantics, ranks: int) -> tuple[Deviation
         return (*rules, *more)
     found = [*rules, *deliveries.deviations(ranks), *sums.deviations(ranks), *contributions.deviations(ranks),
              *sums.meetings(ranks)]
-    return (*found, *updates.deviations(ranks), *optimizers.deviations()) if machine is Training else tuple(found)
+    if machine is TrainingAnswers:
+        found += [*updates.deviations(ranks), *optimizers.deviations()]
+    return tuple(found)
 
 
 def tried(machine: type[Machine], semantics, cases) -> list[Deviation]:
@@ -144,7 +146,7 @@ def tried(machine: type[Machine], semantics, cases) -> list[Deviation]:
     return [*candidates(machine, semantics, max(case.ranks for case in cases)), *of_cases(cases)]
 
 
-def search(evidences) -> tuple[list[Fit], list[Answers]]:
+def search(evidences) -> tuple[list[Explanation], list[Answers]]:
     """Return the fits that together explain most, and what none explains. Local.
 
     evidences: of all cases, of those that passed too.
@@ -182,7 +184,7 @@ def _trials(left):
     yield [(a, b) for a, b in pairs if not a.rules.keys() & b.rules.keys()], None
 
 
-def _best(trials, left, ours, in_some: bool, before: Fit | None) -> Fit | None:
+def _best(trials, left, ours, in_some: bool, before: Explanation | None) -> Explanation | None:
     """Return the trial, in its widest scope, that explains most answers and that none contradicts.
 
     in_some: answers may contradict it to cases that lack what all that it explains have.  before: more than this one.
@@ -199,7 +201,7 @@ def _best(trials, left, ours, in_some: bool, before: Fit | None) -> Fit | None:
             when = _condition(trial, scope, explained, ours, in_some)
             if when is None:
                 continue
-            fit = Fit(trial, scope, explained, when)
+            fit = Explanation(trial, scope, explained, when)
             if best and explained == best.explained:
                 if scope.words or not best.scope.words:  # the wider is taken
                     best.alike.append(trial)

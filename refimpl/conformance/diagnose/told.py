@@ -4,11 +4,11 @@ import numpy as np
 
 from refimpl.conformance.case import numbers_of
 from refimpl.conformance.diagnose.diagnosis import Diagnosis, factor_of
-from refimpl.conformance.diagnose.search import ALIKE, Fit
+from refimpl.conformance.diagnose.search import ALIKE, Explanation
 from refimpl.conformance.words import names_in_words
 
 
-def told(fit: Fit) -> Diagnosis:
+def told(fit: Explanation) -> Diagnosis:
     """Return the diagnosis that a fit is. Local."""
     code = " and ".join(d.code for d in fit.deviations)
     words = "; ".join(_in_scope(d.words, d.scope.words) for d in fit.deviations)

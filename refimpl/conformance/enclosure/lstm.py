@@ -16,7 +16,7 @@ from refimpl.conformance.enclosure.moves import concatenate, split, zeros
 
 
 @dataclass
-class Step:
+class EnclosedStep:
     """What a step's backward pass reads: rows are streams. gates: the activations i, j, f, o.  c: the state before."""
 
     xh: Enclosure
@@ -27,7 +27,7 @@ class Step:
 
 
 @dataclass
-class Tape:
+class EnclosedTape:
     """All steps, the state after the last, and of each step the streams that have ended before it, or None."""
 
     steps: list
@@ -55,11 +55,11 @@ def lstm_forward(x, kernel, bias, projection, c0, h0, work, ended, feedback):
         tanh_c = elementwise.tanh(c, dtype)
         m = o * tanh_c
         h = m if projection is None else m @ projection
-        steps.append(Step(xh, [i, j, f, o], before[0], tanh_c, m))
+        steps.append(EnclosedStep(xh, [i, j, f, o], before[0], tanh_c, m))
         c, h = (_kept(old, new, gone) for old, new in zip(before, (c, h)))
         outputs.append(h[None])
         fed = None if feedback is None else feedback.forward(len(outputs) - 1, h)
-    return concatenate(outputs), Tape(steps, c, h, ended, feedback)
+    return concatenate(outputs), EnclosedTape(steps, c, h, ended, feedback)
 
 
 def lstm_backward(dh, tape, kernel, projection, initial, last):

@@ -1,11 +1,11 @@
 """What the suite found, for people and programs: JSON, one HTML page; ``show`` prints it, best with rich."""
 
-from refimpl.conformance.report.expected import Expected, read_expected
+from refimpl.conformance.report.expected import ExpectedFailures, read_expected
 from refimpl.conformance.report.html import html_page
 from refimpl.conformance.report.plain import lines, plain, unexpected
 
 
-def show(outcome, expected: Expected = Expected(), verbose: bool = False):
+def show(outcome, expected: ExpectedFailures = ExpectedFailures(), verbose: bool = False):
     """Print an outcome: with rich where it is installed, else as plain lines."""
     try:
         from refimpl.conformance.report.terminal import print_outcome
@@ -15,4 +15,4 @@ def show(outcome, expected: Expected = Expected(), verbose: bool = False):
         print_outcome(outcome, expected, verbose)
 
 
-__all__ = ["Expected", "html_page", "plain", "read_expected", "show", "unexpected"]
+__all__ = ["ExpectedFailures", "html_page", "plain", "read_expected", "show", "unexpected"]

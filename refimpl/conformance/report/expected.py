@@ -22,7 +22,7 @@ class _File(Struct, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedFailures:
     """pattern -> why."""
 
     reasons: dict[str, str] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Expected:
         return result
 
 
-def read_expected(path) -> Expected:
+def read_expected(path) -> ExpectedFailures:
     """Read a file of expected failures. Raises ValueError saying what is wrong with it."""
-    return Expected(read_json(path, _File, what="a file of expected failures",
+    return ExpectedFailures(read_json(path, _File, what="a file of expected failures",
                               remedy=f'give {{"format": {FORMAT}, "expected": {{"case": "why"}}}}').expected)

@@ -2,7 +2,7 @@
 
 from html import escape
 
-from refimpl.conformance.report.expected import Expected
+from refimpl.conformance.report.expected import ExpectedFailures
 from refimpl.conformance.report.plain import plain
 from refimpl.conformance.semantics import CHOICES
 
@@ -16,7 +16,7 @@ blockquote{margin:.8rem 0;padding:.4rem 1rem;border-left:4px solid #b3261e;backg
 blockquote{background:#2a2020}}"""
 
 
-def html_page(outcomes, expected: Expected = Expected()) -> str:
+def html_page(outcomes, expected: ExpectedFailures = ExpectedFailures()) -> str:
     """Return a page about one or more outcomes of one target. Local."""
     data = [plain(outcome, expected) for outcome in outcomes]
     sections = "".join(map(_section, data))

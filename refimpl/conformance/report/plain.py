@@ -4,12 +4,12 @@ import math
 from dataclasses import asdict
 
 from refimpl.conformance.diagnose import summary
-from refimpl.conformance.report.expected import Expected
+from refimpl.conformance.report.expected import ExpectedFailures
 
 FORMAT = 1
 
 
-def plain(outcome, expected: Expected = Expected()) -> dict:
+def plain(outcome, expected: ExpectedFailures = ExpectedFailures()) -> dict:
     """Return what the suite found, as JSON values; numbers that JSON does not know become text. Local."""
     failed = unexpected(outcome, expected)
     return _finite({
@@ -26,7 +26,7 @@ def counts_of(verdicts) -> dict[str, int]:
     return {status: sum(v.status == status for v in verdicts) for status in ("passed", "failed", "skipped")}
 
 
-def unexpected(outcome, expected: Expected) -> list:
+def unexpected(outcome, expected: ExpectedFailures) -> list:
     """Return the verdicts that failed and are not expected to."""
     return [v for v in outcome.failed if not expected.reason(v.case, v.ranks)]
 
@@ -42,7 +42,7 @@ def others_that_failed(verdict) -> list:
     return [f for f in verdict.findings if not f.ok and not verdict.why.startswith(f.words)]
 
 
-def lines(outcome, expected: Expected = Expected()) -> list[str]:
+def lines(outcome, expected: ExpectedFailures = ExpectedFailures()) -> list[str]:
     """Return the report as plain lines, for terminals without rich. Local."""
     result = [f"{outcome.target} on {outcome.ranks} ranks"]
     for v in outcome.failed:

@@ -6,14 +6,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from refimpl.conformance.diagnose import summary
-from refimpl.conformance.report.expected import Expected
+from refimpl.conformance.report.expected import ExpectedFailures
 from refimpl.conformance.report.plain import counts_of, numbers_of, others_that_failed, unexpected
 from refimpl.conformance.words import some
 
 COLOURS = {"passed": "green", "failed": "bold red", "expected": "yellow"}
 
 
-def print_outcome(outcome, expected: Expected, verbose: bool = False):
+def print_outcome(outcome, expected: ExpectedFailures, verbose: bool = False):
     """Print an outcome: the cases that did not just pass, or with ``verbose`` all; then the diagnoses."""
     console = Console()
     table = Table(title=f"{outcome.target} on {outcome.ranks} ranks", title_justify="left", box=SIMPLE_HEAD,

@@ -11,7 +11,7 @@ from refimpl.conformance.semantics import Semantics
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Expected:
     """What is expected of one variable, and how it is compared.
 
     value: array, or Rows with rising ids; float64, the true value rounded once.  tolerance: largest distance, per
@@ -29,14 +29,14 @@ class Wanted:
         return "bits" if self.canonical is not None else "bound" if np.any(self.tolerance) else "exact"
 
 
-def aggregate(parts: list[Part], semantics: Semantics, dtype: str, exact: bool) -> Wanted:
+def aggregate(parts: list[Part], semantics: Semantics, dtype: str, exact: bool) -> Expected:
     """Return the aggregate of one variable. parts[r]: rank r's.  exact: their sums have no rounding errors. Local."""
     if isinstance(parts[0], Rows):
         return _aggregate_rows(parts, semantics, dtype, exact)
     return aggregate_dense(parts, len(parts) if semantics.dense == "average" else 1, semantics, dtype, exact)
 
 
-def aggregate_dense(arrays, divisor: int, semantics: Semantics, dtype: str, exact: bool) -> Wanted:
+def aggregate_dense(arrays, divisor: int, semantics: Semantics, dtype: str, exact: bool) -> Expected:
     """Return (sum of arrays) / divisor. Local."""
     addends = np.stack([np.asarray(a, np.float64) for a in arrays])
     total = addends.sum(axis=0) if exact and np.isfinite(addends).all() else exact_sum(addends)
@@ -48,10 +48,10 @@ def aggregate_dense(arrays, divisor: int, semantics: Semantics, dtype: str, exac
         with np.errstate(invalid="ignore", over="ignore"):
             summed = tree_sum([a / scalar if early else a for a in arrays], np.add)
             canonical = np.asarray(summed if early else summed / scalar)
-    return Wanted(total / divisor, _where_finite(tolerance, total), dtype, canonical)
+    return Expected(total / divisor, _where_finite(tolerance, total), dtype, canonical)
 
 
-def _aggregate_rows(parts, semantics, dtype, exact) -> Wanted:
+def _aggregate_rows(parts, semantics, dtype, exact) -> Expected:
     parts = [once(part) if semantics.duplicates == "last" else part for part in parts]
     ids = np.concatenate([p.ids for p in parts]).astype(np.int64)
     rows = np.concatenate([np.asarray(p.rows, np.float64) for p in parts])
@@ -61,7 +61,7 @@ def _aggregate_rows(parts, semantics, dtype, exact) -> Wanted:
     divisor = row_divisor(parts, unique, occurrences, semantics.sparse)[:, None]
     tolerance = _tolerance(occurrences[:, None], magnitudes, divisor, dtype, exact)
     canonical = _tree_rows(parts, unique, divisor, semantics.divide, dtype) if semantics.order == "tree" else None
-    return Wanted(Rows(unique, total / divisor), _where_finite(tolerance, total), dtype, canonical)
+    return Expected(Rows(unique, total / divisor), _where_finite(tolerance, total), dtype, canonical)
 
 
 def row_divisor(parts, unique, occurrences, rule) -> np.ndarray:

@@ -14,7 +14,7 @@ import numpy as np
 
 from refimpl.conformance.case import Case
 from refimpl.conformance.cases.mesh import NORMALISER, RATE, dropout_of, layers_of, part_name, weights_of
-from refimpl.conformance.rules.aggregate import Wanted
+from refimpl.conformance.rules.aggregate import Expected
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Fault:
     turn: int | None = 1
 
 
-class Step:
+class MeshCaseStep:
     """One step of a case, all microbatches' rows under each other. fault: what it does otherwise."""
 
     def __init__(self, case: Case, fault: Fault = Fault()):
@@ -179,10 +179,10 @@ def turned(order, turn) -> list:
     return order[turn:] + order[:turn] if turn else order[::-1]
 
 
-def stepped(case: Case, fault: Fault = Fault()) -> list[dict[str, dict[int, Wanted]]] | None:
+def stepped(case: Case, fault: Fault = Fault()) -> list[dict[str, dict[int, Expected]]] | None:
     """Return name -> rank -> what it should have after the step; None if such a fault ends in an error. Local."""
     try:
-        found = Step(case, fault).run()
+        found = MeshCaseStep(case, fault).run()
     except ValueError:  # parts of unlike shapes meet
         return None
     start, eps = weights_of(case), float(np.finfo(np.float32).eps)
@@ -191,10 +191,10 @@ def stepped(case: Case, fault: Fault = Fault()) -> list[dict[str, dict[int, Want
         largest = np.abs(start.get(name.partition(" of ")[0], np.zeros(()))).max(initial=0.0)
         for rank, value in ranks.items():
             error = np.zeros_like(value) if case.exact else 48 * eps * (largest + np.abs(value))
-            result.setdefault(name, {})[rank] = Wanted(value, error, "float64" if name == "loss" else "float32")
+            result.setdefault(name, {})[rank] = Expected(value, error, "float64" if name == "loss" else "float32")
     return [result]
 
 
-def expected_step(case: Case) -> list[dict[str, Wanted]]:
+def expected_step(case: Case) -> list[dict[str, Expected]]:
     """Return name -> what each rank that has it should hold after the step. Local."""
     return [{name: next(iter(ranks.values())) for name, ranks in stepped(case)[0].items()}]

@@ -17,11 +17,11 @@ import numpy as np
 
 from refimpl.conformance.case import Case, Rows
 from refimpl.conformance.cases.owner import first_values
-from refimpl.conformance.rules.aggregate import Wanted
+from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.rules.optimizers import apply, initial_state
 
 
-class Cell:
+class OwnedValue:
     """One dense variable, or one row. error: how far float32 may be from ``value``, element by element."""
 
     def __init__(self, value, task):
@@ -30,7 +30,7 @@ class Cell:
         self.updates, self.squares, self.error = 0, 0.0, np.zeros_like(self.value)
 
 
-class Push(NamedTuple):
+class ExpectedPush(NamedTuple):
     """gradients: key -> G.  old: key -> (value, error, updates) as pulled.  version: of the owner then."""
 
     worker: int
@@ -46,7 +46,7 @@ class Service:
         self.case, self.task, self.fault, self.variable = case, case.settings["task"], fault, variable
         self.rule, _, number = self.task["consistency"].partition(":")
         self.number = int(number or 0) + {"clock-early": -1, "clock-late": 1}.get(fault, 0)
-        self.cells = {key: Cell(value, self.task) for name, part in first_values(case).items()
+        self.cells = {key: OwnedValue(value, self.task) for name, part in first_values(case).items()
                       for key, value in cells_of(name, part)}
         workers = self.task["workers"]
         self.version, self.clocks, self.seen, self.old, self.held = 0, [0] * workers, [-1] * workers, {}, []
@@ -85,7 +85,7 @@ class Service:
     def push(self, worker, parts):
         """Take a push, and do the update that it completes."""
         gradients = {key: g.astype(np.float64) for name, part in parts.items() for key, g in cells_of(name, part)}
-        push = Push(worker, self.seen[worker], gradients, self.old.pop(worker))
+        push = ExpectedPush(worker, self.seen[worker], gradients, self.old.pop(worker))
         self.clocks[worker] += 1
         stale, full = push.version < self.version, 1
         if stale and (self.rule == "backup" and self.fault != "late-counted" or self.fault == "stale-dropped"):
@@ -144,18 +144,18 @@ def cells_of(name, part):
         yield (name, None), part
 
 
-def served(case: Case, fault: str = "", variable: str | None = None) -> list[dict[str, Wanted]] | None:
+def served(case: Case, fault: str = "", variable: str | None = None) -> list[dict[str, Expected]] | None:
     """Return, pull by pull, name -> what it should get, and ``waited``; None if some pull is never answered. Local."""
     answers = Service(case, fault, variable).run()
     if answers is None:
         return None
     result = []
     for waited, values in answers:
-        result.append({"waited": Wanted(np.array(waited, np.float64), np.zeros(()), "int64")})
+        result.append({"waited": Expected(np.array(waited, np.float64), np.zeros(()), "int64")})
         for v in case.variables:
             ids = [k for name, k in values if name == v.name]
             value, error = (np.array([values[v.name, k][i] for k in ids]) for i in (0, 1))
             tolerance = np.zeros_like(error) if case.exact else error
-            result[-1][v.name] = (Wanted(Rows(np.array(ids, np.int64), value), tolerance, v.dtype) if v.sparse else
-                                  Wanted(value[0], tolerance[0], v.dtype))
+            result[-1][v.name] = (Expected(Rows(np.array(ids, np.int64), value), tolerance, v.dtype) if v.sparse else
+                                  Expected(value[0], tolerance[0], v.dtype))
     return result

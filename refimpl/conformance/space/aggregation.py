@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from refimpl.conformance.case import Case, Rows, numbers_of, with_numbers
-from refimpl.conformance.rules.aggregate import Wanted, once, row_divisor
+from refimpl.conformance.rules.aggregate import Expected, once, row_divisor
 from refimpl.conformance.rules.bounds import bound, exact_sum
 from refimpl.conformance.space.deviation import Impossible, Machine, Place
 
@@ -39,13 +39,13 @@ class Aggregation(Machine):
         """How many aggregations there are."""
         return len(self.case.steps)
 
-    def delivered(self, place: Place) -> Wanted:
+    def delivered(self, place: Place) -> Expected:
         """Return what a rank gets, or (rank None) what all owners have together. Local."""
         return self.decide("delivered", self.total(place), place)
 
     answer = delivered
 
-    def total(self, place: Place) -> Wanted:
+    def total(self, place: Place) -> Expected:
         """Return the sum of the members' contributions, divided. Local."""
         ranks = self.decide("members", list(self.group), place)
         parts = [self.contribution(replace(place, rank=r)) for r in ranks]
@@ -66,7 +66,7 @@ class Aggregation(Machine):
         """Return the variables' names in the order in which a rank produced them. Local."""
         return list(self.case.steps[place.step][place.rank])
 
-    def added(self, parts: list, place: Place) -> Wanted:
+    def added(self, parts: list, place: Place) -> Expected:
         """Return the sum of contributions, divided. Local. Raises Impossible where they do not fit each other."""
         if not parts or len({(type(p), numbers_of(p).shape[1 if isinstance(p, Rows) else 0:]) for p in parts}) > 1:
             raise Impossible
@@ -127,11 +127,11 @@ def _overflowing(numbers, dtype):
     return np.where(np.isinf(numbers.astype(dtype)), numbers.astype(dtype), numbers)
 
 
-def _wanted(total, sizes, addends, divisor, place) -> Wanted:
+def _wanted(total, sizes, addends, divisor, place) -> Expected:
     """Return a prediction: within the bound of ``addends`` additions, and four roundings more."""
     dtype = place.variable.dtype
     with np.errstate(all="ignore"):
         tolerance = bound(addends + 4, sizes / np.abs(divisor), dtype)
         value = with_numbers(total, lambda x: _overflowing(x / divisor, dtype))
     finite = np.isfinite(numbers_of(value))
-    return Wanted(value, np.where(finite, np.nan_to_num(tolerance, posinf=0.0), 0.0) * np.ones_like(sizes), dtype)
+    return Expected(value, np.where(finite, np.nan_to_num(tolerance, posinf=0.0), 0.0) * np.ones_like(sizes), dtype)

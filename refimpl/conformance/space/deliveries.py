@@ -6,21 +6,21 @@ from typing import Callable
 import numpy as np
 
 from refimpl.conformance.case import Rows, numbers_of, with_numbers
-from refimpl.conformance.rules.aggregate import Wanted
+from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.rules.bounds import bound
 from refimpl.conformance.rules.gradients import merge_occurrences
 from refimpl.conformance.space.contributions import COLUMNS_MOVED, NARROW
 from refimpl.conformance.space.deviation import Deviation, Impossible, Place
 
 
-def exactly(part, variable) -> Wanted:
+def exactly(part, variable) -> Expected:
     """Return a rank's own gradient as what it gets: rows that share an id added."""
     if not isinstance(part, Rows):
         value = np.asarray(part, np.float64)
-        return Wanted(value, np.zeros(value.shape), variable.dtype)
+        return Expected(value, np.zeros(value.shape), variable.dtype)
     merged = merge_occurrences(part)
     tolerance = np.nan_to_num(bound(len(part.ids), np.abs(merged.rows), variable.dtype), posinf=0.0)
-    return Wanted(merged, tolerance, variable.dtype)
+    return Expected(merged, tolerance, variable.dtype)
 
 
 def _moved(change):
@@ -117,7 +117,7 @@ def _zero_on(which):
 
 
 @dataclass(frozen=True)
-class OnGrid(Wanted):
+class OnGrid(Expected):
     """What has no more digits than a narrower dtype: cast(array) must leave it as it is."""
 
     cast: Callable | None = None

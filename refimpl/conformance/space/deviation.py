@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Callable
 
-from refimpl.conformance.case import Case, Variable
+from refimpl.conformance.case import Case, CaseVariable
 
 
 class Impossible(Exception):
@@ -17,14 +17,14 @@ class Place:
 
     step: int
     rank: int | None
-    variable: Variable | None = None
+    variable: CaseVariable | None = None
 
 
 @dataclass(frozen=True)
 class Scope:
     """What a deviation hits; None: everything. words: of the variables, ", of row gradients alone"."""
 
-    variables: Callable[[Variable], bool] | None = None
+    variables: Callable[[CaseVariable], bool] | None = None
     ranks: tuple[int, ...] | None = None
     first_step: int = 0
     words: str = ""

@@ -6,7 +6,7 @@ root      whose array a rank gets of a broadcast
 
 import numpy as np
 
-from refimpl.conformance.rules.aggregate import Wanted
+from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.rules.bounds import bound
 from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place
 
@@ -16,7 +16,7 @@ GIVEN = {"loss": "losses", "gradient": "gradients"}
 class Loss(Machine):
     """The answers to a case of kind loss."""
 
-    def answer(self, place: Place) -> Wanted:
+    def answer(self, place: Place) -> Expected:
         """Return the loss, or its gradient, that a rank gets. Local."""
         parts = [ranks[GIVEN[place.variable.name]] for ranks in self.case.steps[place.step]]
         counts = np.array([len(part) for part in parts])
@@ -26,17 +26,17 @@ class Loss(Machine):
         weights = self.decide("weights", right, place)
         value = sum(w * p.sum(axis=0) for w, p in zip(weights, parts))
         size = sum(abs(w) * np.abs(p).sum(axis=0) for w, p in zip(weights, parts))
-        return Wanted(np.asarray(value), np.asarray(bound(counts.sum() + 4, size, "float64")), "float64")
+        return Expected(np.asarray(value), np.asarray(bound(counts.sum() + 4, size, "float64")), "float64")
 
 
 class Broadcast(Machine):
     """The answers to a case of kind broadcast."""
 
-    def answer(self, place: Place) -> Wanted:
+    def answer(self, place: Place) -> Expected:
         """Return what a rank gets. Local."""
         root = self.decide("root", self.case.settings["root"], place)
         value = np.asarray(self.case.steps[place.step][root][place.variable.name], np.float64)
-        return Wanted(value, np.zeros(value.shape), place.variable.dtype)
+        return Expected(value, np.zeros(value.shape), place.variable.dtype)
 
 
 def _own(counts, rank, right):

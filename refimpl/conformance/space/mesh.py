@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from refimpl.conformance.cases.mesh import layers_of
-from refimpl.conformance.rules.aggregate import Wanted
+from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.rules.mesh import Fault, stepped
 from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place
 
@@ -52,7 +52,7 @@ class Stepped(Machine):
         possible = fault == Fault() or fault in set(faults(case))
         self.parts = stepped(case, fault) if possible else None
 
-    def answer(self, place: Place) -> Wanted:
+    def answer(self, place: Place) -> Expected:
         """Return a part on a rank. Local. Raises Impossible where the fault has nothing to change."""
         if self.parts is None:
             raise Impossible

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from refimpl.conformance.case import numbers_of
-from refimpl.conformance.rules.aggregate import Wanted
+from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.rules.owner import served
 from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place
 
@@ -35,7 +35,7 @@ class Served(Machine):
         kind, variable = deviations[0].fault or ("", None) if deviations else ("", None)
         self.pulls = served(case, kind, variable) if not kind or _possible(kind, case.settings["task"]) else None
 
-    def answer(self, place: Place) -> Wanted:
+    def answer(self, place: Place) -> Expected:
         """Return what a pull gets. Local. Raises Impossible where the fault changes nothing, or ends in a hang."""
         if self.pulls is None:
             raise Impossible

@@ -21,7 +21,7 @@ import numpy as np
 
 from refimpl.conformance.case import Case, Rows, with_numbers
 from refimpl.conformance.cases.training import start_of
-from refimpl.conformance.rules.aggregate import Wanted, once, row_divisor
+from refimpl.conformance.rules.aggregate import Expected, once, row_divisor
 from refimpl.conformance.rules.gradients import merge_occurrences, norm_of
 from refimpl.conformance.rules.optimizers import apply, initial_state
 from refimpl.conformance.space.aggregation import Aggregation
@@ -32,7 +32,7 @@ PER_RANK = {"members", "delivered", "parts", "start", "before", "updates", "norm
 
 
 @dataclass
-class Replica:
+class RankState:
     """What one rank trains: values, the distance that each has travelled, the optimizer's arrays and counters."""
 
     values: dict
@@ -42,7 +42,7 @@ class Replica:
     updates: int = 0
 
 
-class Training(Aggregation):
+class TrainingAnswers(Aggregation):
     """The answers to a case of stage update: each variable on each rank after each update."""
 
     def __init__(self, case: Case, semantics, deviations=()):
@@ -65,16 +65,16 @@ class Training(Aggregation):
         """How many updates there are."""
         return len(self.windows)
 
-    def answer(self, place: Place) -> Wanted:
+    def answer(self, place: Place) -> Expected:
         """Return a variable on a rank after an update. Local."""
         if place.step >= self.steps:  # a window that a deviation drops
-            return Wanted(np.full(place.variable.shape, np.nan), np.zeros(place.variable.shape), place.variable.dtype)
+            return Expected(np.full(place.variable.shape, np.nan), np.zeros(place.variable.shape), place.variable.dtype)
         value, travel = self.after(place.step)[place.rank if len(self.simulated) > 1 else 0]
         name, eps = place.variable.name, float(np.finfo(place.variable.dtype).eps)
         tolerance = 16 * (place.step + 2) * eps * travel[name]
         if self.deviations:  # in proportion where a deviation made numbers much larger
             tolerance = np.maximum(tolerance, 256 * eps * np.abs(value[name]))
-        want = Wanted(value[name], tolerance, place.variable.dtype)
+        want = Expected(value[name], tolerance, place.variable.dtype)
         return self.decide("visible", want, place)
 
     def after(self, step: int) -> list:
@@ -85,15 +85,15 @@ class Training(Aggregation):
         return self.history[step]
 
     @cached_property
-    def replicas(self) -> list[Replica]:
+    def replicas(self) -> list[RankState]:
         """The simulated ranks."""
         return [self._replica(rank) for rank in self.simulated]
 
-    def _replica(self, rank) -> Replica:
+    def _replica(self, rank) -> RankState:
         right = start_of(self.case, 0)
         values = {v.name: self.decide("start", right[v.name], Place(0, rank, v)).astype(np.float64)
                   for v in self.case.variables}
-        return Replica(values, {n: np.abs(a) for n, a in values.items()}, self.fresh(values))
+        return RankState(values, {n: np.abs(a) for n, a in values.items()}, self.fresh(values))
 
     def fresh(self, values) -> dict:
         """Return the optimizer's arrays before the first update. Local."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from refimpl.conformance.case import Rows, with_numbers
 from refimpl.conformance.cases.training import start_of
-from refimpl.conformance.rules.aggregate import Wanted
+from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.rules.gradients import norm_of
 from refimpl.conformance.space.deviation import Deviation, Impossible
 from refimpl.conformance.space.training import merged
@@ -93,7 +93,7 @@ def _update_before(right, machine, place):
         rank = place.rank if len(machine.simulated) > 1 else 0
         return replace(right, value=machine.after(place.step - 1)[rank][0][place.variable.name])
     start = start_of(machine.case, 0)[place.variable.name]
-    return Wanted(start.astype(np.float64), np.zeros(start.shape), str(start.dtype))
+    return Expected(start.astype(np.float64), np.zeros(start.shape), str(start.dtype))
 
 
 AROUND = (

@@ -18,7 +18,7 @@ class Differing:
     step: int | None
 
     def handed_in(self, step, *stages) -> dict:
-        """Return (stage, step, microbatch, variable, part) -> (found, Wanted), of all that was handed in."""
+        """Return (stage, step, microbatch, variable, part) -> (found, Expected), of all that was handed in."""
         return {place: (found, replace(want, canonical=None)) for place, want in self.wanted.items()
                 if place[0] in stages and place[1] == step and (found := self.sources.handed_in(place)) is not None}
 

@@ -1,4 +1,4 @@
-"""What each stage of a handed-in trace should hold: (step, microbatch, variable, part) -> Wanted, in order.
+"""What each stage of a handed-in trace should hold: (step, microbatch, variable, part) -> Expected, in order.
 
 given         exactly what we gave: the start, and a stage that was given and is handed in again.
 model stage   our float64 run, within 16 times the largest distance of our own float32 run from it in that variable
@@ -13,7 +13,7 @@ parameters    expected before it; see ``updates``.
 import numpy as np
 
 from refimpl.conformance.case import numbers_of, with_numbers
-from refimpl.conformance.rules.aggregate import Wanted, aggregate
+from refimpl.conformance.rules.aggregate import Expected, aggregate
 from refimpl.conformance.traces.sources import GIVEN, Sources, double, merged
 from refimpl.conformance.traces.updates import Inputs, expected_update
 
@@ -21,8 +21,8 @@ MARGIN = 16
 """How much farther than our float32 run another may be from the truth: other orders of summation, other libraries."""
 
 
-def expected(sources: Sources) -> tuple[dict[tuple, Wanted], dict[int, Inputs]]:
-    """Return (stage, step, microbatch, variable, part) -> Wanted, and step -> its update's inputs. Local.
+def expected(sources: Sources) -> tuple[dict[tuple, Expected], dict[int, Inputs]]:
+    """Return (stage, step, microbatch, variable, part) -> Expected, and step -> its update's inputs. Local.
 
     Stage "training" stands for parameters held against the whole training in float64.
     """
@@ -52,7 +52,7 @@ def _given(sources, stage, step) -> dict:
         if place[:2] == (stage, step) and place[4] != "rows":
             part = "value" if place[4] == "ids" else place[4]
             value = double(sources.ours.get(*place[:2], place[3], place[2], part))
-            result[*place[:4], part] = Wanted(value, np.zeros(np.shape(numbers_of(value))), sources.theirs.precision)
+            result[*place[:4], part] = Expected(value, np.zeros(np.shape(numbers_of(value))), sources.theirs.precision)
     return result
 
 
@@ -63,7 +63,7 @@ def _computed(sources, step):
     for place, want in _measured(sources, step, "local").items():
         rule = sources.semantics.sparse if place[3] in sparse else sources.semantics.dense
         factor = sources.microbatches if rule == "average" else 1
-        result[place] = Wanted(with_numbers(want.value, lambda x: x * factor), want.tolerance * factor, want.dtype)
+        result[place] = Expected(with_numbers(want.value, lambda x: x * factor), want.tolerance * factor, want.dtype)
     return result
 
 
@@ -74,7 +74,7 @@ def _measured(sources, step, stage) -> dict:
         if place[0] == stage and place[1] == step and place[4] in ("value", "ids"):
             value = sources.truth.get(*place[:2], place[3], place[2])
             tolerance = np.full(np.shape(numbers_of(value)), measured_distance(sources, stage, place[3]))
-            result[*place[:4], "value"] = Wanted(value, tolerance, sources.theirs.precision)
+            result[*place[:4], "value"] = Expected(value, tolerance, sources.theirs.precision)
     return result
 
 
@@ -89,8 +89,8 @@ def measured_distance(sources, stage, name) -> float:
     return MARGIN * max(apart * own / single, own * largest)
 
 
-def _aggregates(sources, step) -> dict[str, Wanted]:
-    """Return name -> Wanted of the aggregated gradients; {} where they were given."""
+def _aggregates(sources, step) -> dict[str, Expected]:
+    """Return name -> Expected of the aggregated gradients; {} where they were given."""
     if sources.theirs.joined_at == "update":
         return {}
     parts = sources.local(step)
@@ -103,7 +103,7 @@ def _aggregates(sources, step) -> dict[str, Wanted]:
 def _inputs(sources, step, sums, last) -> Inputs:
     """Return what a step's update begins from: theirs where they hand it in, else what was expected.
 
-    sums: name -> Wanted of the aggregated gradients.  last: (name, part) -> Wanted after the step before.
+    sums: name -> Expected of the aggregated gradients.  last: (name, part) -> Expected after the step before.
     """
     places = [(v.name, part) for v in sources.variables
               for part in ("value", *(sources.slots if v.name not in sources.statistics else ()))]

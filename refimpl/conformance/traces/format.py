@@ -49,7 +49,7 @@ MOST_ARRAYS = 4 << 30
 """Bytes of a trace's arrays: ours have less than 2 MB."""
 
 
-class Entry(Struct):
+class ArrayEntry(Struct):
     """What a manifest says of an array: where it belongs, and what it is."""
 
     stage: Literal[*STAGES]
@@ -159,7 +159,7 @@ def write_trace(trace: Trace, path) -> tuple[Path, Path]:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     arrays = {place: np.array(a, order="C") for place, a in trace.arrays.items()}
-    entries = {key_of_array(place): asdict(Entry(*place, str(a.dtype), list(a.shape), sha256(a)))
+    entries = {key_of_array(place): asdict(ArrayEntry(*place, str(a.dtype), list(a.shape), sha256(a)))
                for place, a in arrays.items()}
     manifest = json.dumps({**trace.head, "format": FORMAT, "arrays": dict(sorted(entries.items()))},
                           separators=(",", ":"), sort_keys=True)
@@ -180,7 +180,8 @@ def read_trace(path) -> Trace:
     if "format" in head and head["format"] != FORMAT:
         raise ValueError(f"{path}: trace of format {str(head['format'])[:20]}; this version reads format {FORMAT}")
     try:
-        entries = {key: shaped(entry, Entry, f"$.arrays.{key}") for key, entry in shaped(head, Head)["arrays"].items()}
+        entries = {key: shaped(entry, ArrayEntry, f"$.arrays.{key}")
+                   for key, entry in shaped(head, Head)["arrays"].items()}
         Semantics.from_json(head["semantics"])
     except ValueError as problem:
         raise ValueError(f"{path} is damaged, or not the manifest of a trace: {problem}; {REMEDY}") from problem

@@ -13,7 +13,7 @@ from refimpl.training.options import Options
 
 
 @dataclass(frozen=True)
-class Recipe:
+class TraceRecipe:
     """model: dtype -> model.  data: the microbatches.  samples: the same cut of the examples' numbers.
 
     about: JSON that describes the model to a reader in another language.
@@ -26,7 +26,7 @@ class Recipe:
     about: dict
 
 
-RECIPES = {name: Recipe(g.make_model, *g.make_data(), Options(steps=STEPS, seed=SEED, **g.options),
+RECIPES = {name: TraceRecipe(g.make_model, *g.make_data(), Options(steps=STEPS, seed=SEED, **g.options),
                         {"model": name, "code": MODELS[name].replace(".", "/"), **g.about})
            for name, entry in entries().items() if (g := entry.golden)}
 

@@ -18,7 +18,7 @@ from refimpl.training.trainer import Trainer
 SEMANTICS = Semantics(name="refimpl", dense="sum", sparse="sum", order="tree")
 
 
-class Recorder:
+class TraceRecorder:
     """A model that lets another one compute, and keeps what it was given and what it returned."""
 
     def __init__(self, model, trace: Trace, seed: int, steps: int, microbatches: int):
@@ -82,7 +82,7 @@ def record(name: str, recipe, precision: str) -> Trace:
     _record_start(trace, recipe.model("float32").variables, options)
     model.variables = started_from(model.variables, trace)
     _record_inputs(trace, recipe, model)
-    recorder = Recorder(model, trace, options.seed, options.steps, recipe.data.microbatches)
+    recorder = TraceRecorder(model, trace, options.seed, options.steps, recipe.data.microbatches)
     trainer = RecordingTrainer.open(recorder, recipe.data, options)
     record_steps(trace, trainer, options.steps)
     trace.head["edition"] = edition_of(trace)

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from refimpl.conformance.case import Case, Rows, Variable, with_numbers
+from refimpl.conformance.case import Case, CaseVariable, Rows, with_numbers
 from refimpl.conformance.rules.gradients import merge_occurrences
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.traces.format import Trace
@@ -34,9 +34,9 @@ class Sources:
         return self.theirs.semantics
 
     @cached_property
-    def variables(self) -> tuple[Variable, ...]:
+    def variables(self) -> tuple[CaseVariable, ...]:
         """The trace's variables, in their precision."""
-        return tuple(Variable(v["name"], tuple(v["shape"]), v["sparse"], self.theirs.precision)
+        return tuple(CaseVariable(v["name"], tuple(v["shape"]), v["sparse"], self.theirs.precision)
                      for v in self.ours.head["variables"])
 
     @cached_property

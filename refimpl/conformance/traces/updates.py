@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from refimpl.conformance.case import numbers_of, with_numbers
-from refimpl.conformance.rules.aggregate import Wanted
+from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.rules.bounds import gamma
 from refimpl.conformance.rules.gradients import clip_scales
 from refimpl.conformance.rules.optimizers import apply_part
@@ -47,7 +47,7 @@ def updated(training, statistics, values, gradients, scales, step, everywhere) -
 
 
 def expected_update(training, statistics, inputs: Inputs, semantics, step, dtype) -> dict:
-    """Return (name, "value" or slot) -> Wanted after one update. Local."""
+    """Return (name, "value" or slot) -> Expected after one update. Local."""
     scales = clip_scales(training["clip"], inputs.gradients, semantics, statistics)
     size = sum(numbers_of(g).size for g in inputs.gradients.values())
     apart = gamma(size + 2, dtype) if min(scales.values()) < 1 else 0.0
@@ -62,7 +62,7 @@ def expected_update(training, statistics, inputs: Inputs, semantics, step, dtype
         before, own = inputs.values[place], inputs.errors.get(place, 0.0) if place[1] == "value" else 0.0
         reach = np.max([np.abs(other[place] - value) for other in moved], axis=0)
         size = np.abs(before) + np.abs(value - before)
-        result[place] = Wanted(value, 2 * (reach + own) + OPERATIONS * np.finfo(dtype).eps * size, dtype)
+        result[place] = Expected(value, 2 * (reach + own) + OPERATIONS * np.finfo(dtype).eps * size, dtype)
     return result
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 
 from refimpl.plain.consistencies import Backup, consistency
-from refimpl.training.consistency.served.record import Account
+from refimpl.training.consistency.served.record import OwnerClocks
 
 
 def speed(steps, text: str, planned: int, warm: int = 1) -> float:
@@ -38,7 +38,7 @@ def versions_late(entries, text: str, steps: int) -> Counter:
     """
     found: Counter = Counter()
     for one in entries:
-        account = Account(text, len(entries), steps)
+        account = OwnerClocks(text, len(entries), steps)
         for worker in one:
             if max(account.clocks) == steps:
                 break

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ExerciseVerdict:
     """What a check says. right: True, False, or None for no answer yet."""
 
     right: bool | None
@@ -25,31 +25,31 @@ class Verdict:
         return f"{said}: {self.why}" if self.why else said
 
 
-def right(why: str = "") -> Verdict:
+def right(why: str = "") -> ExerciseVerdict:
     """Return the verdict on a right answer; why: what to take along. Local."""
-    return Verdict(True, why)
+    return ExerciseVerdict(True, why)
 
 
-def wrong(hint: str) -> Verdict:
+def wrong(hint: str) -> ExerciseVerdict:
     """Return the verdict on a wrong answer; hint: where to look, not the answer. Local."""
-    return Verdict(False, hint)
+    return ExerciseVerdict(False, hint)
 
 
 def exercise(check):
-    """Make a check of answers out of a function that returns a Verdict. Local.
+    """Make a check of answers out of a function that returns an ExerciseVerdict. Local.
 
     No answer (``...``, or a function that returns ``...``) is no mistake. An answer that the check cannot work with is
     wrong, and the verdict says what Python said of it.
     """
 
     @functools.wraps(check)
-    def checked(*answers) -> Verdict:
+    def checked(*answers) -> ExerciseVerdict:
         if not answers or any(answer is ... or answer is None for answer in answers):
-            return Verdict(None)
+            return ExerciseVerdict(None)
         try:
             return check(*answers)
         except NotAnswered:
-            return Verdict(None)
+            return ExerciseVerdict(None)
         except Exception as problem:
             return wrong(f"that cannot be checked ({type(problem).__name__}: {problem})")
 

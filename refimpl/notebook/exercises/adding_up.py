@@ -1,13 +1,13 @@
 """Checks of notebook 1, Adding up on many machines."""
 
 from refimpl.collectives import Round, ScheduleError, Sum, Transfer, complaint, make_schedule, prove, schedule_of
-from refimpl.notebook.exercises import NotAnswered, Verdict, exercise, right, wrong
+from refimpl.notebook.exercises import ExerciseVerdict, NotAnswered, exercise, right, wrong
 
 RANKS = 4
 
 
 @exercise
-def check_bytes(mebibytes) -> Verdict:
+def check_bytes(mebibytes) -> ExerciseVerdict:
     """MiB that a rank sends in a ring allreduce of 64 MiB over 8 ranks: 2 * 7/8 * 64."""
     proof = prove(make_schedule("ring", 8, 8))
     exact = proof.chunks_sent[0] / proof.chunks * 64
@@ -21,7 +21,7 @@ def check_bytes(mebibytes) -> Verdict:
 
 
 @exercise
-def check_counted_twice(rounds) -> Verdict:
+def check_counted_twice(rounds) -> ExerciseVerdict:
     """Rounds, made of a ring's over 4 ranks, of which the proof says that something is counted more than once."""
     said = complaint(schedule_of(rounds, RANKS, RANKS))
     if "counts more than once" in said:
@@ -47,7 +47,7 @@ def to_the_right(chunks, add: bool = False) -> Round:
 
 
 @exercise
-def check_my_ring(my_ring) -> Verdict:
+def check_my_ring(my_ring) -> ExerciseVerdict:
     """A generator of the rounds of a ring allreduce, for any number of ranks: proved, and at the lower bound."""
     for ranks in range(2, 9):
         schedule = schedule_of(my_ring(ranks), ranks, ranks, f"my ring over {ranks} ranks")

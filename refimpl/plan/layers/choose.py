@@ -13,7 +13,7 @@ from refimpl.plan.layers.volumes import divisors, exact_best_groups, ring_volume
 
 
 @dataclass(frozen=True)
-class Choice:
+class LayerChoice:
     """A layer on N ranks: what it computes, what a rank sends of it in each mode (bytes a step), mode, G and why.
 
     flop: of a rank in a step.  intensity: FLOP/byte, data-parallel, overlap 1.
@@ -34,7 +34,7 @@ class Choice:
     reason: str
 
 
-def choose_layer(layer: Layer, ranks: int, batch: int, size: int = 4) -> Choice:
+def choose_layer(layer: Layer, ranks: int, batch: int, size: int = 4) -> LayerChoice:
     """Return a layer's mode on N ranks. batch: MB, of all ranks. size: bytes of an element. Local."""
     def sent(groups):
         return ring_volume(layer, ranks, batch, groups, size).total
@@ -43,12 +43,12 @@ def choose_layer(layer: Layer, ranks: int, batch: int, size: int = 4) -> Choice:
     possible = [g for g in divisors(ranks) if g == ranks or layer.connected and layer.blocks % (ranks // g) == 0]
     exact = exact_best_groups(layer, ranks, batch, size=size)
     groups = exact_best_groups(layer, ranks, batch, possible, size)
-    return Choice(layer, Fraction(flop(layer, examples)), intensity(layer, examples, size), sent(ranks), sent(1),
+    return LayerChoice(layer, Fraction(flop(layer, examples)), intensity(layer, examples, size), sent(ranks), sent(1),
                   min(map(sent, between), default=None), best_groups(layer, ranks, batch), exact, groups,
                   mode_of(groups, ranks), _reason(layer, ranks, groups, exact, sent))
 
 
-def choose_layers(layers, ranks: int, batch: int, size: int = 4) -> list[Choice]:
+def choose_layers(layers, ranks: int, batch: int, size: int = 4) -> list[LayerChoice]:
     """Return the mode of each layer. Local."""
     return [choose_layer(layer, ranks, batch, size) for layer in layers]
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from refimpl.plan.choose import Chosen
 from refimpl.plan.layers.auto import Predicted, choose_mesh, meshes
-from refimpl.plan.layers.choose import Choice, choose_layers
+from refimpl.plan.layers.choose import LayerChoice, choose_layers
 from refimpl.plan.layers.crossing import crossing_batch
 
 
@@ -15,7 +15,7 @@ from refimpl.plan.layers.crossing import crossing_batch
 class Layered:
     """Each layer's mode, the meshes that the ranks can be, the one that was chosen, and K -> the crossing batch."""
 
-    layers: list[Choice]
+    layers: list[LayerChoice]
     meshes: list[Predicted]
     chosen: Predicted
     crossing: dict[int, Fraction]

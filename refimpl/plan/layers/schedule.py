@@ -31,7 +31,7 @@ class System:
 
 
 @dataclass(frozen=True)
-class Work:
+class LayerWork:
     """A layer's seconds: compute of each of three passes, gather of activations each way, exchange of its weights."""
 
     compute: float
@@ -39,7 +39,7 @@ class Work:
     exchange: float
 
 
-def work_of(layers, ranks: int, batch: int, system: System, efficiency: float = 1.0) -> list[Work]:
+def work_of(layers, ranks: int, batch: int, system: System, efficiency: float = 1.0) -> list[LayerWork]:
     """Return each layer's work on N nodes: convolutions data-parallel, connected layers in their exact best G. Local.
 
     efficiency: the part of peak at which nodes compute.
@@ -48,12 +48,12 @@ def work_of(layers, ranks: int, batch: int, system: System, efficiency: float = 
     for layer in layers:
         groups = exact_best_groups(layer, ranks, batch) if layer.connected else ranks
         volume = ring_volume(layer, ranks, batch, groups)
-        found.append(Work(float(flop(layer, Fraction(batch, ranks))) / PASSES / (efficiency * system.flops),
+        found.append(LayerWork(float(flop(layer, Fraction(batch, ranks))) / PASSES / (efficiency * system.flops),
                           float(volume.activations) / 2 / system.rate, float(volume.weights) / system.rate))
     return found
 
 
-def step_seconds(works: list[Work]) -> float:
+def step_seconds(works: list[LayerWork]) -> float:
     """Return how long a step takes once every step takes as long. Local."""
     clock, network, before = 0.0, 0.0, 0.0
     ready = [0.0] * len(works)

@@ -17,15 +17,18 @@ import numpy as np
 from refimpl.plain.consistencies import consistency
 
 
-class Transfer(NamedTuple):
+class TimedTransfer(NamedTuple):
     """Messages that travel together. seconds: (C,), for which they keep each card busy.  latency: more seconds."""
 
     seconds: np.ndarray
     latency: float
 
 
-class Push(NamedTuple):
-    """A worker's push of its step ``clock``. version: the updates done when it pulled."""
+class BarePush(NamedTuple):
+    """A worker's push of its step ``clock``, as far as a consistency looks at it.
+
+    version: the updates done when it pulled.
+    """
 
     worker: int
     clock: int
@@ -65,12 +68,12 @@ class Clock:
     """A training under ``rule``. steps: see ``refimpl.plain.consistencies``. Local; for one ``run``.
 
     seconds: of each worker's computation: a list by worker, or a function of (worker, clock).
-    there, back: the ``Transfer`` of each worker; None: messages take no time. The first pulls take none anyway.
+    there, back: the ``TimedTransfer`` of each worker; None: messages take no time. The first pulls take none anyway.
     clocks, version, seen: what a consistency may know of its owner.
     """
 
     def __init__(self, rule: str, workers: int, steps: int, seconds: Sequence[float] | Callable[[int, int], float],
-                 there: Sequence[Transfer] | None = None, back: Sequence[Transfer] | None = None):
+                 there: Sequence[TimedTransfer] | None = None, back: Sequence[TimedTransfer] | None = None):
         self.consistency, self.there, self.back = consistency(rule, workers, steps), there, back
         self.seconds = seconds if callable(seconds) else lambda worker, clock: seconds[worker]
         self.clocks, self.version, self.seen = Clocks(workers), 0, [-1] * workers
@@ -92,7 +95,7 @@ class Clock:
         return self.foreseen
 
     def _push(self, now, worker):
-        push = Push(worker, self.clocks[worker], self.seen[worker])
+        push = BarePush(worker, self.clocks[worker], self.seen[worker])
         self.foreseen.events.append((now, "push", worker, push.clock))
         self.clocks.tick(worker)
         for pushes in self.consistency.arrived(self, push):

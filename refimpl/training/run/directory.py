@@ -69,7 +69,7 @@ class RunDirectory:
         self.metrics.close()
 
 
-class Record(TypedDict, total=False):
+class MetricsLine(TypedDict, total=False):
     """What a line of metrics.jsonl holds: what a step came to, see ``Trainer.train_step``, and bytes of each rank.
 
     Without barriers each step of a worker has a line: ``worker``, and ``at`` how many seconds after the beginning it
@@ -111,7 +111,7 @@ class Ended(TypedDict, total=False):
     staleness: list[dict[str, int]]
 
 
-def read_metrics(directory) -> list[Record]:
+def read_metrics(directory) -> list[MetricsLine]:
     """Return the records of metrics.jsonl; a last line that was cut off is left out. Local.
 
     Raises ValueError naming a line that is damaged; OSError where there is none.
@@ -119,7 +119,7 @@ def read_metrics(directory) -> list[Record]:
     return [record for _, record in _records(Path(directory) / "metrics.jsonl")]
 
 
-def _records(path) -> list[tuple[bytes, Record]]:
+def _records(path) -> list[tuple[bytes, MetricsLine]]:
     """Return each line and its record, but for a last line that was cut off."""
     try:
         lines, found = read_plain(path, MOST_METRICS).split(b"\n"), []
@@ -127,7 +127,7 @@ def _records(path) -> list[tuple[bytes, Record]]:
         raise ValueError(f"{path} is damaged, or no metrics: {problem}; move it away") from problem
     for number, line in enumerate(lines, 1):
         try:
-            found.append((line, parse_json(line, Record)))
+            found.append((line, parse_json(line, MetricsLine)))
         except ValueError as problem:
             if number < len(lines):
                 raise ValueError(f"line {number} of {path} is damaged, or not a step's metrics: {problem}; delete that "

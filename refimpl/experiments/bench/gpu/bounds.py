@@ -10,7 +10,7 @@ import numpy as np
 
 from kernels.update import OPTIMIZERS
 from models.registry import entries
-from models.workload import Bounded
+from models.workload import BoundedTraining
 from refimpl.conformance.enclosure import enclosed_steps
 from refimpl.conformance.enclosure.compare import check, distances
 from refimpl.training.options import Options
@@ -46,18 +46,18 @@ TRAININGS = tuple((f"{model.upper()} {small.what}", small) for model, entry in e
 """(name, training) of each: what is trained on both."""
 
 
-def options_of(small: Bounded, device: str) -> Options:
+def options_of(small: BoundedTraining, device: str) -> Options:
     """Return the trainer's options. Local."""
     return Options(device=device, optimizer=small.optimizer, learning_rate=small.learning_rate, steps=small.steps,
                    clip_norm=0.1, weight_decay=5e-4)
 
 
-def parts_of(small: Bounded):
+def parts_of(small: BoundedTraining):
     """Return the model and the data of a training. Local."""
     return small.workload.make_model(dtype=small.dtype), small.workload.make_data(4)
 
 
-def compare(name: str, small: Bounded):
+def compare(name: str, small: BoundedTraining):
     """Yield the rows of a training, one for each step. Local."""
     trainers = [Trainer.open(*parts_of(small), options_of(small, on), Communicator.alone()) for on in ("cpu", "cuda")]
     slots = OPTIMIZERS[small.optimizer].state
@@ -73,7 +73,7 @@ def compare(name: str, small: Bounded):
 
 
 def row_of(name, state, start, cpu, gpu, still=()) -> Row:
-    """Return what is to be said of one step. start, cpu, gpu: key -> array.  still: see ``Bounded``. Local."""
+    """Return what is to be said of one step. start, cpu, gpu: key -> array.  still: see ``BoundedTraining``. Local."""
     apart = {key: np.abs(cpu[key] - gpu[key]) for key in cpu}
     bound = {key: 2 * enclosure.radius for key, enclosure in state.arrays.items()}
     share = max(float(np.max(apart[key][bound[key] > 0] / bound[key][bound[key] > 0], initial=0)) for key in bound)

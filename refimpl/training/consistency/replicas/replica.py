@@ -5,10 +5,10 @@ from kernels.arrays import read_only
 from refimpl.gradients import Arena, Layout
 from refimpl.server import ReducedGradient, Shard
 from refimpl.training.step.update import update_shards
-from refimpl.training.consistency.served.worker import Worker
+from refimpl.training.consistency.served.worker import AsyncWorker
 
 
-class Rows:
+class LocalRows:
     """Rows of a table that is here. needs: of each microbatch, (k,) int64. Local."""
 
     def __init__(self, table, needs: list):
@@ -19,7 +19,7 @@ class Rows:
         return take_rows(self.table, self.needs[index])
 
 
-class Replica(Worker):
+class ReplicaWorker(AsyncWorker):
     """A rank's replica, and the worker that computes with it. Local.
 
     parameters: the ``Parameters``, all replicated: where the values begin; the optimizer's state is theirs.
@@ -48,4 +48,4 @@ class Replica(Worker):
     def _values(self):
         needs = [rows for rows in self.needs.values() if rows is not None]
         return ({v.name: read_only(self.x[v.name]) for v in self.model.variables if not v.sparse},
-                {v.name: Rows(self.x[v.name], [rows[v.name] for rows in needs]) for v in self.sparse})
+                {v.name: LocalRows(self.x[v.name], [rows[v.name] for rows in needs]) for v in self.sparse})

@@ -5,7 +5,7 @@ import time
 
 from refimpl.training.consistency.replicas.meetings import meeting
 from refimpl.training.consistency.replicas.others import Others, schedule_of
-from refimpl.training.consistency.replicas.replica import Replica
+from refimpl.training.consistency.replicas.replica import ReplicaWorker
 from refimpl.training.device import memory_for
 
 
@@ -38,9 +38,9 @@ def run_decentralised(trainer, progress=None) -> list[dict]:
     return sorted(steps, key=lambda metrics: (metrics["at"], metrics["worker"]))
 
 
-def _replica(trainer) -> Replica:
+def _replica(trainer) -> ReplicaWorker:
     with memory_for("a replica to be trained", "Reduce the sizes (--preset, --set)"):
-        return Replica(trainer.model, trainer.data, trainer.options, trainer.parameters)
+        return ReplicaWorker(trainer.model, trainer.data, trainer.options, trainer.parameters)
 
 
 def _train(trainer, replica, others, note):

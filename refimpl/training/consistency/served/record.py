@@ -10,7 +10,6 @@ Model, data, options and plan are those of the run directory it lies in. Plainly
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -18,6 +17,7 @@ from safetensors.numpy import save_file
 
 from refimpl.json_file import check_plain
 from refimpl.plain.consistencies import consistency
+from refimpl.plan.without_barriers.clock import BarePush
 from refimpl.training.run.files import appears_whole
 
 FORMAT = "1"
@@ -79,15 +79,7 @@ def read_record(directory: Path) -> Record:
     return record
 
 
-class Seen(NamedTuple):
-    """A push, as far as a consistency looks at it."""
-
-    worker: int
-    clock: int
-    version: int
-
-
-class Account:
+class OwnerClocks:
     """What a consistency looks at of an owner, who keeps nothing else. Local."""
 
     def __init__(self, text: str, workers: int, steps: int):
@@ -104,7 +96,7 @@ class Account:
 
     def push(self, worker):
         """Take a push, and count the updates that it brings about."""
-        push = Seen(worker, self.clocks[worker], self.seen[worker])
+        push = BarePush(worker, self.clocks[worker], self.seen[worker])
         self.pulled.discard(worker)
         self.clocks[worker] += 1
         for _ in self.consistency.arrived(self, push):
@@ -117,7 +109,7 @@ def check_possible(record: Record, text: str, steps: int):
     So a replay never waits for what cannot come.
     """
     workers = len(record.entries)
-    owners, at = [Account(text, workers, steps) for _ in range(workers)], [0] * workers
+    owners, at = [OwnerClocks(text, workers, steps) for _ in range(workers)], [0] * workers
     overs = [[False] * workers for _ in range(workers)]  # by worker, by owner: what it heard last
     stuck, moved = "", True
     while moved:

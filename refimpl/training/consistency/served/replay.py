@@ -11,7 +11,7 @@ from refimpl.training.consistency.served.owner import Owner
 from refimpl.training.consistency.served.record import Record
 from refimpl.training.consistency.served.serving import Serving
 from refimpl.training.consistency.served.without_barriers import shards_of
-from refimpl.training.consistency.served.worker import Worker
+from refimpl.training.consistency.served.worker import AsyncWorker
 from refimpl.training.parameters import Parameters
 from refimpl.transport.ledger import Ledger
 from refimpl.transport.letters import Letter, enclosed
@@ -41,7 +41,7 @@ def replay_alone(model, data, options, plan: Plan, record: Record) -> dict:
     for number in range(plan.ranks):
         seat = Seat(number, plan.ranks, boxes)
         kept.append(shards_of(Parameters(model.variables, plan, seat, options.seed, options.optimizer)))
-        owner, worker = Owner(kept[-1], plan.ranks, options), Worker(model, data, options, plan, number)
+        owner, worker = Owner(kept[-1], plan.ranks, options), AsyncWorker(model, data, options, plan, number)
         ranks.append(Serving(owner, worker, seat, Recorded(record.entries[number]), seat.ledger))
     for rank in ranks:
         rank.pull()

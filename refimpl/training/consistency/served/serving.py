@@ -13,7 +13,7 @@ from refimpl.plain.consistencies import Backup
 from refimpl.training.consistency.served.mail import ANSWER, PULL, Mail
 from refimpl.training.consistency.served.orders import Came
 from refimpl.training.consistency.served.owner import Owner
-from refimpl.training.consistency.served.worker import Worker
+from refimpl.training.consistency.served.worker import AsyncWorker
 from refimpl.transport.ledger import Ledger
 from refimpl.transport.letters import Letter
 
@@ -26,7 +26,7 @@ class Serving:
     asked: whether the worker has pulled for its step at hand, and not pushed yet.
     """
 
-    def __init__(self, owner: Owner, worker: Worker, letters, order, ledger: Ledger, machine=()):
+    def __init__(self, owner: Owner, worker: AsyncWorker, letters, order, ledger: Ledger, machine=()):
         self.owner, self.worker, self.order = owner, worker, order
         self.mail = Mail(letters, ledger, worker.number, machine, worker.sparse)
         self.came, self.asked, self.over = Came({}, {}), False, False

@@ -25,7 +25,7 @@ from refimpl.training.consistency.served.flight import arrays_of, restore
 from refimpl.training.consistency.served.orders import FirstCome
 from refimpl.training.consistency.served.owner import Owner
 from refimpl.training.consistency.served.serving import Serving
-from refimpl.training.consistency.served.worker import Worker
+from refimpl.training.consistency.served.worker import AsyncWorker
 from refimpl.transport.letters import Letters
 from refimpl.transport.waiting import Wait
 
@@ -46,7 +46,7 @@ class WithoutBarriers:
     def __init__(self, model, data, options, parameters, timeline, order=None):
         self.comm, self.timeline = parameters.comm, timeline
         owner = Owner(shards_of(parameters), self.comm.size, options)
-        worker = Worker(model, data, options, parameters.plan, self.comm.rank)
+        worker = AsyncWorker(model, data, options, parameters.plan, self.comm.rank)
         self.letters = Letters(self.comm)
         self.serving = Serving(owner, worker, self.letters, order or FirstCome(), self.comm.ledger, self.comm.machine)
         self.state, self.ended, self.done = "pull", False, set()

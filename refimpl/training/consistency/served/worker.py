@@ -22,7 +22,7 @@ from refimpl.training.step.scalars import Scalars, check_losses
 LESS = "Reduce --microbatch-size, with more --microbatches"
 
 
-class Worker:
+class AsyncWorker:
     """Worker ``number`` of a training. Local.
 
     model, data, options: see ``Trainer``.  plan: says where each variable lies.  clock: its step at hand, from 0.
