@@ -2,6 +2,8 @@
 
 import json
 import re
+from contextlib import suppress
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -80,6 +82,34 @@ def test_a_set_is_as_nbgrader_and_its_readers_expect(path):
 @pytest.mark.parametrize("path", SETS, ids=lambda path: path.stem)
 def test_solutions_earn_all_points(path):
     run(cells_of(path))
+
+
+def unanswered(source):
+    """Return a cell as students get it: for a test that needs no nbgrader."""
+    return re.sub(r"### BEGIN SOLUTION.*?### END SOLUTION", "raise NotImplementedError", source, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("path", SETS, ids=lambda path: path.stem)
+def test_an_answer_earns_its_points_where_no_other_problem_is_answered(path):
+    cells = cells_of(path)
+    begins = [i for i, cell in enumerate(cells) if re.match(r"## \d\. ", cell["source"])] + [len(cells)]
+    for begin, end in zip(begins, begins[1:]):
+        names = {"__name__": "problems"}
+        for i, cell in enumerate(cells):
+            if cell["cell_type"] != "code":
+                continue
+            if begin <= i < end:
+                exec(compile(cell["source"], graded(cell)["grade_id"], "exec"), names)
+            else:  # what it defines before it fails is there, as when nbgrader executes it
+                with suppress(NotImplementedError):
+                    exec(compile(unanswered(cell["source"]), graded(cell)["grade_id"], "exec"), names)
+
+
+def test_the_cost_of_a_fold_is_what_its_schedule_sends():
+    names = run(cells_of(FOLDER / "source" / "problems_1" / "problems_1.ipynb"), "busiest-test")
+    for ranks in (3, 6, 12):  # the chunks are whole: hence the rounding
+        sent = Fraction(max(names["prove"](names["folded"](ranks), ranks).values()), ranks)
+        assert abs(sent - names["busiest"](ranks)) <= Fraction(2, ranks), ranks
 
 
 @pytest.mark.parametrize("path", SETS, ids=lambda path: path.stem)
