@@ -24,7 +24,7 @@ def check_most(alpha):
         return (DENSE + SPARSE * SENTENCES * words / ROWS) / (DENSE + SPARSE)
 
     if abs(alpha - part(WORDS + 1)) < 1e-3:
-        return right("0.636, the dense part's 0.557 and 0.079 of the tables: 0.65 is out of reach.")
+        return right("0.636: all dense elements, 0.557, and 0.079 for the rows of the tables.")
     if abs(alpha - SENTENCES * (WORDS + 1) / ROWS) < 1e-3:
         return wrong("that is α of one table; what part of all elements is touched, the dense ones among them?")
     if abs(alpha - 2 * SPARSE * SENTENCES * (WORDS + 1) / ROWS / (DENSE + SPARSE)) < 1e-3 or alpha < 0.5:
