@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "guide.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 ADAPTER, MEANING = (text for language, text in BLOCKS if language)
-FENCED = [text for language, text in BLOCKS if not language]
+INSTALL, *FENCED = [text for language, text in BLOCKS if not language]
 COMMANDS = [line for block in FENCED for line in block.replace("\\\n", "").splitlines()
             if line.startswith(("python", "PYTHONPATH"))]
 
@@ -40,6 +40,18 @@ def run(tmp_path):
 
 def test_there_are_six_commands():
     assert len(COMMANDS) == 6
+
+
+def test_what_is_installed_is_what_the_first_command_clones():
+    (_, folder), (_, package) = (re.match(r"(git clone REPOSITORY|pip install) (\S+)", line).groups()
+                                 for line in INSTALL.splitlines())
+    assert package == f"./{folder}"
+
+
+def test_the_page_says_what_the_report_says():
+    told, said = (set(re.findall(r"(untouched|sparse)\W+(?:=\s*)?\"?(\w[\w-]*)\"?", text))
+                  for text in (re.search(r"\(untouched=.*?\)", FENCED[1])[0], MEANING))
+    assert told == said == {("untouched", "decayed"), ("sparse", "average")}
 
 
 @pytest.mark.thorough
