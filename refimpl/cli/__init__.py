@@ -7,6 +7,7 @@ import signal
 import sys
 import traceback
 
+from refimpl.cli.parser import Parser
 from refimpl.transport.job import end_job, leave
 
 COMMANDS = ("train", "compare", "plan", "bench", "collectives", "cluster", "experiment", "conformance",
@@ -14,9 +15,9 @@ COMMANDS = ("train", "compare", "plan", "bench", "collectives", "cluster", "expe
 """Each is a module of this package. Only the one that is asked for is loaded: conformance must work without models."""
 
 
-def parser(names=COMMANDS) -> argparse.ArgumentParser:
+def parser(names=COMMANDS) -> Parser:
     """Return the parser of the subcommands ``names``."""
-    top = argparse.ArgumentParser(
+    top = Parser(
         prog="python -m refimpl",
         description="Hybrid, sparsity-aware data-parallel training: an executable reference (Parallax, EuroSys '19).")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")

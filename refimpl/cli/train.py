@@ -29,6 +29,8 @@ READ_IN_PLACE = "dense bytes are what the schedule's formula counts: read in sha
 
 def add(parser):
     """Add the options."""
+    parser.hints = dict.fromkeys(("--ranks", "-n", "-np"), "mpirun starts the ranks: write mpirun -n {} "
+                                 f"{parser.prog} ...")
     instead = add_model(parser)
     add_training_options(parser)
     add_consistency(parser)
