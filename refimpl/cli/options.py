@@ -8,10 +8,11 @@ from functools import partial
 from models.data import source_names
 from models.own import DEFAULTS as OWN
 from models.registry import MODELS, entries, is_own
+from refimpl.cli.parser import none_of
 from refimpl.cli.values import nonempty, real, slowed, whole
 from refimpl.collectives.choose import ALGORITHMS
 from refimpl.collectives.schedule import NCCL
-from refimpl.plain.consistencies import CONSISTENCIES as KNOWN, DECENTRALISED
+from refimpl.plain.consistencies import CONSISTENCIES, DECENTRALISED
 from refimpl.plain.corrections import CORRECTIONS
 from refimpl.transport.device.choice import TRANSPORTS
 
@@ -21,6 +22,8 @@ SAID_BY_PLAN = {"architecture": "--architecture", "sparse_as_dense": "--sparse-a
                 "local_aggregation": "--no-local-aggregation", "search_partitions": "--search-partitions",
                 "hot_rows": "--hot-rows", "balance": "--balance", "consistency": "--consistency", "mesh": "--mesh"}
 """What a plan decides: option -> its name; given beside a plan, it would go unread."""
+SERVED = {name: of for name, (_, of, *_) in CONSISTENCIES.items()}
+"""Consistencies that need a server: name -> what follows it."""
 
 
 class _InPlaceOf(argparse.Action):
@@ -106,9 +109,9 @@ def add_consistency(parser):
     """Add how old the values may be that a worker computes with."""
     when = parser.add_argument_group("without barriers (other numbers each time, which the run's record gives again; "
                                      "of replicas that meet, the same each time on as many ranks)")
-    when.add_argument("--consistency", type=nonempty, metavar="WHEN",
+    when.add_argument("--consistency", type=_consistency, metavar="WHEN",
                       help="synchronous (default); with --architecture ps, when an owner answers a worker, and what it "
-                           f"does with its gradients: {', '.join(name + of for name, (_, of, *_) in KNOWN.items())}; "
+                           f"does with its gradients: {', '.join(name + of for name, of in SERVED.items())}; "
                            "with --architecture allreduce, how replicas meet that each rank trains by itself: "
                            f"{', '.join(name + of for name, of in DECENTRALISED.items())}")
     when.add_argument("--correction", choices=list(CORRECTIONS), help="of stale gradients (default none)")
@@ -202,6 +205,16 @@ def with_plan(options: dict) -> dict:
     changes_it = {"search_partitions": False, "hot_rows": 0}  # a run that is resumed may have done so
     return {**options, **changes_it, "plan": plan, "architecture": str(plan.get("architecture")),
             "consistency": str(plan.get("consistency"))}
+
+
+def _consistency(text: str) -> str:
+    """Return a consistency; what its number may be depends on the ranks. ArgumentTypeError for one that there is not."""
+    (name, colon, number), forms = text.partition(":"), SERVED | DECENTRALISED
+    if name not in forms or bool(colon) != bool(forms[name]):
+        raise argparse.ArgumentTypeError(none_of(text, [name + of for name, of in forms.items()]))
+    if colon and not number.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r}: {forms[name].removeprefix(':')} must be a whole number")
+    return text
 
 
 def _assignment(text: str):

@@ -18,6 +18,12 @@ WRONG = {
     "train lmm": "argument model: 'lmm' is none of lm, cnn, nmt, vgg; did you mean lm?",
     "train lm --optimizer adma": "--optimizer: 'adma' is none of sgd, momentum, adagrad, adam; did you mean adam?",
     "train lm --steps -3": "argument --steps: '-3' is not a whole number of at least 0",
+    "train lm --consistency async": "argument --consistency: 'async' is none of synchronous, asynchronous, bounded:S, "
+                                    "snapshot:S, softsync:n, backup:B, easgd:PERIOD, gossip, local:E; did you mean "
+                                    "asynchronous?",
+    "plan lm --consistency bounded": "did you mean bounded:S?",
+    "train lm --consistency gossip:2": "'gossip:2' is none of ",
+    "train lm --consistency local:x": "argument --consistency: 'local:x': E must be a whole number",
     "train lm 3 --steps 2": "there is no place for 3",
     "train lm --re x": "ambiguous option: --re could match --resume, --replay",
     "collectives shwo": "argument ACTION: 'shwo' is none of exactness, simulate, show; did you mean show?",
