@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from refimpl.transport.launch import launch
 
 ROOT = Path(__file__).parents[1]
+RATINGS = ROOT / "docs" / "examples" / "ratings.py"
 README, OWN_MODEL, PICTURE = ROOT / "README.md", ROOT / "docs" / "own-model.md", ROOT / "docs" / "step-bytes.svg"
 PROGRAM = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
@@ -71,7 +73,7 @@ def test_the_first_picture_and_table_are_what_plans_say(example):
 @pytest.mark.thorough
 def test_the_model_of_your_own(tmp_path, monkeypatch):
     (program,) = PROGRAM.findall(OWN_MODEL.read_text())
-    assert len(program.strip().splitlines()) <= 35
+    assert len(program.strip().splitlines()) <= 35 and program == RATINGS.read_text()
     script = tmp_path / "ratings.py"
     script.write_text(program)
     alone = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
@@ -84,6 +86,14 @@ def test_the_model_of_your_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     job = launch(3, [*command.replace("\\", "").split(), "--no-output", "--json"], timeout=120, capture=True)
     assert job.returncode == 0 and json.loads(job.stdout)["parameters_sha256"] == digest, job.stderr
+
+
+def test_the_own_model_of_the_readme_trains():
+    (line,) = (line for line in README.read_text().splitlines() if "--model ratings:Ratings" in line)
+    (folder, command), = re.findall(r"^PYTHONPATH=(\S+) mpirun -n 4 python (-m .*?)  #", line)
+    job = launch(2, [*command.split(), "--steps", "1", "--no-output", "--json"], timeout=120, capture=True,
+                 environment={"PYTHONPATH": os.pathsep.join([str(ROOT / folder), str(ROOT)])})
+    assert job.returncode == 0 and json.loads(job.stdout)["steps"] == 1, job.stderr
 
 
 def test_files_that_the_readme_names_exist():

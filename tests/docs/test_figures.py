@@ -28,9 +28,13 @@ FENCED, ASIDE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE), re.compile
 def computed() -> dict[str, list[str]]:
     """Return page -> phrases with figures, as they must stand there."""
     about = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    lines = {room: sum(len(path.read_text("utf-8").splitlines()) for path in (ROOT / room).rglob("*.py"))
+             for room in ("refimpl/plain", "refimpl", "models", "kernels")}
+    plain = -(-lines.pop("refimpl/plain") // 500) * 500
     bugs, correct = len(MUTANTS) + len(CHECKERS), inspect.signature(run_mutants).parameters["configurations"].default
     return {"README.md": [f"Python {about['requires-python'].replace('>=', '≥ ')}", f"all {bugs} planted bugs",
-                          f"{correct} correct implementations"]}
+                          f"{correct} correct implementations", f"fewer than {plain:,} lines",
+                          f"more than {sum(lines.values()) // 10_000 * 10_000:,}, and"]}
 
 
 def figures(text: str) -> set[str]:
