@@ -128,7 +128,6 @@ test-notebooks: $(venv)/.instructor ## execute every notebook from a clean kerne
 	$(python) -m pytest -q $(side_by_side) tests/notebook/test_magic.py tests/notebook/test_stored.py \
 	  tests/notebook/test_execute.py tests/notebook/test_served.py
 	$(python) -m pytest -q tests/notebook/test_problems.py -k no_answer
-	$(python) -m refimpl.notebook check --jobs 2
 
 $(venv)/.docs: $(venv)/.installed
 	$(pip) -e '.[docs]'

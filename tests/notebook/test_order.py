@@ -2,7 +2,7 @@
 
 import pytest
 
-from refimpl.notebook.__main__ import chosen
+from refimpl.notebook.__main__ import chosen, main
 
 
 @pytest.mark.parametrize("names, found", [
@@ -19,3 +19,7 @@ def test_a_name_that_is_none_says_which_there_are(tmp_path):
         (tmp_path / f"{name}.ipynb").touch()
     with pytest.raises(ValueError, match="no notebook '1'; there are 2_b, 10_c"):
         chosen(["1"], tmp_path)
+
+
+def test_the_command_says_so(capsys):
+    assert main(["store", "no-such-notebook"]) == 1 and "no notebook" in capsys.readouterr().err
