@@ -92,8 +92,8 @@ def add_mathematics(how):
     how.add_argument("--rate", choices=["constant", "linear", "cosine", "inverse-sqrt"],
                      help=f"how it falls (default: {_defaults('rate')}, else constant)")
     how.add_argument("--rate-steps", type=whole(0), metavar="N",
-                     help="steps until it has fallen (default: all --steps; without barriers, all updates of an owner); "
-                     "a run that is resumed for more steps needs more")
+                     help="steps until it has fallen (default: all --steps; without barriers, all updates of an "
+                     "owner); a run that is resumed for more steps needs more")
     how.add_argument("--warmup", type=whole(0), metavar="N", help="steps over which it rises first (default 0)")
     how.add_argument("--clip-norm", type=real(above=True, also={"none": None}), metavar="X",
                      help=f"largest global gradient norm, or none (default: {_defaults('clip_norm')}, else none)")
@@ -208,7 +208,7 @@ def with_plan(options: dict) -> dict:
 
 
 def _consistency(text: str) -> str:
-    """Return a consistency; what its number may be depends on the ranks. ArgumentTypeError for one that there is not."""
+    """Return a consistency; its number's bounds depend on the ranks. ArgumentTypeError for one that there is not."""
     (name, colon, number), forms = text.partition(":"), SERVED | DECENTRALISED
     if name not in forms or bool(colon) != bool(forms[name]):
         raise argparse.ArgumentTypeError(none_of(text, [name + of for name, of in forms.items()]))

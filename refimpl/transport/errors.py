@@ -59,8 +59,13 @@ def silent_peer(rank: int, seconds: float, late, what: str) -> SilentPeer:
     """Return the error of a rank that has waited in vain. late: the ranks it waited for, empty if unknown. Local."""
     late = sorted(set(late))
     names = f"rank{'s' * (len(late) > 1)} {', '.join(map(str, late))}" if late else "the other ranks"
-    return SilentPeer(f"rank {rank} has waited {seconds:g} s for {names} in {what}: ended, cut off, stuck or somewhere "
-                      "else in the program")
+    return SilentPeer(waited_in_vain(rank, f"{seconds:g}", names, what))
+
+
+def waited_in_vain(rank: int | str, seconds: str, names: str, what: str) -> str:
+    """Return what a rank says that has waited for others, "rank 1" or "the other ranks". Local."""
+    return (f"rank {rank} has waited {seconds} s for {names} in {what}. {names[0].upper()}{names[1:]} may have crashed "
+            "or be cut off, or may be stuck or computing longer than --timeout")
 
 
 def words_of(error: BaseException) -> str:

@@ -158,5 +158,5 @@ told(lambda: {work})
 """, opened, survive=how == "die")
     assert job.returncode != 0 and seconds < 30
     for rank in (0, 2):
-        assert f"said: rank {rank} has waited 1 s for rank 1 in {what}: ended, cut off" in job.stderr, job.stderr
+        assert f"said: rank {rank} has waited 1 s for rank 1 in {what}. Rank 1 may have" in job.stderr, job.stderr
     assert _nobody_left(job)

@@ -69,7 +69,7 @@ def test_a_rank_that_mpi_does_not_let_go_on_is_ended(where):
               "MPI_Finalize": "together()\nif rank: time.sleep(600)\nwaiting(1.0, 'MPI_Finalize')\nreturn 0"}
     job, seconds, pids = run(bodies[where])
     assert job.returncode != 0 and seconds < 30
-    assert f"refimpl: error: rank 0 has waited 1.0 s for the other ranks in {where}: ended, cut off" in job.stderr
+    assert f"refimpl: error: rank 0 has waited 1.0 s for the other ranks in {where}. The other ranks may" in job.stderr
     assert none_alive(pids)
 
 

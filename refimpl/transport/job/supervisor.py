@@ -21,6 +21,7 @@ from contextlib import suppress
 from functools import partial
 
 from refimpl.transport import host
+from refimpl.transport.errors import waited_in_vain
 from refimpl.transport.host import JOB_VARIABLES
 
 TIMEOUT_SECONDS = 300.0
@@ -123,8 +124,7 @@ class _Supervisor:
             if ended in ready:
                 return self._last_word()
             if not ready:
-                self._speak(f"rank {self.rank} has waited {self.seconds} s for the other ranks in {self.what}: ended, "
-                            "cut off, stuck or somewhere else in the program")
+                self._speak(waited_in_vain(self.rank, self.seconds, "the other ranks", self.what))
                 os.kill(self.child, signal.SIGKILL)
                 self.deadline = None
 
