@@ -1,63 +1,105 @@
-"""A module at work with values that are not its own: it is never changed, whatever happens in it."""
+"""A module at work in a training: its parameters hold the values of the step, its tables some rows only."""
 
 from contextlib import contextmanager
 
 import torch
 
 from refimpl.torch.parts import STATISTICS, Parts
-from refimpl.torch.tables import Elsewhere, answering, looking_up
-from refimpl.torch.tensors import tensors_in
+from refimpl.torch.tables import answering, away, looking_up
+from refimpl.torch.tensors import ALIGNMENT, tensors_in, to_aligned, to_tensor
 
 
 class Bound:
-    """A module and its loss, to be called with values for its parameters and buffers. Local.
+    """A module and its loss, to be called with the values of a step. Local.
 
+    Dense parameters are written in place, so that whatever reaches them sees them: a list of parameters that the module
+    keeps, a hook, a view, what is computed again in the backward pass. Buffers and copies of constants take the place
+    of the module's own for the time of a call.
     loss: loss(module, batch) -> 0-d tensor.  parts: the module's.
+    own: name of a trained parameter -> the module's.
     places: name of a parameter or buffer -> [(dict, key)], all places of the module in which it is.
     """
 
     def __init__(self, module, loss, parts: Parts):
         self.module, self.loss, self.parts = module, loss, parts
+        self.own = {name: parts.parameter(name) for name in (*parts.dense, *parts.sparse)}
+        self.homes = {name: parameter.device for name, parameter in self.own.items()}
         self.places = {name: [(owner._parameters, key) for owner, key in held] for name, held in parts.holders.items()}
         for name, owner in module.named_modules():
             self.places |= {f"{name}.{key}".lstrip("."): [(owner._buffers, key)] for key in owner._buffers}
-        self.elsewhere: dict = {}  # device -> what stands for the tables there
         self.copies: dict = {}  # device -> copies of the constants there
 
-    def call(self, values, sources, batch, function=None, after=None, answers=()):
-        """Return loss(module, batch), or function(module, batch); call ``after`` while the module has these values.
+    def write(self, values, device) -> dict:
+        """Write the values of dense parameters into the module's own, on a device; return these: name -> parameter.
 
-        values: name -> tensor.  sources: table -> what its layers look up in, ``Rows`` or ``Noted``; a table that is
-        among the values is whole.  answers: what else answers for layers, see ``answering``.
+        values: name -> array.
+        """
+        found = {name: self._own(name, device) for name in self.parts.dense}
+        for parameter in self.own.values():
+            parameter.grad = None
+        with torch.no_grad():
+            for name, parameter in found.items():
+                parameter.copy_(to_tensor(values[name]))
+        return found
+
+    def _own(self, name, device):
+        """Return the module's parameter, moved to a device, and to an aligned place, as ``module.to(device)`` does."""
+        parameter = self.own[name]
+        if parameter.is_meta:
+            self.own[name] = parameter = self.parts.made(name, device)
+        elif parameter.device != device or parameter.data_ptr() % ALIGNMENT:
+            parameter.data = torch.empty_like(parameter, device=device)
+        return parameter
+
+    def call(self, batch, device, values, sources, function=None, answers=()):
+        """Return loss(module, batch), or function(module, batch); else as ``holding``."""
+        with self.holding(device, values, sources, answers):
+            return (function or self.loss)(self.module, batch)
+
+    @contextmanager
+    def holding(self, device, values, sources, answers=()):
+        """Let the module have these values in place of its own, and its tables look up in the sources.
+
+        values: name -> tensor, of buffers, constants and, for the time of a call, parameters.
+        sources: table -> what its layers look up in, ``PulledRows`` or ``Noted``.
+        answers: what else answers for layers, see ``answering``.
         """
         layers = {layer: looking_up(layer, source) for name, source in sources.items()
                   for layer in self.parts.sparse[name]}
-        with answering(layers | dict(answers)), self._holding(values):
-            result = (function or self.loss)(self.module, batch)
-            if after:
-                after()
-            return result
+        own = [(slots, key, slots[key]) for name in values for slots, key in self.places[name]]
+        with away({name: self.own[name] for name in sources}, device), answering(layers | dict(answers)):
+            try:
+                for name, value in values.items():
+                    for slots, key in self.places[name]:
+                        slots[key] = value
+                yield
+            finally:
+                for slots, key, value in own:
+                    slots[key] = value
 
     @contextmanager
-    def _holding(self, values):
-        """Let the module have these values, wherever it has its own. (``torch.func.functional_call`` does so, too, but
-        looks through the whole module each time.)"""
-        own = [(slots, key, slots[key]) for name in values for slots, key in self.places[name]]
+    def whole(self, tables):
+        """Let tables be whole, name -> array; yield name -> tensor of those that are on the meta device."""
+        values = {name: to_aligned(tables[name]) for name in self.parts.sparse}
+        there = {name: self.own[name] for name in values if not self.own[name].is_meta}
+        before = {name: parameter.data for name, parameter in there.items()}
         try:
-            for name, value in values.items():
-                for slots, key in self.places[name]:
-                    slots[key] = value
-            yield
+            for name, parameter in there.items():
+                parameter.data = values[name]
+            yield {name: value for name, value in values.items() if name not in there}
         finally:
-            for slots, key, value in own:
-                slots[key] = value
+            for name, parameter in there.items():
+                parameter.data = before[name]
 
-    def tables_elsewhere(self, device) -> dict:
-        """Return what stands for each table where only some of its rows are here: name -> tensor."""
-        if device not in self.elsewhere:
-            self.elsewhere[device] = {name: Elsewhere.standing_for(name, self.parts.parameter(name), device)
-                                      for name in self.parts.sparse}
-        return self.elsewhere[device]
+    def check_tables(self):
+        """Raise ValueError, naming it, if a table's parameter has a gradient: rows that were pulled give it none."""
+        for name in self.parts.sparse:
+            with torch._C.DisableTorchFunctionSubclass():
+                reached = self.own[name].grad is not None
+            if reached:
+                raise ValueError(f"{name} is used through a view of it that was made before the forward pass, and "
+                                 "holds the values from then: look rows up by its layer alone, or make it a dense variable, "
+                                 f"TorchModel(..., dense=[{name!r}])")
 
     def constants(self, device) -> dict:
         """Return the constants on a device: the module's own where they are there, else copies, made once."""

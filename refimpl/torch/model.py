@@ -6,6 +6,8 @@
     state_dict, load   ─▶ what was learned, for load_state_dict
 """
 
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -15,17 +17,22 @@ from models.frameworks.declared import declared
 from models.frameworks.trees import examples_in
 from refimpl.torch.bound import Bound, Evaluating, OwnStatistics, Unchanged, statistics_of
 from refimpl.torch.mean import refuse_mean
+from refimpl.torch.memory import refuse_shared
 from refimpl.torch.parts import parts_of
 from refimpl.torch.record import Recorder
 from refimpl.torch.repeatable import repeatable
 from refimpl.torch.tables import PulledRows
-from refimpl.torch.tensors import on_device, to_aligned, to_array, to_tensor
+from refimpl.torch.tensors import on_device, to_array, to_tensor
 from refimpl.torch.variables import variables_of
 from refimpl.training.run.checkpoint import read_parameters
 
 
 class TorchModel:
-    """A ``torch.nn.Module`` as a ``models.Model``. Local. The module itself is never changed, but by ``load``.
+    """A ``torch.nn.Module`` as a ``models.Model``. Local.
+
+    The module's own parameters hold the values of the step: what else refers to them, in the module or outside, sees
+    these, and ``.grad`` is a microbatch's gradient for its hooks. Of a table only ``nn.Embedding`` and
+    ``nn.EmbeddingBag`` can look up rows meanwhile; every other use is refused.
 
     loss: loss(module, batch) -> 0-d tensor, the *sum* of the losses of a ``Microbatch``'s examples.
     rows: rows(batch) -> {table: ids} of a ``models.Batch``, in any order; None: look-ups are recorded.
@@ -45,6 +52,7 @@ class TorchModel:
         if unused not in ("refuse", "zero"):
             raise ValueError(f"unused={unused!r}: choose 'refuse' or 'zero'")
         self.module, self.parts, self.unused, self.evaluation = module, parts_of(module, dense), unused, evaluate
+        refuse_shared(module, self.parts)
         self.bound = Bound(module, loss, self.parts)
         self.rows, self.recorder = rows, Recorder(self.bound)
         self.variables = variables_of(self.parts, dict(initial or {}))
@@ -63,27 +71,29 @@ class TorchModel:
         """Return (loss, gradients) of one microbatch (see ``models.Model``). Local."""
         xp, device = _home(dense, rows)
         needed = getattr(batch, "looked_up", None) or self.rows_needed(batch)
-        values = {name: to_aligned(dense[name]).requires_grad_() for name in self.parts.dense}
+        values = self.bound.write(dense, device)
         tables = {name: PulledRows(name, needed[name], to_tensor(rows[name]).requires_grad_())
                   for name in self.parts.sparse}
         given, gradients = on_device(batch, device), {}
         statistics, constants = self.bound.statistics(device), self.bound.constants(device)
         unchanged = Unchanged(self.parts, values, constants, given)
-        with repeatable(batch.key, device):
-            with OwnStatistics(self.parts.norms):
-                total = self.bound.call(self._bound(device) | values | statistics, tables, given,
-                                        after=unchanged.check_kept)
+        with (repeatable(batch.key, device), OwnStatistics(self.parts.norms),
+              self.bound.holding(device, constants | statistics, tables)):  # in the backward pass, too: see checkpoint
+            total = self.bound.loss(self.module, given)
+            unchanged.check_kept()
             unchanged.check()
             loss = _checked(total) / batch.normaliser
             gradients |= self._shares(statistics, dense, examples_in(batch) / batch.normaliser, xp)
+            leaving = nullcontext()
             if device.type == "cpu":  # a GPU's backward pass is asked for in a moment, in a thread of PyTorch's own
                 batch.ready(dict(gradients))  # statistics, in a bucket with those that the backward pass finds first
-                _let_leave(values, gradients, batch.ready, xp)
-            found = self._gradients(loss, values, tables)
+                leaving = _leaving(values, gradients, batch.ready, xp)
+            with leaving:
+                found = self._gradients(loss, values, tables)
         unchanged.check()
         if not self.looked_at:
             unchanged.check_copies({name: to_tensor(dense[name]) for name in values})
-            self._refuse_mean(dense, values, needed, rows, batch, device)
+            self._refuse_mean(dense, needed, rows, batch, device)
         for name, gradient in found.items():
             if name in tables:
                 gradients[name] = tables[name].gradient(gradient, lambda rows: to_array(rows, xp))
@@ -98,10 +108,10 @@ class TorchModel:
         Where the model was given no ``evaluate``, n is the number of weights that are not 0, or the length of axis 0.
         """
         _, device = _home(dense, tables)
-        values = {name: to_aligned(value) for name, value in (*dense.items(), *tables.items())}
-        given = on_device(batch, device)
-        with repeatable(batch.key, device), Evaluating(self.module), torch.no_grad():
-            found = self.bound.call(self.bound.constants(device) | values, {}, given, self.evaluation)
+        given, values = on_device(batch, device), self.bound.constants(device) | self._running(dense)
+        self.bound.write(dense, device)
+        with repeatable(batch.key, device), Evaluating(self.module), torch.no_grad(), self.bound.whole(tables) as whole:
+            found = self.bound.call(given, device, values | whole, {}, self.evaluation)
         _carry_on(batch, given, array_module(*dense.values(), *tables.values()))
         return found if self.evaluation else {"loss": float(found), "count": examples_in(batch)}
 
@@ -123,23 +133,26 @@ class TorchModel:
         Raises ValueError or OSError where there is no checkpoint that can be read.
         """
         values = self.state_dict(read_parameters(Path(getattr(run, "run_directory", run))))
-        for name in self.parts.sparse:
-            if self.parts.parameter(name).is_meta:
-                made = torch.nn.Parameter(torch.empty_like(self.parts.parameter(name), device="cpu"))
-                for owner, attribute in self.parts.holders[name]:
-                    setattr(owner, attribute, made)
+        for name, parameter in self.bound.own.items():
+            if parameter.is_meta:
+                self.bound.own[name] = self.parts.made(name, "cpu")
         self.module.load_state_dict(values)
 
-    def _bound(self, device) -> dict:
-        return self.bound.constants(device) | self.bound.tables_elsewhere(device)
+    def _running(self, dense) -> dict:
+        """Return the running statistics among a step's values, for a call that may write to them: buffer -> tensor."""
+        return {v.name: to_tensor(dense[v.name]).clone() for v in self.variables if v.statistic}
 
     def _gradients(self, loss, values, tables) -> dict:
         """Return variable -> gradient as a tensor. Raises ValueError for parameters that the loss does not use."""
         if not loss.requires_grad:
             raise ValueError("the loss does not depend on any trained parameter: return it as the module computes it, "
                              "without detach() or no_grad()")
+        loss.backward()
+        self.bound.check_tables()
         inputs = values | {name: table.rows for name, table in tables.items()}
-        found = dict(zip(inputs, torch.autograd.grad(loss, list(inputs.values()), allow_unused=True)))
+        found = {name: tensor.grad for name, tensor in inputs.items()}
+        for value in values.values():
+            value.grad = None  # the training's now
         for name, gradient in found.items():
             if gradient is not None and gradient.layout is not torch.strided:
                 raise ValueError(f"the gradient of {name} is sparse, and the variable is dense: say sparse=False where "
@@ -158,15 +171,13 @@ class TorchModel:
         return {v.name: to_array(found[v.name] * share, xp) if v.name in found else dense[v.name] * share
                 for v in self.variables if v.statistic}
 
-    def _refuse_mean(self, dense, values, needed, rows, batch, device):
+    def _refuse_mean(self, dense, needed, rows, batch, device):
         """Raise ValueError if the loss is a mean: looked at once."""
-        running = {v.name: to_tensor(dense[v.name]) for v in self.variables if v.statistic}
-
         def total(one):
             tables = {name: PulledRows(name, needed[name], to_tensor(rows[name])) for name in self.parts.sparse}
             with repeatable(0, device), Evaluating(self.module), torch.no_grad():
-                copies = {name: value.clone() for name, value in (values | running).items()}
-                return float(_checked(self.bound.call(self._bound(device) | copies, tables, on_device(one, device))))
+                values = self.bound.constants(device) | self._running(dense)
+                return float(_checked(self.bound.call(on_device(one, device), device, values, tables)))
 
         refuse_mean(total, self.module, batch)
         self.looked_at = True
@@ -186,16 +197,28 @@ def _checked(total):
     return total
 
 
-def _let_leave(values, gradients, ready, xp):
-    """Put each dense gradient into ``gradients`` when it is final, and say so, while the backward pass goes on."""
+@contextmanager
+def _leaving(values, gradients, ready, xp):
+    """Put each dense gradient into ``gradients`` when it is final, and say so, while the backward pass goes on.
 
-    def leave(name, gradient):
-        if gradient.layout is torch.strided:
+    A parameter's own hooks come before: they were registered earlier.
+    """
+
+    def leave(name, _):
+        if name in gradients:
+            raise ValueError(f"the gradient of {name} comes in several parts in the backward pass, and had left "
+                             "after the first: parts of the module that share it are computed again, each by itself; "
+                             "say checkpoint(..., use_reentrant=False)")
+        if (gradient := values[name].grad).layout is torch.strided:
             gradients[name] = to_array(gradient, xp)
             ready({name: gradients[name]})
 
-    for name, value in values.items():
-        value.register_hook(lambda gradient, name=name: leave(name, gradient))
+    hooks = [value.register_post_accumulate_grad_hook(partial(leave, name)) for name, value in values.items()]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def _carry_on(batch, given, xp):

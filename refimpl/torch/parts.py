@@ -36,6 +36,13 @@ class Parts:
         owner, attribute = self.holders[name][0]
         return getattr(owner, attribute)
 
+    def made(self, name, device) -> torch.Tensor:
+        """Make a parameter that is on the meta device on another, without values, and return it. Local."""
+        made = nn.Parameter(torch.empty_like(self.parameter(name), device=device))
+        for owner, attribute in self.holders[name]:
+            setattr(owner, attribute, made)
+        return made
+
     def constant(self, name) -> torch.Tensor:
         """Return a constant as the module has it now. Local."""
         owner, attribute = self.constants[name]

@@ -27,7 +27,7 @@ class Recorder:
     """
 
     def __init__(self, bound: Bound):
-        self.bound, self.device, self.count = bound, None, None
+        self.bound, self.device, self.count, self.standing = bound, None, None, {}
         self.recurrent = {layer: shapes_of_recurrent for layer in bound.module.modules()
                           if isinstance(layer, nn.RNNBase) and type(layer).forward in RECURRENT}
 
@@ -72,18 +72,24 @@ class Recorder:
         given.state.update({name: value.clone() for name, value in given.state.items()})  # the loss may write to these
         with repeatable(batch.key, CPU), torch.no_grad():
             try:
-                bound.call(self._values(device), notes, given, answers=self.recurrent if device == META else {})
+                bound.call(given, CPU, self._values(device), notes, answers=self.recurrent if device == META else {})
             except (_LastLookUp, *endings):
                 pass
         return {name: note.ids for name, note in notes.items()}
 
     def _values(self, device) -> dict:
         """Return name -> tensor for all that the module has; buffers are copies, as it may write to them."""
-        parts, tables = self.bound.parts, self.bound.tables_elsewhere(CPU)
-        dense = {name: _there(parts.parameter(name).detach(), device) for name in parts.dense}
+        parts = self.bound.parts
+        dense = {name: self._standing(name, device) for name in parts.dense if self.bound.own[name].device != device}
         constants = {name: _there(parts.constant(name).detach(), device) for name in parts.constants}
         buffers = {name: tensor.clone() for name, tensor in constants.items() if name not in parts.holders}
-        return {**tables, **dense, **constants, **buffers, **self.bound.statistics(device)}
+        return {**dense, **constants, **buffers, **self.bound.statistics(device)}
+
+    def _standing(self, name, device):
+        """Return what stands for a parameter on another device than its own: made once, with the values it has then."""
+        if (name, device) not in self.standing:
+            self.standing[name, device] = _there(self.bound.own[name].detach(), device)
+        return self.standing[name, device]
 
 
 def shapes_of_recurrent(layer, input, hx=None):

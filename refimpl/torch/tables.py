@@ -4,7 +4,7 @@ Whoever calls a layer may name its arguments: they are called here as they are t
 """
 
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import torch
@@ -97,15 +97,18 @@ class Noted:
         return torch.zeros(*shape, layer.embedding_dim, dtype=layer.weight.dtype, device=self.device)
 
 
-class Elsewhere(torch.Tensor):
-    """What ``layer.weight`` is while only some rows are here: it has a shape, and refuses every other use."""
+class Elsewhere(nn.Parameter):
+    """What a table's parameter is while only some of its rows are here: it has a shape, and refuses every other use.
+
+    It is the module's own parameter, whose class is changed for that time (``away``): a list of parameters, a loss or a
+    hook meets the same refusal as the layer.
+    """
 
     @classmethod
-    def standing_for(cls, name, parameter, device):
-        """Return the one for a table. Local."""
-        found = torch.empty_like(parameter, device="meta", requires_grad=False).as_subclass(cls)
-        found.table, found.where = name, device
-        return found
+    @cache
+    def of(cls, name, device):
+        """Return the class of a table's parameter while a microbatch is computed on a device. Local."""
+        return type("Elsewhere", (cls,), {"table": name, "where": device})
 
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
@@ -115,16 +118,36 @@ class Elsewhere(torch.Tensor):
                 return args[0].where
             with torch._C.DisableTorchFunctionSubclass():
                 return function(*args, **(kwargs or {}))
-        table = next((a.table for a in args if isinstance(a, cls)), "a table")
-        raise ValueError(f"{table} is used outside of its layer ({getattr(function, '__name__', function)}; is it the "
-                         f"weight of an output layer, too?), where only the rows that were looked up are here: make it "
-                         f"a dense variable, TorchModel(..., dense=[{table!r}])")
+        use = getattr(function, "__name__", function)
+        raise ValueError(f"{cls.table} is used outside of its layer ({use}; is it the weight of an output "
+                         "layer, or in a regularisation term, too?), where only the rows that were looked up are here: "
+                         f"make it a dense variable, TorchModel(..., dense=[{cls.table!r}])")
 
 
 _DEVICE = torch.Tensor.device.__get__
 _WITHOUT_ROWS = {_DEVICE, torch.Tensor.shape.__get__, torch.Tensor.dtype.__get__, torch.Tensor.requires_grad.__get__,
                  torch.Tensor.ndim.__get__, torch.Tensor.is_sparse.__get__, torch.Tensor.layout.__get__,
                  torch.Tensor.size, torch.Tensor.dim, torch.Tensor.numel, torch.Tensor.is_floating_point}
+
+
+@contextmanager
+def away(parameters, device):
+    """Let tables refuse to be used but by their layers: name -> parameter. Local.
+
+    Raises ValueError for a table with a hook, which would be given the gradient of some rows.
+    """
+    for name, parameter in parameters.items():
+        if parameter._backward_hooks or parameter._post_accumulate_grad_hooks:
+            raise ValueError(f"{name} has a hook (register_hook), and only the rows that are looked up have a gradient "
+                             f"here: make it a dense variable, TorchModel(..., dense=[{name!r}]), or remove the hook")
+    classes = {name: type(parameter) for name, parameter in parameters.items()}
+    try:
+        for name, parameter in parameters.items():
+            parameter.__class__ = Elsewhere.of(name, device)
+        yield
+    finally:
+        for name, parameter in parameters.items():
+            parameter.__class__ = classes[name]
 
 
 @contextmanager

@@ -36,7 +36,7 @@ def variables_of(parts, initial) -> list[Variable]:
 def _start(name, parts, parameter, constants):
     """Return where a parameter starts that was given no ``initial``."""
     if not parameter.is_meta:
-        return ModuleValues(constants, parameter.contiguous())
+        return ModuleValues(constants, parameter)
     if name not in parts.sparse:
         raise ValueError(f"{name} is on the meta device, and has no values: give it some, TorchModel(..., "
                          f"initial={{{name!r}: Uniform(limit)}}), or make it on the CPU")

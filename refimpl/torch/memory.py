@@ -1,0 +1,53 @@
+"""What of a module lies in the memory of a parameter, and would be wrong while that parameter is trained."""
+
+import torch
+
+from refimpl.torch.parts import Parts
+
+
+def refuse_shared(module, parts: Parts):
+    """Raise ValueError, naming both, for two names of one memory, and for what a module keeps of a table's. Local.
+
+    Two parameters would be trained apart. A buffer, or a view of a table, would hold the values from when it was made:
+    a table's rows are trained elsewhere. (A view of a dense parameter sees the values of the step.)
+    """
+    trained = {name: parts.parameter(name) for name in (*parts.dense, *parts.sparse)}
+    registered = trained | {name: parts.constant(name) for name in parts.constants}
+    lie = sorted((*place, name) for name, tensor in registered.items() if (place := _place(tensor)))
+    for (_, end, one), (begin, _, other) in zip(lie, lie[1:]):
+        if begin < end and (one in trained or other in trained):
+            raise ValueError(f"{one} and {other} are in one memory: they would be trained apart. Give the module the "
+                             "same parameter in both places, or one of them a copy, clone()")
+    tables = {name: place for name in parts.sparse if (place := _place(trained[name]))}
+    for owner in module.modules():
+        for attribute, value in vars(owner).items():
+            if attribute not in ("_parameters", "_buffers", "_modules"):
+                _refuse_views(f"{attribute} of {type(owner).__name__}", value, trained, tables)
+
+
+def _refuse_views(where, value, trained, tables):
+    for tensor in _tensors(value, set()):
+        place = _place(tensor)
+        for name, (begin, end) in tables.items() if place else ():
+            if tensor is not trained[name] and place[0] < end and begin < place[1]:
+                raise ValueError(f"{where} is in the memory of {name}, and would keep the values from when it was "
+                                 "made, as only the rows that are looked up are here: make the table a dense "
+                                 f"variable, TorchModel(..., dense=[{name!r}])")
+
+
+def _tensors(value, seen):
+    """Yield the tensors in lists, tuples and dicts, one in another."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple, dict)) and id(value) not in seen:
+        seen.add(id(value))
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _tensors(part, seen)
+
+
+def _place(tensor) -> tuple[int, int]:
+    """Return the addresses from where to where a tensor lies; () where it has no memory."""
+    if tensor.is_meta or not tensor.numel() or tensor.layout is not torch.strided:
+        return ()
+    begin, last = tensor.data_ptr(), sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))
+    return begin, begin + (last + 1) * tensor.element_size()
