@@ -64,6 +64,7 @@ def _parameters(function) -> tuple[dict, bool]:
 
 def _model(make, recipe, given: dict):
     """Return the model, checked to be one."""
+    _refuse_module(make, recipe.model)
     named, takes_any = _parameters(make)
     sizes = {**{size: value for size, value in given.items() if size in named}, **recipe.sizes}
     if "dtype" in named or recipe.dtype != "float32":
@@ -73,12 +74,26 @@ def _model(make, recipe, given: dict):
     if absent := [size for size, p in named.items() if p.default is p.empty and size not in sizes]:
         raise ValueError(f"{recipe.model} needs a size {', '.join(absent)}: give --set {absent[0]}=N")
     model = make(**sizes)
+    _refuse_module(type(model), recipe.model)
     if absent := [member for member in MODEL if not hasattr(model, member)]:
         raise ValueError(f"{recipe.model} is no model: it has no {', '.join(absent)}; a model has {', '.join(MODEL)} "
                          "(models/protocol.py)")
     if not isinstance(model.variables, (list, tuple)) or not all(isinstance(v, Variable) for v in model.variables):
         raise ValueError(f"{recipe.model}: its variables are {model.variables!r:.80}; they must be a list of Variable")
     return model
+
+
+def _refuse_module(kind, name: str):
+    """Raise ValueError, with the lines that are needed, if a class is one of PyTorch's modules, which is no model yet.
+    """
+    bases = getattr(kind, "__mro__", ())
+    if any((base.__module__, base.__name__) == ("torch.nn.modules.module", "Module") for base in bases):
+        module = name.partition(":")[0]
+        raise ValueError(f"{name} gives a torch.nn.Module, which says nothing of its loss. Add to {module}\n"
+                         "    from refimpl.torch import TorchModel\n"
+                         f"    def model(): return TorchModel({kind.__name__}(...), loss)\n"
+                         f"and say --model {module}:model. loss(module, batch) returns the sum of the losses of "
+                         "batch's examples (docs/torch.md)")
 
 
 def _own_data(recipe, seed: int):

@@ -51,7 +51,8 @@ class PulledRows:
             if bool(unknown.any()):
                 raise ValueError(f"{self.name} is asked for row {int(ids[unknown][0])}, which was not found when its "
                                  "look-ups were recorded or declared: say which rows a batch needs, TorchModel(..., "
-                                 "rows=function(batch) -> {name: ids})")
+                                 "rows=function(batch) -> {name: ids}); where other rows' values decide it, make it a "
+                                 f"dense variable, TorchModel(..., dense=[{self.name!r}])")
             counted = places if layer.padding_idx is None else places[ids != layer.padding_idx]
             self.touched.index_fill_(0, counted.reshape(-1), True)
         return places

@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from models import Uniform
+from refimpl.cli import main
 from refimpl.torch import TorchModel
 from refimpl.training.options import Options
 from refimpl.training.session import train
@@ -231,3 +232,35 @@ def test_a_look_up_that_was_not_declared():
     model = model_of("recommender", rows=lambda batch: {"items.weight": batch.inputs[0], "tags.weight": [1]})
     with pytest.raises(ValueError, match="tags.weight is asked for row .*, which was not found when its look-ups"):
         computed(model, batch_of())
+
+
+def test_look_ups_that_other_rows_decide():
+    """The rows are not there when look-ups are recorded: a dense variable has them all."""
+    class Nearest(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.codes, self.words = nn.Embedding(40, 2, **DOUBLE), nn.Embedding(40, 2, **DOUBLE)
+
+        def forward(self, ids, numbers):
+            near = (self.codes(ids).sum(1) * 10).long().remainder(40)
+            return (self.words(near) + self.codes(ids)).sum(1)
+
+    with pytest.raises(ValueError, match=r"words.weight is asked .* TorchModel\(..., dense=\['words.weight'\]\)"):
+        computed(TorchModel(Nearest(), total), batch_of())
+    computed(TorchModel(Nearest(), total, dense=["words.weight"]), batch_of())
+
+
+@pytest.mark.parametrize("name", ["Net", "made"])
+def test_a_bare_module_as_the_command_lines_model(name, tmp_path, monkeypatch, capsys):
+    (tmp_path / "bare_net.py").write_text("""from torch import nn
+class Net(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+def made():
+    return Net(1)
+""")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["train", "--model", f"bare_net:{name}", "--data", "digits", "--no-output"]) == 1
+    said = capsys.readouterr().err
+    assert f"bare_net:{name} gives a torch.nn.Module" in said and "from refimpl.torch import TorchModel" in said
+    assert "def model(): return TorchModel(Net(...), loss)\nand say --model bare_net:model" in said
