@@ -182,8 +182,9 @@ def _explained():
         if PulledRows.__name__ not in str(problem):
             raise
         raise ValueError("a table is used otherwise than by params[NAME][ids], at "
-                         f"{line_of(problem, jax, sys.modules[__name__])}: only the rows that were looked up are here; "
-                         "leave it out of rows={...}, so that it is a dense variable") from problem
+                         f"{line_of(problem, jax, sys.modules[__name__])}: only the rows that were looked up are here. "
+                         "Layers, such as flax's nn.Embed, take whole arrays: leave it out of rows={...}, so that it "
+                         "is a dense variable, or look it up in the loss") from problem
 
 
 def _carry_on(batch, state):

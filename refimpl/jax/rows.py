@@ -28,6 +28,10 @@ class PulledRows:
         places = jnp.searchsorted(self.ids, ids)
         return _taken(self.rows, self.misses, places, inside & (self.ids[places] == ids))
 
+    def __array__(self, *dtype, **copy):
+        """Raise TypeError: NumPy and JAX would otherwise make of it what they can."""
+        raise TypeError(f"{type(self).__name__} is no array")
+
 
 @jax.custom_vjp
 def _taken(rows, misses, places, here):

@@ -95,8 +95,10 @@ def test_a_mean_is_found_where_a_loss_cannot_do_without_a_key():
 
 
 @pytest.mark.parametrize("use", [lambda table: jnp.sum(table), lambda table: jnp.ones((3, 2)) @ table.T,
-                                 lambda table: sum(x.sum() for x in jax.tree.leaves({"table": table}))],
-                         ids=["sum", "product", "all"])
+                                 lambda table: sum(x.sum() for x in jax.tree.leaves({"table": table})),
+                                 lambda table: jnp.take(jnp.asarray(table, "float32"), jnp.array([1]), 0).sum(),
+                                 lambda table: jnp.asarray(np.asarray(table)).sum()],
+                         ids=["sum", "product", "all", "flax", "numpy"])
 def test_a_table_that_is_not_looked_up(use):
     model = JaxModel(lambda params, batch: use(params["table"]), {"table": np.ones((9, 2), "float32")},
                      rows={"table": lambda batch: [1]})
