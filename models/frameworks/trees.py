@@ -1,11 +1,16 @@
-"""Trees of arrays, as a batch may hold: tuples, lists and dicts, one in another."""
+"""Trees of arrays, as a batch may hold: tuples, lists and mappings, one in another."""
+
+from collections.abc import Mapping
 
 import numpy as np
 
 
 def mapped(tree, change):
-    """Return a tree of tuples, lists and dicts with ``change`` applied to each leaf. Local."""
-    if isinstance(tree, dict):
+    """Return a tree of tuples, lists and mappings with ``change`` applied to each leaf. Local.
+
+    A mapping of any kind (transformers' BatchEncoding, say) becomes a dict.
+    """
+    if isinstance(tree, Mapping):
         return {key: mapped(value, change) for key, value in tree.items()}
     if isinstance(tree, (tuple, list)):
         parts = [mapped(value, change) for value in tree]

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from kernels import is_numpy
+from models.frameworks.trees import mapped
 
 WIDE = 'say jax.config.update("jax_enable_x64", True) before all else'
 
@@ -45,7 +46,8 @@ def given(batch, draws: bool) -> Microbatch:
     Raises ValueError for what JAX cannot have, or would silently change.
     """
     key = np.array(divmod(batch.key, 2**32), np.uint32) if draws else None
-    found = Microbatch(batch.inputs, batch.targets, batch.weights, dict(batch.state), key)
+    parts = (mapped(part, lambda leaf: leaf) for part in (batch.inputs, batch.targets, batch.weights))
+    found = Microbatch(*parts, dict(batch.state), key)
     for leaf in jax.tree.leaves(found):
         _check(leaf)
     return found

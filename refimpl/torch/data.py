@@ -33,14 +33,14 @@ class TorchData(Examples):
 
     def __init__(self, source, microbatches: int, size: int | None = None, seed: int = 0, shuffle: bool = True,
                  collate=None, split=None):
-        self.drop_last = False
+        self.drop_last, dataset = False, source.dataset if isinstance(source, DataLoader) else source
+        if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
+            raise ValueError(f"{type(dataset).__name__} has no length and no order of its own: take TorchStream("
+                             "dataset, microbatches, size, steps_per_epoch=...)")
         if isinstance(source, DataLoader):
             require_positive(microbatches=microbatches)
             size, shuffle = _size_of(source, microbatches, size), isinstance(source.sampler, RandomSampler)
             collate, self.drop_last, source = collate or source.collate_fn, source.drop_last, source.dataset
-        if isinstance(source, IterableDataset) or not hasattr(source, "__len__"):
-            raise ValueError(f"{type(source).__name__} has no length and no order of its own: take TorchStream("
-                             "dataset, microbatches, size, steps_per_epoch=...)")
         if size is None:
             raise ValueError("size is missing: how many examples a microbatch has")
         places = np.arange(len(source))
@@ -81,7 +81,7 @@ class TorchStream:
     """An iterable dataset: each step takes the next V·b items; a ``Data``. Local.
 
     Every rank reads the whole stream and keeps its own microbatches; a resumed run skips what was used. So the stream
-    must give the same items each time it is begun. After steps_per_epoch steps it is begun anew.
+    must give the same items each time it is begun; global random numbers are seeded by the step in an epoch. After steps_per_epoch steps it is begun anew.
     collate, split: as ``TorchData`` has them.
     Raises ValueError in the step in which it ends too early.
     """
@@ -91,12 +91,13 @@ class TorchStream:
         self.dataset, self.microbatches, self.size = dataset, microbatches, size
         self.steps_per_epoch = steps_per_epoch
         self.collate, self.split = collate or default_collate, split or _pair
-        self.items, self.next, self.held = iter(()), None, {}  # what is being read, which step comes next, the last two
+        self.items, self.next, self.held = None, None, {}  # what is being read, which step comes next, the last two
 
     @property
     def fingerprint(self) -> str:
         """Hex SHA-256 of the first items and of the cutting."""
-        first = self.collate(list(itertools.islice(iter(self.dataset), SAMPLED)))
+        with drawing_from(key_of("fingerprint")):
+            first = self.collate(list(itertools.islice(iter(self.dataset), SAMPLED)))
         return fingerprint_of("torch stream", *_parts(first), self.microbatches, self.size, self.steps_per_epoch)
 
     def starts_epoch(self, step: int) -> bool:
@@ -112,16 +113,19 @@ class TorchStream:
     def microbatch(self, step: int, index: int) -> Batch:
         """Return the v-th piece of the step's items, collated, as NumPy arrays."""
         items = self._step(step % self.steps_per_epoch, self.examples(step))
-        return _batch(self.collate(items[index * self.size:(index + 1) * self.size]), self.split,
-                      float(self.examples(step)))
+        with drawing_from(key_of("collate", step, index)):
+            collated = self.collate(items[index * self.size:(index + 1) * self.size])
+        return _batch(collated, self.split, float(self.examples(step)))
 
     def _step(self, step, count) -> list:
         """Return the items of a step; reads on to it, or from the beginning if it has passed."""
         if step not in self.held:
             if self.next is None or step < self.next:
-                self.items, self.next, self.held = iter(self.dataset), 0, {}
+                self.items, self.next, self.held = None, 0, {}
             while self.next <= step:
-                found = list(itertools.islice(self.items, count))
+                with drawing_from(key_of("items", self.next)):
+                    self.items = self.items or iter(self.dataset)
+                    found = list(itertools.islice(self.items, count))
                 if len(found) < count:
                     raise ValueError(f"the stream ends in step {self.next} of {self.steps_per_epoch}, with "
                                      f"{len(found)} of {count} items: give steps_per_epoch={self.next}")

@@ -1,6 +1,7 @@
 """PyTorch's datasets as data: the same items as their own loaders give, cut alike for whoever asks, or refused."""
 
 import random
+from collections import UserDict
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from toy_modules import Items, data_of, model_of
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, Subset, TensorDataset
 
 from models.data import Data
-from refimpl.torch import TorchData, TorchStream
+from refimpl.torch import TorchData, TorchModel, TorchStream
 from refimpl.training.options import Options
 from refimpl.training.session import train
 from refimpl.transport import CollectiveError
@@ -80,6 +81,29 @@ def test_items_need_not_be_pairs():
     assert named.inputs["a"].tolist() == [1, 1, 1]
 
 
+class Named(UserDict):
+    """What a tokenizer of transformers makes of a batch is such a mapping, and no dict."""
+
+
+def named(items):
+    ids, targets = torch.stack([inputs[0] for inputs, _ in items]), torch.stack([target for _, target in items])
+    return Named(ids=ids, more=Named(targets=targets))
+
+
+def named_total(module, batch):
+    return (module(batch.inputs["ids"])[:, 0] - batch.inputs["more"]["targets"]).square().sum()
+
+
+def test_batches_may_be_mappings():
+    answers = []
+    for collate in (named, lambda items: {**named(items), "more": dict(named(items)["more"])}):
+        torch.manual_seed(1)
+        model = TorchModel(torch.nn.Embedding(40, 1, dtype=torch.float64), named_total)
+        data, heldout = TorchData(Items(), 4, 3, collate=collate), TorchData(Items(), 1, 4, collate=collate)
+        answers.append(train(model, data, heldout, options=Options(steps=2), comm=MPI.COMM_SELF).parameters_sha256)
+    assert answers[0] == answers[1]
+
+
 @pytest.mark.parametrize("draw", [lambda: torch.rand(()), np.random.random, random.random],
                          ids=["torch", "numpy", "random"])
 def test_random_transformations_are_a_function_of_the_step(draw):
@@ -98,13 +122,14 @@ def test_the_fingerprint_tells_data_apart(change):
 
 @pytest.mark.parametrize("source, options, said", [
     (Stream(), {}, r"Stream has no length .* take TorchStream\(dataset"),
+    (DataLoader(Stream(), batch_size=8), {}, r"Stream has no length .* take TorchStream\(dataset"),
     (Items(), dict(size=None), "size is missing"),
     (DataLoader(Items(), batch_size=10), {}, "batch_size=10 is not that of 4 microbatches: it is the global batch"),
     (DataLoader(Items(), batch_size=8), dict(size=3), "batch_size=8 is not that of 4 microbatches of 3"),
     (DataLoader(Items(), batch_sampler=BatchSampler(RandomSampler(Items()), 4, False)), {}, "batch_size=None: each"),
     (DataLoader(Items(), sampler=torch.utils.data.DistributedSampler(Items(), 2, 0)), {}, "has a DistributedSampler"),
     (DataLoader(Items(), sampler=RandomSampler(Items(), replacement=True)), {}, "has a RandomSampler"),
-], ids=["stream", "size", "batch", "both", "batch-sampler", "sampler", "replacement"])
+], ids=["stream", "stream-loader", "size", "batch", "both", "batch-sampler", "sampler", "replacement"])
 def test_what_chooses_items_otherwise_is_refused(source, options, said):
     with pytest.raises(ValueError, match=said):
         TorchData(source, **{"microbatches": 4, **options})
@@ -121,18 +146,38 @@ def test_a_stream_gives_the_next_items_to_whoever_asks():
     assert given.fingerprint != TorchStream(Stream(), 3, 4, steps_per_epoch=3).fingerprint
 
 
+def test_random_numbers_of_a_stream_are_a_function_of_the_step():
+    class Drawing(IterableDataset):
+        def __iter__(self):
+            while True:
+                yield random.random() + np.random.random()
+
+    def collate(items):
+        return torch.tensor(items) + torch.rand(())
+
+    def read(seed):
+        random.seed(seed)
+        np.random.seed(seed)
+        torch.manual_seed(seed)
+        data = TorchStream(Drawing(), 2, 3, steps_per_epoch=9, collate=collate)
+        return data.fingerprint, [data.microbatch(step, 1).inputs.tolist() for step in (0, 1, 4)]
+
+    assert read(1) == read(2)
+
+
 def test_a_stream_that_ends_too_early():
     with pytest.raises(CollectiveError, match="ends in step 3 of 5, with 10 of 12 items: give steps_per_epoch=3"):
         train(model_of("recommender"), TorchStream(Stream(), 4, 3, steps_per_epoch=5), options=Options(steps=5),
               comm=MPI.COMM_SELF)
 
 
-def test_a_dataset_that_draws_from_elsewhere_is_found_in_the_first_step():
-    """Whichever look comes first, the words say what is wrong."""
-    rng = np.random.default_rng()
+@pytest.mark.parametrize("collate", [None, named], ids=["pairs", "mapping"])
+def test_a_dataset_that_draws_from_elsewhere_is_found_in_the_first_step(collate):
+    data = TorchData(Noisy(np.random.default_rng().random), 4, 3, collate=collate)
+    model = model_of("recommender") if collate is None else TorchModel(
+        torch.nn.Embedding(40, 1, dtype=torch.float64), named_total)
     with pytest.raises(CollectiveError, match="is another one when it is asked for again.*NumPy or random"):
-        train(model_of("recommender"), TorchData(Noisy(rng.random), 4, 3), options=Options(steps=1),
-              comm=MPI.COMM_SELF)
+        train(model, data, options=Options(steps=1), comm=MPI.COMM_SELF)
 
 
 def test_a_stream_trains_as_its_items_do():

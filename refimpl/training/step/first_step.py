@@ -7,12 +7,14 @@ after by a checksum.
 
 import zlib
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from kernels import RowGradient, to_numpy
+from models.frameworks.trees import leaves
 from refimpl.training.step.arriving import Arriving
 from refimpl.training.step.calls import Calls, share_memory, used_again
 from refimpl.training.step.scalars import lies_there
@@ -25,7 +27,12 @@ ENDS = 2**16
 
 
 def checksum(array) -> tuple:
-    """Return dtype, shape and a checksum of all elements; on a GPU of those at its ends. Local. Not an array: ()."""
+    """Return dtype, shape and a checksum of all elements; on a GPU of those at its ends. Local. Not an array: ().
+
+    Of a tree of arrays, which a batch may hold, those of each.
+    """
+    if isinstance(array, (Mapping, tuple, list)):
+        return tuple(checksum(leaf) for leaf in leaves(array))
     if lies_there(array):
         flat = array.reshape(-1)
         return array.dtype, array.shape, *(checksum(to_numpy(end)) for end in (flat[:ENDS], flat[-ENDS:]))
