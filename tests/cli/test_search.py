@@ -8,29 +8,23 @@ from io import StringIO
 import pytest
 
 from refimpl.cli import main
-from refimpl.transport.launch import launch
 
 TINY = ["--data", "synthetic:300", "--preset", "tiny", "--microbatch-size", "3", "--window", "5", "--heldout", "200"]
 SEARCH = ["--search-partitions", "--search-warmup", 0, "--search-sample", 1, "--steps", 12]
 
 
-def train(*arguments, ranks=1):
-    """Run train --json, one rank in this process; return (exit status, result or None, stderr)."""
+def train(*arguments):
+    """Run train --json on one rank, in this process; return (exit status, result or None, stderr)."""
     command = ["train", "lm", *TINY, "--json", *map(str, arguments)]
-    if ranks > 1:
-        job = launch(ranks, ["-m", "refimpl", *command], timeout=120, capture=True)
-        status, said, stderr = job.returncode, job.stdout, job.stderr
-    else:
-        with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
-            status = main(command)
-        said, stderr = out.getvalue(), err.getvalue()
-    return status, json.loads(said) if status == 0 else None, stderr
+    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+        status = main(command)
+    return status, json.loads(out.getvalue()) if status == 0 else None, err.getvalue()
 
 
 def test_a_search_is_told_plotted_and_changes_no_number(tmp_path):
     status, plain, stderr = train("--steps", 12, "--no-output")
     assert status == 0, stderr
-    status, found, stderr = train(*SEARCH, "--hot-rows", 5, "--output", tmp_path / "run", ranks=2)
+    status, found, stderr = train(*SEARCH, "--hot-rows", 5, "--output", tmp_path / "run")
     assert status == 0, stderr
     assert found["parameters_sha256"] == plain["parameters_sha256"] and found["examples_per_second"] > 0
     search = found["partition_search"]

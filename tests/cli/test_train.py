@@ -67,13 +67,13 @@ def test_ranks_architectures_and_resume_give_one_answer(tmp_path):
 
 
 def test_the_cnn_trains(tmp_path):
-    status, result, stderr = train("--data", "digits", "--output", tmp_path / "cnn", ranks=2, model="cnn")
+    status, result, stderr = train("--data", "digits", "--steps", 2, "--output", tmp_path / "cnn", ranks=2, model="cnn")
     assert status == 0, stderr
     assert 0 <= result["accuracy"] <= 1 and result["bytes"]["allreduce"] > 0
 
 
 def test_compare_prints_one_hash(tmp_path):
-    command = [sys.executable, "-m", "refimpl", "compare", "lm", "--ranks", "3", *TINY, "--output", str(tmp_path)]
+    command = [sys.executable, "-m", "refimpl", "compare", "lm", "--ranks", "2", *TINY, "--output", str(tmp_path)]
     job = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert job.returncode == 0, job.stderr
     assert "One answer" in job.stdout and "perplexity" in job.stdout

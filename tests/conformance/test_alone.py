@@ -1,6 +1,5 @@
 """The comparison works in another framework's environment: beside packages called models and kernels."""
 
-import json
 import os
 import subprocess
 import sys
@@ -52,14 +51,6 @@ def test_nothing_of_ours_is_imported(foreign, tmp_path):
 def test_the_check_sees_an_import(foreign, tmp_path):
     job = run(["-c", ALONE + "\nimport models"], foreign, tmp_path)
     assert job.returncode and "this models is another one" in job.stderr
-
-
-def test_the_command_runs_there(foreign, tmp_path):
-    job = run(["-m", "refimpl", "conformance", "run", "--target", "refimpl.conformance.adapters.reference", "--ranks",
-               "2",
-               "--only", "dense/", "--json"], foreign, tmp_path)
-    assert job.returncode == 0, job.stderr
-    assert json.loads(job.stdout)["outcomes"][0]["counts"]["failed"] == 0
 
 
 def test_the_report_is_readable_without_rich(foreign, tmp_path):

@@ -104,10 +104,10 @@ class TwoBugs(Reference):
 
 
 def test_two_bugs_are_two_sentences():
-    codes = {code for code, *_ in said(TwoBugs, kinds=("dense", "rows"))}
+    codes = {code for code, *_ in said(TwoBugs, kinds=("dense", "rows"), ranks=2)}
     assert codes == {"rank-miscounted", "row-lost"}
 
 
 def test_what_nothing_explains_says_on_what_it_depends():
-    found = said(CubedAdam, kinds=("update",))
+    found = said(CubedAdam, kinds=("update",), ranks=2)
     assert len(found) == 1 and ", with adam alone" in found[0][1] and found[0][0] == "unexplained=update,optimizer=adam"

@@ -1,4 +1,7 @@
-"""Every classic bug is seen and named (of meshes: test_mesh.py), weak checkers too; nobody is accused who is right."""
+"""Classic bugs are seen and named (of meshes: test_mesh.py), weak checkers too; nobody is accused who is right.
+
+``make test-mutants`` tries every bug, and 200 correct implementations: here some of them are.
+"""
 
 from collections import Counter
 
@@ -10,15 +13,12 @@ from mutants.correct import correct
 from mutants.planted import MUTANTS
 from refimpl.conformance.cases import RANKS
 
-ACCUSED = range(16)
-"""Correct implementations tried here; ``make test-mutants`` tries 200."""
-
 
 def test_every_classic_bug_is_planted():
     assert {m.bug for m in MUTANTS} | {c.bug for c in checkers.CHECKERS} == set(range(1, 52))
 
 
-@pytest.mark.parametrize("mutant", [m for m in MUTANTS if m.kind != "mesh"], ids=lambda m: f"{m.bug} {m.words}")
+@pytest.mark.parametrize("mutant", [m for m in MUTANTS if m.kind != "mesh"][::7], ids=lambda m: f"{m.bug} {m.words}")
 def test_a_planted_bug_is_seen_and_named(mutant):
     row = run.run_mutant(mutant, 1 if mutant.kind == "owner" else 3)  # their scripts are the same for any number
     assert row["killed"] and row["named"], row["diagnosis"]
@@ -34,8 +34,7 @@ def test_the_suite_itself_is_not_weak():
     assert checkers.audit(run.aggregates(4), 4) == []
 
 
-@pytest.mark.parametrize("number", ACCUSED)
-@pytest.mark.thorough("0", "1")
+@pytest.mark.parametrize("number", range(4))
 def test_nobody_is_accused_who_is_right(number):
     assert run.accusations(number) == []
 

@@ -36,6 +36,7 @@ def test_distributed_data_parallel():
         "the adapter has no serve", "the adapter has no mesh_step"}
 
 
+@pytest.mark.thorough
 def test_one_process():
     outcome = run_target(f"{ADAPTERS}.torch_single", 1)
     assert [(v.case, v.why) for v in outcome.failed] == []

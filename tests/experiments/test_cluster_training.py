@@ -26,7 +26,7 @@ def cluster():
 @pytest.mark.thorough("3-1-options0")
 def test_cards_payload_and_formula_stand_side_by_side(machines, ranks, options, capsys):
     argv = ["cluster", "--machines", str(machines), "--ranks-per-machine", str(ranks), "--rate", "200mbit",
-            "--timeout", "100", "--json", "--", *TRAIN, *options, "--steps", "6"]
+            "--timeout", "100", "--json", "--", *TRAIN, *SMALL, *options, "--steps", "6"]
     assert main(argv) == 0
     found = json.loads(capsys.readouterr().out)
     accounts = found["training"]

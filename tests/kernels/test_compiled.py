@@ -71,6 +71,7 @@ def test_a_caller_is_compiled_anew_when_what_it_calls_has_changed(package):
     assert len(left) == 2, f"files of other sources must be removed, there are {left}"
 
 
+@pytest.mark.thorough
 def test_numbas_own_cache_would_answer_from_the_old_callee(package):
     write(package, NUMBAS, 1)
     run(package)

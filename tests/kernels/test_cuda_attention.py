@@ -8,7 +8,7 @@ from kernels.attention import (
 )
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.big)])
 @pytest.mark.parametrize("sentences, time, units", [(2, 3, 5), pytest.param(5, 17, 130, marks=pytest.mark.big)])
 def test_gpu_against_the_definition(gpu, monkeypatch, sentences, time, units, dtype):
     monkeypatch.setattr("kernels.attention.cuda.LANES", 4)

@@ -29,8 +29,7 @@ def placed(gpu, gradient, on_gpu):
     return RowGradient(gpu.asarray(gradient.ids) if on_gpu else gradient.ids, gpu.asarray(gradient.rows))
 
 
-@pytest.mark.parametrize("on_gpu", [False, True])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype, on_gpu", [("float32", False), ("float64", True)])
 @pytest.mark.parametrize("count, width, vocabulary", SHAPES)
 def test_aggregate_holds_the_definition(gpu, count, width, vocabulary, dtype, on_gpu):
     ids, rows = draw("aggregate", count, width, vocabulary, dtype)
@@ -39,9 +38,7 @@ def test_aggregate_holds_the_definition(gpu, count, width, vocabulary, dtype, on
     assert_same(result, definition.aggregate_rows(ids, rows))
 
 
-@pytest.mark.parametrize("on_gpu", [False, True])
-@pytest.mark.parametrize("width", [1, 5, 9])
-@pytest.mark.parametrize("lengths", [(4,), (3, 5, 4, 1), (1, 23, 2, 13)], ids=str)
+@pytest.mark.parametrize("lengths, width, on_gpu", [((4,), 1, False), ((3, 5, 4, 1), 5, True), ((1, 23, 2, 13), 9, False)])
 def test_long_segments_hold_the_definition(gpu, monkeypatch, lengths, width, on_gpu):
     """Of more than 3 rows: fetched tile by tile, on a GPU and in the simulator."""
     monkeypatch.setattr("kernels.rows.cuda_segments.LONG", 3)
@@ -63,8 +60,7 @@ def test_ids_of_any_size_stay_apart(gpu, top, on_gpu):
     assert (found if isinstance(found, np.ndarray) else found.get()).tolist() == expected.ids.tolist()
 
 
-@pytest.mark.parametrize("on_gpu", [False, True])
-@pytest.mark.parametrize("left, right", [(0, 0), (0, 9), (9, 0), (40, 40), (70, 20)])
+@pytest.mark.parametrize("left, right, on_gpu", [(0, 0, False), (0, 9, True), (9, 0, False), (40, 40, True), (70, 20, False)])
 @pytest.mark.parametrize("vocabulary", [50, 3_000_000_000])
 def test_merge_holds_the_definition(gpu, left, right, vocabulary, on_gpu):
     a, b = (definition.aggregate_rows(*draw(n, c, 5, vocabulary)) for n, c in (("a", left), ("b", right)))
@@ -73,7 +69,7 @@ def test_merge_holds_the_definition(gpu, left, right, vocabulary, on_gpu):
     assert_same(merge_rows(*ours[::-1]), definition.merge_rows(a, b))  # addition commutes to the bit
 
 
-@pytest.mark.parametrize("width", [1, 2, 3, 4, 6, 8, 11])
+@pytest.mark.parametrize("width", [1, 2, 4, 11])
 def test_rows_of_any_width(gpu, width):
     a, b = (definition.aggregate_rows(*draw(n, 20, width, 25)) for n in "ab")
     ours = [placed(gpu, one, False) for one in (a, b)]
