@@ -1,17 +1,17 @@
 """The table behind the hybrid: bytes of a step, in and out, at the machine that has most of them.
 
-    M machines of G workers, each with a server; w bytes of a variable; α: the part of its rows that a worker touches,
-    α': that the workers of a machine touch together. With G = 1 α' = α. Dense: α = α' = 1.
+    M machines of L workers, each with a server; w bytes of a variable; α: the part of its rows that a worker touches,
+    α': that the workers of a machine touch together. With L = 1 α' = α. Dense: α = α' = 1.
 
              one variable, at its owner's machine       m variables, spread over the servers: everywhere
     dense    server     2 w (M - 1)                     4 w m (M - 1) / M
              allreduce  4 w (M - 1) / M                 4 w m (M - 1) / M
     sparse   server     2 α' w (M - 1)                  4 α' w m (M - 1) / M
-             allgather  2 α w G² (M - 1)                2 α w m G² (M - 1)
+             allgather  2 α w L² (M - 1)                2 α w m L² (M - 1)
 
-Dense: as many bytes, but the server has a hot spot. Sparse: for G = 1 the server moves M / 2 times less than allgather,
+Dense: as many bytes, but the server has a hot spot. Sparse: for L = 1 the server moves M / 2 times less than allgather,
 and less than sending all rows by allreduce as long as α < 1. Hence the hybrid. Without barriers each worker by itself
-moves α w down and α w up: G = 1. Assumed: touched rows are spread evenly over the servers, and a worker's microbatches
+moves α w down and α w up: L = 1. Assumed: touched rows are spread evenly over the servers, and a worker's microbatches
 (with local aggregation a machine's) form one node of the tree. Source: docs/paper.md, Bytes.
 
 The table is there to be read, and is the oracle to which tests hold the exact bytes of plans (``refimpl.plan.cost``).
@@ -29,7 +29,7 @@ INDEX = 8  # bytes of a row number
 
 @dataclass(frozen=True)
 class Setting:
-    """M machines of G workers. Without local aggregation every worker deals with the network by itself."""
+    """M machines of L workers. Without local aggregation every worker deals with the network by itself."""
 
     machines: int
     workers: int = 1
@@ -37,11 +37,11 @@ class Setting:
 
     @property
     def ranks(self):
-        """N = M G."""
+        """N = M L."""
         return self.machines * self.workers
 
     def crossing(self, alpha=1, alpha_machine=1):
-        """Return what a machine exchanges with an owner, one way, in w: α'; without local aggregation G α."""
+        """Return what a machine exchanges with an owner, one way, in w: α'; without local aggregation L α."""
         if not self.local_aggregation or self.workers == 1:
             return self.workers * alpha
         if alpha_machine is None:

@@ -35,7 +35,7 @@ def test_right_answers(check, answer):
     (check_step_seconds, lambda seconds, backup: sorted(seconds)[-max(backup, 1)], "3 pushes are enough"),
     (check_step_seconds, lambda seconds, backup: sum(seconds) / len(seconds), "in which they arrive"),
     (check_compensated, lambda g, w, b, lam: g, "stale gradient"),
-    (check_compensated, lambda g, w, b, lam: g + lam * g**2 * (b - w), "not from w to old"),
+    (check_compensated, lambda g, x, old, lam: g + lam * g**2 * (old - x), "not from x to old"),
     (check_compensated, lambda g, w, b, lam: g + lam * g * (w - b), "g times g"),
     (check_compensated, lambda g, w, b, lam: lam * g**2 * (w - b), "add it to g"),
     (check_compensated, lambda g, w, b, lam: g + lam * g**3 * (w - b), "another vector"),

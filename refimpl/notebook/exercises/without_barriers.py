@@ -46,17 +46,17 @@ def check_step_seconds(step_seconds):
 
 @exercise
 def check_compensated(compensated):
-    """A function compensated(g, w, b, lam): a gradient g of old values b, corrected for the values w."""
+    """A function compensated(g, x, old, lam): a gradient g of old values, corrected for the values x."""
     random = np.random.default_rng(9)
     for lam in (0.0, 0.04, 0.5):
-        g, w, b = random.standard_normal((3, 4))
-        given = np.asarray(answered(compensated(g, w, b, lam)))
-        likely = {"": DelayCompensated(1, lam)("w", w, ..., g, None, b), "g alone is the stale gradient": g,
-                  "the values have moved from old to w, not from w to old": g - lam * g * g * (w - b),
-                  "what stands for the curvature is g times g": g + lam * g * (w - b),
-                  "that is the correction alone: add it to g": lam * g * g * (w - b)}
+        g, x, old = random.standard_normal((3, 4))
+        given = np.asarray(answered(compensated(g, x, old, lam)))
+        likely = {"": DelayCompensated(1, lam)("x", x, ..., g, None, old), "g alone is the stale gradient": g,
+                  "the values have moved from old to x, not from x to old": g - lam * g * g * (x - old),
+                  "what stands for the curvature is g times g": g + lam * g * (x - old),
+                  "that is the correction alone: add it to g": lam * g * g * (x - old)}
         hints = [hint for hint, value in likely.items() if value.shape == given.shape and np.allclose(given, value)]
         if "" not in hints:
             return wrong(hints[0] if hints else f"with λ = {lam:g} it is another vector: begin with g, and add what "
-                         "the curvature makes of the way from old to w")
-    return right("λ = 0 leaves the gradient as it came; so does w = old, when nobody was faster.")
+                         "the curvature makes of the way from old to x")
+    return right("λ = 0 leaves the gradient as it came; so does x = old, when nobody was faster.")
