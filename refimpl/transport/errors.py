@@ -1,10 +1,12 @@
 """The errors of ranks that work together: every rank says the same, whichever rank it arose on. Knows no MPI."""
 
+import os
 import sysconfig
 import traceback
 from pathlib import Path
 
 STDLIB = sysconfig.get_paths()["stdlib"]
+PROJECT = tuple(f"{Path(__file__).parents[2] / name}{os.sep}" for name in ("refimpl", "models", "kernels"))
 
 
 class CollectiveError(RuntimeError):
@@ -69,17 +71,31 @@ def waited_in_vain(rank: int | str, seconds: str, names: str, what: str) -> str:
 
 
 def words_of(error: BaseException) -> str:
-    """Return what people shall read of an error: its text; of a programmer's (KeyError, …) its type and place. Local.
+    """Return what people shall read of an error: its text; of a programmer's (KeyError, …) its type. Local.
+
+    With the place in a user's own code where it arose, or else a programmer's error in the project's.
     """
     if isinstance(error, SystemExit):
         return f"sys.exit({error.code!r}) was called in the middle of the training"
-    if isinstance(error, (ValueError, OSError, CollectiveError)) and str(error).strip():
+    if isinstance(error, CollectiveError) and str(error).strip():
         return str(error)
-    return f"{type(error).__name__}: {error}".removesuffix(": ") + _place(error)
+    if isinstance(error, (ValueError, OSError)) and str(error).strip():
+        return str(error) + _place(users_frames(error))
+    return f"{type(error).__name__}: {error}".removesuffix(": ") + _place(_frames(error))
 
 
-def _place(error) -> str:
-    """Return where a programmer's error arose: the last line of the project's or the user's own code."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__)
-              if not frame.filename.startswith(("<", STDLIB)) and "site-packages" not in frame.filename]
+def users_frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """Return the frames of an error's traceback that are in a user's own code, the innermost last. Local.
+
+    They are no library's, not Python's, and not the project's, which has called the user's code.
+    """
+    return [frame for frame in _frames(error) if not frame.filename.startswith(PROJECT)]
+
+
+def _frames(error):
+    return [frame for frame in traceback.extract_tb(error.__traceback__)
+            if not frame.filename.startswith(("<", STDLIB)) and "site-packages" not in frame.filename]
+
+
+def _place(frames) -> str:
     return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno}, in {frames[-1].name})" if frames else ""
