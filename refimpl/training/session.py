@@ -63,7 +63,7 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
         trainer = Trainer.open(model, data, options, comm, facts=facts, trace=trace, network_file=network_file)
         tell = partial(_tell, trainer, announce)
         for said in (trainer.device.told(options.device), getattr(comm.device_transport, "reason", None),
-                     trainer.overlap_choice.reason, trainer.reason):
+                     trainer.overlap_choice.reason, trainer.reason, _idle(comm.size, data.microbatches)):
             tell(said)
         searched = None if resume is None else load_checkpoint(trainer, Path(resume))
         every, on_signal = (evaluate_every, checkpoint_every), signals is not None and signals.checkpoint
@@ -125,6 +125,14 @@ def _continues(output, resume) -> bool:
 def _facts(describe, heldout, **when) -> dict:
     """Return what all ranks must have alike beside options and data; ``when`` decides what they do together."""
     return {"model and data": describe, "held-out data": None if heldout is None else heldout.fingerprint, **when}
+
+
+def _idle(ranks: int, microbatches: int) -> str | None:
+    """Return what to say if there are ranks that no microbatch is left for, else None. Local."""
+    if ranks <= microbatches:
+        return None
+    return (f"note: only {microbatches} of {ranks} ranks have a microbatch to compute: give --microbatches {ranks} or "
+            f"more, or start {microbatches} ranks")
 
 
 def _tell(trainer, announce, text):

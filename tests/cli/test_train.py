@@ -160,6 +160,14 @@ def test_a_resume_of_another_training_is_refused(tmp_path, capsys):
     assert status == 1 and "already holds a run" in said[0]
 
 
+@pytest.mark.parametrize("microbatches, told", [(2, 1), (3, 0)])
+def test_ranks_that_have_nothing_to_do_are_told(microbatches, told):
+    job = launch(3, ["-m", "refimpl", "train", "lm", *TINY, "--no-output", "--microbatches", str(microbatches)],
+                 timeout=120, capture=True)
+    note = "note: only 2 of 3 ranks have a microbatch to compute: give --microbatches 3 or more, or start 2 ranks\n"
+    assert job.returncode == 0 and job.stdout.count(note) == told and job.stdout.count("note:") == told
+
+
 @pytest.mark.parametrize("how", [[], ["--architecture", "ps", "--consistency", "asynchronous"]])
 def test_a_speed_is_told_where_a_step_was_measured(how, capsys):
     lm = ["train", "lm", *TINY, "--no-output", *how, "--steps"]
