@@ -6,15 +6,10 @@
 from refimpl.handed_on import handed_on
 
 _HOME = {
-    "Training": "refimpl.notebook.training",
     "train_on_ranks": "refimpl.notebook.training",
-    "RanksFailed": "refimpl.notebook.ranks",
-    "run_on_ranks": "refimpl.notebook.ranks",
-    "Picture": "refimpl.pictures.picture",
     "Slider": "refimpl.notebook.sliders",
     "explore": "refimpl.notebook.sliders",
     "show_source": "refimpl.notebook.source",
-    "ExerciseVerdict": "refimpl.notebook.exercises",
     "exercise": "refimpl.notebook.exercises",
     "right": "refimpl.notebook.exercises",
     "wrong": "refimpl.notebook.exercises",

@@ -9,9 +9,9 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from refimpl.experiments.cluster import ClusterError, run_on_cluster
+from refimpl.experiments.cluster import run_on_cluster
 from refimpl.notebook.exchange import read_values, write_values
-from refimpl.notebook.results import kept_result, load_result, store_result
+from refimpl.notebook.results import measured_or_stored
 from refimpl.transport.launch import launch
 
 SECONDS = 60.0
@@ -49,33 +49,30 @@ def run_on_ranks(ranks: int, code: str, before: str = "", values: dict | None = 
     Raises RanksFailed where a rank fails, or is not done after ``timeout`` seconds (all ranks are ended then);
     LaunchError without an MPI; ClusterError without a cluster and a stored result.
     """
-    if keep and (kept := kept_result(stored)):
-        return _stored(kept)
-    with tempfile.TemporaryDirectory(prefix="refimpl-cell-") as name:
-        folder = Path(name)
-        (folder / "before.py").write_text(before, encoding="utf-8")
-        (folder / "cell.py").write_text(code, encoding="utf-8")
-        write_values(folder, values or {})
-        try:
-            arguments = ["-m", "refimpl.notebook.cell_on_rank", name]
-            job = (run_on_cluster(ranks, 1, rate, arguments, timeout, capture=True) if rate
-                   else launch(ranks, arguments, timeout, capture=True))
-        except subprocess.TimeoutExpired:
-            raise RanksFailed(f"not done after {timeout:g} s: does a rank wait for a message that nobody sends?"
-                              f"\n{_printed(folder, ranks)}".rstrip()) from None
-        except ClusterError as problem:
-            return _stored(load_result(stored, problem))
-        printed = _printed(folder, ranks)
-        if job.returncode:
-            raise RanksFailed(f"{_errors(folder, ranks) or job.stderr.strip()}\n{printed}".rstrip())
-        done = CellRun(printed.printed, read_values(folder / "given"))
-    if stored:
-        store_result(stored, f"{ranks} emulated machines of 1 rank, {rate}", printed=done.printed, given=done.given)
-    return done
+    def run() -> dict:
+        with tempfile.TemporaryDirectory(prefix="refimpl-cell-") as name:
+            folder = Path(name)
+            (folder / "before.py").write_text(before, encoding="utf-8")
+            (folder / "cell.py").write_text(code, encoding="utf-8")
+            write_values(folder, values or {})
+            return _run(folder, ranks, timeout, rate)
+
+    found = measured_or_stored(stored, keep, f"{ranks} emulated machines of 1 rank, {rate}", run) if rate else run()
+    return CellRun(tuple(found["printed"]), found["given"])
 
 
-def _stored(kept: dict) -> CellRun:
-    return CellRun(tuple(kept["printed"]), kept["given"])
+def _run(folder: Path, ranks: int, timeout: float, rate: str) -> dict:
+    arguments = ["-m", "refimpl.notebook.cell_on_rank", str(folder)]
+    try:
+        job = (run_on_cluster(ranks, 1, rate, arguments, timeout, capture=True) if rate
+               else launch(ranks, arguments, timeout, capture=True))
+    except subprocess.TimeoutExpired:
+        raise RanksFailed(f"not done after {timeout:g} s: does a rank wait for a message that nobody sends?"
+                          f"\n{_printed(folder, ranks)}".rstrip()) from None
+    printed = _printed(folder, ranks)
+    if job.returncode:
+        raise RanksFailed(f"{_errors(folder, ranks) or job.stderr.strip()}\n{printed}".rstrip())
+    return {"printed": printed.printed, "given": read_values(folder / "given")}
 
 
 def _printed(folder: Path, ranks: int) -> CellRun:

@@ -2,9 +2,11 @@
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypedDict
 
+from refimpl.experiments.cluster import ClusterError
 from refimpl.json_file import read_json
 from refimpl.training.run.files import write_json
 
@@ -23,31 +25,28 @@ def measured_on(where: str) -> str:
     return f"{time.strftime('%Y-%m-%d')}, {where} on {os.cpu_count()} cores"
 
 
-def store_result(name: str, where: str, **found) -> None:
-    """Write results/NAME.json, where notebooks are being stored; else do nothing. found: plain data. Local."""
-    if os.environ.get(STORE):
-        RESULTS.mkdir(exist_ok=True)
-        write_json(RESULTS / f"{name}.json", {"measured": measured_on(where), **found})
+def measured_or_stored(name: str, keep: bool, where: str, measure: Callable[[], dict]) -> dict:
+    """Return what ``measure`` measures on a cluster, or the stored result results/NAME.json, and say so then. Local.
 
-
-def kept_result(name: str) -> dict | None:
-    """Return the stored result of a name, and say that it is one; None where notebooks are being stored, or none is.
-    Local."""
-    path = RESULTS / f"{name}.json"
-    if os.environ.get(STORE) or not name or not path.exists():
-        return None
-    return _read(path, "Without \"keep\" it is measured anew.")
-
-
-def load_result(name: str, problem: Exception) -> dict:
-    """Return the stored result of a name, and say that it is one; raise ``problem`` if there is none. Local."""
-    path = RESULTS / f"{name}.json"
-    if not name or not path.exists():
-        raise problem
-    return _read(path, f"This machine has no emulated cluster ({problem}).")
-
-
-def _read(path: Path, why: str) -> dict:
+    The stored one is shown where no cluster can be emulated; with ``keep`` wherever there is one.  measure: returns
+    plain data, which are written to the file while notebooks are being stored: they are always measured then.
+    where: on what it is measured, in words.  name: "" for nothing stored.
+    Raises ClusterError without a cluster and a stored result.
+    """
+    path, storing = RESULTS / f"{name}.json", name and os.environ.get(STORE)
+    why = 'Without "keep" it is measured anew.'
+    if storing or not (keep and path.exists()):
+        try:
+            found = {"measured": measured_on(where), **measure()}
+        except ClusterError as problem:
+            if not path.exists():
+                raise
+            why = f"This machine has no emulated cluster ({problem})."
+        else:
+            if storing:
+                RESULTS.mkdir(exist_ok=True)
+                write_json(path, found)
+            return found
     kept = read_json(path, _Stored, what="a stored result", remedy="store the notebooks again on a cluster")
     print(f"{why} Shown is a stored result: {kept['measured']}.")
     return kept

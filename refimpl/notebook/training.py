@@ -1,14 +1,12 @@
 """A training started from a notebook: a job of its own on real MPI, on this machine or on the emulated cluster."""
 
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-import refimpl.strategies  # noqa: F401 - a plan knows those that were imported
-from refimpl.experiments.cluster import ClusterError, run_on_cluster
-from refimpl.notebook.results import kept_result, load_result, measured_on, store_result
+from refimpl.experiments.cluster import run_on_cluster
+from refimpl.notebook.results import measured_on, measured_or_stored
 from refimpl.pictures.timeline import read_trace, typical_step
-from refimpl.plan.validate import read_plan
 from refimpl.training.run.directory import read_metrics, read_result
 from refimpl.transport.launch import launch
 
@@ -17,26 +15,19 @@ SECONDS = 120.0
 
 @dataclass
 class Training:
-    """What a training ended with. result: of result.json.  metrics: one record a step.  directory: its run directory,
-    None for a stored result.  machine_bytes[m]: what the card of machine m (sent, received), account: see
-    ``refimpl.experiments.cluster.account``; both empty where no cluster was asked for.
-    measured: when and on what it ran, in words.  stored: whether it is an earlier run's.
-    step_events: with trace=True, the trace of the step of median duration, for ``draw_timeline``.
+    """What a training ended with. result: of result.json.  metrics: one record a step.  account: see
+    ``refimpl.experiments.cluster.account``; empty where no cluster was asked for.  step_events: with trace=True, the
+    trace of the step of median duration, for ``draw_timeline``.  measured: when and on what it ran, in words.
+    directory: its run directory, None for a stored result.
     """
 
     result: dict
     metrics: list[dict]
+    account: list
+    step_events: list
+    measured: str
     directory: Path | None = None
-    machine_bytes: list = field(default_factory=list)
-    account: list = field(default_factory=list)
-    measured: str = ""
-    stored: bool = False
-    step_events: list = field(default_factory=list)
     _folder: object = None  # the temporary directory lives as long as this
-
-    def plan(self) -> dict:
-        """Return the plan that the run followed; of a stored result, too. Local."""
-        return self.result["plan"]
 
 
 def train_on_ranks(model: str, ranks: int | None = None, *, machines: int = 0, ranks_per_machine: int = 1,
@@ -55,30 +46,22 @@ def train_on_ranks(model: str, ranks: int | None = None, *, machines: int = 0, r
     """
     if bool(machines) == bool(ranks) or bool(machines) != bool(rate):
         raise ValueError("give ranks, or machines and their rate")
-    if keep and (kept := kept_result(stored)):
-        return _stored(kept)
     folder = None if output else tempfile.TemporaryDirectory(prefix="refimpl-run-")
     directory = Path(output or Path(folder.name, "run"))
     arguments = ["-m", "refimpl", "train", model, *command_line(options), "--output", str(directory), "--json"]
-    if not machines:
-        job = launch(ranks, arguments, timeout, capture=True)
-        return _finished(job, directory, folder, f"{ranks} ranks, this machine")
-    try:
-        job = run_on_cluster(machines, ranks_per_machine, rate, arguments, timeout, capture=True)
-    except ClusterError as problem:
-        return _stored(load_result(stored, problem))
     where = f"{machines} emulated machines of {ranks_per_machine} rank{'s' * (ranks_per_machine > 1)}, {rate}"
-    done = _finished(job, directory, folder, where)
-    if stored:
-        store_result(stored, where, command=f"train {model} {' '.join(command_line(options))}".strip(),
-                     result=done.result, metrics=done.metrics, machine_bytes=done.machine_bytes, account=done.account,
-                     step_events=done.step_events)
-    return done
 
+    def run() -> dict:
+        job = run_on_cluster(machines, ranks_per_machine, rate, arguments, timeout, capture=True)
+        return {"command": f"train {model} {' '.join(command_line(options))}".strip(), **_finished(job, directory)}
 
-def _stored(kept: dict) -> Training:
-    return Training(kept["result"], kept["metrics"], None, kept["machine_bytes"], kept["account"], kept["measured"],
-                    True, kept.get("step_events", []))
+    if machines:
+        found = measured_or_stored(stored, keep, where, run)
+    else:
+        job = launch(ranks, arguments, timeout, capture=True)
+        found = {"measured": measured_on(f"{ranks} ranks, this machine"), **_finished(job, directory)}
+    return Training(found["result"], found["metrics"], found["account"], found["step_events"], found["measured"],
+                    directory if directory.exists() else None, folder)
 
 
 def command_line(options: dict) -> list[str]:
@@ -97,16 +80,13 @@ def command_line(options: dict) -> list[str]:
     return arguments
 
 
-def _finished(job, directory, folder, where) -> Training:
+def _finished(job, directory: Path) -> dict:
+    """Return what a training that has ended left in its run directory, as plain data."""
     if job.returncode:
         said = [line for line in job.stderr.splitlines() if line.strip()]
         told = next((line for line in said if "error:" in line), "\n".join(said[-4:]))
         raise ValueError(f"the training ended with status {job.returncode}: {told}")
-    result: dict = dict(read_result(directory))
-    result["run_directory"] = None  # a place on one machine: no part of what is shown or stored
-    result["plan"] = read_plan(directory / "plan.json")
     traced = typical_step(read_trace(directory)) if (directory / "trace.json").exists() else []
-    whole = [{**event, "ts": round(event["ts"]), "dur": round(event["dur"])} for event in traced]  # short to read
-    return Training(result, read_metrics(directory), directory, [list(pair) for pair in
-                    getattr(job, "machine_bytes", ())], list(getattr(job, "training", ())), measured_on(where), False,
-                    whole, folder)
+    result = {**read_result(directory), "run_directory": None}  # a place on one machine: no part of what is stored
+    return {"result": result, "metrics": read_metrics(directory), "account": list(getattr(job, "training", ())),
+            "step_events": [{**event, "ts": round(event["ts"]), "dur": round(event["dur"])} for event in traced]}

@@ -2,8 +2,9 @@
 
 import pytest
 
-from refimpl.notebook import Picture, Slider, explore
+from refimpl.notebook import Slider, explore
 from refimpl.notebook.sliders import WIDGET
+from refimpl.pictures.picture import Picture
 
 
 def draw(ranks, rate):

@@ -40,11 +40,11 @@ def test_a_stored_result_stands_in_for_the_cluster(tmp_path, monkeypatch, capsys
     with pytest.raises(ClusterError, match="no namespaces here"):
         train_on_ranks("lm", machines=2, rate="1gbit", stored="kept")
     (tmp_path / "results").mkdir()
-    kept = {"measured": "one day, on 2 cores", "result": {"loss": 1.0, "plan": {"P": 4}}, "metrics": [{"step": 1}],
-            "machine_bytes": [[3, 4]], "account": [{}]}
+    kept = {"measured": "one day, on 2 cores", "result": {"loss": 1.0}, "metrics": [{"step": 1}],
+            "account": [{}], "step_events": []}
     (tmp_path / "results" / "kept.json").write_text(json.dumps(kept))
     run = train_on_ranks("lm", machines=2, rate="1gbit", stored="kept")
-    assert run.stored and run.result["loss"] == 1.0 and run.machine_bytes == [[3, 4]] and run.plan() == {"P": 4}
+    assert run.result["loss"] == 1.0 and run.account == [{}] and run.directory is None
     said = capsys.readouterr().out
     assert "no namespaces here" in said and "one day, on 2 cores" in said
 
@@ -58,12 +58,11 @@ def test_a_training_on_two_ranks_is_stored_when_notebooks_are(tmp_path, monkeypa
     monkeypatch.setattr(training, "run_on_cluster", done)
     monkeypatch.setenv(STORE, "1")
     run = train_on_ranks("lm", machines=2, rate="1gbit", stored="kept", architecture="allreduce", **TINY)
-    assert run.result["ranks"] == 2 and run.result["architecture"] == "allreduce" and not run.stored
+    assert run.result["ranks"] == 2 and run.result["architecture"] == "allreduce" and run.directory.exists()
     assert [record["step"] for record in run.metrics] == [1, 2]
-    assert run.plan() == json.loads((run.directory / "plan.json").read_text())
     monkeypatch.setattr(training, "run_on_cluster", refuse)
     again = train_on_ranks("lm", machines=2, rate="1gbit", stored="kept", **TINY)
-    assert again.stored and again.result == run.result and again.metrics == run.metrics
+    assert again.directory is None and again.result == run.result and again.metrics == run.metrics
     monkeypatch.setattr(training, "run_on_cluster", None)
     with pytest.raises(TypeError):
         train_on_ranks("lm", machines=2, rate="1gbit", stored="kept", keep=True, **TINY)  # stored anew: measured
