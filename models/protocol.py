@@ -27,6 +27,7 @@ class Batch:
                 ``key_of(batch.key, "dropout", layer)``, so they depend on nothing else.
     state:      arrays carried from window to window; the model may read and replace entries. Belongs to the microbatch.
                 Of a batch it is all that a model may change: inputs, targets and weights are read-only.
+    index:      number of the microbatch in the global batch; the trainer sets it, and messages name it.
     ready:      ready(gradients): a model may call it whenever it has added entries to the dict that it will return, so
                 that they can leave while its backward pass goes on. An entry that was ready is final: the dict is
                 returned with that very array in it, not written since. May raise what is wrong with a gradient.
@@ -39,6 +40,7 @@ class Batch:
     key: int = 0
     state: dict[str, Any] = field(default_factory=dict)
     ready: Callable[[dict[str, Any]], None] = field(default=_nobody_waits, repr=False, compare=False)
+    index: int = 0
 
 
 class Model(Protocol):

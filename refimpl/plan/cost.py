@@ -15,6 +15,7 @@ from refimpl.plan.plan import Plan
 from refimpl.transport.machines import machine_of
 
 INDEX = 8  # bytes of a row number, of a count
+SAID = 5  # counts that ranks add up beside the sums of loss and norm
 INSIDE = ("gather", "scatter", "aggregate")
 """The phases of local aggregation, within a machine."""
 
@@ -53,7 +54,7 @@ def together(plan: Plan, variables) -> list[tuple[type, list]]:
 
 
 def norm(plan: Plan) -> dict:
-    """Return the bytes of the exact sums of loss and norm, n = 8 (2 · 67 + 1) each.
+    """Return the bytes of the exact sums of loss and norm, and of SAID counts beside them, n = 8 (2 · 67 + 5) each.
 
     To a machine's first rank, between these, and back.
     """
@@ -61,7 +62,7 @@ def norm(plan: Plan) -> dict:
     firsts = [ranks[0] for ranks in machines]
     for first, *peers in machines:
         for a, b in [(first, r) for r in peers + firsts if r != first] + [(r, first) for r in peers]:
-            matrix[a, b] = INDEX * (2 * DIGITS + 1)
+            matrix[a, b] = INDEX * (2 * DIGITS + SAID)
     return {("norm", "", "control"): matrix}
 
 

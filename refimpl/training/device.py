@@ -149,6 +149,10 @@ def _facts(cupy, index) -> dict:
             "settings": {name: os.environ[name] for name in RECORDED if name in os.environ}}
 
 
+LESS = "Reduce --microbatch-size, with more --microbatches"
+"""What to do where a step needs too much memory."""
+
+
 @contextmanager
 def memory_for(what: str, remedy: str):
     """Say, where memory ends inside the block, for what it was asked, and what to reduce: ValueError. Local."""

@@ -6,9 +6,9 @@ import numpy as np
 
 from kernels.arrays import aligned, read_only
 from refimpl.gradients import ExactSum, leaves_of
-from refimpl.training.step.calls import ask
-from refimpl.training.step.check import check_number
-from refimpl.training.step.reading import examples_of, microbatch_of
+from refimpl.training.checked.data import CheckedData
+from refimpl.training.checked.model import CheckedModel
+from refimpl.training.checked.values import check_number
 from refimpl.training.trainer import Trainer
 from refimpl.transport import CollectiveError
 
@@ -21,6 +21,7 @@ def evaluate(trainer: Trainer, heldout, steps: int | None = None) -> dict:
     Needs model.evaluate(dense, tables, batch); see ``models.protocol``.
     """
     parameters, comm = trainer.parameters, trainer.comm
+    model, heldout = CheckedModel(trainer.model), CheckedData(heldout)
     values = {v.name: parameters.collect(v.name, None, True, "evaluate") for v in parameters.variables}
     comm.settle()
     dense = {v.name: read_only(aligned(values[v.name])) for v in parameters.variables if not v.sparse}
@@ -32,9 +33,10 @@ def evaluate(trainer: Trainer, heldout, steps: int | None = None) -> dict:
         for v in leaves_of(comm.rank, comm.size, heldout.microbatches):
             state: dict = {}
             for step in range(last):
-                batch = microbatch_of(heldout, step, v, None, state=state)
+                batch = heldout.microbatch(step, v)
                 if batch is not None:
-                    for name, value in _checked(ask(trainer.model, "evaluate", dense, tables, batch)).items():
+                    batch.state = state
+                    for name, value in _checked(model.evaluate(dense, tables, batch)).items():
                         sums[name].append(value)
         if sums["correct"] and len(sums["correct"]) < len(sums["count"]):
             raise ValueError('evaluate returned "correct" of some microbatches only: let it do so of all, or of none')
@@ -43,7 +45,7 @@ def evaluate(trainer: Trainer, heldout, steps: int | None = None) -> dict:
     digits = comm.together(work)
     totals = comm.share(digits, "evaluate").sum(axis=0)
     loss, count, correct = (ExactSum(row).value() for row in totals)
-    if count != (said := sum(examples_of(heldout, step) for step in range(_steps(heldout, steps)))):
+    if count != (said := sum(heldout.examples(step) for step in range(_steps(heldout, steps)))):
         raise CollectiveError(f"evaluate has counted {count:g} targets of the held-out data, of which examples says "
                               f"{said}: let each be in one microbatch, and count be the number of targets")
     if not count:

@@ -10,9 +10,12 @@ from refimpl.plan.buckets import with_buckets
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.training.agreement import agree_on, describe_variable
 from refimpl.training.alpha import alpha_of
+from refimpl.training.checked.data import CheckedData
+from refimpl.training.checked.model import CheckedModel
+from refimpl.training.checked.values import check_variables
 from refimpl.training.consistency.check import check_consistency
-from refimpl.training.consistency.synchronous import LESS, Synchronous
-from refimpl.training.device import Device, memory_for, open_device
+from refimpl.training.consistency.synchronous import Reading, Synchronous
+from refimpl.training.device import LESS, Device, memory_for, open_device
 from refimpl.training.initial import initial_facts
 from refimpl.training.options import Options
 from refimpl.training.parameters import Parameters
@@ -20,9 +23,7 @@ from refimpl.training.planning.hot_choice import add_hot_rows
 from refimpl.training.planning.partition_trials import within_memory
 from refimpl.training.planning.planning import plan_of
 from refimpl.training.run.timeline import Timeline
-from refimpl.training.step.check import check_variables
 from refimpl.training.step.overlap_choice import OverlapChoice, overlap_of
-from refimpl.training.step.reading import read_microbatches
 from refimpl.transport import Communicator
 
 
@@ -40,11 +41,11 @@ class Trainer:
         self.model, self.data, self.options, self.device, self.xp = model, data, options, device, device.xp
         self.parameters, self.comm, self.timeline, self.step = parameters, parameters.comm, timeline, 0
         self.overlap_choice, self.overlap, self.reason = overlap_choice, overlap_choice.on, reason
-        self.consistency = Synchronous(model, options, parameters, device, timeline, self.overlap)
+        self.checked_model, self.checked_data = CheckedModel(model), CheckedData(data)
+        self.consistency = Synchronous(self.checked_model, options, parameters, device, timeline, self.overlap)
         self.microbatches = leaves_of(self.comm.rank, self.comm.size, data.microbatches)
         self.carried: dict[int, dict] = {v: {} for v in self.microbatches}
-        self.ahead: dict[int, tuple] = {}  # step -> what was read for it while the device computed the one before
-        self.first = True  # nothing of this session is done: its first step looks at what takes time to see
+        self.ahead: dict[int, Reading] = {}  # step -> what was read for it while the device computed the one before
         self.in_flight: Callable[[], dict] = dict  # what else a checkpoint holds of this rank, name -> array
         self.found_in_flight: dict = {}  # and what one held, of all ranks
         self.failure: BaseException | None = None  # of rank 0's bookkeeping, raised on all ranks at the next step
@@ -85,16 +86,15 @@ class Trainer:
         """Do one step; return its metrics, the same on every rank but for seconds and bytes. Collective."""
         self.timeline.start_step(self.step)
         self.comm.ledger.clear()
-        batches, needs, wanted, examples, starts = self._together(self._read_batches)
-        self.alpha = alpha_of(self.model.variables, needs)
+        reading = self._together(self._read)
+        self.alpha = alpha_of(self.model.variables, reading.needs)
         try:
             with memory_for("the exchange and update of a step", LESS):
-                record = self.consistency.step(self.step, batches, needs, wanted, examples, starts,
-                                               self._look_ahead)
+                record = self.consistency.step(self.step, reading, self._look_ahead)
         except BaseException as problem:
             self.comm.stop(problem)
-        self.step, self.first = self.step + 1, False
-        return {"step": self.step, **record, "examples": examples, "seconds": dict(self.timeline.seconds)}
+        self.step += 1
+        return {"step": self.step, **record, "examples": reading.examples, "seconds": dict(self.timeline.seconds)}
 
     def _together(self, work):
         """Read data; if it fails on any rank, fail on all. Collective."""
@@ -108,30 +108,30 @@ class Trainer:
             self.comm.agree(error)
         return result
 
-    def _read_batches(self):
-        """Return microbatch -> its batch, and -> the rows it needs (None for one without examples); what to pull; how
-        many examples the global batch has; whether an epoch starts."""
+    def _read(self) -> Reading:
+        """Read this rank's microbatches of the step, each with the state that it carries."""
         if self.failure is not None:
             raise self.failure
-        if starts := bool(self.data.starts_epoch(self.step)):
+        starts = bool(self.data.starts_epoch(self.step))
+        if starts:
             self.carried = {v: {} for v in self.microbatches}
-        batches, needs, wanted, examples = (self.ahead.pop(self.step, None)
-                                            or self._read(self.step, self.carried, self.first))
-        for v, batch in batches.items():
+        reading = self.ahead.pop(self.step, None) or self._read_batches(self.step, self.carried)
+        for v, batch in reading.batches.items():
             if batch is not None:
                 batch.state = self.carried[v]
-        return batches, needs, wanted, examples, starts
+        return reading._replace(starts=starts)
 
-    def _read(self, step, carried, first=False):
-        batches, needs, examples = read_microbatches(self.model, self.data, self.options.seed, step, carried, first)
-        return batches, needs, self.parameters.wanted(needs), examples
+    def _read_batches(self, step, carried) -> Reading:
+        batches, examples = self.checked_data.read(step, self.options.seed, carried)
+        needs = self.checked_model.needs(batches)
+        return Reading(batches, needs, self.parameters.wanted(needs), examples, False)
 
     def _look_ahead(self):
         """Read the next step's batches while the device computes; what goes wrong with them is met in that step."""
         step, self.ahead = self.step + 1, {}
         if step < self.options.steps:
             with suppress(Exception):
-                self.ahead[step] = self._read(step, {v: {} for v in self.microbatches})
+                self.ahead[step] = self._read_batches(step, {v: {} for v in self.microbatches})
 
 
 def _facts(variables, data, options, device, overlap) -> dict:

@@ -13,7 +13,7 @@ from refimpl.strategies import ReduceScatter
 
 ROWS, DENSE = Variable("rows", (12, 5), sparse=True), Variable("dense", (8,))
 BOTH = [ROWS, DENSE]
-NORM = 8 * (2 * DIGITS + 1)
+NORM = 8 * (2 * DIGITS + 5)
 
 
 def ids(*numbers):

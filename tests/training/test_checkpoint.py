@@ -84,7 +84,7 @@ def test_resume_is_bitwise_wherever_it_stops(work, stop, tmp_path):
 def test_a_carried_state_is_needed_for_that(saved, copy, monkeypatch):
     """The checker fails if what is carried from step to step is lost: after step 5 an epoch is half done."""
     os.remove(copy / "checkpoint-6.json")
-    monkeypatch.setattr("refimpl.training.trainer.Trainer._read_batches", lambda self, read=Trainer._read_batches: (
+    monkeypatch.setattr("refimpl.training.trainer.Trainer._read", lambda self, read=Trainer._read: (
         self.carried.update({v: {} for v in self.carried}), read(self))[1])
     forgetful = train(Toy(), toy_data(), options=OPTIONS, comm=SELF, resume=copy)
     assert forgetful.parameters_sha256 != saved[1].parameters_sha256

@@ -59,7 +59,7 @@ class Announcing(Toy):
 
 
 WORDS = {"loss": "the loss of microbatch ", "not finite": "the gradient of 'weight' in microbatch ",
-         "names": "['table']", "another": "the gradient of 'bias' was ready, then another one was returned"}
+         "names": "['table']", "another": " was ready, then another one was returned"}
 
 
 def trainer_of(comm, model, overlap=True, each=1, **settings):

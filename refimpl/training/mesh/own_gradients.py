@@ -1,5 +1,8 @@
 """Gradients of what is not cut leave as they become ready: the last microbatch's complete each sum."""
 
+from refimpl.training.checked.model import another_than_ready, written_when_ready
+from refimpl.training.checked.written import Kept
+
 
 class OwnGradients:
     """The gradients of one of this rank's microbatches, of what is not cut, as they become ready. Local to make.
@@ -10,11 +13,12 @@ class OwnGradients:
 
     def __init__(self, mesh, microbatch: int):
         self.mesh, self.microbatch, self.found, self.left = mesh, microbatch, {}, set(mesh.own_names)
+        self.handed_out = Kept()
 
     def ready(self, gradients):
         """Take gradients that are final. Collective over the ranks of their exchanges."""
-        if self.mesh.first:
-            self.mesh.first.ready(gradients, self.microbatch)
+        if self.mesh.model.first:
+            self.handed_out.keep_gradients(gradients, self.microbatch)
         self.found |= {name: gradient for name, gradient in gradients.items() if name not in self.found}
         for exchange in dict.fromkeys(self.mesh.exchange_of[name] for name in gradients if name in self.left):
             names = [v.name for v in exchange.variables]
@@ -31,14 +35,13 @@ class OwnGradients:
         """Take what features_backward returned. Raises ValueError if it is not what was ready before."""
         for name, gradient in gradients.items():
             if self.found.get(name, gradient) is not gradient:
-                raise ValueError(f"the gradient of {name!r} in microbatch {self.microbatch} was ready, then another "
-                                 "one was returned: call ready with what is final only")
+                raise another_than_ready(name, self.microbatch)
+        if label := self.handed_out.written():
+            raise written_when_ready(*label[:2])
         self.ready(gradients)
-        if self.mesh.first:
-            self.mesh.first.end_of(self.microbatch)
 
     def _add(self, gradients, names, exchange):
-        self.mesh.step.add_some(self.microbatch, gradients, names)
+        self.mesh.add_some(self.microbatch, gradients, names)
         self.left -= set(names)
         if self.microbatch == self.mesh.leaves[self.mesh.group.me][-1]:
             self.mesh.begin(exchange)

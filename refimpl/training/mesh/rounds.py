@@ -18,12 +18,11 @@ from models.fully_connected import dropout_key, end_of
 from models.returned import features_of, gradients_of
 from refimpl.plan.activations import examples_in
 from refimpl.plan.mesh import cut_of, layers_of
+from refimpl.training.checked.model import CheckedModel
+from refimpl.training.checked.values import check_names, check_number
 from refimpl.training.mesh.group import Group
 from refimpl.training.mesh.own_gradients import OwnGradients
 from refimpl.training.parameters import Parameters
-from refimpl.training.step.calls import ask
-from refimpl.training.step.check import check_number
-from refimpl.training.step.first_step import FirstParts
 
 
 class Entered(NamedTuple):
@@ -44,21 +43,21 @@ class Entered(NamedTuple):
 class MeshStep:
     """How this rank computes a step with its group. Local to make, then collective.
 
-    model: a ``models.protocol.Sharded``.  overlap: whether gradients leave as soon as they are there.
+    model: of a ``models.protocol.Sharded``.  overlap: whether gradients leave as soon as they are there.
     Raises ValueError if it is none, or its layers are not those that are cut.
     """
 
-    def __init__(self, model, parameters: Parameters, seed: int, xp=np, overlap: bool = False):
+    def __init__(self, model: CheckedModel, parameters: Parameters, seed: int, xp=np, overlap: bool = False):
         plan, comm = parameters.plan, parameters.comm
         self.model, self.seed, self.xp, self.group = model, seed, xp, Group(comm, plan.on_mesh)
-        self.exchange_of, self.overlap, self.begun = parameters.exchange_of, overlap, False
+        self.exchange_of, self.overlap = parameters.exchange_of, overlap
         weights = [v.name for v in layers_of(cut_of(plan, model.variables))]
         connected = list(getattr(model, "connected", ()))
         self.cut = [layer for layer in connected if layer.names[0] in weights]
         first = connected.index(self.cut[0]) if self.cut else 0
         if len(self.cut) != len(weights) or connected[first:first + len(self.cut)] != self.cut or first:
             raise ValueError(f"the plan cuts {', '.join(weights)} into columns, and the fully connected layers of "
-                             f"{type(model).__name__} are {', '.join(layer.name for layer in connected) or 'none'}: cut "
+                             f"{model.name} are {', '.join(layer.name for layer in connected) or 'none'}: cut "
                              "the first ones of them")
         self.rest = connected[len(self.cut):]
         away = [name for layer in self.cut for name in layer.names]
@@ -74,9 +73,7 @@ class MeshStep:
         number: of the step.  batches: microbatch -> its batch, None without examples.
         Raises ValueError for what the model may not do or return, on this rank alone.
         """
-        self.first = None if self.begun else FirstParts(self.model, step.dense, batches)
-        self.begun, self.number, self.step, losses = True, number, step, []
-        self.dense = self.first.dense if self.first else step.dense
+        self.number, self.step, self.dense, losses = number, step, step.dense, []
         self.under_way: list = []  # what goes on beside the computation: a round's rows, sums of gradients
         self.kept: dict = {layer.name: {} for layer in self.cut}  # -> microbatch -> (input, gradient of z)
         counts = self._count(batches)
@@ -88,8 +85,6 @@ class MeshStep:
             later = following and self._send(j + 1, following, counts)
             losses += self._round(entered, last=j + 1 == len(self.rounds))
             entered = later
-        if self.first:
-            self.first.end()
         return losses
 
     def _count(self, batches) -> dict:
@@ -108,9 +103,9 @@ class MeshStep:
         for v in self.rounds[j][self.group.me]:
             found[v] = batch = batches[v]
             if batch is not None:
-                x, *others = features_of(self.model, ask(self.model, "features", self.dense, batch), weight)
+                x, *others = features_of(self.model.model, self.model.features(self.dense, batch), weight)
                 if len(x) != counts[v]:
-                    raise ValueError(f"{type(self.model).__name__}.features returned {len(x)} rows in microbatch {v}, "
+                    raise ValueError(f"{self.model.name}.features returned {len(x)} rows in microbatch {v}, "
                                      f"of which {counts[v]} examples count: on a mesh it must return a row of each "
                                      "(weights > 0), and no other")
                 found[v] = batch, x, *others
@@ -141,7 +136,7 @@ class MeshStep:
         for v, (batch, rows, targets, saved) in ((v, part) for v, part in entered.mine.items() if part is not None):
             gradients = OwnGradients(self, v)
             batch.ready = gradients.ready
-            loss, grad, found = end_of(self.model, self.rest, x[end:end + rows], targets, self.dense, batch)
+            loss, grad, found = end_of(self.model.model, self.rest, x[end:end + rows], targets, self.dense, batch)
             check_number(f"the loss of microbatch {v}", loss)
             gradients.ready(found)
             losses.append((v, loss))
@@ -154,8 +149,8 @@ class MeshStep:
             if rows is None:
                 gradients.are_none()
                 continue
-            found = ask(self.model, "features_backward", grad[end:end + rows], saved, self.dense, gradients.ready)
-            gradients.end(gradients_of(self.model, found))
+            found = self.model.features_backward(grad[end:end + rows], saved, self.dense, gradients.ready)
+            gradients.end(gradients_of(self.model.model, found))
             end += rows
         return losses
 
@@ -204,9 +199,18 @@ class MeshStep:
         kept, names = self.kept.pop(layer.name), layer.names
         for v in sorted(kept):
             x, grad = kept.pop(v)
-            self.step.add_some(v, dict(zip(names, layer.weight_gradients(grad, x))), names)
+            self.add_some(v, dict(zip(names, layer.weight_gradients(grad, x))), names)
             self.advance()
         self.begin(self.exchange_of[names[0]])
+
+    def add_some(self, microbatch: int, gradients, names):
+        """Add a microbatch's gradients of these variables, looked at as they are here; None: no examples. Local."""
+        if gradients is not None:
+            check_names(names, gradients)
+            parts = {v.name: exchange.part(v) for exchange in {self.exchange_of[name] for name in names}
+                     for v in exchange.variables}
+            self.model.check_gradients(gradients, microbatch, parts, {})
+        self.step.add_some(microbatch, gradients, names)
 
     def begin(self, exchange):
         """Begin to sum what is all there, if that may go on beside the computation. Collective."""

@@ -12,10 +12,10 @@ from refimpl.plan.report import describe
 from refimpl.plan.sample import STEPS, Sample, take_sample
 from refimpl.plan.validate import check_plan
 from refimpl.strategies.codec import CODECS
+from refimpl.training.checked.values import check_needs
 from refimpl.training.consistency import CONSISTENCIES
 from refimpl.training.planning.allreduce_choice import choose_allreduce, write_network
 from refimpl.training.planning.mesh_choice import on_mesh
-from refimpl.training.step.check import check_needs
 
 
 def plan_of(model, data, options, comm, network_file=None) -> tuple[Plan, str | None]:

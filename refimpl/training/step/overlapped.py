@@ -10,8 +10,6 @@ from functools import partial
 from kernels.arrays import aligned, read_only
 from refimpl.training.step.arriving import Arriving
 from refimpl.training.step.background import Background, Job
-from refimpl.training.step.check import check_names, check_some
-from refimpl.training.step.scalars import Scalars
 from refimpl.training.step.sequential import ComingRows
 
 
@@ -20,13 +18,11 @@ class OverlappedStep:
 
     Meanwhile nobody else on this rank may use the communicator. Arguments: see ``SequentialStep``.
     dense: name -> value of every dense variable; what is pulled is waited for where it is looked up.
-    scalars: of this step.
     """
 
     def __init__(self, parameters, needs, wanted, timeline, streams):
         self.exchanges, self.exchange_of, self.timeline = parameters.exchanges, parameters.exchange_of, timeline
-        self.variables = {v.name: v for v in parameters.variables}
-        self.last, self.scalars, self.streams = max(needs, default=None), Scalars(), streams
+        self.last, self.streams = max(needs, default=None), streams
         self.taken: dict = {}  # the gradients of the microbatch at hand that were ready
         self.coming = ComingRows(parameters, needs, wanted)
         self.pulls = {(number, exchange): Job(partial(self._pull, exchange, number))
@@ -65,12 +61,8 @@ class OverlappedStep:
         return Arriving(self.coming.names, look_up)
 
     def ready(self, leaf: int, gradients):
-        """Take gradients that are ready before the others: an exchange takes its own when all are there. Local.
-
-        Raises ValueError for one that is not what its variable is.
-        """
-        new = {name: gradients[name] for name in gradients if name not in self.taken and name in self.variables}
-        check_some(self.variables, new, leaf, self.scalars, self.coming.needs[leaf])
+        """Take gradients that are ready before the others: an exchange takes its own when all are there. Local."""
+        new = {name: gradients[name] for name in gradients if name not in self.taken and name in self.exchange_of}
         self.taken |= new
         full = [exchange for exchange in dict.fromkeys(self.exchange_of[name] for name in new)
                 if all(v.name in self.taken for v in exchange.variables)]
@@ -80,21 +72,13 @@ class OverlappedStep:
             self._release(full)
 
     def add(self, leaf: int, gradients):
-        """Add a microbatch's gradients, None if it has no examples. Leaves come in order. Local.
-
-        Raises ValueError for gradients that are not what the variables are, or not what was ready before.
-        """
+        """Add a microbatch's gradients, None if it has no examples. Leaves come in order. Local."""
         if gradients is None:
             for exchange in self.exchanges:
                 exchange.add(leaf, None)
             if leaf == self.last:
                 self._release(self.exchanges)
             return
-        check_names(self.variables, gradients)
-        for name, gradient in self.taken.items():
-            if gradients[name] is not gradient:
-                raise ValueError(f"the gradient of {name!r} was ready, then another one was returned: call batch.ready "
-                                 f"with what is final only")
         self.ready(leaf, gradients)
         self.taken = {}
 

@@ -3,20 +3,18 @@
 from kernels.arrays import read_only
 from kernels.each import aligned_each
 from refimpl.training.step.arriving import Fetched
-from refimpl.training.step.check import check_gradients, check_names, check_some
-from refimpl.training.step.scalars import Scalars
 
 
 class SequentialStep:
     """One step's exchanges. Local to make; all ranks ``begin`` it and take its ``sums`` together.
 
     parameters: the ``Parameters``.  needs: microbatch -> (name -> rows), None without examples, in order.
-    wanted: of ``Parameters.wanted``.  dense: name -> value of every dense variable.  scalars: of this step.
+    wanted: of ``Parameters.wanted``.  dense: name -> value of every dense variable.
     """
 
     def __init__(self, parameters, needs, wanted, timeline):
         self.parameters, self.timeline = parameters, timeline
-        self.coming, self.scalars = ComingRows(parameters, needs, wanted), Scalars()
+        self.coming = ComingRows(parameters, needs, wanted)
 
     def begin(self):
         """Pull all that the rank's microbatches need. Collective."""
@@ -37,26 +35,16 @@ class SequentialStep:
         """Leave gradients that are ready before the others alone: nothing leaves before all are there. Local."""
 
     def add(self, leaf: int, gradients):
-        """Add a microbatch's gradients, None if it has no examples. Leaves come in order. Local.
-
-        Raises ValueError for gradients that are not what the variables are.
-        """
-        if gradients is not None:
-            check_gradients(self.parameters.variables, gradients, leaf, self.scalars, self.coming.needs[leaf])
+        """Add a microbatch's gradients, None if it has no examples. Leaves come in order. Local."""
         for exchange in self.parameters.exchanges:
             exchange.add(leaf, gradients)
 
     def add_some(self, leaf: int, gradients, names):
         """Add a microbatch's gradients of some variables, which travel with no others; None: it has no examples. Local.
 
-        names: of these variables.  Leaves of each come in order. Raises ValueError as ``add``.
+        names: of these variables.  Leaves of each come in order.
         """
-        exchanges = dict.fromkeys(self.parameters.exchange_of[name] for name in names)
-        if gradients is not None:
-            parts = {v.name: exchange.part(v) for exchange in exchanges for v in exchange.variables}
-            check_names(parts, gradients)
-            check_some(parts, gradients, leaf, self.scalars, {})
-        for exchange in exchanges:
+        for exchange in dict.fromkeys(self.parameters.exchange_of[name] for name in names):
             exchange.add(leaf, gradients)
 
     def sums(self, error: BaseException | None):

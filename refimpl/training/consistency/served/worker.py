@@ -11,15 +11,11 @@ from kernels.arrays import read_only
 from refimpl.gradients import Node, TreeSum, leaves_of
 from refimpl.plan.plan import Plan
 from refimpl.training.alpha import alpha_of
-from refimpl.training.device import memory_for
+from refimpl.training.checked.data import CheckedData
+from refimpl.training.checked.model import CheckedModel
+from refimpl.training.device import LESS, memory_for
 from refimpl.training.step.arriving import Fetched, wanted_rows
-from refimpl.training.step.calls import Calls
-from refimpl.training.step.check import check_gradients
-from refimpl.training.step.first_step import FirstCalls
-from refimpl.training.step.reading import read_microbatches
-from refimpl.training.step.scalars import Scalars, check_losses
-
-LESS = "Reduce --microbatch-size, with more --microbatches"
+from refimpl.training.step.scalars import check_losses
 
 
 class AsyncWorker:
@@ -31,14 +27,15 @@ class AsyncWorker:
     """
 
     def __init__(self, model, data, options, plan: Plan, number: int):
-        self.model, self.data, self.options, self.plan, self.number = model, data, options, plan, number
+        self.model, self.data, self.options = CheckedModel(model), CheckedData(data), options
+        self.plan, self.number = plan, number
         self.microbatches = leaves_of(number, plan.ranks, data.microbatches)
         self.sparse = [v for v in model.variables if v.sparse]
         self.dense = {owner: [v for v in model.variables if not v.sparse and plan.strategies[v.name].owners == (owner,)]
                       for owner in range(plan.ranks)}
         self.partitionings = {v.name: plan.partitioning(v) for v in plan.partitioned(self.sparse)}
         self.carried: dict[int, dict] = {v: {} for v in self.microbatches}
-        self.clock, self.calls = -1, FirstCalls(model)
+        self.clock = -1
         self.answers: dict[int, dict] = {}
         self.gradients: dict[str, Any] = {}
         self.alpha: dict[str, float] = {}
@@ -49,13 +46,10 @@ class AsyncWorker:
         self.clock, self.answers = self.clock + 1, {}
         if self.data.starts_epoch(self.clock):
             self.carried = {v: {} for v in self.microbatches}
-        self.batches, self.needs, examples = read_microbatches(
-            self.model, self.data, self.options.seed, self.clock, self.carried, self.clock == 0)
+        self.batches, examples = self.data.read(self.clock, self.options.seed, self.carried)
+        self.needs = self.model.needs(self.batches)
         self.examples = examples * len(self.microbatches) // self.data.microbatches
         self.alpha = alpha_of(self.model.variables, self.needs)
-        for v, batch in self.batches.items():
-            if batch is not None:
-                batch.state = self.carried[v]
         there = [needs for needs in self.needs.values() if needs is not None]
         self.places = {v: index for index, v in enumerate(v for v, needs in self.needs.items() if needs is not None)}
         self.wanted = wanted_rows(there, self.partitionings, 1)
@@ -77,21 +71,21 @@ class AsyncWorker:
     def compute(self):
         """Compute the gradients of this step, with the values pulled. Raises ValueError for what is no gradient."""
         dense, rows = self._values()
-        losses, scalars = [], Scalars()
+        losses = []
+        self.model.start_step()
         trees = {v.name: TreeSum(merge_rows if v.sparse else iadd) for v in self.model.variables}
         for place, (v, batch) in enumerate(self.batches.items()):
             gradients = None
             if batch is not None:
                 mine = {name: read_only(fetched.take(self.places[v])) for name, fetched in rows.items()}
                 with memory_for(f"microbatch {v}", LESS):
-                    loss, gradients = self.calls.compute(v, dense, mine, batch)
-                check_gradients(self.model.variables, gradients, v, scalars, self.needs[v])
+                    loss, gradients = self.model.loss_and_gradients(dense, mine, batch)
                 losses.append((v, loss))
             for variable in self.model.variables:
                 trees[variable.name].push(Node(0, place), _kept(variable, gradients))
-        self.calls.end()
+        self.model.end_step()
         check_losses(losses)
-        self.calls, self.loss = Calls(self.model), math.fsum(float(loss) for _, loss in losses)
+        self.loss = math.fsum(float(loss) for _, loss in losses)
         self.gradients = {name: tree.total() for name, tree in trees.items()}
         for name, parts in self.partitionings.items():
             route = parts.route(self.gradients[name].ids)

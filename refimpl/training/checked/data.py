@@ -1,0 +1,76 @@
+"""A user's data, each answer looked at: the global batch's normaliser, and arrays that nobody writes to."""
+
+import copy
+import math
+import numbers
+
+from kernels.arrays import read_only
+from kernels.random import key_of
+from models import Batch
+from refimpl.training.checked.written import FIELDS, Kept, checksum
+
+
+class CheckedData:
+    """A ``models.data.Data``. Local. Raises ValueError for what is not what it must be, naming step and microbatch."""
+
+    def __init__(self, data):
+        self.data, self.first = data, True
+
+    def __getattr__(self, name):
+        return getattr(self.data, name)
+
+    def examples(self, step: int) -> int:
+        """Return the number of targets in the global batch of a step."""
+        said = self.data.examples(step)
+        number = isinstance(said, numbers.Real) and not isinstance(said, bool) and math.isfinite(said)
+        if not number or said != int(said) or said < 0:
+            raise ValueError(f"the data's examples({step}) returned {said!r:.80}: it must return the number of targets "
+                             "in the global batch of that step")
+        return int(said)
+
+    def microbatch(self, step: int, index: int, examples: int | None = None) -> Batch | None:
+        """Return a microbatch, its arrays read-only; None for one without examples.
+
+        examples: of its global batch; None: it is held out, and its normaliser not used.
+        """
+        batch = self.data.microbatch(step, index)
+        if batch is None:
+            return None
+        if not isinstance(batch, Batch):
+            raise ValueError(f"the data's microbatch({step}, {index}) returned {type(batch).__name__}: it must return "
+                             "a Batch, or None if no target falls to it")
+        if examples is not None and batch.normaliser != examples:
+            raise ValueError(f"microbatch {index} of step {step} has normaliser {batch.normaliser!r}; its global batch "
+                             f"has {examples!r} targets, as the data's examples({step}) says: give every one of its "
+                             "microbatches that as its normaliser")
+        batch = copy.copy(batch)  # whatever else a batch of one's own has
+        batch.index = index
+        for field in FIELDS:
+            setattr(batch, field, read_only(getattr(batch, field)))
+        return batch
+
+    def read(self, step: int, seed: int, carried: dict) -> tuple[dict, int]:
+        """Return microbatch -> its batch, None without examples; and how many examples the step has in all.
+
+        carried: microbatch -> the state of its batch.  In a session's first step each is asked for twice.
+        """
+        batches, kept, examples = {}, Kept(), self.examples(step)
+        for v, state in carried.items():
+            batches[v] = batch = self.microbatch(step, v, examples)
+            if batch is not None:
+                batch.key, batch.state = key_of(seed, "microbatch", step, v), state
+                if self.first:
+                    kept.keep_batch(batch, v)
+        if label := kept.written():
+            raise ValueError(f"batch.{label[1]} of microbatch {label[0]} has changed while others were read: give each "
+                             "microbatch arrays of its own")
+        for v, batch in batches.items() if self.first else ():
+            again = self.microbatch(step, v, examples)
+            same = (again is None) == (batch is None)
+            if not same or batch and any(checksum(getattr(again, f)) != kept[v, f][1] for f in FIELDS):
+                raise ValueError(f"the data's microbatch({step}, {v}) is another one when it is asked for again: it "
+                                 "must be a function of step and number alone. Where it draws random numbers (from NumPy or "
+                                 "random), let a generator of its own draw them: "
+                                 f"np.random.default_rng([seed, {step}, {v}])")
+        self.first = False
+        return batches, examples

@@ -1,0 +1,213 @@
+"""A user's model, each answer looked at: what it asks for, what it returns, and whether it writes to what it is given.
+
+What the training hands to a model is read-only. What stops no write (see ``written``) is compared in a session's first
+step, as that takes time; in every step the ends of a row gradient are, which is kept until the exchange.
+"""
+
+import re
+import traceback
+from collections.abc import Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from kernels import RowGradient
+from kernels.reductions import all_finite
+from refimpl.training.checked.values import check_asked_for, check_names, check_needs, check_number, values_of
+from refimpl.training.checked.written import Kept
+from refimpl.training.step.arriving import Arriving
+from refimpl.training.step.scalars import Scalars, lies_there, not_finite
+
+READ_ONLY = re.compile("read-?only|WRITEABLE")  # words of NumPy, Cython and Numba
+
+
+class CheckedModel:
+    """A ``models.Model``. Local. Raises ValueError for what a model may not do or say, naming who does it, and where.
+
+    first: whether no step of this session is done.  scalars: of the step at hand, told of gradients on a GPU: to know
+    at once whether they are finite would be to wait.
+    """
+
+    def __init__(self, model):
+        self.model, self.name, self.first = model, type(model).__name__, True
+        self.by_name = {v.name: v for v in model.variables}
+        self.asked: dict[int, Mapping] = {}  # microbatch -> what it needs
+        self.start_step()
+
+    def __getattr__(self, name):
+        return getattr(self.model, name)
+
+    def start_step(self):
+        """Begin a step: nothing of it is computed yet."""
+        self.scalars, self.row_gradients, self.kept = Scalars(), [], Kept()
+
+    def end_step(self):
+        """All microbatches are computed: the arrays of no row gradient were used again while it was kept."""
+        if label := self.kept.written():
+            raise _used_again(*label[:2])
+        for name, microbatch, gradient, ends in self.row_gradients:
+            if _ends_of(gradient) != ends:
+                raise _used_again(name, microbatch)
+        self.first = False
+
+    def needs(self, batches: dict) -> dict:
+        """Return microbatch -> name -> the rows it needs, None for one without examples. batches: of a step."""
+        self.asked, kept = {}, Kept()
+        for v, batch in batches.items():
+            self.asked[v] = needs = None if batch is None else self.rows_needed(batch)
+            for name, ids in (needs or {}).items() if self.first else ():
+                kept.keep((v, name), ids)
+        if label := kept.written():
+            raise ValueError(f"rows_needed of {label[1]!r} of microbatch {label[0]} has changed while others were "
+                             "read: give each microbatch arrays of its own")
+        return self.asked
+
+    def rows_needed(self, batch):
+        """Return name -> (k,) int64 sorted unique row numbers of each sparse variable."""
+        with self._unwritten("rows_needed", batch):
+            needs = self._ask("rows_needed", batch)
+        check_needs(self.variables, needs)
+        return needs
+
+    def evaluate(self, dense, tables, batch):
+        """Return what the model's ``evaluate`` does."""
+        return self._ask("evaluate", dense, tables, batch)
+
+    def features(self, dense, batch):
+        """Return what the model's ``features`` does (``models.protocol.Sharded``)."""
+        with self._unwritten("features", batch) as given:
+            return self._ask("features", _noted(dense, "dense", given), batch)
+
+    def features_backward(self, grad, saved, dense, ready):
+        """Return what the model's ``features_backward`` does."""
+        with self._unwritten("features_backward") as given:
+            return self._ask("features_backward", grad, saved, _noted(dense, "dense", given), ready)
+
+    def loss_and_gradients(self, dense, rows, batch):
+        """Return (loss, gradients) of a microbatch; those that are ``batch.ready`` are looked at when they are."""
+        v, leave, taken, handed_out = batch.index, batch.ready, {}, Kept()
+
+        def ready(gradients):
+            new = {name: g for name, g in gradients.items() if name not in taken and name in self.by_name}
+            self.check_gradients(new, v, self.by_name, self.asked[v])
+            taken.update(new)
+            if self.first:
+                handed_out.keep_gradients(new, v)
+            leave(gradients)
+
+        batch.ready = ready
+        with self._unwritten("loss_and_gradients", batch) as given:
+            loss, gradients = self._computed(v, _noted(dense, "dense", given), _noted(rows, "rows", given), batch)
+        if label := handed_out.written():
+            raise written_when_ready(*label[:2])
+        self._keep(gradients, v, given)
+        check_names(self.by_name, gradients)
+        for name, gradient in taken.items():
+            if gradients[name] is not gradient:
+                raise another_than_ready(name, v)
+        ready(gradients)
+        return loss, gradients
+
+    def check_gradients(self, gradients, microbatch: int, variables, needs):
+        """Gradients are of their variables' kinds and shapes, of rows asked for, and finite. All by name."""
+        there = {}
+        for name, gradient in gradients.items():
+            values = values_of(variables[name], gradient)
+            if variables[name].sparse:
+                check_asked_for(name, gradient.ids, needs[name])
+            if lies_there(values):
+                there[name, microbatch] = values
+            elif not all_finite(values):
+                raise not_finite(name, microbatch)
+        if there:
+            self.scalars.watch(list(there), list(there.values()))
+
+    def _computed(self, microbatch, dense, rows, batch):
+        result = self._ask("loss_and_gradients", dense, rows, batch)
+        if not isinstance(result, (tuple, list)) or len(result) != 2:
+            raise ValueError(f"loss_and_gradients returned {type(result).__name__}: it must return two things, the "
+                             "loss and the dict of gradients")
+        if not isinstance(result[1], Mapping):
+            raise ValueError(f"loss_and_gradients returned {type(result[1]).__name__} as gradients: they must be a "
+                             "dict, name of each variable -> its gradient")
+        check_number(f"the loss of microbatch {microbatch}", result[0])
+        return result
+
+    def _ask(self, method: str, *arguments):
+        """Return model.method(*arguments); a forbidden write is told with its line, as NumPy, Numba or Cython saw it.
+        """
+        try:
+            return getattr(self.model, method)(*arguments)
+        except (ValueError, TypeError, BufferError) as problem:
+            if not READ_ONLY.search(str(problem)):
+                raise
+            where = traceback.extract_tb(problem.__traceback__)[-1]
+            raise ValueError(f"{self.name}.{method} writes to an array that it may only read ({problem}), at "
+                             f"{Path(where.filename).name}:{where.lineno}: {where.line}. Values, rows and batches are "
+                             "the training's: change a copy, np.array(...)") from problem
+
+    @contextmanager
+    def _unwritten(self, method: str, batch=None):
+        """Hold, in the first step, that what is noted (the batch, and more in the block) is not written to."""
+        given = Kept()
+        if self.first and batch is not None:
+            given.keep_batch(batch, "batch")
+        yield given if self.first else None
+        if label := given.written():
+            told = f"batch.{label[1]}" if label[0] == "batch" else f"{label[0]}[{label[1]!r}]"
+            where = "the first step" if batch is None else f"microbatch {batch.index}"
+            raise ValueError(f"{self.name}.{method} has written to {told} in {where}: it is the training's; change a "
+                             "copy, np.array(...)")
+
+    def _keep(self, gradients, microbatch, given):
+        """Note row gradients, which are kept until the exchange: they lie where nothing else does."""
+        rows = {name: g for name, g in gradients.items() if isinstance(g, RowGradient)}
+        for name, gradient in rows.items():
+            for other, earlier, kept, _ in self.row_gradients:
+                if other == name and _share_memory(gradient.rows, kept.rows):
+                    raise _used_again(name, earlier)
+            for (kind, label), (value, _) in (given or {}).items():
+                if kind != "batch" and _share_memory(gradient.rows, value):
+                    raise ValueError(f"the gradient of {name!r} in microbatch {microbatch} shares memory with "
+                                     f"{kind}[{label!r}]; it is kept until the step's exchange: give it a copy")
+            self.row_gradients.append((name, microbatch, gradient, _ends_of(gradient)))
+        if self.first:
+            self.kept.keep_gradients(rows, microbatch)
+
+
+def written_when_ready(name, microbatch) -> ValueError:
+    """Return what is said of a gradient that was ready, and then was written to."""
+    return ValueError(f"the gradient of {name!r} in microbatch {microbatch} was ready, and then was written to: call "
+                      "batch.ready with what is final only")
+
+
+def another_than_ready(name, microbatch) -> ValueError:
+    """Return what is said of a gradient that is not the one that was ready."""
+    return ValueError(f"the gradient of {name!r} in microbatch {microbatch} was ready, then another one was returned: "
+                      "call batch.ready with what is final only")
+
+
+def _used_again(name, microbatch) -> ValueError:
+    return ValueError(f"the row gradient of {name!r} in microbatch {microbatch} was written to after it was returned; "
+                      "it is kept until the step's exchange: give each one arrays of its own")
+
+
+def _share_memory(one, other) -> bool:
+    """Whether two arrays of the host may lie in the same memory."""
+    return isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and np.may_share_memory(one, other)
+
+
+def _ends_of(gradient):
+    """Return the first and the last row: who uses the arrays again changes these, too. On a GPU one would wait."""
+    parts = gradient.ids, gradient.rows
+    return all(isinstance(part, np.ndarray) and part.ndim and len(part) for part in parts) and [
+        part[end].tobytes() for part in parts for end in (0, -1)]
+
+
+def _noted(values, kind, kept):
+    """Return a mapping as it is, that notes each value where it is looked up; kept: None: as it is."""
+    if kept is None:
+        return values
+    found = Arriving(values, lambda name: kept.keep((kind, name), values[name]))
+    return dict(found) if isinstance(values, dict) else found
