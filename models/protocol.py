@@ -71,6 +71,8 @@ class Model(Protocol):
 
     # Optional: evaluate(dense, tables, batch) -> {"loss": sum, "count": n[, "correct": k]}, where tables holds each
     # sparse variable whole, nothing is dropped or sampled, and loss is a sum over targets (not divided).
+    # Optional: keep_learned(name, value), called on every rank when a training has ended, with the whole value of each
+    # variable in ``names_to_keep``, which are the same on every rank.
 
 
 class Sharded(Protocol):

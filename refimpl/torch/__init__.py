@@ -3,7 +3,8 @@
     model = TorchModel(module, loss)              loss(module, batch) -> the sum of the losses of batch's examples
     data = TorchData(dataset, microbatches=8, size=32)
     result = train(model, data, options=Options(optimizer="adam", learning_rate=0.001), output="runs/mine")
-    model.load("runs/mine")                       the module has what was learned
+    module                                        now has what was learned, on every rank
+    model.load("runs/mine")                       puts it into the module of another process
 
 ``docs/torch.md`` says what is refused, and why. ``bench torch`` alone imports this room.
 """

@@ -23,7 +23,8 @@ class Bound:
     def __init__(self, module, loss, parts: Parts):
         self.module, self.loss, self.parts = module, loss, parts
         self.own = {name: parts.parameter(name) for name in (*parts.dense, *parts.sparse)}
-        self.homes = {name: parameter.device for name, parameter in self.own.items()}
+        self.homes = {name: torch.device("cpu") if parameter.is_meta else parameter.device
+                      for name, parameter in self.own.items()}
         self.places = {name: [(owner._parameters, key) for owner, key in held] for name, held in parts.holders.items()}
         for name, owner in module.named_modules():
             self.places |= {f"{name}.{key}".lstrip("."): [(owner._buffers, key)] for key in owner._buffers}
@@ -41,6 +42,25 @@ class Bound:
             for name, parameter in found.items():
                 parameter.copy_(to_tensor(values[name]))
         return found
+
+    def keep(self, name, value):
+        """Let the module have a value for good, on the device that it was given on: of a parameter or a buffer. Local.
+        """
+        if name in self.own:
+            kept = self._own(name, self.homes[name])
+        else:
+            slots, key = self.places[name][0]
+            if slots[key].is_meta:
+                slots[key] = torch.empty_like(slots[key], device="cpu")
+            kept = slots[key]
+        with torch.no_grad():
+            kept.copy_(to_tensor(value))
+
+    def values(self, names) -> dict:
+        """Return what the module has: name -> NumPy array, in its own memory if that is the host's. Local."""
+        found = {name: self.own[name] if name in self.own else self.places[name][0][0][self.places[name][0][1]]
+                 for name in names}
+        return {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in found.items()}
 
     def _own(self, name, device):
         """Return the module's parameter, moved to a device, and to an aligned place, as ``module.to(device)`` does."""
@@ -98,8 +118,8 @@ class Bound:
                 reached = self.own[name].grad is not None
             if reached:
                 raise ValueError(f"{name} is used through a view of it that was made before the forward pass, and "
-                                 "holds the values from then: look rows up by its layer alone, or make it a dense variable, "
-                                 f"TorchModel(..., dense=[{name!r}])")
+                                 "holds the values from then: look rows up by its layer alone, or make it a dense "
+                                 f"variable, TorchModel(..., dense=[{name!r}])")
 
     def constants(self, device) -> dict:
         """Return the constants on a device: the module's own where they are there, else copies, made once."""

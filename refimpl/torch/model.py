@@ -25,6 +25,7 @@ from refimpl.torch.tables import PulledRows
 from refimpl.torch.tensors import on_device, to_array, to_tensor
 from refimpl.torch.variables import variables_of
 from refimpl.training.run.checkpoint import read_parameters
+from refimpl.training.run.whole import key_of_array, sha256_of
 
 
 class TorchModel:
@@ -55,7 +56,8 @@ class TorchModel:
         refuse_shared(module, self.parts)
         self.bound = Bound(module, loss, self.parts)
         self.rows, self.recorder = rows, Recorder(self.bound)
-        self.variables = variables_of(self.parts, dict(initial or {}))
+        self.initial = dict(initial or {})
+        self.variables = variables_of(self.parts, self.initial)
         self.looked_at = False  # whether the loss is a sum
 
     def rows_needed(self, batch):
@@ -129,14 +131,44 @@ class TorchModel:
     def load(self, run):
         """Put what a run has learned, its newest checkpoint, into the module: tables on the meta device, too. Local.
 
-        run: its directory, or the ``Result`` that names it.
-        Raises ValueError or OSError where there is no checkpoint that can be read.
+        run: its directory, or the ``Result`` that names it. A result without files must be that of the module's last
+        training, which has left in the module what it learned.
+        Raises ValueError or OSError where there is no checkpoint that can be read, or of another module.
         """
-        values = self.state_dict(read_parameters(Path(getattr(run, "run_directory", run))))
-        for name, parameter in self.bound.own.items():
-            if parameter.is_meta:
-                self.bound.own[name] = self.parts.made(name, "cpu")
-        self.module.load_state_dict(values)
+        directory = getattr(run, "run_directory", run)
+        if directory is None:
+            self._check_has(run)
+            return
+        values = read_parameters(Path(directory))
+        shapes = {v.name: v.shape for v in self.variables}
+        if (found := {name: value.shape for name, value in values.items()}) != shapes:
+            told = [", ".join(f"{name} {shape}" for name, shape in sorted(some.items() - other.items()))
+                    for some, other in ((found, shapes), (shapes, found))]
+            raise ValueError(f"{directory} is a run of another module: it has {told[0] or 'nothing more'}, where this "
+                             f"module has {told[1] or 'nothing'}")
+        for name, value in values.items():
+            self.bound.keep(name, value)
+        self.variables = variables_of(self.parts, self.initial)  # a table is no longer on the meta device
+
+    @property
+    def names_to_keep(self) -> list[str]:
+        """What the module shall hold when a training has ended: all but tables on the meta device."""
+        return [v.name for v in self.variables if not (v.sparse and self.bound.own[v.name].is_meta)]
+
+    def keep_learned(self, name, value):
+        """Let the module have what was learned, a whole value. Local. Called by ``train`` when it ends."""
+        self.bound.keep(name, value)
+
+    def _check_has(self, result):
+        """Raise ValueError unless the module has the values that a training without files ended with."""
+        missing = [v.name for v in self.variables if v.name not in self.names_to_keep]
+        if missing:
+            raise ValueError(f"the training wrote no files, and {', '.join(missing)} is on the meta device: no rank "
+                             'has it whole. Train with output="runs/mine", then load("runs/mine")')
+        values = {key_of_array(name, None): value for name, value in self.bound.values(self.names_to_keep).items()}
+        if sha256_of(values, "") != result.parameters_sha256:
+            raise ValueError("the training wrote no files (train was given no output), and the module has other values "
+                             'than it ended with. Train with output="runs/mine", then load("runs/mine")')
 
     def _running(self, dense) -> dict:
         """Return the running statistics among a step's values, for a call that may write to them: buffer -> tensor."""

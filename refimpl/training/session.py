@@ -229,7 +229,16 @@ def _finish(trainer, directory, totals, evaluation, heldout, output, search, lef
     trainer.comm.agree(_attempt(lambda: directory and left and left.entries and left.write(
         directory.path, result.parameters_sha256)))
     trainer.comm.agree(_attempt(lambda: directory and directory.finish(result.to_json())))
+    _hand_back(trainer)
     return result
+
+
+def _hand_back(trainer):
+    """Give the model, if it keeps them (``models.protocol``), the values that were learned, whole. Collective."""
+    for name in getattr(trainer.model, "names_to_keep", ()):
+        value = trainer.parameters.collect(name, None, True, "learned")
+        trainer.comm.settle()
+        trainer.comm.together(lambda: trainer.model.keep_learned(name, value))
 
 
 def _open_directory(trainer, output, describe, resume):

@@ -21,8 +21,9 @@ def test_a_module_gets_what_was_learned(name, tmp_path):
     learned = read_parameters(tmp_path / "run")
     fresh = module_of(name)
     fresh.load_state_dict(model.state_dict(learned))
-    model.load(result)
-    for module in (fresh, model.module):
+    again = model_of(name)
+    again.load(tmp_path / "run")
+    for module in (fresh, model.module, again.module):
         state = module.state_dict()
         assert all(np.array_equal(state[key], learned[key]) for key in learned)
         assert state.keys() == before.keys()
@@ -31,14 +32,35 @@ def test_a_module_gets_what_was_learned(name, tmp_path):
         assert model.module.out.weight is model.module.words.weight
 
 
+def test_a_result_without_files_is_what_its_model_has():
+    model = model_of("recommender")
+    first = train(model, data_of(), options=Options(steps=2), comm=MPI.COMM_SELF)
+    model.load(first)
+    second = train(model, data_of(), options=Options(steps=2), comm=MPI.COMM_SELF)  # from there on
+    assert second.parameters_sha256 != first.parameters_sha256
+    model.load(second)
+    with pytest.raises(ValueError, match=r"wrote no files .*has other values than it ended with. Train with output="):
+        model.load(first)
+
+
+def test_a_run_of_another_module(tmp_path):
+    train(model_of("tied"), data_of(), options=Options(steps=1), comm=MPI.COMM_SELF, output=tmp_path / "run")
+    with pytest.raises(ValueError, match=r"another module: it has .*words.weight \(40, 4\), where .* has hidden.bias"):
+        model_of("recommender").load(tmp_path / "run")
+
+
 def test_a_table_on_the_meta_device_gets_its_rows(tmp_path):
     with torch.device("meta"):
         tables = Recommender()
     module = module_of("recommender")
     module.items, module.tags = tables.items, tables.tags
     model = TorchModel(module, LOSSES["recommender"][1])
+    result = train(model, data_of(), options=Options(steps=2), comm=MPI.COMM_SELF)
+    with pytest.raises(ValueError, match="items.weight, tags.weight is on the meta device: no rank has it whole"):
+        model.load(result)
     train(model, data_of(), options=Options(steps=2), comm=MPI.COMM_SELF, output=tmp_path / "run")
     model.load(tmp_path / "run")
+    assert model.names_to_keep == [v.name for v in model.variables]
     assert not module.items.weight[0].any() and abs(module.items.weight[1:].std() - 1) < 0.3
     assert np.array_equal(module.tags.weight.detach(), read_parameters(tmp_path / "run")["tags.weight"])
 
