@@ -70,7 +70,7 @@ endef
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install train test test-all notebooks test-notebooks test-mutants docs test-docs bench test-gpu \
+.PHONY: help install train test test-all notebooks test-notebooks test-faults test-mutants docs test-docs bench test-gpu \
         bench-gpu test-survive clean
 
 help: ## list the targets
@@ -138,6 +138,9 @@ docs: $(venv)/.docs ## build the website into build/site; REPOSITORY=owner/name:
 	@cp -R docs notebooks README.md build/site-source; mv build/site-source/docs/index.md build/site-source
 	$(python) -m sphinx -q -j auto -d build/doctrees -c docs $(SPHINX) build/site-source build/site
 	@echo "open $(CURDIR)/build/site/index.html"
+
+test-faults: $(installed) ## make 1,000 hostile trials on 3 ranks: no hang, no silent acceptance, nothing left behind (20 minutes)
+	PYTHONPATH=tests/laboratory $(python) -m faults --trials 1000
 
 test-mutants: $(installed) ## plant classic bugs one at a time in a right implementation: the conformance suite must name them
 	PYTHONPATH=tests/laboratory $(python) -m mutants

@@ -1,12 +1,12 @@
-"""Run an experiment: the paper's, training without barriers, hostile trials, a mesh; what is done already is kept.
+"""Run an experiment: the paper's, training without barriers, a mesh; what is done already is kept.
 
-python -m refimpl experiment {parallax,consistency,faults,mesh}: each is a file here with ``add`` and ``run``, as
+python -m refimpl experiment {parallax,consistency,mesh}: each is a file here with ``add`` and ``run``, as
 commands are.
 """
 
 import importlib
 
-NAMES = {name: f"{__package__}.{name}" for name in ("parallax", "consistency", "faults", "mesh")}
+NAMES = {name: f"{__package__}.{name}" for name in ("parallax", "consistency", "mesh")}
 HELP = f"an experiment: {', '.join(NAMES)}"
 REFUSALS = (ValueError, OSError, RuntimeError)  # ClusterError and LaunchError are RuntimeErrors
 

@@ -1,20 +1,16 @@
-"""Trials are data, drawn from (seed, number); what they do is what they say; what was done is kept."""
+"""Trials are data, drawn from (seed, number); what they do is what they say."""
 
-import inspect
 import json
 import random
 
 import pytest
 
-from refimpl.experiments.faults import KINDS
-from refimpl.experiments.faults.kinds.damage import ARRAY_DAMAGES, JSON_DAMAGES, damage_arrays, damage_json
-from refimpl.experiments.faults.kinds.files import BASE, DAMAGES, FORGED, POINTERS, prepare
-from refimpl.experiments.faults.kinds.lies import LIES
-from refimpl.experiments.faults.report import failures, rows_of, write_report
-from refimpl.experiments.faults.run import Record
-from refimpl.experiments.faults.trained import liar, untruths
-from refimpl.experiments.faults.trial import Outcome, Trial, draw
-from refimpl.experiments.faults.workshop import checkpoints_apart
+from faults import KINDS, liar
+from faults.damage import ARRAY_DAMAGES, JSON_DAMAGES, damage_arrays, damage_json
+from faults.files import BASE, DAMAGES, FORGED, POINTERS, prepare
+from faults.report import failures, rows_of, write_report
+from faults.trial import Outcome, Trial, draw
+from faults.workshop import checkpoints_apart
 from refimpl.training.run.files import file_sha256
 from refimpl.training.run.manifest import digest_of
 
@@ -25,12 +21,6 @@ def test_a_trial_depends_on_seed_and_number_alone():
     assert trials[:20] != [draw(5, number) for number in range(20)]
     assert {trial.kind for trial in trials} == set(KINDS)
     assert json.loads(json.dumps([trial.what for trial in trials])) == [trial.what for trial in trials]
-
-
-def test_every_lie_is_told_somewhere():
-    code = inspect.getsource(liar) + inspect.getsource(untruths)
-    told = {"none", "other epoch"}  # nothing, and not(...)
-    assert [name for name in LIES if f'"{name}"' not in code and name not in told] == []
 
 
 @pytest.mark.parametrize("how", sorted({*JSON_DAMAGES, *ARRAY_DAMAGES}))
@@ -113,17 +103,6 @@ def outcome(number, faults=(), end="refused in words", kind="files"):
     return Outcome(Trial(0, number, kind, {"file": "plan"}), end, list(faults), 1.0 + number, "words")
 
 
-def test_what_is_done_is_kept_by_version_and_what_was_cut_off_is_not(tmp_path):
-    path = tmp_path / "trials.jsonl"
-    record = Record(path, "one", False, print)
-    record.tell(outcome(1, ["hang"], "hang"))
-    with open(path, "a") as file:
-        file.write('{"version": "one", "trial"')
-    assert list(Record(path, "one", False, print).done.values()) == [outcome(1, ["hang"], "hang")]
-    assert Record(path, "two", False, print).done == {}
-    assert len(Record(path, "two", True, print).done) == 1
-
-
 def test_every_fault_is_counted_once_in_its_column_and_told(tmp_path):
     outcomes = [outcome(1), outcome(2, ["hang"], "hang"), outcome(3, ["silent acceptance"], "silent acceptance"),
                 outcome(4, ["traceback", "missing words on 3 of 3 ranks"], "other end"),
@@ -133,5 +112,5 @@ def test_every_fault_is_counted_once_in_its_column_and_told(tmp_path):
         ["lies", "2", "2", "0", "0", "0", "0", "0", "0", "0", "1", "1", "6.5", "7.0"],
         ["all", "6", "3", "0", "0", "0", "1", "1", "1", "1", "1", "1", "4.5", "7.0"]]
     assert len(failures(outcomes)) == 5
-    text = write_report(tmp_path, outcomes, "python -m refimpl experiment faults").read_text()
+    text = write_report(tmp_path, outcomes, "make test-faults").read_text()
     assert "Failed: 5" in text and "--seed 0 --only 4`" in text

@@ -2,8 +2,10 @@
 
 import functools
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 from refimpl.transport.launch import LaunchError, mpirun_command
 
@@ -32,4 +34,11 @@ def command(python: str, ranks: int, arguments: list[str]) -> tuple[list[str], d
     """
     argv, environment = _asked(python, ranks)
     at = argv.index("mpi4py") - 1  # users leave -m mpi4py out: refimpl ends its job itself
-    return [*argv[:at], *arguments], dict(environment)
+    return [*argv[:at], *arguments], path_with_us(environment)
+
+
+def path_with_us(environment) -> dict[str, str]:
+    """Return the environment in which a Python finds the model that the trials train. Local."""
+    before = environment.get("PYTHONPATH")
+    here = str(Path(__file__).parents[1])
+    return {**environment, "PYTHONPATH": os.pathsep.join([here, before] if before else [here])}

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from refimpl.experiments.faults.watch.job import Job
+from faults.job import Job
 
 START_SECONDS = 90.0  # for a job to come to its first task, on a machine that others use, too
 

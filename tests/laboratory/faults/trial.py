@@ -2,9 +2,9 @@
 
 import importlib
 import random
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
-from refimpl.experiments.faults import KINDS
+from faults import KINDS
 
 SHARES = (3, 4, 3)
 """How many of ten trials are of each of KINDS."""
@@ -30,7 +30,7 @@ def draw(seed: int, number: int) -> Trial:
     """Return a trial. Local; the same on every machine."""
     rng = random.Random(f"refimpl faults {seed} {number}")
     kind = rng.choices(KINDS, SHARES)[0]
-    what = importlib.import_module(f"{__package__}.kinds.{kind}").draw(rng)
+    what = importlib.import_module(f"{__package__}.{kind}").draw(rng)
     return Trial(seed, number, kind, what)
 
 
@@ -52,12 +52,3 @@ class Outcome:
     seconds: float
     words: str = ""
     shared: list[str] = field(default_factory=list)
-
-    def to_json(self) -> dict:
-        """Return its fields as plain data."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: dict) -> "Outcome":
-        """Read what ``to_json`` wrote."""
-        return cls(**{**data, "trial": Trial(**data["trial"])})

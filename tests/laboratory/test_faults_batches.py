@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from refimpl.experiments.faults.watch.batches import run_tasks
-from refimpl.experiments.faults.judge import answer_of, judge_shared
-from refimpl.experiments.faults.trained.subject import arguments
-from refimpl.experiments.faults.workshop import task
+from faults.batches import run_tasks
+from faults.judge import answer_of, judge_shared
+from faults.subject import arguments
+from faults.workshop import task
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds a job's processes in /proc")
 
 
 def here(ranks, given):
     """Return the command of a job without mpirun."""
-    places = [Path(__file__).parent, Path(__file__).parents[3]]
+    places = [Path(__file__).parent, Path(__file__).parents[2]]
     return [sys.executable, *given], {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, places))}
 
 

@@ -8,8 +8,8 @@ import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from refimpl.experiments.faults.watch import processes
-from refimpl.experiments.faults.trained.subject import MARKS
+from faults import processes
+from faults.subject import MARKS
 
 POLL_SECONDS = 0.001
 FIND_SECONDS = 0.1

@@ -8,8 +8,8 @@ import uuid
 
 import pytest
 
-from refimpl.experiments.faults.watch.job import Job
-from refimpl.experiments.faults.watch.processes import SHARED_MEMORY, Finder, Process, targets_of
+from faults.job import Job
+from faults.processes import SHARED_MEMORY, Finder, Process, targets_of
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds a job's processes in /proc")
 LEAVE_A_PROCESS = """

@@ -4,8 +4,8 @@ import signal
 import time
 from pathlib import Path
 
-from refimpl.experiments.faults.watch.job import Job, Seen
-from refimpl.experiments.faults.trial import RANKS
+from faults.job import Job, Seen
+from faults.trial import RANKS
 
 SIGNALS = ("SIGKILL", "SIGSTOP", "SIGTERM", "SIGINT", "SIGHUP", "SIGSEGV", "SIGABRT")
 TARGETS = {**{f"rank {rank}": 4 for rank in range(RANKS)}, **{f"supervisor {rank}": 1 for rank in range(RANKS)},

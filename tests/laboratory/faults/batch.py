@@ -1,6 +1,6 @@
 """What each rank of a shared job runs: the command lines of many trials, one after the other, as ``python -m refimpl``.
 
-    python -m refimpl.experiments.faults.watch.batch DIRECTORY
+    python -m faults.batch DIRECTORY
 
 DIRECTORY/tasks.json: a list of {"arguments", "environment"}. A rank writes out-TASK-RANK, err-TASK-RANK, and a line
 "begin TASK" or "end TASK STATUS" to rank-RANK; what is trained leaves its marks in marks-TASK. A job takes seconds to
@@ -14,7 +14,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from refimpl.experiments.faults.trained import subject
+from faults import subject
 
 NO_STATUS = 70  # an exception came out of refimpl's own main
 

@@ -7,14 +7,14 @@ import time
 from functools import partial
 from pathlib import Path
 
-from refimpl.experiments.faults.kinds import files, lies, signals
-from refimpl.experiments.faults.watch.batches import run_tasks
-from refimpl.experiments.faults.watch.commands import command
-from refimpl.experiments.faults.watch.job import Job
-from refimpl.experiments.faults.judge import (answer_of, error_lines, judge_alone, judge_lie, judge_resumed,
+from faults import files, lies, signals
+from faults.batches import run_tasks
+from faults.commands import command
+from faults.job import Job
+from faults.judge import (answer_of, error_lines, judge_alone, judge_lie, judge_resumed,
                                               judge_shared, judge_signal)
-from refimpl.experiments.faults.trained.subject import arguments
-from refimpl.experiments.faults.trial import RANKS, Outcome
+from faults.subject import arguments
+from faults.trial import RANKS, Outcome
 
 HONEST_SECONDS = 120.0  # with what Numba compiles first
 REFUSAL_SECONDS = 10.0

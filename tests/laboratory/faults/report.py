@@ -3,8 +3,8 @@
 import statistics
 from pathlib import Path
 
-from refimpl.experiments.faults import KINDS
-from refimpl.experiments.faults.trial import ENDS, Outcome
+from faults import KINDS
+from faults.trial import ENDS, Outcome
 
 HEADINGS = ["kind", "trials", *ENDS[:4], "hangs", "silent", "tracebacks", "words missing", "left behind",
             "other faults", "median s", "max s"]
@@ -33,10 +33,10 @@ def failures(outcomes: list[Outcome]) -> list[str]:
             for one in outcomes if one.faults]
 
 
-def again(outcome: Outcome, more: str = "") -> str:
+def again(outcome: Outcome) -> str:
     """Return the command that repeats a trial."""
     trial = outcome.trial
-    return f"python -m refimpl experiment faults --seed {trial.seed} --only {trial.number}{more}"
+    return f"PYTHONPATH=tests/laboratory python -m faults --seed {trial.seed} --only {trial.number}"
 
 
 def write_report(directory: Path, outcomes: list[Outcome], command: str) -> Path:

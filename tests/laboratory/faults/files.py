@@ -6,8 +6,8 @@ import random
 import shutil
 from pathlib import Path
 
-from refimpl.experiments.faults.kinds.damage import ARRAY_DAMAGES, JSON_DAMAGES, damage_arrays, damage_json
-from refimpl.experiments.faults.kinds.signals import travel_options
+from faults.damage import ARRAY_DAMAGES, JSON_DAMAGES, damage_arrays, damage_json
+from faults.signals import travel_options
 from refimpl.training.run.files import file_sha256
 from refimpl.training.run.manifest import digest_of
 

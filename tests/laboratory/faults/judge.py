@@ -10,7 +10,7 @@ TRACEBACK = "Traceback (most recent call last)"
 ERROR_OF_OURS = re.compile(r"(?:Type|Attribute|Key|Index|Name|ZeroDivision|Overflow|Assertion)Error.*"
                            r"\((\w+)\.py:\d+, in")
 """Words of an exception that nobody raised on purpose; the file in which it came up."""
-TRAINED = ("liar", "subject", "untruths")
+TRAINED = ("liar", "lies", "subject")
 """Files of the model and data that are trained: what comes up there is no error of ours."""
 OURS = re.compile(r'File "[^"]*/(refimpl|models|kernels)/')
 GOES_ON = ("set-up", "steps", "checkpoint", "evaluation")

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from refimpl.experiments.faults.watch.batches import Told
-from refimpl.experiments.faults.watch.job import Seen
-from refimpl.experiments.faults.judge import (FACTS, answer_of, has_traceback, judge_alone, judge_lie, judge_resumed,
+from faults.batches import Told
+from faults.job import Seen
+from faults.judge import (FACTS, answer_of, has_traceback, judge_alone, judge_lie, judge_resumed,
                                               judge_shared, judge_signal, says_rank)
-from refimpl.experiments.faults.kinds.lies import LIES
+from faults.lies import LIES
 
 ANSWER = dict(zip(FACTS, (9, 0.5, "a" * 64, "b" * 64, 1.5, 48, 4.5)))
 RESULT = json.dumps({**ANSWER, "seconds": {}}) + "\n"
@@ -44,7 +44,7 @@ SHARED = {
     "status": (told((0, 1, 1)), "other end", ["exit status 0 on a rank"]),
     "left": (told(left=["python 12"]), "other end", ["leftover"]),
     "error of ours": (told(stderrs=(OURS,) * 3), "other end", ["an error of ours"]),
-    "error of the model's": (told(stderrs=(OURS.replace("reading", "untruths"),) * 3), "refused in words", []),
+    "error of the model's": (told(stderrs=(OURS.replace("reading", "lies"),) * 3), "refused in words", []),
 }
 
 

@@ -1,1 +1,0 @@
-"""What the trials train: an honest subject, and the same lying."""
