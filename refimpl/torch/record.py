@@ -28,6 +28,7 @@ class Recorder:
 
     def __init__(self, bound: Bound):
         self.bound, self.device, self.count, self.standing = bound, None, None, {}
+        self.with_gradients = False  # whether the module asks for gradients (torch.autograd.grad) as it looks rows up
         self.recurrent = {layer: shapes_of_recurrent for layer in bound.module.modules()
                           if isinstance(layer, nn.RNNBase) and type(layer).forward in RECURRENT}
 
@@ -45,7 +46,12 @@ class Recorder:
 
     def _choose(self, batch):
         """See in a first batch how many look-ups there are, and whether shapes are enough to find them."""
-        quick, found = self._run(batch, META, Exception), self._run(batch, CPU)  # not all works on shapes alone
+        quick = self._run(batch, META, Exception)  # not all works on shapes alone
+        try:
+            found = self._run(batch, CPU)
+        except RuntimeError:
+            self.with_gradients = True
+            found = self._run(batch, CPU)
         same = all(len(quick[name]) == len(ids) and all(map(np.array_equal, quick[name], ids))
                    for name, ids in found.items())
         self.count = sum(map(len, found.values()))
@@ -70,7 +76,7 @@ class Recorder:
         notes = {name: Noted(name, seen, device) for name in parts.sparse}
         given = Microbatch(*mapped(tuple(on_device(batch, CPU)), lambda leaf: _there(leaf, device)))
         given.state.update({name: value.clone() for name, value in given.state.items()})  # the loss may write to these
-        with repeatable(batch.key, CPU), torch.no_grad():
+        with repeatable(batch.key, CPU), torch.set_grad_enabled(self.with_gradients):
             try:
                 bound.call(given, CPU, self._values(device), notes, answers=self.recurrent if device == META else {})
             except (_LastLookUp, *endings):

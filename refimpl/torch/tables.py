@@ -95,7 +95,8 @@ class Noted:
         self.seen()
 
     def _zeros(self, layer, *shape):
-        return torch.zeros(*shape, layer.embedding_dim, dtype=layer.weight.dtype, device=self.device)
+        zeros = torch.zeros(*shape, layer.embedding_dim, dtype=layer.weight.dtype, device=self.device)
+        return zeros.requires_grad_().clone() if torch.is_grad_enabled() else zeros
 
 
 class Elsewhere(nn.Parameter):
