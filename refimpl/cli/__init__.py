@@ -15,7 +15,7 @@ COMMANDS = ("train", "compare", "plan", "bench", "collectives", "cluster", "expe
 """Each is a module of this package. Only the one that is asked for is loaded: conformance must work without models."""
 
 
-def parser(names=COMMANDS) -> Parser:
+def parser_of(names=COMMANDS) -> Parser:
     """Return the parser of the subcommands ``names``."""
     top = Parser(
         prog="python -m refimpl",
@@ -35,7 +35,7 @@ def main(arguments=None) -> int:
     """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     asked = tuple(name for name in COMMANDS if arguments[:1] == [name])
-    options = vars(parser(asked or COMMANDS).parse_args(arguments))
+    options = vars(parser_of(asked or COMMANDS).parse_args(arguments))
     command = importlib.import_module(f"refimpl.cli.{options.pop('command')}")
     own_signals = getattr(command, "OWN_SIGNALS", False)
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL and not own_signals:  # as refimpl/__main__.py has left it

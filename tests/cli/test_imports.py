@@ -5,7 +5,8 @@ import sys
 
 from refimpl.cli import COMMANDS
 
-LOADED = "import sys; from refimpl.cli import parser; [parser([c]) for c in {}]; print('mpi4py.MPI' in sys.modules)"
+LOADED = ("import sys; from refimpl.cli import parser_of; [parser_of([c]) for c in {}]; "
+          "print('mpi4py.MPI' in sys.modules)")
 
 
 def test_to_read_the_options_needs_no_mpi():

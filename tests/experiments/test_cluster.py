@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from refimpl.cli import main, parser
+from refimpl.cli import main, parser_of
 from refimpl.cli.cluster import python_arguments
 from refimpl.experiments.cluster import ClusterError, Event, missing, parse_rate, run as running, run_on_cluster
 from refimpl.experiments.cluster.card import parse_counters
@@ -30,7 +30,7 @@ def lines(job) -> list:
 
 def test_a_clusters_timeout_is_not_its_trainings():
     said = "cluster --machines 2 --rate 1gbit --timeout 9 -- train lm --timeout 4"
-    given = vars(parser(["cluster"]).parse_args(said.split()))
+    given = vars(parser_of(["cluster"]).parse_args(said.split()))
     assert given["timeout"] == 9 and python_arguments(given["arguments"])[2:] == ["train", "lm", "--timeout", "4"]
 
 
