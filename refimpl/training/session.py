@@ -2,6 +2,7 @@
 
 import json
 import time
+import warnings
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -62,9 +63,12 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
                         checkpoint_every=checkpoint_every, output=output is not None, resume=resume is not None)
         trainer = Trainer.open(model, data, options, comm, facts=facts, trace=trace, network_file=network_file)
         tell = partial(_tell, trainer, announce)
+        idle = _idle(comm.size, data.microbatches)
         for said in (trainer.device.told(options.device), getattr(comm.device_transport, "reason", None),
-                     trainer.overlap_choice.reason, trainer.reason, _idle(comm.size, data.microbatches)):
+                     trainer.overlap_choice.reason, trainer.reason, idle):
             tell(said)
+        if idle and announce is None and comm.rank == 0:
+            warnings.warn(idle.removeprefix("note: "), stacklevel=2)
         searched = None if resume is None else load_checkpoint(trainer, Path(resume))
         every, on_signal = (evaluate_every, checkpoint_every), signals is not None and signals.checkpoint
         comm.together(lambda: check_middle(trainer, every, on_signal), (ValueError,))  # before any file is written

@@ -74,6 +74,7 @@ class Agreement:
         """Go on together or stop together: raise CollectiveError on every rank if any rank brings an error. Collective.
 
         The message names each rank that brought one (ranks that say the same together), and is the same everywhere.
+        The error that was brought is its cause on the first of the ranks that say the same, and there alone.
         After SilentPeer or Aborted nobody can agree: that error is raised again at once, on this rank alone.
         """
         if isinstance(error, (SilentPeer, Aborted)):
@@ -85,9 +86,9 @@ class Agreement:
         self.waiter.for_collective(self.mpi.Iallreduce(mine, worst, MPI.MAX), "the check that all ranks go on")
         if worst[0]:
             at_once, signal = divmod(int(worst[0]), AT_ONCE)
-            message = self._message(error)
+            message, first = self._message(error)
             raise (CollectiveError(message) if worst[0] == ERROR else
-                   Interrupted(message, signal, bool(at_once), agreed=True)) from error
+                   Interrupted(message, signal, bool(at_once), agreed=True)) from (error if first else None)
 
     def together(self, work, errors=(BaseException,)):
         """Return work(), done on each rank for itself; where it raises one of ``errors``, all fail. Collective."""
@@ -137,14 +138,16 @@ class Agreement:
         raise Aborted(text, signal) from error
 
     def _message(self, error):
-        """Return what all ranks say, the same on all."""
+        """Return what all ranks say, the same on all; and whether this rank is the first that says what it does."""
         said: dict[str, list[int]] = {}  # no words are empty: see words_of
         for rank, words in enumerate(self.share_text("" if error is None else words_of(error))):
             if words:
                 said.setdefault(words, []).append(rank)
+        first = any(ranks[0] == self.rank for ranks in said.values())
         if list(said.values()) == [list(range(self.size))]:
-            return next(iter(said))
-        return "; ".join(f"{'rank' if len(r) == 1 else 'ranks'} {', '.join(map(str, r))}: {w}" for w, r in said.items())
+            return next(iter(said)), first
+        return "; ".join(f"{'rank' if len(r) == 1 else 'ranks'} {', '.join(map(str, r))}: {w}"
+                         for w, r in said.items()), first
 
 
 def _weight(error) -> int:

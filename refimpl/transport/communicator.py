@@ -5,14 +5,18 @@
     Communicator     they know their machines; they share and add numbers  this file
 """
 
+import os
+
 import numpy as np
 from mpi4py import MPI
 
 from refimpl.transport.agreement import Agreement
 from refimpl.transport.device.choice import open_transport
+from refimpl.transport.errors import CollectiveError
 from refimpl.transport.exchange import ArrayExchange
 from refimpl.transport.job.leftovers import remove_leftovers
 from refimpl.transport.job.supervisor import TIMEOUT_SECONDS
+from refimpl.transport.job.uncaught import tell_once
 from refimpl.transport.machines import Machines, machines_of
 
 
@@ -29,10 +33,14 @@ class Communicator(ArrayExchange):
         """Return ``comm`` itself if it is one; else one over mpi4py's communicator ``comm``. Collective over ``comm``.
 
         comm: None: of all ranks.  MPI is asked which of them share a machine.
+        Raises CollectiveError in processes that PyTorch's launcher has started, as MPI does not know of the others.
         """
         if isinstance(comm, cls):
             return comm
         mpi = MPI.COMM_WORLD if comm is None else comm
+        tell_once()
+        if comm is None:
+            _refuse_torchrun(mpi)
         found = cls(mpi, _find_machines(Agreement(mpi, timeout)), timeout)
         if found.rank == found.machine[0]:
             remove_leftovers()
@@ -112,6 +120,14 @@ class Communicator(ArrayExchange):
         everyone = np.empty((self.size, *mine.shape), np.int64) if self.rank == 0 else None
         self.waiter.for_collective(self.mpi.Igather(mine, everyone, root=0), "a report of bytes")
         return None if everyone is None else everyone.swapaxes(0, 1)
+
+
+def _refuse_torchrun(mpi):
+    """Raise CollectiveError if torchrun has started several processes, each of which MPI takes for all there is."""
+    count = os.environ.get("WORLD_SIZE", "1")
+    if mpi.Get_size() == 1 and "TORCHELASTIC_RUN_ID" in os.environ and count != "1":
+        raise CollectiveError(f"torchrun has started {count} processes, and MPI knows nothing of it: each would train "
+                              f"by itself. Start them by MPI: mpirun -n {count} python -m mpi4py SCRIPT")
 
 
 def _find_machines(ranks: Agreement) -> Machines:

@@ -2,6 +2,7 @@
 
     ending      the end of all ranks at once, or together; MPI itself, loaded if asked for
     leftovers   what killed jobs left in shared memory
+    uncaught    how an error is told that a user's own program does not catch
     supervisor  the process above each rank, which has the last word
 """
 

@@ -1,0 +1,35 @@
+"""An error of all ranks that a program of a user's own does not catch: told once, not by a long traceback a rank."""
+
+import sys
+import traceback
+
+from refimpl.transport.errors import CollectiveError, users_frames
+from refimpl.transport.job.ending import leave
+
+
+def tell_once():
+    """Have Python tell a CollectiveError that nobody catches so: one line. Local. Only where nobody else tells errors.
+
+    Where a user's own code has raised it, the first rank that did shows its lines before, and no others.
+    """
+    if sys.excepthook is sys.__excepthook__:
+        sys.excepthook = _tell
+
+
+def _tell(kind, error, trace):
+    cause = error.__cause__
+    if not issubclass(kind, CollectiveError):
+        return sys.__excepthook__(kind, error, trace)
+    if cause is not None and (frames := users_frames(cause)):
+        frames = traceback.format_list(users_frames(error) + frames)
+        _write("Traceback (most recent call last), without the lines of libraries:\n", *frames,
+               *traceback.format_exception_only(cause))
+    elif not isinstance(cause, (ValueError, OSError, CollectiveError, type(None))):  # a mistake of the project's
+        sys.__excepthook__(kind, error, trace)
+    _write(f"refimpl: error: {error}\n")
+    leave(1, error)
+
+
+def _write(*lines):
+    sys.stderr.write("".join(lines))  # in one piece: other ranks write there too
+    sys.stderr.flush()

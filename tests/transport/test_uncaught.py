@@ -1,0 +1,55 @@
+"""An error that a user's own program does not catch: its lines once, one line on each other rank, and all ranks end."""
+
+import pytest
+
+from refimpl.cli import main
+from refimpl.transport.launch import launch
+
+PROGRAM = """
+import numpy as np
+from models.data import Examples
+from refimpl import Options, Variable, train
+
+class Mine:
+    variables = [Variable("bias", (1,))]
+    def rows_needed(self, batch):
+        return {}
+    def loss_and_gradients(self, dense, rows, batch):
+        return 1.0, {"bias": RETURNED}
+
+data = Examples(np.zeros((8, 1)), np.zeros(8), 2, 4)
+train(Mine(), data, options=Options(steps=1, overlap=False))
+"""
+
+
+def told(tmp_path, returned, ranks):
+    """Return what a job of the program writes to stderr, line by line, without MPI's own words."""
+    (tmp_path / "mine.py").write_text(PROGRAM.replace("RETURNED", returned))
+    job = launch(ranks, [str(tmp_path / "mine.py")], timeout=100, capture=True)
+    assert job.returncode != 0
+    lines = [line for line in job.stderr.splitlines() if line.strip(" ^~")]
+    return lines[:max(place for place, line in enumerate(lines) if line.startswith("refimpl: error")) + 1]
+
+
+@pytest.mark.parametrize("returned, said", [("float('no')", "ValueError: could not convert string to float: 'no'"),
+                                            ("missing", "NameError: name 'missing' is not defined")])
+def test_two_ranks_with_one_error_show_its_lines_once(tmp_path, returned, said):
+    lines = told(tmp_path, returned, 2)
+    assert len(lines) <= 10 and lines.count(said) == 1 and sum("Traceback" in line for line in lines) == 1
+    assert sum(line.startswith("refimpl: error: ") and "mine.py:11, in loss_and_gradients" in line
+               for line in lines) == 2
+    assert "line 14, in <module>" in "".join(lines) and "/refimpl/" not in "".join(lines)
+
+
+def test_a_refusal_is_one_line_a_rank_and_idle_ranks_are_named(tmp_path):
+    lines = told(tmp_path, "np.zeros(3)", 3)
+    assert sum("UserWarning: only 2 of 3 ranks have a microbatch to compute" in line for line in lines) == 1
+    errors = [line for line in lines if line.startswith("refimpl: error: ")]
+    assert len(errors) == 3 and len(lines) <= 5, lines
+
+
+def test_processes_of_torchrun_are_told_to_start_by_mpi(monkeypatch, capsys):
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    assert main(["train", "lm", "--preset", "tiny", "--steps", "1", "--no-output"]) == 1
+    assert "torchrun has started 4 processes" in (said := capsys.readouterr().err) and "mpirun -n 4 python" in said
