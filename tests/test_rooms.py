@@ -153,6 +153,11 @@ def test_each_room_imports_only_what_is_below_it():
     assert upward(imports_below(ROOT)) == []
 
 
+def test_to_train_takes_no_experiment():
+    assert "refimpl.experiments" not in {".".join(one.target.split(".")[:2]) for one in imports_below(ROOT)
+                                         if one.module == "refimpl.cli.train" or one.rooms[0] == "training"}
+
+
 def test_no_two_packages_of_a_room_import_each_other():
     assert packages_in_circles(imports_below(ROOT)) == []
 

@@ -3,7 +3,9 @@
 Every option has one value on all ranks; what a rank finds wrong stops all of them with one message.
 """
 
+import importlib
 import json
+import os
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -82,8 +84,6 @@ def _open(timeout):
 
 def _train(given: dict, comm, signals, train):
     from refimpl.training.slow import slowed
-    from refimpl.experiments.cluster.account import Account
-    from refimpl.experiments.cluster.card import on_cluster
 
     recipe, options, rest = split(given)
     replay = comm.together(lambda: _recorded(recipe, options, rest))
@@ -100,7 +100,7 @@ def _train(given: dict, comm, signals, train):
               f"{replay.directory}, on {comm.size} -> {output or 'no files'}", flush=True)
     elif not quiet:
         _introduce(comm, recipe, options, output, changes)
-    account, unit = Account(comm) if on_cluster() else None, entry_of(recipe.model).unit
+    watcher, unit = _watcher(comm), entry_of(recipe.model).unit
     per = "s" if options.consistency == SYNCHRONOUS else "s on rank 0"
     with StepProgress(options.steps, unit, quiet, per) as progress:
         result = train(slowed(model, options, comm.rank), data, heldout, options=options, comm=comm, output=output,
@@ -108,13 +108,22 @@ def _train(given: dict, comm, signals, train):
                        checkpoint_every=rest.get("checkpoint_every"), evaluate_every=rest.get("evaluate_every"),
                        trace=rest.get("trace", False), describe=recipe.to_json(), progress=progress.show,
                        announce=None if quiet else lambda why: print(why, flush=True),
-                       watch=account.step if account else nullcontext, signals=signals, replay=replay)
-    if account:
-        account.close()
+                       watch=watcher.step if watcher else nullcontext, signals=signals, replay=replay)
+    if watcher:
+        watcher.close()
     if comm.rank == 0:
         _print_result(result, unit, rest.get("json", False))
         _plot_search(result, output, quiet)
         _plot_staleness(result, output, quiet)
+
+
+def _watcher(comm):
+    """Return what looks at each step, where the environment names its class; else None. Local.
+
+    REFIMPL_WATCH: "package.module:Class", made with ``comm``; has ``step``, see ``train``'s watch, and ``close()``.
+    """
+    module, _, name = os.environ.get("REFIMPL_WATCH", "").partition(":")
+    return getattr(importlib.import_module(module), name)(comm) if module else None
 
 
 def _prepare(chosen_recipe, chosen_options, rest, ranks):

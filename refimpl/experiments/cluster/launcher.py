@@ -20,6 +20,7 @@ def main() -> None:
     enter(int(holders[machine]), "net", "uts", "ipc", "mnt")
     os.chdir(folder)  # a new mount namespace begins at its root
     os.environ[MACHINE] = machine.removeprefix("machine")
+    os.environ["REFIMPL_WATCH"] = "refimpl.experiments.cluster.account:Account"  # of each training there
     os.execv("/bin/sh", ["sh", "-c", " ".join(command)])
 
 
