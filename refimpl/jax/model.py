@@ -6,6 +6,7 @@
     load               ─▶ the tree of what was learned
 """
 
+import random
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -144,14 +145,25 @@ class JaxModel:
             except Exception:  # it cannot do without a key
                 return float(self.total(*to_jax((floats, ids, given(one, True))))[0])
 
+        before = _drawn()
         with _explained():
             effects = self.gradient.trace(*arguments, batch.normaliser).jaxpr.effects
+        if _drawn() != before:
+            raise ValueError("the loss draws from NumPy's (np.random) or Python's (random) numbers, but only when it is "
+                             "compiled: they would be the same in every step, and others on each rank. Draw by "
+                             "jax.random and batch.key")
         if effects:
             raise ValueError(f"the loss does more than to return a sum ({', '.join(map(str, effects))}): on each rank "
                              "it would do so for other microbatches; leave callbacks and prints out")
         if is_mean(total, batch):
             raise ValueError(f"{WORDS}jnp.sum in place of jnp.mean")
         self.looked_at = True
+
+
+def _drawn() -> tuple:
+    """Return where NumPy's and Python's global random numbers are. Local."""
+    numpys = np.random.get_state()
+    return numpys[1].tobytes(), numpys[2:], random.getstate()
 
 
 def _on_cpu(value):

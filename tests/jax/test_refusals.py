@@ -1,6 +1,7 @@
 """What cannot be trained, or would be trained wrongly, is named with its remedy: before the first step, or in it."""
 
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -69,7 +70,17 @@ def printing(w, y):
     return (w.sum() * y).sum()
 
 
+def drawing(w, y):
+    return (w.sum() * np.random.random() * y).sum()
+
+
+def tossing(w, y):
+    return (w.sum() * random.random() * y).sum()
+
+
 @pytest.mark.parametrize("function, said", [
+    (drawing, r"draws from NumPy's \(np.random\) or Python's \(random\) numbers.*Draw by jax.random and batch.key"),
+    (tossing, "draws from NumPy's"),
     (lambda w, y: 1.0, "the loss is float: it must be the sum over the microbatch's examples"),
     (lambda w, y: y * w.sum(), r"the loss is an array of float32 \(11,\)"),
     (lambda w, y: y.astype(int).sum(), r"the loss is an array of int32 \(\)"),
@@ -79,7 +90,7 @@ def printing(w, y):
     (host, "the loss cannot be compiled.*compute with jnp in place of np"),
     (printing, "the loss does more than to return a sum .* leave callbacks and prints out"),
     (lambda w, y: (w * jnp.nan).sum() * y.sum(), "nan"),
-], ids=["float", "vector", "whole", "mean", "state", "branch", "numpy", "print", "nan"])
+], ids=["np.random", "random", "float", "vector", "whole", "mean", "state", "branch", "numpy", "print", "nan"])
 def test_losses_that_are_none(function, said):
     """As a user meets it: train says it."""
     with pytest.raises(CollectiveError, match=f"(?is){said}"):
