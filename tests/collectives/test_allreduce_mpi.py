@@ -10,7 +10,7 @@ from refimpl.gradients import fold
 from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks, machine_of, machines_of
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3, 4)]
 SETTINGS = [("direct", None), ("direct", 2), ("hierarchical", None), ("hierarchical", 2), ("hierarchical", 3),
             ("binary-blocks", 2)]
 
@@ -18,7 +18,6 @@ SETTINGS = [("direct", None), ("direct", 2), ("hierarchical", None), ("hierarchi
 @pytest.mark.parametrize("algorithm, each", SETTINGS)
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("leaves_each", [1, 3])
-@pytest.mark.ranks(1, 3, 4)
 def test_bits_and_bytes(algorithm, each, shared, leaves_each):
     comm = MPI.COMM_WORLD
     communicator = Communicator.of(comm) if each is None else Communicator(comm, in_blocks(comm.size, each))

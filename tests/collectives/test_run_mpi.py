@@ -10,7 +10,7 @@ from refimpl.gradients import fold
 from refimpl.transport import CollectiveError, Communicator
 from refimpl.transport.machines import in_blocks
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3, 4)]
 
 
 def tree_sum(parts):

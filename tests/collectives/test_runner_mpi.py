@@ -14,7 +14,7 @@ from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
 
 running = importlib.import_module("refimpl.collectives.running.runner")  # the package's own ``run`` is the function
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3, 4)]
 DTYPES = ("float16", "float32", "float64", "int32", "int64")
 
 

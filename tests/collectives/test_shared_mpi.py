@@ -12,7 +12,7 @@ from refimpl.gradients import fold
 from refimpl.transport import CollectiveError, Communicator, peer_memory
 from refimpl.transport.machines import in_blocks
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3, 4)]
 DTYPES = ["float16", "float32", "float64", "int32", "int64"]
 SIZES = [0, 1, 5, 1001, 100003]
 

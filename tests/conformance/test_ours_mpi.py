@@ -10,7 +10,7 @@ from refimpl.conformance.target import Target
 from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3, 4)]
 
 SETTINGS = {
     "allreduce": {"architecture": "allreduce"},

@@ -68,6 +68,7 @@ def chosen(site, every):
     return sorted({*pages} - {*made} - others) + made[::every]
 
 
+@pytest.mark.thorough("390-16-0")
 @pytest.mark.parametrize("half", [0, 1])  # side by side
 @pytest.mark.parametrize(("width", "every"), [(390, 16), (1280, 64)])
 def test_pages(site, watch, width, every, half):
@@ -77,6 +78,7 @@ def test_pages(site, watch, width, every, half):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.thorough("light")
 def test_all_text_stands_out(site, watch, scheme):
     page, _ = watch(site, color_scheme=scheme)
     for name in ("index.html", "notebooks/1_adding_up.html", "docs/guide.html", "docs/measured.html",

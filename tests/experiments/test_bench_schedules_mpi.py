@@ -10,6 +10,7 @@ from refimpl.transport import CollectiveError
 
 
 @pytest.mark.mpi
+@pytest.mark.ranks(3)
 def test_each_schedule_is_timed_and_a_wrong_one_refused_on_every_rank(comm):
     schedules = [make_schedule(name, comm.size, comm.size) for name in ("ring", "direct")]
     times = time_schedules(comm, schedules, 101, turns=3)

@@ -34,6 +34,7 @@ def build():
 
 
 @pytest.mark.mpi
+@pytest.mark.ranks(3)
 @pytest.mark.parametrize("allreduce", ["ring", "direct"])
 def test_only_what_the_ring_adds_drifts(allreduce):
     numbers = tuple(range(1, COMM.size + 1))

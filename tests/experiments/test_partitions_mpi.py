@@ -17,6 +17,7 @@ def measured(architecture, counts=(1, 2, 5)):
 
 
 @pytest.mark.mpi
+@pytest.mark.ranks(3)
 def test_each_number_of_partitions_is_measured_as_often_as_asked(monkeypatch):
     tried = []
     monkeypatch.setattr(partitions, "with_partitions", lambda plan, variables, count, real=partitions.with_partitions:
@@ -28,6 +29,7 @@ def test_each_number_of_partitions_is_measured_as_often_as_asked(monkeypatch):
 
 
 @pytest.mark.mpi
+@pytest.mark.ranks(3)
 def test_a_model_without_partitions_is_refused():
     with pytest.raises(ValueError, match="goes to the server under architecture allreduce"):
         measured("allreduce")

@@ -16,7 +16,7 @@ from refimpl.plain.owner import sha256
 from refimpl.plain.replay import replay
 from refimpl.plain.scripted_clock import cluster
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
 MODEL, STEPS = Toy(), 5
 CASES = {"asynchronous": "none", "asynchronous dc": "dc-asgd", "asynchronous adaptive": "dc-asgd-adaptive",
          "bounded:0": "none", "bounded:2": "staleness-aware", "snapshot:1": "none", "softsync:1": "dc-asgd",

@@ -11,7 +11,7 @@ from refimpl.plain.ring import ring_allreduce
 from refimpl.plain.tree import add_up, form_nodes, microbatches_of
 from refimpl.transport import Communicator
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(2, 3)]
 LENGTHS = (0, 1, 2, 7, 12, 1001)
 
 

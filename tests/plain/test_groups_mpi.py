@@ -8,7 +8,7 @@ from models.perceptron import Perceptron
 from refimpl.plain.groups import Group, summed_gradients
 from refimpl.plain.tree import add_up, microbatches_of
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(2, 4)]
 
 MICROBATCHES = 12
 INPUTS, WIDTHS, OUTPUTS = 10, (16, 8), 3

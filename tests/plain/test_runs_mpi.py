@@ -6,7 +6,7 @@ from importlib import import_module
 
 import pytest
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3, 4)]
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from models import Constant
 from refimpl.training.session import train
 from refimpl.training.trainer import Trainer
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
 several = pytest.mark.mpi(min_size=2)
 
 OPTIONS = make_options("toy", "adam")

@@ -15,6 +15,8 @@ from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
 
+pytestmark = pytest.mark.ranks(3, 4)
+
 SETTINGS = [dict(architecture="allreduce"), dict(architecture="allreduce", sparse_as_dense=True),
             dict(architecture="ps"),
             dict(architecture="hybrid"),
@@ -175,7 +177,7 @@ def check_crossing(comm, trainer, variables, pulled, pushed):
 @pytest.mark.parametrize("work", WORKS)
 @pytest.mark.thorough("toy")
 def test_the_ledger_is_the_prediction(comm, work, settings):
-    for microbatches in (8, 7, 2) if work == "toy" and settings.get("allreduce") != "ring" else (8,):
+    for microbatches in (7, 2) if work == "toy" and settings.get("allreduce") != "ring" else (8,):
         check(comm, work, microbatches, settings)
 
 
@@ -184,8 +186,7 @@ def test_the_ledger_is_the_prediction(comm, work, settings):
 @pytest.mark.parametrize("machines", MACHINES)
 @pytest.mark.thorough("odd and even-{'architecture': 'hybrid'", "pairs-{'architecture': 'ps'")
 def test_the_ledger_is_the_prediction_on_machines(comm, machines, settings):
-    for microbatches in (7, 8):
-        check(comm, "toy", microbatches, settings, MACHINES[machines](comm.size))
+    check(comm, "toy", 7, settings, MACHINES[machines](comm.size))
 
 
 @pytest.mark.mpi(min_size=8)

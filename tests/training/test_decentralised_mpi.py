@@ -24,7 +24,7 @@ from refimpl.training.session import train
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3, 4)]
 STEPS = 5
 RULES = ("easgd:1", "easgd:2", "gossip", "local:1", "local:3")
 PLAIN_SGD = {"optimizer": "sgd", "rate": "constant", "warmup": 0, "weight_decay": 0.0}

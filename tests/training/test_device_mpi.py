@@ -24,8 +24,8 @@ SETTINGS = {
     "staged": dict(architecture="hybrid", transport="staged"),
 }
 CASES = [("toy", "adam"), ("lm", "adagrad"), ("cnn", "momentum"), ("nmt", "sgd")]
-CASES_OF = {name: CASES if name in ("allreduce", "hybrid") else CASES[:2] if name in ("ps", "overlapped") else CASES[:1]
-            for name in SETTINGS}
+CASES_OF = {name: CASES[:1] for name in SETTINGS} | {
+    "allreduce": CASES, "hybrid": CASES[1:3], "ps": CASES[:2], "overlapped": CASES[:2]}
 
 pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3), pytest.mark.usefixtures("cupy")]
 

@@ -84,7 +84,7 @@ def without(name, monkeypatch, trainer):
     ("updates before their rows are pulled", EITHER), ("what was pulled before it is given back", GIVEN_BACK),
     ("gradients kept until they have left", GIVEN_BACK), ("what is sent before it moves", EITHER),
     ("what comes before it is used", EITHER)])
-@pytest.mark.thorough("sums before", "what comes before")
+@pytest.mark.thorough("sums before")
 def test_a_wait_that_is_missing_is_found(comm, standin, monkeypatch, name, said):
     private = comm.Dup()  # messages may stay under way
     trainer = make_trainer("toy", "adam", Communicator.of(private, timeout=20), device="cuda", architecture="hybrid",
@@ -103,7 +103,7 @@ FAILURES = [("table", "pull", "ps"), ("table", "push", "hybrid"), ("weight", "pu
 
 @pytest.mark.parametrize("name, method, architecture, overlap",
                          [(*case, overlap) for case in FAILURES for overlap in (True, False)])
-@pytest.mark.thorough("weight-push-hybrid-True", "table-pull-ps-False")
+@pytest.mark.thorough("weight-push-hybrid-True")
 def test_an_exchange_that_fails_ends_all_ranks(comm, standin, name, method, architecture, overlap):
     """One rank fails in the middle of a step; the others have asked their GPUs for what will never come."""
     private = comm.Dup()

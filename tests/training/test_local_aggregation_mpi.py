@@ -11,7 +11,7 @@ from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3, 4)]
 
 SETTINGS = [dict(architecture="ps", partitions=1), dict(architecture="ps", partitions=11),
          dict(architecture="hybrid", partitions=5, scheme="interleaved", allreduce="hierarchical"),

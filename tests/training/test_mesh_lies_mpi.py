@@ -13,7 +13,7 @@ from models.variable import Uniform
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 
-pytestmark = pytest.mark.mpi(min_size=2)
+pytestmark = [pytest.mark.mpi(min_size=2), pytest.mark.ranks(4)]
 
 
 class Own(Perceptron):

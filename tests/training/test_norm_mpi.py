@@ -17,6 +17,8 @@ from refimpl.training.options import Options
 from refimpl.training.step.scalars import Scalars
 from refimpl.training.trainer import Trainer
 
+pytestmark = pytest.mark.ranks(3)
+
 ARCHITECTURES = [dict(architecture="allreduce"), dict(architecture="allreduce", sparse_as_dense=True),
                  dict(architecture="ps"), dict(architecture="hybrid", partitions=5, scheme="interleaved")]
 

@@ -86,7 +86,7 @@ def counted_steps(comm, communicator, work, microbatches, settings, overlap):
 
 @pytest.mark.parametrize("work, microbatches, settings, largest",
                          [case for case in CASES if case[:2] == ("toy", 7) or case[2] == "hybrid"])
-@pytest.mark.thorough("lm-8-hybrid-1", "toy-7-as-dense")
+@pytest.mark.thorough("toy-7-as-dense")
 def test_the_same_bytes(comm, small, work, microbatches, settings, largest):
     """As the formulas say; in turn every one is the same if the plan is; by the usual plan, those of the same rows."""
     small(largest)
@@ -181,7 +181,7 @@ def test_the_trace_shows_exchanges_beside_the_computation(comm, architecture, pu
     assert 0.8 * whole < sum(seconds[name] for name in lanes[0]) < whole + 1e-3
 
 
-@pytest.mark.parametrize("missing", [(0,), (1,), (0, 1), (2, 3), (0, 2)])
+@pytest.mark.parametrize("missing", [(1,), (0, 1), (2, 3)])
 def test_ranks_without_microbatches_take_part(comm, missing, monkeypatch):
     monkeypatch.setattr(Slow, "SECONDS", 0.0)
     for architecture in ("hybrid", "ps", "allreduce"):

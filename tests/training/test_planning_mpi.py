@@ -15,6 +15,8 @@ from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
 
+pytestmark = pytest.mark.ranks(1, 3)
+
 
 def mixed(comm, work="toy", each=2, **changes):
     """A plan in which the variables of each kind have different strategies, as someone might have written it."""

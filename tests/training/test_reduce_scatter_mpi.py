@@ -8,7 +8,7 @@ from kernels.update import OPTIMIZERS
 from refimpl.strategies import ReduceScatter
 from refimpl.training.session import train
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3)]
 SHARDED = dict(architecture="hybrid", shard_optimizer=True)
 ALONE = {**SHARDED, "overlap": False}  # all in one bucket
 

@@ -17,7 +17,7 @@ from refimpl.strategies import server as server_module
 from refimpl.training.planning.repartition import repartition
 from refimpl.training.run.whole import hashes
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
 PLANS = [(1, "contiguous"), (7, "interleaved"), (3, "contiguous"), (40, "contiguous"), (2, "interleaved")]
 
 

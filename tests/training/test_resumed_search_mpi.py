@@ -88,6 +88,7 @@ def test_on_other_ranks_it_starts_again_and_says_so(searching, tmp_path):
     assert comm.rank or told in searching.said
 
 
+@pytest.mark.thorough("changes0")
 @pytest.mark.parametrize("changes,words", [
     (dict(architecture="ps"), "architecture, (allreduce, )?placements"), (dict(partitions=8), "partitions"),
     (dict(memory_limit=10**9), "memory_limit"), (dict(local_aggregation=False), "local_aggregation")])

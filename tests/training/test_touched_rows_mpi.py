@@ -7,7 +7,7 @@ from toys import RATES, Recording, Script, Scripted, Toy, make_options, toy_data
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3)]
 
 SETTINGS = [dict(architecture="allreduce"), dict(architecture="allreduce", sparse_as_dense=True),
          dict(architecture="ps", partitions=3, scheme="interleaved"), dict(architecture="hybrid")]

@@ -26,7 +26,7 @@ from refimpl.training.run.whole import hashes, key_of_array, sha256_of
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
 STEPS = 5
 CASES = {"asynchronous": "none", "asynchronous dc": "dc-asgd", "asynchronous adaptive": "dc-asgd-adaptive",
          "bounded:0": "none", "bounded:2": "staleness-aware", "snapshot:1": "none", "softsync:1": "dc-asgd",

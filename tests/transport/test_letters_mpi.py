@@ -6,7 +6,7 @@ import pytest
 from refimpl.transport import Communicator
 from refimpl.transport.letters import Letters
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3)]
 LONG = 3_000_001
 
 

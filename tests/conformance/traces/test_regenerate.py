@@ -165,6 +165,7 @@ def test_replayed_to_the_bit(name, precision):
 
 
 @pytest.mark.mpi
+@pytest.mark.ranks(3)
 @pytest.mark.parametrize("architecture", ["hybrid", "allreduce", "ps"])
 @pytest.mark.parametrize("name", NAMES)
 def test_replayed_to_the_bit_on_any_number_of_ranks(name, architecture):
