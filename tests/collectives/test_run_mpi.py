@@ -68,12 +68,6 @@ def test_an_error_on_one_rank_is_everyones_error():
     assert communicator.size == 1 or f"rank {last}" in texts[0]
 
 
-def test_share():
-    communicator = Communicator.of(MPI.COMM_WORLD)
-    found = communicator.share(np.array([communicator.rank, -1]), "t")
-    assert found.tolist() == [[r, -1] for r in range(communicator.size)]
-
-
 def test_halves_and_machines_over_mpi():
     communicator, elements = Communicator.of(MPI.COMM_WORLD), 37
     ranks = communicator.size

@@ -16,8 +16,7 @@ def test_splitmix64_of_seed_1234567_gives_the_published_values():
 
 
 @pytest.mark.parametrize("key", KEYS)
-@pytest.mark.parametrize("start", [0, 3, 2**40])
-@pytest.mark.parametrize("count", [0, 1, 7, 1001])
+@pytest.mark.parametrize("count, start", [(0, 0), (1, 3), (7, 2**40), (1001, 3)])
 def test_fast_bits_and_numbers_hold_the_definition(key, start, count):
     assert random_bits(key, count, start).tobytes() == definition.random_bits(key, count, start).tobytes()
     assert uniform(key, count, start).tobytes() == definition.uniform(key, count, start).tobytes()
@@ -30,7 +29,7 @@ def test_a_part_of_a_sequence_is_that_part(key):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-@pytest.mark.parametrize("shape", [(0, 3), (1,), (7, 3), (5, 0), (3, 11, 13), ()])
+@pytest.mark.parametrize("shape", [(0, 3), (7, 3), (3, 11, 13), ()])
 @pytest.mark.parametrize("keep", [1.0, 0.9, 0.5, 1e-9])
 def test_dropout_holds_the_definition(shape, keep, dtype):
     if dtype == "float16" and keep < 1e-4:

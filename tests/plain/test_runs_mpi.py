@@ -51,12 +51,6 @@ def test_server_and_replicas(comm, shown):
         assert f" summed {expected}, " in line
 
 
-def test_async_server(comm, capfd):
-    import_module("refimpl.plain.async_server").main(comm, "asynchronous", "dc-asgd")
-    lines = comm.bcast(capfd.readouterr().out.splitlines())
-    assert len(lines) == comm.size + 1 and lines[-1].endswith(", and the same of the records alone, on one rank")
-
-
 def test_dense_server(comm, shown):
     first, *others = shown("dense_server")
     assert first.startswith(f"rank 0: summed {ones(comm.size)}, sent ")

@@ -130,14 +130,6 @@ def test_local_aggregation(comm, microbatches, each):
     assert [a.tobytes() for a in bare.push(nodes)] == [a.tobytes() for a in wrapped.push(nodes)]
 
 
-@pytest.mark.mpi(min_size=4)
-def test_aggregation_takes_half_where_two_need_the_same(comm):
-    sets = [np.arange(24)] * comm.size
-    bare = pull_and_push(comm, sets, each=2)
-    wrapped = pull_and_push(comm, sets, partial(LocalAggregation, each=2), 2)
-    assert 2 * sum(wrapped.server.messages.sent.values()) == sum(bare.messages.sent.values()) > 0
-
-
 @pytest.mark.mpi(min_size=2)
 def test_the_comparison_sees_one_row_that_is_counted_twice_and_one_that_did_not_travel(comm):
     sets, messages = [np.array([1, comm.size])] * comm.size, Messages(comm)

@@ -7,9 +7,8 @@ from refimpl.server.partition import Partitioning
 
 
 @pytest.mark.parametrize("scheme", ["contiguous", "interleaved"])
-@pytest.mark.parametrize("rows", [0, 1, 7, 100, 101])
-@pytest.mark.parametrize("ranks", [1, 2, 3, 5])
-@pytest.mark.parametrize("partitions", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("rows", [0, 1, 7, 101])
+@pytest.mark.parametrize("ranks, partitions", [(1, 1), (2, 1), (2, 3), (3, 2), (3, 7), (5, 4)])
 def test_every_row_has_one_owner_and_one_place(scheme, rows, ranks, partitions):
     parts = Partitioning.round_robin(rows, partitions, ranks, scheme)
     owned = [parts.global_rows(r) for r in range(ranks)]
