@@ -78,10 +78,10 @@ def test_it_ends_in_the_run_that_is_resumed_after_the_last_sample(searching, tmp
 def test_on_other_ranks_it_starts_again_and_says_so(searching, tmp_path):
     path, comm = searching.comm.bcast(tmp_path), searching.comm
     if comm.rank == 0:
-        alone = searching.run(path / "run", stop=7, comm=MPI.COMM_SELF)
+        alone = searching.run(path / "run", stop=7, comm=MPI.COMM_SELF, rate_steps=24)
         assert alone is None and read_manifest(path / "run").search["walk"]["samples"]
     comm.Barrier()
-    resumed = searching.run(path / "run", resume=True, steps=24)
+    resumed = searching.run(path / "run", resume=True, steps=24, rate_steps=24)
     assert searching.tried[0] == (WALK[0], STEPS)
     assert [s["partitions"] for s in resumed.partition_search["samples"]] == WALK
     told = "partitions: the search starts again, as its samples are of other ranks, machines"
