@@ -170,6 +170,13 @@ def test_no_two_files_have_classes_of_one_name():
     assert [line for line in names_of_two_classes(ROOT) if "refimpl/experiments/" not in line] == []
 
 
+def test_no_experiment_imports_another():
+    """What two need is in ``cells``, ``cluster``, ``replay`` or ``bench``."""
+    of = {name: f"refimpl.experiments.{name}" for name in ("parallax", "consistency", "mesh")}
+    assert [one for one in imports_below(ROOT) for name, package in of.items() if one.module.startswith(package)
+            and any(one.target.startswith(other) for another, other in of.items() if another != name)] == []
+
+
 @pytest.fixture
 def house(tmp_path):
     """Return a function that writes modules into a house of their own, and returns its imports."""

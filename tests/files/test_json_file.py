@@ -19,9 +19,9 @@ from refimpl.collectives.simulation.network import Network, load_network
 from refimpl.conformance.report.expected import read_expected
 from refimpl.conformance.traces.format import Trace, edition_of, read_trace, write_trace
 from refimpl.experiments.bench.gpu import report
+from refimpl.experiments.cells.cell import Cell, kept_result
 from refimpl.experiments.cluster.card import Filed
-from refimpl.experiments.parallax.cells.cell import Cell, kept_result
-from refimpl.experiments.parallax.replay.profile import Profile
+from refimpl.experiments.replay.profile import Profile
 from refimpl.json_file import check_plain, parse_json, read_json, read_plain, shaped
 from refimpl.notebook.results import RESULTS, load_result
 from refimpl.pictures.timeline import read_trace as read_timeline

@@ -1,20 +1,21 @@
-"""The written report: each section's table, sentences and pictures, as one Markdown file; and the way there."""
+"""The experiment: its studies, and what its report says before and after them."""
 
 import sys
-from datetime import date
 from functools import partial
 from pathlib import Path
 
+from refimpl.experiments.cells.cell import Cell
+from refimpl.experiments.cells.finding import Finding
+from refimpl.experiments.cells.proportions import slowdown_of
+from refimpl.experiments.cells.report import opened, run_studies
+from refimpl.experiments.cells.run import Runner
 from refimpl.experiments.cluster import ClusterError, missing
-from refimpl.experiments.consistency.cells import Cell
-from refimpl.experiments.consistency.runner import ConsistencyRunner
-from refimpl.experiments.consistency.study import REPLAYED, Section, learning, real_cells, replayed_cells, throughput
-from refimpl.experiments.parallax.proportions import slowdown_of
-from refimpl.experiments.parallax.report import markdown
+from refimpl.experiments.consistency.settings import SLOW_RATE
+from refimpl.experiments.consistency.study import REPLAYED, learning, real_cells, replayed_cells, throughput
 
+SOURCES = ("refimpl/plain/consistencies.py", "refimpl/plain/corrections.py", "refimpl/experiments/consistency/job.py",
+           "refimpl/experiments/consistency/once.py")
 HEAD = """# Training without barriers, measured
-
-*Written {day} by code {code}.{quick}*
 
 {ranks} workers, each also an owner of a part of the variables, train the language model in the paper's proportions
 (`{workload}`), on an emulated cluster of {ranks} machines whose cables carry {rate} each way: real letters over real
@@ -35,46 +36,28 @@ FOOT = """## What is assumed
 """
 
 
-def run_experiment(output, quick: bool = False, any_version: bool = False) -> tuple[Path, list[Section], list[str]]:
-    """Run what has no result yet, write the report; return (report, sections, cells that failed). Local.
+def run_experiment(output, quick: bool = False, any_version: bool = False) -> tuple[Path, list[Finding], list[str]]:
+    """Run what has no result yet, write the report; return (report, findings, cells that failed). Local.
 
     Raises ClusterError where this machine cannot emulate a cluster, ValueError for a directory that cannot be made.
     """
     if problem := missing():
         raise ClusterError(problem)
-    directory = Path(output)
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise ValueError(f"--output {output}: cannot make this directory: {problem.strerror}") from problem
-    runner = ConsistencyRunner(directory, any_version, partial(print, file=sys.stderr, flush=True), ())
-    replayed = replayed_cells(quick, 1.0)
-    alone = runner.profile(REPLAYED, replayed[0].ranks).mean_seconds
-    slowdown = slowdown_of(REPLAYED, replayed[0].rate, alone)
-    replayed, real = replayed_cells(quick, slowdown), real_cells(quick)
-    sections = [throughput(replayed, runner.results(replayed)), learning(real, runner.results(real))]
-    head = head_of(replayed[0], runner.code, quick, alone * slowdown)
-    return write_report(directory, head, sections, runner.failed), sections, runner.failed
+    directory = opened(output)
+    runner = Runner(directory, "refimpl.experiments.consistency.job", SOURCES, any_version,
+                    partial(print, file=sys.stderr, flush=True))
+    first = replayed_cells(quick, 1.0)[0]
+    alone = runner.profile(REPLAYED, first.ranks).mean_seconds
+    slowdown = slowdown_of(REPLAYED, first.rate, alone)
+    cells = {throughput: replayed_cells(quick, slowdown), learning: real_cells(quick)}
+    studies = {study.__name__: partial(lambda study, some: study(some, runner.results(some)), study, some)
+               for study, some in cells.items()}
+    report, findings = run_studies(directory, studies, studies, partial(head_of, first, alone * slowdown),
+                                   lambda: FOOT, runner.failed, quick)
+    return report, findings, runner.failed
 
 
-def head_of(cell: Cell, code: str, quick: bool, seconds: float) -> str:
+def head_of(cell: Cell, seconds: float) -> str:
     """Return what the report begins with. seconds: of a replayed microbatch. Local."""
-    return HEAD.format(day=date.today().isoformat(), code=code, ranks=cell.ranks, workload=cell.workload,
-                       rate=cell.rate, slow_rate=cell.slow_rate, seconds=1e3 * seconds,
-                       quick=" --quick: few steps, once; good for a look, not for conclusions." if quick else "")
-
-
-def write_report(directory: Path, head: str, sections: list[Section], failed: list[str]) -> Path:
-    """Write report.md and the pictures into the directory; return its path. Local."""
-    parts = [head]
-    for section in sections:
-        parts += [f"## {section.title}\n", *map(markdown, section.tables)]
-        parts += [f"{sentence}\n" for sentence in section.sentences]
-        for name, picture in section.pictures.items():
-            parts.append(f"![{picture.alt}]({picture.save(directory / f'{name}.svg').name})\n")
-    parts.append(FOOT)
-    if failed:
-        parts += ["## Cells that failed\n", "\n".join(f"- {line}" for line in failed) + "\n"]
-    path = directory / "report.md"
-    path.write_text("\n".join(parts), encoding="utf-8")
-    return path
+    return HEAD.format(ranks=cell.ranks, workload=cell.workload, rate=cell.rate, slow_rate=SLOW_RATE,
+                       seconds=1e3 * seconds)

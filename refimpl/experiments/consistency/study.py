@@ -1,14 +1,14 @@
 """The experiment, from its cells to tables, sentences and pictures."""
 
 from collections import Counter
-from dataclasses import dataclass, field
 from statistics import median
 
 from models.registry import workloads_for
-from refimpl.experiments.consistency.cells import CONTENDERS, SETTINGS, WORKERS, Cell
+from refimpl.experiments.cells.cell import Cell
+from refimpl.experiments.cells.contenders import CONSISTENCIES
+from refimpl.experiments.cells.finding import Finding, Table, bytes_of
 from refimpl.experiments.consistency.figures import loss_curve, mean_and_most, reached, speed, versions_late
-from refimpl.experiments.parallax.study import Table, bytes_of
-from refimpl.pictures.picture import Picture
+from refimpl.experiments.consistency.settings import SETTINGS, WORKERS, cell_of, consistency_of, straggler_of
 from refimpl.pictures.stragglers import plot_loss_curves, plot_speeds, plot_staleness
 
 REPLAYED, *_ = workloads_for("throughput")
@@ -21,36 +21,26 @@ AIMS = {"computes": 2.2, "none": 0.95}
 POINTS = 20  # of a curve
 
 
-@dataclass(frozen=True)
-class Section:
-    """A part of the report."""
-
-    title: str
-    tables: list[Table]
-    sentences: list[str] = field(default_factory=list)
-    pictures: dict[str, Picture] = field(default_factory=dict)
-
-
 def replayed_cells(quick: bool, slowdown: float) -> list[Cell]:
     """Return the cells of the emulated cluster, turn by turn, so that noise falls on all alike. Local."""
     size = QUICK if quick else FULL
-    return [Cell(REPLAYED, contender, straggler, "replay", size["steps"], size["warm"], slowdown, seed=turn)
-            for straggler in SETTINGS for turn in range(size["turns"]) for contender in CONTENDERS]
+    return [cell_of(REPLAYED, contender, straggler, "replay", size["steps"], size["warm"], slowdown, turn)
+            for straggler in SETTINGS for turn in range(size["turns"]) for contender in CONSISTENCIES]
 
 
 def real_cells(quick: bool) -> list[Cell]:
     """Return the cells with real computation, all with a worker that computes longer. Local."""
-    return [Cell(LEARNER, contender, "computes", "real", (QUICK if quick else FULL)["learns"])
-            for contender in CONTENDERS]
+    return [cell_of(LEARNER, contender, "computes", "real", (QUICK if quick else FULL)["learns"])
+            for contender in CONSISTENCIES]
 
 
-def throughput(cells: list[Cell], results: dict) -> Section:
+def throughput(cells: list[Cell], results: dict) -> Finding:
     """Return throughput, staleness and bytes of what was replayed. results: cell.file -> result. Local."""
     found: dict[str, dict[str, list]] = {}
     for cell in cells:
         if (result := results.get(cell.file)) is not None:
-            found.setdefault(cell.straggler, {}).setdefault(cell.contender, []).append((cell, result))
-    speeds = {straggler: {name: median(speed(result["steps"], cell.consistency, cell.steps, cell.warm)
+            found.setdefault(straggler_of(cell), {}).setdefault(cell.contender, []).append((cell, result))
+    speeds = {straggler: {name: median(speed(result["steps"], consistency_of(cell), cell.warm + cell.steps, cell.warm)
                                        for cell, result in turns) for name, turns in some.items()}
               for straggler, some in found.items()}
     late = {straggler: {name: _late(turns) for name, turns in some.items()} for straggler, some in found.items()}
@@ -65,7 +55,7 @@ def throughput(cells: list[Cell], results: dict) -> Section:
         pictures["throughput"] = plot_speeds({SETTINGS[straggler]: some for straggler, some in speeds.items()}, unit)
         shown = "computes" if "computes" in late else next(iter(late))
         pictures["staleness"] = plot_staleness({name: some for name, some in late[shown].items()})
-    return Section("Throughput, staleness and bytes", [table], verdicts(speeds), pictures)
+    return Finding("throughput", "Throughput, staleness and bytes", [table], verdicts(speeds), pictures=pictures)
 
 
 def _row(name, turns, speeds, late) -> list[str]:
@@ -82,7 +72,7 @@ def _row(name, turns, speeds, late) -> list[str]:
 
 def _late(turns) -> Counter:
     """Return the staleness of all pushes; a synchronous training's have none."""
-    return sum((versions_late(result["entries"], cell.consistency, cell.steps) if result["entries"] else
+    return sum((versions_late(result["entries"], consistency_of(cell), cell.warm + cell.steps) if result["entries"] else
                 Counter({0: len(result["steps"])}) for cell, result in turns), Counter())
 
 
@@ -98,7 +88,7 @@ def verdicts(speeds: dict[str, dict[str, float]]) -> list[str]:
     return said
 
 
-def learning(cells: list[Cell], results: dict) -> Section:
+def learning(cells: list[Cell], results: dict) -> Finding:
     """Return loss over steps and seconds of what really computed. results: cell.file -> result. Local."""
     found = {cell.contender: (cell, results[cell.file]) for cell in cells if cell.file in results}
     curves = {name: loss_curve(result["steps"], cell.ranks, max(1, cell.steps // POINTS))
@@ -113,4 +103,5 @@ def learning(cells: list[Cell], results: dict) -> Section:
     said = ["All have one learning rate. A synchronous step and one with backup workers is one update with the mean of "
             f"the gradients; asynchronous and bounded do {WORKERS} updates in its place, softsync:2 two: they go "
             "further with the same gradients, until the rate is too large for their staleness."]
-    return Section("Learning", [table], said, {"loss": plot_loss_curves(curves)} if curves else {})
+    return Finding("learning", "Learning", [table], said,
+                   pictures={"loss": plot_loss_curves(curves)} if curves else {})

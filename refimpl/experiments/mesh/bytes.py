@@ -1,8 +1,8 @@
 """Bytes: on every mesh of 1, 2, 4 and 8 ranks each rank's ledger is the formula, by variable, phase and kind."""
 
 from refimpl.experiments.bench.job import measure
+from refimpl.experiments.cells.finding import Finding, Table
 from refimpl.experiments.mesh.ranks.nets import make_net
-from refimpl.experiments.parallax.study import Finding, Table
 from refimpl.plan.layers.sent import bytes_sent
 
 NETS = {

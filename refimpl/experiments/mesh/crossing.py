@@ -11,8 +11,8 @@ from itertools import combinations
 import numpy as np
 
 from refimpl.experiments.bench.job import BYTES_A_SECOND, RATE, measure
+from refimpl.experiments.cells.finding import Finding, Table
 from refimpl.experiments.mesh.ranks.nets import make_net
-from refimpl.experiments.parallax.study import Finding, Table
 from refimpl.plan.layers.crossing import crossing_of_splitbrain
 from refimpl.plan.layers.sent import bytes_sent
 

@@ -10,8 +10,8 @@ from fractions import Fraction
 
 from kernels.update import OPTIMIZERS
 from refimpl.experiments.bench.job import measure
+from refimpl.experiments.cells.finding import Finding, Table, bytes_of
 from refimpl.experiments.mesh.ranks.nets import make_net
-from refimpl.experiments.parallax.study import Finding, Table, bytes_of
 from refimpl.plan.layers.sent import held_and_whole
 
 VGG16 = {"kind": "vgg", "image_shape": [224, 224, 3], "classes": 1000, "stages": [2, 2, 3, 3, 3], "width": 64,

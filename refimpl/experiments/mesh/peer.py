@@ -8,7 +8,7 @@ import statistics
 from operator import truediv
 
 from refimpl.experiments.bench.job import RATE, measure
-from refimpl.experiments.parallax.study import Finding, Table
+from refimpl.experiments.cells.finding import Finding, Table
 
 NET = {"kind": "vgg", "image_shape": (32, 32, 3), "classes": 10, "stages": (1, 1, 1), "width": 16,
        "connected": (2048, 2048), "blocks": 4, "augment": False}

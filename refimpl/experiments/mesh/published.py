@@ -7,8 +7,8 @@ no padding in the first two. The table and its 145 million parameters agree. The
 
 from dataclasses import dataclass
 
-from models.variable import blocks_of
 from models.layer import Layer
+from models.variable import blocks_of
 from refimpl.plan.layers.schedule import System
 
 INFINIBAND = System("2 x 16 cores, FDR InfiniBand", 336 * 7e9, 7e9)

@@ -14,8 +14,8 @@ figure.
 from dataclasses import replace
 from typing import Callable
 
+from refimpl.experiments.cells.finding import Finding, Table
 from refimpl.experiments.mesh.published import CLAIMS, FITTED, NETWORKS, SPEECH, Claim
-from refimpl.experiments.parallax.study import Finding, Table
 from refimpl.plan.layers.balance import best_groups
 from refimpl.plan.layers.schedule import speedup, step_seconds, work_of
 from refimpl.plan.layers.volumes import exact_best_groups, ring_volume

@@ -5,9 +5,9 @@ slowed down, the same network is as much faster beside the computation.
 """
 
 from refimpl.experiments.bench.job import BYTES_A_SECOND, RATE, measure
+from refimpl.experiments.cells.finding import Finding, Table
 from refimpl.experiments.mesh.ranks.nets import make_net
 from refimpl.experiments.mesh.ranks.replay import measure_seconds
-from refimpl.experiments.parallax.study import Finding, Table
 from refimpl.plan.layers.sent import bytes_sent
 from refimpl.plan.layers.volumes import divisors
 

@@ -1,8 +1,10 @@
 """Experiment 4: held-out perplexity over time and over steps, with real computation; over steps all are one curve."""
 
 from models.registry import workloads_for
-from refimpl.experiments.parallax.cells.cell import ARCHITECTURES, Cell
-from refimpl.experiments.parallax.study import Context, Finding, Table
+from refimpl.experiments.cells.cell import Cell
+from refimpl.experiments.cells.contenders import ARCHITECTURES
+from refimpl.experiments.cells.finding import Finding, Table
+from refimpl.experiments.parallax.study import Context
 
 NAME = "convergence"
 RATE = "50mbit"
@@ -20,7 +22,7 @@ def study(context: Context) -> Finding:
     """Run the cells; return perplexities, and whether every architecture has the same at every step."""
     cells = cells_of(context)
     found = context.summaries(cells)
-    curves = {s.cell.architecture: s.result["curve"] for s in found}
+    curves = {s.cell.contender: s.result["curve"] for s in found}
     steps = [str(point["step"]) for point in next(iter(curves.values()), [])]
     rows = [[architecture, *(f"{p['perplexity']:.2f}" for p in curve), f"{curve[-1]['seconds']:.1f}",
              s.result["parameters"][:12]] for s, (architecture, curve) in zip(found, curves.items())]

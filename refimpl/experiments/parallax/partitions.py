@@ -4,9 +4,10 @@ from dataclasses import replace
 from itertools import chain
 
 from models.registry import workloads_for
-from refimpl.experiments.parallax.cells.cell import Cell
-from refimpl.experiments.parallax.proportions import slowdown_of
-from refimpl.experiments.parallax.study import Context, Finding, Table
+from refimpl.experiments.cells.cell import Cell
+from refimpl.experiments.cells.finding import Finding, Table
+from refimpl.experiments.cells.proportions import slowdown_of
+from refimpl.experiments.parallax.study import Context
 from refimpl.plan.search import fit_curve
 
 NAME = "partitions"

@@ -1,8 +1,9 @@
 """Is a replay what it claims? Step times of real computation and of its replay, on 2 and on 4 ranks."""
 
 from models.registry import workloads_for
-from refimpl.experiments.parallax.cells.cell import Cell
-from refimpl.experiments.parallax.study import Context, Finding, Table
+from refimpl.experiments.cells.cell import Cell
+from refimpl.experiments.cells.finding import Finding, Table
+from refimpl.experiments.parallax.study import Context
 
 NAME = "replay-check"
 RATE = "100mbit"
@@ -20,10 +21,10 @@ def cells_of(context: Context) -> list[Cell]:
 def study(context: Context) -> Finding:
     """Run the cells; return real and replayed seconds of a step side by side."""
     cells = cells_of(context)
-    found = {(s.cell.ranks, s.cell.architecture, s.cell.compute): s for s in context.summaries(cells)}
+    found = {(s.cell.ranks, s.cell.contender, s.cell.compute): s for s in context.summaries(cells)}
     alone = context.profile(HEAVY, 4).mean_seconds
     rows, differences = [], {}
-    for ranks, architecture in dict.fromkeys((c.ranks, c.architecture) for c in cells):
+    for ranks, architecture in dict.fromkeys((c.ranks, c.contender) for c in cells):
         real, replay = (found.get((ranks, architecture, compute)) for compute in ("real", "replay"))
         if real is None or replay is None:
             continue

@@ -3,10 +3,12 @@
 import numpy as np
 
 from models.registry import entries
+from refimpl.experiments.cells.cell import Cell
+from refimpl.experiments.cells.contenders import ARCHITECTURES
+from refimpl.experiments.cells.finding import Finding, Table
+from refimpl.experiments.cells.proportions import PAPER_BYTES_A_SECOND, TITAN_XP
 from refimpl.experiments.cluster import parse_rate
-from refimpl.experiments.parallax.cells.cell import ARCHITECTURES, Cell
-from refimpl.experiments.parallax.proportions import PAPER_BYTES_A_SECOND, TITAN_XP
-from refimpl.experiments.parallax.study import Context, Finding, Table
+from refimpl.experiments.parallax.study import Context
 
 NAME = "sparsity"
 RATE = "100mbit"
@@ -47,7 +49,7 @@ def _study(context, model):
     found = context.summaries(cells)
     rows, said, lines = [], [], {a: [] for a in ARCHITECTURES}
     for length, workload in BY_LENGTH[model].workloads.items():
-        some = {s.cell.architecture: s for s in found if s.cell.workload == workload}
+        some = {s.cell.contender: s for s in found if s.cell.workload == workload}
         if not some:
             continue
         seconds = {architecture: s.seconds for architecture, s in some.items()}

@@ -1,12 +1,12 @@
-"""What the experiments share: what they are given, a cell in the numbers that people compare, what each hands back."""
+"""What the studies share: what they are given, and a cell in the numbers that people compare."""
 
 import os
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from refimpl.experiments.parallax.cells.cell import Cell
-from refimpl.experiments.parallax.cells.run import Runner
+from refimpl.experiments.cells.cell import Cell
+from refimpl.experiments.cells.run import Runner
 
 
 @dataclass(frozen=True)
@@ -63,28 +63,3 @@ class Context:
         """Run the cells that have no result yet; return the summaries of those that have one then, in order."""
         results = self.runner.results(cells)
         return [summarise(cell, results[cell.file], self.cores) for cell in cells if cell.file in results]
-
-
-@dataclass(frozen=True)
-class Table:
-    """A titled table of strings."""
-
-    title: str
-    columns: list[str]
-    rows: list[list[str]]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What an experiment found. sentences: of the report.  curves: (title, x, y, {line: [(x, y)]}), a plot each."""
-
-    name: str
-    title: str
-    tables: list[Table]
-    sentences: list[str] = field(default_factory=list)
-    curves: list = field(default_factory=list)
-
-
-def bytes_of(count: float) -> str:
-    """Return bytes as people read them."""
-    return f"{count / 1e6:.2f} MB"

@@ -3,10 +3,12 @@
 from itertools import product
 
 from models.registry import workloads_for
-from refimpl.experiments.parallax.cells.cell import ARCHITECTURES, Cell
-from refimpl.experiments.parallax.cells.plans import predicted_exchange
-from refimpl.experiments.parallax.proportions import PAPER, slowdown_of
-from refimpl.experiments.parallax.study import Context, Finding, Table, bytes_of
+from refimpl.experiments.cells.cell import Cell
+from refimpl.experiments.cells.contenders import ARCHITECTURES
+from refimpl.experiments.cells.finding import Finding, Table, bytes_of
+from refimpl.experiments.cells.proportions import PAPER, slowdown_of
+from refimpl.experiments.parallax.plans import predicted_exchange
+from refimpl.experiments.parallax.study import Context
 
 NAME = "throughput"
 RATE = "100mbit"
@@ -57,7 +59,7 @@ def study(context: Context) -> Finding:
 
 def _speeds(found, model, compute) -> Table:
     """Table of speeds: architectures down, machines across."""
-    speeds = {(s.cell.architecture, s.cell.machines, s.cell.ranks_per_machine):
+    speeds = {(s.cell.contender, s.cell.machines, s.cell.ranks_per_machine):
               f"{s.speed:,.0f}" if s.speed >= 100 else f"{s.speed:.1f}" for s in found}
     clusters = sorted({cluster[1:] for cluster in speeds})
     rows = [[architecture, *(speeds.get((architecture, *cluster), "-") for cluster in clusters)]
@@ -78,7 +80,7 @@ def _details(headline, predicted) -> Table:
     rows = []
     for s in headline:
         cell, (computing, exchange) = s.cell, predicted[s.cell.file]
-        rows.append([cell.workload.name, cell.architecture, bytes_of(s.out), bytes_of(s.into), f"{computing:.3f}",
+        rows.append([cell.workload.name, cell.contender, bytes_of(s.out), bytes_of(s.into), f"{computing:.3f}",
                      f"{exchange:.3f}", f"{computing + exchange:.3f}", f"{s.seconds:.3f}", f"{100 * s.spread:.0f} %",
                      f"{100 * s.busy:.0f} %"])
     return Table("Bytes a step between machines (of the machine with most), prediction and measurement, seconds",
@@ -88,14 +90,14 @@ def _details(headline, predicted) -> Table:
 
 def ratio(headline, model: str, over: str, under: str = "hybrid") -> float | None:
     """Return the speed of ``under`` over that of ``over`` for a model; None where one was not measured."""
-    speed = {s.cell.architecture: s.speed for s in headline if s.cell.workload.model == model}
+    speed = {s.cell.contender: s.speed for s in headline if s.cell.workload.model == model}
     return speed[under] / speed[over] if {over, under} <= speed.keys() else None
 
 
 def _ratios(headline, predicted) -> Table:
     """Table of ratios: predicted from bytes and computation, measured, and the abstract's."""
     rows = []
-    seconds = {(s.cell.workload.model, s.cell.architecture): sum(predicted[s.cell.file]) for s in headline}
+    seconds = {(s.cell.workload.model, s.cell.contender): sum(predicted[s.cell.file]) for s in headline}
     for model, paper in PAPER.items():
         for over in ("allreduce", "naive ps", "optimised ps"):
             measured, goal = ratio(headline, model, over), paper.goals.get(over)
@@ -113,7 +115,7 @@ def _ratios(headline, predicted) -> Table:
 
 def _sentences(headline, series) -> list[str]:
     """Return what the numbers say, in words."""
-    said = [f"{s.cell.workload.name}, {s.cell.architecture}: the ranks keep the cores {100 * s.busy:.0f} % busy: "
+    said = [f"{s.cell.workload.name}, {s.cell.contender}: the ranks keep the cores {100 * s.busy:.0f} % busy: "
             "not the cards alone set the pace." for s in headline if s.busy > CPU_BOUND]
     for model in (m for m, paper in PAPER.items() if not paper.sparse):
         equal = ratio(headline, model, "allreduce")
@@ -122,7 +124,7 @@ def _sentences(headline, series) -> list[str]:
             said.append(f"{model.upper()}: hybrid runs at {equal:.3f} of allreduce's speed ({near} {100 * EQUAL:.0f} "
                         "%): without a sparse variable the two are one plan.")
     for model, architecture in product((m for m, paper in PAPER.items() if paper.sparse), ("hybrid", "allreduce")):
-        some = sorted((s for s in series if (s.cell.workload.model, s.cell.architecture) == (model, architecture)),
+        some = sorted((s for s in series if (s.cell.workload.model, s.cell.contender) == (model, architecture)),
                       key=lambda s: s.cell.machines)
         if len(some) > 1:
             gains = ", ".join(f"{b.speed / a.speed:.2f}" for a, b in zip(some, some[1:]))
@@ -133,6 +135,6 @@ def _sentences(headline, series) -> list[str]:
 
 def _curve(found, model, compute) -> tuple:
     """Return (title, x label, y label, {architecture: [(x, y)]})."""
-    lines = {a: [(s.cell.machines, s.speed) for s in found if s.cell.architecture == a] for a in ARCHITECTURES}
+    lines = {a: [(s.cell.machines, s.speed) for s in found if s.cell.contender == a] for a in ARCHITECTURES}
     each, unit = found[0].cell.ranks_per_machine, found[0].cell.workload.entry.unit
     return f"{model}, {compute}", f"machines of {each} ranks", f"{unit} a second", lines

@@ -4,9 +4,10 @@ import pytest
 from mpi4py import MPI
 
 from models.workload import Workload
-from refimpl.experiments.consistency.cells import CONTENDERS, WORKERS, Cell
+from refimpl.experiments.cells.contenders import CONSISTENCIES
 from refimpl.experiments.consistency.figures import versions_late
 from refimpl.experiments.consistency.job import run_cell
+from refimpl.experiments.consistency.settings import WORKERS, cell_of, consistency_of
 from refimpl.transport import Communicator
 
 pytestmark = [pytest.mark.mpi, pytest.mark.skipif(MPI.COMM_WORLD.size != WORKERS, reason="there are 4 workers")]
@@ -14,9 +15,9 @@ TINY = Workload("tiny", "lm", dict(vocabulary=300, embedding=4, hidden=8, projec
                 dict(streams=2, window=5))
 
 
-@pytest.mark.parametrize("contender", CONTENDERS)
+@pytest.mark.parametrize("contender", CONSISTENCIES)
 def test_a_training_leaves_steps_and_records(contender, tmp_path):
-    comm, cell = Communicator.of(), Cell(TINY, contender, "none", "real", 3)
+    comm, cell = Communicator.of(), cell_of(TINY, contender, "none", "real", 3)
     found = run_cell(cell, comm, None, tmp_path)
     if comm.rank:
         assert found is None
@@ -24,7 +25,7 @@ def test_a_training_leaves_steps_and_records(contender, tmp_path):
     assert {step[4] for step in found["steps"]} == {10} and found["heldout"]["perplexity"] > 1
     if contender != "backup:1":
         assert sorted(step[:2] for step in found["steps"]) == [[w, s] for w in range(WORKERS) for s in (1, 2, 3)]
-    late = versions_late(found["entries"], cell.consistency, cell.steps)
+    late = versions_late(found["entries"], consistency_of(cell), cell.steps)
     assert len(found["entries"]) == (0 if contender == "synchronous" else WORKERS)
     assert bool(late) == bool(found["entries"])
     assert found["sent"] == found["received"] == 0  # one machine

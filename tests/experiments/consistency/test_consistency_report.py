@@ -5,30 +5,35 @@ from dataclasses import replace
 
 import pytest
 
+from refimpl.experiments.cells import run as running
+from refimpl.experiments.cells.cell import Cell
+from refimpl.experiments.cells.contenders import CONSISTENCIES
+from refimpl.experiments.cells.report import write_report
 from refimpl.experiments.cluster import Event
-from refimpl.experiments.consistency import runner as running
-from refimpl.experiments.consistency.cells import CONTENDERS, SETTINGS, Cell
-from refimpl.experiments.consistency.report import head_of, write_report
+from refimpl.experiments.consistency.job import options_of
+from refimpl.experiments.consistency.report import FOOT, head_of
+from refimpl.experiments.consistency.settings import SETTINGS, cell_of, consistency_of
 from refimpl.experiments.consistency.study import LEARNER, learning, real_cells, replayed_cells, throughput, verdicts
 
 
 def result_of(cell: Cell) -> dict:
     """Return what a made-up training left: every worker does a step a second, and is one update late."""
-    late = cell.contender != "synchronous"
-    one = [0, 1, 2, 3, *(worker for _ in range(cell.steps) for w in range(4) for worker in (w, w))]
+    late, planned = cell.contender != "synchronous", cell.warm + cell.steps
+    one = [0, 1, 2, 3, *(worker for _ in range(planned) for w in range(4) for worker in (w, w))]
     pace = 2.0 if late else 1.0
-    steps = [[worker, step, step / pace, 9.0 - step / 10, 160] for step in range(1, cell.steps + 1)
+    steps = [[worker, step, step / pace, 9.0 - step / 10, 160] for step in range(1, planned + 1)
              for worker in range(4)]
     return {"steps": steps, "entries": [one] * 4 if late else [], "rows": [{"0": 90, "3": 10}] if late else [],
-            "sent": 4e6 * cell.steps, "received": 4e6 * cell.steps, "heldout": {"perplexity": 1234.0}}
+            "sent": 4e6 * planned, "received": 4e6 * planned, "heldout": {"perplexity": 1234.0}}
 
 
 def test_the_report_holds_tables_verdicts_and_pictures(tmp_path):
     replayed, real = replayed_cells(True, 2.0), real_cells(True)
     results = {cell.file: result_of(cell) for cell in [*replayed, *real]}
-    assert len(results) == len(CONTENDERS) * (len(SETTINGS) + 1)
+    assert len(results) == len(CONSISTENCIES) * (len(SETTINGS) + 1)
     sections = [throughput(replayed, results), learning(real, results)]
-    text = write_report(tmp_path, head_of(replayed[0], "abc", True, 0.18), sections, ["one: status 1"]).read_text()
+    text = write_report(tmp_path, sections, ["throughput", "learning"], head_of(replayed[0], 0.18), FOOT,
+                        ["one: status 1"], quick=True).read_text()
     for part in ("| no straggler | asynchronous | 1,280 | 2.00 | 2.79 | 3 | 0.30 | 3 | 1.00 MB |", "--quick", "180 ms",
                  "| synchronous | 3.100 | 60.00 | 60.00 | 1,234 | 0.00 |", "one: status 1", "](throughput.svg)",
                  "](staleness.svg)", "](loss.svg)", "200mbit", "50mbit"):
@@ -47,13 +52,13 @@ def test_what_has_failed_is_left_out():
     assert throughput(replayed, {}).pictures == {} == learning(real_cells(True), {}).pictures
 
 
-@pytest.mark.parametrize("contender", CONTENDERS)
+@pytest.mark.parametrize("contender", CONSISTENCIES)
 def test_every_cell_has_options_and_comes_back_from_its_file(contender):
-    cell = Cell(LEARNER, contender, "computes", "real", 5)
+    cell = cell_of(LEARNER, contender, "computes", "real", 5)
     assert Cell.from_json(json.loads(json.dumps(cell.to_json()))) == cell
-    assert cell.options.consistency == cell.consistency and cell.options.slow_rank == {"3": 3.0}
-    assert cell.options.clip_norm is None and not cell.options.local_aggregation
-    assert replace(cell, compute="replay").options.slow_rank == {}  # its model takes longer itself
+    assert options_of(cell).consistency == consistency_of(cell) and options_of(cell).slow_rank == {"3": 3.0}
+    assert options_of(cell).clip_norm is None and not options_of(cell).local_aggregation
+    assert options_of(replace(cell, compute="replay")).slow_rank == {}  # its model takes longer itself
     assert len({replace(cell, seed=seed).file for seed in range(3)}) == 3
 
 
@@ -62,7 +67,7 @@ def test_real_computation_stays_here_and_a_slow_cable_is_slow_from_the_beginning
     monkeypatch.setattr(running, "launch", lambda ranks, command, **_: calls.append(("here", ranks)))
     monkeypatch.setattr(running, "run_on_cluster", lambda machines, each, rate, command, events=(), **_:
                         calls.append((machines, each, rate, events)))
-    runner = running.ConsistencyRunner(tmp_path, say=lambda text: None)
+    runner = running.Runner(tmp_path, "job", say=lambda text: None)
     for compute, straggler in (("real", "computes"), ("replay", "none"), ("replay", "cable")):
-        runner.start([Cell(LEARNER, "asynchronous", straggler, compute, 1)], [], 1.0)
+        runner.start([cell_of(LEARNER, "asynchronous", straggler, compute, 1)], [], 1.0)
     assert calls == [("here", 4), (4, 1, "200mbit", ()), (4, 1, "200mbit", (Event(3, 50_000_000, 0.0),))]

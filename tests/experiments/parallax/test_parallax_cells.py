@@ -9,12 +9,14 @@ import pytest
 
 from models.registry import workloads_for
 from models.workload import Workload
-from refimpl.experiments.parallax import proportions, sparsity
-from refimpl.experiments.parallax.cells.cell import ARCHITECTURES, Cell, allreduce_of, code_version, kept_result
-from refimpl.experiments.parallax.cells.job import together
-from refimpl.experiments.parallax.cells.plans import naive_plan
-from refimpl.experiments.parallax.cells.run import Runner
-from refimpl.experiments.parallax.proportions import PAPER
+from refimpl.experiments.cells import proportions
+from refimpl.experiments.cells.cell import Cell, allreduce_of, code_version, kept_result
+from refimpl.experiments.cells.contenders import ARCHITECTURES
+from refimpl.experiments.cells.proportions import PAPER
+from refimpl.experiments.cells.run import Runner
+from refimpl.experiments.parallax import sparsity
+from refimpl.experiments.parallax.job import together
+from refimpl.experiments.parallax.plans import naive_plan
 from refimpl.experiments.parallax.study import Context, summarise
 from refimpl.plan.validate import check_plan
 from refimpl.strategies.codec import CODECS
@@ -37,7 +39,7 @@ def test_a_cell_survives_json_and_names_a_file_of_its_own():
     again = Cell.from_json(json.loads(json.dumps(cell.to_json())))
     assert again.file == cell.file and again.workload.make_model().variables == cell.workload.make_model().variables
     others = [CELL, replace(CELL, machines=4), replace(CELL, options={}), replace(CELL, slowdown=2.0),
-              replace(CELL, architecture="ps naive")]
+              replace(CELL, contender="ps naive")]
     assert len({c.file for c in others}) == len(others)
 
 
@@ -52,7 +54,7 @@ def test_a_kept_cell_needs_the_same_settings_and_code(tmp_path):
 
 
 def test_the_code_version_changes_with_any_source(tmp_path):
-    from refimpl.experiments.parallax.cells import cell
+    from refimpl.experiments.cells import cell
     for source in cell.SOURCES:
         path = tmp_path / source
         path = path if source.endswith(".py") else path / "code.py"
@@ -69,10 +71,10 @@ def test_the_code_version_changes_with_any_source(tmp_path):
 
 
 def test_only_missing_cells_are_run_and_a_failure_leaves_the_rest_to_run(tmp_path, monkeypatch):
-    cells = [replace(CELL, compute="real", architecture=a, machines=m)
+    cells = [replace(CELL, compute="real", contender=a, machines=m)
              for m in (1, 2) for a in ("hybrid", "auto", "naive ps")]
-    runner, jobs = Runner(tmp_path, say=lambda text: None, warm_up=()), []
-    keep(runner.directory, cells[0], code_version())
+    runner, jobs = Runner(tmp_path, "job", say=lambda text: None), []
+    keep(runner.directory, cells[0], runner.code)
 
     class Job:
         returncode, stderr = 1, "ValueError: no such strategy\n===\n"
@@ -80,27 +82,27 @@ def test_only_missing_cells_are_run_and_a_failure_leaves_the_rest_to_run(tmp_pat
     def run(machines, each, rate, arguments, **_):
         job = json.loads(open(arguments[-1]).read())
         some = [Cell.from_json(c) for c in job["cells"]]
-        jobs.append((machines, [c.architecture for c in some]))
+        jobs.append((machines, [c.contender for c in some]))
         assert (tmp_path / f"network-{machines}x6-100mbit.json").exists()
         for cell in some:
-            if cell.architecture == "auto" and machines == 2:
+            if cell.contender == "auto" and machines == 2:
                 return Job()
             keep(runner.directory, cell, job["version"])
         return type("Good", (), {"returncode": 0})()
 
-    monkeypatch.setattr("refimpl.experiments.parallax.cells.run.run_on_cluster", run)
+    monkeypatch.setattr("refimpl.experiments.cells.run.run_on_cluster", run)
     found = runner.results(cells)
     assert jobs == [(1, ["auto", "naive ps"]), (2, ["hybrid", "auto", "naive ps"]), (2, ["naive ps"])]
     assert set(found) == {c.file for c in cells} - {cells[4].file}
     assert len(runner.failed) == 1 and "no such strategy" in runner.failed[0] and "auto" in runner.failed[0]
     jobs.clear()
-    Runner(tmp_path, say=lambda text: None, warm_up=()).results(cells[:4])
+    Runner(tmp_path, "job", say=lambda text: None).results(cells[:4])
     assert jobs == []
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_every_architecture_has_options_that_the_trainer_knows(architecture):
-    options = Options(**replace(CELL, architecture=architecture).trainer_options)
+    options = Options(**replace(CELL, contender=architecture).trainer_options)
     assert options.local_aggregation == (architecture not in ("allreduce", "naive ps"))
     assert options.steps == CELL.warm + CELL.steps and options.partitions == 3
 
@@ -167,7 +169,7 @@ def test_quick_cells_are_few_and_small(quick, tmp_path):
     class Known:
         mean_seconds = 0.004
 
-    context = Context(Runner(tmp_path), quick)
+    context = Context(Runner(tmp_path, "job"), quick)
     context.profile = lambda workload, microbatches=None: Known
     cells = [*throughput.cells_of(context), *(cell for model in sparsity.BY_LENGTH for cell in sparsity.cells_of(context, model)),
              *(cell for workload in partitions.WORKLOADS for cell in partitions.cells_of(context, workload))]

@@ -7,11 +7,12 @@ import pytest
 from models.registry import workloads_for
 from models.workload import Workload
 from refimpl.experiments.cluster import missing
-from refimpl.experiments.parallax import convergence, partitions, replay_check, sparsity, throughput
-from refimpl.experiments.parallax.cells.cell import Cell
-from refimpl.experiments.parallax.cells.run import Runner
-from refimpl.experiments.parallax.report import markdown, write_report
-from refimpl.experiments.parallax.study import Context, Finding, Summary, Table
+from refimpl.experiments.cells.cell import Cell
+from refimpl.experiments.cells.finding import Finding, Table
+from refimpl.experiments.cells.report import markdown, write_report
+from refimpl.experiments.cells.run import Runner
+from refimpl.experiments.parallax import convergence, everything, partitions, replay_check, sparsity, throughput
+from refimpl.experiments.parallax.study import Context, Summary
 from refimpl.transport.launch import launch
 
 LM, CNN, *_ = workloads_for("throughput")
@@ -25,8 +26,9 @@ def summary(architecture, speed, workload=LM, machines=8, **result):
 def test_a_report_holds_tables_sentences_plots_and_failures(tmp_path):
     finding = Finding("partitions", "Partitions", [Table("of P", ["P", "seconds"], [["1", "0.5"]])], ["So it is."],
                       [("t", "P (log)", "y", {"measured": [(1, 2), (4, 3)], "fitted": []})])
-    context = Context(Runner(tmp_path), quick=True, cores=1)
-    path = write_report(tmp_path, [finding], context, ["a cell: status 1"], ["partitions"])
+    context = Context(Runner(tmp_path, "job"), quick=True, cores=1)
+    path = write_report(tmp_path, [finding], ["partitions"], everything.head(context), everything.foot(context),
+                        ["a cell: status 1"], quick=True)
     text = path.read_text()
     for part in ("## Partitions", "**of P**", "| 1 | 0.5 |", "So it is.", "](partitions-0.png)", "a cell: status 1",
                  "## Assumptions", "--quick"):
@@ -35,10 +37,10 @@ def test_a_report_holds_tables_sentences_plots_and_failures(tmp_path):
 
 
 def test_a_report_keeps_the_sections_of_earlier_runs_in_order(tmp_path):
-    names, context = ["throughput", "sparsity", "partitions"], Context(Runner(tmp_path), quick=True, cores=1)
+    names = ["throughput", "sparsity", "partitions"]
 
     def report(name, sentence):
-        return write_report(tmp_path, [Finding(name, name.title(), [], [sentence])], context, [], names).read_text()
+        return write_report(tmp_path, [Finding(name, name.title(), [], [sentence])], names, "# Head\n").read_text()
 
     report("partitions", "Eight.")
     report("throughput", "Slow.")
@@ -113,9 +115,9 @@ TINY = Workload("tiny", "lm", dict(vocabulary=300, embedding=4, hidden=8, projec
 
 @pytest.mark.skipif(bool(missing()), reason=missing() or "the cluster works")
 def test_cells_run_on_the_cluster_and_agree(tmp_path):
-    runner = Runner(tmp_path, say=lambda text: None, warm_up=())
+    runner = Runner(tmp_path, "refimpl.experiments.parallax.job", say=lambda text: None)
     plain = Cell("try", TINY, "hybrid", 2, 2, "1gbit", "real", steps=2, evaluate_every=1, warm=0)
-    cells = [plain, replace(plain, architecture="naive ps"),
+    cells = [plain, replace(plain, contender="naive ps"),
              replace(plain, compute="replay", evaluate_every=0, slowdown=2.0),
              replace(plain, evaluate_every=0, warm=1, options=SEARCH)]
     found = runner.results(cells)
@@ -129,7 +131,7 @@ def test_cells_run_on_the_cluster_and_agree(tmp_path):
     assert sent == sum(sum(counts) for counts in replayed["crossed"]["received"].values()) > 0
     assert sum(out for out, _ in replayed["card"]) >= sent  # headers come on top
     before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.json") if p.parent.name == "try"}
-    Runner(tmp_path, say=lambda text: None, warm_up=()).results(cells)
+    Runner(tmp_path, "refimpl.experiments.parallax.job", say=lambda text: None).results(cells)
     assert before == {p: p.stat().st_mtime_ns for p in before}
 
 

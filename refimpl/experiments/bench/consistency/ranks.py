@@ -13,10 +13,10 @@ from threadpoolctl import threadpool_limits
 from models.workload import Workload
 from refimpl.experiments.bench.peers import import_torch
 from refimpl.experiments.bench.together import paired
-from refimpl.experiments.consistency.cells import Cell
 from refimpl.experiments.consistency.figures import speed
-from refimpl.experiments.consistency.job import build
+from refimpl.experiments.consistency.job import build, options_of
 from refimpl.experiments.consistency.once import train_once
+from refimpl.experiments.consistency.settings import cell_of, consistency_of
 from refimpl.training.consistency.run import left_by
 from refimpl.training.consistency.served.without_barriers import WithoutBarriers
 from refimpl.training.trainer import Trainer
@@ -69,11 +69,13 @@ def works_of(comm, wanted, written) -> tuple[dict, object]:
 
     written: the part of a training's time in which its record is gathered and written is added to it.
     """
-    replayed = Cell(Workload(**wanted["workload"]), OURS, "none", "replay", 0, slowdown=wanted["slowdown"])
+    def replay(name, straggler="none"):
+        return cell_of(Workload(**wanted["workload"]), name, straggler, "replay", 0, slowdown=wanted["slowdown"])
 
     def cells(straggler):
-        return {name: paced(comm, replace(replayed, contender=name, straggler=straggler), wanted["profile"])
-                for name in (OURS, "synchronous")}
+        return {name: paced(comm, replay(name, straggler), wanted["profile"]) for name in (OURS, "synchronous")}
+
+    replayed = replay(OURS)
 
     works = {"consistency-straggler": cells("computes"), "consistency": cells("none"),
              "consistency-record": {OURS: recorded(comm, replayed, wanted, written),
@@ -91,16 +93,16 @@ def works_of(comm, wanted, written) -> tuple[dict, object]:
 def paced(comm, cell, profile):
     """Return a runner: the seconds of N steps, while all workers are at work."""
     def runner(steps):
-        _, found = train_once(*build(cell, profile, comm.rank), replace(cell, steps=steps).options, comm)
+        _, found = train_once(*build(cell, profile, comm.rank), options_of(replace(cell, steps=steps)), comm)
         examples = sum({worker: count for worker, _, _, _, count in found["steps"]}.values())
-        return examples / speed(found["steps"], cell.consistency, steps, min(WARM, steps - 1))
+        return examples / speed(found["steps"], consistency_of(cell), steps, min(WARM, steps - 1))
     return runner
 
 
 def whole(comm, cell):
     """Return a runner: the seconds of N steps, of a training from its beginning to its end."""
     def runner(steps):
-        _, found = train_once(*build(cell, None, comm.rank), replace(cell, steps=steps).options, comm)
+        _, found = train_once(*build(cell, None, comm.rank), options_of(replace(cell, steps=steps)), comm)
         return found["steps"][-1][2] / steps
     return runner
 
@@ -109,7 +111,7 @@ def torch(comm, cell, torch_rpc):
     """Return a runner: the same of the peer."""
     def runner(steps):
         model, data = cell.workload.make_model(), cell.workload.make_data(cell.ranks)
-        mine = torch_rpc.Trainer(model, data, cell.options, comm).train(steps)
+        mine = torch_rpc.Trainer(model, data, options_of(cell), comm).train(steps)
         comm.meet("the end of a training")
         return max(json.loads(text) for text in comm.share_text(json.dumps(mine[-1][2]))) / steps
     return runner
@@ -118,7 +120,7 @@ def torch(comm, cell, torch_rpc):
 def recorded(comm, cell, wanted, written: list | None):
     """Return a runner: the seconds of N steps, with the record, or without one where ``written`` is None."""
     def runner(steps):
-        trainer = Trainer.open(*build(cell, wanted["profile"], comm.rank), replace(cell, steps=steps).options, comm)
+        trainer = Trainer.open(*build(cell, wanted["profile"], comm.rank), options_of(replace(cell, steps=steps)), comm)
         training = WithoutBarriers(trainer.model, trainer.data, trainer.options, trainer.parameters, trainer.timeline)
         if written is None:
             training.owner.record = Forgetting()

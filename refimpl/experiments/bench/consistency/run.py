@@ -17,9 +17,9 @@ from pathlib import Path
 
 from models.registry import workloads_for
 from refimpl.experiments.bench.job import RATE, measure
-from refimpl.experiments.consistency.cells import STRAGGLER, WORKERS
-from refimpl.experiments.parallax.proportions import slowdown_of
-from refimpl.experiments.parallax.replay.profile import Profile, measure_profile
+from refimpl.experiments.cells.proportions import slowdown_of
+from refimpl.experiments.consistency.settings import STRAGGLER, WORKERS
+from refimpl.experiments.replay.profile import Profile, measure_profile
 
 REPLAYED, *_ = workloads_for("throughput")
 RACED, *_ = workloads_for("training")

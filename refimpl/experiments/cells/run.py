@@ -5,36 +5,31 @@ import json
 from pathlib import Path
 from typing import Callable
 
-from models.registry import workloads_for
+from refimpl.experiments.cells.cell import SOURCES, Cell, code_version, kept_result
+from refimpl.experiments.cells.network import emulated_network, network_file
 from refimpl.experiments.cluster import run_on_cluster
-from refimpl.experiments.parallax.cells.cell import SOURCES, Cell, code_version, kept_result
-from refimpl.experiments.parallax.cells.plans import emulated_network, network_file
-from refimpl.experiments.parallax.replay.profile import Profile, measure_profile
+from refimpl.experiments.cluster.description import Event, rate_of_card
+from refimpl.experiments.replay.profile import Profile, measure_profile
 from refimpl.training.run.files import write_json
+from refimpl.transport.launch import launch
 
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL", "NUMBA")}
 SECONDS_OF_A_CELL = 300.0  # nothing that works takes so long
 PROFILED_STEPS = 2
 
-WARM_UP = tuple(Cell("warm-up", workload, architecture, 2, 2, "1gbit", "real", steps=1, warm=0)
-                for workload in workloads_for("warm-up")
-                for architecture in ("hybrid", "allreduce", "naive ps"))
-"""Run before anything else with new code: kernels are compiled once and kept on disk, not by 48 ranks at once."""
-
 
 class Runner:
-    """Runs cells on the emulated cluster and keeps their results as files. Local: the parent of all jobs.
+    """Runs cells and keeps their results as files. Local: the parent of all jobs.
 
-    directory: where results, profiles and measured networks lie.  any_version: take results of other code, too.
+    directory: where results, profiles and measured networks lie.  module: what each rank of a job runs.
+    sources: what the numbers of its cells come from, beside SOURCES.  any_version: take results of other code, too.
     say: shows people what goes on.  warm_up: cells to run before the first others.
-    module: what each rank of a job runs.  sources: what the numbers of its cells come from.
     """
 
-    module, sources = "refimpl.experiments.parallax.cells.job", SOURCES
-
-    def __init__(self, directory: Path, any_version: bool = False, say: Callable[[str], None] = print, warm_up=WARM_UP):
-        self.directory, self.say, self.warm_up = Path(directory).resolve(), say, list(warm_up)
-        self.code = code_version(sources=self.sources)
+    def __init__(self, directory: Path, module: str, sources: tuple[str, ...] = (), any_version: bool = False,
+                 say: Callable[[str], None] = print, warm_up=()):
+        self.directory, self.module, self.say = Path(directory).resolve(), module, say
+        self.warm_up, self.code = list(warm_up), code_version(sources=(*SOURCES, *sources))
         self.version = None if any_version else self.code
         self.failed: list[str] = []
 
@@ -78,15 +73,21 @@ class Runner:
             cells = cells[cells.index(failed) + 1:]
 
     def start(self, cells, command: list[str], seconds: float):
-        """Run a command on the cluster of these cells; return the job when it has ended. Local.
+        """Run a command on what these cells run on; return the job when it has ended. Local.
 
         What the cluster is lies where trainers look for a measured network.
         """
-        machines, each, rate = cells[0].cluster
-        self.say(f"{machines} machines x {each} at {rate}: {len(cells)} cells")
+        machines, each, rate, slow_rate = cells[0].cluster
+        if not rate:
+            self.say(f"{each} ranks of this machine: {len(cells)} cells")
+            return launch(each, command, timeout=seconds, capture=True, environment=ONE_THREAD)
+        slow = f", that of machine {machines - 1} at {slow_rate}" if slow_rate else ""
+        self.say(f"{machines} machines x {each} at {rate}{slow}: {len(cells)} cells")
         write_json(self.directory / network_file(machines, each, rate),
                    emulated_network(machines, each, rate).to_dict())
-        return run_on_cluster(machines, each, rate, command, timeout=seconds, capture=True, environment=ONE_THREAD)
+        events = (Event(machines - 1, rate_of_card(slow_rate), 0.0),) if slow_rate else ()
+        return run_on_cluster(machines, each, rate, command, timeout=seconds, capture=True, environment=ONE_THREAD,
+                              events=events)
 
     def _job(self, cells) -> Path:
         """Write what the ranks are to do."""

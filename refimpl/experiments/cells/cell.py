@@ -1,28 +1,20 @@
-"""A cell: one training of the experiment as plain data; what names its result, and decides whether it must be run."""
+"""A cell: one training of an experiment as plain data; what names its result, and decides whether it must be run."""
 
 import hashlib
 import json
+import re
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TypedDict
 
 from models.workload import Workload
+from refimpl.experiments.cells.contenders import CONTENDERS
 from refimpl.json_file import read_json
 
-ARCHITECTURES = {
-    "allreduce": {"architecture": "allreduce", "local_aggregation": False},
-    "naive ps": {"architecture": "ps", "partitions": 1, "local_aggregation": False},  # and the plan of plans.py
-    "optimised ps": {"architecture": "ps", "scheme": "interleaved"},
-    "hybrid": {"architecture": "hybrid", "scheme": "interleaved"},
-    "auto": {"architecture": "auto", "scheme": "interleaved"},
-}
-"""The paper's contenders -> options of the trainer: Horovod (rows by allgather, nothing merged on the machine),
-TensorFlow's parameter server (whole variables), and Parallax. Interleaved: Zipf's first rows have many owners."""
-
 SOURCES = ("kernels", "models", "refimpl/transport", "refimpl/gradients", "refimpl/collectives", "refimpl/server",
-           "refimpl/strategies", "refimpl/plan", "refimpl/training", "refimpl/experiments/parallax/replay/model.py",
-           "refimpl/experiments/parallax/cells/job.py", "refimpl/experiments/parallax/cells/plans.py")
+           "refimpl/strategies", "refimpl/plan", "refimpl/training", "refimpl/experiments/replay/model.py",
+           "refimpl/experiments/cells/contenders.py", "refimpl/experiments/cells/job.py")
 """What a cell's numbers come from: a change there makes a cell run anew."""
 
 MANY = 1000  # steps: more than a partition search takes
@@ -30,16 +22,17 @@ MANY = 1000  # steps: more than a partition search takes
 
 @dataclass(frozen=True)
 class Cell:
-    """One training on the emulated cluster.
+    """One training on the emulated cluster, or, with rate "", on the ranks of one machine.
 
-    architecture: of ARCHITECTURES.  rate: of each machine's card.  compute: "real", or "replay" of a profile, slowed
-    down by ``slowdown``.  steps: counted ones, after ``warm`` others.  options: more options of the trainer.
+    contender: of CONTENDERS.  rate: of each machine's card; slow_rate: of the last one's, "" for none other.  slow:
+    rank, as text -> how many times as long it computes.  compute: "real", or "replay" of a profile, slowed down by
+    ``slowdown``.  steps: counted ones, after ``warm`` others.  options: more options of the trainer.
     evaluate_every: steps between evaluations on held-out text, 0 for none; they do not count as time.
     """
 
     experiment: str
     workload: Workload
-    architecture: str
+    contender: str
     machines: int
     ranks_per_machine: int
     rate: str
@@ -50,6 +43,8 @@ class Cell:
     options: dict = field(default_factory=dict)
     seed: int = 0
     evaluate_every: int = 0
+    slow: dict = field(default_factory=dict)
+    slow_rate: str = ""
 
     @property
     def ranks(self) -> int:
@@ -57,15 +52,15 @@ class Cell:
         return self.machines * self.ranks_per_machine
 
     @property
-    def cluster(self) -> tuple[int, int, str]:
+    def cluster(self) -> tuple[int, int, str, str]:
         """What cells of one job have in common."""
-        return self.machines, self.ranks_per_machine, self.rate
+        return self.machines, self.ranks_per_machine, self.rate, self.slow_rate
 
     @property
     def trainer_options(self) -> dict:
-        """Return the options of the training: the model's optimizer, the architecture's, and the cell's own."""
+        """Return the options of the training: the model's optimizer, the contender's, and the cell's own."""
         given = {**self.workload.entry.optimizer, "allreduce": allreduce_of(self.machines, self.ranks_per_machine),
-                 **ARCHITECTURES[self.architecture], **self.options}
+                 **CONTENDERS[self.contender], **self.options}
         steps = MANY if given.get("search_partitions") else self.warm + self.steps  # it ends when it has found its P
         return {**given, "steps": steps, "seed": self.seed}
 
@@ -73,9 +68,9 @@ class Cell:
     def file(self) -> Path:
         """Return the result's path below the output directory: readable, and different for different cells."""
         known = json.dumps(self.to_json(), sort_keys=True)
-        name = f"{self.workload.name} {self.architecture} {self.machines}x{self.ranks_per_machine} {self.compute}"
+        name = f"{self.workload.name} {self.contender} {self.machines}x{self.ranks_per_machine} {self.compute}"
         digest = hashlib.sha256(known.encode()).hexdigest()[:8]
-        return Path(self.experiment) / f"{name.replace(' ', '-')}-{digest}.json"
+        return Path(self.experiment) / f"{re.sub('[ :]', '-', name)}-{digest}.json"
 
     def to_json(self) -> dict:
         """Return its fields as plain data."""
@@ -102,7 +97,7 @@ def allreduce_of(machines: int, ranks_per_machine: int) -> str:
 @cache
 def code_version(root: Path | None = None, sources: tuple[str, ...] = SOURCES) -> str:
     """Return hex digits that change with any source file of ``sources``: what a cell's numbers come from. Local."""
-    root = root or Path(__file__).resolve().parents[4]
+    root = root or Path(__file__).resolve().parents[3]
     digest = hashlib.sha256()
     for source in sources:
         place = root / source

@@ -12,7 +12,7 @@ import numpy as np
 from kernels import RowGradient
 from models import Batch
 from models.data import fingerprint_of
-from refimpl.experiments.parallax.replay.profile import Profile
+from refimpl.experiments.replay.profile import Profile
 
 SMALL = 1e-6
 """Every element of a replayed gradient: parameters stay finite however long it goes on."""
@@ -49,7 +49,7 @@ class ReplayData:
 class ReplayModel:
     """A ``Model`` that replays a profile. variables: the real model's.
 
-    slowdown: seconds of replay for each measured second (proportions.py says why there is such a number).
+    slowdown: seconds of replay for each measured second (cells/proportions.py says why there is such a number).
     sleep, clock: of the machine; given by tests.
     """
 

@@ -1,11 +1,8 @@
-"""What each rank of the emulated cluster runs: the cells of one job, one after the other; rank 0 writes each result.
+"""What each rank of the emulated cluster runs.
 
-    python -m refimpl.experiments.parallax.cells.job JOB.json
-
-One job runs all cells of one cluster, because 48 Python processes on two cores take a quarter of a minute to start.
+    python -m refimpl.experiments.parallax.job JOB.json
 """
 
-import gc
 import json
 import resource
 import sys
@@ -17,15 +14,16 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from kernels.update import OPTIMIZERS
+from refimpl.experiments.cells.cell import Cell
+from refimpl.experiments.cells.job import run_job
+from refimpl.experiments.cells.network import network_file
 from refimpl.experiments.cluster.card import card_bytes
-from refimpl.experiments.parallax.cells.cell import Cell
-from refimpl.experiments.parallax.cells.plans import naive_plan, network_file
-from refimpl.experiments.parallax.replay.model import ReplayData, ReplayModel
-from refimpl.experiments.parallax.replay.profile import Profile
+from refimpl.experiments.parallax.plans import naive_plan
+from refimpl.experiments.replay.model import ReplayData, ReplayModel
+from refimpl.experiments.replay.profile import Profile
 from refimpl.training.evaluate import evaluate
 from refimpl.training.options import Options
 from refimpl.training.planning.partition_trials import PartitionTrials
-from refimpl.training.run.files import write_json
 from refimpl.training.run.whole import hashes
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
@@ -38,27 +36,7 @@ SLEEP_SHARE = 0.1
 def main(path: str) -> int:
     """Run the job described in a file. Collective: every rank runs it."""
     Wait.share = SLEEP_SHARE
-    return run_job(path, Cell, run_cell)
-
-
-def run_job(path: str, kind, run) -> int:
-    """Run the cells of a job one after the other; rank 0 writes each result. Collective.
-
-    kind: the class of the cells.  run: as ``run_cell``.
-    """
-    job, comm = json.loads(Path(path).read_text()), Communicator.of()
-    directory = Path(job["directory"])
-    for data in job["cells"]:
-        cell = kind.from_json(data)
-        if comm.rank == 0:
-            print(f"{cell.experiment}: {cell.file.stem}", flush=True)
-        result = run(cell, comm, job["profiles"].get(cell.workload.name), directory)
-        if comm.rank == 0:
-            target = directory / cell.file
-            target.parent.mkdir(parents=True, exist_ok=True)
-            write_json(target, {"cell": cell.to_json(), "version": job["version"], "result": result})
-        gc.collect()
-    return 0
+    return run_job(path, run_cell)
 
 
 def run_cell(cell: Cell, comm: Communicator, profile: str | None, directory: Path) -> dict | None:
@@ -69,7 +47,7 @@ def run_cell(cell: Cell, comm: Communicator, profile: str | None, directory: Pat
     model, data = comm.together(lambda: _build(cell, profile))
     options = comm.together(lambda: _options(cell, model.variables, comm.machines))
     with threadpool_limits(1):
-        trainer = Trainer.open(model, data, options, comm, network_file=directory / network_file(*cell.cluster))
+        trainer = Trainer.open(model, data, options, comm, network_file=directory / network_file(*cell.cluster[:3]))
         found = _search(trainer)
         for _ in range(cell.warm):
             trainer.train_step()
@@ -88,7 +66,7 @@ def run_cell(cell: Cell, comm: Communicator, profile: str | None, directory: Pat
 def _options(cell, variables, machines) -> Options:
     """Return the trainer's options; the naive server's plan is one of its own."""
     given = cell.trainer_options
-    if cell.architecture == "naive ps":
+    if cell.contender == "naive ps":
         plan = naive_plan(variables, machines, given["allreduce"])
         given["plan"] = json.loads(json.dumps(plan.to_json()))  # as it comes from a file
     return Options(**given)

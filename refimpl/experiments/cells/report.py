@@ -1,0 +1,77 @@
+"""The written report of an experiment: every finding's tables, sentences and plots as one Markdown file.
+
+Each finding's section is kept in a file: of studies that are not run the report holds what an earlier run has left
+there, with the day and the code it is of.
+"""
+
+from datetime import date
+from pathlib import Path
+from typing import Callable
+
+from refimpl.experiments.cells.cell import code_version
+from refimpl.experiments.cells.finding import Finding, Table
+from refimpl.pictures.plots import plot_curves
+
+WORDS = ("model", "architecture", "ratio", "straggler", "consistency", "network", "layer", "mesh", "size")
+"""Columns of words; all others are numbers, which stand to the right."""
+
+
+def run_studies(directory: Path, studies: dict[str, Callable[[], Finding]], names, head: Callable[[], str],
+                foot: Callable[[], str] = str, failed=(), quick: bool = False) -> tuple[Path, list[Finding]]:
+    """Run the named studies, one after the other; return (report, findings). Local: the parent of all jobs.
+
+    studies: all, in the report's order.  The report is written anew after each: an interrupted run has one, too.
+    """
+    findings: list[Finding] = []
+    for name in names:
+        findings.append(studies[name]())
+        report = write_report(directory, findings, studies, head(), foot(), failed, quick)
+    return report, findings
+
+
+def opened(output) -> Path:
+    """Return a directory for output, made. Local. Raises ValueError where it cannot be made."""
+    directory = Path(output)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise ValueError(f"--output {output}: cannot make this directory: {problem.strerror}") from problem
+    return directory
+
+
+def write_report(directory: Path, findings: list[Finding], names, head: str, foot: str = "", failed=(),
+                 quick: bool = False) -> Path:
+    """Write report.md and the plots into the directory; return its path. Local.
+
+    names: of all studies, in order.  head, foot: what stands before and behind them.  failed: a line a cell.
+    """
+    made = f"*Written {date.today().isoformat()} by code {code_version()}."
+    made += " --quick: small clusters and few steps, good for a look, not for conclusions.*\n" if quick else "*\n"
+    for finding in findings:
+        _section_file(directory, finding.name).write_text(f"{section(finding, directory)}\n{made}", encoding="utf-8")
+    kept = [path.read_text(encoding="utf-8") for name in names if (path := _section_file(directory, name)).exists()]
+    lost = "## Cells that failed\n\n" + "\n".join(f"- {line}" for line in failed) + "\n"
+    path = directory / "report.md"
+    path.write_text("\n".join([head, *kept, *[foot] * bool(foot), *[lost] * bool(failed)]), encoding="utf-8")
+    return path
+
+
+def _section_file(directory, name) -> Path:
+    return directory / f"section-{name}.md"
+
+
+def section(finding: Finding, directory: Path) -> str:
+    """Return a finding's part of the report; write its plots and pictures into the directory. Local."""
+    parts = [f"## {finding.title}\n", *(markdown(table) for table in finding.tables)]
+    parts += [f"{sentence}\n" for sentence in finding.sentences]
+    parts += [f"![{finding.title}]({path.name})\n" for path in plot_curves(finding.name, finding.curves, directory)]
+    parts += [f"![{picture.alt}]({picture.save(directory / f'{name}.svg').name})\n"
+              for name, picture in finding.pictures.items()]
+    return "\n".join(parts)
+
+
+def markdown(table: Table) -> str:
+    """Return a table as Markdown, numbers to the right."""
+    rule = ["---" if column in WORDS else "---:" for column in table.columns]
+    lines = [f"**{table.title}**", "", *(f"| {' | '.join(row)} |" for row in (table.columns, rule, *table.rows))]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,34 @@
+"""The cells of the experiment: who trains, and which straggler there is."""
+
+from refimpl.experiments.cells.cell import Cell
+from refimpl.experiments.cells.contenders import CONSISTENCIES
+
+WORKERS = 4
+STRAGGLER = 3.0
+"""Times as long as it need the last worker computes."""
+SETTINGS = {"none": "no straggler", "computes": f"worker {WORKERS - 1} computes {STRAGGLER:g} x as long",
+            "cable": f"the cable of worker {WORKERS - 1} is slow"}
+"""Which straggler there is -> in words."""
+RATE, SLOW_RATE = "200mbit", "50mbit"
+
+
+def cell_of(workload, contender: str, straggler: str, compute: str, steps: int, warm: int = 0, slowdown: float = 1.0,
+            turn: int = 0) -> Cell:
+    """Return a cell: a replay on WORKERS machines of one rank, or real computation on as many ranks of this machine.
+
+    contender: of CONSISTENCIES.  straggler: of SETTINGS.  warm: of the ``steps``, before time counts. Local.
+    """
+    machines, each, rate = (1, WORKERS, "") if compute == "real" else (WORKERS, 1, RATE)
+    return Cell("consistency", workload, contender, machines, each, rate, compute, slowdown, steps - warm, warm,
+                seed=turn, slow={str(WORKERS - 1): STRAGGLER} if straggler == "computes" else {},
+                slow_rate=SLOW_RATE if straggler == "cable" else "")
+
+
+def straggler_of(cell: Cell) -> str:
+    """Return which of SETTINGS a cell has. Local."""
+    return "computes" if cell.slow else "cable" if cell.slow_rate else "none"
+
+
+def consistency_of(cell: Cell) -> str:
+    """Return a cell's consistency, as ``Options`` has it. Local."""
+    return CONSISTENCIES[cell.contender]["consistency"]

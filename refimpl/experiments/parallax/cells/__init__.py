@@ -1,1 +1,0 @@
-"""Cells: one training each, run on the emulated cluster; its result is kept as a file."""
