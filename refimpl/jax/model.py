@@ -149,8 +149,8 @@ class JaxModel:
         with _explained():
             effects = self.gradient.trace(*arguments, batch.normaliser).jaxpr.effects
         if _drawn() != before:
-            raise ValueError("the loss draws from NumPy's (np.random) or Python's (random) numbers, but only when it is "
-                             "compiled: they would be the same in every step, and others on each rank. Draw by "
+            raise ValueError("the loss draws from NumPy's (np.random) or Python's (random) numbers, but only when it "
+                             "is compiled: they would be the same in every step, and others on each rank. Draw by "
                              "jax.random and batch.key")
         if effects:
             raise ValueError(f"the loss does more than to return a sum ({', '.join(map(str, effects))}): on each rank "

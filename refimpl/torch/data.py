@@ -81,7 +81,8 @@ class TorchStream:
     """An iterable dataset: each step takes the next V·b items; a ``Data``. Local.
 
     Every rank reads the whole stream and keeps its own microbatches; a resumed run skips what was used. So the stream
-    must give the same items each time it is begun; global random numbers are seeded by the step in an epoch. After steps_per_epoch steps it is begun anew.
+    must give the same items each time it is begun; global random numbers are seeded by the step in an epoch. After
+    steps_per_epoch steps it is begun anew.
     collate, split: as ``TorchData`` has them.
     Raises ValueError in the step in which it ends too early.
     """

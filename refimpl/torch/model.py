@@ -95,6 +95,7 @@ class TorchModel:
         unchanged.check()
         if not self.looked_at:
             unchanged.check_copies({name: to_tensor(dense[name]) for name in values})
+            self._refuse_unrepeatable(total, needed, rows, batch, device)
             self._refuse_mean(dense, needed, rows, batch, device)
         for name, gradient in found.items():
             if name in tables:
@@ -202,6 +203,19 @@ class TorchModel:
         found = statistics_of(self.parts, statistics)
         return {v.name: to_array(found[v.name] * share, xp) if v.name in found else dense[v.name] * share
                 for v in self.variables if v.statistic}
+
+    def _refuse_unrepeatable(self, total, needed, rows, batch, device):
+        """Raise ValueError unless the loss is ``total``, to the bit, when it is computed again: looked at once."""
+        tables = {name: PulledRows(name, needed[name], to_tensor(rows[name]).requires_grad_())
+                  for name in self.parts.sparse}
+        with repeatable(batch.key, device), OwnStatistics(self.parts.norms):
+            values = self.bound.constants(device) | self.bound.statistics(device)
+            again = self.bound.call(on_device(batch, device), device, values, tables)
+        if to_array(again.cpu()).tobytes() != to_array(total.cpu()).tobytes():
+            raise ValueError("the loss of a microbatch is another one when it is computed again, and would be another "
+                             "one on each number of ranks. It may draw from a generator of its own, or count calls: "
+                             "let it draw from torch, np.random or random, whose global numbers are seeded, and depend "
+                             "on parameters and batch alone")
 
     def _refuse_mean(self, dense, needed, rows, batch, device):
         """Raise ValueError if the loss is a mean: looked at once."""

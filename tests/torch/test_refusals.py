@@ -1,5 +1,8 @@
 """What cannot be trained, or would be trained wrongly, is named with its remedy: before the first step, or in it."""
 
+import itertools
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -195,6 +198,20 @@ def test_a_mean_that_cannot_be_told_twice_is_found_by_its_name():
 def test_losses_that_are_none(returned, said):
     with pytest.raises(ValueError, match=said):
         computed(TorchModel(module_of("recommender"), returned), batch_of())
+
+
+def counted():
+    calls = itertools.count(1)
+    return lambda: next(calls)
+
+
+@pytest.mark.parametrize("number", [np.random.default_rng(1).random, counted(),
+                                    partial(torch.rand, (), generator=torch.Generator())],
+                         ids=["numpy", "calls", "torch"])
+def test_a_loss_that_is_another_one_when_it_is_computed_again(number):
+    model = TorchModel(module_of("recommender"), lambda module, batch: squared(module, batch) * number())
+    with pytest.raises(ValueError, match="is another one when it is computed again.* a generator of its own, or count"):
+        computed(model, batch_of())
 
 
 def test_parameters_that_a_microbatch_does_not_use():
