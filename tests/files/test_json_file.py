@@ -20,10 +20,11 @@ from refimpl.conformance.report.expected import read_expected
 from refimpl.conformance.traces.format import Trace, edition_of, read_trace, write_trace
 from refimpl.experiments.bench.gpu import report
 from refimpl.experiments.cells.cell import Cell, kept_result
+from refimpl.experiments.cluster import ClusterError
 from refimpl.experiments.cluster.card import Filed
 from refimpl.experiments.replay.profile import Profile
 from refimpl.json_file import check_plain, parse_json, read_json, read_plain, shaped
-from refimpl.notebook.results import RESULTS, load_result
+from refimpl.notebook.results import RESULTS, measured_or_stored
 from refimpl.pictures.timeline import read_trace as read_timeline
 from refimpl.pictures.timeline import spans_of, typical_step
 from refimpl.plan import make_plan
@@ -53,11 +54,15 @@ def plan_in(path):
                       codecs=CODECS)
 
 
+def no_cluster():
+    raise ClusterError("nothing is stored")
+
+
 def stored_in(path, name="here"):
     old = os.getcwd()
     os.chdir(path.parent.parent)
     try:
-        return load_result(name, LookupError("nothing is stored"))
+        return measured_or_stored(name, False, "here", no_cluster)
     finally:
         os.chdir(old)
 
@@ -146,7 +151,7 @@ def test_what_is_no_plain_file_is_refused_at_once(format_, kind, tmp_path):
          "huge": lambda: (path.touch(), os.truncate(path, 1 << 40))}[kind]()
         if kind == "link to nothing":
             if path.name != "tests-serial.json":  # read as counts of tests that were not run
-                with pytest.raises((OSError, ValueError, LookupError), match="No such|not exist|stored"):
+                with pytest.raises((OSError, ValueError, ClusterError), match="No such|not exist|stored"):
                     read(path)
         elif not (path.name == "metrics.jsonl" and kind == "binary"):  # a line that was cut off
             with pytest.raises(ValueError, match="no plain file|bytes|not UTF-8|trace.json does not exist") as caught:
