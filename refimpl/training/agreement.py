@@ -30,7 +30,8 @@ def agree_on(comm: Communicator, facts: dict):
             complaints.append(f"{name} is {', '.join(told)}")
     if complaints:
         raise CollectiveError("the ranks disagree: " + "; ".join(complaints)
-                              + ". Start every rank with the same command, code and data")
+                              + ". Start every rank with the same command, code and data, and let each "
+                              "draw from the same seed")
 
 
 def _short(value: str) -> str:

@@ -1,5 +1,6 @@
 """What cannot be trained, or would be trained wrongly, is named with its remedy: before the first step, or in it."""
 
+import importlib
 import os
 import random
 import subprocess
@@ -114,6 +115,18 @@ def test_a_table_that_is_not_looked_up(use):
     model = JaxModel(lambda params, batch: use(params["table"]), {"table": np.ones((9, 2), "float32")},
                      rows={"table": lambda batch: [1]})
     with pytest.raises(ValueError, match=r"table is used otherwise than by .*, at test_refusals.py:\d+.*leave it out"):
+        computed(model, batch_of())
+
+
+def test_the_place_that_is_named_is_in_the_users_own_code(tmp_path, monkeypatch):
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "some_layers.py").write_text("def embed(table, ids):\n    return table.take(ids, 0)\n")
+    monkeypatch.syspath_prepend(folder)
+    embed = importlib.import_module("some_layers").embed
+    model = JaxModel(lambda params, batch: embed(params["table"], 1), {"table": np.ones((9, 2), "float32")},
+                     rows={"table": lambda batch: [1]})
+    with pytest.raises(ValueError, match=r"otherwise than by .*, at test_refusals.py:\d+: model = JaxModel"):
         computed(model, batch_of())
 
 
