@@ -8,15 +8,6 @@ from models.data import TokenStreams
 from models.data.text.synthetic import load_synthetic
 from refimpl.transport import CollectiveError
 
-SETTINGS = {
-    "allreduce": dict(architecture="allreduce"),
-    "as-dense": dict(architecture="allreduce", sparse_as_dense=True),
-    "ps": dict(architecture="ps", partitions=3),
-    "hybrid": dict(architecture="hybrid"),
-    "overlapped": dict(architecture="hybrid", overlap=True),
-    "hot rows": dict(architecture="hybrid", hot_rows=5),
-}
-
 
 def text_of(microbatches=8):
     """Return texts whose second step, the last of an epoch, has padding."""
