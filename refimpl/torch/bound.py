@@ -36,8 +36,11 @@ class Bound:
         values: name -> array.
         """
         found = {name: self._own(name, device) for name in self.parts.dense}
-        for parameter in self.own.values():
+        for name, parameter in self.own.items():
             parameter.grad = None
+            if not parameter.requires_grad:
+                raise ValueError(f"{name} has requires_grad=False, and had True when TorchModel was made: which "
+                                 "parameters are trained cannot change in a training; make another TorchModel, and train again")
         with torch.no_grad():
             for name, parameter in found.items():
                 parameter.copy_(to_tensor(values[name]))

@@ -255,11 +255,15 @@ def _leaving(values, gradients, ready, xp):
             raise ValueError(f"the gradient of {name} comes in several parts in the backward pass, and had left "
                              "after the first: parts of the module that share it are computed again, each by itself; "
                              "say checkpoint(..., use_reentrant=False)")
-        if (gradient := values[name].grad).layout is torch.strided:
+        if (gradient := values[name].grad) is None:
+            raise ValueError(f"a hook of {name} has taken its gradient away: the training's optimizer needs it; leave "
+                             "the hook out")
+        if gradient.layout is torch.strided:
             gradients[name] = to_array(gradient, xp)
             ready({name: gradients[name]})
 
-    hooks = [value.register_post_accumulate_grad_hook(partial(leave, name)) for name, value in values.items()]
+    hooks = [value.register_post_accumulate_grad_hook(partial(leave, name)) for name, value in values.items()
+             if value.requires_grad]
     try:
         yield
     finally:

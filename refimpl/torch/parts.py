@@ -67,7 +67,7 @@ def parts_of(module, dense=()) -> Parts:
         raise ValueError(f"dense names {', '.join(unknown)}, which is no parameter of {type(module).__name__}; it has "
                          f"{', '.join(names.values())}")
     sparse = {name: [owner for owner, _ in held] for name, held in holders.items()
-              if name in trained and name not in dense and all(_is_table(owner) for owner, _ in held)}
+              if name in trained and name not in dense and all(_is_table(*place) for place in held)}
     norms = {name: layer for name, layer in modules.items()
              if isinstance(layer, _BatchNorm) and layer.training and layer.running_mean is not None}
     kept = {id(buffer) for layer in norms.values() for buffer in layer._buffers.values()}
@@ -80,9 +80,12 @@ def parts_of(module, dense=()) -> Parts:
     return parts
 
 
-def _is_table(layer) -> bool:
-    """Return whether a layer is one of PyTorch's own tables: a subclass that looks rows up otherwise is none."""
-    return isinstance(layer, TABLES) and "forward" not in vars(layer) and any(
+def _is_table(layer, attribute) -> bool:
+    """Return whether this is the weight of one of PyTorch's own tables.
+
+    A subclass that looks rows up otherwise is none, nor is one whose weight is computed from other parameters.
+    """
+    return attribute == "weight" and isinstance(layer, TABLES) and "forward" not in vars(layer) and any(
         type(layer).forward is kind.forward for kind in TABLES)
 
 
@@ -92,6 +95,10 @@ def _check_module(module):
     if isinstance(module, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
         raise ValueError(f"the module is wrapped in {type(module).__name__}: give TorchModel module.module, as the "
                          "exchange of gradients is ours")
+    for name, part in module.named_modules():
+        if isinstance(part, torch.jit.ScriptModule):
+            raise ValueError(f"{name or 'the module'} is a ScriptModule, whose parameters cannot be reached: give it as "
+                             "it was before torch.jit.script")
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
         if nn.parameter.is_lazy(tensor):
             raise ValueError(f"{name} is a lazy parameter, whose shape nobody knows yet: call the module once on a "

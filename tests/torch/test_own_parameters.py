@@ -230,6 +230,39 @@ def test_a_loss_that_refers_to_a_table():
                        plain_losses(other, outer(other), data()), rtol=1e-12, atol=0)
 
 
+class TakenAway(Network):
+    """A hook that is an optimizer of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.out.weight.register_post_accumulate_grad_hook(lambda parameter: setattr(parameter, "grad", None))
+
+
+def freezing(module, batch):
+    """A loss that trains a parameter in the first microbatch only."""
+    found = squared(module, batch)
+    module.out.bias.requires_grad_(False)
+    return found
+
+
+@pytest.mark.parametrize("kind, loss, said", [
+    (TakenAway, squared, "a hook of out.weight has taken its gradient away"),
+    (Network, freezing, "out.bias has requires_grad=False, and had True when TorchModel was made"),
+])
+def test_what_the_training_itself_does(kind, loss, said):
+    with pytest.raises(CollectiveError, match=said):
+        losses_of(made(kind), loss, data())
+
+
+def test_a_table_whose_weight_is_computed_is_dense():
+    def normed():
+        module = made(Network)
+        nn.utils.weight_norm(module.items, dim=0)
+        return module
+
+    hold_to_plain_loop(normed, squared, data())
+
+
 def test_a_part_that_is_computed_again_by_itself_more_than_once():
     """Its parameters get their gradients in several parts: what left after the first would not be all."""
     class Twice(Reentrant):

@@ -38,6 +38,7 @@ def one(**parts):
 @pytest.mark.parametrize("module, said", [
     (nn.Linear, "give TorchModel a torch.nn.Module"),
     (nn.DataParallel(nn.Linear(2, 2)), "give TorchModel module.module"),
+    (one(part=torch.jit.script(nn.Linear(2, 2))), "part is a ScriptModule.*as it was before torch.jit.script"),
     (nn.LazyLinear(3), "weight is a lazy parameter, whose shape nobody knows yet: call the module once"),
     (nn.Linear(2, 2).half(), "weight is float16: trainings are of float32 or float64; say module.float()"),
     (nn.Linear(2, 2, dtype=torch.complex64), "weight is complex64"),
@@ -48,7 +49,7 @@ def one(**parts):
     (nn.SyncBatchNorm(2), "is SyncBatchNorm, which exchanges between ranks itself: take BatchNorm"),
     (nn.Linear(2, 2, device="meta"), "weight is on the meta device, and has no values: give it some"),
     (one(lin=nn.Linear(2, 2), mask=nn.Parameter(torch.empty(2, device="meta"), False)), "mask is on the meta device"),
-], ids=["class", "wrapped", "lazy", "half", "complex", "max-norm", "by-frequency", "momentum", "cumulative",
+], ids=["class", "wrapped", "scripted", "lazy", "half", "complex", "max-norm", "by-frequency", "momentum", "cumulative",
         "sync", "meta", "meta-constant"])
 def test_modules_that_cannot_be_trained(module, said):
     with pytest.raises(ValueError, match=said):
