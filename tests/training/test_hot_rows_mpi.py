@@ -22,7 +22,7 @@ from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
 
-pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3, 4)]
 CASES = [({"table": 7, "rare": 9}, "as-dense"), ({"table": 1}, "allgather"), ({"table": 50, "rare": 3}, "allgather"),
          ({"rare": 2}, "as-dense")]
 

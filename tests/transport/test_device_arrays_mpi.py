@@ -9,7 +9,7 @@ from refimpl.collectives.running.allreduce import open_allreduce
 from refimpl.transport import CollectiveError, Communicator, SilentPeer
 from refimpl.transport.machines import in_blocks
 
-pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3)]
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3, 4)]
 DTYPES = ("float16", "float32", "float64", "int64", "uint8")
 
 
