@@ -11,7 +11,7 @@ from kernels.random import uniform
 
 @dataclass(frozen=True)
 class ModuleValues:
-    """The values that a module's tensor has when a training opens.
+    """The values that a module's tensor has when a training opens, wherever they then lie.
 
     constants: of the module's frozen parameters and buffers, the first digits of their SHA-256. Ranks compare what a
     variable's initial values say of themselves, and so find here that a module differs in what is not trained.
@@ -22,7 +22,7 @@ class ModuleValues:
 
     def elements(self, key, start, count):
         """Return ``count`` elements from element ``start`` on: (count,). Local."""
-        return self.tensor.reshape(-1)[start:start + count].cpu().numpy()
+        return self.tensor.detach().reshape(-1)[start:start + count].cpu().numpy()
 
 
 @dataclass(frozen=True)

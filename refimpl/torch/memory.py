@@ -3,13 +3,15 @@
 import torch
 
 from refimpl.torch.parts import Parts
+from refimpl.torch.tensors import ALIGNMENT
 
 
 def refuse_shared(module, parts: Parts):
     """Raise ValueError, naming both, for two names of one memory, and for what a module keeps of a table's. Local.
 
     Two parameters would be trained apart. A buffer, or a view of a table, would hold the values from when it was made:
-    a table's rows are trained elsewhere. (A view of a dense parameter sees the values of the step.)
+    a table's rows are trained elsewhere. A view of a dense parameter sees the values of the step, unless the parameter
+    is moved to a multiple of ALIGNMENT (``Bound``).
     """
     trained = {name: parts.parameter(name) for name in (*parts.dense, *parts.sparse)}
     registered = trained | {name: parts.constant(name) for name in parts.constants}
@@ -18,21 +20,25 @@ def refuse_shared(module, parts: Parts):
         if begin < end and (one in trained or other in trained):
             raise ValueError(f"{one} and {other} are in one memory: they would be trained apart. Give the module the "
                              "same parameter in both places, or one of them a copy, clone()")
-    tables = {name: place for name in parts.sparse if (place := _place(trained[name]))}
+    moved = {name: place for name in trained
+             if (place := _place(trained[name])) and (name in parts.sparse or place[0] % ALIGNMENT)}
     for owner in module.modules():
         for attribute, value in vars(owner).items():
             if attribute not in ("_parameters", "_buffers", "_modules"):
-                _refuse_views(f"{attribute} of {type(owner).__name__}", value, trained, tables)
+                _refuse_views(f"{attribute} of {type(owner).__name__}", value, trained, moved, parts)
 
 
-def _refuse_views(where, value, trained, tables):
+def _refuse_views(where, value, trained, moved, parts):
     for tensor in _tensors(value, set()):
         place = _place(tensor)
-        for name, (begin, end) in tables.items() if place else ():
+        for name, (begin, end) in moved.items() if place else ():
             if tensor is not trained[name] and place[0] < end and begin < place[1]:
-                raise ValueError(f"{where} is in the memory of {name}, and would keep the values from when it was "
-                                 "made, as only the rows that are looked up are here: make the table a dense "
-                                 f"variable, TorchModel(..., dense=[{name!r}])")
+                told = f"{where} is in the memory of {name}, and would keep the values from when it was made, as "
+                if name in parts.sparse:
+                    raise ValueError(f"{told}only the rows that are looked up are here: make the table a dense "
+                                     f"variable, TorchModel(..., dense=[{name!r}])")
+                raise ValueError(f"{told}the parameter lies at no multiple of {ALIGNMENT} bytes and is moved: make it "
+                                 "of a copy, nn.Parameter(values.clone()), before the view is made")
 
 
 def _tensors(value, seen):

@@ -43,7 +43,7 @@ class PulledRows:
         return RowGradient(self.ids[self.touched.cpu().numpy()], to_array(rows[self.touched]))
 
     def _places(self, ids, layer):
-        ids = ids.long()
+        ids = ids.long().contiguous()
         places = torch.searchsorted(self.known, ids)
         if ids.numel():
             places.clamp_(max=max(len(self.ids) - 1, 0))

@@ -20,7 +20,7 @@ def variables_of(parts, initial) -> list[Variable]:
     constants, found = _digest(parts), []
     for name in parts.holders:
         if name in parts.dense or name in parts.sparse:
-            parameter = parts.parameter(name).detach()
+            parameter = parts.parameter(name)
             start = initial.get(name) or _start(name, parts, parameter, constants)
             found.append(Variable(name, tuple(parameter.shape), sparse=name in parts.sparse, initial=start,
                                   dtype=str(parameter.dtype).removeprefix("torch.")))
