@@ -14,7 +14,7 @@ MODELS = {"lm": "models.lm", "cnn": "models.cnn", "nmt": "models.nmt", "vgg": "m
 
 
 @dataclass(frozen=True)
-class Entry:
+class ModelEntry:
     """What others know of a model.
 
     model:     its class, model(**sizes, dtype=...); sizes are those of a preset and of the data.
@@ -65,7 +65,7 @@ def is_own(model: str) -> bool:
     return ":" in model
 
 
-def entry_of(model: str) -> Entry:
+def entry_of(model: str) -> ModelEntry:
     """Return the entry of a model: of MODELS, or "package.module:Class". Local.
 
     Raises ValueError, saying what to do, where there is no such model.
@@ -74,13 +74,13 @@ def entry_of(model: str) -> Entry:
         own = find(model, "--model")
         if not callable(own):
             raise ValueError(f"--model {model} is {type(own).__name__}, not a class: name the class of the model")
-        return Entry(model=own, content=None, presets={}, defaults=DEFAULTS, unit="examples", quality="")
+        return ModelEntry(model=own, content=None, presets={}, defaults=DEFAULTS, unit="examples", quality="")
     if model not in MODELS:
         raise ValueError(f"no model {model!r}; there are {', '.join(MODELS)}, and your own: package.module:Class")
     return importlib.import_module(f"{MODELS[model]}.entry").ENTRY
 
 
-def entries() -> dict[str, Entry]:
+def entries() -> dict[str, ModelEntry]:
     """Return name -> entry of all MODELS. Local."""
     return {model: entry_of(model) for model in MODELS}
 

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass, field
 
-from models.registry import Entry, entry_of
+from models.registry import ModelEntry, entry_of
 
 STEPS = 16
 """Steps until synthetic data begin anew: more than a measurement has, or enough that they are no one batch."""
@@ -28,7 +28,7 @@ class Workload:
         return asdict(self)
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> ModelEntry:
         """The model's entry in the registry."""
         return entry_of(self.model)
 

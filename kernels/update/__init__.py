@@ -58,12 +58,12 @@ def adam_in_order(rate, *, step, beta1, beta2, epsilon):
 OPTIMIZERS = {
     "sgd": UpdateRule({}, {}, {}, definition.sgd, fast.sgd, cuda.sgd_rows, cuda.sgd_each),
     "momentum": UpdateRule({"velocity": 0.0}, {"mu": 0.9}, {"mu": SHARE}, definition.momentum, fast.momentum,
-                          cuda.momentum_rows, cuda.momentum_each),
+                           cuda.momentum_rows, cuda.momentum_each),
     "adagrad": UpdateRule({"accumulator": 1.0}, {"epsilon": 0.0}, {"epsilon": NOT_NEGATIVE}, definition.adagrad,
-                         fast.adagrad, cuda.adagrad_rows, cuda.adagrad_each),
+                          fast.adagrad, cuda.adagrad_rows, cuda.adagrad_each),
     "adam": UpdateRule({"first": 0.0, "second": 0.0}, {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8},
-                      {"beta1": SHARE, "beta2": SHARE, "epsilon": POSITIVE},  # 0 / (0 + epsilon) where no gradient came
-                      definition.adam, fast.adam, cuda.adam_rows, cuda.adam_each, adam_in_order),
+                       {"beta1": SHARE, "beta2": SHARE, "epsilon": POSITIVE},  # 0 / (0 + epsilon): no gradient came
+                       definition.adam, fast.adam, cuda.adam_rows, cuda.adam_each, adam_in_order),
 }
 
 

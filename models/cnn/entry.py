@@ -5,9 +5,9 @@ from models.cnn.network import PRESETS, ConvNet
 from models.cnn.workloads import BOUNDS, PAPER, WORKLOADS
 from models.data import Images
 from models.data.images.noise import RandomImages
-from models.registry import Entry
+from models.registry import ModelEntry
 
-ENTRY = Entry(
+ENTRY = ModelEntry(
     model=ConvNet, content=Images, presets=PRESETS, unit="images", quality="accuracy",
     defaults={"data": "digits", "microbatch_size": 16, "optimizer": "momentum", "learning_rate": 0.1, "rate": "cosine",
               "weight_decay": 5e-4},

@@ -5,7 +5,7 @@ from models.data.text.windows import SyntheticText
 from models.lm.golden import GOLDEN
 from models.lm.model import PRESETS, LanguageModel
 from models.lm.workloads import BOUNDS, BY_LENGTH, PAPER, WORKLOADS
-from models.registry import Entry
+from models.registry import ModelEntry
 
 
 def fit(sizes: dict) -> dict:
@@ -14,7 +14,7 @@ def fit(sizes: dict) -> dict:
     return {**sizes, "samples": min(samples, sizes["vocabulary"])} if isinstance(samples, int) else sizes
 
 
-ENTRY = Entry(
+ENTRY = ModelEntry(
     model=LanguageModel, content=Corpus, presets=PRESETS, unit="words", quality="perplexity", fit=fit,
     defaults={"data": "shakespeare", "microbatch_size": 8, "optimizer": "adagrad", "learning_rate": 0.2,
               "clip_norm": 10.0},  # the authors' choice (docs/paper.md, Models)

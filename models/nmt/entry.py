@@ -6,9 +6,9 @@ from models.nmt.beam import translate
 from models.nmt.golden import GOLDEN
 from models.nmt.model import PRESETS, TranslationModel
 from models.nmt.workloads import BOUNDS, BY_LENGTH, PAPER, WORKLOADS
-from models.registry import Entry
+from models.registry import ModelEntry
 
-ENTRY = Entry(
+ENTRY = ModelEntry(
     model=TranslationModel, content=Pairs, presets=PRESETS, unit="words", quality="perplexity",
     defaults={"data": "numbers", "microbatch_size": 16, "optimizer": "adam", "learning_rate": 4e-3, "rate": "cosine",
               "clip_norm": 5.0},

@@ -34,7 +34,7 @@ BY_LENGTH = ByLength(
 """The workload of the throughput, in sentences from the longest that the authors keep down to a word and an end."""
 
 BOUNDS = (BoundedTraining("float32 sgd", TINY, "float32", "sgd", 0.5, 2,
-                  still=("attention/g", "attention/bias")),)
+                          still=("attention/g", "attention/bias")),)
 
 
 def at_size(ranks: int, seed: int):

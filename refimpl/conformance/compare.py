@@ -15,7 +15,7 @@ from refimpl.conformance.semantics import Semantics
 
 
 @dataclass
-class Finding:
+class VariableResult:
     """One variable of a case. step, rank, element: of the first that differs, None if none does.
 
     worst_ulp: largest distance, in ULP of what is expected.  worst_ratio: largest distance over the tolerance; where
@@ -46,7 +46,7 @@ class Verdict:
     stage: str
     status: str
     why: str = ""
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[VariableResult] = field(default_factory=list)
     diagnosis: Any = None
 
     @property
@@ -80,8 +80,8 @@ def judge(case: Case, semantics: Semantics, answers) -> tuple[Verdict, Evidence 
     complaints = list(evidence.complaints)
     if case.kind in CHECKS and not complaints:
         complaints += CHECKS[case.kind](case, semantics, answers)
-    findings = [Finding(c.variable, False, "property", np.inf, np.inf, c.step, c.rank, words=c.words, code=c.code)
-                for c in complaints]
+    findings = [VariableResult(c.variable, False, "property", np.inf, np.inf, c.step, c.rank, words=c.words,
+                               code=c.code) for c in complaints]
     if wanted is not None and not evidence.complaints:
         findings += [_finding(evidence, name) for name in wanted[0]]
     failed = [f for f in findings if not f.ok]
@@ -98,9 +98,9 @@ def errors_in_words(answers) -> str:
     return "; ".join(f"{'rank' if len(r) == 1 else 'ranks'} {', '.join(map(str, r))}: {text}" for text, r in ordered)
 
 
-def _finding(evidence: Evidence, name: str) -> Finding:
+def _finding(evidence: Evidence, name: str) -> VariableResult:
     """Return the worst over steps and ranks of one variable, and the first place that differs."""
-    result = Finding(name, True, evidence.wanted[0][name].comparison)
+    result = VariableResult(name, True, evidence.wanted[0][name].comparison)
     for step, wanted in enumerate(evidence.wanted):
         for rank, found in evidence.observed[step].get(name, []):
             when = f"{'pull' if evidence.case.kind == 'owner' else 'step'} {step}"
@@ -108,7 +108,7 @@ def _finding(evidence: Evidence, name: str) -> Finding:
     return result
 
 
-def note(finding: Finding, found, wanted: Expected, step, rank, where: str) -> None:
+def note(finding: VariableResult, found, wanted: Expected, step, rank, where: str) -> None:
     """Take an array or Rows into a finding: its worst distances, and the place where it is the first to differ. Local.
 
     where: the step and rank, in words.

@@ -1,6 +1,6 @@
 """The cost table, measured: what a step costs for variables of one kind and strategy, by the ledger.
 
-    case = Case(sparse=True, strategy="server", variables=4, alpha=Fraction(1, 8))
+    case = CostCase(sparse=True, strategy="server", variables=4, alpha=Fraction(1, 8))
     count_bytes(case, comm) == [closed_formula(case, comm.size)] * comm.size
 
 Rows are touched as the closed formulas assume it: each rank touches α R rows of every variable, which are not the same
@@ -41,7 +41,7 @@ TITLES = {(True, "server"): "sparse, server", (True, "allgather"): "sparse, allg
 
 
 @dataclass(frozen=True)
-class Case:
+class CostCase:
     """m equal variables of (rows, columns) float32 of one strategy, and α, the part of the rows that a rank touches.
 
     strategy: its name, as plans have it.  partitions: P of each sparse variable on the server, interleaved.
@@ -79,7 +79,7 @@ class Case:
         return self.rows * self.columns * ITEM
 
 
-def closed_formula(case: Case, ranks: int) -> Bytes:
+def closed_formula(case: CostCase, ranks: int) -> Bytes:
     """Return the cell of the cost table: bytes sent and received by the rank that has most, in a step. Local.
 
     One variable in one partition on the server: its owner's. Several: everyone's.
@@ -102,7 +102,7 @@ def closed_formula(case: Case, ranks: int) -> Bytes:
     return Bytes(values, 0)
 
 
-def count_bytes(case: Case, comm=None) -> list[Bytes]:
+def count_bytes(case: CostCase, comm=None) -> list[Bytes]:
     """Do one training step of a case; return what each rank sent and received in it, by rank. Collective.
 
     Every rank is a machine of its own: nothing goes through shared memory. The list is the same on every rank.
@@ -121,7 +121,7 @@ def count_bytes(case: Case, comm=None) -> list[Bytes]:
     return [Bytes(int(values), int(indices)) for values, indices in comm.share(mine, "report")]
 
 
-def who_sends_whom(case: Case, ranks: int) -> np.ndarray:
+def who_sends_whom(case: CostCase, ranks: int) -> np.ndarray:
     """Return the bytes of a case's step from rank to rank, as the plan accounts for them: (N, N) int64. Local."""
     model = Touching(case)
     sample = take_sample(model, Slices(case, ranks), 0, (0,))
@@ -129,7 +129,7 @@ def who_sends_whom(case: Case, ranks: int) -> np.ndarray:
     return sum((matrix for (_, name, _), matrix in found.items() if name), np.zeros((ranks, ranks), np.int64))
 
 
-def foretell_seconds(case: Case, network: Network) -> float:
+def foretell_seconds(case: CostCase, network: Network) -> float:
     """Return how long the exchanges of a case's step are predicted to take on a network. Local.
 
     What the formulas leave out counts here: latency, messages, sums, and which card has most to carry.
@@ -139,7 +139,7 @@ def foretell_seconds(case: Case, network: Network) -> float:
     return Predictor(model.variables, sample, network).seconds(plan_of_case(case, network.machines))
 
 
-def lines_of_strategies(case_of: Callable[[str, float], tuple[Case, int]], x: Sequence[float],
+def lines_of_strategies(case_of: Callable[[str, float], tuple[CostCase, int]], x: Sequence[float],
                         measured_at: Sequence[float], measured: dict[str, list[int]]) -> list[Line]:
     """Return each strategy's formula as a line, its measured bytes as points on it, in kB in and out of a rank. Local.
 
@@ -154,7 +154,7 @@ def lines_of_strategies(case_of: Callable[[str, float], tuple[Case, int]], x: Se
     return found
 
 
-def plan_of_case(case: Case, machines: Machines) -> Plan:
+def plan_of_case(case: CostCase, machines: Machines) -> Plan:
     """Return the plan in which all variables of a case have its strategy; partitions are interleaved. Local."""
     variables, ranks = Touching(case).variables, sum(map(len, machines))
     return make_plan(variables, "auto", ranks, ranks, partitions=case.partitions, scheme="interleaved",
@@ -164,7 +164,7 @@ def plan_of_case(case: Case, machines: Machines) -> Plan:
 class Touching:
     """A model whose gradient is 1 in each row that its microbatch names, or everywhere: it only makes traffic."""
 
-    def __init__(self, case: Case):
+    def __init__(self, case: CostCase):
         self.sparse = case.sparse
         self.variables = [Variable(f"variable {i}", (case.rows, case.columns), sparse=case.sparse)
                           for i in range(case.variables)]
@@ -183,7 +183,7 @@ class Slices:
 
     steps_per_epoch = 1
 
-    def __init__(self, case: Case, ranks: int):
+    def __init__(self, case: CostCase, ranks: int):
         self.case, self.microbatches = case, ranks
 
     @property

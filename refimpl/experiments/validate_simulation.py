@@ -52,7 +52,7 @@ def main(sizes) -> None:
     import numpy as np
 
     from refimpl.collectives import ALGORITHMS, make_schedule
-    from refimpl.collectives.running.runner import Runner
+    from refimpl.collectives.running.runner import ScheduleRunner
     from refimpl.collectives.running.segments import segments_of
     from refimpl.collectives.simulation.calibrate import calibrate
     from refimpl.collectives.simulation.simulate import simulate
@@ -66,7 +66,7 @@ def main(sizes) -> None:
         schedule = make_schedule(name, comm.size, comm.size, machines=topology)
         for size in sizes:
             vector = np.zeros(size // 4, np.float32)
-            runner = Runner(schedule, comm, vector.size, vector, "validation", lambda start, stop: {})
+            runner = ScheduleRunner(schedule, comm, vector.size, vector, "validation", lambda start, stop: {})
             times = []
             for _ in range(1 + REPEATS):
                 time.sleep(REST)

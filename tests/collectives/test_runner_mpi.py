@@ -9,7 +9,7 @@ from mpi4py import MPI
 from refimpl.collectives import ALGORITHMS, make_schedule, run_local
 from refimpl.collectives.running import run, segments
 from refimpl.collectives.running.pipeline import Pipeline
-from refimpl.collectives.running.runner import REMEMBERED, Runner
+from refimpl.collectives.running.runner import REMEMBERED, ScheduleRunner
 from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
 
@@ -29,7 +29,8 @@ def _usable(algorithm, ranks):
 
 def _runner(schedule, communicator, elements, dtype, **options):
     like = np.empty(0, dtype)
-    return Runner(schedule, communicator, elements, like, "t", lambda start, stop: {"v": stop - start}, **options)
+    attribute = lambda start, stop: {"v": stop - start}  # noqa: E731
+    return ScheduleRunner(schedule, communicator, elements, like, "t", attribute, **options)
 
 
 @pytest.fixture

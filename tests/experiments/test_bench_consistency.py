@@ -37,7 +37,7 @@ def test_one_trainer_of_the_parameter_server_is_the_optimizer_alone(monkeypatch)
 
     monkeypatch.setattr(torch_rpc.rpc, "rpc_sync", lambda to, function, given: function(*given))
     model, options = LanguageModel(**{**PRESETS["tiny"], "keep": 1.0}), Options(learning_rate=0.2)
-    trainer = torch_rpc.Trainer(model, DATA.make_data(1), options, Communicator.of(MPI.COMM_SELF))
+    trainer = torch_rpc.RpcTrainer(model, DATA.make_data(1), options, Communicator.of(MPI.COMM_SELF))
     losses = [loss for *_, loss, _ in trainer.train(4)]
     alone = TorchTrainer(TorchLanguageModel(model, {v.name: v.initial_value(0) for v in model.variables}), 0.2, np.inf)
     batches = (DATA.make_data(1).microbatch(step, 0) for step in itertools.count())

@@ -14,7 +14,7 @@ from refimpl.experiments.cluster import missing
 
 torch = pytest.importorskip("torch")
 
-from refimpl.experiments.bench.peers.torch_ddp import Replica  # noqa: E402
+from refimpl.experiments.bench.peers.torch_ddp import DdpReplica  # noqa: E402
 from refimpl.experiments.bench.torch.works import recommender, work_of  # noqa: E402
 from refimpl.torch import TorchModel  # noqa: E402
 from refimpl.training.options import Options  # noqa: E402
@@ -59,7 +59,7 @@ def test_both_train_alike_and_another_rate_shows(name, gloo):
     wrong = replace(work, optimizer=lambda parameters: torch.optim.SGD(parameters, lr=1.0))
     data, steps = work.data(1), 2 * bench.ALIKE_STEPS
     trainer = Trainer.open(TorchModel(work.make(), work.loss), data, Options(**work.options), MPI.COMM_SELF)
-    replicas = [Replica(one, data, 0) for one in (work, wrong)]
+    replicas = [DdpReplica(one, data, 0) for one in (work, wrong)]
     ours = [trainer.train_step()["loss"] for _ in range(steps)]
     theirs, others = ([replica.step() for _ in range(steps)] for replica in replicas)
     assert max(bench.deviation(name, {HYBRID: ours, PEER: theirs})) <= bench.ALIKE

@@ -6,16 +6,16 @@ import pytest
 
 from refimpl.collectives.simulation.network import Network
 from refimpl.experiments.cost_table import (
-    Case, Touching, closed_formula, count_bytes, foretell_seconds, lines_of_strategies, who_sends_whom,
+    CostCase, Touching, closed_formula, count_bytes, foretell_seconds, lines_of_strategies, who_sends_whom,
 )
 from refimpl.plain.cost_table import Bytes
 from refimpl.transport.machines import in_blocks
 
 ALPHAS = [Fraction(0), Fraction(1, 20), Fraction(3, 10), Fraction(1)]
-CASES = [Case(True, strategy, m, alpha=alpha) for strategy in ("server", "allgather", "as-dense") for m in (1, 12)
+CASES = [CostCase(True, strategy, m, alpha=alpha) for strategy in ("server", "allgather", "as-dense") for m in (1, 12)
          for alpha in ALPHAS]
-CASES += [Case(True, "server", alpha=alpha, partitions=12) for alpha in ALPHAS]
-CASES += [Case(False, strategy, m) for strategy in ("server", "allreduce") for m in (1, 12)]
+CASES += [CostCase(True, "server", alpha=alpha, partitions=12) for alpha in ALPHAS]
+CASES += [CostCase(False, strategy, m) for strategy in ("server", "allreduce") for m in (1, 12)]
 
 
 @pytest.mark.mpi
@@ -34,13 +34,13 @@ def test_measured_is_the_formula(comm, case):
 def test_by_hand():
     """4 ranks, 240 rows of 64 bytes, a half of them touched: w = 15,360."""
     half = Fraction(1, 2)
-    assert closed_formula(Case(True, "server", alpha=half), 4) == Bytes(2 * 7680 * 3, 2 * 960 * 3)
-    spread = Case(True, "server", alpha=half, partitions=4)
+    assert closed_formula(CostCase(True, "server", alpha=half), 4) == Bytes(2 * 7680 * 3, 2 * 960 * 3)
+    spread = CostCase(True, "server", alpha=half, partitions=4)
     assert closed_formula(spread, 4) == Bytes(4 * 7680 * 3 // 4, 4 * 960 * 3 // 4)
-    assert closed_formula(Case(True, "allgather", alpha=half), 4) == Bytes(2 * 7680 * 3, 2 * 960 * 3)
-    assert closed_formula(Case(True, "as-dense", alpha=half), 4) == Bytes(4 * (15360 + 4 * 240) * 3 // 4, 0)
-    assert closed_formula(Case(False, "server"), 4) == Bytes(2 * 15360 * 3, 0)
-    assert closed_formula(Case(False, "allreduce"), 4) == Bytes(4 * 15360 * 3 // 4, 0)
+    assert closed_formula(CostCase(True, "allgather", alpha=half), 4) == Bytes(2 * 7680 * 3, 2 * 960 * 3)
+    assert closed_formula(CostCase(True, "as-dense", alpha=half), 4) == Bytes(4 * (15360 + 4 * 240) * 3 // 4, 0)
+    assert closed_formula(CostCase(False, "server"), 4) == Bytes(2 * 15360 * 3, 0)
+    assert closed_formula(CostCase(False, "allreduce"), 4) == Bytes(4 * 15360 * 3 // 4, 0)
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4, 5])
@@ -52,13 +52,13 @@ def test_who_sends_whom_adds_up_to_the_formula(ranks):
 
 
 def test_one_rank_sends_nothing():
-    assert count_bytes(Case(True, "allgather", alpha=Fraction(1, 3))) == [Bytes(0, 0)]
+    assert count_bytes(CostCase(True, "allgather", alpha=Fraction(1, 3))) == [Bytes(0, 0)]
 
 
 def test_foretold_seconds_are_bytes_over_bandwidth_where_nothing_else_costs():
     network = Network(in_blocks(4, 1), 0.0, 1e6, 1e6, reduction=float("inf"))
-    for case in (Case(True, "server", alpha=Fraction(1, 3), partitions=4),
-                 Case(True, "allgather", alpha=Fraction(1, 3))):
+    for case in (CostCase(True, "server", alpha=Fraction(1, 3), partitions=4),
+                 CostCase(True, "allgather", alpha=Fraction(1, 3))):
         control = 8 * 3 * (2 if case.strategy == "server" else 1) * 2  # how many rows follow, in and out
         through_card = sum(closed_formula(case, 4)) + control
         assert foretell_seconds(case, network) == pytest.approx(through_card / 2 / 1e6, rel=1e-12)
@@ -74,22 +74,23 @@ def test_foretold_seconds_are_bytes_over_bandwidth_where_nothing_else_costs():
 ])
 def test_refusals(wrong, said):
     with pytest.raises(ValueError, match=said):
-        Case(**wrong)
+        CostCase(**wrong)
 
 
 def test_an_uneven_deal_has_no_closed_formula():
     with pytest.raises(ValueError, match="6 variables and partitions are not spread evenly over 4 ranks"):
-        closed_formula(Case(True, "server", variables=6), 4)
+        closed_formula(CostCase(True, "server", variables=6), 4)
 
 
 def test_titles_and_sizes():
-    assert Case(True, "as-dense").title == "sparse, sent whole" and Case(False, "allreduce").nbytes == 240 * 16 * 4
-    assert [v.name for v in Touching(Case(False, "server", 2)).variables] == ["variable 0", "variable 1"]
+    assert CostCase(True, "as-dense").title == "sparse, sent whole"
+    assert CostCase(False, "allreduce").nbytes == 240 * 16 * 4
+    assert [v.name for v in Touching(CostCase(False, "server", 2)).variables] == ["variable 0", "variable 1"]
 
 
 def test_lines_carry_formula_and_measured_points():
     def case_of(strategy, ranks):
-        return Case(True, strategy, alpha=Fraction(1, 2)), ranks
+        return CostCase(True, strategy, alpha=Fraction(1, 2)), ranks
 
     line, points = lines_of_strategies(case_of, [1, 2, 4], [2], {"allgather": [16_320]})
     assert line.label == "sparse, allgather" and list(line.y) == [0, 17.28, 51.84]

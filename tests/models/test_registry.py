@@ -88,7 +88,7 @@ from kernels import aggregate_rows
 from models import Variable
 from models.data import Corpus
 from models.data.text.windows import SyntheticText
-from models.registry import Entry
+from models.registry import ModelEntry
 from models.workload import Workload
 
 
@@ -112,10 +112,11 @@ class Toy:
         return {"loss": float((error**2).sum()), "count": batch.inputs.size}
 
 
-ENTRY = Entry(model=Toy, content=Corpus, presets={"small": {"width": 2}}, unit="tokens", quality="perplexity",
-              defaults={"data": "synthetic:60", "optimizer": "sgd", "learning_rate": 0.5},
-              synthetic=lambda sizes, **shape: SyntheticText(sizes["vocabulary"], **shape),
-              workloads={"step": Workload("toy", "toy", {"vocabulary": 60, "width": 2}, {"streams": 2, "window": 3})})
+ENTRY = ModelEntry(model=Toy, content=Corpus, presets={"small": {"width": 2}}, unit="tokens", quality="perplexity",
+                   defaults={"data": "synthetic:60", "optimizer": "sgd", "learning_rate": 0.5},
+                   synthetic=lambda sizes, **shape: SyntheticText(sizes["vocabulary"], **shape),
+                   workloads={"step": Workload("toy", "toy", {"vocabulary": 60, "width": 2},
+                                              {"streams": 2, "window": 3})})
 '''
 
 

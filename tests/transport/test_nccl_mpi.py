@@ -8,7 +8,7 @@ import pytest
 from kernels import RowGradient
 from models import Uniform, Variable
 from refimpl.collectives import check_programs, make_schedule
-from refimpl.collectives.running.runner import Runner
+from refimpl.collectives.running.runner import ScheduleRunner
 from refimpl.gradients import leaves_of
 from refimpl.plan import Placement, Plan
 from refimpl.strategies import ServedRows
@@ -67,7 +67,7 @@ def test_the_calls_of_a_schedule_are_these_and_no_others(comm, cupy, calls, algo
     communicator, n, me = _comm(comm), comm.size, comm.rank
     schedule = make_schedule(algorithm, n, n)
     vector = cupy.ones(n * 5, cupy.float32)
-    runner = Runner(schedule, communicator, n * 5, vector, "test", lambda start, stop: {})
+    runner = ScheduleRunner(schedule, communicator, n * 5, vector, "test", lambda start, stop: {})
     calls.clear()
     runner([vector])
     if algorithm == "ring":

@@ -14,14 +14,14 @@ import os, signal, sys, time
 import numpy as np
 from mpi4py import MPI
 from refimpl.collectives import make_schedule
-from refimpl.collectives.running.runner import Runner
+from refimpl.collectives.running.runner import ScheduleRunner
 from refimpl.collectives.running.shared import SharedRunner
 from refimpl.transport import Communicator, SilentPeer, peer_memory, shared_memory
 os.write(1, b"pid %d\\n" % os.getpid())
 def allreduce(elements=4_000_000):
     vector = np.zeros(elements, np.float32)
     schedule = make_schedule("direct", communicator.size, communicator.size)
-    Runner(schedule, communicator, elements, vector, "step", lambda start, stop: {})([vector])
+    ScheduleRunner(schedule, communicator, elements, vector, "step", lambda start, stop: {})([vector])
 def share_memory(elements=4_000_000):
     schedule, like = make_schedule("direct", communicator.size, communicator.size), np.empty(0, np.float32)
     return SharedRunner.open(schedule, communicator, elements, like, "step", lambda start, stop: {})

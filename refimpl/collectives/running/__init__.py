@@ -1,6 +1,6 @@
 """Schedules at work on a rank's own arrays: by messages in segments, in shared memory, by NCCL. Knows no MPI."""
 
 from refimpl.collectives.running.allreduce import open_allreduce
-from refimpl.collectives.running.runner import Runner, run
+from refimpl.collectives.running.runner import ScheduleRunner, run
 
-__all__ = ["Runner", "open_allreduce", "run"]
+__all__ = ["ScheduleRunner", "open_allreduce", "run"]

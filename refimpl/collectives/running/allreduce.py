@@ -3,7 +3,7 @@
 from kernels import array_module, is_numpy
 from refimpl.collectives.running.nccl_allreduce import NcclAllreduce, check_nccl
 from refimpl.collectives.running.pipeline import Pipeline
-from refimpl.collectives.running.runner import Runner
+from refimpl.collectives.running.runner import ScheduleRunner
 from refimpl.collectives.running.shared import SharedRunner
 from refimpl.collectives.schedule import NCCL, Schedule
 from refimpl.transport import Communicator
@@ -21,7 +21,7 @@ class OwnSlots:
     def __init__(self, runner, inputs: int, elements: int, like):
         self.runner = runner
         self.slots = [array_module(like).zeros(elements, like.dtype) for _ in range(max(1, inputs))]
-        self.able = isinstance(runner, Runner) and is_numpy(like)
+        self.able = isinstance(runner, ScheduleRunner) and is_numpy(like)
         self.under_way: Pipeline | None = None
 
     def __call__(self):
@@ -50,7 +50,7 @@ def open_allreduce(schedule: Schedule, comm: Communicator, elements: int, like, 
     slots: (elements,) arrays of the dtype and device of ``like``, one for each input of this rank. The call returns the
     sum; it may lie in memory that the machine's ranks share: it is for reading, until all have met again. ``begin`` and
     ``advance`` let it go on beside the computation, where it can; the call ends it.
-    shared: False sends messages even within a machine. attribute, channel: see ``Runner``.
+    shared: False sends messages even within a machine. attribute, channel: see ``ScheduleRunner``.
     """
     arguments = schedule, comm, elements, like, phase, attribute
     able = READ_IN_PLACE if len(comm.machines) == 1 else ("hierarchical",)
@@ -58,5 +58,5 @@ def open_allreduce(schedule: Schedule, comm: Communicator, elements: int, like, 
         return SharedRunner.open(*arguments)
     if schedule.name == NCCL:
         comm.together(lambda: check_nccl(comm, like), (ValueError,))
-    runner = NcclAllreduce(*arguments) if schedule.name == NCCL else Runner(*arguments, channel=channel)
+    runner = NcclAllreduce(*arguments) if schedule.name == NCCL else ScheduleRunner(*arguments, channel=channel)
     return OwnSlots(runner, len(schedule.inputs[comm.rank]), elements, like)

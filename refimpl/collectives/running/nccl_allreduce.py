@@ -8,8 +8,8 @@ from refimpl.transport import Communicator
 class NcclAllreduce:
     """Allreduce by NCCL as it likes. Local to make, after ``check_nccl``.
 
-    Arguments as for ``Runner``.  schedule: what is counted; NCCL does not tell what it sends, so the ledger has the
-    ring's bytes, 2 (N - 1) / N * n, which no allreduce of one copy can go below.
+    Arguments as for ``ScheduleRunner``.  schedule: what is counted; NCCL does not tell what it sends, so the ledger
+    has the ring's bytes, 2 (N - 1) / N * n, which no allreduce of one copy can go below.
     """
 
     def __init__(self, schedule: Schedule, comm: Communicator, elements: int, like, phase: str, attribute):

@@ -15,7 +15,7 @@ CHANNELS = 1 << 10  # the first lane of those that are not channel 0's: no other
 REMEMBERED = 8  # tuples of arrays whose requests are kept
 
 
-class Runner:
+class ScheduleRunner:
     """A schedule bound to a length and dtype. Scratch memory is made here, requests at the first call with new arrays:
     a call with arrays that were there before allocates nothing. Local to make.
 
@@ -121,5 +121,5 @@ def _close_all(pipelines):
 
 def run(schedule: Schedule, comm: Communicator, slots, phase: str = "allreduce", name: str = "vector"):
     """Sum ``slots`` over all ranks by ``schedule`` into slots[0] and return it. Collective over ``comm``."""
-    runner = Runner(schedule, comm, len(slots[0]), slots[0], phase, lambda start, stop: {name: stop - start})
+    runner = ScheduleRunner(schedule, comm, len(slots[0]), slots[0], phase, lambda start, stop: {name: stop - start})
     return runner(slots)

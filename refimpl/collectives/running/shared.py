@@ -16,7 +16,7 @@ from kernels import is_numpy
 from kernels.shared_sum.fast import DTYPES, computable, fused, scratch_for, table
 from kernels.shared_sum.steps import BUFFERS, EVENTS, all_at_once, in_place, pipelined
 from refimpl.collectives.running.counting import count_transfers
-from refimpl.collectives.running.runner import Runner
+from refimpl.collectives.running.runner import ScheduleRunner
 from refimpl.collectives.running.shared_plan import SharedPlan, plan_of
 from refimpl.collectives.schedule import Schedule
 from refimpl.gradients import Node
@@ -50,13 +50,13 @@ class SharedRunner:
         else:
             inputs = tuple((Node(0, r),) * (len(self._extra) if r == comm.rank else 1) for r in range(comm.size))
             inner = Schedule(schedule.name, schedule.chunks, inputs, plan.across)
-            self._messages = Runner(inner, comm, elements, self.result, phase, attribute)
+            self._messages = ScheduleRunner(inner, comm, elements, self.result, phase, attribute)
 
     @classmethod
     def open(cls, schedule: Schedule, comm: Communicator, elements: int, like, phase: str, attribute) -> "SharedRunner":
         """Return the runner of a schedule: "direct" on one machine, "hierarchical" (of ``comm.machines``) on several.
 
-        Arguments as for ``Runner``. Collective over ``comm``. Raises CollectiveError on all ranks for arrays that are
+        Arguments as for ``ScheduleRunner``. Collective over ``comm``. Raises CollectiveError on all ranks for what are
         no NumPy arrays, dtypes without a kernel, schedules that do not fit the machines, and too little shared memory.
         """
         kinds = comm.gather_numbers([elements, like.dtype.num if is_numpy(like) else -1], f"{phase}: what is summed")
@@ -204,7 +204,7 @@ def _bytes_of_slot(nbytes) -> tuple[int, int]:
 def _checked(schedule, comm, elements, like, kinds) -> SharedPlan:
     """Return this rank's plan; ValueError for what cannot be summed in shared memory. kinds: of all ranks."""
     if not is_numpy(like):
-        raise ValueError(f"shared memory holds NumPy arrays, not {type(like).__module__} arrays; use Runner")
+        raise ValueError(f"shared memory holds NumPy arrays, not {type(like).__module__} arrays; use ScheduleRunner")
     if computable(like.dtype) is None:
         raise ValueError(f"no shared-memory sum of {like.dtype}; there are {', '.join(DTYPES)}")
     if (kinds != kinds[0]).any():

@@ -38,7 +38,7 @@ class TorchTraining:
         if signature != self.signature:
             self.wrapped = None  # its buckets go before new ones come
             self.module = GivenParameters({name: (untouched if name in shapes else torch.zeros)(shape, dtype=dtype)
-                                 for name, shape, dtype in signature[0]}, shapes)
+                                           for name, shape, dtype in signature[0]}, shapes)
             self.wrapped, self.signature = self.wrap_gradients(self.module, *group), signature
         self.wrapped.zero_grad()
         self.wrapped({name: tensors(part) for name, part in gradients.items()}).backward()

@@ -46,4 +46,4 @@ class ExpectedFailures:
 def read_expected(path) -> ExpectedFailures:
     """Read a file of expected failures. Raises ValueError saying what is wrong with it."""
     return ExpectedFailures(read_json(path, _File, what="a file of expected failures",
-                              remedy=f'give {{"format": {FORMAT}, "expected": {{"case": "why"}}}}').expected)
+                                      remedy=f'give {{"format": {FORMAT}, "expected": {{"case": "why"}}}}').expected)

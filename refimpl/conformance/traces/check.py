@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 from refimpl.conformance.case import numbers_of
-from refimpl.conformance.compare import Finding, Verdict, note
+from refimpl.conformance.compare import VariableResult, Verdict, note
 from refimpl.conformance.runner import Outcome
 from refimpl.conformance.traces.differing import Differing
 from refimpl.conformance.traces.expect import expected
@@ -121,13 +121,13 @@ def _note_unknown(sources, verdicts):
         verdict, (step, m) = next(v for v in verdicts if v.stage == "local"), places[0]
         words = f"microbatch {m} of step {step} has gradients, though it has no examples"
         verdict.status, verdict.why = "failed", verdict.why or words
-        verdict.findings.append(Finding("", False, "property", np.inf, np.inf, step, m, words=words,
-                                        code="no-examples"))
+        verdict.findings.append(VariableResult("", False, "property", np.inf, np.inf, step, m, words=words,
+                                               code="no-examples"))
 
 
 def _verdict(sources, wanted, stage) -> Verdict:
     """Return the verdict on one stage: skipped if nothing of it was handed in."""
-    findings: dict[str, Finding] = {}
+    findings: dict[str, VariableResult] = {}
     for place, want in wanted.items():
         if place[0] == stage and (found := sources.handed_in(place)) is not None:
             _compare(findings, place, found, want)
@@ -142,7 +142,7 @@ def _verdict(sources, wanted, stage) -> Verdict:
 def _compare(findings, place, found, want):
     stage, step, microbatch, variable, part = place
     name = variable if part == "value" else f"{variable} {part}"
-    result = findings.setdefault(name, Finding(name, True, want.comparison))
+    result = findings.setdefault(name, VariableResult(name, True, want.comparison))
     if np.shape(numbers_of(found))[1:] != np.shape(numbers_of(want.value))[1:]:
         result.ok, result.step, result.words = False, step, f"{name} has another shape than ours (step {step})"
         return
@@ -151,7 +151,7 @@ def _compare(findings, place, found, want):
     note(result, found, want, step, microbatch, stage + where)
 
 
-def first_difference(verdicts) -> tuple[Verdict, Finding] | None:
+def first_difference(verdicts) -> tuple[Verdict, VariableResult] | None:
     """Return the verdict and finding of what differs first: by step, then by the order of the stages. Local."""
     failed = [(v, f) for v in verdicts for f in v.findings if not f.ok]
     return min(failed, default=None, key=lambda pair: (-1 if pair[1].step is None else pair[1].step,

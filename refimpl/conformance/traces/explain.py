@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from refimpl.conformance.case import Rows
-from refimpl.conformance.compare import Finding, aligned
+from refimpl.conformance.compare import VariableResult, aligned
 from refimpl.conformance.diagnose import Diagnosis, diagnose
 from refimpl.conformance.observe import Evidence
 from refimpl.conformance.traces.differing import Differing
@@ -16,7 +16,7 @@ from refimpl.conformance.traces.explain_updates import explain_update
 from refimpl.conformance.words import some
 
 
-def explain(differing: Differing, finding: Finding) -> Diagnosis:
+def explain(differing: Differing, finding: VariableResult) -> Diagnosis:
     """Return the first hypothesis that explains what differs; finding: its first. Local."""
     if finding.code:
         return Diagnosis(finding.code, finding.words)

@@ -27,7 +27,7 @@ class TraceRecipe:
 
 
 RECIPES = {name: TraceRecipe(g.make_model, *g.make_data(), Options(steps=STEPS, seed=SEED, **g.options),
-                        {"model": name, "code": MODELS[name].replace(".", "/"), **g.about})
+                             {"model": name, "code": MODELS[name].replace(".", "/"), **g.about})
            for name, entry in entries().items() if (g := entry.golden)}
 
 

@@ -19,7 +19,7 @@ from refimpl.experiments.cluster.description import Cluster, machine_name
 from refimpl.experiments.cluster.launcher import HOLDERS
 from refimpl.experiments.cluster.machine import account_of, bytes_of, hold
 from refimpl.experiments.cluster.namespaces import ClusterError, become_root, end_with, mount, unshare
-from refimpl.experiments.cluster.network import SERVICE_BRIDGE, Network
+from refimpl.experiments.cluster.network import SERVICE_BRIDGE, ClusterNetwork
 
 GRACE_SECONDS = 3.0  # for mpirun to end its ranks itself
 LAUNCHER = "refimpl.experiments.cluster.launcher"
@@ -69,20 +69,20 @@ def _live(outside: int, report: int, cluster: Cluster, command: list[str]) -> in
     return status
 
 
-def _build(cluster: Cluster) -> tuple[list[int], Network]:
+def _build(cluster: Cluster) -> tuple[list[int], ClusterNetwork]:
     """Return the processes that hold the machines, and the network that joins them."""
     mount("none", "/", "", "recursive", "private")  # what we mount is not to be seen outside
     mount("proc", "/proc", "proc")
     mount("hub", "/dev/shm", "tmpfs", "nosuid", "nodev")
     socket.sethostname("hub")
-    network, holders = Network(), []
+    network, holders = ClusterNetwork(), []
     for machine, rate in enumerate(cluster.rates):
         holders.append(hold(machine, cluster.machines))
         network.connect(holders[-1], rate)
     return holders, network
 
 
-def _run(command: list[str], holders: list[int], network: Network, cluster: Cluster) -> int:
+def _run(command: list[str], holders: list[int], network: ClusterNetwork, cluster: Cluster) -> int:
     """Run mpirun on the machines, let the events happen, and return its exit status."""
     names = [machine_name(machine) for machine in range(cluster.machines)]
     hosts, launcher = Path("/dev/shm/hosts"), Path("/dev/shm/launcher")

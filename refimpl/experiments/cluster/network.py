@@ -22,7 +22,7 @@ LATENCY = "100ms"  # the queue holds what arrives in so long; more is dropped, a
 SERVICE_BRIDGE = "services"  # in the hub
 
 
-class Network:
+class ClusterNetwork:
     """Bridges and links of the network namespace that this process is in. Local; ends with that namespace."""
 
     def __init__(self):

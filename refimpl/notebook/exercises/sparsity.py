@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from refimpl.experiments.cost_table import Case, closed_formula
+from refimpl.experiments.cost_table import CostCase, closed_formula
 from refimpl.notebook.exercises import answered, exercise, right, wrong
 
 
@@ -33,7 +33,7 @@ MISTAKES = {
 def check_server_bytes(server_bytes):
     """A function server_bytes(alpha, w, ranks): values in and out of each rank, for a table spread over all ranks."""
     asked = [(Fraction(1, 8), 4), (Fraction(1, 2), 2), (Fraction(1), 8), (Fraction(0), 4), (Fraction(1, 4), 3)]
-    cases = [Case(True, "server", rows=192, alpha=alpha, partitions=ranks) for alpha, ranks in asked]
+    cases = [CostCase(True, "server", rows=192, alpha=alpha, partitions=ranks) for alpha, ranks in asked]
     wanted = [closed_formula(case, ranks).values for case, (_, ranks) in zip(cases, asked)]
     inputs = [(alpha, case.nbytes, ranks) for case, (alpha, ranks) in zip(cases, asked)]
     found = [answered(server_bytes(*each)) for each in inputs]

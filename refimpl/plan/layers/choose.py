@@ -44,8 +44,8 @@ def choose_layer(layer: Layer, ranks: int, batch: int, size: int = 4) -> LayerCh
     exact = exact_best_groups(layer, ranks, batch, size=size)
     groups = exact_best_groups(layer, ranks, batch, possible, size)
     return LayerChoice(layer, Fraction(flop(layer, examples)), intensity(layer, examples, size), sent(ranks), sent(1),
-                  min(map(sent, between), default=None), best_groups(layer, ranks, batch), exact, groups,
-                  mode_of(groups, ranks), _reason(layer, ranks, groups, exact, sent))
+                       min(map(sent, between), default=None), best_groups(layer, ranks, batch), exact, groups,
+                       mode_of(groups, ranks), _reason(layer, ranks, groups, exact, sent))
 
 
 def choose_layers(layers, ranks: int, batch: int, size: int = 4) -> list[LayerChoice]:

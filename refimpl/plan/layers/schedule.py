@@ -49,7 +49,7 @@ def work_of(layers, ranks: int, batch: int, system: System, efficiency: float = 
         groups = exact_best_groups(layer, ranks, batch) if layer.connected else ranks
         volume = ring_volume(layer, ranks, batch, groups)
         found.append(LayerWork(float(flop(layer, Fraction(batch, ranks))) / PASSES / (efficiency * system.flops),
-                          float(volume.activations) / 2 / system.rate, float(volume.weights) / system.rate))
+                               float(volume.activations) / 2 / system.rate, float(volume.weights) / system.rate))
     return found
 
 

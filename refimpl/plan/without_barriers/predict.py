@@ -137,6 +137,6 @@ def _messages(plan, predictor, sampled, worker):
     latency = (network.latency if len(network.machines) > 1 else network.latency_within) if others else 0.0
     speeds = network.bandwidth_out, network.bandwidth_in, network.memory_bandwidth
     return *(TimedTransfer(np.concatenate([column / np.array(speed) for column, speed in
-                                      zip(by_machine(matrix, machine_numbers(plan)), speeds)]),
+                                           zip(by_machine(matrix, machine_numbers(plan)), speeds)]),
                       latency + network.overhead * many)
              for matrix, many in ((there, 2 * others), (back, others))), ways.sum()

@@ -12,7 +12,7 @@ from mpi4py import MPI
 
 from refimpl.collectives import make_schedule
 from refimpl.collectives.running.allreduce import open_allreduce
-from refimpl.collectives.running.runner import Runner
+from refimpl.collectives.running.runner import ScheduleRunner
 from refimpl.collectives.units import size_name
 from refimpl.experiments.bench.peers import import_torch, join_gloo
 from refimpl.experiments.bench.together import check_sum, race_together
@@ -64,7 +64,7 @@ def _ours(comm, work, algorithm, elements):
     if work == "machine-private":
         allreduce = open_allreduce(schedule, comm, elements, like, "bench", _counted)
         return {f"{name}, private": (private, lambda: allreduce([private]))}
-    runner = Runner(schedule, comm, elements, like, "bench", _counted)
+    runner = ScheduleRunner(schedule, comm, elements, like, "bench", _counted)
     return {name: (private, lambda: runner([private]))}
 
 

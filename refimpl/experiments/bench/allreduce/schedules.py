@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refimpl.collectives.running.runner import Runner
+from refimpl.collectives.running.runner import ScheduleRunner
 from refimpl.experiments.bench.together import check_sum, time_together
 from refimpl.transport import Communicator
 
@@ -16,7 +16,7 @@ def time_schedules(comm, schedules, elements: int, turns: int) -> dict[str, list
     comm, work = Communicator.of(comm), {}
     for schedule in schedules:
         vector = np.empty(elements, np.float32)
-        runner = Runner(schedule, comm, elements, vector, "bench", lambda start, stop: {"vector": stop - start})
+        runner = ScheduleRunner(schedule, comm, elements, vector, "bench", lambda start, stop: {"vector": stop - start})
         work[schedule.name] = lambda runner=runner, vector=vector: runner([vector])
         check_sum(comm, schedule.name, vector, work[schedule.name])
     rounds = [{name: time_together(comm, function, 1) for name, function in work.items()} for _ in range(turns)]

@@ -111,7 +111,7 @@ def torch(comm, cell, torch_rpc):
     """Return a runner: the same of the peer."""
     def runner(steps):
         model, data = cell.workload.make_model(), cell.workload.make_data(cell.ranks)
-        mine = torch_rpc.Trainer(model, data, options_of(cell), comm).train(steps)
+        mine = torch_rpc.RpcTrainer(model, data, options_of(cell), comm).train(steps)
         comm.meet("the end of a training")
         return max(json.loads(text) for text in comm.share_text(json.dumps(mine[-1][2]))) / steps
     return runner

@@ -20,7 +20,7 @@ from refimpl.transport import Communicator
 
 
 @dataclass(frozen=True)
-class Row:
+class BoundsRow:
     """One step of a training, over all its arrays. apart: largest difference of an element between CPU and GPU.
 
     bound: largest difference that is possible.  share: largest difference as a part of that element's bound.
@@ -72,7 +72,7 @@ def compare(name: str, small: BoundedTraining):
         yield row_of(name, state, start, *map(arrays_of, trainers), small.still)
 
 
-def row_of(name, state, start, cpu, gpu, still=()) -> Row:
+def row_of(name, state, start, cpu, gpu, still=()) -> BoundsRow:
     """Return what is to be said of one step. start, cpu, gpu: key -> array.  still: see ``BoundedTraining``. Local."""
     apart = {key: np.abs(cpu[key] - gpu[key]) for key in cpu}
     bound = {key: 2 * enclosure.radius for key, enclosure in state.arrays.items()}
@@ -85,5 +85,5 @@ def row_of(name, state, start, cpu, gpu, still=()) -> Row:
             check(state.step, distances(state, found))
         except AssertionError as problem:
             errors.append(f"{device}: {problem}")
-    return Row(name, state.step, max(float(a.max(initial=0)) for a in apart.values()),
-               max(float(b.max(initial=0)) for b in bound.values()), share, moved, "; ".join(errors) or None)
+    return BoundsRow(name, state.step, max(float(a.max(initial=0)) for a in apart.values()),
+                     max(float(b.max(initial=0)) for b in bound.values()), share, moved, "; ".join(errors) or None)

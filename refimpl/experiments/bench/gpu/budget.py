@@ -15,7 +15,7 @@ HOST = {"product": 12e-6, "kernel": 10e-6, "array": 7e-6, "transfer": 15e-6}
 
 
 @dataclass(frozen=True)
-class Work:
+class Load:
     """A line of the table. kind: of its launches (``HOST``).  flops, numbers: operations; float32 read and written."""
 
     name: str
@@ -35,7 +35,7 @@ class Work:
         return max(self.flops / FLOPS, 4 * self.numbers / BYTES, self.launches * LATENCY)
 
 
-def lm_budget(sizes: dict, shape: dict) -> list[Work]:
+def lm_budget(sizes: dict, shape: dict) -> list[Load]:
     """Return the work of a step of the language model with one layer and Adagrad, on one rank.
 
     sizes, shape: of a workload.  Launches are those that tests/device/test_launches.py counts.
@@ -45,27 +45,27 @@ def lm_budget(sizes: dict, shape: dict) -> list[Work]:
     dense = (embedding + projection + 1) * gates + hidden * projection
     scored = n + samples
     return [
-        Work("inputs' products, all steps at once", "product", 1, 2 * n * embedding * gates, n * (embedding + gates)),
-        Work("recurrent products forward", "product", time, 2 * n * projection * gates,
+        Load("inputs' products, all steps at once", "product", 1, 2 * n * embedding * gates, n * (embedding + gates)),
+        Load("recurrent products forward", "product", time, 2 * n * projection * gates,
              time * projection * gates + 2 * n * gates),
-        Work("cells forward", "kernel", time, 0, 12 * n * hidden),
-        Work("projections forward", "product", time, 2 * n * hidden * projection, time * hidden * projection),
-        Work("projections backward", "product", time, 2 * n * hidden * projection, time * hidden * projection),
-        Work("cells backward", "kernel", time, 0, 14 * n * hidden),
-        Work("recurrent products backward", "product", time - 1, 2 * n * projection * gates,
+        Load("cells forward", "kernel", time, 0, 12 * n * hidden),
+        Load("projections forward", "product", time, 2 * n * hidden * projection, time * hidden * projection),
+        Load("projections backward", "product", time, 2 * n * hidden * projection, time * hidden * projection),
+        Load("cells backward", "kernel", time, 0, 14 * n * hidden),
+        Load("recurrent products backward", "product", time - 1, 2 * n * projection * gates,
              time * projection * gates + n * gates),
-        Work("gradients of weights and inputs", "product", 4,
+        Load("gradients of weights and inputs", "product", 4,
              2 * n * (2 * embedding + projection) * gates + 2 * n * hidden * projection, 3 * n * gates),
-        Work("gradient of the bias", "kernel", 2, 0, n * gates),
-        Work("softmax: products", "product", 4, 3 * 2 * n * samples * projection, 4 * n * samples),
-        Work("softmax: exponentials", "kernel", 2, 0, 3 * n * samples),
-        Work("rows: gathered, added up, updated", "kernel", 14, 0, (4 * n * embedding + 8 * scored * projection)),
-        Work("dense gradients: copied, checked, squared", "kernel", 7, 0, 4 * dense),
-        Work("dense update", "kernel", 3, 0, 5 * dense),
-        Work("all else", "array", REST, 0, 20 * n * projection),
+        Load("gradient of the bias", "kernel", 2, 0, n * gates),
+        Load("softmax: products", "product", 4, 3 * 2 * n * samples * projection, 4 * n * samples),
+        Load("softmax: exponentials", "kernel", 2, 0, 3 * n * samples),
+        Load("rows: gathered, added up, updated", "kernel", 14, 0, (4 * n * embedding + 8 * scored * projection)),
+        Load("dense gradients: copied, checked, squared", "kernel", 7, 0, 4 * dense),
+        Load("dense update", "kernel", 3, 0, 5 * dense),
+        Load("all else", "array", REST, 0, 20 * n * projection),
     ]
 
 
-def bounds(table: list[Work]) -> tuple[float, float]:
+def bounds(table: list[Load]) -> tuple[float, float]:
     """Return (seconds of the host, seconds of the GPU) of a step."""
     return sum(work.host for work in table), sum(work.device for work in table)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
-from refimpl.experiments.bench.gpu.bounds import Row
+from refimpl.experiments.bench.gpu.bounds import BoundsRow
 from refimpl.json_file import read_json
 from refimpl.training.run.files import write_json
 
@@ -36,7 +36,7 @@ def describe(result: dict) -> list[str]:
     merged, copied = result["merge_bandwidth"], result["copy_bandwidth"]
     lines.append(f"row merge: {merged / 1e9:,.0f} GB/s, {merged / copied:.0%} of the GPU's copy bandwidth, "
                  f"{copied / 1e9:,.0f} GB/s (reach 50%)")
-    lines += [str(Row(**row)) for row in result.get("bounds", ())]
+    lines += [str(BoundsRow(**row)) for row in result.get("bounds", ())]
     for model, budget in result.get("budgets", {}).items():
         lines.append(f"{model.upper()} step, by its budget: {budget['device'] * 1e3:.1f} ms of the GPU (an H100), "
                      f"beside them {budget['host'] * 1e3:.1f} ms of the host for {budget['launches']} launches")

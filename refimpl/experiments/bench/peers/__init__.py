@@ -28,15 +28,15 @@ def import_torch():
 def torch_twin(model_name: str, model, options, **where):
     """Return a model of the registry in PyTorch, ready to train from the values that ours begins with. Local.
 
-    It is ``Twin`` of ``torch_NAME`` beside this file, None if there is none: step(batch, starts_epoch) does a training
+    It is ``TWIN`` of ``torch_NAME`` beside this file, None if there is none: step(batch, starts_epoch) does a training
     step on a microbatch; computation(batch) returns a callable, its forward and backward pass alone.
-    options: of our trainer, the optimizer's.  where: arguments of Twin.
+    options: of our trainer, the optimizer's.  where: arguments of TWIN.
     """
     module = f"{__name__}.torch_{model_name}"
     if importlib.util.find_spec(module) is None:
         return None
     values = {v.name: v.initial_value(options.seed) for v in model.variables}
-    return importlib.import_module(module).Twin(model, values, options, **where)
+    return importlib.import_module(module).TWIN(model, values, options, **where)
 
 
 def stepper(twin, data, microbatch: int = 0):

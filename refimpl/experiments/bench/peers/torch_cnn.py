@@ -47,7 +47,11 @@ class TorchConvNet(nn.Module):
         return self.head(y.mean(dim=(2, 3)))
 
 
-class Twin(ImageTwin):
+class ConvolutionTwin(ImageTwin):
     """``TorchConvNet`` as benchmarks train it."""
 
     network = TorchConvNet
+
+
+TWIN = ConvolutionTwin
+"""What ``peers.torch_twin`` makes."""

@@ -15,7 +15,7 @@ from refimpl.torch.tensors import on_device
 CPU = torch.device("cpu")
 
 
-class Replica:
+class DdpReplica:
     """This rank's replica of a work's module. Local to make with a module; with ``distributed``, Collective.
 
     Its random numbers (dropout) are those of our step, so that both train alike.

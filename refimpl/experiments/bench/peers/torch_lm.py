@@ -106,7 +106,7 @@ class TorchTrainer:
         return loss.item()
 
 
-class Twin:
+class LanguageModelTwin:
     """The model with its trainer, as benchmarks drive it, see ``peers.torch_twin``. It draws its candidates as we do.
 
     rank: whose candidates it draws.  on: where it computes.  together: as ``distributed``, on the ranks of gloo.
@@ -134,3 +134,7 @@ class Twin:
             alone(inputs, targets, None, drawn)[0].backward()
 
         return compute
+
+
+TWIN = LanguageModelTwin
+"""What ``peers.torch_twin`` makes."""

@@ -27,7 +27,7 @@ TABLES = {"embedding.weight": "inputs", "softmax_weight.weight": "outputs", "sof
 SERVER, SECONDS = "worker0", 120.0
 
 
-class Server:
+class RpcServer:
     """The parameters, their optimizer, and the lock that each call holds. Local to rank 0; trainers call it by RPC."""
 
     def __init__(self, module, learning_rate: float):
@@ -49,7 +49,7 @@ class Server:
                     for name, parameter in self.parameters.items() if wanted is not None}
 
 
-_here: list[Server] = []
+_here: list[RpcServer] = []
 
 
 def update_and_fetch(gradients, wanted):
@@ -73,7 +73,7 @@ def leave():
     rpc.shutdown(graceful=False)
 
 
-class Trainer:
+class RpcTrainer:
     """A worker of the parameter server: fetches what a step needs, computes, and pushes with the next fetch.
 
     model: our ``LanguageModel``, whose initial values both sides begin with.  data: see ``models.data.Data``.
@@ -85,7 +85,7 @@ class Trainer:
         self.module, self.state = TorchLanguageModel(model, values), None
         self.parameters = {name: p for name, p in self.module.named_parameters() if p.requires_grad}
         if comm.rank == 0:
-            _here[:] = [Server(TorchLanguageModel(model, values), options.learning_rate)]
+            _here[:] = [RpcServer(TorchLanguageModel(model, values), options.learning_rate)]
         comm.meet("the parameter server")
 
     def train(self, steps: int) -> list[list]:

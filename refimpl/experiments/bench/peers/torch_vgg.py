@@ -31,7 +31,11 @@ class TorchVgg(nn.Module):
         return self.connected(self.features(x).flatten(1))
 
 
-class Twin(ImageTwin):
+class VggTwin(ImageTwin):
     """``TorchVgg`` as benchmarks train it."""
 
     network = TorchVgg
+
+
+TWIN = VggTwin
+"""What ``peers.torch_twin`` makes."""

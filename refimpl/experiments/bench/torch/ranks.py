@@ -14,7 +14,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from refimpl.experiments.bench.peers import import_torch, join_gloo
-from refimpl.experiments.bench.peers.torch_ddp import Replica
+from refimpl.experiments.bench.peers.torch_ddp import DdpReplica
 from refimpl.experiments.bench.steps import SEED, computation, race_with_cards, time_alone
 from refimpl.experiments.bench.together import PairedRow
 from refimpl.experiments.bench.torch.works import work_of
@@ -44,7 +44,7 @@ def race_work(comm: Communicator, name: str, wanted: dict) -> dict:
     work, losses = work_of(name, wanted["small"]), {HYBRID: [], PEER: []}
     model, data = TorchModel(work.make(), work.loss), work.data(comm.size)
     trainer = Trainer.open(model, data, Options(seed=SEED, **work.options), comm)
-    replica = Replica(work, data, comm.rank)
+    replica = DdpReplica(work, data, comm.rank)
     steps = {HYBRID: lambda: losses[HYBRID].append(trainer.train_step()["loss"]),
              PEER: lambda: losses[PEER].append(replica.step())}
     measured = race_with_cards(comm, steps, wanted["seconds"], wanted["rounds"])
