@@ -38,7 +38,8 @@ def test_aggregate_holds_the_definition(gpu, count, width, vocabulary, dtype, on
     assert_same(result, definition.aggregate_rows(ids, rows))
 
 
-@pytest.mark.parametrize("lengths, width, on_gpu", [((4,), 1, False), ((3, 5, 4, 1), 5, True), ((1, 23, 2, 13), 9, False)])
+@pytest.mark.parametrize("lengths, width, on_gpu", [
+    ((4,), 1, False), ((3, 5, 4, 1), 5, True), ((1, 23, 2, 13), 9, False)])
 def test_long_segments_hold_the_definition(gpu, monkeypatch, lengths, width, on_gpu):
     """Of more than 3 rows: fetched tile by tile, on a GPU and in the simulator."""
     monkeypatch.setattr("kernels.rows.cuda_segments.LONG", 3)
@@ -60,7 +61,8 @@ def test_ids_of_any_size_stay_apart(gpu, top, on_gpu):
     assert (found if isinstance(found, np.ndarray) else found.get()).tolist() == expected.ids.tolist()
 
 
-@pytest.mark.parametrize("left, right, on_gpu", [(0, 0, False), (0, 9, True), (9, 0, False), (40, 40, True), (70, 20, False)])
+@pytest.mark.parametrize("left, right, on_gpu", [
+    (0, 0, False), (0, 9, True), (9, 0, False), (40, 40, True), (70, 20, False)])
 @pytest.mark.parametrize("vocabulary", [50, 3_000_000_000])
 def test_merge_holds_the_definition(gpu, left, right, vocabulary, on_gpu):
     a, b = (definition.aggregate_rows(*draw(n, c, 5, vocabulary)) for n, c in (("a", left), ("b", right)))

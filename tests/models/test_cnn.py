@@ -18,7 +18,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from image_networks import CLASSES, SHAPE, images, initial, tiny  # noqa: E402 - it lies beside this file
 
 
-@pytest.mark.parametrize("preset, shape", [("small", (8, 8, 1)), ("tiny", (32, 32, 3)), ("tiny", (1, 1, 2)), ("tiny", (9, 6, 2))])
+@pytest.mark.parametrize("preset, shape", [
+    ("small", (8, 8, 1)), ("tiny", (32, 32, 3)), ("tiny", (1, 1, 2)), ("tiny", (9, 6, 2))])
 def test_gradients_have_the_variables_shapes_and_dtype(preset, shape):
     model = ConvNet(shape, CLASSES, **PRESETS[preset])
     dense, batch = initial(model), images(3, shape)

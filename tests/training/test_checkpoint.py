@@ -66,7 +66,8 @@ def test_what_a_checkpoint_holds(saved):
     assert result.steps == 6
 
 
-@pytest.mark.parametrize("work, stop", [*(("toy", stop) for stop in (1, 2, 3, 5)), *((work, 3) for work in WORKS if work != "toy")])
+@pytest.mark.parametrize("work, stop", [
+    *(("toy", stop) for stop in (1, 2, 3, 5)), *((work, 3) for work in WORKS if work != "toy")])
 def test_resume_is_bitwise_wherever_it_stops(work, stop, tmp_path):
     model, data, _ = WORKS[work]
     options = make_options(work, "adam", steps=6)
