@@ -6,9 +6,7 @@ Every call begins with rested cards: their token buckets are full again, and let
 the prediction as in the network. Calls without a pause would find them as the call before left them.
 """
 
-import json
 import statistics
-import sys
 import time
 
 from refimpl.experiments.bench import job
@@ -47,8 +45,8 @@ def describe(found: dict) -> str:
     return "\n".join(lines)
 
 
-def main(sizes) -> None:
-    """Calibrate, then predict and measure every algorithm at every size; rank 0 prints JSON. Collective."""
+def main(comm, sizes) -> list[dict]:
+    """Calibrate, then predict and measure every algorithm at every size; return the rows. Collective."""
     import numpy as np
 
     from refimpl.collectives import ALGORITHMS, make_schedule
@@ -57,9 +55,7 @@ def main(sizes) -> None:
     from refimpl.collectives.simulation.calibrate import calibrate
     from refimpl.collectives.simulation.simulate import simulate
     from refimpl.experiments.bench.together import time_together
-    from refimpl.transport import Communicator
 
-    comm = Communicator.of()
     network, rows = calibrate(comm), []
     for name in ALGORITHMS:
         topology = comm.machines if name == "hierarchical" else None
@@ -75,9 +71,8 @@ def main(sizes) -> None:
             rows.append({"algorithm": name, "machines": len(comm.machines), "ranks": comm.size, "bytes": size,
                          "predicted": predicted, "measured": statistics.median(times[1:]),  # the first connects
                          "burst": network.burst})
-    if comm.rank == 0:
-        print(json.dumps(rows), flush=True)
+    return rows
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    job.answer(main)

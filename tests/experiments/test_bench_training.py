@@ -69,8 +69,9 @@ def test_one_machine_is_raced_and_a_missing_peer_left_out(tmp_path):
     (tmp_path / "torch.py").write_text("raise ImportError")
     wanted = {"work": "training", "workload": SMALL.to_json(), "seconds": 0.1, "rounds": 1}
     code = (f"import sys; sys.path.insert(0, {str(tmp_path)!r}); "
-            f"from refimpl.experiments.bench.training import ranks; ranks.main({wanted!r})")
-    job = launch(2, ["-c", code], timeout=100, capture=True)
+            "from refimpl.experiments.bench import job; from refimpl.experiments.bench.training import ranks; "
+            "job.answer(ranks.main)")
+    job = launch(2, ["-c", code, json.dumps(wanted)], timeout=100, capture=True)
     assert job.returncode == 0, job.stderr
     found = json.loads(job.stdout.splitlines()[-1])
     assert [row["name"] for row in found["rows"]] == ["refimpl hybrid", "refimpl allreduce"]

@@ -1,7 +1,12 @@
-"""The job behind a race between ranks: it is started here, and its rank 0 prints one JSON object."""
+"""The job behind a race between ranks: it is started here, and its rank 0 prints one JSON object.
+
+Both ends: ``measure`` starts a module on ranks, in which ``answer`` runs what they do.
+"""
 
 import json
 import subprocess
+import sys
+from typing import Callable
 
 from refimpl.experiments.cluster import ClusterError, run_on_cluster
 from refimpl.transport.launch import LaunchError, launch
@@ -29,3 +34,16 @@ def measure(module: str, wanted, ranks: int = 1, machines: int = 0, timeout: flo
     if job.returncode:
         raise ValueError(f"the ranks of {module} ended with status {job.returncode}:\n{job.stderr[-4000:]}")
     return json.loads(job.stdout.strip().splitlines()[-1])
+
+
+def answer(work: Callable) -> None:
+    """Run work(comm, wanted) on each rank, one thread each; print what it returns on rank 0. Collective."""
+    from threadpoolctl import threadpool_limits
+
+    from refimpl.transport import Communicator  # MPI: never in the process that starts the ranks
+
+    comm = Communicator.of()
+    with threadpool_limits(1):
+        found = work(comm, json.loads(sys.argv[1]))
+    if comm.rank == 0:
+        print(json.dumps(found), flush=True)

@@ -3,7 +3,6 @@
     mpirun -n 4 python -m mpi4py -m refimpl.experiments.bench.allreduce.ranks '{"work": "machine", ...}'
 """
 
-import json
 import sys
 from dataclasses import asdict
 
@@ -14,6 +13,7 @@ from refimpl.collectives import make_schedule
 from refimpl.collectives.running.allreduce import open_allreduce
 from refimpl.collectives.running.runner import ScheduleRunner
 from refimpl.collectives.units import size_name
+from refimpl.experiments.bench.job import answer
 from refimpl.experiments.bench.peers import import_torch, join_gloo
 from refimpl.experiments.bench.together import check_sum, race_together
 from refimpl.training.device import open_device
@@ -22,12 +22,13 @@ from refimpl.transport import CollectiveError, Communicator, peer_memory
 GPU_ALGORITHMS = ("ring", "direct", "halving-doubling")
 
 
-def main(comm: Communicator, wanted: dict) -> None:
+def main(comm: Communicator, wanted: dict) -> dict:
     """Race one work over all sizes. wanted: work, sizes (bytes), algorithms, seconds, rounds. Collective."""
     race_sizes = race_on_gpus if wanted["work"] == "gpu" else race_on_hosts
-    found = race_sizes(comm, wanted)
-    if comm.rank == 0:
-        print(json.dumps({**found, "ranks": comm.size}), flush=True)
+    try:
+        return {**race_sizes(comm, wanted), "ranks": comm.size}
+    except CollectiveError as problem:  # all ranks have met it
+        sys.exit(str(problem) if comm.rank == 0 else 1)
 
 
 def race(comm: Communicator, wanted: dict, nbytes: int, ours: dict, peers: dict) -> list[dict]:
@@ -135,8 +136,4 @@ def _on_gpu(comm, device, algorithm, elements):
 
 
 if __name__ == "__main__":
-    everyone = Communicator.of()
-    try:
-        main(everyone, json.loads(sys.argv[1]))
-    except CollectiveError as problem:  # all ranks have met it
-        sys.exit(str(problem) if everyone.rank == 0 else 1)
+    answer(main)

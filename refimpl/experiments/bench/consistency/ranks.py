@@ -2,15 +2,13 @@
 
 import json
 import statistics
-import sys
 import time
 from dataclasses import asdict, replace
 from operator import truediv
 from pathlib import Path
 
-from threadpoolctl import threadpool_limits
-
 from models.workload import Workload
+from refimpl.experiments.bench.job import answer
 from refimpl.experiments.bench.peers import import_torch
 from refimpl.experiments.bench.together import paired
 from refimpl.experiments.consistency.figures import speed
@@ -34,25 +32,22 @@ class Forgetting(list):
         """Forget an entry."""
 
 
-def main(wanted: dict) -> None:
-    """Race the works and print what was found. Collective."""
-    comm = Communicator.of()
+def main(comm: Communicator, wanted: dict) -> dict:
+    """Race the works; return what was found. Collective."""
     written: list[float] = []
-    with threadpool_limits(1):
-        works, end = works_of(comm, wanted, written)
-        for runners in works.values():  # compile, connect
-            for runner in runners.values():
-                runner(2)
-        took = {work: {name: [] for name in runners} for work, runners in works.items()}
-        for number in range(wanted["rounds"]):
-            for work, runners in works.items():
-                for name in list(runners)[::-1 if number % 2 else 1]:  # who comes first, comes second in the next round
-                    took[work][name].append(runners[name](wanted["steps"]))
-        words = Workload(**wanted["workload"]).make_data(comm.size).examples(0)
-        end()
-    if comm.rank == 0:
-        rows = [row for work in took for row in rows_of(work, took[work], words)]
-        print(json.dumps({"rows": rows, "written": statistics.median(written)}), flush=True)
+    works, end = works_of(comm, wanted, written)
+    for runners in works.values():  # compile, connect
+        for runner in runners.values():
+            runner(2)
+    took = {work: {name: [] for name in runners} for work, runners in works.items()}
+    for number in range(wanted["rounds"]):
+        for work, runners in works.items():
+            for name in list(runners)[::-1 if number % 2 else 1]:  # who comes first, comes second in the next round
+                took[work][name].append(runners[name](wanted["steps"]))
+    words = Workload(**wanted["workload"]).make_data(comm.size).examples(0)
+    end()
+    return {"rows": [row for work in took for row in rows_of(work, took[work], words)],
+            "written": statistics.median(written)}
 
 
 def rows_of(work: str, took: dict, words: int) -> list[dict]:
@@ -140,4 +135,4 @@ def recorded(comm, cell, wanted, written: list | None):
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    answer(main)

@@ -4,15 +4,13 @@
 """
 
 import gc
-import json
 import statistics
-import sys
 from dataclasses import asdict
 from operator import truediv
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from refimpl.experiments.bench.job import answer
 from refimpl.experiments.bench.peers import import_torch, join_gloo
 from refimpl.experiments.bench.peers.torch_ddp import DdpReplica
 from refimpl.experiments.bench.steps import SEED, computation, race_with_cards, time_alone
@@ -25,18 +23,16 @@ from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 
 
-def main(wanted: dict) -> None:
-    """Race the works and print what was found. wanted: works, where, small, seconds, rounds. Collective."""
-    comm, found = Communicator.of(), []
-    with threadpool_limits(1):
-        join_gloo(import_torch(), comm)
-        for name in wanted["works"]:
-            found.append(race_work(comm, name, wanted))
-            gc.collect()  # the next one has its own tables
-    if comm.rank == 0:
-        print(json.dumps({"rows": [row for of_work in found for row in of_work["rows"]],
-                          **{what: {name: of_work[what] for name, of_work in zip(wanted["works"], found)}
-                             for what in ("losses", "alpha")}}), flush=True)
+def main(comm: Communicator, wanted: dict) -> dict:
+    """Race the works; return what was found. wanted: works, where, small, seconds, rounds. Collective."""
+    found = []
+    join_gloo(import_torch(), comm)
+    for name in wanted["works"]:
+        found.append(race_work(comm, name, wanted))
+        gc.collect()  # the next one has its own tables
+    return {"rows": [row for of_work in found for row in of_work["rows"]],
+            **{what: {name: of_work[what] for name, of_work in zip(wanted["works"], found)}
+               for what in ("losses", "alpha")}}
 
 
 def race_work(comm: Communicator, name: str, wanted: dict) -> dict:
@@ -63,4 +59,4 @@ def race_work(comm: Communicator, name: str, wanted: dict) -> dict:
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    answer(main)

@@ -3,13 +3,10 @@
     mpirun -n 4 python -m mpi4py -m refimpl.experiments.bench.training.ranks '{"work": "training", ...}'
 """
 
-import json
-import sys
 from dataclasses import asdict, replace
 
-from threadpoolctl import threadpool_limits
-
 from models.workload import Workload
+from refimpl.experiments.bench.job import answer
 from refimpl.experiments.bench.peers import import_torch, join_gloo, stepper, torch_twin
 from refimpl.experiments.bench.steps import SEED, computation, race_with_cards, time_alone
 from refimpl.experiments.bench.timing import Row
@@ -22,26 +19,23 @@ from refimpl.transport import Communicator
 OURS = ("hybrid", "allreduce")
 
 
-def main(wanted: dict) -> None:
-    """Race a step and print the rows. wanted: work, workload, seconds, rounds. Collective."""
-    comm = Communicator.of()
-    with threadpool_limits(1):
-        workload = Workload(**wanted["workload"])
-        model, data, options = workload.make_model(), workload.make_data(comm.size), options_of(workload)
-        steps = {f"refimpl {name}": Trainer.open(model, data, replace(options, architecture=name), comm).train_step
-                 for name in OURS}
-        computations = dict.fromkeys(steps, computation(model, data, comm.rank))
-        if (peer := torch_step(comm, workload, model, data)) is not None:
-            steps[PEER], computations[PEER] = peer
-        measured = race_with_cards(comm, steps, wanted["seconds"], wanted["rounds"])
-        alone = time_alone(comm, computations)
+def main(comm: Communicator, wanted: dict) -> dict:
+    """Race a step; return the rows. wanted: work, workload, seconds, rounds. Collective."""
+    workload = Workload(**wanted["workload"])
+    model, data, options = workload.make_model(), workload.make_data(comm.size), options_of(workload)
+    steps = {f"refimpl {name}": Trainer.open(model, data, replace(options, architecture=name), comm).train_step
+             for name in OURS}
+    computations = dict.fromkeys(steps, computation(model, data, comm.rank))
+    if (peer := torch_step(comm, workload, model, data)) is not None:
+        steps[PEER], computations[PEER] = peer
+    measured = race_with_cards(comm, steps, wanted["seconds"], wanted["rounds"])
+    alone = time_alone(comm, computations)
     words = data.examples(0)
     size = f"{comm.size} ranks x {workload}"
     rows = [{**asdict(Row(wanted["work"], size, name, name == PEER, raced.seconds)),
              "words_per_second": words / raced.seconds, "compute_seconds": alone[name],
              **({"card_bytes": raced.card} if raced.card else {})} for name, raced in measured.items()]
-    if comm.rank == 0:
-        print(json.dumps({"rows": rows, "touched": touched(model, data)}), flush=True)
+    return {"rows": rows, "touched": touched(model, data)}
 
 
 def options_of(workload: Workload) -> Options:
@@ -71,4 +65,4 @@ def touched(model, data, steps: int = 4) -> dict:
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    answer(main)

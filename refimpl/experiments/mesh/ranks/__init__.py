@@ -1,1 +1,1 @@
-"""What the ranks of the measurements run: each file is a program whose rank 0 prints one JSON object."""
+"""What the ranks of the measurements run: each program's main returns plain data."""

@@ -1,10 +1,8 @@
 """Trains a few steps on every mesh that the ranks can be, and compares each rank's ledger with the formula."""
 
 import json
-import sys
 
-from threadpoolctl import threadpool_limits
-
+from refimpl.experiments.bench.job import answer
 from refimpl.experiments.mesh.ranks.nets import make_data, make_net, options_of
 from refimpl.plan import predict_step
 from refimpl.plan.activations import examples_in
@@ -14,18 +12,16 @@ from refimpl.transport import Communicator
 STEPS = 2
 
 
-def main(wanted: dict) -> None:
-    """Print a record for each net and mesh. wanted: nets (name -> net), microbatches, size, members. Collective."""
-    comm, records = Communicator.of(), []
-    with threadpool_limits(1):
-        for name, net in wanted["nets"].items():
-            data = make_data(net, wanted["microbatches"], wanted["size"])
-            for members in (k for k in wanted["members"] if comm.size % k == 0):
-                trainer = Trainer.open(make_net(net), data, options_of(f"{comm.size // members}x{members}",
-                                                                       allreduce="auto", shared_memory=False), comm)
-                records.append({"net": name, "mesh": str(trainer.plan.on_mesh), **compared(trainer, data)})
-    if comm.rank == 0:
-        print(json.dumps(records), flush=True)
+def main(comm: Communicator, wanted: dict) -> list[dict]:
+    """Return a record for each net and mesh. wanted: nets (name -> net), microbatches, size, members. Collective."""
+    records = []
+    for name, net in wanted["nets"].items():
+        data = make_data(net, wanted["microbatches"], wanted["size"])
+        for members in (k for k in wanted["members"] if comm.size % k == 0):
+            options = options_of(f"{comm.size // members}x{members}", allreduce="auto", shared_memory=False)
+            trainer = Trainer.open(make_net(net), data, options, comm)
+            records.append({"net": name, "mesh": str(trainer.plan.on_mesh), **compared(trainer, data)})
+    return records
 
 
 def compared(trainer, data) -> dict:
@@ -46,4 +42,4 @@ def compared(trainer, data) -> dict:
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    answer(main)

@@ -6,8 +6,8 @@ Nothing is computed.
 
 import json
 import os
-import sys
 
+from refimpl.experiments.bench.job import answer
 from refimpl.experiments.mesh.ranks.nets import make_net, options_of
 from refimpl.gradients import leaves_of
 from refimpl.plan import make_plan
@@ -20,17 +20,15 @@ TINY = {"kind": "vgg", "image_shape": [8, 8, 3], "classes": 10, "stages": [1], "
         "blocks": 8}
 
 
-def main(wanted: dict) -> None:
-    """Print what ranks hold. wanted: net, members K, microbatches V, optimizer. Collective."""
-    comm, net = Communicator.of(), make_net(wanted["net"])
+def main(comm: Communicator, wanted: dict) -> list[dict]:
+    """Return what each rank holds. wanted: net, members K, microbatches V, optimizer. Collective."""
+    net = make_net(wanted["net"])
     opened(make_net(TINY), comm, wanted)  # what computes first values is loaded
     before = resident()
     parameters = opened(net, comm, wanted)
     grown = resident() - before
     found = {**held(parameters), "grown": grown}  # scratch is of messages, and touched by the first of them
-    everyone = [json.loads(text) for text in comm.share_text(json.dumps(found))]
-    if comm.rank == 0:
-        print(json.dumps(everyone), flush=True)
+    return [json.loads(text) for text in comm.share_text(json.dumps(found))]
 
 
 def opened(net, comm, wanted: dict) -> Parameters:
@@ -82,4 +80,4 @@ def resident() -> int:
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    answer(main)

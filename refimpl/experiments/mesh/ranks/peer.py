@@ -1,11 +1,8 @@
 """Trains the same network on the same mesh with ours and with PyTorch's DeviceMesh over gloo, step by step in turns."""
 
-import json
 import statistics
-import sys
 
-from threadpoolctl import threadpool_limits
-
+from refimpl.experiments.bench.job import answer
 from refimpl.experiments.bench.peers import import_torch, join_gloo
 from refimpl.experiments.bench.steps import race_with_cards
 from refimpl.experiments.mesh.ranks.nets import OPTIONS, make_data, make_net, options_of
@@ -13,19 +10,14 @@ from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 
 
-def main(wanted: dict) -> None:
-    """Print a record for each mesh. wanted: net, members (K of each), examples of a step, allreduce, seconds, rounds.
+def main(comm: Communicator, wanted: dict) -> list[dict]:
+    """Return a record for each mesh. wanted: net, members (K of each), examples of a step, allreduce, seconds, rounds.
 
     Collective.
     """
-    comm, torch, records = Communicator.of(), import_torch(), []
-    if torch is not None:
+    if (torch := import_torch()) is not None:
         join_gloo(torch, comm)
-    with threadpool_limits(1):
-        for members in wanted["members"]:
-            records.append(raced(comm, wanted, members, torch))
-    if comm.rank == 0:
-        print(json.dumps(records), flush=True)
+    return [raced(comm, wanted, members, torch) for members in wanted["members"]]
 
 
 def raced(comm, wanted: dict, members: int, torch) -> dict:
@@ -56,4 +48,4 @@ def raced(comm, wanted: dict, members: int, torch) -> dict:
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    answer(main)
