@@ -12,7 +12,7 @@ from models import Variable
 from refimpl.gradients import leaves_of
 from refimpl.server import ReducedGradient, Shard
 from refimpl.training.evaluate import evaluate
-from refimpl.training.norm import clip_scale, norm_of
+from refimpl.training.step.update import clip_scale, norm_of
 from refimpl.training.options import Options
 from refimpl.training.step.scalars import Scalars
 from refimpl.training.trainer import Trainer

@@ -130,7 +130,7 @@ def norm_of(gradients) -> Enclosure:
 
 
 def _clip_scale(model, options, summed) -> Enclosure:
-    """Return min(1, largest / norm), see ``refimpl.training.norm.clip_scale``."""
+    """Return min(1, largest / norm), see ``refimpl.training.step.update.clip_scale``."""
     one = Enclosure.exact(np.float64(1))
     if options.clip_norm is None:
         return one

@@ -15,11 +15,12 @@ import numpy as np
 from kernels import RowGradient
 from kernels.reductions import all_finite
 from refimpl.training.checked.values import check_asked_for, check_names, check_needs, check_number, values_of
-from refimpl.training.checked.written import Kept
+from refimpl.training.checked.written import Kept, checksum
 from refimpl.training.step.arriving import Arriving
 from refimpl.training.step.scalars import Scalars, lies_there, not_finite
 
 READ_ONLY = re.compile("read-?only|WRITEABLE")  # words of NumPy, Cython and Numba
+WRITTEN = "and then was written to"
 
 
 class CheckedModel:
@@ -40,14 +41,12 @@ class CheckedModel:
 
     def start_step(self):
         """Begin a step: nothing of it is computed yet."""
-        self.scalars, self.row_gradients, self.kept = Scalars(), [], Kept()
+        self.scalars, self.row_gradients = Scalars(), []  # (variable, microbatch, gradient, what it was)
 
     def end_step(self):
         """All microbatches are computed: the arrays of no row gradient were used again while it was kept."""
-        if label := self.kept.written():
-            raise _used_again(*label[:2])
-        for name, microbatch, gradient, ends in self.row_gradients:
-            if _ends_of(gradient) != ends:
+        for name, microbatch, gradient, before in self.row_gradients:
+            if self._mark(gradient) != before:
                 raise _used_again(name, microbatch)
         self.first = False
 
@@ -100,12 +99,12 @@ class CheckedModel:
         with self._unwritten("loss_and_gradients", batch) as given:
             loss, gradients = self._computed(v, _noted(dense, "dense", given), _noted(rows, "rows", given), batch)
         if label := handed_out.written():
-            raise written_when_ready(*label[:2])
+            raise changed_since_ready(*label[:2], WRITTEN)
         self._keep(gradients, v, given)
         check_names(self.by_name, gradients)
         for name, gradient in taken.items():
             if gradients[name] is not gradient:
-                raise another_than_ready(name, v)
+                raise changed_since_ready(name, v)
         ready(gradients)
         return loss, gradients
 
@@ -162,8 +161,9 @@ class CheckedModel:
 
     def _keep(self, gradients, microbatch, given):
         """Note row gradients, which are kept until the exchange: they lie where nothing else does."""
-        rows = {name: g for name, g in gradients.items() if isinstance(g, RowGradient)}
-        for name, gradient in rows.items():
+        for name, gradient in gradients.items():
+            if not isinstance(gradient, RowGradient):
+                continue
             for other, earlier, kept, _ in self.row_gradients:
                 if other == name and _share_memory(gradient.rows, kept.rows):
                     raise _used_again(name, earlier)
@@ -171,21 +171,24 @@ class CheckedModel:
                 if kind != "batch" and _share_memory(gradient.rows, value):
                     raise ValueError(f"the gradient of {name!r} in microbatch {microbatch} shares memory with "
                                      f"{kind}[{label!r}]; it is kept until the step's exchange: give it a copy")
-            self.row_gradients.append((name, microbatch, gradient, _ends_of(gradient)))
+            self.row_gradients.append((name, microbatch, gradient, self._mark(gradient)))
+
+    def _mark(self, gradient):
+        """Return what a row gradient is now: in the first step by checksum, else its first and last row.
+
+        Who uses the arrays again changes these, too. On a GPU one would wait.
+        """
+        parts = gradient.ids, gradient.rows
         if self.first:
-            self.kept.keep_gradients(rows, microbatch)
+            return [checksum(part) for part in parts]
+        return all(isinstance(part, np.ndarray) and part.ndim and len(part) for part in parts) and [
+            part[end].tobytes() for part in parts for end in (0, -1)]
 
 
-def written_when_ready(name, microbatch) -> ValueError:
-    """Return what is said of a gradient that was ready, and then was written to."""
-    return ValueError(f"the gradient of {name!r} in microbatch {microbatch} was ready, and then was written to: call "
-                      "batch.ready with what is final only")
-
-
-def another_than_ready(name, microbatch) -> ValueError:
-    """Return what is said of a gradient that is not the one that was ready."""
-    return ValueError(f"the gradient of {name!r} in microbatch {microbatch} was ready, then another one was returned: "
-                      "call batch.ready with what is final only")
+def changed_since_ready(name, microbatch, what: str = "then another one was returned") -> ValueError:
+    """Return what is said of a gradient that was ready, and is not what is returned."""
+    return ValueError(f"the gradient of {name!r} in microbatch {microbatch} was ready, {what}: call batch.ready with "
+                      "what is final only")
 
 
 def _used_again(name, microbatch) -> ValueError:
@@ -196,13 +199,6 @@ def _used_again(name, microbatch) -> ValueError:
 def _share_memory(one, other) -> bool:
     """Whether two arrays of the host may lie in the same memory."""
     return isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and np.may_share_memory(one, other)
-
-
-def _ends_of(gradient):
-    """Return the first and the last row: who uses the arrays again changes these, too. On a GPU one would wait."""
-    parts = gradient.ids, gradient.rows
-    return all(isinstance(part, np.ndarray) and part.ndim and len(part) for part in parts) and [
-        part[end].tobytes() for part in parts for end in (0, -1)]
 
 
 def _noted(values, kind, kept):

@@ -13,12 +13,11 @@ from refimpl.training.checked.model import CheckedModel
 from refimpl.training.checked.targets import Said, Targets
 from refimpl.training.device import LESS, memory_for
 from refimpl.training.mesh.rounds import MeshStep
-from refimpl.training.norm import clip_scale, norm_of
 from refimpl.training.step.overlapped import OverlappedStep
 from refimpl.training.step.scalars import check_losses
 from refimpl.training.step.sequential import SequentialStep
 from refimpl.training.step.streams import open_streams
-from refimpl.training.step.update import update_shards
+from refimpl.training.step.update import clip_scale, norm_of, update_shards
 
 
 class Reading(NamedTuple):

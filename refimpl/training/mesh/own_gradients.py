@@ -1,6 +1,6 @@
 """Gradients of what is not cut leave as they become ready: the last microbatch's complete each sum."""
 
-from refimpl.training.checked.model import another_than_ready, written_when_ready
+from refimpl.training.checked.model import WRITTEN, changed_since_ready
 from refimpl.training.checked.written import Kept
 
 
@@ -35,9 +35,9 @@ class OwnGradients:
         """Take what features_backward returned. Raises ValueError if it is not what was ready before."""
         for name, gradient in gradients.items():
             if self.found.get(name, gradient) is not gradient:
-                raise another_than_ready(name, self.microbatch)
+                raise changed_since_ready(name, self.microbatch)
         if label := self.handed_out.written():
-            raise written_when_ready(*label[:2])
+            raise changed_since_ready(*label[:2], WRITTEN)
         self.ready(gradients)
 
     def _add(self, gradients, names, exchange):

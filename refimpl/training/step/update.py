@@ -1,9 +1,22 @@
-"""Equals plain/clipping.py: the optimizer's step on what a rank keeps."""
+"""Equals plain/clipping.py: clipping by the global norm, and the optimizer's step on what a rank keeps."""
+
+import math
 
 from kernels.update import move_each, update_dense_each, update_rows
 from kernels.update.rates import rate_of
 from models import STATISTIC_RATE
+from refimpl.gradients import ExactSum
 from refimpl.server import ReducedGradient
+
+
+def clip_scale(norm: float, largest: float | None) -> float:
+    """Return min(1, largest / norm): what a gradient is multiplied with. Local."""
+    return 1.0 if largest is None or norm <= largest else largest / norm
+
+
+def norm_of(sum_of_squares: ExactSum) -> float:
+    """Return sqrt(Σ g²), rounded once from the exact sum, then by the root. Local."""
+    return math.sqrt(sum_of_squares.value())
 
 
 def update_shards(options, number: int, reduced: list[ReducedGradient], scale: float = 1.0,
