@@ -92,7 +92,7 @@ class Backup(Asynchronous):
 CONSISTENCIES = {"synchronous": (Backup, "", 0, 0), "asynchronous": (Asynchronous, "", 0, 0),
                  "bounded": (Bounded, ":S", 0, math.inf), "snapshot": (Snapshot, ":S", 0, math.inf),
                  "softsync": (Softsync, ":n", 1, 0), "backup": (Backup, ":B", 0, -1)}
-"""Name -> (class, what follows the name, from where on, up to where: N more than this)."""
+"""Name -> (class, its parameter, the smallest it may be, the largest minus N)."""
 
 DECENTRALISED = {"easgd": ":PERIOD", "gossip": "", "local": ":E"}
 """Those that need no owner, see ``decentralised``: name -> what follows it."""

@@ -1,6 +1,5 @@
 """A training from beginning to end: steps, metrics, evaluation, checkpoints, trace, and the result."""
 
-import json
 import time
 import warnings
 from contextlib import nullcontext
@@ -8,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Callable
 
-import numpy as np
 from threadpoolctl import threadpool_limits
 
 from kernels.update import OPTIMIZERS
@@ -27,7 +25,7 @@ from refimpl.training.result import Result
 from refimpl.training.run.checkpoint import check_saveable, load_checkpoint, save_checkpoint
 from refimpl.training.run.directory import RunDirectory, refuse_taken
 from refimpl.training.run.signals import Signals, on_disk
-from refimpl.training.run.timeline import chrome_events
+from refimpl.training.run.timeline import gather_events
 from refimpl.training.run.totals import Totals
 from refimpl.training.run.whole import hashes
 from refimpl.training.schedule import check_schedule
@@ -223,7 +221,8 @@ def _finish(trainer, directory, totals, evaluation, heldout, output, search, lef
         evaluation = evaluate(trainer, heldout)
     trainer.comm.agree(trainer.failure)
     if trainer.timeline.keep:
-        _write_trace(trainer, directory)
+        events = gather_events(trainer.comm, trainer.timeline.spans)
+        trainer.comm.agree(_attempt(lambda: directory and directory.write_trace(events)))
     options = trainer.options
     result = Result(trainer.plan.architecture, trainer.comm.size, trainer.step, evaluation=evaluation or {},
                     partition_search=search, overlap=trainer.overlap,
@@ -295,12 +294,3 @@ def _nested(keys, counts) -> dict:
     for (phase, variable, kind), by_rank in zip(keys, counts.T.tolist()):
         result.setdefault(phase, {}).setdefault(variable, {})[kind] = by_rank
     return result
-
-
-def _write_trace(trainer, directory):
-    """Gather all ranks' spans on rank 0 and write them; ranks of one machine share a clock."""
-    origin = min((s[1] for s in trainer.timeline.spans), default=0.0)
-    origin = float(trainer.comm.share(np.array([origin]), "trace").min())
-    texts = trainer.comm.share_text(json.dumps(chrome_events(trainer.comm.rank, trainer.timeline.spans, origin)))
-    events = [event for text in texts for event in json.loads(text)]
-    trainer.comm.agree(_attempt(lambda: directory and directory.write_trace(events)))

@@ -1,8 +1,11 @@
 """Where a step's time goes: spans of phases, for metrics and for a trace that opens in Perfetto."""
 
+import json
 import threading
 import time
 from contextlib import contextmanager
+
+import numpy as np
 
 LANES = ("step", "exchange")
 """What the threads of a rank are called in the trace: the one that computes, the one that exchanges meanwhile."""
@@ -60,3 +63,13 @@ def chrome_events(rank: int, spans, origin: float) -> list[dict]:
         events.append({"name": name, "cat": "step", "ph": "X", "pid": rank, "tid": lane, "ts": (begin - origin) * 1e6,
                        "dur": (end - begin) * 1e6, "args": {"step": step}})
     return events
+
+
+def gather_events(comm, spans) -> list[dict]:
+    """Return all ranks' spans as Chrome trace events; the first of all begins at 0. Collective.
+
+    The clock is that of a machine: between machines the times of their ranks are apart.
+    """
+    origin = float(comm.share(np.array([min((span[1] for span in spans), default=0.0)]), "trace").min())
+    texts = comm.share_text(json.dumps(chrome_events(comm.rank, spans, origin)))
+    return [event for text in texts for event in json.loads(text)]
