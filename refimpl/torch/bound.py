@@ -34,13 +34,12 @@ class Bound:
         """Write the values of dense parameters into the module's own, on a device; return these: name -> parameter.
 
         values: name -> array.
+        Raises ValueError where the module has other parameters than when the model was made, or trains others.
         """
+        self._check_parameters()
         found = {name: self._own(name, device) for name in self.parts.dense}
-        for name, parameter in self.own.items():
+        for parameter in self.own.values():
             parameter.grad = None
-            if not parameter.requires_grad:
-                raise ValueError(f"{name} has requires_grad=False, and had True when TorchModel was made: which "
-                                 "parameters are trained cannot change in a training; make another TorchModel, and train again")
         with torch.no_grad():
             for name, parameter in found.items():
                 parameter.copy_(to_tensor(values[name]))
@@ -64,6 +63,18 @@ class Bound:
         found = {name: self.own[name] if name in self.own else self.places[name][0][0][self.places[name][0][1]]
                  for name in names}
         return {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in found.items()}
+
+    def _check_parameters(self):
+        now = dict(self.module.named_parameters())
+        for name in now.keys() | self.parts.holders.keys():
+            trained = name in self.own
+            if name not in now or name not in self.parts.holders or trained and now[name] is not self.own[name]:
+                raise ValueError(f"{name} is another parameter than when TorchModel was made (a layer was replaced, or "
+                                 "load_state_dict(assign=True) called): make the TorchModel after it")
+            if now[name].requires_grad != trained:
+                raise ValueError(f"{name} has requires_grad={not trained}, and had {trained} when TorchModel was made: "
+                                 "which parameters are trained cannot change in a training; make another TorchModel, "
+                                 "and train again")
 
     def _own(self, name, device):
         """Return the module's parameter, moved to a device, and to an aligned place, as ``module.to(device)`` does."""
@@ -187,9 +198,11 @@ class Unchanged:
 
     def check_copies(self, originals):
         """Raise ValueError, naming it, if a tensor is not its original any more: PyTorch does not count .data's writes.
+
+        originals: name -> tensor, of all.
         """
         for name, tensor, _ in self.versions:
-            if name in originals and not torch.equal(tensor, originals[name]):
+            if not torch.equal(tensor, originals[name]):
                 raise ValueError(self._told(name))
 
     def check_kept(self):

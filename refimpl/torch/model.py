@@ -58,7 +58,7 @@ class TorchModel:
         self.rows, self.recorder = rows, Recorder(self.bound)
         self.initial = dict(initial or {})
         self.variables = variables_of(self.parts, self.initial)
-        self.looked_at = False  # whether the loss is a sum
+        self.calls, self.is_sum = 0, False  # computed microbatches; whether the loss was found to be a sum
 
     def rows_needed(self, batch):
         """Return the rows that the batch looks up: table -> (k,) int64 sorted unique row numbers. Local."""
@@ -79,6 +79,9 @@ class TorchModel:
         given, gradients = on_device(batch, device), {}
         statistics, constants = self.bound.statistics(device), self.bound.constants(device)
         unchanged = Unchanged(self.parts, values, constants, given)
+        self.calls += 1
+        looking = self.calls & (self.calls - 1) == 0  # at the 1st, 2nd, 4th, 8th, ...: what takes time to look at
+        originals = {name: tensor.clone() for name, tensor in constants.items()} if looking else {}
         with (repeatable(batch.key, device), OwnStatistics(self.parts.norms),
               self.bound.holding(device, constants | statistics, tables)):  # in the backward pass, too: see checkpoint
             total = self.bound.loss(self.module, given)
@@ -93,9 +96,10 @@ class TorchModel:
             with leaving:
                 found = self._gradients(loss, values, tables)
         unchanged.check()
-        if not self.looked_at:
-            unchanged.check_copies({name: to_tensor(dense[name]) for name in values})
+        if looking:
+            unchanged.check_copies(originals | {name: to_tensor(dense[name]) for name in values})
             self._refuse_unrepeatable(total, needed, rows, batch, device)
+        if not self.is_sum:
             self._refuse_mean(dense, needed, rows, batch, device)
         for name, gradient in found.items():
             if name in tables:
@@ -205,7 +209,7 @@ class TorchModel:
                 for v in self.variables if v.statistic}
 
     def _refuse_unrepeatable(self, total, needed, rows, batch, device):
-        """Raise ValueError unless the loss is ``total``, to the bit, when it is computed again: looked at once."""
+        """Raise ValueError unless the loss is ``total``, to the bit, when it is computed again."""
         tables = {name: PulledRows(name, needed[name], to_tensor(rows[name]).requires_grad_())
                   for name in self.parts.sparse}
         with repeatable(batch.key, device), OwnStatistics(self.parts.norms):
@@ -226,7 +230,7 @@ class TorchModel:
                 return float(_checked(self.bound.call(on_device(one, device), device, values, tables)))
 
         refuse_mean(total, self.module, batch)
-        self.looked_at = True
+        self.is_sum = True
 
 
 def _home(dense, rows):

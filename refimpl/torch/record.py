@@ -75,7 +75,6 @@ class Recorder:
         bound, parts = self.bound, self.bound.parts
         notes = {name: Noted(name, seen, device) for name in parts.sparse}
         given = Microbatch(*mapped(tuple(on_device(batch, CPU)), lambda leaf: _there(leaf, device)))
-        given.state.update({name: value.clone() for name, value in given.state.items()})  # the loss may write to these
         with repeatable(batch.key, CPU), torch.set_grad_enabled(self.with_gradients):
             try:
                 bound.call(given, CPU, self._values(device), notes, answers=self.recurrent if device == META else {})

@@ -53,11 +53,14 @@ def tensors_in(tree) -> list[torch.Tensor]:
 
 
 def on_device(batch, device) -> Microbatch:
-    """Return a ``models.Batch`` as tensors on a device. Local. What is no array stays as it is."""
+    """Return a ``models.Batch`` as tensors on a device. Local. What is no array stays as it is.
+
+    Its state is a copy, which the loss may write to.
+    """
 
     def change(leaf):
         is_array = isinstance(leaf, np.ndarray) or array_module(leaf) is not np
         return to_aligned(leaf).to(device) if is_array else leaf
 
     return Microbatch(*(mapped(part, change) for part in (batch.inputs, batch.targets, batch.weights)),
-                      state={name: change(value) for name, value in batch.state.items()})
+                      state={name: change(value).clone() for name, value in batch.state.items()})

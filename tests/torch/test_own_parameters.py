@@ -6,15 +6,12 @@ Or it is refused: of a table only the rows are here that its layers look up.
 import numpy as np
 import pytest
 import torch
-from mpi4py import MPI
-from plain_loop import RATE, STEPS, hold_to_plain_loop, losses_of, plain_losses
+from plain_loop import hold_to_plain_loop, losses_of, plain_losses
 from toy_modules import BAGS, ROWS, WIDTH, data_of, squared
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from refimpl.torch import TorchModel
-from refimpl.training.options import Options
-from refimpl.training.session import train
 from refimpl.transport import CollectiveError
 
 DOUBLE = {"dtype": torch.float64}
@@ -274,30 +271,3 @@ def test_a_part_that_is_computed_again_by_itself_more_than_once():
 
     with pytest.raises(CollectiveError, match=r"the gradient of shared.* comes in several.* use_reentrant=False"):
         losses_of(made(Twice), squared, data())
-
-
-class Misplaced(nn.Module):
-    """A parameter that lies between the multiples of 64 bytes, as values of a file may; a view of it."""
-
-    def __init__(self, viewed=False):
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(3, **DOUBLE)[1:])
-        self.first = self.weight[:1] if viewed else None
-
-    def forward(self, inputs):
-        return inputs[2] @ self.weight
-
-
-def test_a_second_training_of_a_parameter_that_was_moved_goes_on():
-    module, plain = made(Misplaced), made(Misplaced)
-    model, found = TorchModel(module, squared), []
-    for _ in range(2):
-        train(model, data(), comm=MPI.COMM_SELF, progress=lambda record: found.append(record["loss"]),
-              options=Options(steps=STEPS, optimizer="sgd", learning_rate=RATE))
-    wanted = plain_losses(plain, squared, data()) + plain_losses(plain, squared, data())
-    assert np.allclose(found, wanted, rtol=1e-12, atol=0)
-
-
-def test_a_view_of_a_parameter_that_is_moved():
-    with pytest.raises(ValueError, match=r"first of Misplaced is in the memory of weight.* no multiple of 64 .*clone"):
-        TorchModel(Misplaced(viewed=True), squared)
