@@ -64,7 +64,7 @@ def _parameters(function) -> tuple[dict, bool]:
 
 def _model(make, recipe, given: dict):
     """Return the model, checked to be one."""
-    _refuse_module(make, recipe.model)
+    _refuse_module(make if isinstance(make, type) else type(make), recipe.model)
     named, takes_any = _parameters(make)
     sizes = {**{size: value for size, value in given.items() if size in named}, **recipe.sizes}
     if "dtype" in named or recipe.dtype != "float32":

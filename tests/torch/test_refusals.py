@@ -268,7 +268,7 @@ def test_look_ups_that_other_rows_decide():
     computed(TorchModel(Nearest(), total, dense=["words.weight"]), batch_of())
 
 
-@pytest.mark.parametrize("name", ["Net", "made"])
+@pytest.mark.parametrize("name", ["Net", "made", "net"])
 def test_a_bare_module_as_the_command_lines_model(name, tmp_path, monkeypatch, capsys):
     (tmp_path / "bare_net.py").write_text("""from torch import nn
 class Net(nn.Module):
@@ -276,6 +276,7 @@ class Net(nn.Module):
         super().__init__()
 def made():
     return Net(1)
+net = Net(1)
 """)
     monkeypatch.syspath_prepend(tmp_path)
     assert main(["train", "--model", f"bare_net:{name}", "--data", "digits", "--no-output"]) == 1
