@@ -99,9 +99,15 @@ class JaxModel:
         """Return the tree of what a run has learned, its newest checkpoint, as NumPy arrays. Local.
 
         run: its directory, or the ``Result`` that names it.
-        Raises ValueError or OSError where there is no checkpoint that can be read.
+        Raises ValueError or OSError where there is no checkpoint that can be read, or of other parameters.
         """
-        found = read_parameters(Path(getattr(run, "run_directory", run)))
+        directory = getattr(run, "run_directory", run)
+        if directory is None:
+            raise ValueError("the training wrote no files (train was given no output), and a tree of JAX's arrays does "
+                             'not change: train with output="runs/mine", then load("runs/mine")')
+        found = read_parameters(Path(directory))
+        if (shapes := {name: value.shape for name, value in found.items()}) != self.shapes:
+            raise ValueError(f"{directory} is a run of other parameters: it has {shapes}, and this model {self.shapes}")
         return jax.tree.unflatten(self.structure, [found[name] for name in self.shapes])
 
     def _on_tree(self, function):

@@ -184,3 +184,15 @@ def test_jax_with_several_threads_is_refused():
     begun = ("import jax, numpy\njax.devices()\nimport refimpl.jax\n"
              "refimpl.jax.JaxModel(print, {'w': numpy.ones(2, 'float32')})")
     assert "ValueError: JAX has begun to compute with several threads" in said_by(begun, PJRT_NPROC="3")
+
+
+def test_what_was_learned_cannot_be_had(tmp_path):
+    def model(name):
+        return JaxModel(lambda params, batch: (params[name] * batch.inputs).sum(), {name: np.ones(2, "float32")})
+
+    data, options = Examples(np.ones((4, 2), "float32"), ONE[:1].repeat(4), 1, 2), Options(steps=1)
+    with pytest.raises(ValueError, match='wrote no files .*train with output="runs/mine"'):
+        model("w").load(train(model("w"), data, comm=MPI.COMM_SELF, options=options))
+    train(model("w"), data, comm=MPI.COMM_SELF, options=options, output=tmp_path / "run")
+    with pytest.raises(ValueError, match="run of other parameters: it has .*'w'.* and this model .*'v'"):
+        model("v").load(tmp_path / "run")
