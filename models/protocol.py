@@ -8,7 +8,7 @@ from models.layer import Layer
 from models.variable import Variable
 
 
-def _nobody_waits(gradients: dict[str, Any]):
+def nobody_waits(gradients: dict[str, Any]):
     """Take no gradient before the model returns."""
 
 
@@ -39,7 +39,7 @@ class Batch:
     normaliser: float = 1.0
     key: int = 0
     state: dict[str, Any] = field(default_factory=dict)
-    ready: Callable[[dict[str, Any]], None] = field(default=_nobody_waits, repr=False, compare=False)
+    ready: Callable[[dict[str, Any]], None] = field(default=nobody_waits, repr=False, compare=False)
     index: int = 0
 
 

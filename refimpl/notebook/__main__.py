@@ -18,9 +18,8 @@ def main(arguments=None) -> int:
                         help="a notebook's file, or how its name begins: 3 or 3_sparsity (default: all)")
     asked = parser.parse_args(arguments)
     try:
-        from refimpl.notebook.execute import store
-
         paths = chosen(asked.names, FOLDER)
+        from refimpl.notebook.execute import store
     except (ImportError, ValueError) as problem:
         missing = isinstance(problem, ImportError) and f"{problem.name} is missing: pip install 'refimpl[notebooks]'"
         print(f"refimpl.notebook: error: {missing or problem}", file=sys.stderr)

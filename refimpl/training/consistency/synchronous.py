@@ -89,7 +89,8 @@ class Synchronous:
         for v, batch in batches.items():
             gradients = None
             if batch is not None:
-                batch.ready = partial(exchanges.ready, v)
+                if exchanges.ready:
+                    batch.ready = partial(exchanges.ready, v)
                 with memory_for(f"microbatch {v}", LESS):
                     loss, gradients = self.model.loss_and_gradients(exchanges.dense, exchanges.rows(v), batch)
                 self.comm.stay_one()

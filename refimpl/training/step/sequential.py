@@ -12,6 +12,8 @@ class SequentialStep:
     wanted: of ``Parameters.wanted``.  dense: name -> value of every dense variable.
     """
 
+    ready = None  # nothing leaves before all gradients of a microbatch are there
+
     def __init__(self, parameters, needs, wanted, timeline):
         self.parameters, self.timeline = parameters, timeline
         self.coming = ComingRows(parameters, needs, wanted)
@@ -30,9 +32,6 @@ class SequentialStep:
     def rows(self, leaf: int) -> dict:
         """Return name -> rows of each sparse variable that a microbatch needs, read-only. Local."""
         return {name: self.coming.rows(leaf, name) for name in self.coming.names}
-
-    def ready(self, leaf: int, gradients):
-        """Leave gradients that are ready before the others alone: nothing leaves before all are there. Local."""
 
     def add(self, leaf: int, gradients):
         """Add a microbatch's gradients, None if it has no examples. Leaves come in order. Local."""

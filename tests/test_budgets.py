@@ -1,0 +1,96 @@
+"""Each room has a budget of lines of Python. Adding means first looking for what can go.
+
+    python tests/test_budgets.py       print each room's lines beside its budget
+
+A commit that raises a budget says why. A room that has become smaller lowers it, so that the room stays small.
+"""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SLACK = 0.02
+"""How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
+
+BUDGETS = {
+    "kernels": 5103,
+    "models": 4973,
+    "refimpl/*.py": 194,
+    "refimpl/cli": 2126,
+    "refimpl/collectives": 3258,
+    "refimpl/conformance": 9598,
+    "refimpl/experiments": 6530,
+    "refimpl/gradients": 320,
+    "refimpl/jax": 431,
+    "refimpl/notebook": 1479,
+    "refimpl/pictures": 2053,
+    "refimpl/plain": 2312,
+    "refimpl/plan": 2690,
+    "refimpl/server": 753,
+    "refimpl/strategies": 1389,
+    "refimpl/torch": 1465,
+    "refimpl/training": 6077,
+    "refimpl/transport": 2684,
+    "tests": 39525,
+}
+
+
+def room_of(path: Path) -> str:
+    """Return the room of a file, by its path below the repository's root: refimpl/ROOM, or the top folder."""
+    parts = path.parts
+    if parts[0] == "refimpl":
+        return f"refimpl/{parts[1]}" if len(parts) > 2 else "refimpl/*.py"
+    return parts[0]
+
+
+def lines_of_rooms(root: Path) -> dict[str, int]:
+    """Return room -> its lines of Python, for refimpl, models, kernels and tests."""
+    lines = {}
+    for top in ("refimpl", "models", "kernels", "tests"):
+        for path in sorted((root / top).rglob("*.py")):
+            room = room_of(path.relative_to(root))
+            lines[room] = lines.get(room, 0) + path.read_text(encoding="utf-8").count("\n")
+    return lines
+
+
+def differences(lines: dict[str, int], budgets: dict[str, int]) -> list[str]:
+    """Return a line for each room that is above its budget, far below it, or has none, with what to do."""
+    found = []
+    for room in sorted(lines.keys() | budgets.keys()):
+        have, budget = lines.get(room, 0), budgets.get(room, 0)
+        if have > budget:
+            found.append(f"{room} has {have} lines and a budget of {budget}: take out {have - budget}, or raise the "
+                         "budget in a commit that says why")
+        elif have < budget * (1 - SLACK) - 20:
+            found.append(f"{room} has {have} lines and a budget of {budget}: lower the budget to {have}")
+    return found
+
+
+def test_every_room_keeps_its_budget():
+    assert differences(lines_of_rooms(ROOT), BUDGETS) == []
+
+
+@pytest.mark.parametrize("lines, says", [
+    (1001, "refimpl/plan has 1001 lines and a budget of 1000: take out 1, or raise"),
+    (959, "refimpl/plan has 959 lines and a budget of 1000: lower the budget to 959"),
+])
+def test_a_room_that_grew_and_a_room_that_shrank_are_named(tmp_path, lines, says):
+    (tmp_path / "refimpl" / "plan" / "layers").mkdir(parents=True)
+    (tmp_path / "refimpl" / "plan" / "cost.py").write_text("pass\n" * 900)
+    (tmp_path / "refimpl" / "plan" / "layers" / "sent.py").write_text("pass\n" * (lines - 900))
+    assert lines_of_rooms(tmp_path) == {"refimpl/plan": lines}
+    (line,) = differences(lines_of_rooms(tmp_path), {"refimpl/plan": 1000})
+    assert line.startswith(says)
+
+
+def test_a_room_without_a_budget_is_named():
+    assert differences({"refimpl/attic": 3}, {})[0].startswith("refimpl/attic has 3 lines and a budget of 0")
+
+
+if __name__ == "__main__":
+    counted = lines_of_rooms(ROOT)
+    for name in sorted(counted):
+        print(f"{name:22}{counted[name]:7,} of {BUDGETS.get(name, 0):6,}")
+    product = sum(lines for name, lines in counted.items() if name != "tests")
+    print(f"{'refimpl, models, kernels':22}{product:7,}")
