@@ -35,13 +35,13 @@ class CheckedModel:
         self.model, self.name, self.first = model, type(model).__name__, True
         self.by_name = {v.name: v for v in model.variables}
         self.asked: dict[int, Mapping] = {}  # microbatch -> what it needs
-        self.start_step()
+        self.forget()
 
     def __getattr__(self, name):
         return getattr(self.model, name)
 
-    def start_step(self):
-        """Begin a step: nothing of it is computed yet."""
+    def forget(self):
+        """Let go of what a step has computed: a GPU needs its memory before the next step begins."""
         self.scalars, self.row_gradients = Scalars(), []  # (variable, microbatch, gradient, what it was)
 
     def end_step(self):

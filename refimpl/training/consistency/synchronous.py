@@ -56,7 +56,6 @@ class Synchronous:
         """
         if self.model.first:
             self.targets.learn(number, reading.batches, reading.examples)
-        self.model.start_step()
         exchanges = self.make(self.parameters, reading.needs, reading.wanted, self.timeline)
         try:
             exchanges.begin()
@@ -66,6 +65,7 @@ class Synchronous:
                 rate = self.update(number, reduced, clip_scale(norm, self.options.clip_norm))
         finally:
             exchanges.end()
+            self.model.forget()
         return {"loss": loss, "gradient_norm": norm, "learning_rate": rate}
 
     def _compute(self, number, exchanges, reading):

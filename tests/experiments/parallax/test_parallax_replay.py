@@ -120,7 +120,7 @@ def test_a_replayed_microbatch_has_the_real_ones_ids_and_shapes(workload, tmp_pa
         needs = real.rows_needed(batch)
         loss, expected = real.loss_and_gradients(values, {n: values[n][ids] for n, ids in needs.items()}, batch)
         again = replayed.microbatch(step, 2)
-        replay.start_step()
+        replay.forget()
         found_needs = replay.needs({2: again})[2]
         assert all(np.array_equal(needs[n], found_needs[n]) for n in needs)
         found_loss, found = replay.loss_and_gradients(values, {n: values[n][ids] for n, ids in needs.items()}, again)

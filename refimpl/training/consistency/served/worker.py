@@ -72,7 +72,7 @@ class AsyncWorker:
         """Compute the gradients of this step, with the values pulled. Raises ValueError for what is no gradient."""
         dense, rows = self._values()
         losses = []
-        self.model.start_step()
+        self.model.forget()
         trees = {v.name: TreeSum(merge_rows if v.sparse else iadd) for v in self.model.variables}
         for place, (v, batch) in enumerate(self.batches.items()):
             gradients = None
