@@ -97,8 +97,8 @@ def _check_module(module):
                          "exchange of gradients is ours")
     for name, part in module.named_modules():
         if isinstance(part, torch.jit.ScriptModule):
-            raise ValueError(f"{name or 'the module'} is a ScriptModule, whose parameters cannot be reached: give it as "
-                             "it was before torch.jit.script")
+            raise ValueError(f"{name or 'the module'} is a ScriptModule, whose parameters cannot be reached: give it "
+                             "as it was before torch.jit.script")
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
         if nn.parameter.is_lazy(tensor):
             raise ValueError(f"{name} is a lazy parameter, whose shape nobody knows yet: call the module once on a "

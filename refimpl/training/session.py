@@ -61,12 +61,7 @@ def train(model, data, heldout=None, *, options: Options, comm=None, output=None
                         checkpoint_every=checkpoint_every, output=output is not None, resume=resume is not None)
         trainer = Trainer.open(model, data, options, comm, facts=facts, trace=trace, network_file=network_file)
         tell = partial(_tell, trainer, announce)
-        idle = _idle(comm.size, data.microbatches)
-        for said in (trainer.device.told(options.device), getattr(comm.device_transport, "reason", None),
-                     trainer.overlap_choice.reason, trainer.reason, idle):
-            tell(said)
-        if idle and announce is None and comm.rank == 0:
-            warnings.warn(idle.removeprefix("note: "), stacklevel=2)
+        _tell_choices(trainer, tell, announce is not None)
         searched = None if resume is None else load_checkpoint(trainer, Path(resume))
         every, on_signal = (evaluate_every, checkpoint_every), signals is not None and signals.checkpoint
         comm.together(lambda: check_middle(trainer, every, on_signal), (ValueError,))  # before any file is written
@@ -129,12 +124,16 @@ def _facts(describe, heldout, **when) -> dict:
     return {"model and data": describe, "held-out data": None if heldout is None else heldout.fingerprint, **when}
 
 
-def _idle(ranks: int, microbatches: int) -> str | None:
-    """Return what to say if there are ranks that no microbatch is left for, else None. Local."""
-    if ranks <= microbatches:
-        return None
-    return (f"note: only {microbatches} of {ranks} ranks have a microbatch to compute: give --microbatches {ranks} or "
-            f"more, or start {microbatches} ranks")
+def _tell_choices(trainer, tell, heard: bool):
+    """Tell what was chosen for this training, and why. Of ranks with nothing to compute warn if nobody ``heard``."""
+    ranks, microbatches = trainer.comm.size, trainer.data.microbatches
+    idle = (f"only {microbatches} of {ranks} ranks have a microbatch to compute: give --microbatches {ranks} or more, "
+            f"or start {microbatches} ranks")
+    for said in (trainer.device.told(trainer.options.device), getattr(trainer.comm.device_transport, "reason", None),
+                 trainer.overlap_choice.reason, trainer.reason, ranks > microbatches and f"note: {idle}"):
+        tell(said)
+    if ranks > microbatches and not heard and trainer.comm.rank == 0:
+        warnings.warn(idle, stacklevel=3)
 
 
 def _tell(trainer, announce, text):

@@ -69,8 +69,8 @@ class CheckedData:
             same = (again is None) == (batch is None)
             if not same or batch and any(checksum(getattr(again, f)) != kept[v, f][1] for f in FIELDS):
                 raise ValueError(f"the data's microbatch({step}, {v}) is another one when it is asked for again: it "
-                                 "must be a function of step and number alone. Where it draws random numbers (from NumPy or "
-                                 "random), let a generator of its own draw them: "
+                                 "must be a function of step and number alone. Where it draws random numbers (from "
+                                 "NumPy or random), let a generator of its own draw them: "
                                  f"np.random.default_rng([seed, {step}, {v}])")
         self.first = False
         return batches, examples

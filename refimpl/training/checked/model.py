@@ -108,9 +108,8 @@ class CheckedModel:
         for name, gradient in taken.items():
             if gradients[name] is not gradient:
                 raise changed_since_ready(name, v)
-        ready(gradients)
-        if not leaves:
-            self.check_gradients(gradients, v, self.by_name, self.asked[v])
+        rest = {name: g for name, g in gradients.items() if not (leaves and name in taken)}
+        self.check_gradients(rest, v, self.by_name, self.asked[v])
         return loss, gradients
 
     def check_gradients(self, gradients, microbatch: int, variables, needs):
