@@ -10,7 +10,7 @@ import traceback
 from refimpl.cli.parser import Parser
 from refimpl.transport.job import end_job, leave
 
-COMMANDS = ("train", "compare", "plan", "bench", "collectives", "cluster", "experiment", "conformance",
+COMMANDS = ("train", "run", "compare", "plan", "bench", "collectives", "cluster", "experiment", "conformance",
             "translate")
 """Each is a module of this package. Only the one that is asked for is loaded: conformance must work without models."""
 

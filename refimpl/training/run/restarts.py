@@ -1,0 +1,92 @@
+"""A training that is started again, from its newest checkpoint, whenever its job ends before the training has.
+
+What MPI cannot survive (a machine that is lost with its daemon, any failure under MPICH) ends the job. Then the next
+start takes the hosts that still answer. Neither the exit status of mpirun nor its silence counts: a job is complete
+if it has written a new result.json.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from refimpl.training.run.directory import holds_run
+from refimpl.training.run.manifest import steps_saved
+from refimpl.transport.hosts import Host, answering, host_options, placed, read_hosts
+from refimpl.transport.launch import mpirun_command, run_job, runtime, terminal_variables
+
+REFUSED = (1, 2)
+"""Status of a training that has said itself what is wrong: with what it was given, with its options."""
+
+
+def train_with_restarts(arguments: list[str], directory: Path, ranks: int | None, hosts_file: str | None,
+                        restarts: int) -> int:
+    """Run ``train`` until its result is written, with at most 1 + ``restarts`` jobs; return the exit status. Local.
+
+    arguments: the training's command line, ``train`` first; its --output is ``directory``.  ranks: at most so many;
+    None: as many as the hosts run.  hosts_file: read before each start; None: all ranks run here.
+    The status is 0 if the training is complete, else the last job's, or 1 where that says 0.
+    Raises ValueError or OSError for a file of hosts that cannot be used, or none of whose hosts answers.
+    """
+    for start in range(1, restarts + 2):
+        hosts, lost = _hosts(hosts_file, ranks)
+        before, begun = _written(directory), holds_run(directory)
+        job = _run(arguments + _go_on(directory), hosts, ranks, f"start {start} of {restarts + 1}", lost)
+        if _written(directory) != before:
+            return 0
+        if job.returncode in REFUSED and not begun and not holds_run(directory):
+            return job.returncode  # before it began: each start would be refused alike
+        saved = steps_saved(directory)
+        _say(f"the job ended with status {job.returncode} and the training is not complete; "
+             + (f"its newest checkpoint is of step {saved[-1]}" if saved else "it has saved no checkpoint"))
+    _say(f"no restart is left of --restarts {restarts}; to go on, run the same command again")
+    return job.returncode or 1
+
+
+def _hosts(path, ranks) -> tuple[list[Host] | None, list[str]]:
+    """Return (hosts to use with their numbers of ranks, names of those that do not answer); (None, []): this host."""
+    if path is None:
+        return None, []
+    named = read_hosts(path)
+    there = answering(named, runtime().flavour)
+    if not there:
+        raise ValueError(f"none of the {len(named)} hosts in {path} answers: try ssh HOST true, which must work without "
+                         "a password")
+    most = sum(host.ranks for host in there)
+    return placed(there, min(ranks or most, most)), [host.name for host in named if host not in there]
+
+
+def _go_on(directory: Path) -> list[str]:
+    """Return the options with which train goes on in its directory; without a checkpoint there it begins anew."""
+    if steps_saved(directory):
+        return ["--resume", str(directory)]
+    for name in ("config.json", "metrics.jsonl"):  # steps that were lost
+        (directory / name).unlink(missing_ok=True)
+    return []
+
+
+def _run(arguments, hosts, ranks, start, lost) -> subprocess.CompletedProcess:
+    """Run the job of one start."""
+    count = ranks if hosts is None else sum(host.ranks for host in hosts)
+    _say(f"{start}: {count} rank{'s' * (count > 1)} on {'this host' if hosts is None else _names(h.name for h in hosts)}"
+         + (f"; {_names(lost)} {'does' if len(lost) == 1 else 'do'} not answer" if lost else ""))
+    (mpirun, *rest), environment = mpirun_command(count, ["-m", "refimpl", *arguments])
+    options = [] if hosts is None else host_options(hosts, runtime().flavour)
+    return run_job([mpirun, *options, *rest], environment | terminal_variables(False))
+
+
+def _names(names) -> str:
+    return ", ".join(names)
+
+
+def _written(directory: Path) -> tuple[int, int] | None:
+    """Return what tells one result.json from another that is renamed into its place; None: there is none."""
+    try:
+        found = os.stat(directory / "result.json")
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def _say(words: str):
+    print(f"refimpl: {words}", file=sys.stderr, flush=True)
