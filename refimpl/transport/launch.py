@@ -130,8 +130,12 @@ def run_job(
     capture: bool = False,
     cwd: str | os.PathLike | None = None,
     pass_fds: tuple[int, ...] = (),
+    grace: float = GRACE_SECONDS,
 ) -> subprocess.CompletedProcess:
-    """Run a job of mpirun_command's with exactly this ``environment``; the rest is as for ``launch``. Local."""
+    """Run a job of mpirun_command's with exactly this ``environment``; the rest is as for ``launch``. Local.
+
+    grace: seconds that the ranks have to end by themselves when this process is asked to end; a second signal ends them.
+    """
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} if capture else {}
     remove_leftovers()
     streams["stdin"] = subprocess.DEVNULL  # a rank that read the terminal from its own session would be stopped
@@ -141,11 +145,11 @@ def run_job(
         try:
             stdout, stderr = job.communicate(timeout=timeout)
         except subprocess.TimeoutExpired as expired:
-            _end(job)
+            _end(job, grace)
             expired.output, expired.stderr = job.communicate()
             raise
         finally:
-            _end(job)
+            _end(job, grace)
     return subprocess.CompletedProcess(argv, job.returncode, stdout, stderr)
 
 
@@ -204,16 +208,18 @@ def _termination_as_exit():
         signal.signal(signal.SIGTERM, previous)
 
 
-def _end(job: subprocess.Popen) -> None:
+def _end(job: subprocess.Popen, grace: float) -> None:
     """End mpirun and every process of its session; at once if mpirun has ended by itself."""
-    if job.poll() is None:
-        job.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            job.communicate(timeout=GRACE_SECONDS)  # not wait(): mpirun may be blocked on a full pipe
-    for group in _process_groups(job.pid):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, signal.SIGKILL)
-    job.wait()
+    try:
+        if job.poll() is None:
+            job.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                job.communicate(timeout=grace)  # not wait(): mpirun may be blocked on a full pipe
+    finally:
+        for group in _process_groups(job.pid):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGKILL)
+        job.wait()
 
 
 def _process_groups(session: int) -> set[int]:

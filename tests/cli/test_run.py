@@ -25,7 +25,7 @@ def jobs(monkeypatch, tmp_path):
     """
     script, run = [], []
 
-    def run_job(argv, environment):
+    def run_job(argv, environment, grace):
         status, left = script.pop(0)
         (tmp_path / "lm").mkdir(exist_ok=True)
         for name in left:

@@ -15,6 +15,9 @@ from refimpl.training.run.manifest import steps_saved
 from refimpl.transport.hosts import Host, answering, host_options, placed, read_hosts
 from refimpl.transport.launch import mpirun_command, run_job, runtime, terminal_variables
 
+GRACE_SECONDS = 300.0
+"""Seconds for the step at hand and a checkpoint (--checkpoint-on-signal) when the whole run is asked to end."""
+
 REFUSED = (1, 2)
 """Status of a training that has said itself what is wrong: with what it was given, with its options."""
 
@@ -72,7 +75,7 @@ def _run(arguments, hosts, ranks, start, lost) -> subprocess.CompletedProcess:
          + (f"; {_names(lost)} {'does' if len(lost) == 1 else 'do'} not answer" if lost else ""))
     (mpirun, *rest), environment = mpirun_command(count, ["-m", "refimpl", *arguments])
     options = [] if hosts is None else host_options(hosts, runtime().flavour)
-    return run_job([mpirun, *options, *rest], environment | terminal_variables(False))
+    return run_job([mpirun, *options, *rest], environment | terminal_variables(False), grace=GRACE_SECONDS)
 
 
 def _names(names) -> str:
