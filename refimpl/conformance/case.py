@@ -77,7 +77,7 @@ class Task:
     """A training on given gradients: what ``update``, ``accumulate`` and ``resume`` get on each rank.
 
     start: name -> this rank's initial value.  optimizer: sgd, momentum, adagrad or adam.
-    options: all of the optimizer's numbers (see ``rules.optimizers``).
+    options: all of the optimizer's numbers (see ``refimpl.plain.optimizers``).
     rate: of update k (from 0) it is rate * rate_factor**k.  clip: largest gradient norm, None: no clipping.
     loss_scale: the gradients given are this many times too large.  window: micro-steps accumulated for one update.
     resume_after: after so many updates save everything, forget it, and go on from what was saved.

@@ -130,7 +130,7 @@ class Semantics:
         return self.untouched == "decayed" or (self.untouched == "decayed-by-momentum" and optimizer == "momentum")
 
     def formula(self, optimizer: str, sparse: bool) -> str:
-        """Return which of ``rules.optimizers`` updates a variable."""
+        """Return which of ``refimpl.plain.optimizers`` updates a variable."""
         hat = optimizer == "adam" and (self.adam == "hat" or self.adam == "hat-rows" and sparse)
         return "adam-hat" if hat else optimizer
 

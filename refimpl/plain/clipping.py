@@ -11,10 +11,9 @@ import math
 import numpy as np
 
 from kernels.reductions.definition import sum_of_squares_per_row
-from kernels.update import OPTIMIZERS, initial_state
-from kernels.update.definition import update_rows
 from kernels.update.rates import rate_of
 from models import STATISTIC_RATE
+from refimpl.plain.optimizers import OPTIMIZERS
 
 
 def exact_sum(messages, numbers):
@@ -40,26 +39,21 @@ class Optimizer:
 
     def __init__(self, variables, values, options):
         self.variables, self.values, self.options = variables, values, options
-        self.state = {v.name: {} if v.statistic else initial_state(options.optimizer, values[v.name])
-                      for v in variables}
+        self.rule = OPTIMIZERS[options.optimizer](**options.optimizer_options)
+        self.state = {v.name: {} if v.statistic else self.rule.state(values[v.name]) for v in variables}
 
-    def update(self, step, sums, norm, microbatches):
+    def update(self, step, sums, norm=0.0, microbatches=1):
         """Do one step. step: how many were done before.  sums: name -> (places in values, None: all; gradient)."""
-        o, optimizer = self.options, OPTIMIZERS[self.options.optimizer]
+        o = self.options
         rate = rate_of(step, base=o.learning_rate, rate=o.rate, warmup=o.warmup, steps=o.rate_steps)
         clip = o.clip_norm / norm if o.clip_norm is not None and norm > o.clip_norm else 1.0
         for v in self.variables:
-            values, state, (places, gradient) = self.values[v.name], self.state[v.name].values(), sums[v.name]
-            scale = clip if v.clipped else 1.0
-            if v.sparse and not o.average_sparse:
-                scale *= microbatches
-            settings = {**optimizer.options, **o.optimizer_options, "scale": scale,
-                        "decay": o.weight_decay if v.decays else 0.0}
-            if o.optimizer == "adam":
-                settings["step"] = step + 1
+            values, (places, gradient) = self.values[v.name], sums[v.name]
             if v.statistic:
                 values += values.dtype.type(STATISTIC_RATE) * (gradient - values)
-            elif v.sparse:
-                update_rows(optimizer.define, values, state, places, gradient, rate, **settings)
             elif gradient.size:
-                optimizer.define(values, *state, gradient, rate, **settings)
+                at, scale = places if v.sparse else ..., clip if v.clipped else 1.0
+                g = gradient * values.dtype.type(scale if o.average_sparse or not v.sparse else scale * microbatches)
+                if v.decays and o.weight_decay:
+                    g = g + values.dtype.type(o.weight_decay) * values[at]
+                self.rule.apply(values, self.state[v.name], at, g, rate, step + 1)

@@ -37,6 +37,6 @@ class OwnReplica:
         for name, g in self.share.gradients(self.done, self.values | needed).items():
             at, g = (g.ids, g.rows) if isinstance(g, RowGradient) else (..., g)
             sums[name] = at, g * g.dtype.type(self.times)
-        self.optimizer.update(self.done, sums, norm=0.0, microbatches=1)
+        self.optimizer.update(self.done, sums)
         self.done += 1
         return self.x.copy()

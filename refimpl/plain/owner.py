@@ -90,7 +90,7 @@ class Owner:
             at, total = (total.ids, total.rows) if v.sparse else (..., total)
             sums[v.name] = at, total * self.values[v.name].dtype.type(mean)
             self.updates[v.name][at] += 1
-        self.optimizer.update(self.version, sums, norm=0.0, microbatches=1)
+        self.optimizer.update(self.version, sums)
         self.version += 1
 
     def corrected(self, v, push):

@@ -14,9 +14,9 @@ optimizer works element by element: who does it changes no bit. (ZeRO, stage 1: 
 import numpy as np
 from mpi4py import MPI
 
-from kernels.update import initial_state
 from models import Variable
 from refimpl.plain.messages import Messages
+from refimpl.plain.optimizers import Adam
 from refimpl.plain.tree import add_up, nodes_by_rank
 
 
@@ -62,7 +62,7 @@ def main(comm=MPI.COMM_WORLD):
     variable = ReduceScatter(messages, Variable("weight", (12, 2)), 0, comm.size)
     _, total = variable.push({(comm.rank, comm.rank + 1): np.full((12, 2), 4.0**comm.rank)})
     variable.values -= total
-    state = sum(array.nbytes for array in initial_state("adam", variable.values).values())
+    state = sum(array.nbytes for array in Adam().state(variable.values).values())
     digits = {np.base_repr(int(-element), 4) for element in variable.pull().flat}
     messages.tell(f"owns {len(total)} of 12 rows, Adam would keep {state} B for them; all pulled {digits}, "
                   f"sent {dict(messages.sent)}")

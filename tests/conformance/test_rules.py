@@ -14,28 +14,28 @@ from refimpl.conformance.cases.training import OPTIONS
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.rules.aggregate import aggregate
 from refimpl.conformance.rules.bounds import bound, exact_sum, gamma, ulps
-from refimpl.conformance.rules.optimizers import SLOTS, apply, apply_rows, initial_state
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.space.training import TrainingAnswers
 from refimpl.gradients import Node, fold
+from refimpl.plain.optimizers import OPTIMIZERS
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("optimizer", sorted(SLOTS.keys() - {"adam-hat"}))
+@pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS.keys() - {"adam-hat"}))
 def test_optimizers_are_ours_to_the_bit(optimizer, dtype):
     rng = np.random.default_rng(1)
     ours = rng.standard_normal((7, 5)).astype(dtype)
-    theirs, options = ours.copy(), dict(OPTIONS[optimizer])
-    state, slots = initial_state(optimizer, theirs, options), our_state(optimizer, ours)
-    options_of_ours = {n: v for n, v in options.items() if n != "initial"}
+    theirs, plain = ours.copy(), OPTIMIZERS[optimizer](**OPTIONS[optimizer])
+    state, slots = plain.state(theirs), our_state(optimizer, ours)
+    options_of_ours = {n: v for n, v in OPTIONS[optimizer].items() if n != "initial"}
     for step in range(1, 6):
         g = rng.standard_normal((7, 5)).astype(dtype)
         more = {**options_of_ours, **({"step": step} if optimizer == "adam" else {})}
         getattr(definition, optimizer)(ours, *slots.values(), g, 0.1, **more)
-        apply(optimizer, theirs, state, g, 0.1, step, options)
+        plain.apply(theirs, state, ..., g, 0.1, step)
         ids = np.array([5, 0, 3])
         definition.update_rows(getattr(definition, optimizer), ours, list(slots.values()), ids, g[:3], 0.1, **more)
-        apply_rows(optimizer, theirs, state, ids, g[:3], 0.1, step, options)
+        plain.apply(theirs, state, ids, g[:3], 0.1, step)
     assert ours.tobytes() == theirs.tobytes()
     assert [a.tobytes() for a in slots.values()] == [a.tobytes() for a in state.values()]
 
@@ -98,14 +98,13 @@ def test_tolerances():
 def test_adam_as_tensorflow_writes_it_is_adam_with_another_epsilon():
     """Epsilon before the correction is epsilon after it, multiplied by the correction: the one way to have it."""
     rng, given = np.random.default_rng(3), {"beta1": 0.75, "beta2": 0.96875, "epsilon": 0.25}
-    hat, corrected = (rng.standard_normal(7) for _ in range(2))
-    corrected[:] = hat
-    states = [{slot: np.zeros(7) for slot in SLOTS["adam"]} for _ in range(2)]
+    hat = rng.standard_normal(7)
+    corrected = hat.copy()
+    states = [OPTIMIZERS["adam"]().state(hat) for _ in range(2)]
     for step in range(1, 5):
-        g = rng.standard_normal(7)
-        apply("adam-hat", hat, states[0], g, 0.5, step, given)
-        apply("adam", corrected, states[1], g, 0.5, step,
-              {**given, "epsilon": given["epsilon"] / math.sqrt(1 - given["beta2"]**step)})
+        g, epsilon = rng.standard_normal(7), given["epsilon"] / math.sqrt(1 - given["beta2"]**step)
+        OPTIMIZERS["adam-hat"](**given).apply(hat, states[0], ..., g, 0.5, step)
+        OPTIMIZERS["adam"](**{**given, "epsilon": epsilon}).apply(corrected, states[1], ..., g, 0.5, step)
         assert np.allclose(hat, corrected, rtol=1e-14)
 
 

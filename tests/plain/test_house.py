@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 PLAIN = Path(__file__).parents[2] / "refimpl" / "plain"
-MOST_LINES, MOST_IN_ALL, WIDEST = 130, 2317, 120
-DEFINITIONS = {"RowGradient", "OPTIMIZERS", "initial_state", "key_of"}
+MOST_LINES, MOST_IN_ALL, WIDEST = 150, 2650, 120
+DEFINITIONS = {"RowGradient", "key_of"}
 """What may be taken from a kernel's package itself: its functions pick a fast version."""
 
 
@@ -85,6 +85,6 @@ def test_each_rule_is_checked(tmp_path, text, breach):
 
 
 def test_the_sum_of_lines_is_checked(tmp_path):
-    for i in range(24):
+    for i in range(27):
         (tmp_path / f"a{i}.py").write_text('"""A."""\n' + "x = 1\n" * 99)
-    assert breaches(tmp_path) == ["2400 lines in all"]
+    assert breaches(tmp_path) == ["2700 lines in all"]

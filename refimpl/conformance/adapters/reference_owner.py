@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from refimpl.conformance.rules.optimizers import apply, initial_state
+from refimpl.plain.optimizers import OPTIMIZERS
 
 
 class ReferencePush(NamedTuple):
@@ -31,7 +31,8 @@ class ReferenceOwner:
         sparse = {v.name for v in task.variables if v.sparse}
         self.places = {n: {k: at for at, k in enumerate(task.start[n][0].tolist())} for n in sparse}
         self.values = {n: np.array(part[1] if n in sparse else part) for n, part in task.start.items()}
-        self.state = {n: initial_state(task.optimizer, a, task.options) for n, a in self.values.items()}
+        self.optimizer = OPTIMIZERS[task.optimizer](**task.options)
+        self.state = {n: self.optimizer.state(a) for n, a in self.values.items()}
         self.updates = {n: np.zeros((len(a), 1) if n in sparse else (), np.int64) for n, a in self.values.items()}
         self.squares = {n: np.zeros_like(a) for n, a in self.values.items()}
         self.version, self.clocks, self.seen = 0, [0] * task.workers, [-1] * task.workers
@@ -93,13 +94,8 @@ class ReferenceOwner:
                 touched[at] = True
             self.updates[name] += touched
             at = touched[:, 0] if name in self.places else ...
-            slots = {slot: array[at] for slot, array in self.state[name].items()}
-            value = values[at]
-            apply(self.task.optimizer, value, slots, whole[at] / np.float32(self.divisor(pushes)), self.task.rate,
-                  self.version + 1, self.task.options)
-            values[at] = value
-            for slot, array in slots.items():
-                self.state[name][slot][at] = array
+            self.optimizer.apply(values, self.state[name], at, whole[at] / np.float32(self.divisor(pushes)),
+                                 self.task.rate, self.version + 1)
         self.version += 1
 
     def divisor(self, pushes) -> int:

@@ -6,7 +6,8 @@ from copy import deepcopy
 import numpy as np
 
 from refimpl.conformance.case import Rows
-from refimpl.conformance.rules.optimizers import apply_part, initial_state
+from refimpl.conformance.rules.gradients import placed
+from refimpl.plain.optimizers import OPTIMIZERS
 
 
 class TrainingPart:
@@ -15,7 +16,7 @@ class TrainingPart:
     def update(self, task) -> list[dict]:
         """Return, update by update, name -> value of every variable."""
         self.values = self.first_values(task)
-        self.state = {n: initial_state(task.optimizer, a, task.options) for n, a in self.values.items()}
+        self.state = self.first_state(task)
         self.clock, self.updates, seen = 0, 0, []
         for window in (task.steps[i:i + task.window] for i in range(0, len(task.steps), task.window)):
             if len(window) < task.window and self.semantics.partial == "dropped":
@@ -33,6 +34,11 @@ class TrainingPart:
     def first_values(self, task) -> dict:
         """Return name -> initial value: this rank's, or rank 0's where the manifest says so."""
         return deepcopy(self.world.allgather(task.start)[0] if self.semantics.start == "rank 0" else task.start)
+
+    def first_state(self, task) -> dict:
+        """Return name -> the optimizer's arrays before the first update."""
+        optimizer = OPTIMIZERS[task.optimizer](**task.options)
+        return {n: optimizer.state(a) for n, a in self.values.items()}
 
     def accumulated(self, task, window) -> dict:
         """Return this rank's gradient of a window: arrays added, rows one after the other."""
@@ -102,11 +108,10 @@ class TrainingPart:
 
     def apply_one(self, task, variable, gradient):
         """Update one variable by its aggregated gradient."""
-        p, state = self.values[variable.name], self.state[variable.name]
-        part = Rows(*gradient) if variable.sparse else gradient
-        formula = self.semantics.formula(task.optimizer, variable.sparse)
-        apply_part(formula, p, state, part, self.semantics.updates_every_row(task.optimizer), self.rate(task),
-                   self.clock + 1, task.options)
+        p, part = self.values[variable.name], Rows(*gradient) if variable.sparse else gradient
+        at, g = placed(part, p, self.semantics.updates_every_row(task.optimizer))
+        optimizer = OPTIMIZERS[self.semantics.formula(task.optimizer, variable.sparse)](**task.options)
+        optimizer.apply(p, self.state[variable.name], at, g, self.rate(task), self.clock + 1)
 
     def rate(self, task) -> float:
         """Return the learning rate of this update."""

@@ -19,6 +19,17 @@ def merge_occurrences(gradient, divisor=1):
     return Rows(unique, rows / divisor)
 
 
+def placed(gradient, p, everywhere: bool) -> tuple:
+    """Return (places, array) of a gradient, each id once, of a parameter. everywhere: all other rows have gradient 0."""
+    if not isinstance(gradient, Rows):
+        return ..., gradient
+    if not everywhere:
+        return gradient.ids, gradient.rows
+    whole = np.zeros_like(p)
+    whole[gradient.ids] = gradient.rows
+    return ..., whole
+
+
 def norm_of(gradients, semantics: Semantics) -> float:
     """Return the norm of name -> array or Rows, of what the manifest's clip_norm says. Local."""
     squares = []

@@ -18,7 +18,7 @@ import numpy as np
 from refimpl.conformance.case import Case, Rows
 from refimpl.conformance.cases.owner import first_values
 from refimpl.conformance.rules.aggregate import Expected
-from refimpl.conformance.rules.optimizers import apply, initial_state
+from refimpl.plain.optimizers import OPTIMIZERS
 
 
 class OwnedValue:
@@ -26,7 +26,7 @@ class OwnedValue:
 
     def __init__(self, value, task):
         self.value = value.astype(np.float64)
-        self.state = initial_state(task["optimizer"], self.value, task["options"])
+        self.state = OPTIMIZERS[task["optimizer"]](**task["options"]).state(self.value)
         self.updates, self.squares, self.error = 0, 0.0, np.zeros_like(self.value)
 
 
@@ -106,8 +106,8 @@ class Service:
             cell, before = self.cells[key], self.cells[key].value.copy()
             total, size, error = (sum(part) / n for part in zip(*(self.corrected(key, p) for p in pushes
                                                                   if key in p.gradients)))
-            apply(self.task["optimizer"], cell.value, cell.state, total, self.task["rate"], self.version + 1,
-                  self.task["options"])
+            OPTIMIZERS[self.task["optimizer"]](**self.task["options"]).apply(
+                cell.value, cell.state, ..., total, self.task["rate"], self.version + 1)
             size = np.maximum(self.task["rate"] * size, np.abs(cell.value - before))
             cell.updates += 1
             cell.error = cell.error + self.task["rate"] * error + unit * (

@@ -7,8 +7,8 @@ loss scale    what they are divided by to take the loss scale off
 norm          the norm that clipping goes by;  scale: what a variable's gradient is then multiplied with
 clipped       all variables' gradients after clipping
 updates       the gradients that are applied, one after the other: one, where nothing is wrong
-gradient      a variable's, as it comes to the optimizer;  rate, clock: what the optimizer is given
-formula       the optimizer: a function as ``rules.optimizers.apply``
+rate, clock   what the optimizer is given
+formula       the optimizer, of ``refimpl.plain.optimizers``
 before        a rank's values before an update;  restored: all that training goes on from after resuming
 ticks         by how much an update moves the optimizer's step and the rate's on
 visible       a variable's value, as the rank reads it after an update
@@ -22,10 +22,10 @@ import numpy as np
 from refimpl.conformance.case import Case, Rows, with_numbers
 from refimpl.conformance.cases.training import start_of
 from refimpl.conformance.rules.aggregate import Expected, once, row_divisor
-from refimpl.conformance.rules.gradients import merge_occurrences, norm_of
-from refimpl.conformance.rules.optimizers import apply, initial_state
+from refimpl.conformance.rules.gradients import merge_occurrences, norm_of, placed
 from refimpl.conformance.space.aggregation import Aggregation
 from refimpl.conformance.space.deviation import Place
+from refimpl.plain.optimizers import OPTIMIZERS
 
 PER_RANK = {"members", "delivered", "parts", "start", "before", "updates", "norm"}
 """Decisions that a deviation may take differently on different ranks."""
@@ -97,7 +97,8 @@ class TrainingAnswers(Aggregation):
 
     def fresh(self, values) -> dict:
         """Return the optimizer's arrays before the first update. Local."""
-        return {n: initial_state(self.task["optimizer"], a, self.task["options"]) for n, a in values.items()}
+        optimizer = OPTIMIZERS[self.task["optimizer"]](**self.task["options"])
+        return {n: optimizer.state(a) for n, a in values.items()}
 
     def _update(self, step):
         if step == self.task.get("resume_after"):
@@ -118,26 +119,13 @@ class TrainingAnswers(Aggregation):
             at = Place(place.step, place.rank, self.case.variable(name))
             before = replica.values[name]
             replica.values[name] = after = before.copy()
-            g = self.decide("gradient", self._everywhere(gradient, before), at)
-            ids = g.ids if isinstance(g, Rows) else ...
-            slots = {slot: array[ids] for slot, array in replica.state[name].items()}
+            every = self.semantics.updates_every_row(self.task["optimizer"])
+            places, g = placed(gradient, before, every)
             named = self.semantics.formula(self.task["optimizer"], at.variable.sparse)
-            formula = self.decide("formula", apply, at)
-            value = after[ids]
-            formula(named, value, slots, g.rows if isinstance(g, Rows) else g, self.decide("rate", rate, at),
-                    self.decide("clock", replica.clock + 1, at), self.task["options"])
-            after[ids] = value
-            for slot, array in slots.items():
-                replica.state[name][slot][ids] = array
+            optimizer = self.decide("formula", OPTIMIZERS[named](**self.task["options"]), at)
+            optimizer.apply(after, replica.state[name], places, g, self.decide("rate", rate, at),
+                            self.decide("clock", replica.clock + 1, at))
             replica.travel[name] = replica.travel[name] + np.abs(after - before)
-
-    def _everywhere(self, gradient, value):
-        """Return a row gradient as one of all rows, where the manifest says that all take part."""
-        if not isinstance(gradient, Rows) or not self.semantics.updates_every_row(self.task["optimizer"]):
-            return gradient
-        whole = np.zeros_like(value)
-        whole[gradient.ids] = gradient.rows
-        return whole
 
     def given(self, place: Place):
         """Return a rank's gradient of a window, its loss scale removed: array, or rows that are not merged. Local."""

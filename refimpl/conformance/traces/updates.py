@@ -12,8 +12,8 @@ import numpy as np
 from refimpl.conformance.case import numbers_of, with_numbers
 from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.rules.bounds import gamma
-from refimpl.conformance.rules.gradients import clip_scales
-from refimpl.conformance.rules.optimizers import apply_part
+from refimpl.conformance.rules.gradients import clip_scales, placed
+from refimpl.plain.optimizers import OPTIMIZERS
 
 OPERATIONS = 16
 
@@ -32,16 +32,16 @@ class Inputs:
 
 
 def updated(training, statistics, values, gradients, scales, step, everywhere) -> dict:
-    """Return (name, "value" or slot) -> array after update ``step``, from 0. everywhere: see ``apply_part``. Local."""
-    result = {}
+    """Return (name, "value" or slot) -> array after update ``step``, from 0. everywhere: see ``placed``. Local."""
+    result, optimizer = {}, OPTIMIZERS[training["optimizer"]](**training["options"])
     for name, g in gradients.items():
         p = values[name, "value"].copy()
         if name in statistics:
             result[name, "value"] = p + training["statistic_rate"] * (g - p)
             continue
         state = {part: array.copy() for (owner, part), array in values.items() if owner == name and part != "value"}
-        apply_part(training["optimizer"], p, state, with_numbers(g, lambda x: x * scales[name]), everywhere,
-                   training["rate"], step + 1, training["options"])
+        at, g = placed(with_numbers(g, lambda x: x * scales[name]), p, everywhere)
+        optimizer.apply(p, state, at, g, training["rate"], step + 1)
         result |= {(name, part): array for part, array in {"value": p, **state}.items()}
     return result
 

@@ -3,10 +3,10 @@
 import numpy as np
 
 from refimpl.conformance.case import Rows
-from refimpl.conformance.rules.optimizers import apply, apply_rows
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.traces.format import Trace
 from refimpl.conformance.traces.golden import golden
+from refimpl.plain.optimizers import OPTIMIZERS
 
 
 class Peer:
@@ -67,10 +67,9 @@ class Peer:
 
     def update(self, v, g, scale):
         p, state = self.values[v["name"]], self.state[v["name"]]
-        settings = self.training["rate"], self.step + 1, self.training["options"]
         if v["statistic"]:
             p += self.dtype(self.training["statistic_rate"]) * (g - p)
-        elif v["sparse"]:
-            apply_rows(self.training["optimizer"], p, state, g.ids, g.rows * scale, *settings)
-        else:
-            apply(self.training["optimizer"], p, state, g * scale, *settings)
+            return
+        at, g = (g.ids, g.rows) if v["sparse"] else (..., g)
+        OPTIMIZERS[self.training["optimizer"]](**self.training["options"]).apply(
+            p, state, at, g * scale, self.training["rate"], self.step + 1)

@@ -8,7 +8,6 @@ from refimpl.conformance.adapters.reference import Reference
 from refimpl.conformance.case import Rows
 from refimpl.conformance.cases.numbers import words
 from refimpl.conformance.rules.gradients import merge_occurrences
-from refimpl.conformance.rules.optimizers import apply_rows, initial_state
 
 
 class FullBatchCount(Reference):
@@ -39,8 +38,7 @@ class DuplicatesApart(Reference):
             return
         ids, rows = self.unmerged({variable.name: gradient})[variable.name]
         for k in range(len(ids)):
-            apply_rows(task.optimizer, self.values[variable.name], self.state[variable.name], ids[k:k + 1],
-                       rows[k:k + 1], self.rate(task), self.clock + 1, task.options)
+            super().apply_one(task, variable, (ids[k:k + 1], rows[k:k + 1]))
 
 
 class TableNotBroadcast(Reference):
@@ -69,7 +67,7 @@ class RateOnRankZeroOnly(Reference):
 class StateNotRestored(Reference):
     def load(self, task, saved):
         super().load(task, saved)
-        self.state = {n: initial_state(task.optimizer, a, task.options) for n, a in self.values.items()}
+        self.state = self.first_state(task)
 
 
 class SameRandomNumbers(Reference):

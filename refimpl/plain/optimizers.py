@@ -1,0 +1,130 @@
+"""The optimizers, one method for each line of a formula: what an update must do, element by element.
+
+    sgd        p -= rate g
+    momentum   v = mu v + g;                       p -= rate v
+    adagrad    a += g g;                           p -= (rate g) / (sqrt(a) + epsilon)      a starts at ``initial``
+    adam       m = beta1 m + (1 - beta1) g
+               v = beta2 v + (1 - beta2) (g g)
+               p -= (rate / (1 - beta1^t) m) / (sqrt(v) (1 / sqrt(1 - beta2^t)) + epsilon)   t: updates done, from 1
+    adam-hat   p -= (rate sqrt(1 - beta2^t) / (1 - beta1^t) m) / (sqrt(v) + epsilon)         Kingma and Ba, section 2
+
+Each operation rounds once, in the parameter's dtype; scalars are computed in float64 and rounded once to it. Rows that
+are not updated keep their value and their state.
+"""
+
+import math
+
+import numpy as np
+
+
+class SGD:
+    """p -= rate g.  slots: name -> first value of each array that is kept beside a parameter."""
+
+    slots = {}
+
+    def state(self, p):
+        """Return the arrays that are kept beside a parameter, before its first update."""
+        return {slot: np.full_like(p, value) for slot, value in self.slots.items()}
+
+    def apply(self, p, state, at, g, rate, t):
+        """Update p[at] by its gradient g, and what is kept beside it, in place. at: indices of rows, or ... for all."""
+        part, kept = p[at], {slot: array[at] for slot, array in state.items()}
+        self.update(part, kept, g, rate, t)
+        p[at] = part
+        for slot, array in kept.items():
+            state[slot][at] = array
+
+    def update(self, p, state, g, rate, t):
+        """Update all of p. p, g, each array of ``state``: one shape, one dtype.  t: number of the update, from 1."""
+        p -= self.step(g, rate)
+
+    def step(self, g, rate):
+        """Return what is subtracted."""
+        return rate * g
+
+
+class Momentum(SGD):
+    """Polyak 1964, in the form of Sutskever et al. 2013 without Nesterov's step."""
+
+    slots = {"velocity": 0.0}
+
+    def __init__(self, mu=0.9):
+        self.mu = mu
+
+    def update(self, p, state, g, rate, t):
+        """Move the velocity, and the parameter by it."""
+        v = state["velocity"]
+        v[...] = self.velocity(v, g, rate)
+        p -= self.step(v, g, rate)
+
+    def velocity(self, v, g, rate):
+        """Return the new velocity."""
+        return self.mu * v + g
+
+    def step(self, v, g, rate):
+        """Return what is subtracted. v: the new velocity."""
+        return rate * v
+
+
+class Adagrad(SGD):
+    """Duchi et al. 2011. In TensorFlow's form epsilon is 0, and accumulators start above 0."""
+
+    def __init__(self, epsilon=0.0, initial=1.0):
+        self.epsilon, self.slots = epsilon, {"accumulator": initial}
+
+    def update(self, p, state, g, rate, t):
+        """Add up squares, and move the parameter."""
+        a = state["accumulator"]
+        a[...] = self.accumulator(a, g, rate)
+        p -= self.step(a, g, rate)
+
+    def accumulator(self, a, g, rate):
+        """Return the new sum of squares."""
+        return a + g * g
+
+    def step(self, a, g, rate):
+        """Return what is subtracted. a: the new sum of squares."""
+        return (rate * g) / (np.sqrt(a) + self.epsilon)
+
+
+class Adam(SGD):
+    """Kingma and Ba 2015, algorithm 1. One clock for all rows."""
+
+    slots = {"first": 0.0, "second": 0.0}
+
+    def __init__(self, beta1=0.9, beta2=0.999, epsilon=1e-8):
+        self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
+
+    def update(self, p, state, g, rate, t):
+        """Move both moments, and the parameter by them."""
+        m, v = state["first"], state["second"]
+        m[...], v[...] = self.first(m, g), self.second(v, g)
+        p -= self.step(m, v, g, rate, *self.corrections(t))
+
+    def first(self, m, g):
+        """Return the new first moment."""
+        return self.beta1 * m + (1 - self.beta1) * g
+
+    def second(self, v, g):
+        """Return the new second moment."""
+        return self.beta2 * v + (1 - self.beta2) * (g * g)
+
+    def corrections(self, t):
+        """Return what the moments are divided by: they start from 0."""
+        return 1 - self.beta1**t, 1 - self.beta2**t
+
+    def step(self, m, v, g, rate, c1, c2):
+        """Return what is subtracted. m, v: the new moments.  c1, c2: their corrections."""
+        return (rate / c1 * m) / (np.sqrt(v) * (1 / math.sqrt(c2)) + self.epsilon)
+
+
+class AdamHat(Adam):
+    """Adam as TensorFlow writes it: epsilon is added to the root before its correction."""
+
+    def step(self, m, v, g, rate, c1, c2):
+        """Return what is subtracted."""
+        return (rate / c1 / (1 / math.sqrt(c2)) * m) / (np.sqrt(v) + self.epsilon)
+
+
+OPTIMIZERS = {"sgd": SGD, "momentum": Momentum, "adagrad": Adagrad, "adam": Adam, "adam-hat": AdamHat}
+"""Name -> class; its numbers are the constructor's arguments."""
