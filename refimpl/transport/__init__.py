@@ -16,6 +16,7 @@
     peer_memory    long arrays summed where they lie, in other ranks' private memory
     protocol       Transport: what everything that moves arrays fulfils
     shared_memory  memory that a machine's ranks share, and how they wait for each other in it
+    survival       ranks that go on when others die
     waiting        polling, sleeping, time-outs
 
 Public names are handed on when they are first asked for: who only launches ranks must not load MPI.

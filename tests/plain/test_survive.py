@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from refimpl.transport.launch import mpirun_command, run_job, runtime
+from refimpl.transport.launch import launch, runtime
 
 pytestmark = pytest.mark.skipif(runtime().flavour != "openmpi", reason="needs an MPI that outlives its ranks: Open MPI")
 STEPS = 4
@@ -16,10 +16,8 @@ STEPS = 4
 
 def hashes(ranks, *kills):
     """Return (exit status, the hashes that the surviving ranks print, all that was printed)."""
-    (mpirun, *rest), environment = mpirun_command(ranks, ["-m", "refimpl.plain.survive", "lm", "--steps", str(STEPS),
-                                                          "--kill", *kills])
-    job = run_job([mpirun, "--with-ft", "ulfm", *rest], environment, timeout=120, capture=True,
-                  cwd=Path(__file__).parents[2])
+    job = launch(ranks, ["-m", "refimpl.plain.survive", "lm", "--steps", str(STEPS), "--kill", *kills], timeout=120,
+                 capture=True, cwd=Path(__file__).parents[2], survive=True)
     return job.returncode, re.findall(r"sha256 (\w+)", job.stdout), job.stdout + job.stderr
 
 

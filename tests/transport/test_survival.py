@@ -1,0 +1,85 @@
+"""A rank is killed, and the others go on over a communicator of their own. Open MPI alone can this.
+
+    make test-survive
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from refimpl.transport.launch import launch, runtime
+
+pytestmark = pytest.mark.skipif(runtime().flavour != "openmpi", reason="needs an MPI that outlives its ranks: Open MPI")
+CODE = """
+import os, signal, sys
+import numpy as np
+from refimpl.transport.job.supervisor import supervised
+
+def work():
+    from refimpl.transport.shared_memory import SharedWindow
+    from refimpl.transport.survival import SurvivingCommunicator, check_survival, is_death
+    way, victim = sys.argv[1:]
+    comm = SurvivingCommunicator.of(timeout=20)
+    check_survival(comm)
+    window, met = SharedWindow.open(comm, 8, "a window"), []
+
+    def step(number):
+        if number == 5 and comm.starters[comm.rank] == int(victim):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if way == "messages":
+            sent, came = np.full(100_000, number), np.empty(100_000, np.int64)
+            comm.exchange([((comm.rank + 1) % comm.size, sent, {"": sent.size})],
+                          [((comm.rank - 1) % comm.size, came, {"": came.size})], "ring", "rows")
+            assert (came == number).all()
+        elif way == "agreement":
+            comm.agree()
+        elif way == "shared memory":
+            window.reach(True)
+        elif way == "error":
+            comm.agree(ValueError("the second mistake") if number == 9 else None)
+        return True
+
+    number = 0
+    while number < 10:
+        done = False
+        try:
+            with comm.one_end():
+                done = step(number)
+        except BaseException as error:
+            if not is_death(error):
+                raise
+        if comm.agreed(done):
+            number += 1
+            continue
+        comm = comm.without_the_dead()
+        window = SharedWindow.open(comm, 8, "a window")
+    os.write(1, f"starter {comm.starters[comm.rank]} is {comm.rank} of {comm.machines}\\n".encode())
+    comm.leave()
+
+if __name__ == "__main__":
+    sys.exit(supervised(work))
+"""
+
+
+@pytest.fixture
+def job(tmp_path):
+    (tmp_path / "ranks.py").write_text(CODE)
+    return lambda *arguments: launch(3, [str(tmp_path / "ranks.py"), *arguments], timeout=60, capture=True,
+                                     environment={"PYTHONPATH": str(Path(__file__).parents[2])}, survive=True)
+
+
+@pytest.mark.parametrize("way, victim", [("messages", 1), ("agreement", 0), ("shared memory", 2)])
+def test_the_others_go_on(job, way, victim):
+    done = job(way, str(victim))
+    left = [starter for starter in range(3) if starter != victim]
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(re.findall(r"starter (\d) is (\d) of (.*)", done.stdout)) == [
+        (str(starter), str(rank), "((0, 1),)") for rank, starter in enumerate(left)]
+    assert f"refimpl: rank {victim}: killed by SIGKILL" in done.stderr
+
+
+def test_an_error_of_the_ranks_own_still_ends_all(job):
+    done = job("error", "0")
+    assert done.returncode != 0 and "starter" not in done.stdout
+    assert "the second mistake" in done.stderr
