@@ -14,7 +14,7 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 5103,
+    "kernels": 5106,
     "models": 4973,
     "refimpl/*.py": 194,
     "refimpl/cli": 2183,

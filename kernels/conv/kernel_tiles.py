@@ -34,7 +34,8 @@ def kernel_tiles(weight, turned, tiles):
                             seen[row, p, k] = source[row]
                 else:
                     for row in range(many):
-                        seen[row, p, :count] = planes[p, (above + row) * outputs + left:][:count]
+                        for k in range(count):
+                            seen[row, p, k] = planes[p, (above + row) * outputs + left + k]
             for row in range(many):
                 at = (above + row) * columns + left
                 for b in range(3):

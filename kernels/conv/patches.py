@@ -74,8 +74,10 @@ def gather(x, stride, padding, patches):
                     if row < 0 or row >= height or start >= stop:
                         target[:] = 0
                         continue
+                    source = images[image, row, left + start :]
                     target[:start] = 0
-                    target[start:stop] = images[image, row, left + start : left + stop]
+                    for k in range(stop - start):  # Numba is slow with slices of slices, and compiles them for 2 s
+                        target[start + k] = source[k]
                     target[stop:] = 0
 
 
