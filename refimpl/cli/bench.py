@@ -107,14 +107,14 @@ def _training(given, length):
 
 
 def _torch(given, length):
-    from refimpl.experiments.bench.torch.run import describe, run
+    from refimpl.experiments.bench.training.modules import describe, run
 
     result = run(**length, cluster=given.get("cluster", False), quick=given.get("quick", False))
     return result, describe(result)
 
 
 def _consistency(given, length):
-    from refimpl.experiments.bench.consistency.run import describe, run
+    from refimpl.experiments.consistency.race import describe, run
 
     result = run(**length)
     return result, describe(result)
@@ -153,8 +153,8 @@ def table_rows(result: dict) -> list[tuple[str, ...]]:
 
 
 def _verdict(work, size, ratio) -> str:
-    from refimpl.experiments.bench.consistency.run import WORKS as CONSISTENCY
-    from refimpl.experiments.bench.torch.run import WORKS
+    from refimpl.experiments.consistency.race import WORKS as CONSISTENCY
+    from refimpl.experiments.bench.training.modules import WORKS
 
     of_modules = {f"torch-{name}{where}": reach for name, reach in WORKS.items() for where in ("", "-cluster")}
     of_models = {name: reach for entry in entries().values() for name, reach in entry.reach.items()}

@@ -5,7 +5,7 @@ A search measures each P once, one after the other: whatever slows the machines 
 
 import numpy as np
 
-from refimpl.experiments.bench.together import time_together
+from refimpl.experiments.bench.timing import time_together
 from refimpl.plan.make import with_partitions
 from refimpl.training.planning.repartition import repartition
 from refimpl.training.trainer import Trainer

@@ -26,8 +26,8 @@ def validate(clusters=CLUSTERS, sizes=SIZES) -> dict:
 
     error: |predicted - measured| / measured.  Raises ValueError where there can be no cluster, or a job fails.
     """
-    module = "refimpl.experiments.validate_simulation"
-    rows = [row for machines, each in clusters for row in job.measure(module, list(sizes), each, machines, timeout=300)]
+    rows = [row for machines, each in clusters for row in job.measure(
+        f"{__name__}:main", {"sizes": list(sizes)}, each, machines, timeout=300)]
     for row in rows:
         row["error"] = abs(row["predicted"] - row["measured"]) / row["measured"]
     return {"rate": job.RATE, "rows": rows, "median_error": statistics.median(row["error"] for row in rows)}
@@ -54,7 +54,7 @@ def main(comm, sizes) -> list[dict]:
     from refimpl.collectives.running.segments import segments_of
     from refimpl.collectives.simulation.calibrate import calibrate
     from refimpl.collectives.simulation.simulate import simulate
-    from refimpl.experiments.bench.together import time_together
+    from refimpl.experiments.bench.timing import time_together
 
     network, rows = calibrate(comm), []
     for name in ALGORITHMS:
@@ -72,7 +72,3 @@ def main(comm, sizes) -> list[dict]:
                          "predicted": predicted, "measured": statistics.median(times[1:]),  # the first connects
                          "burst": network.burst})
     return rows
-
-
-if __name__ == "__main__":
-    job.answer(main)

@@ -9,8 +9,9 @@ from refimpl.collectives.units import size_name
 from refimpl.experiments.bench.allreduce.run import CLUSTER_WORKS, WORKS
 from refimpl.experiments.bench.kernels import conv, rows
 from refimpl.experiments.bench.timing import Row, report
-from refimpl.experiments.bench.torch.run import WORKS as TORCH_WORKS
-from refimpl.experiments.bench.training.run import CLUSTER, HYBRID, PEER, describe, parts
+from refimpl.experiments.bench.training import HYBRID, PEER
+from refimpl.experiments.bench.training.modules import WORKS as TORCH_WORKS
+from refimpl.experiments.bench.training.run import CLUSTER, describe, parts
 
 MADE_UP = [Row("conv", "big", "refimpl", False, 2.0), Row("conv", "big", "slow", True, 0.004),
            Row("conv", "big", "slower", True, 5.0), Row("unnamed", "small", "refimpl", False, 1e-5),

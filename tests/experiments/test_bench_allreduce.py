@@ -9,7 +9,7 @@ from refimpl.cli import main
 from refimpl.cli.bench import table_rows
 from refimpl.collectives.units import size_name
 from refimpl.experiments.bench.allreduce import run as allreduce
-from refimpl.experiments.bench.together import paired
+from refimpl.experiments.bench.timing import paired
 from refimpl.pictures.plots import plot_bandwidths
 
 TIMES = {"1 KiB": {"refimpl direct": [2.0], "MPICH Allreduce": [3.0], "gloo (torch)": [4.0]},

@@ -8,14 +8,13 @@ import pytest
 from mpi4py import MPI
 
 from refimpl.cli import main
-from refimpl.experiments.bench.torch import run as bench
-from refimpl.experiments.bench.training.run import HYBRID, PEER
+from refimpl.experiments.bench.training import HYBRID, PEER, modules as bench
 from refimpl.experiments.cluster import missing
 
 torch = pytest.importorskip("torch")
 
 from refimpl.experiments.bench.peers.torch_ddp import DdpReplica  # noqa: E402
-from refimpl.experiments.bench.torch.works import recommender, work_of  # noqa: E402
+from refimpl.experiments.bench.training.works import recommender, work_of  # noqa: E402
 from refimpl.torch import TorchModel  # noqa: E402
 from refimpl.training.options import Options  # noqa: E402
 from refimpl.training.trainer import Trainer  # noqa: E402
@@ -68,7 +67,7 @@ def test_both_train_alike_and_another_rate_shows(name, gloo):
 
 
 def test_what_is_missing_is_told(monkeypatch, capsys):
-    monkeypatch.setattr("refimpl.experiments.bench.torch.works.EXAMPLE", Path("nowhere/torch_recommender.py"))
+    monkeypatch.setattr("refimpl.experiments.bench.training.works.EXAMPLE", Path("nowhere/torch_recommender.py"))
     with pytest.raises(ValueError, match="nowhere/torch_recommender.py is missing.*repository"):
         recommender(small=True)
     monkeypatch.setitem(sys.modules, "refimpl.torch", None)

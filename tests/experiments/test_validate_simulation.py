@@ -46,7 +46,7 @@ def test_errors_are_relative_to_what_was_measured(monkeypatch):
 
 def test_a_job_that_fails_is_an_error(monkeypatch):
     answer(monkeypatch, returncode=3, stderr="no such algorithm")
-    with pytest.raises(ValueError, match="validate_simulation ended with status 3:\nno such algorithm"):
+    with pytest.raises(ValueError, match="validate_simulation:main ended with status 3:\nno such algorithm"):
         validate_simulation.validate()
 
     def refuse(*_, **__):

@@ -1,12 +1,12 @@
-"""The job behind a race between ranks: it is started here, and its rank 0 prints one JSON object.
+"""The job behind a race between ranks: ``measure`` starts it, and its rank 0 prints one JSON object.
 
-Both ends: ``measure`` starts a module on ranks, in which ``answer`` runs what they do.
+    mpirun -n 4 python -m refimpl.experiments.bench.job MODULE:FUNCTION JSON
 """
 
+import importlib
 import json
 import subprocess
 import sys
-from typing import Callable
 
 from refimpl.experiments.cluster import ClusterError, run_on_cluster
 from refimpl.transport.launch import LaunchError, launch
@@ -16,34 +16,41 @@ BYTES_A_SECOND = 200_000_000 / 8
 """In and out of each machine of the emulated cluster, whose cards have RATE."""
 
 
-def measure(module: str, wanted, ranks: int = 1, machines: int = 0, timeout: float | None = None) -> dict:
-    """Run ``module`` with ``wanted`` as JSON on ranks of this machine; return what its rank 0 printed last. Local.
+def measure(work: str, wanted: dict, ranks: int = 1, machines: int = 0, timeout: float | None = None) -> dict:
+    """Run function(comm, **wanted) on ranks of this machine; return what it returns on rank 0, plain data. Local.
 
-    machines: emulated ones, of ``ranks`` each.  Raises ValueError with the ranks' own words if they fail, cannot be
+    work: "module:function".  machines: emulated ones, of ``ranks`` each.  Raises ValueError with the ranks' own words if they fail, cannot be
     started, or are not done after ``timeout`` seconds.
     """
-    arguments = ["-m", module, json.dumps(wanted)]
+    arguments = ["-m", __name__, work, json.dumps(wanted)]
     try:
         job = (run_on_cluster(machines, ranks, RATE, arguments, timeout, capture=True) if machines else
                launch(ranks, arguments, timeout, capture=True))
     except (ClusterError, LaunchError) as problem:
         raise ValueError(str(problem)) from problem
     except subprocess.TimeoutExpired as late:
-        raise ValueError(f"the ranks of {module} were not done after {timeout:g} s: "
+        raise ValueError(f"the ranks of {work} were not done after {timeout:g} s: "
                          f"{(late.stderr or '')[-4000:]}") from late
     if job.returncode:
-        raise ValueError(f"the ranks of {module} ended with status {job.returncode}:\n{job.stderr[-4000:]}")
+        raise ValueError(f"the ranks of {work} ended with status {job.returncode}:\n{job.stderr[-4000:]}")
     return json.loads(job.stdout.strip().splitlines()[-1])
 
 
-def answer(work: Callable) -> None:
-    """Run work(comm, wanted) on each rank, one thread each; print what it returns on rank 0. Collective."""
+def answer(work: str, wanted: str) -> None:
+    """Run a function on each rank, one thread each; print what it returns on rank 0. Collective."""
     from threadpoolctl import threadpool_limits
 
-    from refimpl.transport import Communicator  # MPI: never in the process that starts the ranks
+    from refimpl.transport import CollectiveError, Communicator  # MPI: never in the process that starts the ranks
 
-    comm = Communicator.of()
+    comm, (module, _, function) = Communicator.of(), work.partition(":")
     with threadpool_limits(1):
-        found = work(comm, json.loads(sys.argv[1]))
+        try:
+            found = getattr(importlib.import_module(module), function)(comm, **json.loads(wanted))
+        except CollectiveError as problem:  # all ranks have met it
+            sys.exit(str(problem) if comm.rank == 0 else 1)
     if comm.rank == 0:
         print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    answer(*sys.argv[1:])

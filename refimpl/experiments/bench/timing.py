@@ -1,8 +1,19 @@
-"""Time a piece of work beside its peers, in one run: rounds are interleaved, so that noise falls on all alike."""
+"""Time work beside its peers, in turns: a slow moment of the machine falls on all alike. On one rank, or together."""
 
+import math
 import statistics
 import time
 from dataclasses import asdict, dataclass
+from functools import partial
+from operator import truediv
+
+import numpy as np
+
+from refimpl.experiments.cluster.card import card_bytes
+
+TURN_SECONDS = 5e-3  # of ranks' calls, at least one: long beside what a turn itself costs, short beside a slow moment
+WARM_UP = 3
+"""Calls of each step before the turns begin: for connections, memory, compilation; and to see how long one takes."""
 
 
 @dataclass(frozen=True)
@@ -16,12 +27,47 @@ class Row:
     seconds: float
 
 
+@dataclass(frozen=True)
+class PairedRow(Row):
+    """A timing. ratio, of a peer: its seconds / our quickest's in the same round, median; ratios: least and most."""
+
+    ratio: float | None = None
+    ratios: tuple[float, float] | None = None
+
+
+def take_turns(functions: dict, rounds: int, timed) -> dict:
+    """Return name -> timed(name, function) of each round. Collective where ``timed`` is.
+
+    Each has one turn in a round; who comes first comes last in the next.
+    """
+    found = {name: [] for name in functions}
+    for number in range(rounds):
+        for name in list(functions)[::-1 if number % 2 else 1]:
+            found[name].append(timed(name, functions[name]))
+    return found
+
+
+def fill(functions: dict, seconds: float, rounds: int, timed, turn: float = math.inf) -> dict[str, list[float]]:
+    """Return name -> seconds of a call in each round; as many rounds as fill ``seconds``, at least ``rounds``.
+
+    timed(function, calls) -> seconds of a call.  turn: at most so many seconds of calls, but one, are a turn.
+    """
+    calls, whole = {}, 0.0
+    for name, function in functions.items():
+        timed(function, 1)  # compile, connect, touch memory
+        once = max(timed(function, 1), 1e-7)
+        if once < 1e-3:  # one call is too short to be measured
+            once = max(timed(function, 20), 1e-7)
+        calls[name] = max(1, int(min(turn, seconds / rounds / len(functions)) / once))
+        whole += calls[name] * once
+    return take_turns(functions, max(rounds, int(seconds / whole)), lambda name, function: timed(function, calls[name]))
+
+
 def race(work: str, size: str, ours: dict, peers: dict, seconds: float = 3.0, rounds: int = 7,
          settle=lambda: None) -> list[Row]:
-    """Time every function (name -> callable without arguments) in interleaved rounds; return a Row each. Local.
+    """Time every function (name -> callable without arguments) in turns; return a Row each. Local.
 
-    A round calls one function as often as fills its share of ``seconds``; the row keeps the median of the rounds.
-    settle: returns when all that was begun is done; called within the time, once a round (a device works on behind us).
+    settle: returns when all that was begun is done; called within the time, once a turn (a device works on behind us).
     """
     def timed(function, calls: int) -> float:
         start = time.perf_counter()
@@ -30,15 +76,8 @@ def race(work: str, size: str, ours: dict, peers: dict, seconds: float = 3.0, ro
         settle()
         return (time.perf_counter() - start) / calls
 
-    runners = {**ours, **peers}
-    calls, times = {}, {name: [] for name in runners}
-    for name, function in runners.items():
-        timed(function, 1)  # compile, touch memory
-        calls[name] = max(1, int(seconds / rounds / len(runners) / max(timed(function, 1), 1e-7)))
-    for _ in range(rounds):
-        for name, function in runners.items():
-            times[name].append(timed(function, calls[name]))
-    return [Row(work, size, name, name in peers, statistics.median(t)) for name, t in times.items()]
+    times = fill({**ours, **peers}, seconds, rounds, timed)
+    return [Row(work, size, name, name in peers, statistics.median(took)) for name, took in times.items()]
 
 
 def report(rows: list[Row]) -> dict:
@@ -49,3 +88,61 @@ def report(rows: list[Row]) -> dict:
         if ours and peers:
             ratios[work] = min(peers) / min(ours)
     return {"rows": [asdict(r) for r in rows], "ratios": ratios}
+
+
+def time_together(comm, function, calls: int) -> float:
+    """Return the seconds of a call on the slowest rank, the same on every rank. Collective."""
+    comm.meet("a benchmark")
+    start = time.perf_counter()
+    for _ in range(calls):
+        function()
+    return float(comm.gather_numbers([(time.perf_counter() - start) / calls], "a benchmark").max())
+
+
+def race_together(comm, work: str, size: str, ours: dict, peers: dict, seconds: float, rounds: int) -> list[PairedRow]:
+    """Time every function (name -> collective callable) in turns; return a row each, of the slowest rank. Collective."""
+    times = fill({**ours, **peers}, seconds, rounds, partial(time_together, comm), TURN_SECONDS)
+    return paired(work, size, times, ours)
+
+
+def paired(work: str, size: str, times: dict, ours) -> list[PairedRow]:
+    """Return a row for each of times: name -> seconds of each round. ours: the names that are no peers. Local."""
+    quickest = min(ours, key=lambda name: statistics.median(times[name]), default=None)
+    rows = []
+    for name, took in times.items():
+        peer = name not in ours
+        pairs = sorted(map(truediv, took, times[quickest])) if peer and quickest else None
+        beside = (statistics.median(pairs), (pairs[0], pairs[-1])) if pairs else ()
+        rows.append(PairedRow(work, size, name, peer, statistics.median(took), *beside))
+    return rows
+
+
+def race_steps(comm, steps: dict, seconds: float, rounds: int) -> tuple[dict, dict]:
+    """Time steps (name -> collective callable) in turns; all are called equally often. Collective.
+
+    Returns name -> seconds of a call on the slowest rank, turn by turn; and name -> [sent, received] bytes of the
+    busiest card in a call, the mean of all: nothing where there are no cards to look at (machines that share memory).
+    """
+    whole = 0.0
+    for step in steps.values():
+        time_together(comm, step, WARM_UP - 1)
+        whole += time_together(comm, step, 1)
+    calls, moved = max(1, int(seconds / rounds / whole)), {name: np.zeros(2, np.int64) for name in steps}
+
+    def timed(name, step) -> float:
+        comm.meet("a benchmark")
+        before = card_bytes()
+        took = time_together(comm, step, calls)
+        if before is not None:
+            moved[name] += np.subtract(card_bytes(), before)
+        return took
+
+    turns = take_turns(steps, rounds, timed)
+    busiest = {name: comm.share(mine, "bench").max(axis=0) / (rounds * calls) for name, mine in moved.items()}
+    return turns, {name: card.tolist() for name, card in busiest.items() if card.any()}
+
+
+def time_alone(comm, computations: dict) -> dict[str, float]:
+    """Return name -> seconds of a computation, all ranks computing at once, the median of a few turns. Collective."""
+    turns = take_turns(computations, 6, lambda _, computation: time_together(comm, computation, 2))
+    return {name: statistics.median(spent[1:]) for name, spent in turns.items()}  # the first of all is for caches

@@ -2,7 +2,7 @@
 
 from refimpl.experiments.bench.job import measure
 from refimpl.experiments.cells.finding import Finding, Table
-from refimpl.experiments.mesh.ranks.nets import make_net
+from refimpl.experiments.mesh.nets import make_net
 from refimpl.plan.layers.sent import bytes_sent
 
 NETS = {
@@ -10,20 +10,19 @@ NETS = {
     "VGG": {"kind": "vgg", "image_shape": [16, 16, 3], "classes": 10, "stages": [1, 1], "width": 8,
             "connected": [64, 64], "blocks": 8},
 }
-RANKS, MEMBERS, MICROBATCHES, SIZE = (1, 2, 4, 8), (1, 2, 4, 8), 64, 2
+RANKS, MICROBATCHES, SIZE = (1, 2, 4, 8), 64, 2
 PHASES = ("rows", "columns", "out", "allreduce", "control")
 
 
 def study(quick: bool = False) -> Finding:
     """Train on every mesh and compare. quick: on up to 4 ranks. Local; launches the ranks."""
-    wanted = {"nets": NETS, "microbatches": MICROBATCHES, "size": SIZE, "members": MEMBERS}
-    records = [record for ranks in (RANKS[:3] if quick else RANKS)
-               for record in measure("refimpl.experiments.mesh.ranks.ledger", wanted, ranks, timeout=300)]
-    return finding(records)
+    wanted = {"nets": NETS, "microbatches": MICROBATCHES, "size": SIZE, "members": RANKS}
+    return finding([record for ranks in (RANKS[:3] if quick else RANKS)
+                    for record in measure("refimpl.experiments.mesh.ranks:compare_bytes", wanted, ranks, timeout=300)])
 
 
 def finding(records: list[dict]) -> Finding:
-    """Return the table. records: as ``ranks.ledger`` prints them. Local."""
+    """Return the table. records: of ``ranks.compare_bytes``. Local."""
     rows, wrong = [], sum(record["different"] for record in records)
     for record in records:
         data, model = map(int, record["mesh"].split("x"))

@@ -12,7 +12,7 @@ import numpy as np
 
 from refimpl.experiments.bench.job import BYTES_A_SECOND, RATE, measure
 from refimpl.experiments.cells.finding import Finding, Table
-from refimpl.experiments.mesh.ranks.nets import make_net
+from refimpl.experiments.mesh.nets import make_net
 from refimpl.plan.layers.crossing import crossing_of_splitbrain
 from refimpl.plan.layers.sent import bytes_sent
 
@@ -30,9 +30,9 @@ def study(quick: bool = False) -> Finding:
     """Sweep the batch on every mesh; return seconds, winners and crossings. quick: fewer batches and steps. Local."""
     cells = [(mesh, batch) for batch in (QUICK if quick else BATCHES) for mesh in MESHES
              if mesh != "1x4" or batch < SLOW]
-    found = measure("refimpl.experiments.mesh.ranks.steps", {"rounds": 2 if quick else 6, "cells": [
-        {"name": f"{mesh} {batch}", "net": NET, "mesh": mesh, "microbatches": MACHINES,
-         "size": batch} for mesh, batch in cells]}, 1, MACHINES, 480)
+    found = measure("refimpl.experiments.mesh.ranks:time_steps", {"rounds": 2 if quick else 6, "cells": {
+        f"{mesh} {batch}": {"net": NET, "mesh": mesh, "microbatches": MACHINES, "size": batch} for mesh, batch in cells}},
+        1, MACHINES, 480)
     seconds = {cell: min(found["seconds"]["{} {}".format(*cell)]) for cell in cells}
     return finding(make_net(NET).layers, seconds, found["sent"])
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 from kernels.update import OPTIMIZERS
 from refimpl.experiments.bench.job import measure
 from refimpl.experiments.cells.finding import Finding, Table, bytes_of
-from refimpl.experiments.mesh.ranks.nets import make_net
+from refimpl.experiments.mesh.nets import make_net
 from refimpl.plan.layers.sent import held_and_whole
 
 VGG16 = {"kind": "vgg", "image_shape": [224, 224, 3], "classes": 1000, "stages": [2, 2, 3, 3, 3], "width": 64,
@@ -27,8 +27,8 @@ def study(quick: bool = False) -> Finding:
     found = {}
     for name, net in (SMALL if quick else NETS).items():
         for members in (1, 4) if quick else MEMBERS:
-            wanted = {"net": net, "microbatches": MICROBATCHES, "optimizer": OPTIMIZER}
-            found[name, members] = measure("refimpl.experiments.mesh.ranks.memory", wanted, members, timeout=300)
+            found[name, members] = measure("refimpl.experiments.mesh.ranks:allocate", {
+                "net": net, "microbatches": MICROBATCHES, "optimizer": OPTIMIZER}, members, timeout=300)
     layers = {name: make_net(net).layers for name, net in NETS.items()}
     return finding(layers, found)
 

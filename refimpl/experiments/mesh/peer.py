@@ -24,13 +24,13 @@ def study(quick: bool = False) -> Finding:
     for place, (ranks, machines, allreduce, _) in PLACES.items():
         wanted = {"net": NET, "members": (2,) if quick else MEMBERS, "examples": EXAMPLES,
                   "allreduce": allreduce, "seconds": 1 if quick else 20, "rounds": 3 if quick else 9}
-        for record in measure("refimpl.experiments.mesh.ranks.peer", wanted, ranks, machines, 480):
+        for record in measure("refimpl.experiments.mesh.ranks:race_peer", wanted, ranks, machines, 480):
             records[place, record["mesh"]] = record
     return finding(records)
 
 
 def finding(records: dict) -> Finding:
-    """Return the table. records: (place, mesh) -> as ``ranks.peer`` prints them. Local."""
+    """Return the table. records: (place, mesh) -> of ``ranks.race_peer``. Local."""
     rows, said = [], []
     for (place, mesh), record in records.items():
         turns, aim = record["turns"], PLACES[place][3]

@@ -6,8 +6,7 @@ slowed down, the same network is as much faster beside the computation.
 
 from refimpl.experiments.bench.job import BYTES_A_SECOND, RATE, measure
 from refimpl.experiments.cells.finding import Finding, Table
-from refimpl.experiments.mesh.ranks.nets import make_net
-from refimpl.experiments.mesh.ranks.replay import measure_seconds
+from refimpl.experiments.mesh.nets import make_net, measure_seconds
 from refimpl.plan.layers.sent import bytes_sent
 from refimpl.plan.layers.volumes import divisors
 
@@ -26,10 +25,11 @@ def study(quick: bool = False) -> Finding:
     for machines in MACHINES[::2] if quick else MACHINES:
         meshes[machines] = best_mesh(layers, machines)
         slowdowns = SLOWDOWNS[:1] if quick else SLOWDOWNS
-        cells = [{"name": f"{mesh} {slowdown}", "mesh": mesh, "microbatches": machines * EACH, "size": SIZE,
-                  "net": {"kind": "replay", "seconds": seconds, "slowdown": slowdown, **net}}
-                 for slowdown in slowdowns for mesh in dict.fromkeys((f"{machines}x1", meshes[machines]))]
-        found = measure("refimpl.experiments.mesh.ranks.steps", {"cells": cells, "rounds": 3}, 1, machines, 400)
+        cells = {f"{mesh} {slowdown}": {
+            "mesh": mesh, "microbatches": machines * EACH, "size": SIZE,
+            "net": {"kind": "replay", "seconds": seconds, "slowdown": slowdown, **net}}
+            for slowdown in slowdowns for mesh in dict.fromkeys((f"{machines}x1", meshes[machines]))}
+        found = measure("refimpl.experiments.mesh.ranks:time_steps", {"cells": cells, "rounds": 3}, 1, machines, 400)
         took |= {(machines, *name.split()): min(some) for name, some in found["seconds"].items()}
     return finding(layers, sum(map(sum, seconds.values())) * EACH, took, meshes)
 

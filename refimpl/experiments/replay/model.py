@@ -6,6 +6,7 @@ and shapes; what the trainer does with them (pull, push, allreduce, merge, norm,
 """
 
 import time
+from functools import cache
 
 import numpy as np
 
@@ -16,6 +17,14 @@ from refimpl.experiments.replay.profile import Profile
 
 SMALL = 1e-6
 """Every element of a replayed gradient: parameters stay finite however long it goes on."""
+
+
+@cache
+def constant(shape: tuple[int, ...], dtype) -> np.ndarray:
+    """Return a read-only array of SMALL, made once. Local."""
+    array = np.full(shape, SMALL, dtype)
+    array.flags.writeable = False
+    return array
 
 
 class ReplayData:
@@ -56,8 +65,7 @@ class ReplayModel:
     def __init__(self, variables, profile: Profile, slowdown: float = 1.0, sleep=time.sleep, clock=time.perf_counter):
         self.variables, self.profile, self.slowdown = list(variables), profile, slowdown
         self.sleep, self.clock = sleep, clock
-        self.sparse = {v.name for v in self.variables if v.sparse}
-        self.constant: dict[str, np.ndarray] = {}
+        self.named = {v.name: v for v in self.variables}
 
     def rows_needed(self, batch: Batch):
         """Return the ids that the real model needed."""
@@ -72,7 +80,7 @@ class ReplayModel:
             begin = self.clock()
             if what == "read":
                 for name in names:
-                    (rows if name in self.sparse else dense)[name]
+                    (rows if self.named[name].sparse else dense)[name]
             else:
                 gradients.update((name, self._gradient(name, entry)) for name in names)
                 batch.ready(gradients)
@@ -89,18 +97,9 @@ class ReplayModel:
             self.sleep(left)
 
     def _gradient(self, name, entry):
-        if name not in self.sparse:
-            return self._filled(name, None)
+        variable = self.named[name]
+        if not variable.sparse:
+            return constant(variable.shape, variable.dtype)
         ids = self.profile.ids(entry.gradients[name])
-        return RowGradient(ids, self._filled(name, len(ids))[:len(ids)])
-
-    def _filled(self, name, rows):
-        """Return a constant array of the variable's shape, or of at least so many of its rows; made once, read-only."""
-        kept = self.constant.get(name)
-        if kept is None or rows is not None and len(kept) < rows:
-            variable = next(v for v in self.variables if v.name == name)
-            shape = variable.shape if rows is None else (rows, *variable.shape[1:])
-            kept = np.full(shape, SMALL, variable.dtype)
-            kept.flags.writeable = False
-            self.constant[name] = kept
-        return kept
+        most = 1 << len(ids).bit_length()  # few sizes: each is kept
+        return RowGradient(ids, constant((most, *variable.shape[1:]), variable.dtype)[:len(ids)])

@@ -8,10 +8,8 @@ import pytest
 from models.perceptron import Perceptron
 from models.vgg import Vgg
 from refimpl.experiments.mesh import bytes as ledger
-from refimpl.experiments.mesh import crossing, memory, peer, weak
-from refimpl.experiments.mesh.ranks import memory as allocated
-from refimpl.experiments.mesh.ranks.nets import make_data, make_net
-from refimpl.experiments.mesh.ranks.replay import FEATURES, ReplayedVgg, measure_seconds
+from refimpl.experiments.mesh import crossing, memory, peer, ranks, weak
+from refimpl.experiments.mesh.nets import FEATURES, ReplayedVgg, make_net, measure_seconds
 from refimpl.plan.layers.crossing import crossing_batch
 from refimpl.plan.layers.sent import bytes_sent
 from refimpl.transport import Communicator
@@ -57,10 +55,9 @@ def test_the_memory_of_the_three_is_splitbrains():
 @pytest.mark.parametrize("microbatches", [1, 2, 16])
 def test_what_is_allocated_is_the_formula(microbatches):
     net = Vgg(**TINY)
-    parameters = allocated.opened(net, Communicator.alone(), {"microbatches": microbatches, "optimizer": "adam"})
-    found = allocated.held(parameters)
+    found = ranks.held(ranks.opened(net, Communicator.alone(), microbatches, "adam"))
     assert found == {**memory.formula(net.layers, 1, microbatches, "adam"), "scratch": 0}
-    assert allocated.resident() > sum(found.values())
+    assert ranks.resident() > sum(found.values())
 
 
 def test_memory_that_is_not_the_formula_is_told():
@@ -87,7 +84,7 @@ def test_a_replay_has_the_shapes_and_sleeps_a_parts_share(monkeypatch):
     assert [len(some) for some in seconds.values()] == [2, 3, 3, 3] and min(map(min, seconds.values())) >= 0
     monkeypatch.setattr(time, "sleep", slept.append)
     net = ReplayedVgg({name: [1.0] * len(some) for name, some in seconds.items()}, 2.0, **TINY)
-    batch = make_data({"kind": "replay", **TINY}, 2, 4).microbatch(0, 1)
+    batch = ranks.make_data({"kind": "replay", **TINY}, 2, 4).microbatch(0, 1)
     dense = {v.name: v.initial_value(0) for v in net.variables}
     _, gradients = net.loss_and_gradients(dense, {}, batch)
     assert {name: value.shape for name, value in gradients.items()} == {v.name: v.shape for v in net.variables}
@@ -121,5 +118,5 @@ def test_the_peer_may_be_missing():
 
 def test_more_examples_than_there_are_is_refused():
     with pytest.raises(ValueError, match="are 8000000 examples, at most"):
-        make_data(crossing.NET, 8, 10**6)
+        ranks.make_data(crossing.NET, 8, 10**6)
     assert isinstance(make_net(crossing.NET), Perceptron)

@@ -1,9 +1,5 @@
-"""What each rank of ``bench allreduce`` does: check every allreduce on exact sums, then race them; rank 0 prints JSON.
+"""What each rank of ``bench allreduce`` does: check every allreduce on exact sums, then race them."""
 
-    mpirun -n 4 python -m mpi4py -m refimpl.experiments.bench.allreduce.ranks '{"work": "machine", ...}'
-"""
-
-import sys
 from dataclasses import asdict
 
 import numpy as np
@@ -13,44 +9,31 @@ from refimpl.collectives import make_schedule
 from refimpl.collectives.running.allreduce import open_allreduce
 from refimpl.collectives.running.runner import ScheduleRunner
 from refimpl.collectives.units import size_name
-from refimpl.experiments.bench.job import answer
+from refimpl.experiments.bench.allreduce.schedules import check_sum
 from refimpl.experiments.bench.peers import import_torch, join_gloo
-from refimpl.experiments.bench.together import check_sum, race_together
+from refimpl.experiments.bench.timing import race_together
 from refimpl.training.device import open_device
-from refimpl.transport import CollectiveError, Communicator, peer_memory
+from refimpl.transport import Communicator, peer_memory
 
 GPU_ALGORITHMS = ("ring", "direct", "halving-doubling")
 
 
-def main(comm: Communicator, wanted: dict) -> dict:
-    """Race one work over all sizes. wanted: work, sizes (bytes), algorithms, seconds, rounds. Collective."""
-    race_sizes = race_on_gpus if wanted["work"] == "gpu" else race_on_hosts
-    try:
-        return {**race_sizes(comm, wanted), "ranks": comm.size}
-    except CollectiveError as problem:  # all ranks have met it
-        sys.exit(str(problem) if comm.rank == 0 else 1)
-
-
-def race(comm: Communicator, wanted: dict, nbytes: int, ours: dict, peers: dict) -> list[dict]:
-    """Return the rows of one size. Collective."""
-    rows = race_together(comm, wanted["work"], size_name(nbytes), ours, peers, wanted["seconds"], wanted["rounds"])
-    return [{**asdict(row), "bytes": nbytes} for row in rows]
-
-
-def race_on_hosts(comm: Communicator, wanted: dict) -> dict:
-    """Race on arrays of the host; return rows, number of machines and path of private arrays. Collective."""
+def race_on_hosts(comm: Communicator, work: str, sizes: list, algorithms: list, seconds: float, rounds: int) -> dict:
+    """Race on arrays of the host, of each of ``sizes`` bytes; return rows, and how private arrays meet. Collective."""
     if (torch := import_torch()) is not None:
         join_gloo(torch, comm)
     rows = []
-    for nbytes in wanted["sizes"]:
-        ours = {name: ready for algorithm in wanted["algorithms"]
-                for name, ready in _ours(comm, wanted["work"], algorithm, nbytes // 4).items()}
+    for nbytes in sizes:
+        ours = {name: ready for algorithm in algorithms
+                for name, ready in _ours(comm, work, algorithm, nbytes // 4).items()}
         peers = _peers(comm.mpi, torch, nbytes // 4)
         for name, (array, function) in {**ours, **peers}.items():
             check_sum(comm, name, array, function)
-        rows += race(comm, wanted, nbytes, *({n: f for n, (_, f) in some.items()} for some in (ours, peers)))
-    path = _path(comm) if wanted["work"] == "machine-private" else ""
-    return {"rows": rows, "machines": len(comm.machines), "path": path}
+        ours, peers = ({name: function for name, (_, function) in some.items()} for some in (ours, peers))
+        rows += [{**asdict(row), "bytes": nbytes}
+                 for row in race_together(comm, work, size_name(nbytes), ours, peers, seconds, rounds)]
+    return {"rows": rows, "machines": len(comm.machines), "ranks": comm.size,
+            "path": _path(comm) if work == "machine-private" else ""}
 
 
 def _ours(comm, work, algorithm, elements):
@@ -102,17 +85,18 @@ def _peers(comm, torch, elements):
     return peers
 
 
-def race_on_gpus(comm: Communicator, wanted: dict) -> dict:
-    """Race on arrays of GPUs; return rows, GPU and transport. Collective."""
+def race_on_gpus(comm: Communicator, sizes: list, seconds: float, rounds: int) -> dict:
+    """Race on arrays of GPUs, of each of ``sizes`` bytes; return rows, GPU and transport. Collective."""
     device = open_device("cuda", comm)
     comm.add_device(device.index, "nccl")
     rows = []
-    for nbytes in wanted["sizes"]:
+    for nbytes in sizes:
         ours = {f"refimpl {name} over NCCL": _on_gpu(comm, device, name, nbytes // 4) for name in GPU_ALGORITHMS
                 if name != "halving-doubling" or comm.size & (comm.size - 1) == 0}
         peers = {"NCCL allreduce": _on_gpu(comm, device, "nccl", nbytes // 4)}
-        rows += race(comm, wanted, nbytes, ours, peers)
-    return {"rows": rows, "gpu": str(device), "transport": comm.device_transport.reason}
+        rows += [{**asdict(row), "bytes": nbytes}
+                 for row in race_together(comm, "gpu", size_name(nbytes), ours, peers, seconds, rounds)]
+    return {"rows": rows, "gpu": str(device), "ranks": comm.size, "transport": comm.device_transport.reason}
 
 
 def _on_gpu(comm, device, algorithm, elements):
@@ -133,7 +117,3 @@ def _on_gpu(comm, device, algorithm, elements):
 
     check_sum(comm, algorithm, allreduce.slots[0], settled)
     return total
-
-
-if __name__ == "__main__":
-    answer(main)

@@ -36,7 +36,7 @@ def run(seconds: float = 3.0, rounds: int = 7, cluster: bool = False, sizes=None
     for work, setting in (CLUSTER_WORKS if cluster else WORKS).items():
         wanted = {"work": work, "sizes": list(sizes or setting["sizes"]), "algorithms": setting["algorithms"],
                   "seconds": seconds, "rounds": rounds}
-        found = measure(RANKS, wanted, setting["ranks"], setting.get("machines", 0))
+        found = measure(f"{RANKS}:race_on_hosts", wanted, setting["ranks"], setting.get("machines", 0))
         rows += with_bandwidths(found["rows"], found["machines"] if cluster else found["ranks"])
         if found["path"]:
             paths[work] = found["path"]
@@ -53,8 +53,8 @@ def run_on_gpus(seconds: float = 2.0, rounds: int = 7, sizes=GPU_SIZES, ranks: i
     On one GPU ranks share it (see ``transport.device``): that shows what a schedule costs, not what a network gives.
     Raises ValueError with the ranks' own words if they cannot run.
     """
-    wanted = {"work": "gpu", "sizes": list(sizes), "seconds": seconds, "rounds": rounds}
-    found = measure(RANKS, wanted, ranks, timeout=GPU_TIMEOUT)
+    wanted = {"sizes": list(sizes), "seconds": seconds, "rounds": rounds}
+    found = measure(f"{RANKS}:race_on_gpus", wanted, ranks, timeout=GPU_TIMEOUT)
     return {**found, "ratios": ratios(with_bandwidths(found["rows"], ranks))}
 
 

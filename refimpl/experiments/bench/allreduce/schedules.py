@@ -1,9 +1,10 @@
-"""Time schedules on the ranks of a running job, one's own among them: for notebooks."""
+"""Check that an allreduce sums; time schedules on the ranks of a running job, one's own among them: for notebooks."""
 
 import numpy as np
 
+from kernels.arrays import array_module
 from refimpl.collectives.running.runner import ScheduleRunner
-from refimpl.experiments.bench.together import check_sum, time_together
+from refimpl.experiments.bench.timing import take_turns, time_together
 from refimpl.transport import Communicator
 
 
@@ -19,5 +20,17 @@ def time_schedules(comm, schedules, elements: int, turns: int) -> dict[str, list
         runner = ScheduleRunner(schedule, comm, elements, vector, "bench", lambda start, stop: {"vector": stop - start})
         work[schedule.name] = lambda runner=runner, vector=vector: runner([vector])
         check_sum(comm, schedule.name, vector, work[schedule.name])
-    rounds = [{name: time_together(comm, function, 1) for name, function in work.items()} for _ in range(turns)]
-    return {name: [took[name] for took in rounds] for name in work}
+    return take_turns(work, turns, lambda _, function: time_together(comm, function, 1))
+
+
+def check_sum(comm, name: str, array, allreduce) -> None:
+    """Sum whole numbers, which no rounding error excuses; leave zeros, so that the array's memory is real. Collective.
+
+    array: what this rank contributes.  allreduce() -> the sum.  Raises CollectiveError on every rank if it is wrong.
+    """
+    place = array_module(array).arange(array.size) % 97
+    array[...] = place * (comm.rank + 1)
+    right = bool((allreduce() == place * (comm.size * (comm.size + 1) // 2)).all())
+    comm.agree(None if right else ValueError(f"{name} gives a wrong sum of {array.size} elements"))
+    array[...] = 0
+    comm.meet("a benchmark")

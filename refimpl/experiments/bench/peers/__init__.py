@@ -25,27 +25,26 @@ def import_torch():
     return torch
 
 
-def torch_twin(model_name: str, model, options, **where):
+def torch_twin(model_name: str, model, options, on: str = "cpu"):
     """Return a model of the registry in PyTorch, ready to train from the values that ours begins with. Local.
 
     It is ``TWIN`` of ``torch_NAME`` beside this file, None if there is none: step(batch, starts_epoch) does a training
-    step on a microbatch; computation(batch) returns a callable, its forward and backward pass alone.
-    options: of our trainer, the optimizer's.  where: arguments of TWIN.
+    step on a microbatch.  options: of our trainer, the optimizer's.  on: where it computes.
     """
     module = f"{__name__}.torch_{model_name}"
     if importlib.util.find_spec(module) is None:
         return None
     values = {v.name: v.initial_value(options.seed) for v in model.variables}
-    return importlib.import_module(module).TWIN(model, values, options, **where)
+    return importlib.import_module(module).TWIN(model, values, options, on)
 
 
-def stepper(twin, data, microbatch: int = 0):
-    """Return a callable: a twin's next step, on one microbatch of each of the data's steps. Local."""
+def stepper(twin, data):
+    """Return a callable: a twin's next step, on the first microbatch of each of the data's steps. Local."""
     numbers = itertools.count()
 
     def step():
         number = next(numbers)
-        twin.step(data.microbatch(number, microbatch), data.starts_epoch(number))
+        twin.step(data.microbatch(number, 0), data.starts_epoch(number))
 
     return step
 

@@ -8,11 +8,10 @@ import torch
 
 from kernels.random import key_of
 from refimpl.experiments.bench.peers.torch_clip import clip
-from refimpl.experiments.bench.steps import SEED
 from refimpl.torch.repeatable import seed
 from refimpl.torch.tensors import on_device
 
-CPU = torch.device("cpu")
+CPU, SEED = torch.device("cpu"), 0
 
 
 class DdpReplica:

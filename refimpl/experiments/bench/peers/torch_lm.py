@@ -73,22 +73,10 @@ def log_expected_count(classes, tries: int, vocabulary: int):
     return torch.log(-torch.expm1(tries * torch.log1p(-p)))
 
 
-def distributed(model: LanguageModel, values: dict) -> nn.parallel.DistributedDataParallel:
-    """Return the model as PyTorch trains it on the ranks of its process group, which hold the same values. Collective.
-
-    DDP averages gradients over ranks. Dense ones travel in buckets, as soon as the backward pass has made them; a
-    sparse one by itself: gloo gathers all ranks' indices and values on every rank, which adds them up.
-    """
-    return nn.parallel.DistributedDataParallel(TorchLanguageModel(model, values), init_sync=False)
-
-
 class TorchTrainer:
-    """Adagrad on dense and sparse parameters, clipping by the global norm, state carried from window to window.
+    """Adagrad on dense and sparse parameters, clipping by the global norm, state carried from window to window."""
 
-    model: TorchLanguageModel, or what ``distributed`` makes of it: then every rank does the step on its own words.
-    """
-
-    def __init__(self, model: nn.Module, learning_rate: float, clip_norm: float):
+    def __init__(self, model: TorchLanguageModel, learning_rate: float, clip_norm: float):
         self.model, self.clip_norm, self.state = model, clip_norm, None
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.device = self.parameters[0].device
@@ -109,31 +97,19 @@ class TorchTrainer:
 class LanguageModelTwin:
     """The model with its trainer, as benchmarks drive it, see ``peers.torch_twin``. It draws its candidates as we do.
 
-    rank: whose candidates it draws.  on: where it computes.  together: as ``distributed``, on the ranks of gloo.
+    on: where it computes.
     """
 
-    def __init__(self, model: LanguageModel, values: dict, options, rank: int = 0, on: str = "cpu", together=False):
-        self.model = distributed(model, values) if together else TorchLanguageModel(model, values).to(on)
-        self.trainer = TorchTrainer(self.model, options.learning_rate, options.clip_norm)
-        keys = (key_of("bench", "candidates", rank, draw) for draw in itertools.count())
-        self.candidates = (draw_candidates(key, model.samples, model.vocabulary) for key in keys)
+    def __init__(self, model: LanguageModel, values: dict, options, on: str = "cpu"):
+        self.trainer = TorchTrainer(TorchLanguageModel(model, values).to(on), options.learning_rate, options.clip_norm)
+        self.candidates = (draw_candidates(key_of("bench", "candidates", draw), model.samples, model.vocabulary)
+                           for draw in itertools.count())
 
     def step(self, batch, starts_epoch: bool):
         """Do a training step; the state begins anew with an epoch."""
         if starts_epoch:
             self.trainer.state = None
         self.trainer.step(batch.inputs, batch.targets, next(self.candidates))
-
-    def computation(self, batch):
-        """Return a callable: forward and backward pass of a microbatch, on one rank."""
-        alone, drawn = getattr(self.model, "module", self.model), next(self.candidates)
-        inputs, targets = torch.from_numpy(batch.inputs), torch.from_numpy(batch.targets)
-
-        def compute():
-            self.trainer.optimizer.zero_grad()
-            alone(inputs, targets, None, drawn)[0].backward()
-
-        return compute
 
 
 TWIN = LanguageModelTwin

@@ -1,3 +1,6 @@
-"""Whole training steps raced against PyTorch's DistributedDataParallel: ``run`` starts the ranks."""
+"""Whole training steps raced against PyTorch's DistributedDataParallel, of our models and of modules of PyTorch.
 
-PEER = "torch DDP (gloo)"
+``run`` (our models) and ``modules`` (PyTorch's) start the ranks.
+"""
+
+HYBRID, PEER = "refimpl hybrid", "torch DDP (gloo)"

@@ -1,41 +1,83 @@
-"""What each rank of ``bench training`` does: the same training step in ours and in the peer, in turns; rank 0 prints.
+"""What each rank of ``bench training`` and ``bench torch`` does: steps of ours and of the peer in turns."""
 
-    mpirun -n 4 python -m mpi4py -m refimpl.experiments.bench.training.ranks '{"work": "training", ...}'
-"""
-
+import gc
 from dataclasses import asdict, replace
 
+import numpy as np
+
+from kernels.random import key_of
 from models.workload import Workload
-from refimpl.experiments.bench.job import answer
-from refimpl.experiments.bench.peers import import_torch, join_gloo, stepper, torch_twin
-from refimpl.experiments.bench.steps import SEED, computation, race_with_cards, time_alone
-from refimpl.experiments.bench.timing import Row
-from refimpl.experiments.bench.training import PEER
+from refimpl.experiments.bench.peers import import_torch, join_gloo
+from refimpl.experiments.bench.timing import paired, race_steps, time_alone
+from refimpl.experiments.bench.training import HYBRID, PEER
 from refimpl.plan.sample import take_sample
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 
-OURS = ("hybrid", "allreduce")
+SEED = 0
 
 
-def main(comm: Communicator, wanted: dict) -> dict:
-    """Race a step; return the rows. wanted: work, workload, seconds, rounds. Collective."""
-    workload = Workload(**wanted["workload"])
+def race(comm, contenders: dict, work: str, size: str, examples: int, speed: str, **length) -> list[dict]:
+    """Return a row for each contender: name -> (step, computation alone). speed: what its examples a second are called.
+
+    Collective.
+    """
+    turns, cards = race_steps(comm, {name: step for name, (step, _) in contenders.items()}, **length)
+    alone = time_alone(comm, {name: computation for name, (_, computation) in contenders.items()})
+    rows = paired(work, f"{comm.size} ranks x {size}", turns, [name for name in turns if name != PEER])
+    return [{**asdict(row), speed: examples / row.seconds, "compute_seconds": alone[row.name],
+             **({"card_bytes": cards[row.name]} if row.name in cards else {})} for row in rows]
+
+
+def race_model(comm: Communicator, work: str, workload: dict, **length) -> dict:
+    """Race a step of one of our models under hybrid and allreduce, and of the peer; {"rows", "touched"}. Collective.
+
+    work: what the race is called.  length: seconds, rounds.
+    """
+    workload = Workload(**workload)
     model, data, options = workload.make_model(), workload.make_data(comm.size), options_of(workload)
-    steps = {f"refimpl {name}": Trainer.open(model, data, replace(options, architecture=name), comm).train_step
-             for name in OURS}
-    computations = dict.fromkeys(steps, computation(model, data, comm.rank))
-    if (peer := torch_step(comm, workload, model, data)) is not None:
-        steps[PEER], computations[PEER] = peer
-    measured = race_with_cards(comm, steps, wanted["seconds"], wanted["rounds"])
-    alone = time_alone(comm, computations)
-    words = data.examples(0)
-    size = f"{comm.size} ranks x {workload}"
-    rows = [{**asdict(Row(wanted["work"], size, name, name == PEER, raced.seconds)),
-             "words_per_second": words / raced.seconds, "compute_seconds": alone[name],
-             **({"card_bytes": raced.card} if raced.card else {})} for name, raced in measured.items()]
+    alone = computation(model, data, comm.rank)
+    contenders = {f"refimpl {name}": (Trainer.open(model, data, replace(options, architecture=name), comm).train_step,
+                                      alone) for name in ("hybrid", "allreduce")}
+    if (torch := import_torch()) is not None:
+        from refimpl.experiments.bench.peers.torch_ddp import DdpReplica
+        from refimpl.experiments.bench.training.works import language_model
+
+        join_gloo(torch, comm)
+        peer = language_model(workload)
+        replica = DdpReplica(peer, peer.data(comm.size), comm.rank)
+        contenders[PEER] = replica.step, replica.computation()
+    rows = race(comm, contenders, work, str(workload), data.examples(0), "words_per_second", **length)
     return {"rows": rows, "touched": touched(model, data)}
+
+
+def race_modules(comm: Communicator, works: list, where: str, small: bool, **length) -> dict:
+    """Race modules of PyTorch, trained by us and by the peer; {"rows", "losses", "alpha"}. Collective.
+
+    works: their names.  where: what the race's names end with.  small: see ``work_of``.  length: seconds, rounds.
+    """
+    from refimpl.experiments.bench.peers.torch_ddp import DdpReplica
+    from refimpl.experiments.bench.training.works import work_of
+    from refimpl.torch import TorchModel
+
+    join_gloo(import_torch(), comm)
+    found: dict = {"rows": [], "losses": {}, "alpha": {}}
+    for name in works:
+        work, losses = work_of(name, small), {HYBRID: [], PEER: []}
+        model, data = TorchModel(work.make(), work.loss), work.data(comm.size)
+        trainer = Trainer.open(model, data, Options(seed=SEED, **work.options), comm)
+        replica = DdpReplica(work, data, comm.rank)
+        contenders = {HYBRID: (lambda: losses[HYBRID].append(trainer.train_step()["loss"]),
+                               computation(model, data, comm.rank)),
+                      PEER: (lambda: losses[PEER].append(replica.step()), replica.computation())}
+        rows = race(comm, contenders, f"torch-{name}{where}", work.size, data.examples(0), "examples_per_second",
+                    **length)
+        losses[PEER] = comm.share(np.array(losses[PEER]), "bench").mean(axis=0).tolist()
+        found["rows"] += [{**row, "unit": work.unit} for row in rows]
+        found["losses"][name], found["alpha"][name] = losses, trainer.alpha
+        gc.collect()  # the next one has its own tables
+    return found
 
 
 def options_of(workload: Workload) -> Options:
@@ -43,16 +85,13 @@ def options_of(workload: Workload) -> Options:
     return Options(scheme="interleaved", **workload.entry.optimizer)
 
 
-def torch_step(comm: Communicator, workload, model, data):
-    """Return (step, computation alone) of the peer, callables; None: there is none. Collective."""
-    torch = import_torch()
-    if torch is None:
-        return None
-    join_gloo(torch, comm)
-    twin = torch_twin(workload.model, model, options_of(workload), rank=comm.rank, together=True)
-    if twin is None:
-        return None
-    return stepper(twin, data, comm.rank), twin.computation(data.microbatch(0, comm.rank))
+def computation(model, data, rank):
+    """Return a callable: forward and backward pass of one microbatch on given rows, without any exchange. Local."""
+    batch = replace(data.microbatch(0, rank), key=key_of(SEED, "microbatch", 0, rank), state={})
+    needs = model.rows_needed(batch)
+    dense = {v.name: v.initial_value(SEED) for v in model.variables if not v.sparse}
+    rows = {v.name: np.zeros((len(needs[v.name]), *v.shape[1:]), v.dtype) for v in model.variables if v.sparse}
+    return lambda: model.loss_and_gradients(dense, rows, batch)
 
 
 def touched(model, data, steps: int = 4) -> dict:
@@ -62,7 +101,3 @@ def touched(model, data, steps: int = 4) -> dict:
     dense = sum(v.size for v in model.variables if not v.sparse)
     elements = sum(alpha[v.name] * v.size for v in model.variables if v.sparse)
     return {"alpha": alpha, "dense_elements": dense, "row_elements": elements, "rows_to_dense": elements / dense}
-
-
-if __name__ == "__main__":
-    answer(main)

@@ -15,9 +15,8 @@ updates, copies, latency) less what overlaps.
 
 from models.registry import workloads_for
 from refimpl.experiments.bench.job import BYTES_A_SECOND, measure
-from refimpl.experiments.bench.training import PEER
+from refimpl.experiments.bench.training import HYBRID, PEER
 
-HYBRID = "refimpl hybrid"
 MACHINE = {"work": "training", "ranks": 4}
 CLUSTER = {"work": "training-cluster", "ranks": 1, "machines": 8}
 
@@ -32,13 +31,18 @@ def run(seconds: float = 24.0, rounds: int = 5, cluster: bool = False, workload=
     """
     setting, workload = CLUSTER if cluster else MACHINE, workload or workloads_for("training")[0]
     wanted = {"work": setting["work"], "workload": workload.to_json(), "seconds": seconds, "rounds": rounds}
-    found = measure("refimpl.experiments.bench.training.ranks", wanted, setting["ranks"], setting.get("machines", 0))
-    for row in found["rows"]:
-        if card := row.get("card_bytes"):
-            row["line_seconds"] = max(card) / BYTES_A_SECOND
+    found = measure("refimpl.experiments.bench.training.ranks:race_model", wanted, setting["ranks"], setting.get("machines", 0))
+    with_line(found["rows"])
     seconds_of = {row["name"]: row["seconds"] for row in found["rows"]}
     ratios = {setting["work"]: seconds_of[PEER] / seconds_of[HYBRID]} if PEER in seconds_of else {}
     return {**found, "ratios": ratios, "parts": parts(found["rows"])}
+
+
+def with_line(rows: list[dict]) -> None:
+    """Add line_seconds to the rows with card_bytes: those of the busiest card's bytes at the line's rate. Local."""
+    for row in rows:
+        if card := row.get("card_bytes"):
+            row["line_seconds"] = max(card) / BYTES_A_SECOND
 
 
 def parts(rows: list[dict]) -> dict:

@@ -1,11 +1,11 @@
-"""Replay of a network whose layers can be cut: it sleeps as long as they computed alone, and exchanges real bytes.
+"""The measurements' networks, among them one that sleeps as long as its layers computed alone, and can be cut.
 
 Eight ranks on two cores cannot compute at once, but they can move the bytes of eight machines. A part of a layer takes
 its part of the layer's time. Values and gradients are constants: what the trainer does with them is as real as ever.
 """
 
 import time
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -13,11 +13,18 @@ from threadpoolctl import threadpool_limits
 from kernels.random import key_of
 from models import Batch
 from models.fully_connected import FullyConnected
+from models.perceptron import Perceptron
 from models.vgg import Vgg
+from refimpl.experiments.replay.model import constant
 
-SMALL = 1e-6  # every element of a gradient
 ROUNDS = 3
 FEATURES = "features"
+
+
+def make_net(net: dict):
+    """Return a network. net: its ``kind``, and what that is made with. Local."""
+    kind = {"perceptron": Perceptron, "vgg": Vgg, "replay": ReplayedVgg}[net["kind"]]
+    return kind(**{name: value for name, value in net.items() if name != "kind"})
 
 
 def measure_seconds(net: dict, size: int) -> dict:
@@ -29,7 +36,7 @@ def measure_seconds(net: dict, size: int) -> dict:
                   normaliser=float(size), key=key_of(0, "replay"))
     with threadpool_limits(1):
         rounds = [_once(model, dense, batch) for _ in range(ROUNDS + 1)][1:]  # the first is for caches
-    return {name: [min(found[name][i] for found in rounds) for i in range(len(rounds[0][name]))] for name in rounds[0]}
+    return {name: [min(took) for took in zip(*(found[name] for found in rounds))] for name in rounds[0]}
 
 
 def _once(model, dense, batch) -> dict:
@@ -85,8 +92,7 @@ class ReplayedVgg(Vgg):
     def __init__(self, seconds: dict, slowdown: float = 1.0, **net):
         super().__init__(**net)
         self.seconds = {name: tuple(slowdown * one for one in some) for name, some in seconds.items()}
-        self.connected = [ReplayedLayer(**{field.name: getattr(layer, field.name) for field in fields(layer)},
-                                        seconds=self.seconds[layer.name]) for layer in self.connected]
+        self.connected = [ReplayedLayer(**vars(layer), seconds=self.seconds[layer.name]) for layer in self.connected]
         away = {name for layer in self.connected for name in layer.names}
         self.own = [v for v in self.variables if v.name not in away]
 
@@ -99,15 +105,3 @@ class ReplayedVgg(Vgg):
         """Sleep; return small constants. Local."""
         time.sleep(self.seconds[FEATURES][1])
         return {v.name: constant(v.shape, v.dtype) for v in self.own}
-
-
-_KEPT: dict = {}
-
-
-def constant(shape, dtype):
-    """Return a read-only array of SMALL, made once. Local."""
-    key = (tuple(shape), np.dtype(dtype).str)
-    if key not in _KEPT:
-        _KEPT[key] = np.full(shape, SMALL, dtype)
-        _KEPT[key].flags.writeable = False
-    return _KEPT[key]

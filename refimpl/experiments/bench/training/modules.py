@@ -11,8 +11,9 @@ torch DDP (gloo):   sparse gradients of nn.Embedding(sparse=True), but dense one
 Both do equally many steps, and must train alike: their losses are compared (``deviation``).
 """
 
-from refimpl.experiments.bench.job import BYTES_A_SECOND, measure
-from refimpl.experiments.bench.training.run import HYBRID, PEER, parts, row_line
+from refimpl.experiments.bench.job import measure
+from refimpl.experiments.bench.training import HYBRID, PEER
+from refimpl.experiments.bench.training.run import parts, row_line, with_line
 
 WORKS = {"lm": 2.5, "recommender": 2.0, "cnn": 0.98}
 """Work -> the ratio that it should reach, on one machine and on the cluster."""
@@ -46,10 +47,8 @@ def run(seconds: float = 15.0, rounds: int = 7, cluster: bool = False, quick: bo
         setting = {"where": "-quick", **({"ranks": 1, "machines": 2} if cluster else {"ranks": 2})}
     wanted = {"works": list(WORKS), "where": setting["where"], "small": quick,
               **(QUICK if quick else {"seconds": seconds, "rounds": rounds})}
-    found = measure("refimpl.experiments.bench.torch.ranks", wanted, setting["ranks"], setting.get("machines", 0))
-    for row in found["rows"]:
-        if card := row.get("card_bytes"):
-            row["line_seconds"] = max(card) / BYTES_A_SECOND
+    found = measure("refimpl.experiments.bench.training.ranks:race_modules", wanted, setting["ranks"], setting.get("machines", 0))
+    with_line(found["rows"])
     return found | {"ratios": {row["work"]: row["ratio"] for row in found["rows"] if row["peer"]},
                     "parts": {work: parts(rows) for work, rows in by_work(found["rows"]).items()},
                     "deviation": {work: deviation(work, losses) for work, losses in found["losses"].items()}}

@@ -4,13 +4,11 @@ import json
 import statistics
 import time
 from dataclasses import asdict, replace
-from operator import truediv
 from pathlib import Path
 
 from models.workload import Workload
-from refimpl.experiments.bench.job import answer
 from refimpl.experiments.bench.peers import import_torch
-from refimpl.experiments.bench.together import paired
+from refimpl.experiments.bench.timing import paired, take_turns
 from refimpl.experiments.consistency.figures import speed
 from refimpl.experiments.consistency.job import build, options_of
 from refimpl.experiments.consistency.once import train_once
@@ -32,31 +30,26 @@ class Forgetting(list):
         """Forget an entry."""
 
 
-def main(comm: Communicator, wanted: dict) -> dict:
+def main(comm: Communicator, **wanted) -> dict:
     """Race the works; return what was found. Collective."""
     written: list[float] = []
     works, end = works_of(comm, wanted, written)
     for runners in works.values():  # compile, connect
         for runner in runners.values():
             runner(2)
-    took = {work: {name: [] for name in runners} for work, runners in works.items()}
-    for number in range(wanted["rounds"]):
-        for work, runners in works.items():
-            for name in list(runners)[::-1 if number % 2 else 1]:  # who comes first, comes second in the next round
-                took[work][name].append(runners[name](wanted["steps"]))
+    took = take_turns({(work, name): runner for work, runners in works.items() for name, runner in runners.items()},
+                      wanted["rounds"], lambda _, runner: runner(wanted["steps"]))
     words = Workload(**wanted["workload"]).make_data(comm.size).examples(0)
     end()
-    return {"rows": [row for work in took for row in rows_of(work, took[work], words)],
+    return {"rows": [row for work, runners in works.items()
+                     for row in rows_of(work, {name: took[work, name] for name in runners}, words)],
             "written": statistics.median(written)}
 
 
 def rows_of(work: str, took: dict, words: int) -> list[dict]:
-    """Return a row for each runner: name -> seconds of each round. The last is what we are raced against. Local."""
-    ours = [name for name in took if name.startswith(OURS)][0]
-    ratios = {name: sorted(map(truediv, seconds, took[ours])) for name, seconds in took.items() if name != ours}
-    return [{**asdict(row), "words_per_second": words / row.seconds,
-             **({"ratios": [ratios[row.name][0], ratios[row.name][-1]]} if row.peer else {})}
-            for row in paired(work, "4 machines x 1 worker", took, [ours])]
+    """Return a row for each runner: name -> seconds of each round. Local."""
+    return [{**asdict(row), "words_per_second": words / row.seconds}
+            for row in paired(work, "4 machines x 1 worker", took, [OURS])]
 
 
 def works_of(comm, wanted, written) -> tuple[dict, object]:
@@ -132,7 +125,3 @@ def recorded(comm, cell, wanted, written: list | None):
             written.append((time.perf_counter() - ended) / (time.perf_counter() - begin))
         return (time.perf_counter() - begin) / steps
     return runner
-
-
-if __name__ == "__main__":
-    answer(main)

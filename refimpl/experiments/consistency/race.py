@@ -1,7 +1,7 @@
 """How much faster is training without barriers, what does its record cost, and how fast is it beside PyTorch's?
 
 Four machines of one worker on the emulated cluster, in pairs that take turns; the language model in the paper's
-proportions, its computation replayed (see ``refimpl.experiments.consistency``), but for the last:
+proportions, its computation replayed, but for the last:
 
 consistency-straggler   asynchronous against synchronous; the last worker computes 3 times as long
 consistency             the same, all alike
@@ -42,7 +42,7 @@ def run(seconds: float = 4.0, rounds: int = 5) -> dict:
         wanted = {"workload": REPLAYED.to_json(), "raced": RACED.to_json(), "profile": str(Path(own) / "profile"),
                   "directory": own, "slowdown": slowdown_of(REPLAYED, RATE, profile.mean_seconds),
                   "steps": max(LEAST, round(seconds / A_STEP)), "rounds": rounds}
-        found = measure("refimpl.experiments.bench.consistency.ranks", wanted, 1, WORKERS)
+        found = measure("refimpl.experiments.consistency.race_ranks:main", wanted, 1, WORKERS)
     return {**found, "steps": wanted["steps"], "straggler": STRAGGLER,
             "ratios": {row["work"]: row["ratio"] for row in found["rows"] if row["peer"]}}
 

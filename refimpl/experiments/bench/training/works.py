@@ -1,6 +1,6 @@
-"""What ``bench torch`` trains: a module, its loss, its data and its optimizer. Both sides take these, and no others.
+"""What ``bench torch`` trains, on both sides: a module, its loss, its data and its optimizer.
 
-lm:          the language model of ``bench training``, its sparse tables and all
+lm:          the language model of ``bench training``, whose peer it is, its sparse tables and all
 recommender: that of docs/examples/torch_recommender.py, of four tables
 cnn:         the residual network of ``bench step``, all dense
 """
@@ -49,7 +49,10 @@ class Work:
 
 def work_of(name: str, small: bool = False) -> Work:
     """Return a work by its name. Local. small: of a size to see that it runs."""
-    return {"lm": language_model, "recommender": recommender, "cnn": network}[name](small)
+    if name == "lm":
+        return language_model(Workload("small", "lm", {**PRESETS["tiny"], "vocabulary": 500}, dict(streams=2, window=5))
+                              if small else workloads_for("training")[0])
+    return {"recommender": recommender, "cnn": network}[name](small)
 
 
 def adagrad(rate, parameters):
@@ -57,11 +60,8 @@ def adagrad(rate, parameters):
     return torch.optim.Adagrad(parameters, lr=rate, initial_accumulator_value=1.0, eps=0.0)
 
 
-def language_model(small: bool) -> Work:
-    """Return the work of the LM of ``bench training``. Local."""
-    workload = workloads_for("training")[0]
-    if small:
-        workload = Workload("small", "lm", {**PRESETS["tiny"], "vocabulary": 500}, dict(streams=2, window=5))
+def language_model(workload: Workload) -> Work:
+    """Return the work of a language model's workload. Local."""
     model, options = workload.make_model(), workload.entry.optimizer
 
     def loss(module, batch):
