@@ -14,6 +14,7 @@ class CaseVariable:
     shape: tuple[int, ...]
     sparse: bool = False
     dtype: str = "float32"
+    statistic = False  # a case's variables are all trained
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Every mechanism once, plainly: NumPy and mpi4py, one idea a file, each runs by itself. Read them in this order.
 
     tree           in which order gradients are added up, so that any number of ranks gives the same bits
+    rows           row gradients added up
     messages       how bytes travel, and how they are counted
     ring           the classic allreduce          allreduce   the one that adds in the tree's order
     schedule       an allreduce as data, proved before it runs

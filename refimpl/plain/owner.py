@@ -10,6 +10,8 @@ i mod N. The staleness of a row is how often it was updated since the worker pul
 An update takes the n pushes that the consistency names, in worker order. Each is corrected; they are added up in tree
 order (``refimpl.plain.tree``; push i is leaf i), and go to the optimizer times N / n, rounded to the dtype. A push is a
 part of the mean over N workers: so that is the mean over these n, and of all N the synchronous gradient, to the bit.
+Each decision is a method. In float64 this is what the conformance suite expects of an owner; a known mistake is the
+class with one method replaced (``refimpl.conformance.space.owner``).
 """
 
 import hashlib
@@ -18,11 +20,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels import RowGradient
-from kernels.rows.definition import merge_rows
-from refimpl.plain.clipping import Optimizer
 from refimpl.plain.consistencies import consistency
 from refimpl.plain.corrections import CORRECTIONS, check
+from refimpl.plain.rows import merge_rows
 from refimpl.plain.tree import add_up
 
 
@@ -47,16 +47,21 @@ class Owner:
     """
 
     def __init__(self, number, owners, workers, steps, variables, options, rule="asynchronous", correction="none"):
+        from refimpl.plain.clipping import Optimizer  # here, since ``begin`` is for those without kernels, too
         if options.clip_norm is not None or not options.average_sparse:
             raise ValueError("without barriers nobody knows all gradients: set clip_norm None, average_sparse True")
         check(correction, options.optimizer)
         self.number, self.owners, self.rule = number, owners, rule
-        self.consistency, self.correction = consistency(rule, workers, steps), CORRECTIONS[correction](workers)
-        self.variables = [v for i, v in enumerate(variables) if v.sparse or i % owners == number]
-        own = slice(number, None, owners)
-        self.values = {v.name: v.initial_value(options.seed)[own if v.sparse else ...] for v in self.variables}
-        self.optimizer = Optimizer(self.variables, self.values, options)
-        self.updates = {v.name: np.zeros(self.values[v.name].shape[:v.sparse], np.int64) for v in self.variables}
+        kept = [v for i, v in enumerate(variables) if v.sparse or i % owners == number]
+        values = {v.name: v.initial_value(options.seed)[slice(number, None, owners) if v.sparse else ...] for v in kept}
+        self.begin(kept, values, Optimizer(kept, values, options), workers, consistency(rule, workers, steps),
+                   CORRECTIONS[correction](workers))
+
+    def begin(self, variables, values, optimizer, workers, consistency, correction):
+        """Keep ``values``, name -> array, of which ``optimizer`` does the updates, before anyone has come."""
+        self.variables, self.values, self.optimizer = variables, values, optimizer
+        self.consistency, self.correction = consistency, correction
+        self.updates = {v.name: np.zeros(values[v.name].shape[:v.sparse], np.int64) for v in variables}
         self.version, self.clocks, self.seen, self.pulled = 0, [0] * workers, [-1] * workers, {}
         self.record, self.staleness = [], Counter()
 
@@ -70,43 +75,68 @@ class Owner:
         self.seen[worker], self.pulled[worker] = self.version, {}
         for v in self.variables:
             at = rows[v.name] // self.owners if v.sparse else ...
-            self.pulled[worker][v.name] = at, np.array(self.values[v.name][at]), np.array(self.updates[v.name][at])
-        return self.consistency.over(self, worker), {name: then for name, (_, then, _) in self.pulled[worker].items()}
+            self.pulled[worker][v.name] = at, self.remembered(v, at), np.array(self.updates[v.name][at])
+        values = {name: np.array(then) for name, (_, then, _) in self.pulled[worker].items()}
+        return self.consistency.over(self, worker), values
+
+    def remembered(self, v, at):
+        """Return what a later push will be compared with: a copy."""
+        return np.array(self.values[v.name][at])
 
     def push(self, worker, gradients):
         """Take a worker's gradients, of what it pulled last; update what they bring about."""
         self.record.append(worker)
-        push = Push(worker, self.clocks[worker], self.seen[worker], gradients, self.pulled.pop(worker))
+        push = Push(worker, self.clocks[worker], self.version_of(worker), gradients, self.pulled.pop(worker))
         self.clocks[worker] += 1
         for pushes in self.consistency.arrived(self, push):
             self.update(pushes)
 
+    def version_of(self, worker):
+        """Return the version of the values that a worker's push was computed with: the one that it pulled."""
+        return self.seen[worker]
+
     def update(self, pushes):
         """Do one step of the optimizer with the mean of these pushes."""
-        sums, mean = {}, len(self.clocks) / len(pushes)
+        sums, times = {}, self.times(pushes)
         for v in self.variables:
             leaves = {(i, i + 1): self.corrected(v, push) for i, push in enumerate(pushes)}
             total = add_up(0, len(pushes), leaves, merge_rows if v.sparse else np.add)
             at, total = (total.ids, total.rows) if v.sparse else (..., total)
-            sums[v.name] = at, total * self.values[v.name].dtype.type(mean)
+            sums[v.name] = at, total * self.values[v.name].dtype.type(times)
             self.updates[v.name][at] += 1
         self.optimizer.update(self.version, sums)
         self.version += 1
 
+    def times(self, pushes):
+        """Return what makes a sum of pushes their mean: each is a part of the mean over all workers."""
+        return len(self.clocks) / len(pushes)
+
     def corrected(self, v, push):
         """Return a push's gradient of v, corrected for its staleness. ids of a row gradient: indices here."""
-        (at, then, updates), g = push.pulled[v.name], push.gradients[v.name]
-        if v.sparse:
-            pulled, at, g = at, g.ids // self.owners, g.rows
-            if not np.isin(at, pulled).all():
-                raise ValueError(f"worker {push.worker} pushes rows of {v.name} that it has not pulled")
-            then, updates = (array[np.searchsorted(pulled, at)] for array in (then, updates))
-        staleness = self.updates[v.name][at] - updates
+        g = push.gradients[v.name]
+        at, rows = (g.ids // self.owners, g.rows) if v.sparse else (..., g)
+        then, updates = self.old(v, push, at)
+        staleness = self.stale(v, push, at, updates)
         self.staleness.update(staleness.ravel().tolist())
         if not v.statistic:
-            staleness = staleness.reshape(-1, 1) if v.sparse else staleness
-            g = self.correction(v.name, self.values[v.name], at, g, staleness, then)
-        return RowGradient(at, g) if v.sparse else g
+            rows = self.correct(v, at, rows, staleness.reshape(-1, 1) if v.sparse else staleness, then)
+        return type(g)(at, rows) if v.sparse else rows
+
+    def old(self, v, push, at):
+        """Return (values, updates) of what a push touches, as its worker pulled them. Rows must have been pulled."""
+        pulled, then, updates = push.pulled[v.name]
+        if v.sparse and not np.isin(at, pulled).all():
+            raise ValueError(f"worker {push.worker} pushes rows of {v.name} that it has not pulled")
+        place = np.searchsorted(pulled, at) if v.sparse else ...
+        return then[place], updates[place]
+
+    def stale(self, v, push, at, updates):
+        """Return how often each row, or the dense variable, was updated since the worker pulled it."""
+        return self.updates[v.name][at] - updates
+
+    def correct(self, v, at, g, staleness, then):
+        """Return the gradient of values[at] that is applied."""
+        return self.correction(v.name, self.values[v.name], at, g, staleness, then)
 
 
 def sha256(variables, parts):

@@ -8,11 +8,12 @@ from collections import Counter
 import numpy as np
 
 from refimpl.conformance.adapters.reference_mesh import ReferenceMesh
-from refimpl.conformance.adapters.reference_owner import ReferenceOwner
 from refimpl.conformance.adapters.reference_training import TrainingPart
 from refimpl.conformance.arrivals import play
 from refimpl.conformance.cases.numbers import words
+from refimpl.conformance.rules.owner import ScriptOwner, owner_of
 from refimpl.conformance.semantics import DTYPES, SUPPORTS, Semantics
+from refimpl.plain.owner import Owner
 
 LAUNCHER = "local"
 EVERYTHING = Semantics(name="reference", dtypes=DTYPES, supports=SUPPORTS, start="rank 0", fusion_bytes=256)
@@ -21,7 +22,7 @@ EVERYTHING = Semantics(name="reference", dtypes=DTYPES, supports=SUPPORTS, start
 class Reference(TrainingPart):
     """One rank of an implementation that does exactly what its manifest says."""
 
-    owner, mesh = ReferenceOwner, ReferenceMesh
+    owner, mesh = Owner, ReferenceMesh
 
     def __init__(self, world, semantics: Semantics = EVERYTHING, turn: int = 0):
         """turn: where sums begin, for manifests that allow any order."""
@@ -164,7 +165,7 @@ class Reference(TrainingPart):
 
     def serve(self, arrivals) -> list:
         """Return, for each pull, (entries that came before it was answered, name -> values)."""
-        return play(self.owner(arrivals), arrivals.entries)
+        return play(owner_of(self.owner, ScriptOwner)(arrivals, "float32"), arrivals.entries)
 
     def mesh_step(self, task) -> dict:
         """Return name -> this rank's part after one step of layers that groups share, and the loss."""

@@ -1,5 +1,6 @@
-"""Deviations of owners without barriers: each a whole play of the script with one fault."""
+"""Deviations of owners without barriers: the plain owner with a method replaced. A docstring says what is wrong."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -8,23 +9,99 @@ from refimpl.conformance.case import numbers_of
 from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.rules.owner import served
 from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place
+from refimpl.plain.consistencies import Bounded
+from refimpl.plain.owner import Owner
 
-WORDS = {
-    "stale-dropped": "a stale gradient is silently dropped: only pushes of workers that pulled the newest version "
-                     "count",
-    "late-counted": "a late push is not dropped: it counts for a step whose values its worker had not pulled",
-    "clock-early": "the clock is off by one: a worker S - 1 steps ahead of the slowest is the last to go on, not one "
-                   "S steps ahead",
-    "clock-late": "the clock is off by one: a worker S + 1 steps ahead of the slowest goes on, though it should wait",
-    "divided-by-workers": "an update's mean is not rescaled: its pushes are divided by N, the number of workers, not "
-                          "by their own number",
-    "summed": "the pushes of an update are added: their mean is wanted",
-    "staleness-per-worker": "staleness is counted per worker, not per row: by the owner's updates since the worker "
-                            "pulled, whichever rows they touched",
-    "aliased": "the old value that the delta is taken against is an alias of the current one: the delta is 0, and "
-               "nothing is compensated",
-    "uncorrected": "staleness is not corrected: gradients are applied as they came",
-}
+
+class StaleDropped(Owner):
+    """A stale gradient is silently dropped: only pushes of workers that pulled the newest version count."""
+
+    def push(self, worker, gradients):
+        if self.seen[worker] == self.version:
+            return super().push(worker, gradients)
+        self.pulled.pop(worker)
+        self.clocks[worker] += 1
+
+
+class LateCounted(Owner):
+    """A late push is not dropped: it counts for a step whose values its worker had not pulled."""
+
+    def version_of(self, worker):
+        return self.version
+
+
+class ClockEarly(Owner):
+    """The clock is off by one: a worker S - 1 steps ahead of the slowest is the last to go on, not one S steps ahead."""
+
+    late = -1
+
+    def answers(self, worker):
+        if not isinstance(self.consistency, Bounded):
+            return super().answers(worker)
+        return self.clocks[worker] - min(self.clocks) <= self.consistency.number + self.late
+
+
+class ClockLate(ClockEarly):
+    """The clock is off by one: a worker S + 1 steps ahead of the slowest goes on, though it should wait."""
+
+    late = 1
+
+
+class DividedByWorkers(Owner):
+    """An update's mean is not rescaled: its pushes are divided by N, the number of workers, not by their own number."""
+
+    def times(self, pushes):
+        return 1
+
+
+class Summed(Owner):
+    """The pushes of an update are added: their mean is wanted."""
+
+    def times(self, pushes):
+        return len(self.clocks)
+
+
+class StalenessPerWorker(Owner):
+    """Staleness is counted per worker, not per row: by the owner's updates since the worker pulled, whichever rows they
+    touched.
+    """
+
+    def stale(self, v, push, at, updates):
+        return np.full_like(updates, self.version - push.version)
+
+
+class Aliased(Owner):
+    """The old value that the delta is taken against is an alias of the current one: the delta is 0, and nothing is
+    compensated.
+    """
+
+    variable = None  # the only one whose old values are: None: all
+
+    def old(self, v, push, at):
+        then, updates = super().old(v, push, at)
+        return self.values[v.name][at] if self.variable in (None, v.name) else then, updates
+
+
+class Uncorrected(Owner):
+    """Staleness is not corrected: gradients are applied as they came."""
+
+    def correct(self, v, at, g, staleness, then):
+        return g
+
+
+KINDS = (StaleDropped, LateCounted, ClockEarly, ClockLate, DividedByWorkers, Summed, StalenessPerWorker, Aliased,
+         Uncorrected)
+
+
+def code_of(kind: type) -> str:
+    """Return "stale-dropped" for StaleDropped. Local."""
+    return re.sub("(?<!^)(?=[A-Z])", "-", kind.__name__).lower()
+
+
+def words_of(kind: type) -> str:
+    """Return a docstring as it goes on in a sentence. Local."""
+    words = " ".join(kind.__doc__.split()).rstrip(".")
+    return words[0].lower() + words[1:]
 
 
 class Served(Machine):
@@ -32,11 +109,10 @@ class Served(Machine):
 
     def __init__(self, case, semantics, deviations=()):
         super().__init__(case, semantics, deviations)
-        kind, variable = deviations[0].fault or ("", None) if deviations else ("", None)
-        self.pulls = served(case, kind, variable) if not kind or _possible(kind, case.settings["task"]) else None
+        self.pulls = served(case, next((d.fault for d in deviations), Owner) or Owner)
 
     def answer(self, place: Place) -> Expected:
-        """Return what a pull gets. Local. Raises Impossible where the fault changes nothing, or ends in a hang."""
+        """Return what a pull gets. Local. Raises Impossible where the script ends in a hang or a refusal."""
         if self.pulls is None:
             raise Impossible
         want = self.pulls[place.step][place.variable.name]
@@ -46,19 +122,12 @@ class Served(Machine):
         return replace(want, tolerance=np.maximum(want.tolerance, eps * np.abs(numbers_of(want.value))))
 
 
-def _possible(kind, task) -> bool:
-    rule, correction = task["consistency"].partition(":")[0], task["correction"]
-    return {"stale-dropped": rule != "backup", "late-counted": rule == "backup", "clock-early": rule == "bounded",
-            "clock-late": rule == "bounded", "divided-by-workers": True, "summed": rule in ("softsync", "backup"),
-            "staleness-per-worker": correction == "staleness-aware", "uncorrected": correction == "staleness-aware",
-            "aliased": correction.startswith("dc-asgd")}[kind]
-
-
 def deviations(cases) -> list[Deviation]:
-    """Return each fault; an aliased old value in all variables, or in one. Local."""
+    """Return each kind; an aliased old value in all variables, or in one. Local."""
     found = []
-    for kind, words in WORDS.items():
-        names = dict.fromkeys(v.name for case in cases for v in case.variables) if kind == "aliased" else ()
-        found += [Deviation(kind, f"{words}{f': {name}' if name else ''}", fault=(kind, name))
-                  for name in (None, *names)]
+    for kind in KINDS:
+        found.append(Deviation(code_of(kind), words_of(kind), fault=kind))
+        for name in dict.fromkeys(v.name for case in cases for v in case.variables) if kind is Aliased else ():
+            of_one = type(kind.__name__, (kind,), {"variable": name})
+            found.append(Deviation(code_of(kind), f"{words_of(kind)}: {name}", fault=of_one))
     return found

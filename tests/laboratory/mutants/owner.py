@@ -1,9 +1,10 @@
-"""Bugs of owners without barriers, planted in copies of the reference's. Each class is one bug, nothing else."""
+"""Bugs of owners without barriers: the deviations that the suite knows, and two as NumPy makes them unasked."""
 
 import numpy as np
 
 from refimpl.conformance.adapters.reference import Reference
-from refimpl.conformance.adapters.reference_owner import ReferenceOwner
+from refimpl.conformance.space.owner import KINDS
+from refimpl.plain.owner import Owner
 
 
 def serving(bug: type) -> type:
@@ -11,84 +12,26 @@ def serving(bug: type) -> type:
     return type(bug.__name__, (Reference,), {"owner": bug})
 
 
-@serving
-class AliasedOld(ReferenceOwner):
-    def then(self, name, at):
-        return self.values[name] if at is ... else _Rows(self.values[name], at)
+(StaleDropped, LateCounted, ClockEarly, ClockLate, NotRescaled, Summed, StalenessPerWorker, AliasedOld,
+ Uncorrected) = map(serving, KINDS)
 
 
 @serving
-class AliasedDense(ReferenceOwner):
-    """What NumPy does unasked: rows picked by an index array are a copy, a whole array is not."""
+class AliasedDense(Owner):
+    """Rows picked by an index array are a copy, a whole array is not."""
 
-    def then(self, name, at):
-        return self.values[name][at]
-
-
-class _Rows:
-    """Rows of an array, read when they are used."""
-
-    def __init__(self, array, at):
-        self.array, self.at = array, at
-
-    def __getitem__(self, place):
-        return self.array[self.at[place]]
-
-    def __array__(self, dtype=None, copy=None):
-        return np.array(self.array[self.at], dtype)
+    def remembered(self, v, at):
+        return self.values[v.name][at]
 
 
 @serving
-class StaleDropped(ReferenceOwner):
-    def counts(self, push):
-        return push.version == self.version
-
-
-@serving
-class LateCounted(ReferenceOwner):
-    def counts(self, push):
-        return True
-
-
-@serving
-class ClockEarly(ReferenceOwner):
-    def slack(self):
-        return self.number - 1
-
-
-@serving
-class ClockLate(ReferenceOwner):
-    def slack(self):
-        return self.number + 1
-
-
-@serving
-class StalenessPerWorker(ReferenceOwner):
-    def staleness(self, name, push, at, updates):
-        return self.version - push.version
-
-
-@serving
-class NotRescaled(ReferenceOwner):
-    def divisor(self, pushes):
-        return self.task.workers
-
-
-@serving
-class Summed(ReferenceOwner):
-    def divisor(self, pushes):
-        return 1
-
-
-@serving
-class UnpulledTaken(ReferenceOwner):
+class UnpulledTaken(Owner):
     """Rows that the worker did not pull are corrected against current values: by nothing."""
 
-    def old(self, name, push, at):
-        pulled = push.old[name][0]
-        if at is ... or np.isin(at, pulled).all():
-            return super().old(name, push, at)
-        then, updates = np.array(self.values[name][at]), np.array(self.updates[name][at])
-        known = np.isin(at, pulled)
-        then[known], updates[known] = super().old(name, push, at[known])
+    def old(self, v, push, at):
+        known = np.isin(at, push.pulled[v.name][0]) if v.sparse else np.True_
+        if known.all():
+            return super().old(v, push, at)
+        then, updates = np.array(self.values[v.name][at]), np.array(self.updates[v.name][at])
+        then[known], updates[known] = super().old(v, push, at[known])
         return then, updates
