@@ -17,6 +17,12 @@
 
     groups         fully connected layers cut over groups of ranks: data and model parallelism at once
 
+Fewer bytes, and still one answer on any number of ranks, because each microbatch is encoded by itself:
+
+    codecs         half the bits of each element            sparse_codecs  few elements
+    level_codecs   a few bits for each element              power_sgd      a matrix as two thin ones
+    residuals      what was left out is added to the next gradient
+
 Without barriers the bits depend on who came when; they are a function of the record of it:
 
     consistencies  when a pull is answered, and what becomes of a push        corrections    of stale gradients

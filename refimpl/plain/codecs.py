@@ -1,0 +1,128 @@
+"""A codec encodes gradients so that they take fewer bytes. Here: what a codec is, and the two that keep every element.
+
+If each *rank* encoded its gradient, the answer would depend on the number of ranks. So each *microbatch* is encoded by
+itself, and messages are merged in the order of the microbatch tree (``tree``): any number of ranks gives the same bits.
+
+    Rounded(bf16 or fp16)  2n bytes      round(g); a sum of two is rounded again, at every node of the tree
+    Integers(16)           2n bytes      floor(g 2^k + u), u uniform in [0, 1): its expectation is g 2^k
+
+Sums of integers are exact, so ``Integers`` gives the same bits in any order, on a ring, too.
+
+    python -m refimpl.plain.codecs
+"""
+
+import hashlib
+
+import numpy as np
+
+from kernels.random.definition import key_of, uniform
+from refimpl.plain.tree import add_up, form_nodes, microbatches_of
+
+
+class Codec:
+    """Encodes the gradient of one variable in one microbatch. A message is a tuple of arrays."""
+
+    feedback = False
+    """Whether what was left out is added to the next gradient: needed where the expectation of decode is not g."""
+
+    def encode(self, gradient, residual, key):
+        """Return the message of gradient + residual, both (n,) float32. key: of the random numbers, see ``key_of``."""
+        raise NotImplementedError
+
+    def merge(self, a, b):
+        """Return the message of a node of the tree, from those of its two halves."""
+        raise NotImplementedError
+
+    def decode(self, message):
+        """Return what a message stands for, (n,) float32."""
+        raise NotImplementedError
+
+
+class Rounded(Codec):
+    """Half the bits of a float32, rounded to nearest, ties to even. kind: "bf16" (float32's range) or "fp16"."""
+
+    def __init__(self, kind):
+        self.kind = kind
+
+    def encode(self, gradient, residual, key):
+        """Round each element."""
+        if self.kind == "fp16":
+            return (gradient.astype(np.float16),)
+        bits = gradient.view(np.uint32)
+        return (((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16),)
+
+    def merge(self, a, b):
+        """Add in float32, round again."""
+        return self.encode(self.decode(a) + self.decode(b), 0, None)
+
+    def decode(self, message):
+        """Append 16 zero bits, or convert."""
+        [half] = message
+        return half.astype(np.float32) if self.kind == "fp16" else (half.astype(np.uint32) << 16).view(np.float32)
+
+
+class Integers(Codec):
+    """Integers of ``width`` bits with one power of two as scale, as in IntSGD and THC.
+
+    The sum of V microbatches must fit, so each takes log2(V) bits less. largest: max |g| over all microbatches, which
+    all ranks agree on first (4 bytes each).
+    """
+
+    def __init__(self, width, microbatches, largest):
+        most = (1 << width - 1) // (1 << (microbatches - 1).bit_length()) - 1  # a microbatch's largest integer
+        if most < 1:
+            raise ValueError(f"{microbatches} microbatches do not fit into sums of {width} bits: give more bits")
+        self.dtype = np.dtype(f"int{width}")
+        self.exponent = int(np.frexp(most / largest)[1]) if largest else 0
+        while np.ldexp(float(largest), self.exponent) > most:
+            self.exponent -= 1
+
+    def encode(self, gradient, residual, key):
+        """Round down or up at random, so that the expectation is exact: the fraction is the probability of up."""
+        scaled = np.ldexp(gradient.astype(np.float64), self.exponent)
+        return (np.floor(scaled + uniform(key, len(gradient))).astype(self.dtype),)
+
+    def merge(self, a, b):
+        """Add integers."""
+        return (a[0] + b[0],)
+
+    def decode(self, message):
+        """Divide by the scale."""
+        return np.ldexp(message[0].astype(np.float64), -self.exponent).astype(np.float32)
+
+
+def bytes_of(message):
+    """Return the bytes of a message."""
+    return sum(part.nbytes for part in message)
+
+
+def sum_on(ranks, codec, messages):
+    """Return the message of the sum of all microbatches, as ``ranks`` ranks would form it."""
+    nodes = {}
+    for rank in range(ranks):
+        start, stop = microbatches_of(rank, ranks, len(messages))
+        nodes |= form_nodes(start, messages[start:stop], codec.merge)
+    return add_up(0, len(messages), nodes, codec.merge)
+
+
+def show(name, codec, gradients):
+    """Print a codec's bytes, its error, and the hash of the sum, which must be one on any number of ranks."""
+    nothing, total = np.zeros_like(gradients[0]), gradients.astype(np.float64).sum(axis=0)
+    messages = [codec.encode(g, nothing, key_of(0, name, v)) for v, g in enumerate(gradients)]
+    sums = [codec.decode(sum_on(ranks, codec, messages)) for ranks in (1, 2, 3, 5, 8)]
+    [digest] = {hashlib.sha256(each.tobytes()).hexdigest()[:8] for each in sums}
+    error = np.abs(sums[0] - total).max() / np.abs(total).max()
+    print(f"{name:10} {bytes_of(messages[0]):6} B of {gradients[0].nbytes}, error {error:7.1e}, on 1, 2, 3, 5 and 8 "
+          f"ranks the sum {digest}")
+
+
+def main():
+    """Add up the gradients of eight microbatches, encoded."""
+    gradients = np.random.default_rng(0).standard_normal((8, 1000)).astype(np.float32)
+    for kind in ("bf16", "fp16"):
+        show(kind, Rounded(kind), gradients)
+    show("integers", Integers(16, len(gradients), np.abs(gradients).max()), gradients)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""Codecs that send one of a few levels for each element, packed: a few bits, and a scale or two.
+
+    OneBit      v >= 0 or not, and the mean of each part       n/8 + 8 bytes        biased: feedback
+    QSGD(s)     ‖g‖ sgn(g) l/s; l or l + 1 at random           n (1 + bits of s)/8 + 4    E = g, variance
+                                                               at most min(n/s², √n/s) ‖g‖²
+    TernGrad    m sgn(g) with probability |g|/m, else 0        n/4 + 4 bytes        E = g; m = max |g|. Clipped to
+                                                               c standard deviations it is biased: feedback
+
+The sum of two such messages is none. So each message travels as it is, whoever adds decodes it first, and the sums in
+the tree are float32 vectors.
+
+    python -m refimpl.plain.level_codecs
+"""
+
+import numpy as np
+
+from kernels.random.definition import uniform
+from refimpl.plain.codecs import Codec, show
+
+
+class LevelCodec(Codec):
+    """Sends levels of ``bits`` bits for n elements, and scales. A message of one part is a decoded sum."""
+
+    def __init__(self, n, bits):
+        self.n, self.bits = n, bits
+
+    def pack(self, levels):
+        """Return the levels' bits without gaps, (⌈n bits / 8⌉,) uint8."""
+        return np.packbits((levels[:, None] >> np.arange(self.bits)) & 1)
+
+    def unpack(self, packed):
+        """Return the levels again, (n,) int64."""
+        bits = np.unpackbits(packed, count=self.n * self.bits).reshape(self.n, self.bits)
+        return bits.astype(np.int64) @ (1 << np.arange(self.bits))
+
+    def values(self, levels, scales):
+        """Return what levels and scales stand for, (n,) float32."""
+        raise NotImplementedError
+
+    def merge(self, a, b):
+        """Decode both, add."""
+        return (self.decode(a) + self.decode(b),)
+
+    def decode(self, message):
+        """Unpack a microbatch's message; a sum is decoded already."""
+        return message[0] if len(message) == 1 else self.values(self.unpack(message[0]), message[1])
+
+
+class OneBit(LevelCodec):
+    """Each element becomes the mean of all that have its sign."""
+
+    feedback = True
+
+    def __init__(self, n):
+        super().__init__(n, 1)
+
+    def encode(self, gradient, residual, key):
+        """Return (signs, (mean of those below 0, mean of the others))."""
+        v = gradient + residual
+        parts = v[v < 0], v[v >= 0]
+        means = np.array([part.mean(dtype=np.float64) if part.size else 0 for part in parts], np.float32)
+        return self.pack((v >= 0).astype(np.int64)), means
+
+    def values(self, levels, scales):
+        """Look up the mean."""
+        return scales[levels]
+
+
+class QSGD(LevelCodec):
+    """s levels of the norm, rounded at random so that the expectation is exact. A gradient of zeros stays one."""
+
+    def __init__(self, n, s):
+        super().__init__(n, 1 + s.bit_length())
+        self.s = s
+
+    def encode(self, gradient, residual, key):
+        """Return (sign and level of each, (norm,)). Level s may round up only where |g| is the norm: then it stays."""
+        norm = np.float32(np.sqrt(np.sum(gradient.astype(np.float64) ** 2)))
+        exact = np.abs(gradient.astype(np.float64)) * self.s / norm if norm else np.zeros(self.n)
+        levels = np.minimum(np.floor(exact + uniform(key, self.n)).astype(np.int64), self.s)
+        return self.pack(2 * levels + (gradient < 0)), np.array([norm])
+
+    def values(self, levels, scales):
+        """Return sign · level · norm / s."""
+        return np.where(levels & 1, -1, 1).astype(np.float32) * (levels >> 1) * (scales[0] / np.float32(self.s))
+
+
+class TernGrad(LevelCodec):
+    """-m, 0 or m. clip: standard deviations beyond which elements are cut first, None: none are."""
+
+    def __init__(self, n, clip=2.5):
+        super().__init__(n, 2)
+        self.clip = clip
+        self.feedback = clip is not None
+
+    def encode(self, gradient, residual, key):
+        """Return (1, 0 or 2 for m, 0 or -m of each, (m,))."""
+        v = gradient + residual
+        if self.clip is not None:
+            most = np.float32(self.clip * v.std(dtype=np.float64))
+            v = np.clip(v, -most, most)
+        largest = np.abs(v).max()
+        sent = uniform(key, self.n) * largest < np.abs(v)
+        return self.pack(np.where(sent, np.where(v < 0, 2, 1), 0)), np.array([largest])
+
+    def values(self, levels, scales):
+        """Look up 0, m or -m."""
+        return np.array([0, scales[0], -scales[0]], np.float32)[levels]
+
+
+def main():
+    """Add up the gradients of eight microbatches, encoded."""
+    gradients = np.random.default_rng(0).standard_normal((8, 1000)).astype(np.float32)
+    for name, codec in (("1 bit", OneBit(1000)), ("qsgd 7", QSGD(1000, 7)), ("terngrad", TernGrad(1000))):
+        show(name, codec, gradients)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""PowerSGD: a gradient matrix as the product of two thin ones. Both are sums over microbatches, so the tree adds them.
+
+    M (m, n) = Σ M_v        Q (n, r)
+    P = Σ M_v Q             summed by the tree: 4 r m bytes
+    P = orthonormal(P)      everybody does the same
+    Q = Σ M_vᵀ P            summed by the tree: 4 r n bytes
+    decoded: P Qᵀ           the same on all ranks; of a matrix of rank at most r it is M itself
+
+This is one step of the power iteration, and it is linear in the gradients: encode the sum, or sum what is encoded. The
+next step begins with this step's Q, which therefore belongs to the state. What P Qᵀ leaves out stays with each unit:
+M_v - P Pᵀ M_v (``residuals``), whose sum is M - P Qᵀ.
+
+    python -m refimpl.plain.power_sgd
+"""
+
+import hashlib
+
+import numpy as np
+
+from kernels.random.definition import key_of, uniform
+from refimpl.plain.tree import add_up, form_nodes, microbatches_of
+
+
+def first_q(n, rank, seed, name):
+    """Return the Q of the first step, (n, r) float32: the same on every rank, and never drawn again."""
+    return (uniform(key_of(seed, "power sgd", name), n * rank) - 0.5).astype(np.float32).reshape(n, rank)
+
+
+def orthonormal(p):
+    """Return an orthonormal basis of the columns, by Gram and Schmidt; a column without anything new becomes 0."""
+    p = p.astype(np.float64)
+    for i in range(p.shape[1]):
+        before, length = p[:, :i], np.sqrt(np.sum(p[:, i] ** 2))
+        for _ in range(2):  # once is not enough in floating point
+            p[:, i] -= before @ (before.T @ p[:, i])
+        left = np.sqrt(np.sum(p[:, i] ** 2))
+        p[:, i] = p[:, i] / left if left > 1e-6 * length else 0
+    return p.astype(np.float32)
+
+
+def compressed(matrices, q, summed):
+    """Return (decoded sum (m, n), Q of the next step, what each unit keeps back).
+
+    matrices: each unit's gradient with what it kept back before, (m, n).  summed(parts) -> their sum by the tree.
+    """
+    p = orthonormal(summed([matrix @ q for matrix in matrices]))
+    q = summed([matrix.T @ p for matrix in matrices])
+    return p @ q.T, q, [matrix - p @ (p.T @ matrix) for matrix in matrices]
+
+
+def sum_on(ranks):
+    """Return the function that adds up one part of each microbatch, as ``ranks`` ranks would."""
+    def summed(parts):
+        nodes = {}
+        for rank in range(ranks):
+            start, stop = microbatches_of(rank, ranks, len(parts))
+            nodes |= form_nodes(start, parts[start:stop], np.add)
+        return add_up(0, len(parts), nodes, np.add)
+
+    return summed
+
+
+def main(rank=2):
+    """Three steps with the same eight gradients of nearly rank 2, on 1, 3 and 8 ranks."""
+    draw = np.random.default_rng(0)
+    thin = draw.standard_normal((40, 2)) @ draw.standard_normal((2, 25))
+    gradients = (draw.uniform(0, 1, (8, 1, 1)) * thin + draw.normal(0, 0.01, (8, 40, 25))).astype(np.float32)
+    for ranks in (1, 3, 8):
+        q, kept = first_q(25, rank, 0, "weight"), np.zeros_like(gradients)
+        for step in range(1, 4):
+            whole = (gradients + kept).sum(axis=0, dtype=np.float64)
+            decoded, q, kept = compressed(list(gradients + kept), q, sum_on(ranks))
+            missed = np.linalg.norm(decoded - whole) / np.linalg.norm(whole)
+            print(f"{ranks} ranks, step {step}: {4 * rank * (40 + 25)} B of {whole.size * 4}, missed {missed:.4f}, "
+                  f"decoded {hashlib.sha256(decoded.tobytes()).hexdigest()[:8]}")
+
+
+if __name__ == "__main__":
+    main()
