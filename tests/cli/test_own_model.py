@@ -157,7 +157,7 @@ def test_refusals_name_culprit_and_remedy(folder, capsys, arguments, words):
 
 def test_a_refusal_is_one_message_on_every_rank(folder):
     status, _, errors = train("--model", "ratings:Half", *OWN[2:], "--no-output", ranks=3)
-    assert status != 0 and len(errors) == 3 and len(set(errors)) == 1 and "ratings:Half is no model" in errors[0]
+    assert status == 1 and len(errors) == 3 and len(set(errors)) == 1 and "ratings:Half is no model" in errors[0]
 
 
 def test_what_it_lacks_itself_is_told_as_python_tells_it(folder):

@@ -29,7 +29,7 @@ WRONG = {
     "collectives shwo": "argument ACTION: 'shwo' is none of exactness, simulate, show; did you mean show?",
     "conformance run --targt x": "there is no option --targt; did you mean --target?",
     "cluster --machines x -- train lm --lr": "argument --machines: 'x' is not a whole number of at least 1",
-    "trian lm --lr 3": "argument COMMAND: 'trian' is none of train, compare, ",
+    "trian lm --lr 3": "argument COMMAND: 'trian' is none of train, run, compare, ",
     "--steps 3 train lm": "there is no option --steps before the command; options follow it",
     "train": "the following arguments are required: model",
 }
