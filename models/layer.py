@@ -38,11 +38,6 @@ class Layer:
         return self.inputs * self.size_in[0] * self.size_in[1]
 
     @property
-    def activations_out(self) -> int:
-        """Elements that it hands on for an example."""
-        return self.outputs * self.size_out[0] * self.size_out[1]
-
-    @property
     def products(self) -> int:
         """Multiply-adds of an example's forward pass: weights x places; the backward pass takes twice as many."""
         return self.weights * self.size_out[0] * self.size_out[1]

@@ -15,52 +15,44 @@ from refimpl.transport.machines import Machines
 class AllreduceChoice:
     """What was chosen, and why.
 
-    algorithm, machines: for ``make_schedule`` (machines only of hierarchical, else None).  predicted: name -> seconds
-    of each candidate.  canonical: name -> whether its sums are the microbatch tree's; the others are timed, too,
-    but not chosen unless asked for.  refused: name -> why it cannot serve.  reason: a sentence and a table.
+    algorithm: its name.  predicted: name -> seconds of each that can serve.  canonical: name -> whether its sums are
+    the microbatch tree's; the others are timed, too, but not chosen.  reason: a sentence and a table.
     """
 
     algorithm: str
-    machines: Machines | None
     predicted: dict[str, float]
     canonical: dict[str, bool]
-    refused: dict[str, str]
     reason: str
 
 
 def choose_algorithm(leaves: int, elements: int, itemsize: int, machines: Machines, network: Network | None,
-                     canonical_only: bool = True, shared_memory: bool = True) -> AllreduceChoice:
+                     shared_memory: bool = True) -> AllreduceChoice:
     """Choose for ``leaves`` microbatches and a vector of ``elements`` of ``itemsize`` bytes on these machines. Local.
 
     Deterministic: ranks that hand in the same network choose the same.  network: what calibrate measured; None where
     all ranks share one machine, which needs no prediction: they read each other's arrays in place, unless
-    ``shared_memory`` is not to be used.
-    canonical_only: False also takes algorithms that sum in an order of their own.  Raises ValueError if network is of
-    other machines, or None where there are several.
+    ``shared_memory`` is not to be used.  Raises ValueError if network is of other machines, or None where there are
+    several.
     """
     ranks = sum(map(len, machines))
     if len(machines) == 1:
-        return AllreduceChoice("direct", None, {}, {"direct": True}, {}, _one_machine(ranks, shared_memory))
+        return AllreduceChoice("direct", {}, {"direct": True}, _one_machine(ranks, shared_memory))
     if network is None or network.machines != machines:
         raise ValueError("choose_algorithm: the network must be measured on these machines: calibrate(comm)")
-    predicted, canonical, refused = {}, {}, {}
+    predicted, canonical = {}, {}
     for name in ALGORITHMS:
-        topology = machines if name == "hierarchical" else None
         if name == "hierarchical" and len(machines) == ranks:
-            refused[name] = "no machine has several ranks"
-            continue
+            continue  # no machine has several ranks
         try:
-            schedule = make_schedule(name, ranks, leaves, machines=topology)
-        except ValueError as error:
-            refused[name] = str(error)
+            schedule = make_schedule(name, ranks, leaves, machines=machines if name == "hierarchical" else None)
+        except ValueError:  # it cannot serve these numbers
             continue
         canonical[name] = prove(schedule).canonical
         segments = segments_of(schedule, elements, itemsize, len(machines))
         predicted[name] = seconds_of(schedule, network, elements, itemsize, segments)
-    able = [name for name in predicted if canonical[name] or not canonical_only]
-    best = min(able, key=predicted.get)  # the first of equals: direct is always among them
-    reason = _reason(best, predicted, canonical, elements * itemsize, network, canonical_only)
-    return AllreduceChoice(best, machines if best == "hierarchical" else None, predicted, canonical, refused, reason)
+    best = min(filter(canonical.get, predicted), key=predicted.get)  # the first of equals: direct is always among them
+    reason = _reason(best, predicted, canonical, elements * itemsize, network)
+    return AllreduceChoice(best, predicted, canonical, reason)
 
 
 def _one_machine(ranks, shared_memory) -> str:
@@ -70,13 +62,12 @@ def _one_machine(ranks, shared_memory) -> str:
     return f"allreduce auto: direct, through shared memory: {many}, nothing is sent; canonical"
 
 
-def _reason(best, predicted, canonical, size, network, canonical_only) -> str:
+def _reason(best, predicted, canonical, size, network) -> str:
     """Return why, as text: a line, then the candidates, fastest first."""
     many = f"{network.ranks} ranks on {len(network.machines)} machines"
-    only = "canonical algorithms" if canonical_only else "all algorithms"
-    lines = [f"allreduce auto: {best}, predicted fastest of the {only} for {size_name(size)} over {many} "
+    lines = [f"allreduce auto: {best}, predicted fastest of the canonical algorithms for {size_name(size)} over {many} "
              f"(latency {network.latency * 1e6:.0f} us, {min(network.bandwidth_out) / 125e3:.4g} Mbit/s)"]
     for name in sorted(predicted, key=predicted.get):
-        note = "canonical" if canonical[name] else "not canonical" + (": not taken" if canonical_only else "")
+        note = "canonical" if canonical[name] else "not canonical: not taken"
         lines.append(f"  {'*' if name == best else ' '} {name:18} {predicted[name] * 1e3:10.3f} ms  {note}")
     return "\n".join(lines)

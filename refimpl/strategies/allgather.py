@@ -60,7 +60,6 @@ class ReplicatedRows(Replicas):
         self.nodes = [cover(leaves_of(r, comm.size, leaves)) for r in range(comm.size)]
 
     def pull(self, needs, phase="pull"):
-        """Return name -> (k, d) rows of the replica. Local."""
         return {name: take_rows(shard.values, needs[name]) for name, shard in self.shards.items() if name in needs}
 
 
@@ -70,7 +69,6 @@ class GatheredRowsExchange(ReplicatedRows):
     phase = "allgather"
 
     def push(self):
-        """Return the sums of all variables. Collective."""
         parts = self.gradients.take()
         most = max(len(nodes) for nodes in self.nodes)
         counts = np.zeros((most, len(parts)), np.int64)

@@ -66,7 +66,6 @@ class AllreduceExchange(Replicas):
         self.shards = {v.name: Shard(v, self.values[v.name]) for v in variables}
 
     def open(self):
-        """Make the allreduce ready, with all ranks. Collective."""
         layout = self.values.layout
         self.allreduce = open_allreduce(self.schedule, self.comm, layout.size, self.values.flat, "allreduce",
                                         layout.overlaps, self.shared, self.channel)
@@ -75,24 +74,16 @@ class AllreduceExchange(Replicas):
                  for node, slot in zip(self.schedule.inputs[self.comm.rank], self.allreduce.slots)}
         self.gradients = DenseTree(layout, self.xp, homes)
 
-    def pull(self, needs, phase="pull"):
-        """Return nothing: the values are here. Local."""
-        return {}
-
     def dense(self):
-        """Return name -> whole value. Local."""
         return self.values.views
 
     def begin(self):
-        """Begin to sum what was added, if it can be done beside the computation. Collective."""
         self.allreduce.begin()
 
     def advance(self):
-        """Let the sum go on. Local."""
         self.allreduce.advance()
 
     def push(self):
-        """Return the sums of all variables. Collective."""
         self.gradients.take()
         total, counts = Arena(self.values.layout, flat=self.allreduce()), self.comm.rank == 0
         # read before all ranks meet at the next step's data: only after that are slots written again

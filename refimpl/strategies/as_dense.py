@@ -52,17 +52,14 @@ class RowsAsDenseExchange(ReplicatedRows):
         self.schedule, self.xp, self.shared = plan.schedule(), xp, shared
 
     def open(self):
-        """Make the allreduce ready, with all ranks. Collective."""
-        like = self.xp.empty(0, self.layout.dtype)
-        self.allreduce = open_allreduce(self.schedule, self.comm, self.layout.size, like, "allreduce",
-                                        self.layout.overlaps, self.shared)
-        self.arenas = [Arena(self.layout, flat=slot) for slot in self.allreduce.slots]
         # what adds nothing: x + -0.0 is x, while -0.0 + 0.0 is 0.0, no longer x. CuPy makes 0.0 of the number -0.0, and
         # of an array without axes
         self.nothing = self.xp.asarray(np.full(1, -0.0, self.layout.dtype))
+        self.allreduce = open_allreduce(self.schedule, self.comm, self.layout.size, self.nothing, "allreduce",
+                                        self.layout.overlaps, self.shared)
+        self.arenas = [Arena(self.layout, flat=slot) for slot in self.allreduce.slots]
 
     def push(self):
-        """Return the sums of the rows that anyone touched. Collective."""
         parts = self.gradients.take()
         for arena in self.arenas:
             arena.flat[...] = self.nothing

@@ -47,10 +47,10 @@ class Columns(Strategy):
     def bytes_between(cls, placed, plan, touched):
         """What the schedule of the holders of a part sends of it, for each part."""
         mesh, found = plan.on_mesh, {}
-        within = allreduce_bytes(Layout.of([part_of(v, mesh, 0) for v, _ in placed]), schedule_of(plan))
-        for key, of_holders in within.items():
-            found[key] = np.zeros((plan.ranks, plan.ranks), np.int64)
-            for member in range(mesh.model):
+        for member in range(mesh.model):
+            parts = Layout.of([part_of(v, mesh, member) for v, _ in placed])
+            for key, of_holders in allreduce_bytes(parts, schedule_of(plan)).items():
+                found.setdefault(key, np.zeros((plan.ranks, plan.ranks), np.int64))
                 found[key][member::mesh.model, member::mesh.model] = of_holders
         return found
 
@@ -88,11 +88,9 @@ class ColumnsExchange(AllreduceExchange):
         self.variables = list(variables)  # whole; of the parts are the shards
 
     def part(self, variable):
-        """Return what this rank keeps of a variable, as a variable."""
         return self.shards[variable.name].variable
 
     def collect(self, name, slot, everyone, phase):
-        """Return a whole variable or state array, on rank 0 or on everyone. Collective."""
         shard, me = self.shards[name], self.ranks.rank
         group, rows = self.mesh.group(me), shard.variable.shape[0]
         pieces = [Piece(rank, shard.variable.whole, range(member * rows, (member + 1) * rows))
@@ -101,6 +99,5 @@ class ColumnsExchange(AllreduceExchange):
                               phase)
 
     def place(self, name, slot, read):
-        """Set this rank's part. Local."""
         shard = self.shards[name]
         shard.array(slot)[...] = read(range(shard.variable.first, shard.variable.first + shard.variable.shape[0]))

@@ -20,7 +20,7 @@ from refimpl.plan.parts import rows_of
 from refimpl.plan.plan import Plan
 from refimpl.plan.strategy import strategy_of
 from refimpl.server import Partitioning
-from refimpl.strategies.exchange import BaseExchange
+from refimpl.strategies.exchange import Exchange
 from refimpl.strategies.server import ServedRows
 
 REPLICAS = ("as-dense", "allgather")
@@ -71,11 +71,10 @@ def with_hot_rows(plan: Plan, hot: dict[str, int], replica: str = REPLICAS[0]) -
     return plan.replaced(found)
 
 
-class HotRowsExchange(BaseExchange):
+class HotRowsExchange(Exchange):
     """Sparse variables with hot rows. Collective to use; see ``strategies.exchange.Exchange``.
 
     cold: the exchange of the rows from H on.  replicas: the exchanges of rows below H, one for each strategy of them.
-    shards: (variable, "cold" or "hot") -> Shard.
     """
 
     phase, replicated = "push", False
@@ -97,12 +96,10 @@ class HotRowsExchange(BaseExchange):
                 for exchange in exchanges for name, shard in exchange.shards.items()}
 
     def open(self):
-        """Make the replicas' exchanges ready, with all ranks. Collective."""
         for exchange in self.replicas:
             exchange.open()
 
     def pull(self, needs, phase="pull"):
-        """Return name -> (k, d) rows: the hot ones from the replica, the others from their owners. Collective."""
         first = {name: int(np.searchsorted(needs[name], hot)) for name, hot in self.hot.items() if name in needs}
         found = self.cold.pull({name: needs[name][n:] - self.hot[name] for name, n in first.items()}, phase)
         for name in found:
@@ -111,7 +108,6 @@ class HotRowsExchange(BaseExchange):
         return found
 
     def add(self, leaf, gradients):
-        """Add a microbatch's gradients, each to the part where it belongs. Local."""
         for exchange in self.replicas:
             exchange.add(leaf, gradients and {v.name: rows_between(gradients[v.name], 0, self.hot[v.name])
                                               for v in exchange.variables})
@@ -124,15 +120,12 @@ class HotRowsExchange(BaseExchange):
         return RowGradient(part.ids - hot, part.rows)
 
     def held(self):
-        """Return what ``push`` lets go of. Local."""
         return [gradient for exchange in (self.cold, *self.replicas) for gradient in exchange.held()]
 
     def push(self):
-        """Return the sums of both parts. Collective."""
         return [piece for exchange in (self.cold, *self.replicas) for piece in exchange.push()]
 
     def collect(self, name, slot, everyone, phase):
-        """Return a whole variable or state array, on rank 0 or on everyone. Collective."""
         rest = self.cold.collect(name, slot, everyone, phase)
         if rest is None:
             return None
@@ -140,7 +133,6 @@ class HotRowsExchange(BaseExchange):
         return array_module(rows).concatenate([rows, rest])
 
     def place(self, name, slot, read):
-        """Set what this rank keeps. Local."""
         hot = self.hot[name]
         self.cold.place(name, slot, lambda rows: read(range(rows.start + hot, rows.stop + hot, rows.step)))
         self.replica_of[name].place(name, slot, lambda rows: read(range(hot)))

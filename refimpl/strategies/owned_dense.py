@@ -19,7 +19,7 @@ from refimpl.plan.parts import rows_of
 from refimpl.plan.strategy import Strategy
 from refimpl.server import ReducedGradient, Shard
 from refimpl.server.dense import DenseServer, LocalDenseAggregation
-from refimpl.strategies.exchange import BaseExchange
+from refimpl.strategies.exchange import Exchange
 from refimpl.strategies.served_bytes import across, inside, nodes_pushed
 
 
@@ -89,7 +89,7 @@ class OwnedDense(Strategy):
         return OwnedDenseExchange(cls.pieces(placed, plan.ranks), plan, comm, seed, xp)
 
 
-class OwnedDenseExchange(BaseExchange):
+class OwnedDenseExchange(Exchange):
     """Dense variables at their owners. Collective to use; see ``strategies.exchange.Exchange``.
 
     pieces: of all owners, in the order in which they lie in the arena: so that what a rank and an owner exchange is one
@@ -117,16 +117,13 @@ class OwnedDenseExchange(BaseExchange):
             self.server = LocalDenseAggregation(self.server, aggregators, plan.microbatches)
 
     def pull(self, needs, phase="pull"):
-        """Bring the values up to date. Collective."""
         self.server.pull(phase)
         return {}
 
     def dense(self):
-        """Return name -> whole value, as pulled. Local."""
         return self.values.views
 
     def push(self):
-        """Return the sums of what this rank owns. Collective."""
         parts = self.gradients.take()
         total = self.server.push({owner: [(node, arena.flat[stretch]) for node, arena in parts]
                                   for owner, stretch in enumerate(self.stretches)})
@@ -139,13 +136,11 @@ class OwnedDenseExchange(BaseExchange):
         return reduced
 
     def collect(self, name, slot, everyone, phase):
-        """Return a whole variable or state array, on rank 0 or on everyone. Collective."""
         pieces = [piece for piece in self.pieces if piece.variable.name == name]
         here = self.shards[name].array(slot) if name in self.mine else None
         return collect_pieces(self.comm, self.xp, pieces, here, range(self.comm.size) if everyone else [0], phase)
 
     def place(self, name, slot, read):
-        """Set what this rank owns. Local."""
         if name in self.mine:
             self.shards[name].array(slot)[...] = read(None if self.mine[name].is_whole else self.mine[name].rows)
 

@@ -19,7 +19,7 @@ from refimpl.server.moves import moves_of
 from refimpl.server.partition import row_bytes
 from refimpl.server.rounds import partitions_a_round
 from refimpl.server.rows import RowServer
-from refimpl.strategies.exchange import BaseExchange
+from refimpl.strategies.exchange import Exchange
 from refimpl.strategies.served_bytes import pull_rows, push_rows
 
 PIECE = 1 << 20  # bytes of rows that a rank has under way to each other rank while partitions move
@@ -90,7 +90,7 @@ class ServedRows(Strategy):
         return ServedRowsExchange(placed, plan, comm, seed, xp)
 
 
-class ServedRowsExchange(BaseExchange):
+class ServedRowsExchange(Exchange):
     """Sparse variables on the server. Collective to use; see ``strategies.exchange.Exchange``."""
 
     phase, replicated = "push", False
@@ -114,15 +114,13 @@ class ServedRowsExchange(BaseExchange):
         return xp.asarray(np.concatenate([np.empty((0, variable.shape[1]), variable.dtype), *tables]))
 
     def pull(self, needs, phase="pull"):
-        """Return name -> (k, d) rows, as their owners have them now. Collective."""
         return self.server.pull({name: needs[name] for name in self.shards if name in needs}, phase)
 
     def push(self):
-        """Return the sums of the rows that this rank owns, one for each round of its partitions. Collective."""
+        """Return the sums of the rows that this rank owns, one for each round of its partitions."""
         return list(self.server.push(self.gradients.take()))
 
     def collect(self, name, slot, everyone, phase):
-        """Return a whole variable or state array, on rank 0 or on everyone. Collective."""
         parts, variable = self.partitionings[name], self.shards[name].variable
         mine, ranks = self.shards[name].array(slot), range(self.comm.size)
         takers = [r for r in (ranks if everyone else [0]) if r != self.comm.rank]
@@ -144,7 +142,6 @@ class ServedRowsExchange(BaseExchange):
         return whole
 
     def place(self, name, slot, read):
-        """Set the rows that this rank owns. Local."""
         parts, target, first = self.partitionings[name], self.shards[name].array(slot), 0
         for rows in map(parts.rows_of_partition, parts.partitions_of(self.comm.rank)):
             target[first:first + len(rows)] = read(rows)

@@ -29,7 +29,7 @@ def test_layers_are_as_a_plan_sees_them():
     for layer, following in zip(model.layers, model.layers[1:]):
         expected = (layer.outputs, layer.inputs) if layer.connected else (3, 3, layer.inputs, layer.outputs)
         assert shapes[f"{layer.name}.weight"] == expected and shapes[f"{layer.name}.bias"] == (layer.outputs,)
-        pooled = layer.activations_out // following.activations_in
+        pooled = layer.outputs * layer.size_out[0] * layer.size_out[1] // following.activations_in
         assert pooled == (4 if layer.name.partition(".")[0] != following.name.partition(".")[0] and
                           not layer.connected else 1)
     assert sum(layer.products for layer in model.layers) == 15_470_264_320  # the well-known 15.5 billion
