@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from kernels.arrays import as_array
 from kernels.update import initial_state
 from refimpl.collectives.units import size_name
 from refimpl.plan import Plan
@@ -23,7 +24,7 @@ class Parameters:
 
     def __init__(self, variables, plan: Plan, comm: Communicator, seed: int, optimizer: str, xp=np,
                  shared: bool = True):
-        self.plan, self.comm, self.variables, self.exchanges = plan, comm, list(variables), []
+        self.plan, self.comm, self.xp, self.variables, self.exchanges = plan, comm, xp, list(variables), []
         by_name = {v.name: v for v in self.variables}
         for bucket in buckets_of(plan):
             placed = [(by_name[name], plan.strategies[name]) for name in bucket.names]
@@ -56,9 +57,13 @@ class Parameters:
         """Return a whole variable (slot None) or state array on rank 0, or on everyone; else None. Collective."""
         return self.exchange_of[name].collect(name, slot, everyone, phase)
 
-    def place(self, name: str, slot: str | None, read):
-        """Set what this rank keeps of an array; read(rows) returns it, whole if rows is None. Local."""
-        self.exchange_of[name].place(name, slot, read)
+    def place(self, name: str, slot: str | None, whole):
+        """Set what this rank keeps of an array, a variable (slot None) or its state, from the whole one. Local.
+
+        whole: a NumPy array, or anything whose rows, or all, can be taken like its: ``whole[start:stop:step]``.
+        """
+        self.exchange_of[name].place(name, slot, lambda rows: as_array(
+            self.xp, whole[... if rows is None else slice(rows.start, rows.stop, rows.step)]))
 
 
 def _told(variables) -> str:

@@ -4,12 +4,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Callable
 
+from kernels.update import OPTIMIZERS
 from refimpl.gradients import leaves_of
 from refimpl.plan import Plan
 from refimpl.plan.buckets import with_buckets
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.training.agreement import agree_on, describe_variable
-from refimpl.training.alpha import alpha_of
 from refimpl.training.checked.data import CheckedData
 from refimpl.training.checked.model import CheckedModel
 from refimpl.training.checked.values import check_variables
@@ -19,10 +19,12 @@ from refimpl.training.device import LESS, Device, memory_for, open_device
 from refimpl.training.initial import initial_facts
 from refimpl.training.options import Options
 from refimpl.training.parameters import Parameters
-from refimpl.training.planning.hot_choice import add_hot_rows
 from refimpl.training.planning.partition_trials import within_memory
-from refimpl.training.planning.planning import plan_of
+from refimpl.training.planning.planning import Planning
+from refimpl.training.run.manifest import FLIGHT
 from refimpl.training.run.timeline import Timeline
+from refimpl.training.run.whole import key_of_array, slots_of
+from refimpl.training.step.arriving import alpha_of
 from refimpl.training.step.overlap_choice import OverlapChoice, overlap_of
 from refimpl.transport import Communicator
 
@@ -67,8 +69,7 @@ class Trainer:
             overlap = overlap_of(wanted, comm, device.index is not None)
             agree_on(comm, comm.together(lambda: _facts(variables, data, options, device, overlap) | facts()))
             agree_on(comm, comm.together(lambda: initial_facts(variables, options.seed)))
-            planned = plan_of(model, data, options, comm, network_file)
-            planned, reason = add_hot_rows(*planned, model, data, options, comm, network_file)
+            planned, reason = Planning(model, data, options, comm, network_file).find()
             comm.together(lambda: check_consistency(options, planned, data.microbatches, device.kind), (ValueError,))
             plan = comm.together(lambda: within_memory(with_buckets(planned, variables) if overlap.on else planned,
                                                        variables, options))
@@ -76,6 +77,21 @@ class Trainer:
                                          options.shared_memory)
         return comm.together(lambda: cls(model, data, options, device, parameters, timeline, overlap, reason),
                              (ValueError,))
+
+    def restore(self, step: int, arrays):
+        """Go on after so many steps from their state: a checkpoint's, or one in memory, on any number of ranks. Local.
+
+        arrays: key -> array, of all ranks; see ``run.whole``, and ``Parameters.place`` for those of variables.
+        """
+        for name, slot in slots_of(self.parameters, OPTIMIZERS[self.options.optimizer].state):
+            self.parameters.place(name, slot, arrays[key_of_array(name, slot)])
+        self.found_in_flight = {key: arrays[key][...] for key in arrays if key.startswith(f"{FLIGHT}/")}
+        for v, state in self.carried.items():
+            prefix = f"carry/{v}/"
+            state.clear()
+            state |= {key.removeprefix(prefix): self.xp.array(arrays[key][...]) for key in arrays
+                      if key.startswith(prefix)}
+        self.step = step
 
     @property
     def plan(self) -> Plan:

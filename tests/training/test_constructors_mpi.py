@@ -64,7 +64,9 @@ def test_a_constructor_that_communicates_is_found(watched):
     (None, "SharedWindow.do", dict(search_partitions=True, search_warmup=0, search_sample=1)),
     (None, "MpiPrepared.start", dict(allreduce="ring", hot_rows=5)),
     (1, "Isend", dict(overlap=True, architecture="auto")),
-    (2, "Isend", dict(overlap=False, sparse_as_dense=True, architecture="allreduce", allreduce="hierarchical"))])
+    (2, "Isend", dict(overlap=False, sparse_as_dense=True, architecture="allreduce", allreduce="hierarchical")),
+    (None, "MpiPrepared.start", dict(architecture="allreduce", consistency="local:2", clip_norm=None,
+                                     shared_memory=False))])
 def test_a_training_communicates_in_no_constructor(comm, watched, mpi_tmp_path, each, asked, options):
     communicator = Communicator.of(watched) if each is None else Communicator(watched, in_blocks(comm.size, each))
     model, data, _ = WORKS["toy"]

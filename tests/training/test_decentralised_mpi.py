@@ -17,8 +17,8 @@ from refimpl.plain.decentralised import meet, over, train as train_plainly
 from refimpl.plain.messages import Messages
 from refimpl.plain.own_replica import OwnReplica
 from refimpl.training.consistency.replicas.meetings import EASGD, Gossip, Local, bytes_between, meeting
-from refimpl.training.consistency.replicas.others import Others, schedule_of
-from refimpl.training.consistency.replicas.run import run_decentralised
+from refimpl.training.consistency.replicas.run import Others, schedule_of
+from refimpl.training.consistency.run import decentralised
 from refimpl.training.run.whole import hashes
 from refimpl.training.session import train
 from refimpl.training.trainer import Trainer
@@ -46,8 +46,8 @@ def whole(trainer):
 def trained(ranks, model, data, options):
     """Train; return (the trainer, metrics of all steps, all values)."""
     trainer = Trainer.open(model, data, options, ranks)
-    steps = run_decentralised(trainer)
-    return trainer, steps, whole(trainer)
+    (stretch,) = decentralised(trainer)
+    return trainer, stretch.steps, whole(trainer)
 
 
 def plainly(comm, model, data, options):
@@ -113,15 +113,19 @@ def test_what_they_keep_without_gradients(comm):
             return super().total(write) / comm.size
 
     layout, examples = Layout(("x",), ((3,),), "float64"), [1, 1, 2, 4][:comm.size]  # 2**n in all
-    made = Communicator.of(comm), make_schedule("auto", comm.size, comm.size), layout, np.empty(3), False
+    ranks, schedule = Communicator.of(comm), make_schedule("auto", comm.size, comm.size)
+
+    def made(kind):
+        return kind(ranks, layout, np.empty(3)).open(schedule, False)
+
     for kind in (EASGD, Gossip, Local):
-        assert kept(comm, kind(comm.size, 6, 2), Others(*made), examples)
+        assert kept(comm, kind(comm.size, 6, 2), made(Others), examples)
     if comm.size > 1:
-        assert not kept(comm, EASGD(comm.size, 6, 2), Mean(*made), examples)
+        assert not kept(comm, EASGD(comm.size, 6, 2), made(Mean), examples)
     if comm.size > 2:
         unweighed = Local(comm.size, 6, 2)
         unweighed.open = lambda x, *_: Local.open(unweighed, x, 1, comm.size)
-        assert not kept(comm, unweighed, Others(*made), examples)
+        assert not kept(comm, unweighed, made(Others), examples)
 
 
 def test_one_local_step_of_sgd_is_the_synchronous_one(comm):
@@ -190,7 +194,7 @@ def test_what_goes_wrong_on_one_rank_ends_all(comm):
     for rule in ("gossip", "local:2"):
         copy = comm.Dup()  # messages stay under way
         trainer = Trainer.open(Wrong(), toy_data(), options_of(rule), Communicator.of(copy))
-        assert "no gradient today" in refusal(copy, lambda trainer=trainer: run_decentralised(trainer))
+        assert "no gradient today" in refusal(copy, lambda trainer=trainer: list(decentralised(trainer)))
 
 
 @pytest.mark.mpi(min_size=4)

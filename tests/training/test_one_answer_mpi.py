@@ -3,16 +3,18 @@
 The answer is that of the plain trainer (refimpl.plain.hybrid) on one rank: loss, norm, parameters and optimizer state.
 """
 
-import time
 from itertools import product
 
 import pytest
 from mpi4py import MPI
 from toys import RATES, WORKS, answer, make_options, make_trainer, plain_answer, refusal
 
+from kernels.update import OPTIMIZERS
 from refimpl.collectives import make_schedule, prove
 from refimpl.plain.hybrid import ARCHITECTURES
+from refimpl.training.run.whole import gather_arrays, gather_carried, hashes
 from refimpl.training.session import train
+from refimpl.transport import Communicator
 
 SETTINGS = {
     "allreduce": dict(architecture="allreduce"),
@@ -59,13 +61,6 @@ def plainly(comm, case, architecture):
     return plain_answer(comm, *CASES[case], architecture)
 
 
-def first_ranks(count):
-    """Return a communicator of the first ranks, None on the others."""
-    world = MPI.COMM_WORLD
-    comm = world.Split(0 if world.rank < count else MPI.UNDEFINED)
-    return None if comm == MPI.COMM_NULL else comm
-
-
 def wrong(comm, plain, runs):
     """Return the runs [(case, trained by, changes)] that do not give the plain answer, on any rank."""
     found = [(case, changes) for case, trained, changes in runs if trained(comm, case, **changes) != plain[case]]
@@ -99,19 +94,17 @@ def test_partitions(comm, plain):
 @pytest.mark.mpi(min_size=8)
 @pytest.mark.parametrize("ranks", [3, 5, 8])
 def test_every_architecture_and_partitioning(comm, plain, ranks):
-    small, found = first_ranks(ranks), []
-    if small:
+    everyone, found = Communicator.of(comm), []
+    if small := everyone.first(ranks):
         runs = [(case, fast, SETTINGS[settings]) for case in CASES for settings in SETTINGS
                 if CASES[case][0] not in ("cnn", "vgg") or settings in ("allreduce", "ps", "reduce-scatter")]
         runs += [(f"lm {optimizer}", fast, dict(architecture=architecture, partitions=p, scheme=s, allreduce="direct"))
                  for p, s in PARTITIONS for optimizer, architecture in (("adam", "hybrid"), ("adagrad", "ps"))]
         runs += [(case, plainly, {"architecture": architecture}) for architecture in ARCHITECTURES
                  for case in some_cases(PLAINLY, ranks, ARCHITECTURES, architecture)]
-        found = wrong(small, plain, runs)
-        small.Free()
-    done = comm.Ibarrier()
-    while not done.Test():  # a blocking call would spin, and there are more ranks than cores
-        time.sleep(0.01)
+        found = wrong(small.mpi, plain, runs)
+        small.free()
+    everyone.meet()  # a blocking call would spin, and there are more ranks than cores
     assert found == []
 
 
@@ -138,15 +131,34 @@ def test_four_ranks_of_hybrid_go_on_as_three_of_ps(comm, tmp_path, work):
     path = comm.bcast(tmp_path)
     whole = train(model(), data(), data(), options=make_options(work, "adam", steps=5), comm=MPI.COMM_SELF)
     train(model(), data(), options=make_options(work, "adam", steps=3), comm=comm, output=path / "run")
-    three = first_ranks(3)
-    if three:
+    ranks = Communicator.of(comm)
+    if three := ranks.first(3):
         settings = dict(architecture="ps", partitions=5, scheme="interleaved")
         resumed = train(model(), data(), data(), comm=three, output=path / "run", resume=path / "run",
                         options=make_options(work, "adam", steps=5, **settings))
         assert resumed.parameters_sha256 == whole.parameters_sha256 and resumed.state_sha256 == whole.state_sha256
         assert resumed.loss == whole.loss and resumed.evaluation == whole.evaluation
-        three.Free()
-    comm.Barrier()
+        three.free()
+    ranks.meet()
+
+
+@pytest.mark.mpi(min_size=2)
+@pytest.mark.parametrize("settings", ["hybrid", "reduce-scatter"])
+def test_fewer_ranks_go_on_from_a_state_in_memory(comm, plain, settings):
+    """After one step, in the middle of an epoch, carried state in it; with no file between."""
+    ranks = Communicator.of(comm)
+    before = make_trainer("toy", "adam", ranks, **SETTINGS[settings])
+    before.train_step()
+    state = comm.bcast(gather_arrays(before.parameters, OPTIMIZERS["adam"].state)
+                       | gather_carried(ranks, before.carried))
+    if fewer := ranks.first(comm.size - 1):
+        after = make_trainer("toy", "adam", fewer, **SETTINGS[settings])
+        after.restore(before.step, state)
+        records = [after.train_step() for _ in range(2)]
+        found = hashes(after.parameters, OPTIMIZERS["adam"].state)
+        assert (records[-1]["loss"], records[-1]["gradient_norm"], *found.values()) == plain["toy adam"]
+        fewer.free()
+    ranks.meet()
 
 
 def test_halving_doubling_is_refused_where_it_would_not_be_canonical(comm):

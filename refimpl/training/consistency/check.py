@@ -4,7 +4,7 @@ from refimpl.plain.consistencies import consistency, is_decentralised
 from refimpl.plain.corrections import check as check_correction
 from refimpl.plan.plan import SYNCHRONOUS, Plan
 from refimpl.training.consistency.replicas.meetings import meeting
-from refimpl.training.consistency.replicas.others import schedule_of
+from refimpl.training.consistency.replicas.run import schedule_of
 from refimpl.training.consistency.served.flight import check_fits
 
 

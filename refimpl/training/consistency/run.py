@@ -1,36 +1,67 @@
 """A training without barriers from its beginning to its end, on all ranks or from its record; what it leaves behind.
+
+Each way is a generator of the stretches between two cuts: the session evaluates and saves where it takes the next one.
 """
 
 import json
 import math
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
+from typing import Iterator, NamedTuple
 
+from refimpl.training.consistency.replicas.run import train_replicas
 from refimpl.training.consistency.served.orders import Recorded
 from refimpl.training.consistency.served.record import Record, check_possible, entries_of, write_record
 from refimpl.training.consistency.served.recorded_run import RecordedRun
 from refimpl.training.consistency.served.replay import replay_alone
-from refimpl.training.consistency.replicas.run import run_decentralised
 from refimpl.training.consistency.served.without_barriers import WithoutBarriers
 from refimpl.training.run.whole import hashes
 
 
-def train_decentralised(trainer, totals, progress, between, warm: int = 2, watch=nullcontext):
-    """Do a training whose ranks have replicas of their own; see ``train_without_barriers``. Collective."""
+class Left(NamedTuple):
+    """What owners leave behind. entries: of each.  staleness: of each, τ -> rows and dense variables pushed with it."""
+
+    entries: list
+    staleness: list[dict[int, int]]
+
+    @property
+    def histograms(self) -> list[dict[str, int]]:
+        """Of each owner, ``staleness`` with its keys as JSON has them, rising."""
+        return [{str(late): each[late] for late in sorted(each)} for each in self.staleness]
+
+    def write(self, directory: Path, parameters: str):
+        """Write the record, if there is one, into a run directory. Local to rank 0. Raises OSError."""
+        if self.entries:
+            write_record(directory, Record(self.entries, parameters))
+
+
+class Stretch(NamedTuple):
+    """A part of a training. steps: metrics of all workers' steps, in their order in time, the same on every rank.
+
+    counted_from: what was done until so many seconds after the beginning does not count for the speed.
+    left: what owners leave behind, after the last stretch; else None.
+    """
+
+    steps: list[dict]
+    counted_from: float
+    left: Left | None = None
+
+
+def decentralised(trainer, watch=nullcontext, progress=None, warm: int = 2) -> Iterator[Stretch]:
+    """Do a training whose ranks have replicas of their own; see ``without_barriers``. Collective."""
     with watch(trainer):
-        steps = run_decentralised(trainer, progress)
-    totals.add_stretch(steps, _warm(steps, warm, trainer.comm.size))
-    between(steps, True)
+        steps = _steps_of(trainer.comm, progress, partial(train_replicas, trainer))
+    yield Stretch(steps, _warm(steps, warm, trainer.comm.size), Left([], []))
 
 
-def train_without_barriers(trainer, totals, progress, between, every=(), asked=lambda: False, warm: int = 2,
-                           watch=nullcontext) -> "Left":
-    """Do a training, or the rest of one; count it in ``totals``, and return what owners leave. Collective.
+def without_barriers(trainer, watch, progress, warm: int, every, asked) -> Iterator[Stretch]:
+    """Do a training, or the rest of one. Collective.
 
-    progress: called on rank 0 with the metrics of each of its worker's steps.  between: called with the metrics of all
-    workers' steps, in their order in time, and whether all have done theirs, at each cut and at the end.
-    every: so many steps of rank 0's worker are between two cuts; None: no cut.  asked: whether this rank wants one now.
     watch: ``watch(trainer)`` returns the context in which the steps between two cuts are done.
+    progress: called on rank 0 with the metrics of each of its worker's steps.
+    warm: steps of each worker that do not count for the speed.
+    every: so many steps of rank 0's worker are between two cuts; None: no cut.  asked: whether this rank wants one now.
     """
     training = WithoutBarriers(trainer.model, trainer.data, trainer.options, trainer.parameters, trainer.timeline)
     training.serving.worker.carried = trainer.carried
@@ -40,11 +71,35 @@ def train_without_barriers(trainer, totals, progress, between, every=(), asked=l
         due = [cut for each in every if each and (cut := (trainer.step // each + 1) * each) < trainer.options.steps]
         with watch(trainer):
             steps = stretch(trainer, training, progress, min(due, default=math.inf), asked)
-        totals.add_stretch(steps, _warm(steps, warm, trainer.comm.size, since) if first else since)
-        between(steps, training.ended)
+        yield Stretch(steps, _warm(steps, warm, trainer.comm.size, since) if first else since,
+                      left_by(training) if training.ended else None)
         since, first = training.seconds, False
         trainer.comm.ledger.clear()
-    return left_by(training)
+
+
+def by_record(trainer, replay: RecordedRun, watch, progress) -> Iterator[Stretch]:
+    """Do a training once more, by its record; see ``without_barriers``. Collective.
+
+    On as many ranks as it had, each is an owner and a worker again. On others each does it all, and places its part of
+    what it ended with: there is no stretch. Raises CollectiveError, too, where it does not end as the training did.
+    """
+    comm, options = trainer.comm, replay.options
+    comm.together(lambda: None if comm.rank else check_possible(replay.record, options.consistency, options.steps))
+    if comm.size == replay.plan.ranks:
+        training = WithoutBarriers(trainer.model, trainer.data, trainer.options, trainer.parameters, trainer.timeline,
+                                   Recorded(replay.record.entries[comm.rank]))
+        training.begin()
+        with watch(trainer):
+            steps = stretch(trainer, training, progress)
+        yield Stretch(steps, 0.0, left_by(training))
+    else:
+        arrays = comm.together(
+            lambda: replay_alone(trainer.model, trainer.data, options, replay.plan, replay.record))
+        for (name, slot), whole in arrays.items():
+            trainer.parameters.place(name, slot, whole)
+        trainer.step = options.steps
+    found = hashes(trainer.parameters, ())["parameters_sha256"]
+    comm.together(lambda: replay.check(found))
 
 
 def stretch(trainer, training: WithoutBarriers, progress=None, until=math.inf, asked=lambda: False) -> list[dict]:
@@ -52,7 +107,17 @@ def stretch(trainer, training: WithoutBarriers, progress=None, until=math.inf, a
 
     The ledger counts what comes and goes. The same on every rank. until, asked: see ``WithoutBarriers.run``.
     """
-    comm, mine = trainer.comm, []
+    told = _steps_of(trainer.comm, progress, lambda note: training.run(note, until, asked))
+    steps = int(trainer.comm.gather_numbers([training.steps], "the steps of rank 0's worker")[0, 0])
+    trainer.step = trainer.options.steps if training.ended else steps
+    trainer.carried = training.serving.worker.carried
+    return told
+
+
+def _steps_of(comm, progress, run) -> list[dict]:
+    """Do run(note), which calls ``note`` with the metrics of each of this rank's steps; return all ranks'. Collective.
+    """
+    mine: list[dict] = []
 
     def note(metrics):
         mine.append(metrics)
@@ -60,12 +125,9 @@ def stretch(trainer, training: WithoutBarriers, progress=None, until=math.inf, a
             progress(metrics)
 
     try:
-        training.run(note, until, asked)
-    except BaseException as problem:
+        run(note)
+    except BaseException as problem:  # a model may also call sys.exit
         comm.stop(problem)
-    steps = int(comm.gather_numbers([training.steps], "the steps of rank 0's worker")[0, 0])
-    trainer.step = trainer.options.steps if training.ended else steps
-    trainer.carried = training.serving.worker.carried
     told = [metrics for text in comm.share_text(json.dumps(mine)) for metrics in json.loads(text)]
     return sorted(told, key=lambda metrics: (metrics["at"], metrics["worker"]))
 
@@ -76,58 +138,8 @@ def _warm(steps, warm, workers, begun=0.0) -> float:
     return max((at[-1] for at in times if at), default=begun) if all(len(at) == warm for at in times) else begun
 
 
-def train_by_record(trainer, totals, progress, between, replay: RecordedRun, watch=nullcontext) -> "Left":
-    """Do a training once more, by its record; see ``train_without_barriers``. Collective.
-
-    Raises CollectiveError, too, where it does not end as the training did.
-    """
-    comm, options = trainer.comm, replay.options
-    comm.together(lambda: None if comm.rank else check_possible(replay.record, options.consistency, options.steps))
-    if comm.size == replay.plan.ranks:
-        training = WithoutBarriers(trainer.model, trainer.data, trainer.options, trainer.parameters, trainer.timeline,
-                                   Recorded(replay.record.entries[comm.rank]))
-        training.begin()
-        with watch(trainer):
-            steps = stretch(trainer, training, progress)
-        totals.add_stretch(steps, 0.0)
-        between(steps, True)
-        left = left_by(training)
-    else:
-        _replay_into(trainer, replay)
-        left = Left([], [])
-    found = hashes(trainer.parameters, ())["parameters_sha256"]
-    comm.together(lambda: replay.check(found))
-    return left
-
-
-def left_by(training: WithoutBarriers) -> "Left":
+def left_by(training: WithoutBarriers) -> Left:
     """Return what the owners of a training that has ended leave behind. Collective; the same on every rank."""
     owner, comm = training.owner, training.comm
     told = [json.loads(text) for text in comm.share_text(json.dumps([owner.record, sorted(owner.staleness.items())]))]
     return Left([entries_of(entries, comm.size) for entries, _ in told], [dict(staleness) for _, staleness in told])
-
-
-class Left:
-    """What owners leave behind. entries: of each.  staleness: of each, τ -> rows and dense variables pushed with it."""
-
-    def __init__(self, entries: list, staleness: list[dict[int, int]]):
-        self.entries, self.staleness = entries, staleness
-
-    @property
-    def histograms(self) -> list[dict[str, int]]:
-        """Of each owner, ``staleness`` with its keys as JSON has them, rising."""
-        return [{str(late): each[late] for late in sorted(each)} for each in self.staleness]
-
-    def write(self, directory: Path, parameters: str):
-        """Write the record into a run directory. Local to rank 0. Raises OSError."""
-        write_record(directory, Record(self.entries, parameters))
-
-
-def _replay_into(trainer, replay: RecordedRun):
-    """Do a recorded training on each rank alone, and place what it ended with. Collective."""
-    arrays = trainer.comm.together(
-        lambda: replay_alone(trainer.model, trainer.data, replay.options, replay.plan, replay.record))
-    for (name, slot), whole in arrays.items():
-        trainer.parameters.place(name, slot, lambda rows, whole=whole: (
-            whole if rows is None else whole[rows.start:rows.stop:rows.step]))
-    trainer.step = replay.options.steps

@@ -9,8 +9,7 @@ from refimpl.plan.choose import Chosen, choose_plan
 from refimpl.plan.mesh import with_mesh
 from refimpl.plan.sample import STEPS
 from refimpl.training.options import Options
-from refimpl.training.planning.mesh_choice import AUTO, choose
-from refimpl.training.planning.planning import consistent, placing, sample_of
+from refimpl.training.planning.planning import AUTO, consistent, mesh_for, placing, sample_of
 
 
 def plan_ahead(model: str, network: Network, sampled_steps: int = STEPS, **chosen) -> Chosen:
@@ -27,6 +26,6 @@ def plan_ahead(model: str, network: Network, sampled_steps: int = STEPS, **chose
     found = choose_plan(trained.variables, sample, network, data.microbatches, architecture=options.architecture,
                         allreduce=options.allreduce, sparse_as_dense=options.sparse_as_dense,
                         shard_optimizer=options.shard_optimizer, balance=options.balance, **placing(options))
-    mesh = choose(trained, data, network)[0] if options.mesh == AUTO else options.mesh
+    mesh = mesh_for(trained, data, network)[0] if options.mesh == AUTO else options.mesh
     plan = with_mesh(consistent(found.plan, options), trained.variables, mesh)
     return replace(found, plan=plan, layers=layers_of(trained), batch=recipe.microbatches * recipe.microbatch_size)

@@ -1,41 +1,166 @@
-"""The plan of a training: the one that was given, the one that ``auto`` chooses, or the architecture's."""
+"""The plan of a training: the one that was given, the one that ``auto`` chooses, or the architecture's.
+
+Where something is chosen automatically rank 0 chooses, by the data and the network as it was measured, for everyone.
+"""
 
 import json
 from dataclasses import replace
 
+import numpy as np
+
+from models.layer import layers_of
+from refimpl.collectives.auto import choose_algorithm
+from refimpl.collectives.choose import make_schedule
 from refimpl.collectives.simulation.calibrate import network_of
 from refimpl.plan import make_plan
 from refimpl.plan.balance import by_popularity
 from refimpl.plan.choose import choose_plan
+from refimpl.plan.layers.auto import choose_mesh, meshes
+from refimpl.plan.make import summed_by
+from refimpl.plan.mesh import with_mesh
 from refimpl.plan.plan import SYNCHRONOUS, Plan
 from refimpl.plan.report import describe
 from refimpl.plan.sample import STEPS, Sample, take_sample
 from refimpl.plan.validate import check_plan
+from refimpl.strategies.choose_hot import choose_hot_rows, describe_hot
 from refimpl.strategies.codec import CODECS
+from refimpl.strategies.hot_rows import with_hot_rows
 from refimpl.training.checked.values import check_needs
 from refimpl.training.consistency import CONSISTENCIES
-from refimpl.training.planning.allreduce_choice import choose_allreduce, write_network
-from refimpl.training.planning.mesh_choice import on_mesh
+from refimpl.training.run.files import write_json
+
+AUTO = "auto"
 
 
-def plan_of(model, data, options, comm, network_file=None) -> tuple[Plan, str | None]:
-    """Return (the plan, why it is so or None), the same on every rank. Collective; ranks have agreed on their options.
+class Planning:
+    """How ranks that have agreed on their options find their plan. Local to make; ``find`` is collective.
 
-    network_file: where the calibrated network is kept, None: nowhere.  Raises CollectiveError.
+    network_file: where the calibrated network is kept, for those who resume; None: nowhere.
     """
-    if options.plan is not None:
-        return comm.together(lambda: _given(model, data, options, comm)), None
-    if options.architecture == "auto":
-        plan, reason = _auto(model, data, options, comm, network_file)
-        return on_mesh(consistent(plan, options), reason, model, data, options, comm, network_file)
-    choice = choose_allreduce(model.variables, options, comm, data.microbatches, network_file)
-    allreduce, reason = choice or (options.allreduce, None)
-    plan = comm.together(lambda: make_plan(
-        model.variables, options.architecture, comm.size, data.microbatches, sparse_as_dense=options.sparse_as_dense,
-        shard_optimizer=options.shard_optimizer, allreduce=allreduce, machines=comm.machines, **placing(options)),
-        (ValueError,))
-    plan = consistent(balanced(plan, model, data, options, comm), options)
-    return on_mesh(plan, reason, model, data, options, comm, network_file)
+
+    def __init__(self, model, data, options, comm, network_file=None):
+        self.model, self.variables, self.data, self.options, self.comm = model, model.variables, data, options, comm
+        self.network_file, self.measured, self.reasons = network_file, None, []
+
+    def find(self) -> tuple[Plan, str | None]:
+        """Return (the plan, why it is so or None), the same on every rank. Raises CollectiveError."""
+        if self.options.plan is not None:
+            plan = self.comm.together(self._given)
+        elif self.options.architecture == AUTO:
+            plan = self._on_mesh(consistent(self._chosen(), self.options))
+        else:
+            plan = self._on_mesh(consistent(self._balanced(self._of_architecture()), self.options))
+        if self.options.hot_rows:
+            plan = self._with_hot_rows(plan)
+        return plan, "\n".join(filter(None, self.reasons)) or None
+
+    def _once(self, choose):
+        """Return choose(), JSON values, done on rank 0 for everyone. Collective."""
+        return json.loads(self.comm.once(lambda: json.dumps(choose())))
+
+    def _network(self):
+        """Return the network, measured or as it was kept. Collective."""
+        if self.measured is None:
+            self.measured = network_of(self.comm, self.network_file, write_network)
+        return self.measured
+
+    def _sample(self) -> Sample:
+        return sample_of(self.model, self.data, self.options.seed)
+
+    def _given(self):
+        return check_plan(Plan.from_json(self.options.plan), self.variables, self.comm.size, self.data.microbatches,
+                          self.comm.machines, consistencies=CONSISTENCIES, codecs=CODECS)
+
+    def _chosen(self):
+        """Return what ``--architecture auto`` chooses. Collective."""
+        network, options = self._network(), self.options
+
+        def choose():
+            chosen = choose_plan(self.variables, self._sample(), network, self.data.microbatches,
+                                 allreduce=options.allreduce, balance=options.balance, **placing(options))
+            return chosen.plan.to_json(), describe(chosen)
+
+        plan, reason = self._once(choose)
+        self.reasons.append(reason)
+        return Plan.from_json(plan)
+
+    def _of_architecture(self):
+        """Return the plan of a named architecture. Collective."""
+        options, comm = self.options, self.comm
+        allreduce = self._allreduce() if options.allreduce == AUTO else options.allreduce
+        return comm.together(lambda: make_plan(
+            self.variables, options.architecture, comm.size, self.data.microbatches, allreduce=allreduce,
+            sparse_as_dense=options.sparse_as_dense, shard_optimizer=options.shard_optimizer, machines=comm.machines,
+            **placing(options)), (ValueError,))
+
+    def _allreduce(self) -> str:
+        """Return the canonical algorithm that should be fastest for this model on this network. Collective.
+
+        The network is measured only where there are several machines, and something is summed by allreduce.
+        """
+        options, comm, microbatches = self.options, self.comm, self.data.microbatches
+        layout = comm.together(lambda: summed_by(self.variables, options.architecture, options.sparse_as_dense,
+                                                 options.shard_optimizer), (ValueError,))
+        if layout is None:
+            return AUTO
+        if comm.device_transport is not None and (len(comm.machines) == 1 or comm.device_transport.name == "nccl"):
+            algorithm, reason = between_gpus(comm.machines, microbatches)
+        else:
+            network = self._network() if len(comm.machines) > 1 else None
+
+            def choose():
+                choice = choose_algorithm(microbatches, layout.size, np.dtype(layout.dtype).itemsize, comm.machines,
+                                          network, shared_memory=options.shared_memory)
+                return choice.algorithm, choice.reason
+
+            algorithm, reason = self._once(choose)
+        self.reasons.append(reason)
+        return algorithm
+
+    def _balanced(self, plan):
+        """Give partitions to owners by the popularity of their rows, if the options say so. Collective."""
+        if self.options.balance == "bytes":
+            return plan
+
+        def place():
+            pulls = self._sample().pulls_per_step(self.comm.machines, self.options.local_aggregation)
+            return plan.replaced(by_popularity(self.variables, plan.strategies, pulls, self.comm.size)).to_json()
+
+        return Plan.from_json(self._once(place))
+
+    def _on_mesh(self, plan):
+        """Return the plan on the mesh that the options ask for. Collective."""
+        text = self.options.mesh
+        if text == AUTO:
+            network = self._network()
+            text, reason = self._once(lambda: mesh_for(self.model, self.data, network))
+            self.reasons.append(reason)
+        return self.comm.together(lambda: with_mesh(plan, self.variables, text), (ValueError,))
+
+    def _with_hot_rows(self, plan):
+        """Return the plan with the first rows of served variables replicated, so many or as many as pay. Collective."""
+        wanted = self.options.hot_rows
+        self.comm.together(lambda: self._check_hot(plan))
+        if wanted != AUTO:
+            hot = {v.name: min(wanted, v.shape[0]) for v in plan.partitioned(self.variables)}
+            return self._balanced(with_hot_rows(plan, hot))
+        network = self._network()
+
+        def choose():
+            chosen, forecasts = choose_hot_rows(plan, self.variables, self._sample(), network)
+            return chosen.to_json(), describe_hot(forecasts)
+
+        chosen, reason = self._once(choose)
+        self.reasons.append(reason)
+        return self._balanced(Plan.from_json(chosen))  # partitions are of other rows now
+
+    def _check_hot(self, plan):
+        """Raise ValueError if the plan was given, or sends no sparse variable to the server. Local."""
+        if self.options.plan is not None:
+            raise ValueError("--plan says itself how many rows are hot; leave --hot-rows out, or edit the plan")
+        if plan.architecture != AUTO and not plan.partitioned(self.variables):
+            raise ValueError(f"--hot-rows: no sparse variable of this model goes to the server under architecture "
+                             f"{plan.architecture}; leave the option out, or resume with --hot-rows 0")
 
 
 def consistent(plan, options) -> Plan:
@@ -50,39 +175,41 @@ def placing(options) -> dict:
     return {name: getattr(options, name) for name in ("partitions", "scheme", "local_aggregation")}
 
 
-def _given(model, data, options, comm):
-    return check_plan(Plan.from_json(options.plan), model.variables, comm.size, data.microbatches, comm.machines,
-                      consistencies=CONSISTENCIES, codecs=CODECS)
-
-
-def balanced(plan, model, data, options, comm) -> Plan:
-    """Give partitions to owners by the popularity of their rows, if the options say so. Collective.
-
-    Rank 0 looks it up; what it found is everyone's.
-    """
-    if options.balance == "bytes":
-        return plan
-
-    def place():
-        pulls = sample_of(model, data, options.seed).pulls_per_step(comm.machines, options.local_aggregation)
-        return json.dumps(plan.replaced(by_popularity(model.variables, plan.strategies, pulls, comm.size)).to_json())
-
-    return Plan.from_json(json.loads(comm.once(place)))
-
-
 def sample_of(model, data, seed: int, steps: int = STEPS) -> Sample:
     """Return the rows that a training will touch in some of its steps; the model's answers are checked. Local."""
     return take_sample(model, data, seed, steps, lambda needs: check_needs(model.variables, needs))
 
 
-def _auto(model, data, options, comm, network_file):
-    """Rank 0 looks at the data and chooses; what it found is everyone's."""
-    network = network_of(comm, network_file, write_network)
+def between_gpus(machines, microbatches: int) -> tuple[str, str]:
+    """Return (algorithm, why) for GPUs, which have no memory in common: the fewest bytes between machines. Local.
 
-    def choose():
-        chosen = choose_plan(model.variables, sample_of(model, data, options.seed), network, data.microbatches,
-                             allreduce=options.allreduce, balance=options.balance, **placing(options))
-        return json.dumps({"plan": chosen.plan.to_json(), "reason": describe(chosen)})
+    What MPI's network could be measured at says nothing of NCCL's.
+    """
+    ranks = sum(map(len, machines))
+    name = "hierarchical" if 1 < len(machines) < ranks else make_schedule("auto", ranks, microbatches).name
+    return name, f"allreduce auto: {name}, canonical; between GPUs nothing is measured"
 
-    found = json.loads(comm.once(choose))
-    return Plan.from_json(found["plan"]), found["reason"]
+
+def mesh_for(model, data, network) -> tuple[str | None, str]:
+    """Return (the mesh on which a step should be shortest, why), None: no layer is cut. Local.
+
+    data: its first step has as many examples as any.
+    """
+    layers = layers_of(model)
+    if not layers:
+        return None, f"mesh auto: {type(model).__name__} names no layers, so none is cut"
+    size = np.dtype(model.variables[0].dtype).itemsize
+    found = meshes(layers, network, data.examples(0), data.microbatches, size)
+    best = choose_mesh(found)
+    others = ", ".join(f"{mesh.name} {mesh.seconds * 1e3:.4g} ms" + (f" ({mesh.refusal})" if mesh.refusal else "")
+                       for mesh in found)
+    return best.name, f"mesh auto: {best.name}; predicted exchanges of a step: {others}"
+
+
+def write_network(path, value):
+    """Write a calibrated network's JSON beside a run's other files. Local to rank 0; raises OSError with a remedy."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, value)
+    except OSError as problem:
+        raise OSError(f"cannot write the network to {path}: {problem.strerror}; give another --output") from problem

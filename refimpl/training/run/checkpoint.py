@@ -5,13 +5,12 @@ The JSON is renamed into place last: a checkpoint exists if its JSON does, so a 
 """
 
 import re
-from functools import cache
+from functools import cached_property
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from kernels.arrays import as_array
 from kernels.update import OPTIMIZERS
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.training.agreement import agree_on
@@ -130,8 +129,7 @@ def load_checkpoint(trainer, directory: Path) -> dict | None:
         manifest = read_manifest(directory)
         check_fits(manifest, trainer)
         with safe_open(Path(directory) / manifest.arrays, framework="numpy") as file:
-            _place(trainer, file)
-        trainer.step = manifest.step
+            trainer.restore(manifest.step, {key: _Saved(file, key) for key in file.keys()})
         return {"checkpoint's step": manifest.step, "checkpoint": manifest.sha256,
                 "checkpoint's search": manifest.search}
 
@@ -140,24 +138,18 @@ def load_checkpoint(trainer, directory: Path) -> dict | None:
     return read_here["checkpoint's search"]
 
 
-def _place(trainer, file):
-    for name, slot in slots_of(trainer.parameters, OPTIMIZERS[trainer.options.optimizer].state):
-        key = key_of_array(name, slot)
+class _Saved:
+    """An array in a checkpoint's file, whose rows are read when they are taken. Local."""
 
-        @cache  # an interleaved table is read once, not once for each partition
-        def whole(key=key):
-            return file.get_tensor(key)
+    def __init__(self, file, key):
+        self.file, self.key = file, key
 
-        def read(rows, key=key, whole=whole):
-            if rows is None or rows.step > 1:
-                return as_array(trainer.xp, whole() if rows is None else whole()[rows.start:rows.stop:rows.step])
-            return trainer.xp.asarray(file.get_slice(key)[rows.start:rows.stop] if len(rows) else whole()[:0])
+    def __getitem__(self, rows):
+        if rows is ... or rows.step > 1 or rows.start >= rows.stop:
+            return self.whole[rows]
+        return self.file.get_slice(self.key)[rows.start:rows.stop]
 
-        trainer.parameters.place(name, slot, read)
-    trainer.found_in_flight = {key: file.get_tensor(key) for key in file.keys() if key.startswith(f"{FLIGHT}/")}
-    for v, state in trainer.carried.items():
-        state.clear()
-        prefix = f"carry/{v}/"
-        for key in file.keys():
-            if key.startswith(prefix):
-                state[key.removeprefix(prefix)] = trainer.xp.asarray(file.get_tensor(key))
+    @cached_property
+    def whole(self):
+        """All of it: an interleaved table is read once, not once for each partition."""
+        return self.file.get_tensor(self.key)

@@ -90,6 +90,18 @@ class MetricsLine(TypedDict, total=False):
     bytes_received: dict[str, dict[str, dict[str, list[int]]]]
 
 
+def bytes_moved(keys, counts) -> dict:
+    """Return bytes_sent and bytes_received as a line of metrics has them. Local.
+
+    keys: (phase, variable, kind), k of them.  counts: (2, N, k) of each rank, as ``Communicator.gather_ledger`` does.
+    """
+    found: dict = {"bytes_sent": {}, "bytes_received": {}}
+    for nested, of_ranks in zip(found.values(), counts):
+        for (phase, variable, kind), by_rank in zip(keys, of_ranks.T.tolist()):
+            nested.setdefault(phase, {}).setdefault(variable, {})[kind] = by_rank
+    return found
+
+
 class Ended(TypedDict, total=False):
     """What result.json holds: ``training.result.Result``, perplexity or accuracy beside it."""
 

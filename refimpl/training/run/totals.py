@@ -5,7 +5,6 @@ from collections import Counter
 
 import numpy as np
 
-from refimpl.training.alpha import mean_alpha
 from refimpl.transport import Communicator
 from refimpl.transport.ledger import KINDS
 
@@ -77,3 +76,11 @@ class Totals:
         alpha = mean_alpha(self.comm, {name: total / max(1, self.steps) for name, total in self.alpha.items()})
         return {"loss": self.loss, "examples_per_second": speed, "sent_per_step": per_step, "alpha": alpha,
                 "shared_memory": self.shared_memory, **json.loads(shared)}
+
+
+def mean_alpha(comm, alpha: dict[str, float]) -> dict[str, float]:
+    """Return name -> mean over all ranks, on every rank. For reports: not on the data path, not counted. Collective."""
+    if not alpha:
+        return {}
+    everyone = [json.loads(text) for text in comm.share_text(json.dumps(alpha))]
+    return {name: float(np.mean([theirs[name] for theirs in everyone])) for name in alpha}

@@ -75,6 +75,16 @@ def wanted_rows(needs, names, rounds: int) -> dict[str, Wanted]:
     return result
 
 
+def alpha_of(variables, needs) -> dict[str, float]:
+    """Return name -> α, the part of its rows that this rank touches in a step, of each sparse variable. Local.
+
+    needs: microbatch -> the rows it needs, None without examples.
+    """
+    asked = [wanted for wanted in needs.values() if wanted is not None]
+    sparse = [v for v in variables if v.sparse]
+    return {v.name: len(union([wanted[v.name] for wanted in asked])) / max(1, v.shape[0]) for v in sparse}
+
+
 class Arriving(Mapping):
     """name -> value, of which some may be on their way: looking one up waits for it. fetch(name) -> value. Local."""
 

@@ -6,7 +6,7 @@
     Local                                  x = Σ n_i x_i / V, after E     x, after the last step, too
 
 x: all values of this rank's replica, (w,), changed in place.  n_i of V: microbatches.  others: the other replicas, see
-``others``. Nothing here knows how they are reached. What a step sends: ``bytes_between``.
+``run.Others``. Nothing here knows how they are reached. What a step sends: ``bytes_between``.
 """
 
 from dataclasses import dataclass

@@ -1,41 +1,75 @@
-"""A training without a server from its beginning to its end: each rank trains a replica, and meets others."""
+"""A training without a server: each rank trains a replica, and reaches the others' as they meet."""
 
-import json
 import time
+from dataclasses import replace
 
+import numpy as np
+
+from refimpl.collectives.prove import prove
+from refimpl.collectives.running.allreduce import open_allreduce
+from refimpl.collectives.schedule import Schedule
+from refimpl.gradients import Layout
+from refimpl.plan.plan import Plan
 from refimpl.training.consistency.replicas.meetings import meeting
-from refimpl.training.consistency.replicas.others import Others, schedule_of
 from refimpl.training.consistency.replicas.replica import ReplicaWorker
 from refimpl.training.device import memory_for
 
 
-def run_decentralised(trainer, progress=None) -> list[dict]:
-    """Do all steps of a training; return the metrics of all workers' steps, in their order in time. Collective.
+def schedule_of(plan: Plan) -> Schedule:
+    """Return the schedule that adds up replicas: the plan's algorithm, for one array of each rank. Local.
+
+    Raises ValueError for one that cannot do that, or not in the order of the tree.
+    """
+    schedule = replace(plan, microbatches=plan.ranks).schedule()
+    if not prove(schedule).canonical:
+        raise ValueError(f"allreduce {plan.allreduce} adds up {plan.ranks} replicas in an order of its own, and what "
+                         "they come to would depend on it: say --allreduce direct")
+    return schedule
+
+
+class Others:
+    """The other ranks' replicas, as one rank reaches them: their sum in the order of the tree, or one of them.
+
+    Local to make; ``open``, too, is collective.  layout: of a replica.  like: an array of its dtype.
+    """
+
+    def __init__(self, comm, layout: Layout, like):
+        self.comm, self.rank, self.layout, self.theirs = comm, comm.rank, layout, np.empty_like(like)
+
+    def open(self, schedule: Schedule, shared: bool) -> "Others":
+        """Be ready to sum; return itself. shared: whether ranks of one machine may sum in shared memory. Collective."""
+        self.allreduce = open_allreduce(schedule, self.comm, self.layout.size, self.theirs, "allreduce",
+                                        self.layout.overlaps, shared)
+        return self
+
+    def total(self, write):
+        """Return the sum of what all write, for reading, until the next one. write(mine) fills this rank's. Collective.
+        """
+        self.comm.meet("a sum over all replicas")  # who still reads the last one has not come here
+        write(self.allreduce.slots[0])
+        return self.allreduce()
+
+    def replica(self, other: int, x):
+        """Return another rank's replica, which gets this one's, x. Only the two of them wait. Collective."""
+        elements = self.layout.overlaps(0, self.layout.size)
+        self.comm.exchange([(other, x, elements)], [(other, self.theirs, elements)], "gossip", "dense", packed=False)
+        return self.theirs
+
+
+def train_replicas(trainer, note):
+    """Do all steps of a training. Collective. note: called with the metrics of each of this rank's steps.
 
     The parameters become the one answer, on all ranks; the optimizer's state stays each rank's own, and what is saved
-    is rank 0's.  progress: called on rank 0 with the metrics of each of its steps.
+    is rank 0's.
     """
     comm, options = trainer.comm, trainer.options
     comm.ledger.clear()
     replica, schedule = comm.together(lambda: (_replica(trainer), schedule_of(trainer.plan)))
-    others = Others(comm, schedule, replica.x.layout, replica.x.flat, options.shared_memory)
-    mine: list[dict] = []
-
-    def note(metrics):
-        mine.append(metrics)
-        if progress is not None and comm.rank == 0:
-            progress(metrics)
-
-    try:
-        replica.x.flat[...] = _train(trainer, replica, others, note)
-    except BaseException as problem:  # a model may also call sys.exit
-        comm.stop(problem)
+    others = Others(comm, replica.x.layout, replica.x.flat).open(schedule, options.shared_memory)
+    replica.x.flat[...] = _steps(trainer, replica, others, note)
     for name, value in replica.x.views.items():
-        trainer.parameters.place(name, None, lambda rows, value=value: value)
+        trainer.parameters.place(name, None, value)
     trainer.step, trainer.carried = options.steps, replica.carried
-    texts = comm.share_text(json.dumps(mine))
-    steps = [metrics for text in texts for metrics in json.loads(text)]
-    return sorted(steps, key=lambda metrics: (metrics["at"], metrics["worker"]))
 
 
 def _replica(trainer) -> ReplicaWorker:
@@ -43,7 +77,7 @@ def _replica(trainer) -> ReplicaWorker:
         return ReplicaWorker(trainer.model, trainer.data, trainer.options, trainer.parameters)
 
 
-def _train(trainer, replica, others, note):
+def _steps(trainer, replica, others, note):
     """Do this rank's steps; return the values that all ranks end with. Collective."""
     options, x, phase = trainer.options, replica.x.flat, trainer.timeline.phase
     rule = meeting(options.consistency, others.comm.size, options.steps)
@@ -63,11 +97,5 @@ def _train(trainer, replica, others, note):
             replica.update()
         with phase("meet"):
             rule.end(number, x, others)
-        note(_metrics(replica, time.monotonic() - began))
+        note(replica.metrics(replica.times, time.monotonic() - began))
     return rule.answer(x, others)
-
-
-def _metrics(replica, at: float) -> dict:
-    """Return the metrics of a step. loss: the mean over the rank's own part of the batch."""
-    return {"step": replica.clock + 1, "worker": replica.number, "loss": replica.loss * replica.times,
-            "examples": replica.examples, "at": at, "alpha": replica.alpha}

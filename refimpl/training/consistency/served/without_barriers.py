@@ -149,7 +149,7 @@ class WithoutBarriers:
             self.computed.result()  # raises what the computation raised
             with self.timeline.phase("push"):
                 serving.push()
-            note(self._metrics())
+            note(serving.worker.metrics(self.comm.size, self.seconds))
             self.state = "pull"
         else:
             return False
@@ -189,12 +189,6 @@ class WithoutBarriers:
             self.computed.set_result(None)
         except BaseException as problem:  # a model may also call sys.exit
             self.computed.set_exception(problem)
-
-    def _metrics(self) -> dict:
-        """Return the metrics of the worker's step. loss: as if its part of the batch were all of it."""
-        worker = self.serving.worker
-        return {"step": worker.clock + 1, "worker": worker.number, "loss": worker.loss * self.comm.size,
-                "examples": worker.examples, "at": self.seconds, "alpha": worker.alpha}
 
     def _late(self):
         """Return whom this rank waits for; None while it computes."""

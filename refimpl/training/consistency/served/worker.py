@@ -10,11 +10,10 @@ from kernels import RowGradient, merge_rows
 from kernels.arrays import read_only
 from refimpl.gradients import Node, TreeSum, leaves_of
 from refimpl.plan.plan import Plan
-from refimpl.training.alpha import alpha_of
 from refimpl.training.checked.data import CheckedData
 from refimpl.training.checked.model import CheckedModel
 from refimpl.training.device import LESS, memory_for
-from refimpl.training.step.arriving import Fetched, wanted_rows
+from refimpl.training.step.arriving import Fetched, alpha_of, wanted_rows
 from refimpl.training.step.scalars import check_losses
 
 
@@ -98,6 +97,14 @@ class AsyncWorker:
             route, rows = self.gradients[name]
             parts[name] = RowGradient(route.of(owner), rows[route.bounds[owner]:route.bounds[owner + 1]])
         return parts | {v.name: self.gradients[v.name] for v in self.dense[owner]}
+
+    def metrics(self, times: float, at: float) -> dict:
+        """Return the metrics of this step, which ended so many seconds after the beginning.
+
+        times: of what part of the batch its own is, as a factor: the loss is told as if that were all of it.
+        """
+        return {"step": self.clock + 1, "worker": self.number, "loss": self.loss * times, "examples": self.examples,
+                "at": at, "alpha": self.alpha}
 
     def _values(self):
         """Return (name -> dense value, name -> Fetched rows) of what was pulled."""
