@@ -70,7 +70,7 @@ def judge(case: Case, semantics: Semantics, answers) -> tuple[Verdict, Evidence 
 
     if all(a.skipped for a in answers):
         return verdict("skipped", answers[0].skipped), None
-    wanted = KINDS[case.kind].expect(case, semantics) if KINDS[case.kind].expect else None
+    wanted = KINDS[case.kind].expect(case, semantics)
     evidence = gather_evidence(case, semantics, answers, wanted)
     if any(a.error for a in answers):
         refused = case.settings.get("refused") or case.may_be_refused and semantics.nonfinite == "refuse"

@@ -13,11 +13,13 @@ from refimpl.conformance.case import Arrivals, Case, MeshTask, Rows, Task
 from refimpl.conformance.cases import mesh
 from refimpl.conformance.cases.owner import first_values
 from refimpl.conformance.cases.training import start_of
-from refimpl.conformance.rules.aggregate import Expected, aggregate, aggregate_dense
-from refimpl.conformance.rules.mesh import expected_step
-from refimpl.conformance.rules.owner import served
+from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.semantics import Semantics
-from refimpl.conformance.space.deviation import Place
+from refimpl.conformance.space.aggregation import Aggregation
+from refimpl.conformance.space.deviation import Machine
+from refimpl.conformance.space.loss import Broadcast, Loss
+from refimpl.conformance.space.mesh import Stepped
+from refimpl.conformance.space.owner import Served
 from refimpl.conformance.space.training import TrainingAnswers
 
 
@@ -25,13 +27,17 @@ from refimpl.conformance.space.training import TrainingAnswers
 class Kind:
     """stage: aggregate, update, model, owner or mesh.  functions: what the adapter must have; the first is called.
 
-    call(functions, case, rank) -> answers.  expect(case, semantics) -> list of name -> Expected, None: see ``checks``.
+    call(functions, case, rank) -> answers.  machine: computes what is expected, None: see ``checks``.
     """
 
     stage: str
     functions: tuple[str, ...]
     call: Callable[[tuple, Case, int], list[dict[str, Any]]]
-    expect: Callable[[Case, Semantics], list[dict[str, Expected]]] | None = None
+    machine: type[Machine] | None = None
+
+    def expect(self, case: Case, semantics: Semantics) -> list[dict[str, Expected]] | None:
+        """Return, step by step, name -> Expected; None where there is a check instead. Local."""
+        return self.machine(case, semantics).expected() if self.machine else None
 
 
 def handed(part):
@@ -129,63 +135,22 @@ def _mesh_step(functions, case, rank):
     return [{**named, "loss": np.asarray(named.get("loss", np.nan), np.float64)}]
 
 
-def _expect_aggregates(case, semantics):
-    group = case.settings.get("group", range(case.ranks))
-    return [{v.name: aggregate([ranks[r][v.name] for r in group], semantics, v.dtype, case.exact)
-             for v in case.variables} for ranks in case.steps]
-
-
-def _expect_uses(case, semantics):
-    """Every use is one more addend of its rank; the divisor stays that of the ranks."""
-    result = {}
-    for v in case.variables:
-        uses = [ranks[v.name] for ranks in case.steps[0]]
-        joined = [Rows(np.concatenate([u.ids for u in part]), np.concatenate([u.rows for u in part])) if v.sparse
-                  else sum(part) for part in uses]
-        result[v.name] = aggregate(joined, semantics, v.dtype, case.exact)
-    return [result]
-
-
-def _expect_broadcast(case, semantics):
-    values = case.steps[0][case.settings["root"]]
-    return [{name: Expected(np.asarray(a, np.float64), np.zeros(a.shape), "float32", a) for name, a in values.items()}]
-
-
-def _expect_training(case, semantics):
-    machine = TrainingAnswers(case, semantics)
-    return [{v.name: machine.answer(Place(update, 0, v)) for v in case.variables} for update in range(machine.steps)]
-
-
-def _expect_loss(case, semantics):
-    return [{name: _reduced([ranks[given] for ranks in case.steps[0]], semantics, case)
-             for name, given in (("loss", "losses"), ("gradient", "gradients"))}]
-
-
-def _reduced(values, semantics, case) -> Expected:
-    if semantics.loss == "mean-of-means":
-        means = [v.sum(axis=0) / max(1, len(v)) for v in values]
-        return aggregate_dense(means, case.ranks, Semantics(), "float64", False)
-    addends = [row for v in values for row in v]
-    divisor = len(addends) if semantics.loss == "global-mean" else 1
-    return aggregate_dense(addends, divisor, Semantics(), "float64", False)
-
-
 KINDS = {
     "dense": Kind("aggregate", ("aggregate_dense",), _each_step(lambda f, c, r, s: f[0](inputs(c, s, r))),
-                  _expect_aggregates),
-    "rows": Kind("aggregate", ("aggregate_rows",), _each_step(_rows), _expect_aggregates),
-    "mixed": Kind("aggregate", ("aggregate_all",), _each_step(_rows), _expect_aggregates),
-    "uses": Kind("aggregate", ("aggregate_uses",), _each_step(_rows), _expect_uses),
-    "group": Kind("aggregate", ("aggregate_group",), _each_step(_group), _expect_aggregates),
+                  Aggregation),
+    "rows": Kind("aggregate", ("aggregate_rows",), _each_step(_rows), Aggregation),
+    "mixed": Kind("aggregate", ("aggregate_all",), _each_step(_rows), Aggregation),
+    "uses": Kind("aggregate", ("aggregate_uses",), _each_step(_rows), Aggregation),
+    "group": Kind("aggregate", ("aggregate_group",), _each_step(_group), Aggregation),
     "broadcast": Kind("aggregate", ("broadcast",),
-                      _each_step(lambda f, c, r, s: f[0](inputs(c, s, r), c.settings["root"])), _expect_broadcast),
-    "fusion": Kind("aggregate", ("aggregate_dense", "messages"), _each_step(_fusion), _expect_aggregates),
-    "update": Kind("update", ("update",), _train, _expect_training),
-    "accumulate": Kind("update", ("accumulate",), _train, _expect_training),
-    "resume": Kind("update", ("resume",), _train, _expect_training),
-    "loss": Kind("model", ("reduce_loss",), _each_step(_loss), _expect_loss),
+                      _each_step(lambda f, c, r, s: f[0](inputs(c, s, r), c.settings["root"])), Broadcast),
+    "fusion": Kind("aggregate", ("aggregate_dense", "messages"), _each_step(_fusion), Aggregation),
+    "update": Kind("update", ("update",), _train, TrainingAnswers),
+    "accumulate": Kind("update", ("accumulate",), _train, TrainingAnswers),
+    "resume": Kind("update", ("resume",), _train, TrainingAnswers),
+    "loss": Kind("model", ("reduce_loss",), _each_step(_loss), Loss),
     "sampler": Kind("model", ("sample",), _each_of("examples", np.int64, (0, 1))),
-    "owner": Kind("owner", ("serve",), _serve, lambda case, semantics: served(case)),
-    "mesh": Kind("mesh", ("mesh_step",), _mesh_step, lambda case, semantics: expected_step(case)),
+    "owner": Kind("owner", ("serve",), _serve, Served),
+    "mesh": Kind("mesh", ("mesh_step",), _mesh_step, Stepped),
     "random": Kind("model", ("draw",), _each_of("draws", np.float64, (0, 1, 0))),
 }

@@ -12,12 +12,16 @@ from refimpl.conformance.case import Rows
 from refimpl.conformance.cases import case_named, numbers
 from refimpl.conformance.cases.training import OPTIONS
 from refimpl.conformance.kinds import KINDS
-from refimpl.conformance.rules.aggregate import aggregate
+from refimpl.conformance.rules.aggregate import Aggregate
 from refimpl.conformance.rules.bounds import bound, exact_sum, gamma, ulps
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.space.training import TrainingAnswers
 from refimpl.gradients import Node, fold
 from refimpl.plain.optimizers import OPTIMIZERS
+
+
+def aggregate(*given):
+    return Aggregate(*given).expected()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -1,4 +1,4 @@
-"""The space of semantics: without a deviation a machine gives the expectation; each deviation shows in some case."""
+"""The space of semantics: each deviation shows in some case."""
 
 from dataclasses import replace
 from functools import cache
@@ -6,15 +6,13 @@ from functools import cache
 import numpy as np
 import pytest
 
-from mutants.correct import correct
 from refimpl.conformance.adapters.reference import EVERYTHING
 from refimpl.conformance.case import Rows, numbers_of
 from refimpl.conformance.cases import all_cases
 from refimpl.conformance.compare import differences
-from refimpl.conformance.diagnose.search import MACHINES, of_name, tried
+from refimpl.conformance.diagnose.search import of_name, tried
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.space.deviation import Impossible, Place
-from refimpl.conformance.target import unsupported
 
 RANKS = 3
 OF_BITS = {"order=tree", "lost-digits"}
@@ -31,7 +29,7 @@ EQUAL = {"root-ignored"}
 @cache
 def cases_of(machine):
     return [case for case in all_cases(RANKS)
-            if MACHINES.get(case.kind) is machine and not case.settings.get("refused")]
+            if KINDS[case.kind].machine is machine and not case.settings.get("refused")]
 
 
 @cache
@@ -60,7 +58,8 @@ def differs(machine, place, want) -> bool:
             or bool(differences(found, replace(want, canonical=None))[2].any()))
 
 
-@pytest.mark.parametrize("machine", dict.fromkeys(MACHINES.values()), ids=lambda machine: machine.__name__)
+@pytest.mark.parametrize("machine", dict.fromkeys(kind.machine for kind in KINDS.values() if kind.machine),
+                         ids=lambda machine: machine.__name__)
 @pytest.mark.thorough("Aggregation", "Loss", "Broadcast", "Served", "Stepped")
 def test_every_deviation_shows_in_a_case(machine):
     """What shows in none could be wrong in any implementation, and nobody would see it: it needs a case."""
@@ -71,18 +70,3 @@ def test_every_deviation_shows_in_a_case(machine):
                 hidden.add(deviation.code)
     allowed = OF_BITS | EQUAL | (OF_AGGREGATION if machine.__name__ == "TrainingAnswers" else set())
     assert hidden <= allowed, hidden - allowed
-
-
-@pytest.mark.parametrize("number", range(6))
-def test_without_a_deviation_a_machine_gives_the_expectation(number):
-    """For any manifest. Both are written down: sums as rules with their bits, and as decisions of a machine."""
-    ranks, semantics, _ = correct(number)
-    for case in all_cases(ranks):
-        if case.kind not in MACHINES or unsupported(case, semantics) or case.settings.get("refused"):
-            continue
-        machine = MACHINES[case.kind](case, semantics)
-        for step, wanted in enumerate(KINDS[case.kind].expect(case, semantics)):
-            for name, want in wanted.items():
-                group = case.settings.get("group", case.settings.get("holders", {}).get(name, range(ranks)))
-                place = Place(step, next(iter(group)), of_name(case, name))
-                assert not differs(machine, place, want), (case.name, name)

@@ -9,7 +9,7 @@ import numpy as np
 from refimpl.conformance.diagnose.diagnosis import Diagnosis
 from refimpl.conformance.diagnose.fallback import of_error, of_property
 from refimpl.conformance.diagnose.localise import localise
-from refimpl.conformance.diagnose.search import MACHINES, search
+from refimpl.conformance.diagnose.search import search
 from refimpl.conformance.diagnose.told import told
 from refimpl.conformance.kinds import KINDS
 
@@ -21,7 +21,7 @@ def diagnose(judged) -> None:
             if verdict.status == "failed":
                 verdict.diagnosis = of_error(evidence, verdict) or of_property(evidence, verdict)
         numbers = {id(e): v for v, e in judged if e is not None and e.observed and v.diagnosis is None}
-        searched = [e for _, e in judged if id(e) in numbers and e.case.kind in MACHINES]
+        searched = [e for _, e in judged if id(e) in numbers and KINDS[e.case.kind].machine]
         fits, left = search(searched)
         for fit in fits:
             named = told(fit)
@@ -30,7 +30,7 @@ def diagnose(judged) -> None:
         for function in dict.fromkeys(answers.function for answers in left):
             these = [answers for answers in left if answers.function == function]
             right = [e.case for v, e in judged if id(e) in numbers and v.status == "passed" and
-                     e.case.kind in MACHINES and KINDS[e.case.kind].functions[0] == function]
+                     KINDS[e.case.kind].machine and KINDS[e.case.kind].functions[0] == function]
             place = localise(these, right, numbers)
             for answers in these:
                 numbers[id(answers.evidence)].diagnosis = place

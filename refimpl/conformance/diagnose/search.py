@@ -28,11 +28,6 @@ from refimpl.conformance.space.owner import Served
 from refimpl.conformance.space.scopes import rank_scopes, scopes
 from refimpl.conformance.space.training import TrainingAnswers
 
-MACHINES: dict[str, type[Machine]] = {
-    **dict.fromkeys(("dense", "rows", "mixed", "uses", "group", "fusion"), Aggregation),
-    **dict.fromkeys(("update", "accumulate", "resume"), TrainingAnswers),
-    "loss": Loss, "broadcast": Broadcast, "owner": Served, "mesh": Stepped}
-"""Kind of case -> the machine that computes its numbers."""
 BY_CONTRIBUTOR = {"contribution", "uses", "accumulated", "loss scale"}
 """Decisions of whoever contributes: on which ranks they are taken otherwise does not show on those alone."""
 IN_PAIRS = {"divisor", "duplicates", "norm"}
@@ -89,7 +84,7 @@ class Answers:
         return any(otherwise and scope.hits(one.place) for one, otherwise in zip(self.seen, self._last[1]))
 
     def _machine(self, deviations):
-        return MACHINES[self.case.kind](self.case, self.evidence.semantics, deviations)
+        return KINDS[self.case.kind].machine(self.case, self.evidence.semantics, deviations)
 
 
 def _agrees(one: Observed, machine) -> bool:
@@ -152,8 +147,8 @@ def search(evidences) -> tuple[list[Explanation], list[Answers]]:
     evidences: of all cases, of those that passed too.
     """
     found, unexplained = [], []
-    for machine in dict.fromkeys(MACHINES.values()):
-        ours = [Answers(e) for e in evidences if MACHINES.get(e.case.kind) is machine and e.observed]
+    for machine in dict.fromkeys(kind.machine for kind in KINDS.values() if kind.machine):
+        ours = [Answers(e) for e in evidences if KINDS[e.case.kind].machine is machine and e.observed]
         left = [a for a in ours if a.wrong]
         while left:
             best = None
@@ -174,7 +169,7 @@ def _trials(left):
 
     Each deviation; each on some ranks that contribute; each in cases that have something in common; two at once.
     """
-    semantics, machine, cases = left[0].evidence.semantics, MACHINES[left[0].case.kind], [a.case for a in left]
+    semantics, machine, cases = left[0].evidence.semantics, KINDS[left[0].case.kind].machine, [a.case for a in left]
     singles = tried(machine, semantics, cases)
     yield [(d,) for d in singles], False
     ranks = rank_scopes(cases)

@@ -5,9 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from refimpl.conformance.case import Part, Rows
+from refimpl.conformance.case import Part, Rows, numbers_of, with_numbers
 from refimpl.conformance.rules.bounds import bound, exact_sum
 from refimpl.conformance.semantics import Semantics
+from refimpl.plain.rows import aggregate_rows, merge_rows
+from refimpl.plain.tree import add_up
+
+COMBINED = {"add": np.add, "maximum": np.maximum, "minimum": np.minimum, "multiply": np.multiply}
+NEUTRAL = {np.add: 0.0, np.maximum: -np.inf, np.minimum: np.inf, np.multiply: 1.0}
 
 
 @dataclass(frozen=True)
@@ -29,54 +34,119 @@ class Expected:
         return "bits" if self.canonical is not None else "bound" if np.any(self.tolerance) else "exact"
 
 
-def aggregate(parts: list[Part], semantics: Semantics, dtype: str, exact: bool) -> Expected:
-    """Return the aggregate of one variable. parts[r]: rank r's.  exact: their sums have no rounding errors. Local."""
-    if isinstance(parts[0], Rows):
-        return _aggregate_rows(parts, semantics, dtype, exact)
-    return aggregate_dense(parts, len(parts) if semantics.dense == "average" else 1, semantics, dtype, exact)
+class Aggregate:
+    """The aggregate of one variable. parts[r]: rank r's.  exact: their sums have no rounding errors.
+
+    members: how many are averaged over, None: as many as there are parts.  A subclass may decide otherwise, and is then
+    ``predicted``: its numbers need not be exact, and may overflow.
+    """
+
+    predicted = False
+
+    def __init__(self, parts: list[Part], semantics: Semantics, dtype: str, exact: bool, members: int | None = None):
+        self.parts, self.semantics, self.dtype, self.exact = parts, semantics, dtype, exact
+        self.members = members or len(parts)
+
+    def decide(self, decision: str, right):
+        """Return what is decided: duplicates, divisor or combined, see ``space.aggregation``."""
+        return right
+
+    def expected(self) -> Expected:
+        """Return it. Local."""
+        return self._rows(self.parts) if isinstance(self.parts[0], Rows) else self._dense(self.parts)
+
+    def _dense(self, arrays) -> Expected:
+        divisor = self.decide("divisor", self.members if self.semantics.dense == "average" else 1)
+        addends = np.stack([np.asarray(a, np.float64) for a in arrays])
+        how, plain = self.decide("combined", "add"), self.exact and np.isfinite(addends).all()
+        total = exact_sum(addends) if how == "add" and not plain else COMBINED[how].reduce(addends)
+        bits = None if self.dtype == "float16" else self._bits  # what halves are added in is everyone's own choice
+        return self._expected(total, np.abs(addends).sum(axis=0), len(arrays), divisor, bits)
+
+    def _rows(self, parts) -> Expected:
+        how = self.decide("duplicates", self.semantics.duplicates)
+        if how in ("last", "first"):  # the others do not even count
+            parts = [once(p, how) for p in parts]
+        ids = np.concatenate([p.ids for p in parts]).astype(np.int64)
+        unique, at = np.unique(ids, return_inverse=True)
+        occurrences, rule = np.bincount(at, minlength=len(unique)), self.semantics.sparse
+        divisor = np.asarray(self.decide("divisor", row_divisor(parts, unique, occurrences, rule, self.members)))
+        divisor = divisor[:, None] if divisor.ndim else divisor
+        if self.predicted:
+            total, sizes = _met([met(p, how) for p in parts], unique, COMBINED[self.decide("combined", "add")])
+            return self._expected(Rows(unique, total), sizes, len(at), divisor)
+        rows = np.concatenate([np.asarray(p.rows, np.float64) for p in parts])
+        total, sizes = (_sums(x, at, len(unique), self.exact) for x in (rows, np.abs(rows)))
+        return self._expected(Rows(unique, total), sizes, occurrences[:, None], divisor,
+                              lambda divisor: self._row_bits(parts, unique, divisor))
+
+    def _expected(self, total, sizes, addends, divisor, bits=None) -> Expected:
+        """Return total / divisor. sizes: sum of the addends' sizes.  bits(divisor): the canonical value."""
+        with np.errstate(all="ignore"):
+            value = with_numbers(total, lambda x: x / divisor)
+            if self.predicted:
+                value = with_numbers(value, lambda x: np.where(np.isinf(x.astype(self.dtype)), x.astype(self.dtype), x))
+                tolerance = bound(addends + 4, sizes / np.abs(divisor), self.dtype)
+            else:  # none where neither adding nor dividing rounds: exact inputs, and a divisor that is a power of two
+                free = self.exact & ((divisor & (divisor - 1)) == 0)
+                rounding = bound(addends + 2, sizes / divisor, self.dtype)  # a reciprocal, its product, and our own
+                tolerance = np.where(free, 0.0, rounding)
+            tolerance = np.where(np.isfinite(numbers_of(value)), np.nan_to_num(tolerance, posinf=0.0), 0.0)
+            told = bits and self.semantics.order == "tree" and not self.predicted
+            return Expected(value, tolerance * np.ones_like(sizes), self.dtype, bits(divisor) if told else None)
+
+    def _bits(self, divisor):
+        scalar, early = np.dtype(self.dtype).type(divisor), self.semantics.divide == "before"
+        leaves = {(i, i + 1): a / scalar if early else a for i, a in enumerate(self.parts)}
+        total = add_up(0, len(leaves), leaves, np.add)
+        return np.asarray(total if early else total / scalar)
+
+    def _row_bits(self, parts, unique, divisor) -> Rows:
+        """Rows absent from a leaf add nothing; within a leaf rows are added in order of occurrence."""
+        scalars, early = divisor.astype(self.dtype), self.semantics.divide == "before"
+        leaves = {(i, i + 1): aggregate_rows(
+            Rows, p.ids, p.rows / scalars[np.searchsorted(unique, p.ids)] if early else p.rows)
+            for i, p in enumerate(parts)}
+        total = add_up(0, len(leaves), leaves, merge_rows)
+        return Rows(unique, total.rows if early else total.rows / scalars)
 
 
-def aggregate_dense(arrays, divisor: int, semantics: Semantics, dtype: str, exact: bool) -> Expected:
-    """Return (sum of arrays) / divisor. Local."""
-    addends = np.stack([np.asarray(a, np.float64) for a in arrays])
-    total = addends.sum(axis=0) if exact and np.isfinite(addends).all() else exact_sum(addends)
-    tolerance = _tolerance(len(arrays), np.abs(addends).sum(axis=0), divisor, dtype, exact)
-    canonical = None
-    if semantics.order == "tree" and dtype != "float16":  # what halves are added in is everyone's own choice
-        scalar = np.dtype(dtype).type(divisor)
-        early = semantics.divide == "before"
-        with np.errstate(invalid="ignore", over="ignore"):
-            summed = tree_sum([a / scalar if early else a for a in arrays], np.add)
-            canonical = np.asarray(summed if early else summed / scalar)
-    return Expected(total / divisor, _where_finite(tolerance, total), dtype, canonical)
-
-
-def _aggregate_rows(parts, semantics, dtype, exact) -> Expected:
-    parts = [once(part) if semantics.duplicates == "last" else part for part in parts]
-    ids = np.concatenate([p.ids for p in parts]).astype(np.int64)
-    rows = np.concatenate([np.asarray(p.rows, np.float64) for p in parts])
-    unique, place = np.unique(ids, return_inverse=True)
-    occurrences = np.bincount(place, minlength=len(unique))
-    total, magnitudes = (_sums(x, place, len(unique), exact) for x in (rows, np.abs(rows)))
-    divisor = row_divisor(parts, unique, occurrences, semantics.sparse)[:, None]
-    tolerance = _tolerance(occurrences[:, None], magnitudes, divisor, dtype, exact)
-    canonical = _tree_rows(parts, unique, divisor, semantics.divide, dtype) if semantics.order == "tree" else None
-    return Expected(Rows(unique, total / divisor), _where_finite(tolerance, total), dtype, canonical)
-
-
-def row_divisor(parts, unique, occurrences, rule) -> np.ndarray:
-    """Return what each row's sum is divided by: (k,) int64. Local."""
+def row_divisor(parts, unique, occurrences, rule, members: int) -> np.ndarray:
+    """Return what each row's sum is divided by: (k,) int64. members: of an average. Local."""
     if rule == "per-occurrence":
         return occurrences
     if rule == "per-row-count":
         return sum(np.isin(unique, p.ids).astype(np.int64) for p in parts)
-    return np.full(len(unique), len(parts) if rule == "average" else 1)
+    return np.full(len(unique), members if rule == "average" else 1)
 
 
-def once(part: Rows) -> Rows:
-    """Return the last occurrence of each id. Local."""
-    ids, last = np.unique(part.ids[::-1], return_index=True)
-    return Rows(ids, part.rows[::-1][last])
+def once(part: Rows, which: str = "last") -> Rows:
+    """Return the last occurrence of each id, or the first. Local."""
+    step = -1 if which == "last" else 1
+    ids, found = np.unique(part.ids[::step], return_index=True)
+    return Rows(ids, part.rows[::step][found])
+
+
+def met(part: Rows, how: str) -> Rows:
+    """Return a rank's rows, each id once. how: add, last, first, mean, or one of COMBINED. Local."""
+    if how in ("last", "first"):
+        return once(part, how)
+    unique, place = np.unique(part.ids, return_inverse=True)
+    combine = COMBINED["add" if how == "mean" else how]
+    rows = np.full((len(unique), *part.rows.shape[1:]), NEUTRAL[combine])
+    combine.at(rows, place, part.rows.astype(np.float64))
+    return Rows(unique, rows / np.bincount(place, minlength=len(unique))[:, None] if how == "mean" else rows)
+
+
+def _met(parts, unique, combine):
+    """Return (the parts' rows combined, the sum of their sizes)."""
+    total, sizes = (np.zeros((len(unique), *parts[0].rows.shape[1:])) for _ in range(2))
+    total += NEUTRAL[combine]
+    for part in parts:
+        where = np.searchsorted(unique, part.ids)
+        combine.at(total, where, part.rows)
+        np.add.at(sizes, where, np.abs(part.rows))
+    return total, sizes
 
 
 def _sums(rows, place, count, exact):
@@ -85,44 +155,3 @@ def _sums(rows, place, count, exact):
         np.add.at(total, place, rows)
         return total
     return np.array([exact_sum(rows[place == k]) for k in range(count)]).reshape(count, *rows.shape[1:])
-
-
-def _tolerance(addends, magnitudes, divisor, dtype, exact):
-    """Zero where neither adding nor dividing rounds: exact inputs, and a divisor that is a power of two."""
-    divisor = np.asarray(divisor)
-    rounding = bound(np.asarray(addends) + 2, magnitudes / divisor, dtype)  # a reciprocal, its product, and our own
-    free = exact & ((divisor & (divisor - 1)) == 0)
-    return np.where(free, 0.0, rounding) * np.ones_like(magnitudes)
-
-
-def _where_finite(tolerance, total):
-    return np.where(np.isfinite(total), np.nan_to_num(tolerance, nan=0.0, posinf=0.0), 0.0)
-
-
-def tree_sum(values, add):
-    """The sum by the balanced tree: cut after the largest power of two of leaves that leaves a rest. Local."""
-    if len(values) == 1:
-        return values[0]
-    half = 1 << (len(values) - 1).bit_length() - 1
-    return add(tree_sum(values[:half], add), tree_sum(values[half:], add))
-
-
-def _tree_rows(parts, unique, divisor, divide, dtype) -> Rows:
-    """Rows absent from a leaf add nothing; within a leaf rows are added in order of occurrence."""
-    scalars = {int(k): np.dtype(dtype).type(int(d)) for k, d in zip(unique, divisor[:, 0])}
-
-    def leaf(part):
-        found: dict[int, np.ndarray] = {}
-        for k, row in zip(part.ids.tolist(), part.rows):
-            row = row / scalars[k] if divide == "before" else row
-            found[k] = found[k] + row if k in found else row
-        return found
-
-    def add(left, right):
-        return {k: left[k] + right[k] if k in left and k in right else left.get(k, right.get(k))
-                for k in {*left, *right}}
-
-    with np.errstate(invalid="ignore", over="ignore"):
-        total = tree_sum([leaf(p) for p in parts], add)
-        rows = [total[k] if divide == "before" else total[k] / scalars[k] for k in unique.tolist()]
-    return Rows(unique, np.array(rows, dtype).reshape(len(unique), parts[0].rows.shape[1]))

@@ -193,8 +193,3 @@ def stepped(case: Case, fault: Fault = Fault()) -> list[dict[str, dict[int, Expe
             error = np.zeros_like(value) if case.exact else 48 * eps * (largest + np.abs(value))
             result.setdefault(name, {})[rank] = Expected(value, error, "float64" if name == "loss" else "float32")
     return [result]
-
-
-def expected_step(case: Case) -> list[dict[str, Expected]]:
-    """Return name -> what each rank that has it should hold after the step. Local."""
-    return [{name: next(iter(ranks.values())) for name, ranks in stepped(case)[0].items()}]

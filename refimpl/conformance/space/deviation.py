@@ -69,6 +69,11 @@ class Machine:
         rules = {field: value for d in deviations for field, value in d.rules.items()}
         self.case, self.semantics, self.deviations = case, replace(semantics, **rules), deviations
 
+    @property
+    def steps(self) -> int:
+        """How many answers there are."""
+        return len(self.case.steps)
+
     def decide(self, decision: str, right, place: Place):
         """Return what is decided: ``right``, unless a deviation says otherwise."""
         for deviation in self.deviations:
@@ -78,3 +83,7 @@ class Machine:
                 except Impossible:  # here it has nothing to deviate in
                     pass
         return right
+
+    def expected(self) -> list[dict] | None:
+        """Return, step by step, name -> what is expected on each rank that has it; None: an error. Local."""
+        return [{v.name: self.answer(Place(step, 0, v)) for v in self.case.variables} for step in range(self.steps)]

@@ -7,7 +7,7 @@ root      whose array a rank gets of a broadcast
 import numpy as np
 
 from refimpl.conformance.rules.aggregate import Expected
-from refimpl.conformance.rules.bounds import bound
+from refimpl.conformance.rules.bounds import bound, exact_sum
 from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place
 
 GIVEN = {"loss": "losses", "gradient": "gradients"}
@@ -24,9 +24,9 @@ class Loss(Machine):
                  "mean-of-means": 1.0 / (np.maximum(1, counts) * len(counts))}[self.semantics.loss]
         self.counts = counts
         weights = self.decide("weights", right, place)
-        value = sum(w * p.sum(axis=0) for w, p in zip(weights, parts))
-        size = sum(abs(w) * np.abs(p).sum(axis=0) for w, p in zip(weights, parts))
-        return Expected(np.asarray(value), np.asarray(bound(counts.sum() + 4, size, "float64")), "float64")
+        addends = np.stack([w * row for w, part in zip(weights, parts) for row in part])
+        tolerance = bound(len(addends) + 4, np.abs(addends).sum(axis=0), "float64")
+        return Expected(exact_sum(addends), np.asarray(tolerance), "float64")
 
 
 class Broadcast(Machine):
@@ -35,8 +35,8 @@ class Broadcast(Machine):
     def answer(self, place: Place) -> Expected:
         """Return what a rank gets. Local."""
         root = self.decide("root", self.case.settings["root"], place)
-        value = np.asarray(self.case.steps[place.step][root][place.variable.name], np.float64)
-        return Expected(value, np.zeros(value.shape), place.variable.dtype)
+        value = self.case.steps[place.step][root][place.variable.name]
+        return Expected(value.astype(np.float64), np.zeros(value.shape), place.variable.dtype, value)
 
 
 def _own(counts, rank, right):

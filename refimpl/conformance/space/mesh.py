@@ -52,6 +52,10 @@ class Stepped(Machine):
         possible = fault == Fault() or fault in set(faults(case))
         self.parts = stepped(case, fault) if possible else None
 
+    def expected(self) -> list[dict]:
+        """Return name -> what each rank that has it should hold after the step. Local."""
+        return [{name: next(iter(ranks.values())) for name, ranks in self.parts[0].items()}]
+
     def answer(self, place: Place) -> Expected:
         """Return a part on a rank. Local. Raises Impossible where the fault has nothing to change."""
         if self.parts is None:

@@ -31,7 +31,9 @@ class LateCounted(Owner):
 
 
 class ClockEarly(Owner):
-    """The clock is off by one: a worker S - 1 steps ahead of the slowest is the last to go on, not one S steps ahead."""
+    """The clock is off by one: a worker S - 1 steps ahead of the slowest is the last to go on, not one S steps
+    ahead.
+    """
 
     late = -1
 
@@ -110,6 +112,10 @@ class Served(Machine):
     def __init__(self, case, semantics, deviations=()):
         super().__init__(case, semantics, deviations)
         self.pulls = served(case, next((d.fault for d in deviations), Owner) or Owner)
+
+    def expected(self) -> list[dict] | None:
+        """Return, pull by pull, name -> Expected; None if a push is to be refused. Local."""
+        return self.pulls
 
     def answer(self, place: Place) -> Expected:
         """Return what a pull gets. Local. Raises Impossible where the script ends in a hang or a refusal."""

@@ -55,10 +55,8 @@ class TrainingAnswers(Aggregation):
         alike = not any(d.scope.ranks is not None or PER_RANK & set(d.decisions) for d in deviations)
         self.simulated = range(1) if alike else range(case.ranks)
 
-    @property
-    def meeting(self) -> str:
-        """Rows that share an id have met, micro-step by micro-step; those of a window are added."""
-        return "add"
+    meeting, predicts = "add", True
+    """Rows that share an id have met, micro-step by micro-step; those of a window are added."""
 
     @property
     def steps(self) -> int:
@@ -202,7 +200,8 @@ class TrainingAnswers(Aggregation):
             if v.sparse:
                 ids = np.concatenate([p.ids for p in parts])
                 unique, place = np.unique(ids, return_inverse=True)
-                divisor = row_divisor(parts, unique, np.bincount(place, minlength=len(unique)), self.semantics.sparse)
+                counts = np.bincount(place, minlength=len(unique))
+                divisor = row_divisor(parts, unique, counts, self.semantics.sparse, len(parts))
                 result[v.name] = Rows(ids, np.concatenate([p.rows for p in parts]) / divisor[place][:, None])
             else:
                 result[v.name] = sum(parts) / (len(parts) if self.semantics.dense == "average" else 1)

@@ -13,7 +13,7 @@ parameters    expected before it; see ``updates``.
 import numpy as np
 
 from refimpl.conformance.case import numbers_of, with_numbers
-from refimpl.conformance.rules.aggregate import Expected, aggregate
+from refimpl.conformance.rules.aggregate import Aggregate, Expected
 from refimpl.conformance.traces.sources import GIVEN, Sources, double, merged
 from refimpl.conformance.traces.updates import Inputs, expected_update
 
@@ -95,7 +95,7 @@ def _aggregates(sources, step) -> dict[str, Expected]:
         return {}
     parts = sources.local(step)
     if parts is not None:
-        return {v.name: aggregate([part[v.name] for part in parts], sources.semantics, v.dtype, False)
+        return {v.name: Aggregate([part[v.name] for part in parts], sources.semantics, v.dtype, False).expected()
                 for v in sources.variables}
     return {place[3]: want for place, want in _measured(sources, step, "aggregated").items()}
 
