@@ -1,4 +1,4 @@
-"""bench consistency: its rows and ratios; PyTorch's parameter server by rows trains as its optimizer on whole tables."""
+"""bench consistency: its rows and ratios; PyTorch's parameter server by rows trains as its optimizer on tables."""
 
 import itertools
 

@@ -90,10 +90,10 @@ def test_the_report_holds_what_the_tests_came_to(tmp_path):
 
 def test_the_peer_has_the_networks_weights():
     pytest.importorskip("torch")
-    from refimpl.experiments.bench.peers.torch_cnn import ConvolutionTwin
+    from refimpl.experiments.bench.peers.torch_cnn import TWIN
 
     model = ConvNet((8, 8, 3), 10, width=4, blocks=(1, 2), augment=False)
-    peer = ConvolutionTwin(model, {}, Options(learning_rate=0.1))
+    peer = TWIN(model, {}, Options(learning_rate=0.1))
     trained = sum(v.size for v in model.variables if not v.statistic)
     assert sum(p.numel() for p in peer.model.parameters()) == trained
     images = np.random.default_rng(0).integers(0, 256, (6, 8, 8, 3)).astype(np.uint8)

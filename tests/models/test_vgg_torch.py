@@ -79,11 +79,11 @@ def test_the_enclosure_sees_a_wrong_term():
 
 
 def test_the_peer_has_the_networks_weights():
-    from refimpl.experiments.bench.peers.torch_vgg import VggTwin
+    from refimpl.experiments.bench.peers.torch_vgg import TWIN
     from refimpl.training.options import Options
 
     model = Vgg((8, 8, 3), 10, stages=(1, 2), width=8, connected=(16,), augment=False)
-    peer = VggTwin(model, {}, Options(learning_rate=0.05))
+    peer = TWIN(model, {}, Options(learning_rate=0.05))
     assert sum(p.numel() for p in peer.model.parameters()) == sum(v.size for v in model.variables)
     images = np.random.default_rng(0).integers(0, 256, (6, 8, 8, 3)).astype(np.uint8)
     assert np.isfinite(peer.step(Batch(images, np.arange(6), None, 6.0), False))

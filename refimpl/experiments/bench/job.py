@@ -17,10 +17,10 @@ BYTES_A_SECOND = 200_000_000 / 8
 
 
 def measure(work: str, wanted: dict, ranks: int = 1, machines: int = 0, timeout: float | None = None) -> dict:
-    """Run function(comm, **wanted) on ranks of this machine; return what it returns on rank 0, plain data. Local.
+    """Run function(comm, **wanted) on ranks of this machine; return what it returns on rank 0. Local.
 
-    work: "module:function".  machines: emulated ones, of ``ranks`` each.  Raises ValueError with the ranks' own words if they fail, cannot be
-    started, or are not done after ``timeout`` seconds.
+    work: "module:function".  machines: emulated ones, of ``ranks`` each.
+    Raises ValueError with the ranks' own words if they fail, cannot be started, or need more than ``timeout`` seconds.
     """
     arguments = ["-m", __name__, work, json.dumps(wanted)]
     try:

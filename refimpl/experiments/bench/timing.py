@@ -100,7 +100,7 @@ def time_together(comm, function, calls: int) -> float:
 
 
 def race_together(comm, work: str, size: str, ours: dict, peers: dict, seconds: float, rounds: int) -> list[PairedRow]:
-    """Time every function (name -> collective callable) in turns; return a row each, of the slowest rank. Collective."""
+    """Time every function (name -> collective callable) in turns; return rows, of the slowest rank. Collective."""
     times = fill({**ours, **peers}, seconds, rounds, partial(time_together, comm), TURN_SECONDS)
     return paired(work, size, times, ours)
 

@@ -1,5 +1,5 @@
 """What all experiments share: a cell is one training, run on the emulated cluster, its result a file; findings, report.
 
-    cell, contenders   what is trained         run, job        cells run in jobs, one for each cluster
-    finding, report    tables and sentences    network, proportions   the emulated cluster; the paper's in its time
+    cell      what is trained              run, job               cells run in jobs, one for each cluster
+    report    tables and sentences         network, proportions   the emulated cluster; the paper's in its time
 """

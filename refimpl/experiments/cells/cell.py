@@ -9,15 +9,35 @@ from pathlib import Path
 from typing import TypedDict
 
 from models.workload import Workload
-from refimpl.experiments.cells.contenders import CONTENDERS
 from refimpl.json_file import read_json
 
 SOURCES = ("kernels", "models", "refimpl/transport", "refimpl/gradients", "refimpl/collectives", "refimpl/server",
            "refimpl/strategies", "refimpl/plan", "refimpl/training", "refimpl/experiments/replay/model.py",
-           "refimpl/experiments/cells/contenders.py", "refimpl/experiments/cells/job.py")
+           "refimpl/experiments/cells/cell.py", "refimpl/experiments/cells/job.py")
 """What a cell's numbers come from: a change there makes a cell run anew."""
 
 MANY = 1000  # steps: more than a partition search takes
+
+ARCHITECTURES = {
+    "allreduce": {"architecture": "allreduce", "local_aggregation": False},
+    "naive ps": {"architecture": "ps", "partitions": 1, "local_aggregation": False},  # and a plan of its own
+    "optimised ps": {"architecture": "ps", "scheme": "interleaved"},
+    "hybrid": {"architecture": "hybrid", "scheme": "interleaved"},
+    "auto": {"architecture": "auto", "scheme": "interleaved"},
+}
+"""The paper's: Horovod (rows by allgather, nothing merged on the machine), TensorFlow's parameter server (whole
+variables), and Parallax. Interleaved: Zipf's first rows have many owners."""
+
+_SERVED = {"clip_norm": None, "architecture": "ps", "local_aggregation": False}
+CONSISTENCIES = {
+    **{name: {**_SERVED, "consistency": name}
+       for name in ("synchronous", "backup:1", "bounded:2", "softsync:2", "asynchronous")},
+    "dc-asgd": {**_SERVED, "consistency": "asynchronous", "correction": "dc-asgd"},
+}
+"""All with a parameter server, without local aggregation or clipping."""
+
+CONTENDERS = {**ARCHITECTURES, **CONSISTENCIES}
+"""What the experiments hold against each other: names of trainings, each with its options of the trainer."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The cells of one job, one after the other; rank 0 writes each result.
+"""The cells of one job, one after the other; rank 0 writes each result. And what a cell trains, and how.
 
 One job runs all cells of one cluster, because 48 Python processes on two cores take a quarter of a minute to start.
 """
@@ -8,7 +8,11 @@ import json
 from pathlib import Path
 
 from refimpl.experiments.cells.cell import Cell
+from refimpl.experiments.replay.model import ReplayData, ReplayModel
+from refimpl.experiments.replay.profile import Profile
+from refimpl.training.options import Options
 from refimpl.training.run.files import write_json
+from refimpl.training.slow import slowed
 from refimpl.transport import Communicator
 
 
@@ -30,3 +34,17 @@ def run_job(path: str, run) -> int:
             write_json(target, {"cell": cell.to_json(), "version": job["version"], "result": result})
         gc.collect()
     return 0
+
+
+def build(cell: Cell, profile: str | None, rank: int) -> tuple:
+    """Return the model and the data of a rank, one microbatch a worker. profile: directory of a replay's. Local."""
+    model = cell.workload.make_model()
+    if cell.compute == "real":
+        return slowed(model, options_of(cell), rank), cell.workload.make_data(cell.ranks, cell.seed)
+    kept, slower = Profile(Path(profile)), cell.slow.get(str(rank), 1.0)
+    return ReplayModel(model.variables, kept, cell.slowdown * slower), ReplayData(kept, cell.ranks)
+
+
+def options_of(cell: Cell, **more) -> Options:
+    """Return the options of the training. A replay is slowed by its model, whose waiting takes no longer. Local."""
+    return Options(**cell.trainer_options, **more, slow_rank=cell.slow if cell.compute == "real" else {})

@@ -1,19 +1,49 @@
-"""The written report of an experiment: every finding's tables, sentences and plots as one Markdown file.
+"""What an experiment hands back, and its report: every finding's tables, sentences and plots as one Markdown file.
 
 Each finding's section is kept in a file: of studies that are not run the report holds what an earlier run has left
 there, with the day and the code it is of.
 """
 
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Callable
 
 from refimpl.experiments.cells.cell import code_version
-from refimpl.experiments.cells.finding import Finding, Table
+from refimpl.pictures.picture import Picture
 from refimpl.pictures.plots import plot_curves
 
 WORDS = ("model", "architecture", "ratio", "straggler", "consistency", "network", "layer", "mesh", "size")
 """Columns of words; all others are numbers, which stand to the right."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A titled table of strings."""
+
+    title: str
+    columns: list[str]
+    rows: list[list[str]]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What an experiment found. sentences: of the report.  curves: (title, x, y, {line: [(x, y)]}), a plot each.
+
+    pictures: file's name -> picture.
+    """
+
+    name: str
+    title: str
+    tables: list[Table]
+    sentences: list[str] = field(default_factory=list)
+    curves: list = field(default_factory=list)
+    pictures: dict[str, Picture] = field(default_factory=dict)
+
+
+def bytes_of(count: float) -> str:
+    """Return bytes as people read them."""
+    return f"{count / 1e6:.2f} MB"
 
 
 def run_studies(directory: Path, studies: dict[str, Callable[[], Finding]], names, head: Callable[[], str],

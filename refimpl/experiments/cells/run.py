@@ -2,12 +2,15 @@
 
 import contextlib
 import json
+import sys
+from functools import partial
 from pathlib import Path
 from typing import Callable
 
 from refimpl.experiments.cells.cell import SOURCES, Cell, code_version, kept_result
 from refimpl.experiments.cells.network import emulated_network, network_file
-from refimpl.experiments.cluster import run_on_cluster
+from refimpl.experiments.cells.report import opened
+from refimpl.experiments.cluster import ClusterError, missing, run_on_cluster
 from refimpl.experiments.cluster.description import Event, rate_of_card
 from refimpl.experiments.replay.profile import Profile, measure_profile
 from refimpl.training.run.files import write_json
@@ -25,6 +28,17 @@ class Runner:
     sources: what the numbers of its cells come from, beside SOURCES.  any_version: take results of other code, too.
     say: shows people what goes on.  warm_up: cells to run before the first others.
     """
+
+    @classmethod
+    def open(cls, output, module: str, sources, any_version: bool, warm_up=(), on_cluster: bool = True) -> "Runner":
+        """Return one that tells on stderr what goes on, once its directory is made. Local.
+
+        Raises ClusterError where this machine cannot emulate a cluster, if it must; ValueError for a directory that
+        cannot be made.
+        """
+        if on_cluster and (problem := missing()):
+            raise ClusterError(problem)
+        return cls(opened(output), module, sources, any_version, partial(print, file=sys.stderr, flush=True), warm_up)
 
     def __init__(self, directory: Path, module: str, sources: tuple[str, ...] = (), any_version: bool = False,
                  say: Callable[[str], None] = print, warm_up=()):

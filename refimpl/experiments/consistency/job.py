@@ -1,22 +1,23 @@
-"""What each rank runs: the trainings of one job, one after the other; rank 0 writes each result.
+"""What each rank runs: one training after the other, each from opening to its end; rank 0 writes what it left.
 
     python -m refimpl.experiments.consistency.job JOB.json
 """
 
+import json
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
 from refimpl.experiments.cells.cell import Cell
-from refimpl.experiments.cells.job import run_job
-from refimpl.experiments.consistency.once import train_once
-from refimpl.experiments.replay.model import ReplayData, ReplayModel
-from refimpl.experiments.replay.profile import Profile
+from refimpl.experiments.cells.job import build, options_of, run_job
+from refimpl.plan.plan import SYNCHRONOUS
+from refimpl.training.consistency.run import left_by, stretch
+from refimpl.training.consistency.served.without_barriers import WithoutBarriers
 from refimpl.training.evaluate import evaluate
-from refimpl.training.options import Options
-from refimpl.training.slow import slowed
+from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 
 
@@ -32,22 +33,45 @@ def run_cell(cell: Cell, comm: Communicator, profile: str | None, directory: Pat
     return found if comm.rank == 0 else None
 
 
-def options_of(cell: Cell) -> Options:
-    """Return the options of the training. A replay is slowed by its model, whose waiting takes no longer. Local."""
-    return Options(**cell.trainer_options, slow_rank=cell.slow if cell.compute == "real" else {})
+def train_once(model, data, options, comm: Communicator) -> tuple[Trainer, dict]:
+    """Train; return the trainer, and what is the same on every rank. Collective.
+
+    steps: [worker, its step, seconds since the beginning, loss of its part, examples], in their order in time.
+    entries: owner -> its record.  rows: τ, as text -> rows and dense variables pushed with it.
+    sent, received: payload bytes between machines of all ranks.
+    """
+    trainer = Trainer.open(model, data, options, comm)
+    comm.meet("the beginning of a training")
+    steps, crossed, left = _steps(trainer) if options.consistency == SYNCHRONOUS else _without_barriers(trainer)
+    everyone = [json.loads(text) for text in comm.share_text(json.dumps(crossed))]
+    sent, received = map(sum, zip(*everyone))
+    return trainer, {"steps": steps, "sent": sent, "received": received,
+                     "entries": [entries.tolist() for entries in left.entries] if left else [],
+                     "rows": left.histograms if left else []}
 
 
-def build(cell: Cell, profile: str | None, rank: int) -> tuple:
-    """Return the model and the data of a rank. Local."""
-    if cell.compute == "real":
-        data = cell.workload.make_data(cell.ranks, cell.seed)
-        return slowed(cell.workload.make_model(), options_of(cell), rank), data
-    return replay(Profile(Path(profile)), cell.workload, cell.ranks, cell.slowdown * cell.slow.get(str(rank), 1.0))
+def _without_barriers(trainer):
+    """Return steps, this rank's bytes that crossed machines, and what owners left. Collective."""
+    training = WithoutBarriers(trainer.model, trainer.data, trainer.options, trainer.parameters, trainer.timeline)
+    training.begin()
+    steps = [[m["worker"], m["step"], m["at"], m["loss"], m["examples"]] for m in stretch(trainer, training)]
+    return steps, _crossed(trainer.comm), left_by(training)
 
 
-def replay(profile: Profile, workload, workers: int, slowdown: float) -> tuple:
-    """Return model and data that replay a profile, one microbatch a worker. Local."""
-    return ReplayModel(workload.make_model().variables, profile, slowdown), ReplayData(profile, workers)
+def _steps(trainer):
+    """Return the same of a synchronous training, in which all workers end a step at once. Collective."""
+    size, steps, crossed, begin = trainer.comm.size, [], [0, 0], time.perf_counter()
+    for _ in range(trainer.options.steps):
+        record = trainer.train_step()
+        crossed = [one + more for one, more in zip(crossed, _crossed(trainer.comm))]
+        at = time.perf_counter() - begin
+        steps += [[worker, record["step"], at, float(record["loss"]), record["examples"] // size]
+                  for worker in range(size)]
+    return steps, crossed, None
+
+
+def _crossed(comm) -> list[int]:
+    return [comm.ledger.total("crossed_sent"), comm.ledger.total("crossed_received")]
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """The cells of the experiment: who trains, and which straggler there is."""
 
-from refimpl.experiments.cells.cell import Cell
-from refimpl.experiments.cells.contenders import CONSISTENCIES
+from refimpl.experiments.cells.cell import CONSISTENCIES, Cell
 
 WORKERS = 4
 STRAGGLER = 3.0

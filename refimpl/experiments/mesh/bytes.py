@@ -1,7 +1,7 @@
 """Bytes: on every mesh of 1, 2, 4 and 8 ranks each rank's ledger is the formula, by variable, phase and kind."""
 
 from refimpl.experiments.bench.job import measure
-from refimpl.experiments.cells.finding import Finding, Table
+from refimpl.experiments.cells.report import Finding, Table
 from refimpl.experiments.mesh.nets import make_net
 from refimpl.plan.layers.sent import bytes_sent
 

@@ -6,31 +6,28 @@
 V microbatches are the leaves of the tree; forming it in order takes log2 of the leaves' number of arenas at once.
 """
 
-from fractions import Fraction
-
 from kernels.update import OPTIMIZERS
 from refimpl.experiments.bench.job import measure
-from refimpl.experiments.cells.finding import Finding, Table, bytes_of
+from refimpl.experiments.cells.report import Finding, Table, bytes_of
 from refimpl.experiments.mesh.nets import make_net
 from refimpl.plan.layers.sent import held_and_whole
 
 VGG16 = {"kind": "vgg", "image_shape": [224, 224, 3], "classes": 1000, "stages": [2, 2, 3, 3, 3], "width": 64,
          "connected": [4096, 4096], "blocks": 8}
+SMALL = "VGG-16, 32 x 32, 10 classes"
 NETS = {"VGG-16, 224 x 224, 1000 classes": VGG16, "VGG-16, 224 x 224, 10 classes": {**VGG16, "classes": 10},
-        "VGG-16, 32 x 32, 10 classes": {**VGG16, "image_shape": [32, 32, 3], "classes": 10}}
-SMALL = {"VGG-16, 32 x 32, 10 classes": NETS["VGG-16, 32 x 32, 10 classes"]}
+        SMALL: {**VGG16, "image_shape": [32, 32, 3], "classes": 10}}
 MEMBERS, MICROBATCHES, OPTIMIZER, SIZE = (1, 2, 4, 8), 64, "momentum", 4
+THREE = ("values", "gradients", "state")
 
 
 def study(quick: bool = False) -> Finding:
     """Allocate each network on 1, 2, 4, 8 ranks of this machine. quick: the smallest one, on 1 and 4. Local."""
-    found = {}
-    for name, net in (SMALL if quick else NETS).items():
-        for members in (1, 4) if quick else MEMBERS:
-            found[name, members] = measure("refimpl.experiments.mesh.ranks:allocate", {
-                "net": net, "microbatches": MICROBATCHES, "optimizer": OPTIMIZER}, members, timeout=300)
-    layers = {name: make_net(net).layers for name, net in NETS.items()}
-    return finding(layers, found)
+    wanted = {"microbatches": MICROBATCHES, "optimizer": OPTIMIZER}
+    found = {(name, members): measure("refimpl.experiments.mesh.ranks:allocate", {"net": NETS[name], **wanted}, members,
+                                      timeout=300)
+             for name in ([SMALL] if quick else NETS) for members in ((1, 4) if quick else MEMBERS)}
+    return finding({name: make_net(net).layers for name, net in NETS.items()}, found)
 
 
 def formula(layers, members: int, microbatches: int = MICROBATCHES, optimizer: str = OPTIMIZER) -> dict:
@@ -38,29 +35,26 @@ def formula(layers, members: int, microbatches: int = MICROBATCHES, optimizer: s
 
     V is a power of two, and K divides it.
     """
+    def others(leaves: int) -> int:
+        """Return how many arenas a tree of so many leaves takes besides the one that holds the sum."""
+        return max(1, leaves.bit_length() - 1) - 1
+
     cut, whole = held_and_whole(layers, members)
-    held, arenas = cut + whole, whole * _others(microbatches // members) + cut * _others(microbatches)
-    return {"values": SIZE * held, "gradients": SIZE * held,
-            "state": SIZE * held * len(OPTIMIZERS[optimizer].state), "arenas": SIZE * arenas}
-
-
-def _others(leaves: int) -> int:
-    """Return how many arenas a tree of so many leaves takes besides the one that holds the sum. Local."""
-    return max(1, leaves.bit_length() - 1) - 1
+    held, arenas = SIZE * (cut + whole), whole * others(microbatches // members) + cut * others(microbatches)
+    return {"values": held, "gradients": held, "state": held * len(OPTIMIZERS[optimizer].state),
+            "arenas": SIZE * arenas}
 
 
 def finding(layers: dict, found: dict) -> Finding:
     """Return the tables. layers: of each network.  found: (network, K) -> what each rank holds. Local."""
     rows, wrong = [], []
     for (name, members), ranks in found.items():
-        alone, predicted = formula(layers[name], 1), formula(layers[name], members)
+        alone, predicted, first = formula(layers[name], 1), formula(layers[name], members), ranks[0]
         wrong += [f"{name}, K = {members}, {what}: {rank[what]:,} bytes, formula {int(count):,}"
                   for rank in ranks for what, count in predicted.items() if rank[what] != count]
-        first, counted = ranks[0], sum(ranks[0][what] for what in predicted)
-        three = sum(first[what] for what in ("values", "gradients", "state"))
-        rows.append([name, str(members), *(bytes_of(first[what]) for what in predicted),
-                     _saved(three, three_of(alone)), _saved(counted, sum(alone.values())),
-                     bytes_of(first["scratch"]), bytes_of(first["grown"]),
+        counted = sum(first[what] for what in predicted)
+        rows.append([name, str(members), *(bytes_of(first[what]) for what in predicted), saved(first, alone, THREE),
+                     saved(first, alone, predicted), bytes_of(first["scratch"]), bytes_of(first["grown"]),
                      f"{first['grown'] / counted - 1:+.2%}"])
     slots = len(OPTIMIZERS[OPTIMIZER].state)
     return Finding("memory", "Memory: allocated, beside the formula", [Table(
@@ -79,10 +73,6 @@ def finding(layers: dict, found: dict) -> Finding:
         "order. A training also holds its activations, which no formula here counts."])
 
 
-def three_of(held: dict) -> Fraction:
-    """Return values, gradients and state together. Local."""
-    return held["values"] + held["gradients"] + held["state"]
-
-
-def _saved(held, alone) -> str:
-    return f"{1 - float(held / alone):.1%}"
+def saved(held: dict, alone: dict, kinds) -> str:
+    """Return the part of the bytes of such kinds that a rank saves beside one alone. Local."""
+    return f"{1 - float(sum(held[what] for what in kinds) / sum(alone[what] for what in kinds)):.1%}"

@@ -4,11 +4,8 @@ The same network on the same mesh and network, in the same processes, in turns; 
 PyTorch programmer would write.
 """
 
-import statistics
-from operator import truediv
-
 from refimpl.experiments.bench.job import RATE, measure
-from refimpl.experiments.cells.finding import Finding, Table
+from refimpl.experiments.cells.report import Finding, Table
 
 NET = {"kind": "vgg", "image_shape": (32, 32, 3), "classes": 10, "stages": (1, 1, 1), "width": 16,
        "connected": (2048, 2048), "blocks": 4, "augment": False}
@@ -20,27 +17,25 @@ PLACES = {"4 machines": (1, RANKS, "halving-doubling", 1.2), "1 machine": (RANKS
 
 def study(quick: bool = False) -> Finding:
     """Race on four machines and on one. quick: a few turns of 2 x 2. Local."""
-    records = {}
-    for place, (ranks, machines, allreduce, _) in PLACES.items():
-        wanted = {"net": NET, "members": (2,) if quick else MEMBERS, "examples": EXAMPLES,
-                  "allreduce": allreduce, "seconds": 1 if quick else 20, "rounds": 3 if quick else 9}
-        for record in measure("refimpl.experiments.mesh.ranks:race_peer", wanted, ranks, machines, 480):
-            records[place, record["mesh"]] = record
-    return finding(records)
+    wanted = {"net": NET, "members": (2,) if quick else MEMBERS, "examples": EXAMPLES,
+              "seconds": 1 if quick else 20, "rounds": 3 if quick else 9}
+    return finding({(place, record["mesh"]): record
+                    for place, (ranks, machines, allreduce, _) in PLACES.items()
+                    for record in measure("refimpl.experiments.mesh.ranks:race_peer",
+                                          {**wanted, "allreduce": allreduce}, ranks, machines, 480)})
 
 
 def finding(records: dict) -> Finding:
     """Return the table. records: (place, mesh) -> of ``ranks.race_peer``. Local."""
     rows, said = [], []
     for (place, mesh), record in records.items():
-        turns, aim = record["turns"], PLACES[place][3]
-        speeds = {name: record["examples"] / statistics.median(some) for name, some in turns.items()}
-        ratios = sorted(map(truediv, turns.get("torch", ()), turns["refimpl"]))
-        told = [f"{statistics.median(ratios):.2f}", f"{ratios[0]:.2f} to {ratios[-1]:.2f}"] if ratios else ["", ""]
-        moved = [f"{record['card'][name][0] / 1e6:.1f}" if record["card"].get(name) else ""
+        ours, *theirs = record["rows"]
+        told = [[f"{record['examples'] / peer['seconds']:.0f}", f"{peer['ratio']:.2f}",
+                 "{:.2f} to {:.2f}".format(*peer["ratios"])] for peer in theirs]
+        moved = [f"{record['card'][name][0] / 1e6:.1f}" if name in record["card"] else ""
                  for name in ("refimpl", "torch")]
-        rows.append([place, mesh, f"{speeds['refimpl']:.0f}", f"{speeds['torch']:.0f}" if ratios else "", *told,
-                     f"{aim:g}", *moved])
+        rows.append([place, mesh, f"{record['examples'] / ours['seconds']:.0f}", *(told[0] if told else [""] * 3),
+                     f"{PLACES[place][3]:g}", *moved])
         most = sorted(record["phases"].items(), key=lambda item: -item[1])[:4]
         said.append(f"{place}, {mesh}: our step is " + ", ".join(f"{name} {1e3 * took:.0f} ms" for name, took in most))
     return Finding("peer", "Beside PyTorch's two-dimensional DeviceMesh", [Table(

@@ -3,13 +3,14 @@
 import json
 import os
 import statistics
+from dataclasses import asdict
 from functools import cache
 
 import numpy as np
 
 from models.data import Examples
 from refimpl.experiments.bench.peers import import_torch, join_gloo
-from refimpl.experiments.bench.timing import race_steps, take_turns, time_together
+from refimpl.experiments.bench.timing import paired, race_steps, take_turns, time_together
 from refimpl.experiments.mesh.nets import make_net
 from refimpl.gradients import leaves_of
 from refimpl.plan import make_plan, predict_step
@@ -109,8 +110,8 @@ def race_peer(comm: Communicator, net: dict, members: list, examples: int, allre
               rounds: int) -> list[dict]:
     """Train a net with ours and with PyTorch's DeviceMesh over gloo in turns; return a record a mesh. Collective.
 
-    members: K of each mesh.  examples: of a step.  A record has the seconds of each turn, bytes of the busiest card,
-    and our phases.
+    members: K of each mesh.  examples: of a step.  A record has a ``PairedRow`` of each, ours first, bytes of the
+    busiest card, and our phases.
     """
     if (torch := import_torch()) is not None:
         join_gloo(torch, comm)
@@ -134,7 +135,8 @@ def _raced(comm, net, members, each, torch, allreduce, seconds, rounds) -> dict:
         images, targets = trainer.data.inputs[own], trainer.data.targets[own]
         steps["torch"] = lambda: peer.step(images, targets)
     turns, cards = race_steps(comm, steps, seconds, rounds)
-    return {"mesh": mesh, "examples": each * comm.size, "turns": turns, "card": cards,
+    rows = [asdict(row) for row in paired(mesh, "", turns, ["refimpl"])]
+    return {"mesh": mesh, "examples": each * comm.size, "rows": rows, "card": cards,
             "phases": {phase: statistics.median(some) for phase, some in phases.items()}}
 
 

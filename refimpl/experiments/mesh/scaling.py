@@ -1,7 +1,7 @@
 """How far Das et al.'s networks scale: one efficiency fitted on one figure of their abstract, the others predicted.
 
-The step is theirs (plan/layers/schedule.py), nodes and networks are their two system balances; latency, sums, reading and
-whatever else takes time are in nothing but the fitted efficiency e of computation. It can be read in two ways:
+The step is theirs (plan/layers/schedule.py), nodes and networks are their two system balances; latency, sums, reading
+and whatever else takes time are in nothing but the fitted efficiency e of computation. It can be read in two ways:
 
     everywhere   a node computes at e of its peak, alone as among others      speedup = T(1; e) / T(N; e)
     together     alone at its peak, N nodes, with an N-th of the batch, at e  speedup = T(1; 1) / T(N; e)
@@ -14,7 +14,7 @@ figure.
 from dataclasses import replace
 from typing import Callable
 
-from refimpl.experiments.cells.finding import Finding, Table
+from refimpl.experiments.cells.report import Finding, Table
 from refimpl.experiments.mesh.published import CLAIMS, FITTED, NETWORKS, SPEECH, Claim
 from refimpl.plan.layers.balance import best_groups
 from refimpl.plan.layers.schedule import speedup, step_seconds, work_of
@@ -114,8 +114,8 @@ def _readings(same, apart) -> list[str]:
                     f"The others are off by up to {_furthest(everywhere, same)}. This reading is refuted.")
     share = FITTED.batch // FITTED.nodes
     return [*said, f"Together: {FITTED.nodes} nodes with {share} images each compute at {apart:.2f} of the speed of "
-            "one node with all of them: plausible (smaller products, stragglers), and in the place of all that the model "
-            f"lacks. The others are off by up to {_furthest(together, apart)}. This reading was chosen when the first "
+            "one node with all of them: plausible (smaller products, stragglers), and in the place of all that the "
+            f"model lacks. The others are off by up to {_furthest(together, apart)}. This reading was chosen when the first "
             "had failed: it explains, and is no test passed."]
 
 
@@ -130,5 +130,5 @@ def _off() -> str:
     """Return what is off, and why."""
     others = ", ".join(f"{everywhere(replace(SPEECH, batch=batch), 1.0):.1f} x at {batch}" for batch in BATCHES)
     return ("Off, and why: on 128 nodes each has as many images as on 64, and exchanges hide as well, so that the "
-            "model sees no more than twice the nodes; what grew there (latency of more rounds, stragglers) is not in it. The "
-            f"{SPEECH.network} hangs on its minibatch: at e = 1 {others}.")
+            "model sees no more than twice the nodes; what grew there (latency of more rounds, stragglers) is not in "
+            f"it. The {SPEECH.network} hangs on its minibatch: at e = 1 {others}.")

@@ -5,7 +5,7 @@ slowed down, the same network is as much faster beside the computation.
 """
 
 from refimpl.experiments.bench.job import BYTES_A_SECOND, RATE, measure
-from refimpl.experiments.cells.finding import Finding, Table
+from refimpl.experiments.cells.report import Finding, Table
 from refimpl.experiments.mesh.nets import make_net, measure_seconds
 from refimpl.plan.layers.sent import bytes_sent
 from refimpl.plan.layers.volumes import divisors
@@ -44,7 +44,7 @@ def best_mesh(layers, machines: int, examples: int = SIZE * EACH) -> str:
 def finding(layers, computation: float, took: dict, meshes: dict) -> Finding:
     """Return the table. computation: replayed seconds of a step, not slowed down.  took: (machines, mesh, slowdown) ->
     seconds of a step.  meshes: machines -> the best by the formula. Local."""
-    rows = []
+    rows, most, said = [], max(machines for machines, _, _ in took), []
     for (machines, mesh, slowdown), seconds in sorted(took.items(), key=lambda item: (int(item[0][2]), item[0][0])):
         alone = took[1, "1x1", slowdown]
         data, model = map(int, mesh.split("x"))
@@ -54,6 +54,11 @@ def finding(layers, computation: float, took: dict, meshes: dict) -> Finding:
                      f"{sent / 1e6:.1f}", f"{predicted:.2f}", f"{seconds:.2f}", f"{seconds / predicted - 1:+.0%}",
                      f"{machines * SIZE * EACH / seconds:.0f}", f"{machines * alone / seconds:.2f}",
                      f"{machines * computation * int(slowdown) / predicted:.2f}"])
+    for slowdown in dict.fromkeys(slowdown for _, _, slowdown in took):
+        whole, best = (most * took[1, "1x1", slowdown] / took[most, mesh, slowdown]
+                       for mesh in (f"{most}x1", meshes[most]))
+        said.append(f"Slowed down {slowdown} x, {most} machines are {best:.2f} times one as {meshes[most]}, and "
+                    f"{whole:.2f} data-parallel.")
     return Finding("weak", "Weak scaling, computation replayed", [Table(
         f"{SIZE * EACH} images a machine; VGG-A for CIFAR, narrower: "
         f"{sum(layer.weights for layer in layers) / 1e6:.1f} million weights",
@@ -63,15 +68,4 @@ def finding(layers, computation: float, took: dict, meshes: dict) -> Finding:
         "formula's bytes at the cards' rate, one after the other. Seconds are the least of steps in turns. "
         "What overlaps makes a step shorter, what the trainer does itself on shared cores makes it longer.",
         'SplitBrain\'s abstract says "nearly linear speedup" for VGG over CIFAR10, and nothing of network, batch or '
-        "machines. " + _said(took, meshes)])
-
-
-def _said(took, meshes) -> str:
-    said = []
-    most = max(machines for machines, _, _ in took)
-    for slowdown in dict.fromkeys(slowdown for _, _, slowdown in took):
-        alone = took[1, "1x1", slowdown]
-        whole, best = (most * alone / took[most, mesh, slowdown] for mesh in (f"{most}x1", meshes[most]))
-        said.append(f"Slowed down {slowdown} x, {most} machines are {best:.2f} times one as {meshes[most]}, and "
-                    f"{whole:.2f} data-parallel.")
-    return " ".join(said)
+        "machines. " + " ".join(said)])

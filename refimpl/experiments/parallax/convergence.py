@@ -1,9 +1,8 @@
 """Experiment 4: held-out perplexity over time and over steps, with real computation; over steps all are one curve."""
 
 from models.registry import workloads_for
-from refimpl.experiments.cells.cell import Cell
-from refimpl.experiments.cells.contenders import ARCHITECTURES
-from refimpl.experiments.cells.finding import Finding, Table
+from refimpl.experiments.cells.cell import ARCHITECTURES, Cell
+from refimpl.experiments.cells.report import Finding, Table
 from refimpl.experiments.parallax.study import Context
 
 NAME = "convergence"

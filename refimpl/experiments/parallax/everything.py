@@ -1,18 +1,15 @@
 """All studies, one after the other, and the written comparison with the paper."""
 
 import importlib
-import sys
 from functools import partial
 from pathlib import Path
 
 from models.registry import workloads_for
 from models.workload import Workload
 from refimpl.experiments.cells.cell import Cell
-from refimpl.experiments.cells.finding import Finding, Table
 from refimpl.experiments.cells.proportions import ASSUMPTIONS, PAPER, computation_to_dense, rows_to_dense
-from refimpl.experiments.cells.report import markdown, opened, run_studies
+from refimpl.experiments.cells.report import Finding, Table, markdown, run_studies
 from refimpl.experiments.cells.run import Runner
-from refimpl.experiments.cluster import ClusterError, missing
 from refimpl.experiments.parallax import EXPERIMENTS
 from refimpl.experiments.parallax.study import Context
 
@@ -43,14 +40,12 @@ def run_experiments(output, names, quick: bool = False, compute: str | None = No
     """
     if unknown := set(names) - set(EXPERIMENTS):
         raise ValueError(f"no experiment {', '.join(sorted(unknown))}; there are {', '.join(EXPERIMENTS)}")
-    if set(names) - SIMULATED and (problem := missing()):
-        raise ClusterError(problem)
-    say = partial(print, file=sys.stderr, flush=True)  # where it does not mix with what is asked for
-    directory = opened(output)
-    runner = Runner(directory, "refimpl.experiments.parallax.job", SOURCES, any_version, say, WARM_UP)
+    runner = Runner.open(output, "refimpl.experiments.parallax.job", SOURCES, any_version, WARM_UP,
+                         bool(set(names) - SIMULATED))
     context = Context(runner, quick, compute, microbatches=8 if quick else 48)
-    report, findings = run_studies(directory, {name: partial(_study, name, context) for name in EXPERIMENTS}, names,
-                                   partial(head, context), partial(foot, context), runner.failed, quick)
+    studies = {name: partial(_study, name, context) for name in EXPERIMENTS}
+    report, findings = run_studies(runner.directory, studies, names, partial(head, context), partial(foot, context),
+                                   runner.failed, quick)
     return report, findings, runner.failed
 
 

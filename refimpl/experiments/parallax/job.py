@@ -15,14 +15,11 @@ from threadpoolctl import threadpool_limits
 
 from kernels.update import OPTIMIZERS
 from refimpl.experiments.cells.cell import Cell
-from refimpl.experiments.cells.job import run_job
+from refimpl.experiments.cells.job import build, options_of, run_job
 from refimpl.experiments.cells.network import network_file
 from refimpl.experiments.cluster.card import card_bytes
 from refimpl.experiments.parallax.plans import naive_plan
-from refimpl.experiments.replay.model import ReplayData, ReplayModel
-from refimpl.experiments.replay.profile import Profile
 from refimpl.training.evaluate import evaluate
-from refimpl.training.options import Options
 from refimpl.training.planning.partition_trials import PartitionTrials
 from refimpl.training.run.whole import hashes
 from refimpl.training.trainer import Trainer
@@ -44,8 +41,8 @@ def run_cell(cell: Cell, comm: Communicator, profile: str | None, directory: Pat
 
     profile: directory of the workload's profile, for a replay.
     """
-    model, data = comm.together(lambda: _build(cell, profile))
-    options = comm.together(lambda: _options(cell, model.variables, comm.machines))
+    model, data = comm.together(lambda: build(cell, profile, comm.rank))
+    options = comm.together(lambda: options_of(cell, **_plan(cell, model.variables, comm.machines)))
     with threadpool_limits(1):
         trainer = Trainer.open(model, data, options, comm, network_file=directory / network_file(*cell.cluster[:3]))
         found = _search(trainer)
@@ -63,13 +60,12 @@ def run_cell(cell: Cell, comm: Communicator, profile: str | None, directory: Pat
             "curve": curve, "parameters": parameters.get("parameters_sha256"), **together(everyone, comm.machines)}
 
 
-def _options(cell, variables, machines) -> Options:
-    """Return the trainer's options; the naive server's plan is one of its own."""
-    given = cell.trainer_options
-    if cell.contender == "naive ps":
-        plan = naive_plan(variables, machines, given["allreduce"])
-        given["plan"] = json.loads(json.dumps(plan.to_json()))  # as it comes from a file
-    return Options(**given)
+def _plan(cell, variables, machines) -> dict:
+    """Return the option of the naive server: its plan is one of its own, as it comes from a file."""
+    if cell.contender != "naive ps":
+        return {}
+    plan = naive_plan(variables, machines, cell.trainer_options["allreduce"])
+    return {"plan": json.loads(json.dumps(plan.to_json()))}
 
 
 def _search(trainer) -> dict | None:
@@ -92,14 +88,6 @@ def _train(cell, trainer, watch):
             curve.append({"step": step, "seconds": sum(watch.seconds),
                           "perplexity": evaluate(trainer, heldout)["perplexity"]})
     return records, curve
-
-
-def _build(cell, profile):
-    model = cell.workload.make_model()
-    if cell.compute == "real":
-        return model, cell.workload.make_data(cell.ranks, cell.seed)
-    kept = Profile(Path(profile))
-    return ReplayModel(model.variables, kept, cell.slowdown), ReplayData(kept, cell.ranks)
 
 
 class Watch:

@@ -1,9 +1,8 @@
 """The same plans and schedules, simulated at the paper's size: 8 machines of 6 GPUs, 100 Gb/s, the models' sizes."""
 
 from refimpl.collectives.simulation.network import Network
-from refimpl.experiments.cells.cell import allreduce_of
-from refimpl.experiments.cells.contenders import ARCHITECTURES
-from refimpl.experiments.cells.finding import Finding, Table, bytes_of
+from refimpl.experiments.cells.cell import ARCHITECTURES, allreduce_of
+from refimpl.experiments.cells.report import Finding, Table, bytes_of
 from refimpl.experiments.cells.proportions import LINE_EFFICIENCY, LINE_RATE, PAPER, computation_seconds
 from refimpl.experiments.parallax.plans import plan_of
 from refimpl.experiments.parallax.study import Context

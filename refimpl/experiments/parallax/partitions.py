@@ -5,7 +5,7 @@ from itertools import chain
 
 from models.registry import workloads_for
 from refimpl.experiments.cells.cell import Cell
-from refimpl.experiments.cells.finding import Finding, Table
+from refimpl.experiments.cells.report import Finding, Table
 from refimpl.experiments.cells.proportions import slowdown_of
 from refimpl.experiments.parallax.study import Context
 from refimpl.plan.search import fit_curve
@@ -61,6 +61,6 @@ def _verdict(title, searching, fixed) -> str:
     chosen = searching.result["search"]["chosen"]
     best = min(fixed, key=lambda count: fixed[count].seconds)
     near = searching.seconds / fixed[best].seconds - 1
-    return (f"{title}: the search chose P = {chosen}: {searching.seconds:.3f} s a step, {100 * near:+.1f} % of the best "
-            f"measured, P = {best} ({fixed[best].seconds:.3f} s): {'within' if near <= NEAR else 'not within'} "
+    return (f"{title}: the search chose P = {chosen}: {searching.seconds:.3f} s a step, {100 * near:+.1f} % of the "
+            f"best measured, P = {best} ({fixed[best].seconds:.3f} s): {'within' if near <= NEAR else 'not within'} "
             f"{100 * NEAR:.0f} %.")

@@ -2,7 +2,7 @@
 
 from models.registry import workloads_for
 from refimpl.experiments.cells.cell import Cell
-from refimpl.experiments.cells.finding import Finding, Table
+from refimpl.experiments.cells.report import Finding, Table
 from refimpl.experiments.parallax.study import Context
 
 NAME = "replay-check"

@@ -3,9 +3,8 @@
 import numpy as np
 
 from models.registry import entries
-from refimpl.experiments.cells.cell import Cell
-from refimpl.experiments.cells.contenders import ARCHITECTURES
-from refimpl.experiments.cells.finding import Finding, Table
+from refimpl.experiments.cells.cell import ARCHITECTURES, Cell
+from refimpl.experiments.cells.report import Finding, Table
 from refimpl.experiments.cells.proportions import PAPER_BYTES_A_SECOND, TITAN_XP
 from refimpl.experiments.cluster import parse_rate
 from refimpl.experiments.parallax.study import Context
@@ -18,7 +17,7 @@ TOLERANCE = 0.05  # of a step's time: less is the cluster's noise
 
 
 def slowdown(model: str, measured_seconds: float) -> float:
-    """Return the replay's slowdown at any length: the paper's at the longest. measured_seconds: of such a microbatch."""
+    """Return the replay's slowdown at any length: the paper's at the longest. measured_seconds: of its microbatch."""
     case = BY_LENGTH[model]
     on_gpu = case.flop / (TITAN_XP * entries()[model].paper.efficiency)
     sent = case.elements * 4 / PAPER_BYTES_A_SECOND

@@ -3,9 +3,8 @@
 from itertools import product
 
 from models.registry import workloads_for
-from refimpl.experiments.cells.cell import Cell
-from refimpl.experiments.cells.contenders import ARCHITECTURES
-from refimpl.experiments.cells.finding import Finding, Table, bytes_of
+from refimpl.experiments.cells.cell import ARCHITECTURES, Cell
+from refimpl.experiments.cells.report import Finding, Table, bytes_of
 from refimpl.experiments.cells.proportions import PAPER, slowdown_of
 from refimpl.experiments.parallax.plans import predicted_exchange
 from refimpl.experiments.parallax.study import Context

@@ -4,7 +4,7 @@ import pytest
 from mpi4py import MPI
 
 from models.workload import Workload
-from refimpl.experiments.cells.contenders import CONSISTENCIES
+from refimpl.experiments.cells.cell import CONSISTENCIES
 from refimpl.experiments.consistency.figures import versions_late
 from refimpl.experiments.consistency.job import run_cell
 from refimpl.experiments.consistency.settings import WORKERS, cell_of, consistency_of

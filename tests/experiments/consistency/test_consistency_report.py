@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 
 from refimpl.experiments.cells import run as running
-from refimpl.experiments.cells.cell import Cell
-from refimpl.experiments.cells.contenders import CONSISTENCIES
+from refimpl.experiments.cells.cell import CONSISTENCIES, Cell
 from refimpl.experiments.cells.report import write_report
 from refimpl.experiments.cluster import Event
-from refimpl.experiments.consistency.job import options_of
-from refimpl.experiments.consistency.report import FOOT, head_of
+from refimpl.experiments.cells.job import options_of
+from refimpl.experiments.consistency.report import (
+    FOOT, LEARNER, head_of, learning, real_cells, replayed_cells, throughput, verdicts,
+)
 from refimpl.experiments.consistency.settings import SETTINGS, cell_of, consistency_of
-from refimpl.experiments.consistency.study import LEARNER, learning, real_cells, replayed_cells, throughput, verdicts
 
 
 def result_of(cell: Cell) -> dict:

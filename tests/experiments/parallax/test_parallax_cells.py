@@ -10,8 +10,7 @@ import pytest
 from models.registry import workloads_for
 from models.workload import Workload
 from refimpl.experiments.cells import proportions
-from refimpl.experiments.cells.cell import Cell, allreduce_of, code_version, kept_result
-from refimpl.experiments.cells.contenders import ARCHITECTURES
+from refimpl.experiments.cells.cell import ARCHITECTURES, Cell, allreduce_of, code_version, kept_result
 from refimpl.experiments.cells.proportions import PAPER
 from refimpl.experiments.cells.run import Runner
 from refimpl.experiments.parallax import sparsity
@@ -171,7 +170,8 @@ def test_quick_cells_are_few_and_small(quick, tmp_path):
 
     context = Context(Runner(tmp_path, "job"), quick)
     context.profile = lambda workload, microbatches=None: Known
-    cells = [*throughput.cells_of(context), *(cell for model in sparsity.BY_LENGTH for cell in sparsity.cells_of(context, model)),
+    cells = [*throughput.cells_of(context),
+             *(cell for model in sparsity.BY_LENGTH for cell in sparsity.cells_of(context, model)),
              *(cell for workload in partitions.WORKLOADS for cell in partitions.cells_of(context, workload))]
     assert max(c.ranks for c in cells) == (8 if quick else 48)
     assert len({c.file for c in cells}) == len(cells)

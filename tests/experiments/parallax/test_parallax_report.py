@@ -8,8 +8,7 @@ from models.registry import workloads_for
 from models.workload import Workload
 from refimpl.experiments.cluster import missing
 from refimpl.experiments.cells.cell import Cell
-from refimpl.experiments.cells.finding import Finding, Table
-from refimpl.experiments.cells.report import markdown, write_report
+from refimpl.experiments.cells.report import Finding, Table, markdown, write_report
 from refimpl.experiments.cells.run import Runner
 from refimpl.experiments.parallax import convergence, everything, partitions, replay_check, sparsity, throughput
 from refimpl.experiments.parallax.study import Context, Summary

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from faults.damage import ARRAY_DAMAGES, JSON_DAMAGES, damage_arrays, damage_json
 from faults.signals import travel_options
+from faults.trial import draw_travel
 from refimpl.training.run.files import file_sha256
 from refimpl.training.run.manifest import digest_of
 
@@ -28,8 +29,7 @@ def draw(rng) -> dict:
     """Return a damage; ``draw`` seeds what it needs beside; forged: the manifest is signed anew, see ``forge``."""
     file = rng.choices(list(DAMAGES), (8, 2, 4, 5, 1, 1))[0]
     return {"file": file, "damage": rng.choice(DAMAGES[file]), "draw": rng.randrange(10**6),
-            "forged": rng.random() < 0.6, "architecture": rng.choice(["hybrid", "ps", "allreduce"]),
-            "overlap": rng.random() < 0.4, "shared_memory": rng.random() < 0.7, "mpi": rng.randrange(6)}
+            "forged": rng.random() < 0.6, **draw_travel(rng)}
 
 
 def prepare(what: dict, base: Path, directory: Path) -> tuple[list[str], list[str], str]:

@@ -1,5 +1,6 @@
 """A job under watch: started in a session of its own, met at a moment of its training, and ended for certain."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -88,18 +89,14 @@ class Job:
 
     def finish(self) -> list[str]:
         """Kill what is left; return what that was."""
-        found = []
+        found: dict[int, str] = {}
         while left := self.finder.living():
-            found += [f"{p.name} {p.pid} ({'rank ' + str(p.rank) if p.rank is not None else p.state})" for p in left
-                      if p.pid not in self._named(found)]
+            for p in left:
+                found.setdefault(p.pid, f"{p.name} {p.pid} ({p.state if p.rank is None else f'rank {p.rank}'})")
             processes.kill(left)
             time.sleep(0.02)
         self.launcher.wait()
-        return found
-
-    @staticmethod
-    def _named(found):
-        return {int(line.split(" (")[0].rpartition(" ")[2]) for line in found}
+        return list(found.values())
 
     def wait_for(self, has_come) -> bool:
         """Return whether has_come() while the job runs; it is asked every millisecond."""
@@ -111,29 +108,19 @@ class Job:
 
     def marked(self, *what: str) -> bool:
         """Return whether the training has left such marks, in this order."""
-        try:
-            text = "\n" + self.marks.read_text()
-        except OSError:
-            return False
-        for mark in what:
-            _, found, rest = text.partition(f"\n{mark}\n")
-            if not found:
-                return False
-            text = "\n" + rest
-        return True
+        left = iter(self.marks.read_text().splitlines() if self.marks.exists() else ())
+        return all(mark in left for mark in what)  # each search goes on where the one before has ended
 
     def send(self, number: int, target: str) -> bool:
         """Send a signal to "rank R", "launcher" or "proxy" (none: the launcher); return whether it was there."""
         found = processes.targets_of(self.finder.living(), self.launcher.pid)
         if target == "proxy" and target not in found:
             target = "launcher"
-        if target not in found or (target == "launcher" and self.launcher.poll() is not None):
-            return False
-        try:
-            os.kill(found[target], number)
-        except ProcessLookupError:
-            return False
-        return True
+        if target in found and (target != "launcher" or self.launcher.poll() is None):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(found[target], number)
+                return True
+        return False
 
     def wait_until_gone(self, seconds: float) -> bool:
         """Return whether every process of the job has ended within so many seconds."""

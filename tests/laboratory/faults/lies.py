@@ -11,7 +11,7 @@ from typing import Callable
 import numpy as np
 
 from faults.subject import ROWS
-from faults.trial import RANKS
+from faults.trial import RANKS, draw_travel
 from kernels import RowGradient
 from models import Batch, Uniform, Variable
 
@@ -196,5 +196,4 @@ def draw(rng) -> dict:
     lie = rng.choice([lie for lie in _ALL if lie.honest == honest])
     rank = rng.randrange(RANKS) if lie.one or rng.random() < 0.75 else None
     return {"lie": lie.name, "where": rng.choice(lie.wheres), "step": rng.randrange(1 if lie.first else 4),
-            "rank": rank, "architecture": rng.choice(["hybrid", "ps", "allreduce"]),
-            "overlap": rng.random() < 0.4, "shared_memory": rng.random() < 0.7, "mpi": rng.randrange(6)}
+            "rank": rank, **draw_travel(rng)}

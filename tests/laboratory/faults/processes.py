@@ -33,7 +33,6 @@ class Finder:
     def __init__(self, job: str):
         self.mark = f"{MARK}={job}".encode()
         self.members: dict[int, int | None] = {}  # pid -> rank
-        self.strangers: dict[int, str] = {}  # pid -> its parent and begin, by which a pid that is used again is known
 
     def living(self) -> list[Process]:
         """Return the job's living processes."""
@@ -44,14 +43,11 @@ class Finder:
         try:
             text = Path(f"/proc/{pid}/stat").read_text()
             name, fields = text.partition("(")[2].rpartition(")")[0], text.rpartition(")")[2].split()
-            born = fields[19]
-            if self.strangers.get(pid) == born or fields[0] in "ZX":
+            if fields[0] in "ZX":
                 return None
             if pid not in self.members or self.members[pid] is None:  # a rank's environment comes with its exec
                 environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
                 if self.mark not in environment:
-                    if environment != [b""]:  # it is there, and not half-way through its exec
-                        self.strangers[pid] = born
                     return None
                 self.members[pid] = _rank_of(environment)
         except (OSError, IndexError):  # gone meanwhile, or another user's

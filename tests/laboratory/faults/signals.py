@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from faults.job import Job, Seen
-from faults.trial import RANKS
+from faults.trial import RANKS, draw_travel
 
 SIGNALS = ("SIGKILL", "SIGSTOP", "SIGTERM", "SIGINT", "SIGHUP", "SIGSEGV", "SIGABRT")
 TARGETS = {**{f"rank {rank}": 4 for rank in range(RANKS)}, **{f"supervisor {rank}": 1 for rank in range(RANKS)},
@@ -24,8 +24,7 @@ def draw(rng) -> dict:
     return {"signal": rng.choices(SIGNALS, (3, 1, 1, 1, 1, 1, 1))[0],
             "target": rng.choices(list(TARGETS), TARGETS.values())[0], "phase": phase,
             "step": rng.randrange(1, STEPS - 2 * EVALUATE_EVERY), "moment": round(rng.random() * PHASES[phase], 4),
-            "architecture": rng.choice(["hybrid", "ps", "allreduce"]), "overlap": rng.random() < 0.4,
-            "shared_memory": rng.random() < 0.7, "mpi": rng.randrange(6), "resumed": rng.choice(["hybrid", "ps"])}
+            **draw_travel(rng), "resumed": rng.choice(["hybrid", "ps"])}
 
 
 def options_of(what: dict, directory: Path) -> list[str]:

@@ -34,6 +34,12 @@ def draw(seed: int, number: int) -> Trial:
     return Trial(seed, number, kind, what)
 
 
+def draw_travel(rng) -> dict:
+    """Return how a trial's gradients travel, and which interpreter runs it."""
+    return {"architecture": rng.choice(["hybrid", "ps", "allreduce"]), "overlap": rng.random() < 0.4,
+            "shared_memory": rng.random() < 0.7, "mpi": rng.randrange(6)}
+
+
 ENDS = ("refused in words", "right answer", "ended by signal", "not made", "hang", "silent acceptance", "other end")
 
 

@@ -7,13 +7,11 @@ from torch.nn import functional
 class ImageTwin:
     """A network for images as benchmarks train it, see ``peers.torch_twin``: momentum 0.9, mean cross entropy.
 
-    network: the nn.Module that a model becomes; it has its own initial values.  on: where it computes.
+    network: makes the nn.Module of a model; it has its own initial values.  on: where it computes.
     """
 
-    network: type[torch.nn.Module]
-
-    def __init__(self, model, values: dict, options, on: str = "cpu"):
-        self.model, self.device = self.network(model).to(on), on
+    def __init__(self, network, model, values: dict, options, on: str = "cpu"):
+        self.model, self.device = network(model).to(on), on
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=options.learning_rate, momentum=0.9)
 
     def step(self, batch, starts_epoch: bool) -> float:

@@ -3,6 +3,8 @@
 Eager mode, nn.Conv2d and nn.BatchNorm2d, images (n, channels, height, width). The layers of ``models.cnn.ConvNet``.
 """
 
+from functools import partial
+
 from torch import nn
 from torch.nn import functional
 
@@ -47,11 +49,5 @@ class TorchConvNet(nn.Module):
         return self.head(y.mean(dim=(2, 3)))
 
 
-class ConvolutionTwin(ImageTwin):
-    """``TorchConvNet`` as benchmarks train it."""
-
-    network = TorchConvNet
-
-
-TWIN = ConvolutionTwin
+TWIN = partial(ImageTwin, TorchConvNet)
 """What ``peers.torch_twin`` makes."""

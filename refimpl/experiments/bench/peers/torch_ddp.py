@@ -7,7 +7,7 @@ gloo's sparse allreduce: every rank gets all ranks' rows, and merges them.
 import torch
 
 from kernels.random import key_of
-from refimpl.experiments.bench.peers.torch_clip import clip
+from refimpl.experiments.bench.peers.torch_lm import clip
 from refimpl.torch.repeatable import seed
 from refimpl.torch.tensors import on_device
 

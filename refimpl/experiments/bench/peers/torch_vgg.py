@@ -3,6 +3,8 @@
 Eager mode, images (n, channels, height, width). The layers of ``models.vgg.Vgg``.
 """
 
+from functools import partial
+
 from torch import nn
 
 from models.vgg import Vgg
@@ -31,11 +33,5 @@ class TorchVgg(nn.Module):
         return self.connected(self.features(x).flatten(1))
 
 
-class VggTwin(ImageTwin):
-    """``TorchVgg`` as benchmarks train it."""
-
-    network = TorchVgg
-
-
-TWIN = VggTwin
+TWIN = partial(ImageTwin, TorchVgg)
 """What ``peers.torch_twin`` makes."""

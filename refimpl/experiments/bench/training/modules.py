@@ -47,7 +47,8 @@ def run(seconds: float = 15.0, rounds: int = 7, cluster: bool = False, quick: bo
         setting = {"where": "-quick", **({"ranks": 1, "machines": 2} if cluster else {"ranks": 2})}
     wanted = {"works": list(WORKS), "where": setting["where"], "small": quick,
               **(QUICK if quick else {"seconds": seconds, "rounds": rounds})}
-    found = measure("refimpl.experiments.bench.training.ranks:race_modules", wanted, setting["ranks"], setting.get("machines", 0))
+    found = measure("refimpl.experiments.bench.training.ranks:race_modules", wanted, setting["ranks"],
+                    setting.get("machines", 0))
     with_line(found["rows"])
     return found | {"ratios": {row["work"]: row["ratio"] for row in found["rows"] if row["peer"]},
                     "parts": {work: parts(rows) for work, rows in by_work(found["rows"]).items()},

@@ -31,7 +31,8 @@ def run(seconds: float = 24.0, rounds: int = 5, cluster: bool = False, workload=
     """
     setting, workload = CLUSTER if cluster else MACHINE, workload or workloads_for("training")[0]
     wanted = {"work": setting["work"], "workload": workload.to_json(), "seconds": seconds, "rounds": rounds}
-    found = measure("refimpl.experiments.bench.training.ranks:race_model", wanted, setting["ranks"], setting.get("machines", 0))
+    found = measure("refimpl.experiments.bench.training.ranks:race_model", wanted, setting["ranks"],
+                    setting.get("machines", 0))
     with_line(found["rows"])
     seconds_of = {row["name"]: row["seconds"] for row in found["rows"]}
     ratios = {setting["work"]: seconds_of[PEER] / seconds_of[HYBRID]} if PEER in seconds_of else {}
