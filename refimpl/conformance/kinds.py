@@ -9,11 +9,11 @@ from typing import Any, Callable
 
 import numpy as np
 
-from refimpl.conformance.case import Arrivals, Case, MeshTask, Rows, Task
-from refimpl.conformance.cases import mesh
+from refimpl.conformance.case import Arrivals, Case, Rows, Task
 from refimpl.conformance.cases.owner import first_values
 from refimpl.conformance.cases.training import start_of
 from refimpl.conformance.rules.aggregate import Expected
+from refimpl.conformance.rules.mesh import named, task_of
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.space.aggregation import Aggregation
 from refimpl.conformance.space.deviation import Machine
@@ -125,14 +125,8 @@ def _serve(functions, case, rank):
 
 
 def _mesh_step(functions, case, rank):
-    given, layers, members = inputs(case, 0, rank), mesh.layers_of(case), case.settings["mesh"][1]
-    microbatches = list(zip(given["inputs"], given["gradients"]))
-    answer = taken(functions[0](MeshTask(
-        tuple(case.settings["mesh"]), layers, mesh.weights_of(case), microbatches, rank * len(microbatches),
-        mesh.dropout_of(case), mesh.NORMALISER, mesh.RATE, case.settings["clip"])))
-    cut = {name for layer in layers if layer.cut for name in (layer.weight, layer.bias)}
-    named = {mesh.part_name(name, rank % members) if name in cut else name: part for name, part in answer.items()}
-    return [{**named, "loss": np.asarray(named.get("loss", np.nan), np.float64)}]
+    answer = named(case, rank, taken(functions[0](task_of(case, rank, inputs(case, 0, rank)))))
+    return [{**answer, "loss": np.asarray(answer.get("loss", np.nan), np.float64)}]
 
 
 KINDS = {

@@ -16,6 +16,7 @@
     survive        ranks die; the others go on without them and end with the same bits
 
     groups         fully connected layers cut over groups of ranks: data and model parallelism at once
+    mesh_layers, mesh              a step of such layers, decision by decision
 
 Fewer bytes, and still one answer on any number of ranks, because each microbatch is encoded by itself:
 

@@ -7,12 +7,12 @@ from collections import Counter
 
 import numpy as np
 
-from refimpl.conformance.adapters.reference_mesh import ReferenceMesh
 from refimpl.conformance.adapters.reference_training import TrainingPart
 from refimpl.conformance.arrivals import play
 from refimpl.conformance.cases.numbers import words
 from refimpl.conformance.rules.owner import ScriptOwner, owner_of
 from refimpl.conformance.semantics import DTYPES, SUPPORTS, Semantics
+from refimpl.plain.mesh import Mesh
 from refimpl.plain.owner import Owner
 
 LAUNCHER = "local"
@@ -22,7 +22,7 @@ EVERYTHING = Semantics(name="reference", dtypes=DTYPES, supports=SUPPORTS, start
 class Reference(TrainingPart):
     """One rank of an implementation that does exactly what its manifest says."""
 
-    owner, mesh = Owner, ReferenceMesh
+    owner, mesh = Owner, Mesh
 
     def __init__(self, world, semantics: Semantics = EVERYTHING, turn: int = 0):
         """turn: where sums begin, for manifests that allow any order."""

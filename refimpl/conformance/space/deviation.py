@@ -1,5 +1,6 @@
 """A deviation: one decision taken otherwise, and where: in which variables, on which ranks, from which step on."""
 
+import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Callable
@@ -40,7 +41,7 @@ class Deviation:
     """decision: which one.  change(right, machine, place) -> what is decided in place of ``right``.
 
     code: its short name.  words: what is wrong.  rules: what of the manifest it changes, in place of a decision.
-    also: further decisions that go with it.  fault: of machines that simulate a whole fault, which.
+    also: further decisions that go with it.  fault: the class that decides otherwise, of machines that run one.
     """
 
     code: str
@@ -87,3 +88,14 @@ class Machine:
     def expected(self) -> list[dict] | None:
         """Return, step by step, name -> what is expected on each rank that has it; None: an error. Local."""
         return [{v.name: self.answer(Place(step, 0, v)) for v in self.case.variables} for step in range(self.steps)]
+
+
+def code_of(kind: type) -> str:
+    """Return "stale-dropped" for StaleDropped. Local."""
+    return re.sub("(?<!^)(?=[A-Z])", "-", kind.__name__).lower()
+
+
+def words_of(kind: type) -> str:
+    """Return a docstring as it goes on in a sentence. Local."""
+    words = " ".join(kind.__doc__.split()).rstrip(".")
+    return words[0].lower() + words[1:]

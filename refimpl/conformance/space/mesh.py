@@ -1,4 +1,8 @@
-"""Deviations of layers cut over groups: each a whole step with one fault."""
+"""Deviations of layers cut over groups: the plain mesh with a method replaced. A docstring says what is wrong.
+
+shift: by how many members or rounds it is off; 0: in reverse; None, of columns: a member's own come first.
+layer: the name of the only one that it hits, "": all.
+"""
 
 from dataclasses import replace
 
@@ -6,41 +10,198 @@ import numpy as np
 
 from refimpl.conformance.cases.mesh import layers_of
 from refimpl.conformance.rules.aggregate import Expected
-from refimpl.conformance.rules.mesh import Fault, stepped
-from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place
+from refimpl.conformance.rules.mesh import stepped
+from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place, code_of, words_of
+from refimpl.plain.mesh import Mesh
 
-WORDS = {
-    "parts-divided": "the gradient of a part that is cut is 1/K of ours: averaged over the world, not over the G ranks "
-                     "that hold it, or divided by the K members of a group",
-    "parts-multiplied": "the gradient of a part that is cut is K times ours: a sum over the rows of K members is taken "
-                        "for that of one",
-    "parts-of-all-members": "the gradients of a layer's parts are added to each other: summed over all N ranks, not "
-                            "over the G that hold the same part",
-    "parts-not-summed": "the gradient of a part is its own group's alone: it is not summed over the ranks that hold it",
-    "whole-over-holders": "the gradient of a whole layer is summed over ranks of the same member number alone, not "
-                          "over all N",
-    "norm-parts-k-times": "the norm counts each part K times: each member adds up the whole group's",
-    "norm-parts-g-times": "the norm counts each part G times: once for every rank that holds it",
-    "norm-whole-k-times": "the norm counts whole layers K times: once for every member of a group",
-    "norm-every-copy": "the norm counts every copy: all N ranks' squares are added up",
-    "norm-of-own-part": "the norm leaves parts out: each member takes its own part alone, and the members clip "
-                        "differently",
-    "norm-without-parts": "the norm leaves out the layers that are cut",
-    "input-gradient-k-times": "the gradient that leaves the cut layers for those below is K times ours: partial sums "
-                              "are added up by every member, and then once more",
-    "members-far-apart": "the members of a group are not neighbours: rank r holds the part of member r // G, not r % K",
-    "rows-to-wrong-owner": "gradients of rows come back to another member than the one whose rows they are",
-    "rounds-out-of-order": "gradients of rows come back in another round: they meet the inputs of other rows",
-    "columns-out-of-order": "columns are gathered in another order than that of the members",
-    "dropout-by-local-column": "dropout is drawn by local column: each member drops what member 0 does",
-    "bias-by-every-member": "the bias is added by every member: K times",
-    "partial-sums-not-added": "the gradient of a layer's input is one member's partial sum: those of the others are "
-                              "not added",
-}
 
-COLUMNS = "columns-out-of-order"
-BY_LAYER = (COLUMNS, "dropout-by-local-column", "bias-by-every-member", "partial-sums-not-added")
-"""Faults that one layer may have and another not."""
+class PartsDivided(Mesh):
+    """The gradient of a part that is cut is 1/K of ours: averaged over the world, not over the G ranks that hold it, or
+    divided by the K members of a group.
+    """
+
+    def summed(self, gradients):
+        return {n: g / (self.members if self.is_cut(n) else 1) for n, g in super().summed(gradients).items()}
+
+
+class PartsMultiplied(Mesh):
+    """The gradient of a part that is cut is K times ours: a sum over the rows of K members is taken for that of one."""
+
+    def summed(self, gradients):
+        return {n: g * (self.members if self.is_cut(n) else 1) for n, g in super().summed(gradients).items()}
+
+
+class PartsOfAllMembers(Mesh):
+    """The gradients of a layer's parts are added to each other: summed over all N ranks, not over the G that hold the
+    same part.
+    """
+
+    def holds(self, name, rank):
+        return True
+
+
+class PartsNotSummed(Mesh):
+    """The gradient of a part is its own group's alone: it is not summed over the ranks that hold it."""
+
+    of = "groups"
+
+    def holds(self, name, rank):
+        return rank == self.world.rank if self.is_cut(name) else True
+
+
+class WholeOverHolders(Mesh):
+    """The gradient of a whole layer is summed over ranks of the same member number alone, not over all N."""
+
+    def holds(self, name, rank):
+        return self.place(rank)[1] == self.member
+
+
+class NormPartsKTimes(Mesh):
+    """The norm counts each part K times: each member adds up the whole group's."""
+
+    def squares(self, parts, whole):
+        return self.members * sum(self.of_group(parts)), whole
+
+
+class NormPartsGTimes(Mesh):
+    """The norm counts each part G times: once for every rank that holds it."""
+
+    of = "groups"
+
+    def squares(self, parts, whole):
+        return sum(self.world.allgather(parts)), whole
+
+
+class NormWholeKTimes(Mesh):
+    """The norm counts whole layers K times: once for every member of a group."""
+
+    def squares(self, parts, whole):
+        return sum(self.of_group(parts)), self.members * whole
+
+
+class NormEveryCopy(Mesh):
+    """The norm counts every copy: all N ranks' squares are added up."""
+
+    of = "groups"
+
+    def squares(self, parts, whole):
+        return sum(self.world.allgather(parts)), sum(self.world.allgather(whole))
+
+
+class NormOfOwnPart(Mesh):
+    """The norm leaves parts out: each member takes its own part alone, and the members clip differently."""
+
+    def squares(self, parts, whole):
+        return parts, whole
+
+
+class NormWithoutParts(Mesh):
+    """The norm leaves out the layers that are cut."""
+
+    def squares(self, parts, whole):
+        return 0.0, whole
+
+
+class InputGradientKTimes(Mesh):
+    """The gradient that leaves the cut layers for those below is K times ours: partial sums are added up by every
+    member, and then once more.
+    """
+
+    def own_rows(self, grads, own):
+        return {v: g * self.members for v, g in super().own_rows(grads, own).items()}
+
+
+class MembersFarApart(Mesh):
+    """The members of a group are not neighbours: rank r holds the part of member r // G, not r % K."""
+
+    of = "both"
+
+    def place(self, rank):
+        return divmod(rank, self.groups)[::-1]
+
+
+class RowsToWrongOwner(Mesh):
+    """Gradients of rows come back to another member than the one whose rows they are."""
+
+    shift = 1
+
+    def own_rows(self, grads, own):
+        rows, first = list(grads), turned(range(self.members), self.shift)[self.member] * len(own)
+        return dict(zip(own, (grads[v] for v in rows[first:first + len(own)])))
+
+    def last(self, j, found):
+        super().last(j, alike(found))
+
+
+class RoundsOutOfOrder(Mesh):
+    """Gradients of rows come back in another round: they meet the inputs of other rows."""
+
+    shift, waiting = 1, ()
+
+    def last(self, j, found):
+        self.waiting = [*self.waiting, found]
+        for kept, k in zip(self.waiting, turned(range(self.members), self.shift) if j == self.members - 1 else ()):
+            super().last(j, alike([(saved, grad) for (saved, _), (_, grad) in zip(kept, self.waiting[k])]))
+
+
+class ColumnsOutOfOrder(Mesh):
+    """Columns are gathered in another order than that of the members."""
+
+    layer, shift = "", 1
+
+    def order(self, layer):
+        if self.layer not in ("", layer.name):
+            return super().order(layer)
+        own_first = [self.member, *(k for k in range(self.members) if k != self.member)]
+        return own_first if self.shift is None else turned(range(self.members), self.shift)
+
+
+class DropoutByLocalColumn(Mesh):
+    """Dropout is drawn by local column: each member drops what member 0 does."""
+
+    layer = ""
+
+    def drawn(self, layer, dropout):
+        own = super().drawn(layer, dropout)
+        return dropout[:, :own.shape[1]] if self.layer in ("", layer.name) else own
+
+
+class BiasByEveryMember(Mesh):
+    """The bias is added by every member: K times."""
+
+    layer = ""
+
+    def bias(self, layer):
+        return super().bias(layer) * (self.members if layer.cut and self.layer in ("", layer.name) else 1)
+
+
+class PartialSumsNotAdded(Mesh):
+    """The gradient of a layer's input is one member's partial sum: those of the others are not added."""
+
+    layer = ""
+
+    def add_partials(self, layer, partials):
+        added = super().add_partials(layer, partials)
+        return partials if self.layer in ("", layer.name) else added
+
+
+KINDS = (PartsDivided, PartsMultiplied, PartsOfAllMembers, PartsNotSummed, WholeOverHolders, NormPartsKTimes,
+         NormPartsGTimes, NormWholeKTimes, NormEveryCopy, NormOfOwnPart, NormWithoutParts, InputGradientKTimes,
+         MembersFarApart, RowsToWrongOwner, RoundsOutOfOrder, ColumnsOutOfOrder, DropoutByLocalColumn,
+         BiasByEveryMember, PartialSumsNotAdded)
+
+
+def turned(order, shift) -> list:
+    """Return a list shifted by so many, reversed if that is 0. Local."""
+    order = list(order)
+    return order[shift:] + order[:shift] if shift else order[::-1]
+
+
+def alike(found):
+    """Return (what layers kept, gradient) of microbatches. Raises ValueError if rows of unlike numbers meet. Local."""
+    if any(saved and len(saved[-1][1][0]) != len(grad) for saved, grad in found):
+        raise ValueError("rows of microbatches of unlike sizes")
+    return found
 
 
 class Stepped(Machine):
@@ -48,9 +209,8 @@ class Stepped(Machine):
 
     def __init__(self, case, semantics, deviations=()):
         super().__init__(case, semantics, deviations)
-        fault = deviations[0].fault or Fault() if deviations else Fault()
-        possible = fault == Fault() or fault in set(faults(case))
-        self.parts = stepped(case, fault) if possible else None
+        kind = next((d.fault for d in deviations if d.fault), Mesh)
+        self.parts = stepped(case, kind) if kind is Mesh or possible(case, kind) else None
 
     def expected(self) -> list[dict]:
         """Return name -> what each rank that has it should hold after the step. Local."""
@@ -67,36 +227,40 @@ class Stepped(Machine):
         return replace(want, tolerance=np.maximum(want.tolerance, eps * np.abs(want.value)))
 
 
-def faults(case):
-    """Yield the faults that a case can show. Local."""
+def possible(case, kind) -> bool:
+    """Return whether a deviation has anything to change in a case. Local."""
     groups, members = case.settings["mesh"]
-    names = [layer.name for layer in layers_of(case) if layer.cut]
-    turns = [*range(1, members), *([0] if members > 2 else [])]
-    for kind in WORDS:
-        if members == 1 and kind not in ("parts-not-summed", "norm-parts-g-times", "norm-every-copy"):
-            continue
-        if groups == 1 and kind in ("parts-not-summed", "norm-parts-g-times", "norm-every-copy", "members-far-apart"):
-            continue
-        if groups == members and kind == "norm-parts-g-times":
-            continue
-        if kind.startswith("norm-") and case.settings["clip"] is None:
-            continue
-        if kind == "dropout-by-local-column" and not case.settings["dropout"]:
-            continue
-        anywhere = [""] if not kind.startswith(BY_LAYER) else ["", *names]
-        off = turns if kind in ("rows-to-wrong-owner", "rounds-out-of-order", COLUMNS) else [1]
-        for layer in anywhere:
-            for turn in [*off, None] if kind == COLUMNS else off:
-                yield Fault(kind, layer, turn)
+    if not {"groups": groups > 1, "members": members > 1, "both": groups > 1 < members}[getattr(kind, "of", "members")]:
+        return False
+    if issubclass(kind, NormPartsGTimes) and groups == members:
+        return False
+    if hasattr(kind, "shift") and kind.shift not in (None, *turns(members)):
+        return False
+    names = ["", *(layer.name for layer in layers_of(case) if layer.cut)]
+    return (getattr(kind, "layer", "") in names and (case.settings["clip"] is not None or "Norm" not in kind.__name__)
+            and (case.settings["dropout"] or not issubclass(kind, DropoutByLocalColumn)))
+
+
+def turns(members: int) -> list[int]:
+    """Return by how many members something may be off. Local."""
+    return [*range(1, members), *([0] if members > 2 else [])]
 
 
 def deviations(cases) -> list[Deviation]:
-    """Return the faults that some cases can show; where layers may differ, in all of them, or in one. Local."""
+    """Return those that some cases can show; where layers may differ, in all of them, or in one. Local."""
     square = all(len(set(case.settings["mesh"])) == 1 for case in cases)
+    most = max(case.settings["mesh"][1] for case in cases)
+    names = dict.fromkeys(layer.name for case in cases for layer in layers_of(case) if layer.cut)
     found = []
-    for fault in dict.fromkeys(fault for case in cases for fault in faults(case)):
-        where = f": {fault.layer}" if fault.layer else ""
-        if fault.kind == "norm-parts-k-times" and square:
-            where = "; or G times, once for every rank that holds it: G is K here"
-        found.append(Deviation(fault.kind, f"{WORDS[fault.kind]}{where}", fault=fault))
+    for kind in KINDS:
+        off = turns(most) if hasattr(kind, "shift") else [1]
+        for layer in ["", *names] if hasattr(kind, "layer") else [""]:
+            for shift in [*off, None] if kind is ColumnsOutOfOrder else off:
+                one = type(kind.__name__, (kind,), {name: value for name, value in (("layer", layer), ("shift", shift))
+                                                    if hasattr(kind, name)})
+                where = f": {layer}" if layer else ""
+                if kind is NormPartsKTimes and square:
+                    where = "; or G times, once for every rank that holds it: G is K here"
+                if any(possible(case, one) for case in cases):
+                    found.append(Deviation(code_of(kind), f"{words_of(kind)}{where}", fault=one))
     return found

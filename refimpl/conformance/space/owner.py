@@ -1,6 +1,5 @@
 """Deviations of owners without barriers: the plain owner with a method replaced. A docstring says what is wrong."""
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +7,7 @@ import numpy as np
 from refimpl.conformance.case import numbers_of
 from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.rules.owner import served
-from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place
+from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place, code_of, words_of
 from refimpl.plain.consistencies import Bounded
 from refimpl.plain.owner import Owner
 
@@ -93,17 +92,6 @@ class Uncorrected(Owner):
 
 KINDS = (StaleDropped, LateCounted, ClockEarly, ClockLate, DividedByWorkers, Summed, StalenessPerWorker, Aliased,
          Uncorrected)
-
-
-def code_of(kind: type) -> str:
-    """Return "stale-dropped" for StaleDropped. Local."""
-    return re.sub("(?<!^)(?=[A-Z])", "-", kind.__name__).lower()
-
-
-def words_of(kind: type) -> str:
-    """Return a docstring as it goes on in a sentence. Local."""
-    words = " ".join(kind.__doc__.split()).rstrip(".")
-    return words[0].lower() + words[1:]
 
 
 class Served(Machine):
