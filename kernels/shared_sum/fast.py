@@ -141,7 +141,7 @@ def sum_blocks(inputs, sums, outputs, shift, start, stop, scratch):
     """Add up [start, stop) of the arrays at ``inputs`` + shift in the order of ``sums`` into those of ``outputs``.
 
     inputs: (k,) int64 addresses.  sums: (m, 4), see ``fused``.  outputs: (q, 2) (register, address).  shift: bytes.
-    scratch: see ``scratch_for``; its dtype is the arrays'.
+    scratch: see ``scratch_for``; its dtype is the arrays'. Give np.int64(0): Numba compiles a literal 0 apart.
     """
     size = scratch.itemsize
     where, partials = np.empty(len(inputs), np.int64), np.int64(scratch.ctypes.data)

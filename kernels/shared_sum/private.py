@@ -59,13 +59,13 @@ def _sum_segment(terms, targets, posted, own, sums, result, scratch, copies, fir
     for j in range(len(terms)):
         inputs[j] = load_acquire(posted + terms[j, 0] * _WORD) + at
         if terms[j, 1]:
-            if not transfer(READ, terms[j, 1], copies[j], inputs[j], nbytes, words):
+            if not transfer(np.int64(READ), terms[j, 1], copies[j], inputs[j], nbytes, words):
                 return False
             inputs[j] = copies[j]
     outputs[0, 0], outputs[0, 1] = result, own[0, 1] + at
-    sum_blocks(inputs, sums, outputs, 0, 0, length, scratch)
+    sum_blocks(inputs, sums, outputs, np.int64(0), np.int64(0), length, scratch)
     for j in range(len(targets)):
         there = load_acquire(posted + targets[j, 0] * _WORD) + at
-        if not transfer(WRITE, targets[j, 1], outputs[0, 1], there, nbytes, words):
+        if not transfer(np.int64(WRITE), targets[j, 1], outputs[0, 1], there, nbytes, words):
             return False
     return True

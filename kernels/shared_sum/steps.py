@@ -28,7 +28,7 @@ def in_place(step, flags, me, count, flag, spins, nanoseconds, inputs, sums, out
     if step == 1:
         if not wait_for_all(flags, count, flag + 1, spins, nanoseconds):
             return 1
-        sum_blocks(inputs, sums, outputs, 0, start, stop, scratch)
+        sum_blocks(inputs, sums, outputs, np.int64(0), start, stop, scratch)
         raise_flag(flags + me * LINE, flag + 2)
     return DONE if wait_for_all(flags, count, flag + 2, spins, nanoseconds) else 2
 
@@ -97,7 +97,7 @@ def all_at_once(step, flags, me, count, flag, spins, nanoseconds, inputs, sums, 
         return 1
     result = np.empty((1, 2), np.int64)
     result[0, 0], result[0, 1] = outputs[0, 0], target - shift
-    sum_blocks(inputs, sums, result, shift, 0, elements, scratch)
+    sum_blocks(inputs, sums, result, shift, np.int64(0), elements, scratch)
     free[buffer] = flag + 2
     return DONE
 

@@ -60,7 +60,7 @@ def check(communicator, schedule, elements, dtype):
 
 @pytest.mark.parametrize("elements", SIZES)
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.thorough("float32", "-1001")
+@pytest.mark.thorough("float32", "float16-1001")  # of each dtype: tests/kernels/test_shared_sum.py
 def test_the_trees_bits_and_the_schedules_bytes(comm, dtype, elements):
     check(Communicator.of(comm), make_schedule("direct", comm.size, comm.size), elements, dtype)
 
