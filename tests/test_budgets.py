@@ -17,8 +17,8 @@ BUDGETS = {
     "kernels": 5106,
     "models": 4968,
     "refimpl/*.py": 194,
-    "refimpl/cli": 2183,
-    "refimpl/collectives": 3249,
+    "refimpl/cli": 2259,
+    "refimpl/collectives": 4159,
     "refimpl/conformance": 9163,
     "refimpl/experiments": 6242,
     "refimpl/gradients": 320,
@@ -32,7 +32,7 @@ BUDGETS = {
     "refimpl/torch": 1465,
     "refimpl/training": 6167,
     "refimpl/transport": 2930,
-    "tests": 39789,
+    "tests": 40025,
 }
 
 

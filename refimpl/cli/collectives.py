@@ -2,10 +2,10 @@
 
 import json
 
-from refimpl.cli import exactness, simulate
+from refimpl.cli import exactness, simulate, trees
 from refimpl.cli.values import file, whole
 
-HELP = "look at collective algorithms: properties proved of them, pictures, rounding errors, times"
+HELP = "look at collective algorithms: properties proved of them, pictures, rounding errors, times, trees"
 REFUSALS = (ValueError, OSError)
 
 
@@ -15,7 +15,7 @@ def add(parser):
     from refimpl.collectives.schedule import KINDS
 
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    for name, action in (("exactness", exactness), ("simulate", simulate)):
+    for name, action in (("exactness", exactness), ("simulate", simulate), ("trees", trees)):
         action.add(actions.add_parser(name, help=action.HELP, description=action.__doc__,
                                       argument_default=parser.argument_default))
     show = actions.add_parser("show", help="print properties and picture", argument_default=parser.argument_default)
@@ -32,7 +32,8 @@ def add(parser):
 
 def run(given: dict) -> int:
     """Do the action; return its status."""
-    return {"exactness": exactness.run, "simulate": simulate.run, "show": _show}[given["action"]](given)
+    return {"exactness": exactness.run, "simulate": simulate.run, "trees": trees.run,
+            "show": _show}[given["action"]](given)
 
 
 def _show(given: dict) -> int:

@@ -1,0 +1,75 @@
+"""Pack trees into a network's links: the fastest rate, the proof that none is faster, and the trees."""
+
+import json
+from pathlib import Path
+
+from refimpl.cli.values import file, nonempty, whole
+
+HELP = "pack trees into the links of a network: rate, proof, trees, load"
+KINDS = ("allreduce", "allgather", "reduce-scatter")
+
+
+def add(parser):
+    """Add the options."""
+    from refimpl.collectives.links.named import NAMED
+
+    parser.add_argument("network", type=nonempty, metavar="NETWORK",
+                        help="a JSON file, or " + "; ".join(f"{name}: {what}" for name, (*_, what) in NAMED.items()))
+    parser.add_argument("--gpus", type=_numbers, metavar="A,B,...", help="only these ranks: an allocation")
+    parser.add_argument("--kind", choices=KINDS, help="default allreduce")
+    parser.add_argument("--trees", type=whole(), metavar="K", help="of an allgather: at most K trees from each rank")
+    parser.add_argument("--output", type=file, metavar="FILE", help="draw the links and their load (.png, .svg, .pdf)")
+    parser.add_argument("--json", action="store_true", help="print only the packing, as one JSON object")
+
+
+def run(given: dict) -> int:
+    """Print the packing."""
+    from refimpl.collectives.links import named_links, pack_trees, read_links
+
+    name = given["network"]
+    links = read_links(name) if Path(name).suffix == ".json" else named_links(name)
+    if "gpus" in given:
+        links = links.only(given["gpus"])
+    packing = pack_trees(links, given.get("kind", "allreduce"), given.get("trees"))
+    if path := given.get("output"):
+        from refimpl.collectives.links.draw import draw_packing
+
+        draw_packing(packing, path)
+    print(json.dumps(to_json(packing)) if given.get("json") else describe(packing), flush=True)
+    return 0
+
+
+def _numbers(text: str) -> list[int]:
+    number = whole(0)
+    return [number(part) for part in text.split(",")]
+
+
+def to_json(packing) -> dict:
+    """Return a packing as plain values; rates are fractions, as text. Local."""
+    return {"network": packing.links.name, "kind": packing.kind, "rate": str(packing.rate), "best": str(packing.best),
+            "proof": packing.proof,
+            "trees": [{"root": tree.root, "rate": str(tree.rate), "adds": tree.inward, "ways": tree.ways}
+                      for tree in packing.trees],
+            "load": [[a, b, str(part)] for (a, b), part in packing.load().items()]}
+
+
+def describe(packing) -> str:
+    """Return a packing in words. Local."""
+    n, rate, best = packing.links.ranks, packing.rate, packing.best
+    load = sorted(packing.load().values())
+    lines = [f"{packing.kind} of {n} ranks on {packing.links.name}: rate {_number(rate)}, {len(packing.trees)} trees",
+             f"  proof  no schedule is faster than {_number(best)}: {packing.proof}"]
+    if rate < best:
+        lines.append(f"  loss   with fewer trees {float(1 - rate / best):.1%} of that are lost")
+    lines.append(f"  load   of the links {_number(load[0])} to {_number(load[-1])}, all together "
+                 f"{_number(sum(load) / len(load))}")
+    for tree in packing.trees:
+        arrow = "<" if tree.inward else ">"
+        ways = " ".join(arrow.join(map(str, way)) for way in tree.ways)
+        lines.append(f"  {'sum to' if tree.inward else 'from'} {tree.root}, rate {_number(tree.rate)}: {ways}")
+    return "\n".join(lines)
+
+
+def _number(value) -> str:
+    """Return a fraction, and what it is about."""
+    return f"{value}" if value.denominator == 1 else f"{value} = {float(value):.4g}"

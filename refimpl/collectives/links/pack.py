@@ -1,0 +1,146 @@
+"""Pack trees into a network: for an allgather one set of trees from each rank, for an allreduce trees to and fro."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from refimpl.collectives.links.allreduce import halves
+from refimpl.collectives.links.graph import Links
+from refimpl.collectives.links.grow import grow_trees
+from refimpl.collectives.links.optimum import fewer_trees, slowest_cut, whole_trees
+from refimpl.collectives.links.switches import without_switches
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A spanning tree and what it carries. ways: the nodes of each edge's way, parent first, switches between.
+
+    inward: its edges lead to the root, and it adds up; otherwise they lead away from it.
+    """
+
+    root: int
+    rate: Fraction
+    ways: tuple[tuple[int, ...], ...]
+    inward: bool = False
+
+    @property
+    def depth(self) -> int:
+        """How many edges the farthest rank is from the root."""
+        depth = {self.root: 0}
+        for way in self.ways:
+            depth[way[-1]] = depth[way[0]] + 1
+        return max(depth.values())
+
+    def links(self) -> list[tuple[int, int]]:
+        """Return the directed links that it uses, in the direction in which it carries."""
+        return [(b, a) if self.inward else (a, b) for way in self.ways for a, b in zip(way, way[1:])]
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Trees within a network's links. rate: of the whole; best: what no schedule can exceed, and why, in words."""
+
+    links: Links
+    kind: str
+    rate: Fraction
+    best: Fraction
+    proof: str
+    trees: tuple[Tree, ...]
+
+    def check(self):
+        """Raise ValueError unless each tree reaches every rank once over links that there are, and all fit at the rate.
+        """
+        for tree in self.trees:
+            reached = [tree.root]
+            for way in tree.ways:
+                if way[0] not in reached:
+                    raise ValueError(f"the tree of root {tree.root} leaves rank {way[0]} before it has come there")
+                reached.append(way[-1])
+            if sorted(reached) != list(range(self.links.ranks)):
+                raise ValueError(f"the tree of root {tree.root} reaches ranks {sorted(reached)}")
+            if missing := set(tree.links()) - set(self.links.rates):
+                raise ValueError(f"the tree of root {tree.root} uses links that there are not: {sorted(missing)}")
+        for link, part in self.load().items():
+            if part > 1:
+                raise ValueError(f"link {link} is loaded with {part} of its rate")
+        for inward in (False, True):
+            total = sum(tree.rate for tree in self.trees if tree.inward == inward)
+            if total not in ((self.rate,) if self.kind == "allreduce" else (self.rate, 0)):
+                raise ValueError(f"the trees carry {total} and not {self.rate}")
+
+    def load(self) -> dict[tuple[int, int], Fraction]:
+        """Return the part of each link's rate that the trees use, from 0 to 1."""
+        used = {link: Fraction(0) for link in self.links.rates}
+        for tree in self.trees:
+            for link in tree.links():
+                used[link] += tree.rate
+        return {link: used[link] / rate for link, rate in self.links.rates.items()}
+
+
+def pack_trees(links: Links, kind: str = "allreduce", trees: int | None = None) -> Packing:
+    """Return the fastest packing. kind: "allreduce", "allgather" or, with the same rate, "reduce-scatter". Local.
+
+    trees: of an allgather at most so many from each root, all of one weight; None: as many as the optimum takes.
+    The rate is bytes of the whole vector in a unit of time, in the unit of the links' rates.
+    Raises ValueError for another kind, or a number of trees that this kind cannot be given.
+    """
+    if kind not in ("allreduce", "allgather", "reduce-scatter"):
+        raise ValueError(f"there is no kind {kind}; there are allreduce, allgather, reduce-scatter")
+    if kind == "allreduce" and trees is not None:
+        raise ValueError("the number of trees can be given for an allgather; an allreduce takes those of its optimum")
+    packing = _allreduce(links) if kind == "allreduce" else _shared(links, kind, trees)
+    packing.check()
+    return packing
+
+
+def _shared(links, kind, trees):
+    inverse, cut = slowest_cut(links)
+    k, scale, capacities = whole_trees(links, inverse)
+    if trees is not None and trees < k:
+        k, (scale, capacities) = trees, fewer_trees(links, trees)
+    inward = kind == "reduce-scatter"
+    if inward:
+        capacities = _turned(capacities)
+    found = _grown(links, capacities, dict.fromkeys(range(links.ranks), k), scale, inward)
+    behind = sum(node < links.ranks for node in cut)
+    proof = f"{behind} of {links.ranks} ranks are behind links of {links.out_of(set(cut))}: nodes {_set(cut)}"
+    return Packing(links, kind, links.ranks * k / scale, links.ranks / inverse, proof, tuple(found))
+
+
+def _allreduce(links):
+    found = halves(links)
+    trees = _grown(links, found.outward, found.roots, found.scale, False)
+    if found.inward is None:
+        back = [Tree(tree.root, tree.rate, tree.ways, True) for tree in trees]
+    else:
+        back = _grown(links, _turned(found.inward), found.roots, found.scale, True)
+    rate = Fraction(sum(found.roots.values()), found.scale)
+    return Packing(links, "allreduce", rate, found.rate, found.proof, (*back, *trees))
+
+
+def _grown(links, capacities, roots, scale, inward):
+    between, routes = without_switches(links.ranks, links.switches, capacities, roots)
+    found = []
+    for tree in grow_trees(links.ranks, between, roots):
+        found += _by_way(tree.ranks[0], tree.edges, tree.weight, routes, scale, inward)
+    return found
+
+
+def _by_way(root, edges, weight, routes, scale, inward):
+    """Yield the tree, cut into as many as its edges lead by different ways."""
+    while weight:
+        used = min([weight, *(routes[edge][-1][0] for edge in edges)])
+        ways = []
+        for edge in edges:
+            most, way = routes[edge].pop()
+            ways.append(way)
+            routes[edge] += [(most - used, way)] * (most > used)
+        weight -= used
+        yield Tree(root, Fraction(used) / scale, tuple(ways), inward)
+
+
+def _turned(capacities):
+    return {(b, a): capacity for (a, b), capacity in capacities.items()}
+
+
+def _set(nodes) -> str:
+    return "{" + ", ".join(map(str, sorted(nodes))) + "}"

@@ -1,0 +1,79 @@
+"""Links through a switch become links between ranks, so that trees need ranks alone; the rate stays what it was.
+
+    u → switch → t   becomes   u → t   of γ, as much as every rank can still be reached with
+
+γ = min(rate u → w, rate w → t, F1 - R, F2 - R), R the trees of all roots together (ForestColl, edge splitting):
+    F1 = min over ranks v of the flow from u to w, if u leads to the roots' source and to t, and v to w, without limit;
+    F2 = min over ranks v of the flow from w to t, if w leads to the source, and u and v to t, without limit.
+"""
+
+from refimpl.collectives.links.flow import Capacities
+
+Routes = dict[tuple[int, int], list[tuple[int, tuple[int, ...]]]]
+"""Link between two ranks -> [(capacity, the nodes that it leads through)]."""
+
+
+def without_switches(ranks: int, switches: int, capacities: dict, roots: dict[int, int]) -> tuple[dict, Routes]:
+    """Return (capacities between ranks, where each comes from). roots: rank -> trees that begin there."""
+    capacities = dict(capacities)
+    routes = {link: [(capacity, link)] for link, capacity in capacities.items()}
+    for w in range(ranks, ranks + switches):
+        for t in [b for a, b in capacities if a == w]:
+            for u in [a for a, b in capacities if b == w]:
+                if (w, t) not in capacities:
+                    break
+                gamma = _most(ranks, switches, capacities, roots, u, w, t) if u != t else 0
+                if gamma:
+                    _join(capacities, routes, u, w, t, gamma)
+        for link in [link for link in capacities if w in link]:  # what is left leads back to where it came from
+            del capacities[link]
+    return capacities, {link: routes[link] for link in capacities}
+
+
+def _most(ranks, switches, capacities, roots, u, w, t) -> int:
+    source, trees = ranks + switches, sum(roots.values())
+    network = Capacities(source + 1, capacities).with_links(source + 1, {(source, r): k for r, k in roots.items()})
+    most = min(capacities[u, w], capacities[w, t])
+    for v in range(ranks):
+        if most > 0:
+            first = {(u, source): None, (u, t): None} | ({(v, w): None} if v != w else {})
+            second = {(w, source): None, (u, t): None} | ({(v, t): None} if v != t else {})
+            most = min(most, network.with_links(source + 1, first).flow(u, w) - trees,
+                       network.with_links(source + 1, second).flow(w, t) - trees)
+    return max(most, 0)
+
+
+def _join(capacities, routes, u, w, t, gamma):
+    """Turn gamma of u → w → t into u → t, and remember the way."""
+    for first, second in _matched(_take(routes, (u, w), gamma), _take(routes, (w, t), gamma)):
+        amount, way = first[0], first[1] + second[1][1:]
+        routes.setdefault((u, t), []).append((amount, way))
+    for link in ((u, w), (w, t)):
+        capacities[link] -= gamma
+        if not capacities[link]:
+            del capacities[link]
+    capacities[u, t] = capacities.get((u, t), 0) + gamma
+
+
+def _take(routes: Routes, link, amount) -> list:
+    """Take an amount of a link's routes."""
+    taken = []
+    while amount:
+        most, way = routes[link].pop()
+        used = min(most, amount)
+        taken.append((used, way))
+        amount -= used
+        if used < most:
+            routes[link].append((most - used, way))
+    return taken
+
+
+def _matched(left, right):
+    """Yield pairs of pieces of equal amounts, from two lists of the same total."""
+    left, right = list(left), list(right)
+    while left:
+        (a, one), (b, other) = left.pop(), right.pop()
+        used = min(a, b)
+        yield (used, one), (used, other)
+        left += [(a - used, one)] * (a > used)
+        right += [(b - used, other)] * (b > used)
