@@ -6,6 +6,6 @@ dense.py serves whole dense variables. Plainly: ``refimpl.plain.server`` and ``r
 
 from refimpl.server.clients import Aggregators, Clients
 from refimpl.server.partition import SCHEMES, Partitioning, Route
-from refimpl.server.shard import ReducedGradient, Shard
+from refimpl.server.shard import Holding, ReducedGradient, Shard
 
-__all__ = ["SCHEMES", "Aggregators", "Clients", "Partitioning", "ReducedGradient", "Route", "Shard"]
+__all__ = ["SCHEMES", "Aggregators", "Clients", "Holding", "Partitioning", "ReducedGradient", "Route", "Shard"]

@@ -1,7 +1,7 @@
 """What a rank keeps of a variable, and what it gets of the summed gradient: the optimizer works on these two."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from models import Variable
 
@@ -20,6 +20,18 @@ class Shard:
     def array(self, slot: str | None):
         """Return the values (slot None) or an array of the optimizer's state. Local."""
         return self.values if slot is None else self.state[slot]
+
+
+class Holding(NamedTuple):
+    """Which rows of a whole variable a shard holds.
+
+    rows: ranges of row numbers, in the order of the shard's rows; None: the whole variable.
+    alone: whether no other rank keeps them.
+    """
+
+    shard: Shard
+    rows: list[range] | None
+    alone: bool
 
 
 @dataclass

@@ -16,6 +16,7 @@ from refimpl.gradients import Layout
 from refimpl.plan.mesh import Mesh
 from refimpl.plan.parts import rows_of
 from refimpl.plan.strategy import Strategy
+from refimpl.server import Holding
 from refimpl.strategies.allreduce import AllreduceExchange, allreduce_bytes
 from refimpl.strategies.owned_dense import Piece, collect_pieces
 from refimpl.transport.some_ranks import SomeRanks
@@ -98,6 +99,6 @@ class ColumnsExchange(AllreduceExchange):
         return collect_pieces(self.ranks, self.xp, pieces, shard.array(slot), [r for r in group if everyone or r == 0],
                               phase)
 
-    def place(self, name, slot, read):
-        shard = self.shards[name]
-        shard.array(slot)[...] = read(range(shard.variable.first, shard.variable.first + shard.variable.shape[0]))
+    def kept(self, name):
+        part = self.shards[name].variable
+        return [Holding(self.shards[name], [range(part.first, part.first + part.shape[0])], alone=False)]

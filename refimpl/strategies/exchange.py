@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 from models import Variable
 from refimpl.gradients import DenseTree, RowTree
-from refimpl.server import ReducedGradient, Shard
+from refimpl.server import Holding, ReducedGradient, Shard
 
 
 class Exchange:
@@ -70,9 +70,19 @@ class Exchange:
         """Return a whole variable (slot None) or state array, on rank 0 or on everyone (else None). Collective."""
         raise NotImplementedError
 
+    def kept(self, name: str) -> list[Holding]:
+        """Return what this rank keeps of a variable, and updates. Local."""
+        raise NotImplementedError
+
     def place(self, name: str, slot: str | None, read: Callable):
         """Set what this rank keeps of an array; read(rows) returns it, whole if rows is None. Local."""
-        raise NotImplementedError
+        for shard, rows, _ in self.kept(name):
+            array, first = shard.array(slot), 0
+            if rows is None:
+                array[...] = read(None)
+            for part in rows or ():
+                array[first:first + len(part)] = read(part)
+                first += len(part)
 
 
 class Replicas(Exchange):
@@ -84,5 +94,5 @@ class Replicas(Exchange):
     def collect(self, name, slot, everyone, phase):
         return self.shards[name].array(slot) if everyone or self.comm.rank == 0 else None
 
-    def place(self, name, slot, read):
-        self.shards[name].array(slot)[...] = read(None)
+    def kept(self, name):
+        return [Holding(self.shards[name], None, alone=False)]

@@ -19,7 +19,7 @@ from kernels.rows import rows_between
 from refimpl.plan.parts import rows_of
 from refimpl.plan.plan import Plan
 from refimpl.plan.strategy import strategy_of
-from refimpl.server import Partitioning
+from refimpl.server import Holding, Partitioning
 from refimpl.strategies.exchange import Exchange
 from refimpl.strategies.server import ServedRows
 
@@ -132,10 +132,10 @@ class HotRowsExchange(Exchange):
         rows = self.shards[name, "hot"].array(slot)
         return array_module(rows).concatenate([rows, rest])
 
-    def place(self, name, slot, read):
-        hot = self.hot[name]
-        self.cold.place(name, slot, lambda rows: read(range(rows.start + hot, rows.stop + hot, rows.step)))
-        self.replica_of[name].place(name, slot, lambda rows: read(range(hot)))
+    def kept(self, name):
+        hot, ((shard, rows, alone),) = self.hot[name], self.cold.kept(name)
+        rest = [range(part.start + hot, part.stop + hot, part.step) for part in rows]
+        return [Holding(shard, rest, alone), Holding(self.shards[name, "hot"], [range(hot)], alone=False)]
 
     def tables_for(self, plan):
         """See ``ServedRowsExchange.tables_for``. Local."""

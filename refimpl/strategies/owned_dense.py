@@ -17,7 +17,7 @@ from models import Variable
 from refimpl.gradients import Arena, DenseTree, Layout
 from refimpl.plan.parts import rows_of
 from refimpl.plan.strategy import Strategy
-from refimpl.server import ReducedGradient, Shard
+from refimpl.server import Holding, ReducedGradient, Shard
 from refimpl.server.dense import DenseServer, LocalDenseAggregation
 from refimpl.strategies.exchange import Exchange
 from refimpl.strategies.served_bytes import across, inside, nodes_pushed
@@ -140,9 +140,9 @@ class OwnedDenseExchange(Exchange):
         here = self.shards[name].array(slot) if name in self.mine else None
         return collect_pieces(self.comm, self.xp, pieces, here, range(self.comm.size) if everyone else [0], phase)
 
-    def place(self, name, slot, read):
-        if name in self.mine:
-            self.shards[name].array(slot)[...] = read(None if self.mine[name].is_whole else self.mine[name].rows)
+    def kept(self, name):
+        piece = self.mine.get(name)
+        return [Holding(self.shards[name], None if piece.is_whole else [piece.rows], alone=True)] if piece else []
 
 
 def collect_pieces(comm, xp, pieces: list[Piece], mine, takers, phase: str):

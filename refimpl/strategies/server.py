@@ -13,7 +13,7 @@ from kernels import array_module, take_rows
 from refimpl.gradients import RowTree
 from refimpl.plan.parts import cut_lists
 from refimpl.plan.strategy import Owners, Strategy
-from refimpl.server import SCHEMES, Partitioning, Shard
+from refimpl.server import SCHEMES, Holding, Partitioning, Shard
 from refimpl.server.local_aggregation import LocalAggregation
 from refimpl.server.moves import moves_of
 from refimpl.server.partition import row_bytes
@@ -141,11 +141,10 @@ class ServedRowsExchange(Exchange):
                 first += len(rows)
         return whole
 
-    def place(self, name, slot, read):
-        parts, target, first = self.partitionings[name], self.shards[name].array(slot), 0
-        for rows in map(parts.rows_of_partition, parts.partitions_of(self.comm.rank)):
-            target[first:first + len(rows)] = read(rows)
-            first += len(rows)
+    def kept(self, name):
+        parts = self.partitionings[name]
+        rows = [parts.rows_of_partition(partition) for partition in parts.partitions_of(self.comm.rank)]
+        return [Holding(self.shards[name], rows, alone=True)]
 
     # -- other partitions in the middle of a training
 

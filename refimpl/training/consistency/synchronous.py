@@ -39,7 +39,10 @@ class Synchronous:
 
     parameters: the ``Parameters``.
     overlap: whether exchanges go on beside the computation.
+    before_update: told of the summed gradients before the optimizer changes what this rank keeps; None: nobody is.
     """
+
+    before_update: Callable[[list], None] | None = None
 
     def __init__(self, model: CheckedModel, options, parameters, device, timeline, overlap: bool):
         self.model, self.options, self.parameters, self.device = model, options, parameters, device
@@ -132,4 +135,6 @@ class Synchronous:
 
     def update(self, number, reduced, scale) -> float:
         """Let the optimizer update what this rank keeps; return the learning rate. Local."""
+        if self.before_update is not None:
+            self.before_update(reduced)
         return update_shards(self.options, number, reduced, scale, self.parameters.plan.microbatches)

@@ -1,0 +1,9 @@
+"""A training whose ranks can do without those that die, and that ends with the bits of one in which nobody died.
+
+    decisions   who keeps a copy for whom, who hands which rows to whom, and which rows nobody has any more: plain data
+    undo        what the steps since the last commit have changed, to be put back
+    backup      copies of what one rank alone keeps, at its partner
+    memory      the state that the living ranks have, as a training on fewer ranks restores it
+
+Plainly: ``refimpl.plain.survive``.
+"""

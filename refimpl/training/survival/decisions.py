@@ -1,0 +1,41 @@
+"""What living ranks decide when others die, each for itself and all alike: plain data, no messages."""
+
+import numpy as np
+
+from refimpl.transport.machines import Machines, machine_of
+
+
+def partner_of(rank: int, machines: Machines) -> int:
+    """Return the rank that keeps copies for a rank: on the next machine if there are several, else the next rank.
+
+    A rank that is alone is its own partner. Local.
+    """
+    if len(machines) == 1:
+        ranks = machines[0]
+        return ranks[(ranks.index(rank) + 1) % len(ranks)]
+    number = machine_of(machines, rank)
+    others = machines[(number + 1) % len(machines)]
+    return others[machines[number].index(rank) % len(others)]
+
+
+def rows_of(ranges: list[range] | None, rows: int) -> np.ndarray:
+    """Return the row numbers in ranges, in their order; all ``rows`` if None: (k,) int64. Local."""
+    ranges = [range(rows)] if ranges is None else ranges
+    return np.concatenate([np.empty(0, np.int64), *(np.arange(r.start, r.stop, r.step) for r in ranges)])
+
+
+def givers(rows: int, held: list[np.ndarray], wanted: list[np.ndarray]) -> list[np.ndarray]:
+    """Return, for each rank and each row that it wants, the rank that has it; -1: nobody has. Local.
+
+    rows: of the variable.  held[r], wanted[r]: row numbers. A rank takes what it has from itself, and other rows from
+    the lowest rank that has them.
+    """
+    lowest = np.full(rows, -1)
+    for rank in reversed(range(len(held))):
+        lowest[held[rank]] = rank
+    found = []
+    for rank, ids in enumerate(wanted):
+        from_whom = lowest.copy()
+        from_whom[held[rank]] = rank
+        found.append(from_whom[ids])
+    return found

@@ -1,0 +1,95 @@
+"""What one rank alone keeps lies at its partner, too, and fewer ranks go on from what is left. MPI need not be ULFM."""
+
+import pytest
+from mpi4py import MPI
+from toys import make_trainer
+
+from kernels.update import OPTIMIZERS
+from refimpl.server.partition import row_bytes
+from refimpl.training.run.whole import hashes, slots_of
+from refimpl.training.survival.backup import Backups, Part, pack
+from refimpl.training.survival.memory import Memory
+from refimpl.training.survival.undo import Undo
+from refimpl.transport import Communicator
+
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3)]
+SETTINGS = {"hybrid": {}, "ps": dict(architecture="ps"), "allreduce": dict(architecture="allreduce"),
+            "hot rows": dict(hot_rows=5, partitions=7), "sharded": dict(shard_optimizer=True, scheme="contiguous")}
+
+
+class Watched:
+    """A trainer whose steps can be undone, and whose rows lie at partners."""
+
+    def __init__(self, trainer):
+        self.trainer, self.undo, parameters = trainer, Undo(), trainer.parameters
+        trainer.consistency.before_update = self.undo.note
+        self.kept = [kept for v in parameters.variables for kept in parameters.exchange_of[v.name].kept(v.name)]
+        self.backups = Backups(trainer.comm, [kept for kept in self.kept if kept.alone])
+        self.backups.begin(trainer.carried)
+        self.commit()
+
+    def step(self):
+        self.trainer.train_step()
+        self.backups.send(self.undo, self.trainer.carried)
+
+    def commit(self):
+        self.backups.commit()
+        self.undo.commit()
+
+    def memory(self):
+        copies = [part for parts in self.backups.copies.values() for part in parts]
+        return Memory(2, [Part.of(kept) for kept in self.kept] + copies, self.backups.states)
+
+
+def hashed(trainer):
+    return hashes(trainer.parameters, OPTIMIZERS["adam"].state)
+
+
+@pytest.mark.parametrize("work, setting", [("toy", "hybrid"), ("toy", "ps"), ("lm", "hybrid"), ("toy", "hot rows"),
+                                           ("toy", "allreduce"), ("toy", "sharded")])
+def test_the_living_go_on_from_the_last_commit_with_the_same_bits(work, setting):
+    comm, changes = Communicator.of(), dict(device="cpu", overlap=False, **SETTINGS[setting])
+    watched = Watched(make_trainer(work, "adam", comm, **changes))
+    for _ in range(2):
+        watched.step()
+        watched.commit()
+    two_steps = hashed(watched.trainer)
+    watched.step()  # a rank dies before all agree that this one is done
+    undisturbed = hashed(watched.trainer)
+    watched.undo.roll_back()
+    fewer = comm.first(2)
+    if fewer is not None:
+        trainer = make_trainer(work, "adam", fewer, **changes)
+        slots = slots_of(trainer.parameters, OPTIMIZERS["adam"].state)
+        trainer.restore(2, watched.memory().gather(trainer.parameters, slots))
+        assert hashed(trainer) == two_steps
+        trainer.train_step()
+        assert hashed(trainer) == undisturbed
+
+
+def test_rows_that_no_living_rank_has_are_known_to_be_lost():
+    comm = Communicator.of()
+    watched = Watched(make_trainer("toy", "adam", comm, device="cpu"))
+    alone = comm.first(1)
+    if alone is not None:  # 1 kept the copies of 0, 2 those of 1
+        trainer = make_trainer("toy", "adam", alone, device="cpu")
+        slots = slots_of(trainer.parameters, OPTIMIZERS["adam"].state)
+        assert watched.memory().gather(trainer.parameters, slots) is None
+
+
+def test_the_bytes_of_a_backup_equal_the_formula():
+    watched = Watched(make_trainer("lm", "adam", Communicator.of(), device="cpu", architecture="ps"))
+    watched.step()
+    sent, slots = watched.trainer.comm.ledger.sent, 1 + len(OPTIMIZERS["adam"].state)
+    alone = [kept.shard for kept in watched.kept if kept.alone]
+    for shard in alone:
+        name, changed = shard.variable.name, len(watched.undo.changed(shard))
+        if shard.variable.sparse:
+            assert sent["backup", name, "indices"] == 8 * changed > 0
+            assert sent["backup", name, "rows"] == changed * slots * row_bytes(shard.variable)
+        else:
+            assert sent["backup", name, "dense"] == slots * shard.variable.nbytes
+    states = pack(watched.trainer.carried)
+    assert sent["backup", "", "control"] == 8 * (len(alone) + 1) + len(states) > len(states) > 0
+    total = MPI.COMM_WORLD.allreduce(watched.trainer.comm.ledger.total("sent", phase="backup"))
+    assert total == MPI.COMM_WORLD.allreduce(watched.trainer.comm.ledger.total("received", phase="backup"))
