@@ -31,6 +31,3 @@ def masked_softmax(scores, lengths):
 def masked_softmax_backward(dweights, weights):
     """Return the gradient with respect to the scores (see ``definition.masked_softmax_backward``). Local."""
     return version_for(fast, cuda, definition, dweights, weights).masked_softmax_backward(dweights, weights)
-
-
-__all__ = ["attention_scores", "attention_scores_backward", "masked_softmax", "masked_softmax_backward"]

@@ -28,6 +28,3 @@ def convolve_backward(grad, x, weight, stride=1, padding=None, input_gradient=Tr
 
 def _version(*arrays):
     return version_for(fast, cuda, None, *arrays) or definition_for("conv", definition, *arrays)
-
-
-__all__ = ["convolve", "convolve_backward"]

@@ -37,13 +37,18 @@ def patches_of(x, k, stride, padding, shape):
     """Return what the kernel sees at each place, zeros beyond the image: (n height' width', k k inputs)."""
     xp, (n, height, width, inputs) = array_module(x), x.shape
     down, along = shape[1:3]
-    if max(n * down * along * k, n * height * width) >= 2**32:
-        raise ValueError(f"{n} images of {height} x {width} at once: their places are numbered with 32 bits "
-                         "on a GPU; give fewer at a time (--microbatch-size)")
+    require_numbered(x, max(n * down * along * k, n * height * width))
     patches = xp.empty((n * down * along, k * k * inputs), x.dtype)
     take_patches(n * down * along * k, k * inputs, height, width, inputs, k, stride, padding, down, along,
                  x.dtype.type(0), xp.ascontiguousarray(x), patches)
     return patches
+
+
+def require_numbered(x, places):
+    """Raise ValueError for images with more places than 32 bits number. Local."""
+    if places >= 2**32:
+        raise ValueError(f"{len(x)} images of {x.shape[1]} x {x.shape[2]} at once: their places are numbered with "
+                         "32 bits on a GPU; give fewer at a time (--microbatch-size)")
 
 
 @helper

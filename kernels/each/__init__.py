@@ -51,6 +51,3 @@ def _each(targets, sources, kernel, do):
             do(target, source)
     if quick:
         kernel(sorted(quick, key=lambda item: -item[0]))
-
-
-__all__ = ["add_each", "aligned_each", "copy_each", "scaled_each"]

@@ -7,7 +7,7 @@ from kernels.pool import cuda, definition, fast
 def max_pool(x):
     """Return the largest of every window (see ``definition.max_pool``). Local. Raises ValueError without a window."""
     _check(x)
-    return _version(x).max_pool(x)
+    return version_for(fast, cuda, definition, x).max_pool(x)
 
 
 def max_pool_backward(grad, x):
@@ -15,17 +15,10 @@ def max_pool_backward(grad, x):
     _check(x)
     if grad.shape != (expected := (len(x), x.shape[1] // 2, x.shape[2] // 2, x.shape[3])):
         raise ValueError(f"gradient {grad.shape} of pooled images {x.shape}: give it the shape {expected}")
-    return _version(grad, x).max_pool_backward(grad, x)
+    return version_for(fast, cuda, definition, grad, x).max_pool_backward(grad, x)
 
 
 def _check(x):
     if x.ndim != 4 or min(x.shape[1:3]) < 2:
         raise ValueError(f"images {x.shape} have no window of 2 x 2: give (n, height, width, channels), height and "
                          "width of 2 or more")
-
-
-def _version(*arrays):
-    return version_for(fast, cuda, definition, *arrays)
-
-
-__all__ = ["max_pool", "max_pool_backward"]

@@ -1,16 +1,14 @@
 """``definition`` on a GPU, bit for bit: a thread for each window and channel."""
 
 from kernels.arrays import array_module
-from kernels.conv.cuda import divided
+from kernels.conv.cuda import divided, require_numbered
 from kernels.cuda import each_element, helper, scalar
 
 
 def max_pool(x):
     """See ``definition.max_pool``."""
     xp, (n, height, width, channels) = array_module(x), x.shape
-    if n * height * width >= 2**32:
-        raise ValueError(f"{n} images of {height} x {width} at once: their places are numbered with 32 bits "
-                         "on a GPU; give fewer at a time (--microbatch-size)")
+    require_numbered(x, n * height * width)
     y = xp.empty((n, height // 2, width // 2, channels), x.dtype)
     largest(y.size // channels, channels, height, width, channels, xp.ascontiguousarray(x), y)
     return y

@@ -16,7 +16,7 @@ def aggregate_rows(ids, rows) -> RowGradient:
     if ids.dtype.kind not in "iu":
         raise TypeError(f"ids are {ids.dtype}: row numbers are integers, and must never pass through floats")
     ids = ids.astype(array_module(ids).int64, copy=False)
-    return _implementation(rows).aggregate_rows(ids, rows)
+    return version_for(fast, cuda, definition, rows).aggregate_rows(ids, rows)
 
 
 def unique_ids(ids):
@@ -32,7 +32,7 @@ def merge_rows(left: RowGradient, right: RowGradient) -> RowGradient:
     if left.rows.shape[1:] != right.rows.shape[1:] or left.rows.dtype != right.rows.dtype:
         raise ValueError(f"left rows are {left.rows.shape} {left.rows.dtype}, right rows {right.rows.shape} "
                          f"{right.rows.dtype}: they are not gradients of one variable")
-    return _implementation(left.rows, right.rows).merge_rows(left, right)
+    return version_for(fast, cuda, definition, left.rows, right.rows).merge_rows(left, right)
 
 
 def take_rows(table, ids):
@@ -42,7 +42,7 @@ def take_rows(table, ids):
     """
     if len(ids) and not (0 <= int(ids.min()) and int(ids.max()) < len(table)):
         raise IndexError(f"ids reach from {int(ids.min())} to {int(ids.max())}, the table has {len(table)} rows")
-    return _implementation(table).take_rows(table, ids)
+    return version_for(fast, cuda, definition, table).take_rows(table, ids)
 
 
 def rows_between(gradient: RowGradient, start: int, stop: int) -> RowGradient:
@@ -50,10 +50,6 @@ def rows_between(gradient: RowGradient, start: int, stop: int) -> RowGradient:
     xp = array_module(gradient.ids)
     low, high = xp.searchsorted(gradient.ids, xp.asarray([start, stop])).tolist()
     return RowGradient(gradient.ids[low:high], gradient.rows[low:high])
-
-
-def _implementation(*rows):
-    return version_for(fast, cuda, definition, *rows)
 
 
 __all__ = ["RowGradient", "aggregate_rows", "merge_rows", "rows_between", "take_rows", "unique_ids"]

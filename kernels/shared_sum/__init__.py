@@ -12,6 +12,3 @@ def sum_in_order(inputs, sums, outputs, start, stop):
     arrays = [*inputs, *(array for _, array in outputs)]
     quick = is_numpy(*arrays) and fast.computable(arrays[0].dtype) and all(a.flags.c_contiguous for a in arrays)
     (fast if quick else definition).sum_in_order(inputs, sums, outputs, start, stop)
-
-
-__all__ = ["sum_in_order"]

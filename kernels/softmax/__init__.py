@@ -38,6 +38,3 @@ def gradients_of_rows(dhidden, hidden, weights, share, down):
 def _version(*arrays):
     quick = is_float_cuda(*arrays) and all(a.flags.c_contiguous for a in arrays)
     return cuda if quick else definition
-
-
-__all__ = ["exponentials", "gradients_of_rows", "own_logits", "shares"]

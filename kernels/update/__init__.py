@@ -204,6 +204,3 @@ def _check_ids(ids, count):
         raise IndexError(f"ids reach from {int(ids.min())} to {int(ids.max())}, the table has {count} rows")
     if not bool((ids[1:] > ids[:-1]).all()) and len(xp.unique(ids)) != len(ids):
         raise ValueError("ids repeat: sum the rows that share an id first, with aggregate_rows")
-
-
-__all__ = ["OPTIMIZERS", "UpdateRule", "initial_state", "move_each", "update_dense", "update_dense_each", "update_rows"]
