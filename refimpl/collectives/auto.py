@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from refimpl.collectives.choose import ALGORITHMS, make_schedule
 from refimpl.collectives.prove import prove
 from refimpl.collectives.running.segments import segments_of
-from refimpl.collectives.simulation.long import seconds_of
 from refimpl.collectives.simulation.network import Network
+from refimpl.collectives.simulation.simulate import seconds_of
 from refimpl.collectives.units import size_name
 from refimpl.transport.machines import Machines
 

@@ -166,7 +166,7 @@ def _forecast(variable, chosen, trial, predictor, sample) -> Forecast:
     for name in dict.fromkeys([*names_of(variable.sparse, automatic=True), chosen[variable.name]]):
         other = {**chosen, variable.name: name}
         plan = trial.plan(other)
-        candidates[name] = Candidate(predictor.alone(plan, variable), trial.seconds(other),
+        candidates[name] = Candidate(predictor.seconds(plan, [variable]), trial.seconds(other),
                                      predictor.card_bytes(plan, variable))
     found = Forecast(variable.name, variable.sparse, variable.nbytes, chosen[variable.name], candidates)
     if variable.sparse and sample.steps:

@@ -95,13 +95,11 @@ class Traffic:
         return np.sum(columns or [np.zeros(1)], axis=0)
 
 
-def traffic_of(variable, strategy, plan, sample: Sample) -> Traffic:
-    """Return what a variable costs that goes as messages: exact bytes, mean over the sampled steps. Local."""
-    return traffic_together([(variable, strategy)], plan, sample)
+def traffic_of(placed, plan, sample: Sample) -> Traffic:
+    """Return what variables of one strategy cost that go as messages: exact bytes, mean over the sampled steps. Local.
 
-
-def traffic_together(placed, plan, sample: Sample) -> Traffic:
-    """Return what variables of one strategy cost together, see ``traffic_of``. placed: (variable, strategy). Local."""
+    placed: (variable, strategy) of each.
+    """
     shared = type(placed[0][1])
     steps = len(sample.steps) if shared.sparse and sample.steps else 1
     rounds: dict[tuple[str, str], np.ndarray] = {}
@@ -147,16 +145,13 @@ class Predictor:
         self.known: dict[tuple, Traffic] = {}
         self.times: dict[tuple, AllreduceTime] = {}
 
-    def seconds(self, plan: Plan) -> float:
-        """Return the predicted seconds of all exchanges of a step."""
-        return self._seconds(plan, self.variables)
-
-    def alone(self, plan: Plan, variable) -> float:
-        """Return the predicted seconds of one variable that travels by itself."""
-        return self._seconds(plan, [variable])
+    def seconds(self, plan: Plan, variables=None) -> float:
+        """Return the predicted seconds of a step's exchanges; of all variables, or of these as if they were alone."""
+        return sum(self._together(plan, strategy, placed)
+                   for strategy, placed in together(plan, self.variables if variables is None else variables))
 
     def without_bytes(self, plan: Plan, variable) -> float:
-        """Return the part of ``alone``, of a variable that goes as messages, that no row adds to: latency, messages."""
+        """Return the part of ``seconds`` of a variable alone, that goes as messages, that no row adds to: latency."""
         return seconds_of(self._traffic(plan, variable, plan.strategies[variable.name]), self.network, False)
 
     def card_bytes(self, plan: Plan, variable) -> int:
@@ -174,13 +169,10 @@ class Predictor:
                                  else sum(column.sum() for column in traffic.within.values())))
         return total
 
-    def _seconds(self, plan, variables):
-        return sum(self._together(plan, strategy, placed) for strategy, placed in together(plan, variables))
-
     def _together(self, plan, strategy, placed):
         layout = strategy.arena([variable for variable, _ in placed])
         if strategy.cut_together:
-            return seconds_of(traffic_together(placed, plan, self.sample), self.network)
+            return seconds_of(traffic_of(placed, plan, self.sample), self.network)
         if layout is None:
             traffics = [self._traffic(plan, *part) for part in placed]
             return seconds_of(sum(traffics[1:], traffics[0]), self.network)
@@ -197,7 +189,7 @@ class Predictor:
         # by shape, too: hot rows cut one variable in two at many places
         key = variable.name, variable.shape, strategy, plan.local_aggregation
         if key not in self.known:
-            self.known[key] = traffic_of(variable, strategy, plan, self.sample)
+            self.known[key] = traffic_of([(variable, strategy)], plan, self.sample)
         return self.known[key]
 
 

@@ -27,10 +27,8 @@ def _usable(algorithm, ranks):
     return algorithm != "halving-doubling" or ranks & (ranks - 1) == 0
 
 
-def _runner(schedule, communicator, elements, dtype, **options):
-    like = np.empty(0, dtype)
-    attribute = lambda start, stop: {"v": stop - start}  # noqa: E731
-    return ScheduleRunner(schedule, communicator, elements, like, "t", attribute, **options)
+def _runner(schedule, communicator, elements, dtype):
+    return ScheduleRunner(schedule, communicator, elements, np.empty(0, dtype), "t", lambda a, b: {"v": b - a})
 
 
 @pytest.fixture
@@ -93,21 +91,10 @@ def test_called_again_it_makes_no_requests_and_forgets_the_oldest(comm, small_pi
     assert len(runner.pipelines) == REMEMBERED
 
 
-def test_some_rounds_on_the_callers_slots(comm, small_pieces):
-    """The two halves of a schedule, one runner each: what runs between shared memory and the network."""
-    communicator, elements = _across(comm), 777
-    schedule = make_schedule("direct", communicator.size, communicator.size)
-    first = _runner(schedule, communicator, elements, np.int64, rounds=schedule.rounds[:1], given=1)
-    second = _runner(schedule, communicator, elements, np.int64, rounds=schedule.rounds[1:], given=1)
-    vector = np.full(elements, 4**communicator.rank)
-    second([first([vector])])
-    assert (vector == sum(4**rank for rank in range(communicator.size))).all()
-    assert communicator.ledger.total("sent") == 8 * schedule.elements_sent(elements)[communicator.rank]
-
-
 def test_refuses_what_does_not_fit(comm):
     communicator = Communicator.of(comm)
-    runner = _runner(make_schedule("ring", communicator.size, communicator.size), communicator, 10, np.float32, given=2)
+    uneven = make_schedule("direct", communicator.size, 3 * communicator.size)  # 3 microbatches, two nodes each
+    runner = _runner(uneven, communicator, 10, np.float32)
     good = np.zeros(10, np.float32)
     for slots, words in (
         ([good], "wants 2 inputs"),

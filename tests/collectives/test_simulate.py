@@ -13,9 +13,8 @@ from refimpl.collectives.choose import _schedule
 from refimpl.collectives.running.segments import LANES
 from refimpl.collectives.simulation.columns import ColumnSchedule, columns, columns_of, round_columns
 from refimpl.collectives.simulation.fair import fair_rates
-from refimpl.collectives.simulation.long import SIMULATED, seconds_of
 from refimpl.collectives.simulation.network import Network, load_network
-from refimpl.collectives.simulation.simulate import simulate
+from refimpl.collectives.simulation.simulate import SIMULATED, seconds_of, simulate
 from refimpl.transport.machines import in_blocks
 
 ALPHA, BETA, GAMMA = 50e-6, 1 / 25e6, 1 / 3e9

@@ -143,7 +143,7 @@ def test_the_seconds_of_a_server_by_hand():
     rows = Variable("rows", (2, 250), sparse=True)
     net = Network(in_blocks(2, 1), 0.5, 1000.0, 2000.0, reduction=4000.0, overhead=0.25)
     plan = make_plan([rows], "hybrid", 2, 2, machines=net.machines)
-    traffic = traffic_of(rows, plan.strategies["rows"], plan, Sample(2, {"rows": 2}, (0,), ({"rows": [
+    traffic = traffic_of([(rows, plan.strategies["rows"])], plan, Sample(2, {"rows": 2}, (0,), ({"rows": [
         np.empty(0, np.int64), np.array([0])]},)))
     messages = {("pull", "control"): (2, 8), ("pull", "indices"): (1, 8), ("pull", "rows"): (1, 1000),
                 ("push", "control"): (2, 8), ("push", "indices"): (1, 8), ("push", "rows"): (1, 1000)}

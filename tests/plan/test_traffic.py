@@ -35,7 +35,7 @@ def test_rows_through_cards_are_the_formulas(setting):
 
     def through_cards(architecture, **more):
         plan = plan_of([variable], architecture, setting, **more)
-        return traffic_of(variable, plan.strategies["rows"], plan, sample).through_cards(control=False)
+        return traffic_of([(variable, plan.strategies["rows"])], plan, sample).through_cards(control=False)
 
     def on_every_card(formula):
         return np.full(setting.machines, float(sum(formula)))
@@ -52,7 +52,7 @@ def test_dense_bytes_through_cards_are_the_formulas(setting):
     variables = [Variable(f"v{i}", (6, 5)) for i in range(2 * setting.ranks)]
     sample, w = Sample(setting.ranks, {}, (0,), ({},)), variables[0].nbytes
     plan = plan_of(variables, "ps", setting)
-    each = [traffic_of(v, plan.strategies[v.name], plan, sample).through_cards(control=False) for v in variables]
+    each = [traffic_of([(v, plan.strategies[v.name])], plan, sample).through_cards(control=False) for v in variables]
     assert {max(cards) for cards in each} == {dense_server_at_owner(w, setting)}
     assert set(sum(each)) == {dense_server_spread(w, setting, len(variables))}
 
@@ -69,7 +69,7 @@ def test_without_aggregation_it_is_what_cost_counts(ranks, architecture):
     for variable in variables:
         if plan.strategies[variable.name].arena([variable]) is not None:
             continue
-        traffic = traffic_of(variable, plan.strategies[variable.name], plan, sample)
+        traffic = traffic_of([(variable, plan.strategies[variable.name])], plan, sample)
         for rank in range(ranks):
             exact = predict_step(plan, variables, *sample.both(0, ranks), rank)
             sent, received = (sum(both[direction] for (_, name, _), both in exact.items() if name == variable.name)
@@ -83,7 +83,7 @@ def test_a_popular_row_makes_a_hot_card():
     ranks, rows = 4, Variable("rows", (8, 2), sparse=True)
     sample = Sample(ranks, {"rows": 8}, (0,), ({"rows": [np.array([0], np.int64)] * ranks},))
     plan = make_plan([rows], "hybrid", ranks, ranks, machines=in_blocks(ranks, 1))
-    cards = traffic_of(rows, plan.strategies["rows"], plan, sample).through_cards(control=False)
+    cards = traffic_of([(rows, plan.strategies["rows"])], plan, sample).through_cards(control=False)
     assert cards.tolist() == [3 * 2 * 16, 32, 32, 32]
 
 
@@ -94,7 +94,7 @@ def test_uneven_machines_with_ranks_that_do_not_follow_each_other():
     sample = Sample(5, {"rows": 12}, (0,), ({"rows": sets},))
     for machines in (((0, 3, 4), (1,), (2,)), ((0, 1, 2, 3, 4),), ((0, 2), (1, 3, 4))):
         plan = make_plan([rows], "hybrid", 5, 5, machines=machines)
-        traffic = traffic_of(rows, plan.strategies["rows"], plan, sample)
+        traffic = traffic_of([(rows, plan.strategies["rows"])], plan, sample)
         for name in traffic.sent:
             assert traffic.sent[name].sum() == traffic.received[name].sum()
         assert (sum(c.sum() for c in traffic.sent.values()) > 0) == (len(machines) > 1)

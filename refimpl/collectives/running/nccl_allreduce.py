@@ -1,6 +1,6 @@
 """NCCL's own allreduce (``--allreduce nccl``): for comparison. It adds in an order of its own: not canonical."""
 
-from refimpl.collectives.running.counting import count_transfers
+from refimpl.collectives.running.runner import count_transfers
 from refimpl.collectives.schedule import Schedule
 from refimpl.transport import Communicator
 

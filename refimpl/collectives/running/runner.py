@@ -5,11 +5,10 @@ import weakref
 from collections import Counter, OrderedDict
 
 from kernels import array_module, is_numpy
-from refimpl.collectives.running.counting import count_transfers
 from refimpl.collectives.running.pipeline import Pipeline
 from refimpl.collectives.running.segments import LANES, Cut, segments_of, steps_of
-from refimpl.collectives.schedule import Round, Schedule
-from refimpl.transport import Communicator
+from refimpl.collectives.schedule import Schedule
+from refimpl.transport import Communicator, Ledger
 
 CHANNELS = 1 << 10  # the first lane of those that are not channel 0's: no other message bears its tag
 REMEMBERED = 8  # tuples of arrays whose requests are kept
@@ -22,20 +21,18 @@ class ScheduleRunner:
     elements: length of the vector.  like: an array of its dtype and device.
     attribute(start, stop) -> {variable: elements}: whose elements a message holds, for the ledger.
     channel: runners that may be under way at the same time have different ones; on a device no two are.
-    rounds: what to run instead of all the schedule's rounds, on ``given`` slots that the caller brings (instead of the
-    rank's inputs); ranks without a part in them do nothing.
     """
 
     def __init__(self, schedule: Schedule, comm: Communicator, elements: int, like, phase: str, attribute,
-                 rounds: tuple[Round, ...] | None = None, given: int | None = None, channel: int = 0):
+                 channel: int = 0):
         if schedule.ranks != comm.size:
             raise ValueError(f"schedule {schedule.name} is for {schedule.ranks} ranks, "
                              f"the communicator has {comm.size}")
         self.comm, self.phase, self.elements, self.dtype = comm, phase, elements, like.dtype
         self.what = f"{phase} by {schedule.name}"
         # slot 0 exists even where a rank has no input
-        self.given = given or max(1, len(schedule.inputs[comm.rank]))
-        self.rounds = [step.of(comm.rank) for step in (schedule.rounds if rounds is None else rounds)]
+        self.given = max(1, len(schedule.inputs[comm.rank]))
+        self.rounds = [step.of(comm.rank) for step in schedule.rounds]
         segments = segments_of(schedule, elements, like.dtype.itemsize, len(comm.machines)) if is_numpy(like) else 1
         self.cut = Cut(schedule.bounds(elements), segments)
         self.lanes = min(LANES, self.cut.segments)
@@ -108,6 +105,21 @@ class ScheduleRunner:
                                               self.first_lane), list(slots)
         if len(self.pipelines) > REMEMBERED:
             self.pipelines.popitem(last=False)[1][0].close()
+
+
+def count_transfers(schedule: Schedule, rounds, comm, elements: int, itemsize: int, phase: str, attribute) -> Ledger:
+    """Return what this rank sends and is sent in the rounds, of a vector of ``elements``. Local.
+
+    attribute: as for ``ScheduleRunner``.
+    """
+    counted, bounds, owners = Ledger(), schedule.bounds(elements), {}
+    for t in (t for step in rounds for t in step.of(comm.rank).transfers):
+        if (t.start, t.stop) not in owners:
+            owners[t.start, t.stop] = attribute(bounds[t.start], bounds[t.stop])
+        sends = t.source == comm.rank
+        crosses = (t.destination if sends else t.source) not in comm.machine
+        counted.count("sent" if sends else "received", crosses, phase, owners[t.start, t.stop], "dense", itemsize)
+    return counted
 
 
 def _address(array) -> int:

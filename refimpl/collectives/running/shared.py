@@ -15,8 +15,7 @@ import numpy as np
 from kernels import is_numpy
 from kernels.shared_sum.fast import DTYPES, computable, fused, scratch_for, table
 from kernels.shared_sum.steps import BUFFERS, EVENTS, all_at_once, in_place, pipelined
-from refimpl.collectives.running.counting import count_transfers
-from refimpl.collectives.running.runner import ScheduleRunner
+from refimpl.collectives.running.runner import ScheduleRunner, count_transfers
 from refimpl.collectives.running.shared_plan import SharedPlan, plan_of
 from refimpl.collectives.schedule import Schedule
 from refimpl.gradients import Node

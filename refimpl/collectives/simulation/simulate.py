@@ -8,7 +8,8 @@ bytes / reduction seconds. With one rank a machine, and a round's messages alike
 (Thakur, Rabenseifner & Gropp 2005); without, the formulas end.
 
 Segments are run as run.py does: LANES at once, each a run of the whole schedule. Messages of one pair of ranks go one
-after the other, as on a connection, and a rank adds up one segment at a time.
+after the other, as on a connection, and a rank adds up one segment at a time. Once the network is full, each segment
+takes as long as the one before: a vector of very many is not simulated whole.
 """
 
 import math
@@ -23,6 +24,10 @@ from refimpl.collectives.simulation.columns import ColumnSchedule, columns_of
 from refimpl.collectives.simulation.fair import EQUAL
 from refimpl.collectives.simulation.lanes import Lane, Places, RoundSegment
 from refimpl.collectives.simulation.network import Network
+
+FEW, MANY = 2 * LANES, 4 * LANES
+SIMULATED = 8 * LANES
+"""Segments of a vector that is simulated whole: a longer one takes minutes at 48 ranks."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,18 @@ def simulate(schedule: Schedule | ColumnSchedule, network: Network, elements: in
     seconds, busiest = float(finished.max()), int(busy.argmax())
     return Simulation(seconds, finished, places.moved[0].astype(np.int64), places.moved[1].astype(np.int64),
                       busiest, float(busy[busiest] / seconds) if seconds else 0.0)
+
+
+def seconds_of(schedule: Schedule, network: Network, elements: int, itemsize: int, segments: int) -> float:
+    """Return ``simulate``'s seconds; beyond SIMULATED segments from those of FEW and MANY alike. Local.
+
+        seconds of S segments = seconds of MANY + (S - MANY) (seconds of MANY - seconds of FEW) / (MANY - FEW)
+    """
+    if segments <= SIMULATED:
+        return simulate(schedule, network, elements, itemsize, segments).seconds
+    few, many = (simulate(schedule, network, elements * some // segments, itemsize, some).seconds
+                 for some in (FEW, MANY))
+    return many + (segments - MANY) * (many - few) / (MANY - FEW)
 
 
 class _Flows:
