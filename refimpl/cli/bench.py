@@ -18,7 +18,9 @@ HELP = "race our kernels, training and allreduce against NumPy, PyTorch and MPI,
 REFUSALS = (ValueError,)
 ONE_RANK = {"rows": "kernels.rows", "lstm": "kernels.lstm", "conv": "kernels.conv", "step": "step"}
 """Bench -> its module in ``refimpl.experiments.bench``."""
-BENCHES = (*ONE_RANK, "allreduce", "training", "torch", "consistency", "gpu")
+TRAININGS = {"training": "bench.training.run", "torch": "bench.training.modules", "consistency": "consistency.race"}
+"""Bench -> its module in ``refimpl.experiments``, with ``run`` and ``describe``."""
+BENCHES = (*ONE_RANK, "allreduce", *TRAININGS, "gpu")
 OF_BENCH = {"cluster": ("allreduce", "training", "torch"), "device": ("allreduce",), "sizes": ("allreduce",),
             "plot": ("allreduce",), "output": ("gpu",), "quick": ("torch",)}
 """Option -> the benches that it goes with."""
@@ -56,8 +58,7 @@ def run(given: dict) -> int:
     for option, benches in OF_BENCH.items():
         if option in given and given["bench"] not in benches:
             raise ValueError(f"--{option} goes with bench {' or '.join(benches)}, not with bench {given['bench']}")
-    race = {"allreduce": _allreduce, "training": _training, "torch": _torch, "consistency": _consistency,
-            "gpu": _gpu}.get(given["bench"], _one_rank)
+    race = {"allreduce": _allreduce, "gpu": _gpu, **dict.fromkeys(TRAININGS, _training)}.get(given["bench"], _one_rank)
     length = {name: given[name] for name in ("seconds", "rounds") if name in given}
     result, lines = race(given, length)
     if given.get("json"):
@@ -100,24 +101,10 @@ def _allreduce(given, length):
 
 
 def _training(given, length):
-    from refimpl.experiments.bench.training.run import describe, run
-
-    result = run(**length, cluster=given.get("cluster", False))
-    return result, describe(result)
-
-
-def _torch(given, length):
-    from refimpl.experiments.bench.training.modules import describe, run
-
-    result = run(**length, cluster=given.get("cluster", False), quick=given.get("quick", False))
-    return result, describe(result)
-
-
-def _consistency(given, length):
-    from refimpl.experiments.consistency.race import describe, run
-
-    result = run(**length)
-    return result, describe(result)
+    module = importlib.import_module(f"refimpl.experiments.{TRAININGS[given['bench']]}")
+    switches = {name: given[name] for name in ("cluster", "quick") if name in given}
+    result = module.run(**length, **switches)
+    return result, module.describe(result)
 
 
 def _gpu(given, length):

@@ -46,7 +46,7 @@ def test_predictions_stand_beside_the_abstract():
 def test_the_report_keeps_earlier_parts(tmp_path, capsys, monkeypatch):
     assert main(["experiment", "mesh", "--only", "scaling", "--quick", "--output", str(tmp_path / "out")]) == 0
     assert "53.0 (fitted)" in capsys.readouterr().out
-    monkeypatch.setattr("refimpl.cli.experiment.mesh.PARTS", (*PARTS, "other"))
+    monkeypatch.setattr("refimpl.cli.experiment.PARTS", (*PARTS, "other"))
     (tmp_path / "out" / "section-other.md").write_text("## What was found before\n")
     assert main(["experiment", "mesh", "--only", "scaling", "--output", str(tmp_path / "out")]) == 0
     report = (tmp_path / "out" / "report.md").read_text()

@@ -1,0 +1,90 @@
+"""Run an experiment: the paper's, training without barriers, a mesh; what is done already is kept.
+
+python -m refimpl experiment {parallax,consistency,mesh} [--quick]: trainings that are done, with the same settings and
+code, are kept, and a mesh's report keeps the parts of earlier runs, so that it can be interrupted and started again.
+"""
+
+import importlib
+import sys
+from functools import partial
+
+from refimpl.cli.tables import console, table_of
+from refimpl.cli.values import nonempty
+from refimpl.experiments.cells.report import WORDS, opened, run_studies
+from refimpl.experiments.mesh import HEAD, PARTS
+from refimpl.experiments.parallax import EXPERIMENTS
+
+ABOUT = {
+    "parallax": ("the paper's experiment on an emulated cluster",
+                 "Run the paper's experiment on an emulated cluster: tables, plots and a written comparison with the paper.",
+                 "small clusters and few steps: a few minutes"),
+    "consistency": ("consistencies beside each other, with a straggler: throughput, staleness, loss",
+                    "Train without barriers, with and without a straggler: throughput, staleness, bytes, loss; a report "
+                    "with pictures.", "few steps, once: three minutes"),
+    "mesh": ("hybrid data and model parallelism beside SplitBrain and Das et al.",
+             "Measure and predict hybrid data and model parallelism beside SplitBrain and Das et al.; a report with each "
+             "part.", "small clusters and few steps"),
+}
+"""Experiment -> (its help, what it does, what --quick does)."""
+HELP = f"an experiment: {', '.join(ABOUT)}"
+REFUSALS = (ValueError, OSError, RuntimeError)  # ClusterError and LaunchError are RuntimeErrors
+
+
+def add(parser):
+    """Add the experiments, each with its own options."""
+    names = parser.add_subparsers(dest="name", required=True, metavar="{" + ",".join(ABOUT) + "}")
+    for name, (about, description, quick) in ABOUT.items():
+        one = names.add_parser(name, help=about, description=description)
+        one.add_argument("--quick", action="store_true", default=False, help=quick)
+        one.add_argument("--output", type=nonempty, default=f"runs/experiment-{name}", metavar="DIR",
+                         help=f"where report.md and what belongs to it go (default runs/experiment-{name})")
+        if name != "mesh":
+            one.add_argument("--any-version", action="store_true", default=False,
+                             help="keep results of other versions of the code, too")
+        if name == "parallax":
+            one.add_argument("--compute", choices=["real", "replay"], default=None,
+                             help="real: every rank computes; replay: it sleeps as long as the computation took alone, "
+                             "and exchanges the real rows (default: replay where ranks are many, see the report)")
+            one.add_argument("--only", choices=EXPERIMENTS, action="append", help="run only this one (repeatable)")
+        if name == "mesh":
+            one.add_argument("--only", choices=PARTS, action="append", help="run only this part (repeatable)")
+
+
+def run(given: dict) -> int:
+    """Run what is not done yet; print every finding. Status 1: a training or a cell failed."""
+    return {"parallax": _parallax, "consistency": _consistency, "mesh": _mesh}[given["name"]](given)
+
+
+def _parallax(given):
+    from refimpl.experiments.parallax.everything import run_experiments
+
+    return show(*run_experiments(given["output"], given.get("only") or EXPERIMENTS, given["quick"], given["compute"],
+                                 given["any_version"]))
+
+
+def _consistency(given):
+    from refimpl.experiments.consistency.report import run_experiment
+
+    return show(*run_experiment(given["output"], given["quick"], given["any_version"]))
+
+
+def _mesh(given):
+    def study(name):
+        return importlib.import_module(f"refimpl.experiments.mesh.{name}").study(given["quick"])
+
+    return show(*run_studies(opened(given["output"]), {name: partial(study, name) for name in PARTS},
+                             given.get("only") or PARTS, lambda: HEAD, quick=given["quick"]))
+
+
+def show(report, findings, failed=()) -> int:
+    """Print every finding, and each cell that failed; return the status: 1 if one did."""
+    out = console(150)
+    for finding in findings:
+        for table in finding.tables:
+            out.print(table_of(table.title, table.columns, table.rows, WORDS, title_justify="left"))
+        for sentence in finding.sentences:
+            out.print(sentence, highlight=False)
+    print(f"report: {report}")
+    for line in failed:
+        print(f"refimpl: error: failed: {line}", file=sys.stderr)
+    return 1 if failed else 0
