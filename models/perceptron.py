@@ -22,11 +22,9 @@ class Perceptron:
         self.variables = [v for layer in self.connected for v in layer.variables(dtype)]
 
     def rows_needed(self, batch):
-        """Return {}: no variable is sparse."""
-        return {}
+        return {}  # no variable is sparse
 
     def loss_and_gradients(self, dense, rows, batch):
-        """Return (loss, gradients) of a microbatch. Local."""
         return loss_and_gradients(self, dense, batch)
 
     def features(self, dense, batch):
@@ -39,7 +37,6 @@ class Perceptron:
         return {}
 
     def loss(self, logits, targets, normaliser):
-        """Return (loss, gradient of the logits)."""
         error = logits - targets
         return float((error**2).sum(dtype="float64")) / normaliser, error * error.dtype.type(2 / normaliser)
 

@@ -1,6 +1,6 @@
 """Sizes of models and of data, checked by whoever takes them: a complaint names the size, what it is and may be."""
 
-from numbers import Integral
+from numbers import Integral, Real
 
 MOST_LAYERS = 1000
 """Of a model: each is some variables, and every step handles every variable; with more that alone takes seconds."""
@@ -32,6 +32,12 @@ def require_flag(**values):
     for name, value in values.items():
         if not isinstance(value, Integral) or value not in (0, 1):
             raise ValueError(f"{name} must be 1 (yes) or 0 (no), not {value!r}")
+
+
+def require_kept(keep):
+    """Raise ValueError unless it is a probability to keep an element in dropout. Local."""
+    if not isinstance(keep, Real) or not 0 < keep <= 1:
+        raise ValueError(f"keep={keep!r}: a probability above 0, at most 1")
 
 
 def require_few(layers: int, said: str):

@@ -6,7 +6,7 @@ from models.cnn.block import block_backward, block_forward, block_norms, block_v
 from models.cnn.head import head_backward, head_forward, head_variables
 from models.sizes import require_all_positive, require_few, require_flag, require_positive
 from models.vision.convolution import conv_backward, conv_forward, conv_variables
-from models.vision.cross_entropy import cross_entropy, evaluated
+from models.vision.cross_entropy import divided_cross_entropy, evaluated
 from models.vision.images import counted_images, normalize_images, require_image_shape
 
 PRESETS = {
@@ -48,8 +48,7 @@ class ConvNet:
         self.variables += head_variables("head", channels, classes, dtype)
 
     def rows_needed(self, batch):
-        """Return {}: no variable is sparse."""
-        return {}
+        return {}  # no variable is sparse
 
     def loss_and_gradients(self, dense, rows, batch):
         """Return (sum of cross entropies / batch.normaliser, gradients); see models.protocol. Local.
@@ -62,10 +61,9 @@ class ConvNet:
         if len(images) == 0:
             return 0.0, {v.name: xp.zeros(v.shape, dtype=v.dtype) for v in self.variables}
         logits, saved = self.forward(normalize_images(images, self.dtype), dense)
-        losses, grad = cross_entropy(logits, targets)
-        grad /= grad.dtype.type(batch.normaliser)
+        loss, grad = divided_cross_entropy(logits, targets, batch.normaliser)
         gradients = self.backward(grad, saved, dense, len(images) / batch.normaliser, batch.ready)
-        return losses.sum(dtype="float64") / batch.normaliser, gradients
+        return loss, gradients
 
     def forward(self, x, dense, running=False):
         """Return (logits, saved), saved for ``backward``: x (n, h, w, c), logits (n, classes).

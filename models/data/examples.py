@@ -32,17 +32,14 @@ class Examples:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Global batches that hold all n examples once."""
         return -(-len(self.inputs) // (self.microbatches * self.size))
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hex SHA-256 of examples, cutting and order."""
         cutting = self.microbatches, self.size, self.seed, self.shuffle
         return fingerprint_of("examples", self.inputs, self.targets, *cutting)
 
     def starts_epoch(self, step: int) -> bool:
-        """Return True if ``step`` is the first with its order."""
         require_step(self, step)
         return step % self.steps_per_epoch == 0
 

@@ -35,7 +35,6 @@ class TokenStreams:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hex SHA-256 of tokens and cutting."""
         return fingerprint_of("streams", self.tokens, self.microbatches, self.streams, self.window)
 
     def length(self, stream: int) -> int:
@@ -47,7 +46,6 @@ class TokenStreams:
         return step % self.steps_per_epoch * self.window
 
     def starts_epoch(self, step: int) -> bool:
-        """Return True if ``step`` reads the beginning of the streams."""
         require_step(self, step)
         return self.offset(step) == 0
 

@@ -1,7 +1,6 @@
 """The language model of Jozefowicz et al. 2016 (lm1b): embedding, LSTM with projection and dropout, sampled softmax."""
 
 import math
-from numbers import Real
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from models.candidates import draw_candidates, log_expected_count
 from models.lm.layers import layer_backward, layer_forward
 from models.lm.tokens import Tokens
 from models.sampled_softmax import sampled_softmax, softmax_losses
-from models.sizes import require_few, require_positive
+from models.sizes import require_few, require_kept, require_positive
 from models.variable import Uniform, Variable
 
 PRESETS = {
@@ -43,8 +42,7 @@ class LanguageModel:
             require_positive(projection=projection)
         if clipped not in ("all", "lstm"):
             raise ValueError(f"clipped={clipped!r}: choose 'all' or 'lstm'")
-        if not isinstance(keep, Real) or not 0 < keep <= 1:
-            raise ValueError(f"keep={keep!r}: a probability above 0, at most 1")
+        require_kept(keep)
         if samples > vocabulary:
             raise ValueError(f"samples={samples}: choose 1 to {vocabulary}, the vocabulary")
         self.vocabulary, self.samples, self.keep, self.dtype = vocabulary, samples, keep, dtype

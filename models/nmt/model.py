@@ -10,7 +10,7 @@ from models.nmt.encoder import Encoder
 from models.nmt.layers import LIMIT
 from models.nmt.output import smoothed_cross_entropy
 from models.nmt.sentences import Sentences, embed, embed_backward
-from models.sizes import require_few, require_positive
+from models.sizes import require_few, require_kept, require_positive
 from models.variable import Uniform, Variable
 
 PRESETS = {
@@ -36,8 +36,7 @@ class TranslationModel:
         require_few(layers, f"layers={layers}")
         if layers < 2:
             raise ValueError(f"layers={layers}: give at least 2, the encoder's lowest is bidirectional")
-        if not isinstance(keep, Real) or not 0 < keep <= 1:
-            raise ValueError(f"keep={keep!r}: a probability above 0, at most 1")
+        require_kept(keep)
         if not isinstance(smoothing, Real) or not 0 <= smoothing < 1:
             raise ValueError(f"smoothing={smoothing!r}: give 0 (none) or a part below 1")
         self.vocabularies, self.units, self.dtype = (source_vocabulary, target_vocabulary), units, dtype
@@ -61,7 +60,6 @@ class TranslationModel:
         return Sentences(batch, *self.vocabularies).rows_needed()
 
     def loss_and_gradients(self, dense, rows, batch):
-        """Return (loss, gradients) of one microbatch (see models.protocol). Local."""
         sentences, gradients = Sentences(batch, *self.vocabularies), {}
         h, encoded, decoded = self.run(dense, rows, sentences, batch.key, self.keep)
         xp, flat = array_module(h), h.reshape(-1, self.units)

@@ -2,15 +2,14 @@
 
 import math
 from dataclasses import replace
-from numbers import Real
 
 from kernels.arrays import array_module
 from models.fully_connected import FullyConnected, loss_and_gradients
 from models.layer import Layer
-from models.sizes import require_all_positive, require_few, require_flag, require_positive
+from models.sizes import require_all_positive, require_few, require_flag, require_kept, require_positive
 from models.vgg.stage import stage_backward, stage_forward, stages_of
 from models.vision.convolution import conv_variables
-from models.vision.cross_entropy import cross_entropy, evaluated
+from models.vision.cross_entropy import divided_cross_entropy, evaluated
 from models.vision.images import counted_images, normalize_images, require_image_shape
 
 _16 = {"stages": (2, 2, 3, 3, 3), "width": 64, "connected": (4096, 4096), "blocks": 8}
@@ -46,8 +45,7 @@ class Vgg:
         require_flag(augment=augment, flip=flip)
         require_few(sum(stages) + len(stages), f"stages={stages}")
         require_few(len(connected), f"connected={connected}")
-        if not isinstance(keep, Real) or not 0 < keep <= 1:
-            raise ValueError(f"keep={keep!r}: a probability above 0, at most 1")
+        require_kept(keep)
         self.image_shape, self.classes, self.dtype = tuple(image_shape), classes, dtype
         self.augment, self.flip = augment, flip
         self.stages = stages_of(image_shape, stages, width)
@@ -80,11 +78,9 @@ class Vgg:
         return self._convolutions + [layer.layer for layer in self.connected]
 
     def rows_needed(self, batch):
-        """Return {}: no variable is sparse."""
-        return {}
+        return {}  # no variable is sparse
 
     def loss_and_gradients(self, dense, rows, batch):
-        """Return (sum of cross entropies / batch.normaliser, gradients); see models.protocol. Local."""
         return loss_and_gradients(self, dense, batch)
 
     def features(self, dense, batch):
@@ -118,11 +114,7 @@ class Vgg:
 
     def loss(self, logits, targets, normaliser):
         """Return (sum of cross entropies / normaliser, its gradient). logits: (n, classes); targets: (n,)."""
-        if len(targets) == 0:
-            return 0.0, logits
-        losses, grad = cross_entropy(logits, targets)
-        grad /= grad.dtype.type(normaliser)
-        return losses.sum(dtype="float64") / normaliser, grad
+        return divided_cross_entropy(logits, targets, normaliser) if len(targets) else (0.0, logits)
 
     def evaluate(self, dense, tables, batch):
         """Return {"loss": sum over examples, "count": examples, "correct": rightly classified}. Local.

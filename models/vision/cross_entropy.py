@@ -19,6 +19,13 @@ def cross_entropy(logits, targets):
     return losses, grad
 
 
+def divided_cross_entropy(logits, targets, normaliser):
+    """Return (sum of the losses / normaliser, its gradient), of one example or more; see ``cross_entropy``. Local."""
+    losses, grad = cross_entropy(logits, targets)
+    grad /= grad.dtype.type(normaliser)
+    return losses.sum(dtype="float64") / normaliser, grad
+
+
 def evaluated(logits, targets) -> dict:
     """Return {"loss": sum over examples, "count": examples, "correct": rightly classified}. Local.
 

@@ -16,14 +16,15 @@ from refimpl.experiments.parallax import EXPERIMENTS
 
 ABOUT = {
     "parallax": ("the paper's experiment on an emulated cluster",
-                 "Run the paper's experiment on an emulated cluster: tables, plots and a written comparison with the paper.",
+                 "Run the paper's experiment on an emulated cluster: tables, plots and a written comparison with the "
+                 "paper.",
                  "small clusters and few steps: a few minutes"),
     "consistency": ("consistencies beside each other, with a straggler: throughput, staleness, loss",
-                    "Train without barriers, with and without a straggler: throughput, staleness, bytes, loss; a report "
-                    "with pictures.", "few steps, once: three minutes"),
+                    "Train without barriers, with and without a straggler: throughput, staleness, bytes, loss; a "
+                    "report with pictures.", "few steps, once: three minutes"),
     "mesh": ("hybrid data and model parallelism beside SplitBrain and Das et al.",
-             "Measure and predict hybrid data and model parallelism beside SplitBrain and Das et al.; a report with each "
-             "part.", "small clusters and few steps"),
+             "Measure and predict hybrid data and model parallelism beside SplitBrain and Das et al.; a report with "
+             "each part.", "small clusters and few steps"),
 }
 """Experiment -> (its help, what it does, what --quick does)."""
 HELP = f"an experiment: {', '.join(ABOUT)}"

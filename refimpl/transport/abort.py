@@ -57,27 +57,25 @@ class AbortMessages:
 
         Every rank that waits answers. This one answers others' calls meanwhile, and raises Aborted as ``check`` does.
         """
-        silent = set(range(self.mpi.Get_size())) - {self.mpi.Get_rank()}
-        self._under_way.append((_NOTHING, [self.mpi.Isend(_NOTHING, rank, CALL) for rank in silent]))
-        end = time.monotonic() + ROLL_CALL_SECONDS
-        while silent and time.monotonic() < end:
-            self.check()
-            silent -= set(self._senders(HERE))
-            time.sleep(1e-3)
-        return sorted(silent)
+        return sorted(self._silent(CALL, HERE, ROLL_CALL_SECONDS, self.check))
 
     def part(self, seconds: float) -> bool:
         """Tell every other rank that this one has said its last word; return whether all say so within ``seconds``.
 
         Collective, as far as ranks are there.
         """
-        others = set(range(self.mpi.Get_size())) - {self.mpi.Get_rank()}
-        self._under_way.append((_NOTHING, [self.mpi.Isend(_NOTHING, rank, PARTING) for rank in others]))
+        return not self._silent(PARTING, PARTING, seconds)
+
+    def _silent(self, tag, answer, seconds, meanwhile=lambda: None):
+        """Send every other rank an empty message; return those whose ``answer`` has not come after ``seconds``."""
+        silent = set(range(self.mpi.Get_size())) - {self.mpi.Get_rank()}
+        self._under_way.append((_NOTHING, [self.mpi.Isend(_NOTHING, rank, tag) for rank in silent]))
         end = time.monotonic() + seconds
-        while others and time.monotonic() < end:
-            others -= set(self._senders(PARTING))
+        while silent and time.monotonic() < end:
+            meanwhile()
+            silent -= set(self._senders(answer))
             time.sleep(1e-3)
-        return not others
+        return silent
 
     def _senders(self, tag):
         """Take the empty messages with ``tag`` that have come; yield the sender of each."""

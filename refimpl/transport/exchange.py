@@ -103,11 +103,9 @@ class _Both:
         self.on_host, self.on_device = on_host, on_device
 
     def advance(self):
-        """Let the messages go on. Local."""
         self.on_host.advance()
         self.on_device.advance()
 
     def wait(self):
-        """Return when all has come and gone; of device arrays, for the current stream. Raises SilentPeer."""
         self.on_host.wait()
         self.on_device.wait()

@@ -38,7 +38,6 @@ class MpiMessages:
         return MpiPrepared(requests, [peer for peer, _ in receives + sends], what)
 
     def wait_some(self, started) -> list["MpiPrepared"]:
-        """Return those of the ``started`` that are through, at least one. Collective over the ranks concerned."""
         requests, wait = Requests(started), None
         while True:
             done, through = requests.test()
@@ -52,7 +51,6 @@ class MpiMessages:
                 wait.pause()
 
     def test_some(self, started) -> list["MpiPrepared"]:
-        """Return those of the ``started`` that are through, perhaps none. Local."""
         return Requests(started).test()[1]
 
     def settle(self, unless=lambda: False):
@@ -85,7 +83,6 @@ class MpiPending:
         self.waiter, self.requests, self.peers, self.what, self.packed = waiter, requests, peers, what, packed
 
     def advance(self):
-        """Let the messages go on. Local."""
         MPI.Request.Testall(self.requests)
 
     def wait(self):
@@ -105,7 +102,6 @@ class MpiPrepared:
         self.requests, self.peers, self.what, self.missing = requests, peers, what, 0
 
     def start(self):
-        """Begin to move the messages once more. Local."""
         for request in self.requests:
             request.Start()
         self.missing = len(self.requests)
@@ -115,7 +111,6 @@ class MpiPrepared:
         return [peer for request, peer in zip(self.requests, self.peers) if not request.Test()]
 
     def free(self):
-        """Give the requests back to MPI; none may be under way. Local."""
         if not MPI.Is_finalized():
             for request in self.requests:
                 request.Free()

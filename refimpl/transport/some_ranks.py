@@ -31,14 +31,11 @@ class Renumbered:
         self.transport, self.ranks = transport, ranks
 
     def prepare(self, sends, receives, what: str, lane: int = 0):
-        """Return messages as ``Transport.prepare`` does. Local."""
         there = [[(self.ranks[peer], array) for peer, array in some] for some in (sends, receives)]
         return self.transport.prepare(*there, what, lane)
 
     def wait_some(self, started: list) -> list:
-        """Return those that are through, as ``Transport.wait_some`` does. Collective over those concerned."""
         return self.transport.wait_some(started)
 
     def test_some(self, started: list) -> list:
-        """Return those that are through, as ``Transport.test_some`` does. Local."""
         return self.transport.test_some(started)

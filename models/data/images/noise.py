@@ -33,7 +33,6 @@ class RandomImages:
 
     @property
     def examples(self) -> int:
-        """Images in a microbatch."""
         return self.images
 
     def make(self, microbatches: int, seed: int, steps: int) -> Examples:

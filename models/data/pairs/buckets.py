@@ -37,21 +37,20 @@ class PairBuckets:
         width = -(-int(longest.max(initial=1)) // BUCKETS)
         self.bucket = (np.maximum(longest, 1) - 1) // width
         ends = np.cumsum(np.bincount(self.bucket, minlength=1))
-        self.pieces = [(at, min(at + size, end)) for first, end in zip([0, *ends], ends) for at in range(first, end, size)]
+        self.pieces = [(at, min(at + size, end))
+                       for first, end in zip([0, *ends], ends) for at in range(first, end, size)]
         self.latest = None, None
 
     @property
     def steps_per_epoch(self) -> int:
-        """Global batches that hold all pairs once."""
         return -(-len(self.pieces) // self.microbatches)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hex SHA-256 of pairs, cutting and order."""
-        return fingerprint_of("pairs", self.sources, self.targets, self.microbatches, self.size, self.seed, self.shuffle)
+        cutting = self.microbatches, self.size, self.seed, self.shuffle
+        return fingerprint_of("pairs", self.sources, self.targets, *cutting)
 
     def starts_epoch(self, step: int) -> bool:
-        """Return True if ``step`` is the first with its order."""
         require_step(self, step)
         return step % self.steps_per_epoch == 0
 

@@ -34,7 +34,6 @@ class SyntheticText:
 
     @property
     def examples(self) -> int:
-        """Words in a microbatch."""
         return self.streams * self.window
 
     def make(self, microbatches: int, seed: int, steps: int):
@@ -64,15 +63,12 @@ class DistinctWords:
 
     @property
     def fingerprint(self) -> str:
-        """Hex SHA-256 of what the words depend on."""
         return fingerprint_of("distinct words", self.vocabulary, self.microbatches, *self.shape, self.seed)
 
     def examples(self, step: int) -> int:
-        """Return the targets of a step."""
         return self.microbatches * self.shape[0] * self.shape[1]
 
     def starts_epoch(self, step: int) -> bool:
-        """Return True where state begins anew."""
         return step % self.steps_per_epoch == 0
 
     def microbatch(self, step: int, index: int) -> Batch:

@@ -89,7 +89,6 @@ class Nccl(Repeating):
                                   "--transport staged")
 
     def start(self, sends, receives, what: str) -> "NcclPending":
-        """Begin to send and to receive. Collective over the ranks concerned, as is the ``wait`` of what is returned."""
         def group():
             nccl.groupStart()
             try:
@@ -150,7 +149,6 @@ class Nccl(Repeating):
             raise
 
     def close(self):
-        """Give up what moves, and let go of the others; nothing can be moved after it. Local."""
         connection, self.nccl = self.nccl, None
         connections.forget(self.key)
         self.under_way.clear()

@@ -11,7 +11,6 @@ class Repeating:
         return Repeated(self, sends, receives, what)
 
     def wait_some(self, started) -> list["Repeated"]:
-        """Wait for all that was started, in its order, and return it. Collective over the ranks concerned."""
         for messages in started:
             messages.pending.wait()
         return started
@@ -29,9 +28,7 @@ class Repeated:
         self.pending = None
 
     def start(self):
-        """Begin to move the messages once more. Collective over the ranks concerned."""
         self.pending = self.transport.start(self.sends, self.receives, self.what)
 
     def free(self):
-        """Let go of the arrays. Local."""
         self.sends = self.receives = self.pending = None

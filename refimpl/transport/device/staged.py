@@ -29,7 +29,6 @@ class Staged(Repeating):
         self._kept: deque = deque()  # (event, pinned arrays that are copied from until it is done)
 
     def start(self, sends, receives, what: str) -> "StagedPending":
-        """Begin to send and to receive. Collective over the ranks concerned, as is the ``wait`` of what is returned."""
         self.device.use()  # each thread has a device of its own
         arriving = [(array, _pinned(array)) for _, array in receives]
         coming = self.host.start([], [(peer, to) for (peer, _), (_, to) in zip(receives, arriving)], what, tag=TAG)
@@ -44,7 +43,6 @@ class Staged(Repeating):
         """Return at once: waits for peers are the host's. Local."""
 
     def close(self):
-        """Let go of what is held. Local."""
         self._kept.clear()
 
     def keep(self, arrays):
@@ -61,7 +59,6 @@ class StagedPending:
         self.transport, self.messages, self.arriving = transport, messages, arriving
 
     def advance(self):
-        """Let the messages go on. Local."""
         for pending in self.messages:
             pending.advance()
 
