@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from refimpl.conformance.cases import case_named, mesh
+from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.report import read_expected, unexpected
-from refimpl.conformance.rules.mesh import expected_step
 from refimpl.conformance.runner import NEVER, run_target
+from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.traces.check import first_difference, judge_trace
 from refimpl.conformance.traces.golden import golden
 
@@ -117,7 +118,7 @@ def test_what_a_mesh_should_give_is_what_autograd_gives(name):
     loss.backward()
     if case.settings["clip"]:
         torch.nn.utils.clip_grad_norm_(weights.values(), case.settings["clip"])
-    [wanted] = expected_step(case)
+    [wanted] = KINDS[case.kind].expect(case, Semantics())
     assert wanted.pop("loss").value == loss.item()
     for called, want in wanted.items():
         name, _, member = called.partition(" of member ")
