@@ -15,7 +15,7 @@ from refimpl.plain.consistencies import is_decentralised
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.cli.options import add_consistency, add_model, add_training_options, named_model, split, with_plan
 from refimpl.cli.progress import StepProgress
-from refimpl.cli.values import nonempty, seconds, whole
+from refimpl.cli.values import nonempty, seconds, steps_or_seconds, whole
 from refimpl.transport import CollectiveError
 from refimpl.transport.job.supervisor import TIMEOUT_SECONDS, arrived, waiting
 
@@ -46,8 +46,8 @@ def add(parser):
     run.add_argument("--replay", type=nonempty, metavar="DIR", action=instead,
                      help="do the run without barriers in DIR once more, by its record: the same parameters to the "
                           "bit, on as many ranks or on one")
-    run.add_argument("--checkpoint-every", type=whole(), metavar="N",
-                     help="steps between checkpoints (always one at the end)")
+    run.add_argument("--checkpoint-every", type=steps_or_seconds, metavar="N",
+                     help="steps between checkpoints, or seconds: 30s (always one at the end)")
     run.add_argument("--evaluate-every", type=whole(), metavar="N",
                      help="steps between evaluations (always one at the end)")
     run.add_argument("--trace", action="store_true", help="write trace.json of all ranks, for Perfetto")

@@ -37,6 +37,13 @@ seconds = real(above=True)
 """The type of seconds that something may take: finite, above 0."""
 
 
+def steps_or_seconds(text: str) -> int | str:
+    """Return a whole number of steps, or of seconds the text itself, as "30s" or "2.5s". ArgumentTypeError otherwise."""
+    if text.endswith("s"):
+        return f"{seconds(text.removesuffix('s')):g}s"
+    return whole()(text)
+
+
 def nonempty(text: str) -> str:
     """Return a text that is not empty: of a file, a directory, a preset. ArgumentTypeError otherwise."""
     if not text or "\0" in text:

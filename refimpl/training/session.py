@@ -49,6 +49,7 @@ class Session:
 
     heldout: Data to evaluate on at the end (and every ``evaluate_every`` steps), or None.
     output: run directory, None to write no files.  resume: directory of a checkpoint to continue from.
+    checkpoint_every: so many steps, or as "30s" seconds by rank 0's clock, at the end of a step; None: at the end only.
     trace: whether to write trace.json.
     describe: what config.json and checkpoints should say of model and data, plain JSON values.
     progress: called on rank 0 with each step's metrics.  announce: called there with what was chosen, and why.
@@ -66,7 +67,7 @@ class Session:
     options: Options
     output: Path | str | None = None
     resume: Path | str | None = None
-    checkpoint_every: int | None = None
+    checkpoint_every: int | str | None = None
     evaluate_every: int | None = None
     trace: bool = False
     describe: dict | None = None
@@ -95,6 +96,7 @@ class Session:
         comm.together(self._check_steps, (ValueError,))  # before any file is written
         self.trials = PartitionTrials.open(self.trainer, self._tell, searched)
         self.directory = comm.together(self._open_directory, (ValueError, OSError))
+        self.saved_at = time.monotonic()
         self.warm = min(self.warm, max(1, self.options.steps - self.trainer.step - 1))  # of few steps the last counts
         self.totals = Totals(comm, self.trainer.step + self.warm)
 
@@ -111,7 +113,7 @@ class Session:
             if self.heldout is not None and self._due(self.evaluate_every, ended):
                 record["heldout"] = evaluate(trainer, self.heldout)
             self._report(record)
-            if self._due(self.checkpoint_every, ended):
+            if self._checkpoint_due(ended):
                 self._save()
         return record.get("heldout", {})
 
@@ -155,6 +157,9 @@ class Session:
 
     def _check_steps(self):
         """Raise ValueError unless all steps that are left can be done, with cuts where they are asked for. Local."""
+        if isinstance(self.checkpoint_every, str) and self.options.consistency != SYNCHRONOUS:
+            raise ValueError(f"--checkpoint-every {self.checkpoint_every}: without barriers workers do not stop at one "
+                             "moment; give a number of steps")
         check_middle(self.trainer, (self.evaluate_every, self.checkpoint_every),
                      self.signals is not None and self.signals.checkpoint)
         if self.trainer.step < self.options.steps:
@@ -221,10 +226,18 @@ class Session:
         """Return whether what is done every so many steps (None: at the end only) is due now. Local."""
         return ended or bool(every) and self.trainer.step % every == 0
 
+    def _checkpoint_due(self, ended: bool) -> bool:
+        """Return whether a checkpoint is due now. Collective, where rank 0's clock decides."""
+        if ended or not isinstance(self.checkpoint_every, str):
+            return self._due(self.checkpoint_every, ended)
+        seconds = float(self.checkpoint_every.removesuffix("s"))
+        return bool(self.trainer.comm.once(lambda: "due" * (time.monotonic() >= self.saved_at + seconds)))
+
     def _save(self):
         """Save a checkpoint, if there is a run directory. Collective."""
         if self.output is not None:
             save_checkpoint(self.trainer, Path(self.output), self.describe or {}, search=self.trials.state())
+        self.saved_at = time.monotonic()
 
     def _saved(self, error: Interrupted) -> Interrupted:
         """Save a last checkpoint; return the error that says so, the same on every rank. Collective."""
