@@ -161,7 +161,7 @@ def _prepare(chosen_recipe, chosen_options, rest, ranks):
 
 def _recorded(recipe, options, rest):
     """Return the run to be replayed, None: none. Raises ValueError beside options that its directory says itself."""
-    from refimpl.training.consistency.served.recorded_run import RecordedRun
+    from refimpl.training.consistency.served.record import RecordedRun
 
     directory = rest.pop("replay", None)
     if directory is None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from refimpl.experiments.bench.timing import time_together
 from refimpl.plan.make import with_partitions
-from refimpl.training.planning.repartition import repartition
+from refimpl.training.planning.partition_trials import repartition
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 

@@ -16,7 +16,7 @@ from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.training.consistency.check import check_middle
 from refimpl.training.consistency.run import Left, by_record, decentralised, without_barriers
 from refimpl.training.consistency.served.flight import steps_done
-from refimpl.training.consistency.served.recorded_run import RecordedRun
+from refimpl.training.consistency.served.record import RecordedRun
 from refimpl.training.evaluate import evaluate
 from refimpl.training.options import Options
 from refimpl.training.planning.partition_trials import PartitionTrials

@@ -9,14 +9,13 @@ from refimpl.gradients import leaves_of
 from refimpl.plan import Plan
 from refimpl.plan.buckets import with_buckets
 from refimpl.plan.plan import SYNCHRONOUS
-from refimpl.training.agreement import agree_on, describe_variable
 from refimpl.training.checked.data import CheckedData
 from refimpl.training.checked.model import CheckedModel
 from refimpl.training.checked.values import check_variables
 from refimpl.training.consistency.check import check_consistency
 from refimpl.training.consistency.synchronous import Reading, Synchronous
 from refimpl.training.device import LESS, Device, memory_for, open_device
-from refimpl.training.initial import initial_facts
+from refimpl.training.agreement import agree_on, describe_variable, initial_facts
 from refimpl.training.options import Options
 from refimpl.training.parameters import Parameters
 from refimpl.training.planning.partition_trials import within_memory

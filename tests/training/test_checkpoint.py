@@ -68,6 +68,7 @@ def test_what_a_checkpoint_holds(saved):
 
 @pytest.mark.parametrize("work, stop", [
     *(("toy", stop) for stop in (1, 2, 3, 5)), *((work, 3) for work in WORKS if work != "toy")])
+@pytest.mark.thorough("toy", "lm")
 def test_resume_is_bitwise_wherever_it_stops(work, stop, tmp_path):
     model, data, _ = WORKS[work]
     options = make_options(work, "adam", steps=6)

@@ -249,7 +249,7 @@ def test_a_sum_in_another_order_is_refused(comm):
 
 
 def test_the_middle_of_a_run_and_its_replay_are_refused(comm, tmp_path):
-    from refimpl.training.consistency.served.recorded_run import RecordedRun
+    from refimpl.training.consistency.served.record import RecordedRun
 
     ranks = Communicator.of(comm)
     for how, option in (({"evaluate_every": 2}, "--evaluate-every"), ({"checkpoint_every": 2}, "--checkpoint-every")):

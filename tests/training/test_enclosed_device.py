@@ -105,6 +105,7 @@ def test_cpu_and_device_lie_in_the_enclosures(cupy, case):
 
 @pytest.mark.parametrize("case", [Case("lm", "float32", "adagrad", 5, 0.1),
                                   Case("cnn", "float64", "momentum", 3, 1e-4)], ids=str)
+@pytest.mark.thorough("lm")
 def test_each_step_lies_in_the_enclosure_of_where_the_device_was(cupy, case):
     trainer, model, data = case.trainer("cuda"), case.model(), case.data()
     for step in range(case.steps):
@@ -163,6 +164,7 @@ WRONG = [(CASES[1], dict(optimizer_options={"mu": 0.9003})), (CASES[0], dict(lea
 
 
 @pytest.mark.parametrize("case, wrong", WRONG, ids=lambda one: str(one))
+@pytest.mark.thorough("toy")
 def test_a_training_that_is_slightly_wrong_is_seen(case, wrong):
     trainer = case.trainer("cpu", **wrong)
     with pytest.raises(OutsideError):

@@ -10,11 +10,10 @@ from toys import Toy, make_options, toy_data
 
 from models import Variable
 from refimpl.training.consistency.served.flight import arrays_of, check_fits, digest_of, restore, steps_done
-from refimpl.training.consistency.served.orders import FirstCome
 from refimpl.training.consistency.served.owner import Owner
 from refimpl.training.consistency.served.record import Record, check_possible, entries_of
 from refimpl.training.consistency.served.replay import Seat, replay_alone
-from refimpl.training.consistency.served.serving import Serving
+from refimpl.training.consistency.served.serving import FirstCome, Serving
 from refimpl.training.consistency.served.without_barriers import shards_of
 from refimpl.training.consistency.served.worker import AsyncWorker
 from refimpl.training.parameters import Parameters
@@ -71,13 +70,18 @@ def step(rank):
         rank.pull()
 
 
-def cut(ranks, boxes, options, plan, model=Toy):
-    """Read all letters, as ``WithoutBarriers.cut``; return new ranks that go on from the arrays."""
+def in_flight(ranks, boxes):
+    """Read all letters, as at a cut; return the arrays of what is in flight then."""
     while any(boxes):
         for rank, box in zip(ranks, boxes):
             while box:
                 deliver(rank, box)
-    arrays = {name: np.array(array) for rank in ranks for name, array in arrays_of(rank, 1.5).items()}
+    return {name: np.array(array) for rank in ranks for name, array in arrays_of(rank, 1.5).items()}
+
+
+def cut(ranks, boxes, options, plan, model=Toy):
+    """Return new ranks that go on from what is in flight."""
+    arrays = in_flight(ranks, boxes)
     again, boxes = made(options, plan, model)
     for before, rank in zip(ranks, again):
         for name, shard in rank.owner.shards.items():
@@ -116,11 +120,7 @@ def test_what_is_in_flight_is_refused_where_it_does_not_fit():
     options, plan = prepared("asynchronous")
     ranks, boxes = made(options, plan)
     go_on(ranks, boxes, np.random.default_rng(0), 90)
-    while any(boxes):
-        for rank, box in zip(ranks, boxes):
-            while box:
-                deliver(rank, box)
-    arrays = {name: array for rank in ranks for name, array in arrays_of(rank, 0.0).items()}
+    arrays = in_flight(ranks, boxes)
     check_fits(plan, STEPS, arrays)
     assert len(steps_done(arrays)) == WORKERS and 1 < max(steps_done(arrays).values()) <= STEPS
     for steps in (STEPS - 1, STEPS + 1):

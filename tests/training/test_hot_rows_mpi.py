@@ -7,17 +7,15 @@ import numpy as np
 import pytest
 from mpi4py import MPI
 from test_bytes_mpi import counted, differences, rows_of_step
-from toys import WORKS, Recording, answer, make_options, make_trainer, refusal, whole_state
+from toys import WORKS, Recording, answer, answer_of, make_options, make_trainer, refusal, whole_state
 
-from kernels.update import OPTIMIZERS
 from refimpl.plan import ledger_keys, predict_step
 from refimpl.plan.balance import owned_bytes
 from refimpl.plan.make import with_partitions
 from refimpl.strategies.hot_rows import HotRowsExchange, with_hot_rows
 from refimpl.training import trainer as trainer_module
-from refimpl.training.planning.repartition import repartition
+from refimpl.training.planning.partition_trials import repartition
 from refimpl.training.run.checkpoint import load_checkpoint, save_checkpoint
-from refimpl.training.run.whole import hashes
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
@@ -38,12 +36,6 @@ def plans(monkeypatch):
     return lambda hot, replica: monkeypatch.setattr(trainer_module, "within_memory", partial(with_hot, hot, replica))
 
 
-def found_by(trainer, optimizer, steps=3):
-    records = [trainer.train_step() for _ in range(steps)]
-    return (records[-1]["loss"], records[-1]["gradient_norm"],
-            *hashes(trainer.parameters, OPTIMIZERS[optimizer].state).values())
-
-
 @pytest.mark.parametrize("hot,replica,optimizer,options", [
     (*CASES[0], "adam", dict(architecture="ps")), (*CASES[0], "adagrad", dict(overlap=True)),
     (*CASES[1], "adam", dict(overlap=True)), (*CASES[2], "sgd", dict(scheme="interleaved", overlap=False)),
@@ -55,14 +47,14 @@ def test_one_answer(comm, plans, hot, replica, optimizer, options):
     communicator = Communicator(comm, machines=in_blocks(comm.size, 2)) if comm.size % 2 == 0 else comm
     trainer = make_trainer("toy", optimizer, communicator, **options)
     assert any(isinstance(e, HotRowsExchange) for e in trainer.parameters.exchanges)
-    assert found_by(trainer, optimizer) == expected
+    assert answer_of(trainer, 3) == expected
 
 
 @pytest.mark.parametrize("microbatches", [1, 6])
 def test_any_number_of_microbatches(comm, plans, microbatches):
     expected = answer("toy", "adagrad", MPI.COMM_SELF, microbatches=microbatches)
     plans({"table": 20, "rare": 4}, "as-dense")
-    assert found_by(make_trainer("toy", "adagrad", comm, microbatches=microbatches), "adagrad") == expected
+    assert answer_of(make_trainer("toy", "adagrad", comm, microbatches=microbatches), 3) == expected
 
 
 @pytest.mark.parametrize("hot,replica,options,microbatches", [
@@ -93,17 +85,17 @@ def test_a_checkpoint_goes_on_under_another_plan(comm, plans, tmp_path):
     expected = answer("toy", "adam", MPI.COMM_SELF, steps=4)
     plans({"table": 13, "rare": 9}, "as-dense")
     first = make_trainer("toy", "adam", comm)
-    found_by(first, "adam", 2)
+    answer_of(first, 2)
     save_checkpoint(first, path / "a", {})
     plans({"table": 4}, "allgather")
     second = make_trainer("toy", "adam", comm, scheme="interleaved", partitions=3)
     load_checkpoint(second, path / "a")
-    found_by(second, "adam", 1)
+    answer_of(second, 1)
     save_checkpoint(second, path / "b", {})
     plans({}, "as-dense")
     third = make_trainer("toy", "adam", comm, architecture="allreduce")
     load_checkpoint(third, path / "b")
-    assert found_by(third, "adam", 1) == expected
+    assert answer_of(third, 1) == expected
 
 
 def test_partitions_of_the_rest_can_change(comm, plans):
@@ -118,7 +110,7 @@ def test_partitions_of_the_rest_can_change(comm, plans):
     held = sum(array.nbytes for exchange in trainer.parameters.exchanges for shard in exchange.shards.values()
                if shard.variable.sparse for array in (shard.values, *shard.state.values()))
     assert held == owned_bytes(plan, variables, 3)[comm.rank]
-    assert found_by(trainer, "adam", 2) == expected
+    assert answer_of(trainer, 2) == expected
 
 
 def test_the_answer_would_show_a_row_that_is_counted_twice(comm, plans, monkeypatch):
@@ -132,17 +124,17 @@ def test_the_answer_would_show_a_row_that_is_counted_twice(comm, plans, monkeypa
         return type(part)(part.ids, part.rows * 2)
 
     monkeypatch.setattr(HotRowsExchange, "_rest", shifted)
-    assert found_by(make_trainer("toy", "sgd", comm), "sgd") != expected
+    assert answer_of(make_trainer("toy", "sgd", comm), 3) != expected
 
 
 def test_so_many_as_asked_for_or_as_pay(comm):
     expected = answer("lm", "adagrad", MPI.COMM_SELF)
     trainer = make_trainer("lm", "adagrad", comm, hot_rows=20)
     assert {s.hot for s in trainer.plan.strategies.values() if s.sparse} == {20}
-    assert found_by(trainer, "adagrad") == expected
+    assert answer_of(trainer, 3) == expected
     trainer = make_trainer("lm", "adagrad", comm, hot_rows="auto")
     assert "hot rows of" in trainer.reason
-    assert found_by(trainer, "adagrad") == expected
+    assert answer_of(trainer, 3) == expected
     trainer = make_trainer("toy", "adam", comm, hot_rows=30)  # one of nine rows has nine
     assert [s.hot for s in trainer.plan.strategies.values() if s.sparse] == [30, 9]
 

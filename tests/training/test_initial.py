@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from models import Uniform, Variable
-from refimpl.training.initial import ELEMENTS, PIECES, initial_facts
+from refimpl.training.agreement import ELEMENTS, PIECES, initial_facts
 
 SHAPES = [(), (1,), (7,), (3, 5), (40_000,), (1000, 300), (1, 4_000_000), (2, 2_000_000), (5, 3000), (1, 4097),
           (10**9, 64), (3, 0)]

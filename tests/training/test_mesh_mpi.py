@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from mpi4py import MPI
 from test_bytes_mpi import Metered, counted, differences
-from toys import DEVICE, RATES, refusal, whole_state
+from toys import DEVICE, RATES, answer_of, refusal, whole_state
 
 from kernels.update import OPTIMIZERS
 from models.data import Examples
@@ -51,10 +51,7 @@ def meshes(size):
 
 
 def answer(comm, optimizer="adam", steps=3, model=perceptron, **changes):
-    trainer = Trainer.open(model(), data(), options(optimizer, **changes), comm)
-    records = [trainer.train_step() for _ in range(steps)]
-    found = hashes(trainer.parameters, OPTIMIZERS[optimizer].state)
-    return records[-1]["loss"], records[-1]["gradient_norm"], *found.values()
+    return answer_of(Trainer.open(model(), data(), options(optimizer, **changes), comm), steps)
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -76,11 +73,9 @@ def test_any_number_of_layers_may_be_cut(comm, widths, outputs, blocks):
         assert answer(comm, mesh=mesh, model=model) == alone, mesh
 
 
-@pytest.mark.mpi(min_size=2)
+@pytest.mark.ranks(4)
 @pytest.mark.parametrize("each, rounds", [(1, 1), (3, 1), (2, 2), (6, 2)])
 def test_fewer_microbatches_take_fewer_rounds(comm, each, rounds):
-    if comm.size == 3:
-        return
     found = []
     for on, mesh in ((comm, f"1x{comm.size}"), (MPI.COMM_SELF, None)):
         trainer = Trainer.open(perceptron(), data(each * comm.size, 2), options(mesh=mesh), on)
@@ -153,13 +148,10 @@ def test_a_checkpoint_goes_on_on_any_mesh(comm, tmp_path_factory):
         trainer = Trainer.open(perceptron(), data(), options(mesh=mesh, steps=5), comm)
         if done:
             load_checkpoint(trainer, directory)
-        record = trainer.train_step()
+        found = answer_of(trainer)
         save_checkpoint(trainer, directory, {})
         comm.Barrier()
-    for _ in range(done + 1, 5):
-        record = trainer.train_step()
-    assert (record["loss"], record["gradient_norm"], *hashes(trainer.parameters, OPTIMIZERS["adam"].state).values()
-            ) == whole
+    assert (answer_of(trainer, 4 - done) if done < 4 else found) == whole
     state = whole_state(trainer, "adam")
     assert state["fc1.weight", None].shape == (16, 10)
 
@@ -209,10 +201,8 @@ def test_what_cannot_be_cut_is_refused(comm):
         assert f"--consistency {consistency} goes with no mesh" in said and f"leave out --mesh, or say {n}x1" in said
 
 
-@pytest.mark.mpi(min_size=2)
+@pytest.mark.ranks(4)
 def test_a_plan_whose_mesh_contradicts_its_parts_is_refused(comm):
-    if comm.size == 3:
-        return
     n = comm.size
     plan = Trainer.open(perceptron(), data(), options(mesh=f"1x{n}"), comm).plan.to_json()
     followed = Trainer.open(perceptron(), data(), options(plan=json.loads(json.dumps(plan))), comm)
@@ -250,11 +240,8 @@ def test_a_plan_whose_mesh_contradicts_its_parts_is_refused(comm):
     assert answer(comm, plan=fewer) == answer(MPI.COMM_SELF)
 
 
-@pytest.mark.mpi(min_size=2)
+@pytest.mark.ranks(4)
 def test_an_error_in_the_middle_of_a_round_ends_all(comm):
-    if comm.size == 3:
-        return
-
     class Failing(Perceptron):
         def loss(self, logits, targets, normaliser):
             if comm.rank == comm.size - 1:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from mpi4py import MPI
-from toys import WORKS, Script, Scripted, make_options, make_trainer
+from toys import BY_ROWS, WORKS, Script, Scripted, make_options, make_trainer
 
 from kernels.reductions import definition
 from models import Variable
@@ -18,9 +18,6 @@ from refimpl.training.step.scalars import Scalars
 from refimpl.training.trainer import Trainer
 
 pytestmark = pytest.mark.ranks(3)
-
-ARCHITECTURES = [dict(architecture="allreduce"), dict(architecture="allreduce", sparse_as_dense=True),
-                 dict(architecture="ps"), dict(architecture="hybrid", partitions=5, scheme="interleaved")]
 
 
 def reduced(variable, gradient, ids=None, counts=True):
@@ -78,7 +75,7 @@ def test_clip_scale():
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("options", ARCHITECTURES, ids=str)
+@pytest.mark.parametrize("options", BY_ROWS, ids=str)
 def test_every_element_counts_once_on_every_options(comm, options):
     """Powers of two with room between their squares: the digits of the squared norm say what was counted how often."""
     data = Script([[{row: [2.0**row, 0.0]} for row in range(8)]])
@@ -89,7 +86,7 @@ def test_every_element_counts_once_on_every_options(comm, options):
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("options", ARCHITECTURES, ids=str)
+@pytest.mark.parametrize("options", BY_ROWS, ids=str)
 @pytest.mark.parametrize("work", WORKS)
 @pytest.mark.thorough("cnn-{'architecture': 'hybrid'", "toy")
 def test_evaluation_does_not_depend_on_the_ranks(comm, work, options):

@@ -1,9 +1,8 @@
-"""Options, learning rates, what ranks say to each other about themselves, and the timeline."""
+"""Options, learning rates, and what ranks say to each other about themselves."""
 
 import json
 import math
 import re
-import time
 from collections import OrderedDict
 from dataclasses import fields
 
@@ -17,7 +16,6 @@ from refimpl.plan import make_plan
 from refimpl.training.agreement import describe_variable
 from refimpl.training.memory import members_of
 from refimpl.training.options import MATHEMATICS, Options
-from refimpl.training.run.timeline import Timeline, chrome_events
 
 
 def test_options_survive_json():
@@ -133,28 +131,6 @@ def test_a_variable_is_described_by_all_that_matters():
         elements = Constant.elements
 
     assert describe_variable(Variable("c", (), statistic=True, initial=Own())) == "float32 () statistic from Own"
-
-
-def test_timeline_and_trace():
-    timeline = Timeline(keep=True)
-    for step in range(2):
-        timeline.start_step(step)
-        for _ in range(2):
-            with timeline.phase("push"):
-                time.sleep(0.001)
-        with pytest.raises(KeyError), timeline.phase("pull"):
-            raise KeyError
-    assert set(timeline.seconds) == {"push", "pull"} and timeline.seconds["push"] >= 0.002
-    name, *events = chrome_events(3, timeline.spans, origin=timeline.spans[0][1])
-    assert name["ph"] == "M" and name["args"] == {"name": "rank 3"}
-    assert [(e["name"], e["args"]["step"]) for e in events] == [("push", 0), ("push", 0), ("pull", 0), ("push", 1),
-                                                                ("push", 1), ("pull", 1)]
-    assert events[0]["ts"] == 0 and all(e["ph"] == "X" and e["pid"] == 3 and e["dur"] >= 0 for e in events)
-    assert all(a["ts"] + a["dur"] <= b["ts"] for a, b in zip(events, events[1:]))
-    silent = Timeline()
-    with silent.phase("push"):
-        pass
-    assert silent.spans == []
 
 
 @pytest.mark.parametrize("changes, members", [

@@ -10,8 +10,9 @@ from toys import make_options
 
 from refimpl.plan.make import make_plan
 from refimpl.training.consistency.check import check_consistency
-from refimpl.training.consistency.served.record import NAME, Record, check_possible, entries_of, read_record, write_record
-from refimpl.training.consistency.served.recorded_run import RecordedRun
+from refimpl.training.consistency.served.record import (
+    NAME, Record, RecordedRun, check_possible, entries_of, read_record, write_record,
+)
 from refimpl.training.options import Options
 from refimpl.training.session import train
 from refimpl.training.slow import Slowed, slowed

@@ -1,6 +1,9 @@
-"""Phases within phases, and on two threads at once."""
+"""Phases within phases, on two threads at once, and as a trace has them."""
 
 import threading
+import time
+
+import pytest
 
 from refimpl.training.run import timeline as timeline_module
 from refimpl.training.run.timeline import Timeline, chrome_events
@@ -19,6 +22,25 @@ def test_a_phase_within_another_is_not_counted_twice(monkeypatch):
     assert timeline.seconds == {"waiting": 8.0, "compute": 3.0}
     assert [span[:3] for span in timeline.spans] == [("waiting", 6.0, 10.0), ("waiting", 10.0, 14.0),
                                                     ("compute", 5.0, 16.0)]
+    silent = Timeline()
+    with silent.phase("push"):
+        pass
+    assert silent.spans == []
+
+
+def test_a_trace_has_the_phases_of_each_step_also_of_one_that_failed():
+    timeline = Timeline(keep=True)
+    for step in range(2):
+        timeline.start_step(step)
+        with timeline.phase("push"):
+            time.sleep(0.001)
+        with pytest.raises(KeyError), timeline.phase("pull"):
+            raise KeyError
+    assert set(timeline.seconds) == {"push", "pull"} and 0.001 <= timeline.seconds["push"]
+    name, *events = chrome_events(3, timeline.spans, origin=timeline.spans[0][1])
+    assert name["ph"] == "M" and name["args"] == {"name": "rank 3"} and events[0]["ts"] == 0
+    assert [(e["name"], e["args"]["step"]) for e in events] == [("push", 0), ("pull", 0), ("push", 1), ("pull", 1)]
+    assert all(a["ts"] + a["dur"] <= b["ts"] for a, b in zip(events, events[1:]))
 
 
 def test_another_thread_has_its_own_lane_and_leaves_this_ones_phases_alone():

@@ -2,15 +2,12 @@
 
 import numpy as np
 import pytest
-from toys import RATES, Recording, Script, Scripted, Toy, make_options, toy_data, whole_state
+from toys import BY_ROWS, RATES, Recording, Script, Scripted, Toy, make_options, toy_data, whole_state
 
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
 
 pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3)]
-
-SETTINGS = [dict(architecture="allreduce"), dict(architecture="allreduce", sparse_as_dense=True),
-         dict(architecture="ps", partitions=3, scheme="interleaved"), dict(architecture="hybrid")]
 
 
 def changed_rows(before, after):
@@ -18,7 +15,7 @@ def changed_rows(before, after):
     return {i for i in range(len(before)) if before[i].tobytes() != after[i].tobytes()}
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("settings", BY_ROWS, ids=str)
 @pytest.mark.parametrize("optimizer", RATES)
 def test_untouched_rows_keep_every_bit(comm, optimizer, settings):
     """Weight decay, momentum's velocity and Adam's moments stay where no gradient is."""
@@ -40,7 +37,7 @@ def test_untouched_rows_keep_every_bit(comm, optimizer, settings):
                 assert changed_rows(before[name, None], after[name, None])
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("settings", BY_ROWS, ids=str)
 @pytest.mark.parametrize("optimizer, moves", [("sgd", False), ("momentum", True), ("adagrad", False), ("adam", True)])
 def test_a_touched_row_with_a_zero_gradient_is_updated(comm, optimizer, moves, settings):
     """Row 1 gets a gradient, then a zero gradient; row 2 gets a gradient, then none: only row 1 may move again."""
@@ -58,7 +55,7 @@ def test_a_touched_row_with_a_zero_gradient_is_updated(comm, optimizer, moves, s
                 assert changed_rows(before[key], after[key]) == {1, 5}  # the clock of a touched row ticks
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("settings", BY_ROWS, ids=str)
 def test_opposite_gradients_still_touch(comm, settings):
     """Gradients of two microbatches that cancel to 0.0 are a gradient: the row's velocity decays on every settings."""
     data = Script([[{3: [1, 1]}, {3: [1, 1]}], [{3: [2, -2]}, {3: [-2, 2], 0: [1, 1]}]])
@@ -68,7 +65,7 @@ def test_opposite_gradients_still_touch(comm, settings):
     assert (whole_state(trainer, "momentum")["rows", "velocity"][3] == np.float32(0.9) * np.float32(2)).all()
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("settings", BY_ROWS, ids=str)
 def test_a_step_that_touches_nothing_changes_no_row(comm, settings):
     data = Script([[{1: [1, 1]}, {}], [{}, None], [{}, {}]])
     trainer = Trainer.open(Scripted(), data, Options(optimizer="adam", weight_decay=0.1, **settings), comm)

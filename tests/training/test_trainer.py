@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from mpi4py import MPI
-from toys import DEVICE, Script, Scripted, Toy, make_options, plain_training, toy_data, whole_state
+from toys import BY_ROWS, DEVICE, Script, Scripted, Toy, make_options, plain_training, toy_data, whole_state
 
 from kernels import array_module
 from kernels.arrays import aligned
@@ -42,11 +42,7 @@ def test_the_comparison_sees_one_bit():
         assert_same_bits(trainer, plain, "adam")
 
 
-SETTINGS = [dict(architecture="allreduce"), dict(architecture="allreduce", sparse_as_dense=True),
-         dict(architecture="ps"), dict(architecture="hybrid")]
-
-
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("settings", BY_ROWS, ids=str)
 def test_negative_zeros_survive_every_setting(settings):
     """x - rate * -0.0 tells -0.0 from 0.0 where x is -0.0: an absent row must add nothing at all."""
     check_negative_zeros(device=DEVICE, **settings)
@@ -54,7 +50,7 @@ def test_negative_zeros_survive_every_setting(settings):
 
 @pytest.mark.usefixtures("cupy")
 def test_negative_zeros_survive_on_a_device():
-    check_negative_zeros(device="cuda", **SETTINGS[1])
+    check_negative_zeros(device="cuda", **BY_ROWS[1])
 
 
 def check_negative_zeros(**settings):

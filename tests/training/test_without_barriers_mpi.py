@@ -73,6 +73,14 @@ def train(comm, case, **changes):
         options.optimizer == "adam")])
 
 
+def replayed(model, data, options, plan, left):
+    """Replay what owners left, here alone; return hashes as ``run.whole.hashes`` does."""
+    record = Record(left.entries, "")
+    check_possible(record, options.consistency, STEPS)
+    arrays = {key_of_array(*key): whole for key, whole in replay_alone(model, data, options, plan, record).items()}
+    return {"parameters_sha256": sha256_of(arrays, "parameter/"), "state_sha256": sha256_of(arrays, "state/")}
+
+
 def possible(case, comm):
     """A case that so many workers can do."""
     return "backup:0" if case == "backup:1" and comm.size == 1 else case
@@ -87,10 +95,7 @@ def test_its_record_gives_the_same_bits_plainly_and_fast(comm, case):
     replay_plainly(*plain, trainer.model.variables, [entries.tolist() for entries in left.entries],
                    found["parameters_sha256"])
     assert left.staleness == [dict(owner.staleness) for owner in plain[0]]
-    record = Record(left.entries, found["parameters_sha256"])
-    check_possible(record, options.consistency, STEPS)
-    arrays = {key_of_array(*key): whole for key, whole in replay_alone(Toy(), toy_data(), options, plan, record).items()}
-    assert found == {"parameters_sha256": sha256_of(arrays, "parameter/"), "state_sha256": sha256_of(arrays, "state/")}
+    assert replayed(Toy(), toy_data(), options, plan, left) == found
     if not case.startswith("backup"):
         assert all(np.count_nonzero(entries == rank) == 2 * STEPS + 1
                    for entries in left.entries for rank in range(comm.size))
@@ -104,13 +109,9 @@ def test_a_language_model_with_owners_of_the_architecture(comm):
                            consistency="asynchronous", correction="dc-asgd")
     trainer = Trainer.open(LanguageModel(**PRESETS["tiny"]), lm_data(), options, ranks)
     _, left = run(trainer)
-    found = hashes(trainer.parameters, ("accumulator",))
     assert trainer.plan.consistency == "asynchronous" and not trainer.plan.local_aggregation
-    record = Record(left.entries, "")
-    again = replay_alone(LanguageModel(**PRESETS["tiny"]), lm_data(), options, trainer.plan, record)
-    arrays = {key_of_array(*key): whole for key, whole in again.items()}
-    assert sha256_of(arrays, "parameter/") == found["parameters_sha256"]
-    assert sha256_of(arrays, "state/") == found["state_sha256"]
+    again = replayed(LanguageModel(**PRESETS["tiny"]), lm_data(), options, trainer.plan, left)
+    assert again == hashes(trainer.parameters, ("accumulator",))
 
 
 @pytest.mark.parametrize("optimizer", ["momentum", "adam"])
@@ -226,11 +227,7 @@ def test_a_killed_training_goes_on_to_the_same_record_and_bits(comm, case, tmp_p
     training = begun(trainer, trainer.found_in_flight)
     training.serving.worker.carried = trainer.carried
     stretch(trainer, training)
-    left, found = left_by(training), hashes(trainer.parameters, ("first", "second"))
-    record = Record(left.entries, found["parameters_sha256"])
-    check_possible(record, options.consistency, STEPS)
-    arrays = {key_of_array(*key): whole for key, whole in replay_alone(model, data, options, plan, record).items()}
-    assert found == {"parameters_sha256": sha256_of(arrays, "parameter/"), "state_sha256": sha256_of(arrays, "state/")}
+    assert replayed(model, data, options, plan, left_by(training)) == hashes(trainer.parameters, ("first", "second"))
 
 
 @pytest.mark.thorough("asynchronous", "backup:1")

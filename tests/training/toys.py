@@ -163,6 +163,15 @@ WORKS = {
     "vgg": (lambda: Vgg((8, 8, 1), 5, **VGG_PRESETS["tiny"]), cnn_data, {"clip_norm": 0.3, "weight_decay": 5e-4}),
     "nmt": (lambda: TranslationModel(**NMT_PRESETS["tiny"]), nmt_data, {"clip_norm": 0.01}),
 }
+SETTINGS = {
+    "allreduce": dict(architecture="allreduce"),
+    "as-dense": dict(architecture="allreduce", sparse_as_dense=True),
+    "ps": dict(architecture="ps"),
+    "hybrid": dict(architecture="hybrid"),
+    "reduce-scatter": dict(architecture="hybrid", shard_optimizer=True),
+}
+"""Every way by which gradients travel. Where rows do, the last two are alike: ``BY_ROWS``."""
+BY_ROWS = [SETTINGS[name] for name in ("allreduce", "as-dense", "ps", "hybrid")]
 DEVICE = os.environ.get("REFIMPL_TEST_DEVICE", "cpu")
 """Where these trainings run unless a test says so: `make test-gpu` runs them all on a GPU."""
 
@@ -181,11 +190,16 @@ def make_trainer(work, optimizer, comm, microbatches=8, **changes):
 
 
 def answer(work, optimizer, comm, steps=3, **changes):
-    """Train a work; return (loss, gradient norm, hash of parameters, hash of optimizer state)."""
-    trainer = make_trainer(work, optimizer, comm, **changes)
-    records = [trainer.train_step() for _ in range(steps)]
-    found = hashes(trainer.parameters, OPTIMIZERS[optimizer].state)
-    return records[-1]["loss"], records[-1]["gradient_norm"], found["parameters_sha256"], found["state_sha256"]
+    """Train a work; return what ``answer_of`` does."""
+    return answer_of(make_trainer(work, optimizer, comm, **changes), steps)
+
+
+def answer_of(trainer, steps=1):
+    """Do some steps; return (loss, gradient norm, hash of parameters, hash of optimizer state). Collective."""
+    for _ in range(steps):
+        record = trainer.train_step()
+    found = hashes(trainer.parameters, OPTIMIZERS[trainer.options.optimizer].state)
+    return record["loss"], record["gradient_norm"], found["parameters_sha256"], found["state_sha256"]
 
 
 class NumpyIn:

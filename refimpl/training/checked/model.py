@@ -21,7 +21,6 @@ from refimpl.training.step.arriving import Arriving
 from refimpl.training.step.scalars import Scalars, lies_there, not_finite
 
 READ_ONLY = re.compile("read-?only|WRITEABLE")  # words of NumPy, Cython and Numba
-WRITTEN = "and then was written to"
 
 
 class CheckedModel:
@@ -86,29 +85,22 @@ class CheckedModel:
 
     def loss_and_gradients(self, dense, rows, batch):
         """Return (loss, gradients) of a microbatch; those that are ``batch.ready`` are looked at when they are."""
-        v, leave, taken, handed_out = batch.index, batch.ready, {}, Kept()
+        v, leave, final = batch.index, batch.ready, HandedOut(batch.index, self.first)
         leaves = leave is not nobody_waits  # else all are looked at together: on a GPU that takes fewer launches
 
         def ready(gradients):
-            new = {name: g for name, g in gradients.items() if name not in taken and name in self.by_name}
+            new = final.take(gradients, self.by_name)
             if leaves:
                 self.check_gradients(new, v, self.by_name, self.asked[v])
-            taken.update(new)
-            if self.first:
-                handed_out.keep_gradients(new, v)
             leave(gradients)
 
         batch.ready = ready
         with self._unwritten("loss_and_gradients", batch) as given:
             loss, gradients = self._computed(v, _noted(dense, "dense", given), _noted(rows, "rows", given), batch)
-        if label := handed_out.written():
-            raise changed_since_ready(*label[:2], WRITTEN)
+        final.check(gradients)
         self._keep(gradients, v, given)
         check_names(self.by_name, gradients)
-        for name, gradient in taken.items():
-            if gradients[name] is not gradient:
-                raise changed_since_ready(name, v)
-        rest = {name: g for name, g in gradients.items() if not (leaves and name in taken)}
+        rest = {name: g for name, g in gradients.items() if not (leaves and name in final.found)}
         self.check_gradients(rest, v, self.by_name, self.asked[v])
         return loss, gradients
 
@@ -189,10 +181,32 @@ class CheckedModel:
             part[end].tobytes() for part in parts for end in (0, -1)]
 
 
-def changed_since_ready(name, microbatch, what: str = "then another one was returned") -> ValueError:
-    """Return what is said of a gradient that was ready, and is not what is returned."""
-    return ValueError(f"the gradient of {name!r} in microbatch {microbatch} was ready, {what}: call batch.ready with "
-                      "what is final only")
+class HandedOut:
+    """The gradients of a microbatch that were ready before it ended: they are final. Local.
+
+    found: name -> gradient.  watched: whether writes to them are looked for, too.
+    """
+
+    def __init__(self, microbatch: int, watched: bool):
+        self.microbatch, self.watched, self.found, self.kept = microbatch, watched, {}, Kept()
+
+    def take(self, gradients, names) -> dict:
+        """Note gradients that are ready; return those of ``names`` that were not before."""
+        new = {name: g for name, g in gradients.items() if name not in self.found and name in names}
+        self.found |= new
+        if self.watched:
+            self.kept.keep_gradients(new, self.microbatch)
+        return new
+
+    def check(self, returned):
+        """Raise ValueError if what is returned in the end is not what was ready."""
+        what = "then another one was returned"
+        changed = [name for name, gradient in self.found.items() if returned.get(name, gradient) is not gradient]
+        if label := self.kept.written():
+            changed, what = [label[0]], "and then was written to"
+        if changed:
+            raise ValueError(f"the gradient of {changed[0]!r} in microbatch {self.microbatch} was ready, {what}: call "
+                             "batch.ready with what is final only")
 
 
 def _used_again(name, microbatch) -> ValueError:

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Iterator, NamedTuple
 
 from refimpl.training.consistency.replicas.run import train_replicas
-from refimpl.training.consistency.served.orders import Recorded
-from refimpl.training.consistency.served.record import Record, check_possible, entries_of, write_record
-from refimpl.training.consistency.served.recorded_run import RecordedRun
+from refimpl.training.consistency.served.serving import Recorded
+from refimpl.training.consistency.served.record import Record, RecordedRun, check_possible, entries_of, write_record
 from refimpl.training.consistency.served.replay import replay_alone
 from refimpl.training.consistency.served.without_barriers import WithoutBarriers
 from refimpl.training.run.whole import hashes

@@ -18,10 +18,9 @@ from models.fully_connected import dropout_key, end_of
 from models.returned import features_of, gradients_of
 from refimpl.plan.activations import examples_in
 from refimpl.plan.mesh import cut_of, layers_of
-from refimpl.training.checked.model import CheckedModel
+from refimpl.training.checked.model import CheckedModel, HandedOut
 from refimpl.training.checked.values import check_names, check_number
 from refimpl.training.mesh.group import Group
-from refimpl.training.mesh.own_gradients import OwnGradients
 from refimpl.training.parameters import Parameters
 
 
@@ -222,3 +221,41 @@ class MeshStep:
         """Let what is under way go on. Local."""
         for one in self.under_way:
             one.advance()
+
+
+class OwnGradients:
+    """The gradients of one of this rank's microbatches, of what is not cut, as they become ready. Local to make.
+
+    mesh: the ``MeshStep``. Each exchange is given its variables' when all of them are there; of the rank's last
+    microbatch it then begins.
+    """
+
+    def __init__(self, mesh, microbatch: int):
+        self.mesh, self.microbatch, self.left = mesh, microbatch, set(mesh.own_names)
+        self.final = HandedOut(microbatch, mesh.model.first)
+
+    def ready(self, gradients):
+        """Take gradients that are final. Collective over the ranks of their exchanges."""
+        self.final.take(gradients, gradients)
+        found = self.final.found
+        for exchange in dict.fromkeys(self.mesh.exchange_of[name] for name in gradients if name in self.left):
+            names = [v.name for v in exchange.variables]
+            if found.keys() >= set(names):
+                self._add({name: found[name] for name in names}, names, exchange)
+        self.mesh.advance()
+
+    def are_none(self):
+        """The microbatch has no examples."""
+        for exchange in dict.fromkeys(self.mesh.exchange_of[name] for name in self.mesh.own_names):
+            self._add(None, [v.name for v in exchange.variables], exchange)
+
+    def end(self, gradients):
+        """Take what features_backward returned. Raises ValueError if it is not what was ready before."""
+        self.final.check(gradients)
+        self.ready(gradients)
+
+    def _add(self, gradients, names, exchange):
+        self.mesh.add_some(self.microbatch, gradients, names)
+        self.left -= set(names)
+        if self.microbatch == self.mesh.leaves[self.mesh.group.me][-1]:
+            self.mesh.begin(exchange)

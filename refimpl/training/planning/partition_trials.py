@@ -17,7 +17,6 @@ from refimpl.plan import Plan
 from refimpl.plan.balance import owned_bytes
 from refimpl.plan.make import with_partitions
 from refimpl.plan.search import PartitionSearch
-from refimpl.training.planning.repartition import repartition
 from refimpl.transport.ledger import Ledger
 
 
@@ -173,6 +172,44 @@ class PartitionTrials:
         if self.search is None:
             return None
         return {**self.search.to_json(), "chosen": self.trying, "finished": not self.active}
+
+
+def repartition(parameters, plan: Plan) -> bool:
+    """Follow another plan from the next step on; it may differ from the one before in the partitions only.
+
+    Rows and their optimizer state go straight from owner to owner; no bit changes (I1). Beside its tables a rank fills
+    one new array at a time, whose old one it then gives back. What travels is counted in the phase "repartition": each
+    row that changes its owner, with its optimizer state, once; and a byte from each rank to each other, which says
+    whether it has the memory.
+
+    Returns True; or False on all ranks, with nothing changed, if any has no memory for its new tables. Raises
+    ValueError if the plans differ in anything else. Collective; all ranks give the same plan.
+    """
+    _check_partitions_only(parameters.plan, plan)
+    tables, short = {}, False
+    try:
+        for exchange in parameters.exchanges:
+            if plan.partitioned(exchange.variables):
+                tables[exchange] = exchange.tables_for(plan)
+    except MemoryError:
+        short = True
+    if parameters.comm.share(np.array([short]), "repartition").any():
+        return False
+    for exchange, new in tables.items():
+        exchange.follow(plan, new)
+    parameters.plan = plan
+    return True
+
+
+def _check_partitions_only(old: Plan, new: Plan):
+    """Raise ValueError unless the plans differ in the partitions only. Local."""
+    def rest(plan):
+        return plan.replaced({name: strategy.with_owners((), "") for name, strategy in plan.strategies.items()
+                              if strategy.partitioned})
+
+    if rest(old) != rest(new):
+        raise ValueError("only the partitions of sparse variables on the server can change during a training; save a "
+                         "checkpoint and resume it to follow another plan")
 
 
 def _read(state) -> SearchState:

@@ -8,16 +8,20 @@ Model, data, options and plan are those of the run directory it lies in. Plainly
 """
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from refimpl.json_file import check_plain
+from refimpl.json_file import check_plain, read_json
 from refimpl.plain.consistencies import consistency
+from refimpl.plan.plan import SYNCHRONOUS, Plan
+from refimpl.plan.validate import read_plan
 from refimpl.plan.without_barriers.clock import BarePush
+from refimpl.training.options import Options
 from refimpl.training.run.files import appears_whole
 
 FORMAT = "1"
@@ -145,3 +149,44 @@ def _lacks(worker, owner, owners, overs, text) -> str:
         return f"worker {worker} pulls before all owners have answered its pull before"
     ready = owner.consistency.over(owner, worker) or owner.consistency.answers(owner, worker)
     return "" if ready else f"worker {worker} pulls, whom {text} lets wait"
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """A run read back from its directory, to be done once more: options, plan, record; what model and data are."""
+
+    directory: Path
+    describe: dict
+    options: Options
+    plan: Plan
+    record: Record
+
+    @classmethod
+    def read(cls, directory) -> "RecordedRun":
+        """Read a run directory. Local. Raises ValueError for one that is damaged or has no record; OSError."""
+        directory = Path(directory)
+        record = read_record(directory)
+        config = read_json(directory / "config.json", dict[str, Any], what="a run's config", remedy="train again")
+        plan = Plan.from_json(read_plan(directory / "plan.json"))
+        if plan.ranks != len(record.entries):
+            raise ValueError(f"{directory}: the record is of {len(record.entries)} owners, the plan of {plan.ranks} "
+                             "ranks: one of them is of another run")
+        return cls(directory, config.get("describe", {}), Options.from_json(config.get("options", {})), plan, record)
+
+    def options_on(self, comm) -> Options:
+        """Return the options under which ``session.train`` replays the run on these ranks. Local.
+
+        On as many as it had, each is an owner and a worker again; else each does it all, and keeps its part at the end.
+        """
+        if comm.size == self.plan.ranks:
+            plan = replace(self.plan, machines=comm.machines)
+            return replace(self.options, plan=plan.to_json(), slow_rank={})
+        return replace(self.options, plan=None, architecture="hybrid", consistency=SYNCHRONOUS, correction="none",
+                       slow_rank={}, allreduce="auto", partitions=None, balance="bytes", memory_limit=None)
+
+    def check(self, found: str):
+        """Raise ValueError unless these are the parameters, by their hash, that the run ended with. Local."""
+        if found != self.record.parameters:
+            raise ValueError(f"the replay of {self.directory} gives parameters {found[:12]}…, but it ended with "
+                             f"{self.record.parameters[:12]}…: its model, data or options are others than they were, "
+                             "or another version or machine computed it")

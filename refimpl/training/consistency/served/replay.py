@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from refimpl.plan.plan import Plan
-from refimpl.training.consistency.served.orders import Recorded
 from refimpl.training.consistency.served.owner import Owner
 from refimpl.training.consistency.served.record import Record
-from refimpl.training.consistency.served.serving import Serving
+from refimpl.training.consistency.served.serving import Recorded, Serving
 from refimpl.training.consistency.served.without_barriers import shards_of
 from refimpl.training.consistency.served.worker import AsyncWorker
 from refimpl.training.parameters import Parameters

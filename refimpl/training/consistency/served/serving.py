@@ -7,21 +7,59 @@ Nothing here waits, or knows how letters travel: see ``without_barriers`` and ``
 ``refimpl.plain.async_server``.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from refimpl.plain.consistencies import Backup
 from refimpl.training.consistency.served.mail import ANSWER, PULL, Mail
-from refimpl.training.consistency.served.orders import Came
 from refimpl.training.consistency.served.owner import Owner
 from refimpl.training.consistency.served.worker import AsyncWorker
 from refimpl.transport.ledger import Ledger
 from refimpl.transport.letters import Letter
 
 
+class Came(NamedTuple):
+    """What has come and is not dealt with yet, first come, first: worker -> what it asks for, worker -> what it pushes.
+    """
+
+    pulls: dict
+    pushes: dict
+
+
+class FirstCome:
+    """A push is taken when it comes, a pull is answered as soon as the consistency allows."""
+
+    def next(self, owner, came: Came) -> tuple[dict, int] | None:
+        """Return which of ``came``, and of which worker, is dealt with next; None: nothing can be. Local."""
+        for worker in came.pushes:
+            return came.pushes, worker
+        for worker in came.pulls:
+            if owner.answers(worker):
+                return came.pulls, worker
+        return None
+
+
+class Recorded:
+    """The order of a record: it waits for what comes next in it. entries: workers' numbers."""
+
+    def __init__(self, entries):
+        self.entries = entries
+
+    def next(self, owner, came: Came) -> tuple[dict, int] | None:
+        """Return which of ``came``, and of which worker, is dealt with next; None: it has not come yet. Local."""
+        at = len(owner.record)
+        if at == len(self.entries):
+            return None
+        worker = int(self.entries[at])
+        which = came.pushes if worker in owner.pulled else came.pulls
+        return (which, worker) if worker in which else None
+
+
 class Serving:
     """An owner and a worker of the same number. Local.
 
-    letters, ledger, machine: see ``Mail``.  order: see ``orders``.
+    letters, ledger, machine: see ``Mail``.  order: ``FirstCome`` or ``Recorded``.
     over: whether the worker has heard that the training is over.  overs: owner -> whether it said so in this step.
     asked: whether the worker has pulled for its step at hand, and not pushed yet.
     """

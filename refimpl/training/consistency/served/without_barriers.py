@@ -22,9 +22,8 @@ from threadpoolctl import ThreadpoolController
 
 from refimpl.server import Shard
 from refimpl.training.consistency.served.flight import arrays_of, restore
-from refimpl.training.consistency.served.orders import FirstCome
 from refimpl.training.consistency.served.owner import Owner
-from refimpl.training.consistency.served.serving import Serving
+from refimpl.training.consistency.served.serving import FirstCome, Serving
 from refimpl.training.consistency.served.worker import AsyncWorker
 from refimpl.transport.letters import Letters
 from refimpl.transport.waiting import Wait
@@ -40,7 +39,7 @@ SHARE = 0.02
 class WithoutBarriers:
     """A training without barriers. Local to make; all ranks ``run`` it together.
 
-    parameters: the ``Parameters``, all on the server.  order: of this rank's owner, see ``orders``.
+    parameters: the ``Parameters``, all on the server.  order: of this rank's owner, see ``Serving``.
     """
 
     def __init__(self, model, data, options, parameters, timeline, order=None):
