@@ -48,7 +48,7 @@ NUMBERS = [
       for option, least in WHOLE.items() for value in (least - 1, "nan", "inf", "1.5", "text", "")),
     *((f"{LM} {option}={value}", f"argument {option}: '{value}' is not a number {bound}")
       for option, bound in REAL.items() for value in (-1, "nan", "inf", "1e400", "text", "")),
-    *((f"{LM} --checkpoint-every {value}", f"'{value.removesuffix('s')}' is not a number above 0")
+    *((f"{LM} --checkpoint-every={value}", f"'{value.removesuffix('s')}' is not a number above 0")
       for value in ("0s", "-1s", "s", "nans", "1mins")),
     *((f"{LM} --microbatches {many}", "999999 examples for a step, and each microbatch needs one at least; give "
        "--microbatches 999999 or fewer") for many in (10**8, HUGE)),
