@@ -11,9 +11,11 @@ def print_layers(model: str, chosen, found):
               "each; model: cut over all; hybrid: cut over N / G, with the best G between. FLOP/byte: data-parallel. "
               "G* = √(2 N MB in² / (ofm k² 2)), of Das et al.; exact G: the divisor of N that sends least.",
               highlight=False)
+    faster = [f"; {mesh.name} would take {mesh.seconds / found.chosen.seconds:.3g} of its time, and {mesh.refusal}"
+              for mesh in found.meshes if mesh.seconds < found.chosen.seconds]
     out.print(f"Mesh: {found.chosen.name}, DATA x MODEL, is predicted to be fastest of those that need no change"
-              + "".join(f"; {_faster(mesh, found)}" for mesh in found.meshes if _beats(mesh, found))
-              + ". Bytes are a rank's; seconds are those of exchanges, and nothing overlaps.", highlight=False)
+              f"{''.join(faster)}. Bytes are a rank's; seconds are those of exchanges, and nothing overlaps.",
+              highlight=False)
     share = chosen.batch / ranks
     for model_ranks, batch in found.crossing.items():
         out.print(f"- K = {model_ranks} sends less than data-parallel while a rank has fewer than {float(batch):,.4g} "
@@ -37,14 +39,6 @@ def _meshes(found, machines):
     return table_of("the mesh of all ranks", ("DATA x MODEL", "MB: into shards", "out of", "shards", "replicas", "sum",
                     "busiest card" if machines > 1 else "in memory", "ms", "M parameters held", ""), rows,
                     ("DATA x MODEL", ""), ("DATA x MODEL",))
-
-
-def _beats(mesh, found) -> bool:
-    return mesh.seconds < found.chosen.seconds
-
-
-def _faster(mesh, found) -> str:
-    return f"{mesh.name} would take {mesh.seconds / found.chosen.seconds:.3g} of its time, and {mesh.refusal}"
 
 
 def _mega(count) -> str:

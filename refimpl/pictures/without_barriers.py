@@ -151,13 +151,10 @@ def _waited(training: DrawnTraining, until: float) -> list[float]:
 
 def _said(trainings, until, unit) -> str:
     return f"The first {until:.3g} {unit} of workers: " + "; ".join(
-        f"{title}, {training.applied(until)} gradients applied, {_unapplied(training, until)} dropped, workers wait "
+        f"{title}, {training.applied(until)} gradients applied, "
+        f"{sum(not step.applied for step in training.steps if step.end <= until)} dropped, workers wait "
         f"{sum(_waited(training, until)) / until / training.workers:.0%} of the time"
         for title, training in trainings.items())
-
-
-def _unapplied(training: DrawnTraining, until: float) -> int:
-    return sum(not step.applied for step in training.steps if step.end <= until)
 
 
 def _numbers(trainings, until, unit) -> str:

@@ -27,7 +27,9 @@ def exchange_row_numbers(comm: Communicator, outgoing: dict[int, list], incoming
     comm.post([(peer, numbers[ends[peer]:]) for peer, numbers in leaving.items() if len(numbers) > ends[peer]],
               [(peer, came[peer][len(head):]) for peer, head in heads.items() if len(came[peer]) > len(head)],
               what).wait()
-    result = {peer: _lists(came[peer], len(names)) if names else [] for peer, names in incoming.items()}
+    result = {peer: [] for peer in incoming}
+    for peer, n in expected.items():
+        result[peer] = np.split(came[peer][n:], np.cumsum(came[peer][:n])[:-1])
     for peer, lists in outgoing.items():
         _count(comm, "sent", peer, [(name, len(numbers)) for name, numbers in lists], phase)
     for peer, names in incoming.items():
@@ -46,10 +48,6 @@ def _whole(head, lists: int):
     if size <= len(head):
         return head[:size]
     return np.concatenate([head, np.empty(size - len(head), np.int64)])
-
-
-def _lists(message, lists: int):
-    return np.split(message[lists:], np.cumsum(message[:lists])[:-1])
 
 
 def _count(comm, direction, peer, lengths, phase):

@@ -34,18 +34,14 @@ def inside(plan, counts):
     return found
 
 
-def lists_inside(plan, parts):
-    """Return L[r, p] = 1 where rank r sends peer p a list: p is the aggregator of an owner of the variable. Local."""
+def lists(way, plan, parts):
+    """Return L[i, j] = 1 where rank i sends rank j a list of a variable's rows, by ``inside`` or ``across``. Local.
+
+    j is an owner of rows of the variable, or the aggregator of one.
+    """
     owning = np.zeros((plan.ranks, plan.ranks), np.int64)
     owning[:, list(parts.owners)] = 1
-    return np.minimum(inside(plan, owning), 1)
-
-
-def lists_across(plan, parts):
-    """Return L[r, o] = 1 where client r sends owner o a list: o owns rows of the variable. Local."""
-    owning = np.zeros((plan.ranks, plan.ranks), np.int64)
-    owning[:, list(parts.owners)] = 1
-    return across(plan, owning)
+    return np.minimum(way(plan, owning), 1)
 
 
 def groups(plan) -> list[tuple[int, ...]]:
@@ -69,9 +65,9 @@ def pull_rows(variable, parts, plan, pulled) -> dict:
     own = _by_owner(parts, pulled)
     united = _by_owner(parts, [union([pulled[r] for r in members]) for members in groups(plan)])
     to_aggregators, to_owners = inside(plan, own), across(plan, united)
-    return {("gather", "", "control"): length * lists_inside(plan, parts),
+    return {("gather", "", "control"): length * lists(inside, plan, parts),
             ("gather", name, "indices"): INDEX * to_aggregators,
-            ("pull", "", "control"): length * lists_across(plan, parts),
+            ("pull", "", "control"): length * lists(across, plan, parts),
             ("pull", name, "indices"): INDEX * to_owners, ("pull", name, "rows"): width * to_owners.T,
             ("scatter", name, "rows"): width * to_aggregators.T}
 
@@ -86,9 +82,9 @@ def push_rows(variable, parts, plan, pushed) -> dict:
     united = np.array([_by_owner(parts, _joined(plan, rank, pushed)).sum(axis=0) for rank in range(plan.ranks)])
     of_rank, of_client = nodes_pushed(plan)
     to_aggregators, to_owners = inside(plan, own), across(plan, united)
-    return {("aggregate", "", "control"): INDEX * of_rank[:, None] * lists_inside(plan, parts),
+    return {("aggregate", "", "control"): INDEX * of_rank[:, None] * lists(inside, plan, parts),
             ("aggregate", name, "indices"): INDEX * to_aggregators, ("aggregate", name, "rows"): width * to_aggregators,
-            ("push", "", "control"): INDEX * of_client[:, None] * lists_across(plan, parts),
+            ("push", "", "control"): INDEX * of_client[:, None] * lists(across, plan, parts),
             ("push", name, "indices"): INDEX * to_owners, ("push", name, "rows"): width * to_owners}
 
 
