@@ -1,10 +1,11 @@
-"""Every mechanism once, plainly: NumPy and mpi4py, one idea a file, each runs by itself. Read them in this order.
+"""Every mechanism once, plainly: NumPy and mpi4py (SciPy in one), one idea a file, each runs by itself. Read them in this order.
 
     tree           in which order gradients are added up, so that any number of ranks gives the same bits
     rows           row gradients added up
     messages       how bytes travel, and how they are counted
     ring           the classic allreduce          allreduce   the one that adds in the tree's order
     schedule       an allreduce as data, proved before it runs
+    tree_packing   trees that use all links of a machine at once, whatever their rates
     server         rows dealt out to owners: pull, push         dense_server   the same for whole variables
     replicas       its rivals: dense values and row gradients sent to everybody
     reduce_scatter an allreduce in two halves, the optimizer between them: each rank updates its own rows

@@ -43,7 +43,7 @@ def allowed(name):
     room = module.partition(".")[0]
     if room == "kernels":
         return what in DEFINITIONS or module.endswith((".definition", ".rates"))
-    return (room in sys.stdlib_module_names or room in ("numpy", "mpi4py", "models")
+    return (room in sys.stdlib_module_names or room in ("numpy", "scipy", "mpi4py", "models")
             or module.startswith("refimpl.plain"))
 
 

@@ -1,0 +1,71 @@
+"""Packed trees as a schedule: proved, every link's elements counted, and the same sums over MPI."""
+
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from refimpl.collectives import prove, run_local
+from refimpl.collectives.links import named_links, pack_trees
+from refimpl.collectives.links.schedule import link_elements, shares_of, tree_schedule
+from refimpl.collectives.running import run
+from refimpl.gradients import cover, leaves_of
+from refimpl.transport import Communicator
+
+NETWORKS = ("dgx-1v", "mesh-2x3", "ring-5", "path-3", "star-2,2,2,1", "star-3,1,1", "levels-2x2x4x1", "cube-2")
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_schedule_is_proved_and_carries_on_each_link_what_the_trees_say(name):
+    packing = pack_trees(named_links(name))
+    schedule = tree_schedule(packing)
+    proof = prove(schedule)
+    assert schedule.name == "trees" and proof.chunks == shares_of(packing)[-1].stop
+    elements = 5 * schedule.chunks
+    carried = link_elements(packing, schedule, elements)
+    # at the packing's rate the fullest link is busy all the time that the vector takes
+    time = Fraction(elements) / packing.rate
+    assert max(carried[link] / rate for link, rate in packing.links.rates.items()) == time
+    assert packing.load() == {link: Fraction(carried[link]) / (rate * time) for link, rate in packing.links.rates.items()}
+    if not packing.links.switches:  # then a transfer is a link: count what the rounds move
+        moved = Counter()
+        bounds = schedule.bounds(elements)
+        for step in schedule.rounds:
+            for t in step.transfers:
+                moved[t.source, t.destination] += bounds[t.stop] - bounds[t.start]
+        assert moved == {link: count for link, count in carried.items() if count}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_each_contribution_is_in_the_sum_once(name):
+    """Rank r contributes 4^r, of 2 ranks' microbatches each; odd lengths, one shorter than the number of chunks."""
+    packing = pack_trees(named_links(name))
+    ranks = packing.links.ranks
+    inputs = tuple(tuple(cover(leaves_of(r, ranks, 2 * ranks + 1))) for r in range(ranks))
+    schedule = tree_schedule(packing, inputs)
+    for elements in (1, 37):
+        slots = [[np.full(elements, 4.0**r) for _ in nodes] for r, nodes in enumerate(inputs)]
+        expected = sum(4.0**r * len(nodes) for r, nodes in enumerate(inputs))
+        run_local(schedule, slots)
+        assert all((own[0] == expected).all() for own in slots)
+
+
+@pytest.mark.mpi
+@pytest.mark.ranks(3, 4)
+def test_trees_over_mpi(comm):
+    name = "star-3,1,1" if comm.size == 3 else "star-2,2,2,1"
+    schedule = tree_schedule(pack_trees(named_links(name)))
+    data = np.random.default_rng(5).standard_normal((comm.size, 1001)).astype(np.float32)
+    expected = [[data[r].copy()] for r in range(comm.size)]
+    run_local(schedule, expected)
+    communicator, mine = Communicator.of(comm), [data[comm.rank].copy()]
+    run(schedule, communicator, mine)
+    assert mine[0].tobytes() == expected[comm.rank][0].tobytes() == expected[0][0].tobytes()
+
+
+def test_other_packings_are_refused():
+    with pytest.raises(ValueError, match="the packing is one of allgather: pack for an allreduce"):
+        tree_schedule(pack_trees(named_links("ring-3"), "allgather"))
+    with pytest.raises(ValueError, match="trees needs at least one microbatch on every rank"):
+        tree_schedule(pack_trees(named_links("path-2")), (tuple(cover(leaves_of(0, 1, 1))), ()))
