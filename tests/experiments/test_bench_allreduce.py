@@ -7,7 +7,6 @@ import pytest
 
 from refimpl.cli import main
 from refimpl.cli.bench import table_rows
-from refimpl.collectives.units import size_name
 from refimpl.experiments.bench.allreduce import run as allreduce
 from refimpl.experiments.bench.timing import paired
 from refimpl.pictures.plots import plot_bandwidths
@@ -26,11 +25,6 @@ def test_a_ratio_is_the_median_of_each_rounds_and_the_largest_size_stands_for_th
     assert allreduce.ratios(MADE_UP) == {"w 1 KiB": 1.5, "w 1 MiB": 8.0, "w": 8.0}
     shown = table_rows({"rows": MADE_UP})
     assert [line[4] for line in shown] == ["", "1.50 x", "2.00 x", "", "8.00 x", "9.00 x"]
-
-
-def test_sizes_have_names():
-    sizes = {100: "100 B", 1024: "1 KiB", 65536: "64 KiB", 1 << 20: "1 MiB", 64 << 20: "64 MiB"}
-    assert {n: size_name(n) for n in sizes} == sizes
 
 
 def test_the_picture_is_drawn(tmp_path):

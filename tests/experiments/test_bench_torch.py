@@ -9,7 +9,6 @@ from mpi4py import MPI
 
 from refimpl.cli import main
 from refimpl.experiments.bench.training import HYBRID, PEER, modules as bench
-from refimpl.experiments.cluster import missing
 
 torch = pytest.importorskip("torch")
 
@@ -34,9 +33,7 @@ def test_the_race_is_run_and_told(monkeypatch):
 
 
 @pytest.mark.thorough
-def test_the_cluster_is_raced_and_bytes_stand_beside_the_seconds():
-    if reason := missing():
-        pytest.skip(f"no cluster here: {reason}")
+def test_the_cluster_is_raced_and_bytes_stand_beside_the_seconds(cluster):
     result = bench.run(quick=True, cluster=True)
     assert all(min(row["card_bytes"]) > 1000 for row in result["rows"])
     assert all(sum(found["share"].values()) == pytest.approx(1) for found in result["parts"].values())

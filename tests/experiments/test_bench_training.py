@@ -7,7 +7,6 @@ import pytest
 from models.lm import PRESETS
 from models.workload import Workload
 from refimpl.experiments.bench.training import run as training
-from refimpl.experiments.cluster import missing
 from refimpl.transport.launch import launch
 
 SIZES = {**PRESETS["small"], "vocabulary": 2_000, "embedding": 16, "hidden": 24, "projection": 16, "samples": 64}
@@ -30,9 +29,7 @@ def test_one_machine_is_raced_and_a_missing_peer_left_out(tmp_path):
 
 
 @pytest.mark.thorough
-def test_the_cluster_is_raced_and_bytes_stand_beside_the_seconds(monkeypatch):
-    if reason := missing():
-        pytest.skip(f"no cluster here: {reason}")
+def test_the_cluster_is_raced_and_bytes_stand_beside_the_seconds(cluster, monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.setitem(training.CLUSTER, "machines", 2)
     result = training.run(0.1, 1, cluster=True, workload=SMALL)

@@ -8,19 +8,13 @@ import pytest
 
 from refimpl.cli import main, parser_of
 from refimpl.cli.cluster import python_arguments
-from refimpl.experiments.cluster import ClusterError, Event, missing, parse_rate, run as running, run_on_cluster
+from refimpl.experiments.cluster import ClusterError, Event, parse_rate, run as running, run_on_cluster
 from refimpl.experiments.cluster.card import parse_counters
 from refimpl.experiments.cluster.description import Cluster, parse_cut, parse_slow, rates_of
 from refimpl.transport.launch import Runtime
 
 MI = 1 << 20
 PROGRAM = "from mpi4py import MPI; import numpy as np, json, os, socket, time; w = MPI.COMM_WORLD; "
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    if reason := missing():
-        pytest.skip(f"no cluster here: {reason}")
 
 
 def lines(job) -> list:

@@ -1,5 +1,6 @@
 """However the command ends, no process, namespace, mount or shared memory of its cluster stays."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -9,40 +10,26 @@ from pathlib import Path
 
 import pytest
 
-from refimpl.experiments.cluster import missing, run_on_cluster
+from faults.processes import MARK, Finder
+from refimpl.experiments.cluster import run_on_cluster
 
-TOKEN = "REFIMPL_TEST_CLUSTER"  # every process of a cluster inherits it, so all can be found from outside
+pytestmark = pytest.mark.usefixtures("cluster")
+
 SLEEPER = ("from mpi4py import MPI; import os, time; from pathlib import Path; "
-           f"Path('/dev/shm', os.environ['{TOKEN}']).touch(); os.write(1, b'x'); time.sleep(600)")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cluster():
-    if reason := missing():
-        pytest.skip(f"no cluster here: {reason}")
+           f"Path('/dev/shm', os.environ['{MARK}']).touch(); os.write(1, b'x'); time.sleep(600)")
 
 
 def processes(token: str) -> set[int]:
-    """Return the ids of the processes whose environment holds the token (zombies have none)."""
-    wanted = f"{TOKEN}={token}".encode()
-    found = set()
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if wanted in path.read_bytes().split(b"\0"):
-                found.add(int(path.parent.name))
-        except OSError:
-            pass
-    return found
+    """Return the ids of a cluster's processes, which all inherit the token: they can be found from outside."""
+    return {process.pid for process in Finder(token).living()}
 
 
 def networks(pids=None) -> set[str]:
     """Return the network namespaces of these processes, or of all."""
     found = set()
     for pid in pids if pids is not None else (p.name for p in Path("/proc").glob("[0-9]*")):
-        try:
+        with contextlib.suppress(OSError):
             found.add(os.readlink(f"/proc/{pid}/ns/net"))
-        except OSError:
-            pass
     return found
 
 
@@ -61,7 +48,7 @@ def test_killed_command_leaves_nothing(number):
     token = f"{os.getpid()}-{number}"
     mounts = Path("/proc/self/mounts").read_text()
     argv = [sys.executable, "-m", "refimpl", "cluster", "--machines", "3", "--rate", "1gbit", "--", "-c", SLEEPER]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, env={**os.environ, TOKEN: token}) as command:
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, env={**os.environ, MARK: token}) as command:
         assert command.stdout.read(3) == b"xxx"
         here = networks([os.getpid()])
         theirs = networks(processes(token)) - here
@@ -71,16 +58,10 @@ def test_killed_command_leaves_nothing(number):
     assert_nothing_left(token, theirs, mounts)
 
 
-def command_line(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    except OSError:
-        return ""
-
-
 def parts_of(token) -> dict[str, list[int]]:
     """Return the processes of a cluster by what they do: the hub outside and inside its namespaces, mpirun, ranks."""
-    lines = {pid: command_line(pid) for pid in sorted(processes(token))}
+    lines = {pid: Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+             for pid in sorted(processes(token))}
     hubs = [pid for pid, line in lines.items() if " -m refimpl.experiments.cluster.hub " in line]
     inside = [pid for pid in hubs if os.readlink(f"/proc/{pid}/ns/pid") != os.readlink("/proc/self/ns/pid")]
     return {"outer hub": [pid for pid in hubs if pid not in inside],
@@ -96,7 +77,7 @@ def test_killed_part_ends_all(whose):
     token = f"{os.getpid()}-{whose.replace(' ', '-')}"
     mounts = Path("/proc/self/mounts").read_text()
     argv = [sys.executable, "-m", "refimpl", "cluster", "--machines", "2", "--rate", "1gbit", "--", "-c", SLEEPER]
-    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": {**os.environ, TOKEN: token}}
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": {**os.environ, MARK: token}}
     with subprocess.Popen(argv, **piped) as command:
         assert command.stdout.read(2) == b"xx"
         theirs = networks(processes(token)) - networks([os.getpid()])
@@ -115,9 +96,9 @@ def test_timeout_and_normal_end_leave_nothing():
     token = f"{os.getpid()}-timeout"
     mounts = Path("/proc/self/mounts").read_text()
     with pytest.raises(subprocess.TimeoutExpired) as expired:
-        run_on_cluster(2, 1, "1gbit", ["-c", SLEEPER], timeout=4, capture=True, environment={TOKEN: token})
+        run_on_cluster(2, 1, "1gbit", ["-c", SLEEPER], timeout=4, capture=True, environment={MARK: token})
     assert expired.value.output.startswith("xx")
     assert_nothing_left(token, set(), mounts)
     stray = "import subprocess; s = subprocess.DEVNULL; subprocess.Popen(['sleep', '600'], stdout=s, stderr=s)"
-    assert run_on_cluster(2, 1, "1gbit", ["-c", stray], timeout=60, environment={TOKEN: token}).returncode == 0
+    assert run_on_cluster(2, 1, "1gbit", ["-c", stray], timeout=60, environment={MARK: token}).returncode == 0
     assert_nothing_left(token, set(), mounts)

@@ -7,16 +7,12 @@ import numpy as np
 import pytest
 
 from refimpl.cli import main
-from refimpl.experiments.cluster import Event, account, missing, run_on_cluster
+from refimpl.experiments.cluster import Event, account, run_on_cluster
+
+pytestmark = pytest.mark.usefixtures("cluster")
 
 TRAIN = ["-m", "refimpl", "train", "lm", "--data", "synthetic:2000", "--no-output", "--heldout", "100"]
 SMALL = ["--set", "hidden=64", "--set", "projection=32", "--set", "embedding=32", "--set", "samples=64"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cluster():
-    if reason := missing():
-        pytest.skip(f"no cluster here: {reason}")
 
 
 @pytest.mark.parametrize(("machines", "ranks", "options"), [

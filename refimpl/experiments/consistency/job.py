@@ -3,12 +3,12 @@
     python -m refimpl.experiments.consistency.job JOB.json
 """
 
-import json
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from refimpl.experiments.cells.cell import Cell
@@ -38,40 +38,35 @@ def train_once(model, data, options, comm: Communicator) -> tuple[Trainer, dict]
 
     steps: [worker, its step, seconds since the beginning, loss of its part, examples], in their order in time.
     entries: owner -> its record.  rows: τ, as text -> rows and dense variables pushed with it.
-    sent, received: payload bytes between machines of all ranks.
+    sent: payload bytes between machines of all ranks.
     """
     trainer = Trainer.open(model, data, options, comm)
     comm.meet("the beginning of a training")
     steps, crossed, left = _steps(trainer) if options.consistency == SYNCHRONOUS else _without_barriers(trainer)
-    everyone = [json.loads(text) for text in comm.share_text(json.dumps(crossed))]
-    sent, received = map(sum, zip(*everyone))
-    return trainer, {"steps": steps, "sent": sent, "received": received,
+    sent = int(comm.share(np.array([crossed]), "report").sum())
+    return trainer, {"steps": steps, "sent": sent,
                      "entries": [entries.tolist() for entries in left.entries] if left else [],
                      "rows": left.histograms if left else []}
 
 
 def _without_barriers(trainer):
-    """Return steps, this rank's bytes that crossed machines, and what owners left. Collective."""
+    """Return steps, the bytes that this rank sent to other machines, and what owners left. Collective."""
     training = WithoutBarriers(trainer.model, trainer.data, trainer.options, trainer.parameters, trainer.timeline)
     training.begin()
     steps = [[m["worker"], m["step"], m["at"], m["loss"], m["examples"]] for m in stretch(trainer, training)]
-    return steps, _crossed(trainer.comm), left_by(training)
+    return steps, trainer.comm.ledger.total("crossed_sent"), left_by(training)
 
 
 def _steps(trainer):
     """Return the same of a synchronous training, in which all workers end a step at once. Collective."""
-    size, steps, crossed, begin = trainer.comm.size, [], [0, 0], time.perf_counter()
+    size, steps, crossed, begin = trainer.comm.size, [], 0, time.perf_counter()
     for _ in range(trainer.options.steps):
         record = trainer.train_step()
-        crossed = [one + more for one, more in zip(crossed, _crossed(trainer.comm))]
+        crossed += trainer.comm.ledger.total("crossed_sent")
         at = time.perf_counter() - begin
         steps += [[worker, record["step"], at, float(record["loss"]), record["examples"] // size]
                   for worker in range(size)]
     return steps, crossed, None
-
-
-def _crossed(comm) -> list[int]:
-    return [comm.ledger.total("crossed_sent"), comm.ledger.total("crossed_received")]
 
 
 if __name__ == "__main__":

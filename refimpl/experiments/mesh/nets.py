@@ -66,19 +66,16 @@ class ReplayedLayer(FullyConnected):
     seconds: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     def forward(self, x, weight, bias, first, key):
-        """Sleep; return ones. Local."""
         self._sleep(0, len(bias))
         y = np.ones((len(x), len(bias)), x.dtype)
         return y, 1 if self.last else y
 
     def weight_gradients(self, grad, x):
-        """Sleep; return small constants. Local."""
         rows = grad.shape[1]
         self._sleep(1, rows)
         return constant((rows, self.inputs), grad.dtype), constant((rows,), grad.dtype)
 
     def input_gradient(self, grad, weight):
-        """Sleep; return small constants. Local."""
         self._sleep(2, len(weight))
         return constant((len(grad), self.inputs), grad.dtype)
 
@@ -97,11 +94,9 @@ class ReplayedVgg(Vgg):
         self.own = [v for v in self.variables if v.name not in away]
 
     def features(self, dense, batch):
-        """Sleep; return ones, and the real targets. Local."""
         time.sleep(self.seconds[FEATURES][0])
         return np.ones((len(batch.inputs), self.connected[0].inputs), self.dtype), batch.targets, None
 
     def features_backward(self, grad, saved, dense, ready):
-        """Sleep; return small constants. Local."""
         time.sleep(self.seconds[FEATURES][1])
         return {v.name: constant(v.shape, v.dtype) for v in self.own}

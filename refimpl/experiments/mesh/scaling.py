@@ -97,7 +97,6 @@ def _groups(claim) -> Table:
 
 
 def _sentences(same, apart) -> list[str]:
-    """Return what was fitted, assumed, and what is off and why."""
     return [f"Fitted: the efficiency of computation e, on {FITTED.network}, minibatch {FITTED.batch}, {FITTED.nodes} "
             f"nodes, {FITTED.times:g} x; nothing else. Convolutions are data-parallel, connected layers in the G with "
             "the least exact volume; exchanges go at the card's rate, without latency.",
@@ -106,7 +105,6 @@ def _sentences(same, apart) -> list[str]:
 
 
 def _readings(same, apart) -> list[str]:
-    """Return what each reading of the efficiency makes of the other figures."""
     said = []
     if same > 1:
         said.append(f"Everywhere: e = {same:.2f} is no efficiency. At their balance most exchanges of {FITTED.network} "
@@ -127,7 +125,6 @@ def _furthest(predicted, efficiency) -> str:
 
 
 def _off() -> str:
-    """Return what is off, and why."""
     others = ", ".join(f"{everywhere(replace(SPEECH, batch=batch), 1.0):.1f} x at {batch}" for batch in BATCHES)
     return ("Off, and why: on 128 nodes each has as many images as on 64, and exchanges hide as well, so that the "
             "model sees no more than twice the nodes; what grew there (latency of more rounds, stragglers) is not in "

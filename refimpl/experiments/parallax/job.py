@@ -4,13 +4,11 @@
 """
 
 import json
-import resource
 import sys
 import time
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
 from threadpoolctl import threadpool_limits
 
 from kernels.update import OPTIMIZERS
@@ -95,7 +93,7 @@ class Watch:
 
     def __init__(self, comm: Communicator):
         self.comm, self.seconds = comm, []
-        self.crossed, self.payload = {"sent": Counter(), "received": Counter()}, Counter()
+        self.crossed = {"sent": Counter(), "received": Counter()}
         self.cpu, self.card = time.process_time(), card_bytes() or (0, 0)
 
     def time(self, step):
@@ -103,41 +101,32 @@ class Watch:
         begin = time.perf_counter()
         record = step()
         self.seconds.append(time.perf_counter() - begin)
-        ledger = self.comm.ledger
         for direction, counts in self.crossed.items():
-            for (phase, _, _), count in getattr(ledger, f"crossed_{direction}").items():
-                counts[phase] += count
-        for (_, _, kind), count in ledger.sent.items():
-            self.payload[kind] += count
+            counts.update(self.comm.ledger.by("phase", direction=f"crossed_{direction}"))
         return record
 
     def result(self) -> dict:
-        """Return this rank's means per step: bytes by phase and by kind, processor's seconds, bytes of the card."""
+        """Return this rank's means per step: bytes by phase, processor's seconds, bytes of the card."""
         steps = len(self.seconds)
-        crossed = {direction: {phase: n / steps for phase, n in counts.items()}
-                   for direction, counts in self.crossed.items()}
-        card = [(now - before) / steps for now, before in zip(card_bytes() or (0, 0), self.card)]
-        return {"crossed": crossed, "payload": {kind: n / steps for kind, n in self.payload.items()},
-                "cpu": (time.process_time() - self.cpu) / steps, "card": card,
-                "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+        return {"crossed": {direction: {phase: n / steps for phase, n in counts.items()}
+                            for direction, counts in self.crossed.items()},
+                "cpu": (time.process_time() - self.cpu) / steps,
+                "card": [(now - before) / steps for now, before in zip(card_bytes() or (0, 0), self.card)]}
 
 
 def together(everyone: list[dict], machines) -> dict:
     """Return what the ranks measured as facts of the whole cluster, per step. Local.
 
     crossed: direction -> phase -> [bytes of each machine].  card: (sent, received) of each machine's network card.
-    cpu_seconds: of all ranks.  payload: kind -> bytes that all ranks sent, inside machines too.
+    cpu_seconds: of all ranks.
     """
     crossed = {}
     for direction in ("sent", "received"):
         counts = [r["crossed"][direction] for r in everyone]
         crossed[direction] = {phase: [sum(counts[rank].get(phase, 0) for rank in ranks) for ranks in machines]
                               for phase in sorted(set().union(*counts))}
-    kinds = sorted({kind for r in everyone for kind in r["payload"]})
     return {"crossed": crossed, "card": [everyone[ranks[0]]["card"] for ranks in machines],
-            "cpu_seconds": float(np.sum([r["cpu"] for r in everyone])),
-            "payload": {kind: sum(r["payload"].get(kind, 0) for r in everyone) for kind in kinds},
-            "memory_bytes": sum(r["memory"] for r in everyone)}
+            "cpu_seconds": sum(r["cpu"] for r in everyone)}
 
 
 if __name__ == "__main__":

@@ -87,7 +87,6 @@ def _over(seconds, architecture) -> str:
 
 
 def _broken(length, seconds) -> list[str]:
-    """Return what hybrid and auto fail to keep at a length."""
     better = min((a for a in ("allreduce", "optimised ps") if a in seconds), key=seconds.get, default="hybrid")
     pairs = [("hybrid", better), ("auto", "hybrid")]
     return [f"length {length}: {slow} takes {seconds[slow]:.3f} s, {fast} {seconds[fast]:.3f} s."

@@ -57,7 +57,6 @@ def study(context: Context) -> Finding:
 
 
 def _speeds(found, model, compute) -> Table:
-    """Table of speeds: architectures down, machines across."""
     speeds = {(s.cell.contender, s.cell.machines, s.cell.ranks_per_machine):
               f"{s.speed:,.0f}" if s.speed >= 100 else f"{s.speed:.1f}" for s in found}
     clusters = sorted({cluster[1:] for cluster in speeds})
@@ -68,14 +67,12 @@ def _speeds(found, model, compute) -> Table:
 
 
 def _predicted(summary, context) -> tuple[float, float]:
-    """Return predicted seconds of computation and of exchanges."""
     cell, profile = summary.cell, context.profile(summary.cell.workload)
     computing = profile.slowest_seconds(cell.ranks) * cell.slowdown  # all wait for the slowest
     return computing, predicted_exchange(cell, profile, summary.result["strategies"])
 
 
 def _details(headline, predicted) -> Table:
-    """Table of bytes, prediction and measurement of the largest cluster."""
     rows = []
     for s in headline:
         cell, (computing, exchange) = s.cell, predicted[s.cell.file]
@@ -113,7 +110,6 @@ def _ratios(headline, predicted) -> Table:
 
 
 def _sentences(headline, series) -> list[str]:
-    """Return what the numbers say, in words."""
     said = [f"{s.cell.workload.name}, {s.cell.contender}: the ranks keep the cores {100 * s.busy:.0f} % busy: "
             "not the cards alone set the pace." for s in headline if s.busy > CPU_BOUND]
     for model in (m for m, paper in PAPER.items() if not paper.sparse):
@@ -133,7 +129,6 @@ def _sentences(headline, series) -> list[str]:
 
 
 def _curve(found, model, compute) -> tuple:
-    """Return (title, x label, y label, {architecture: [(x, y)]})."""
     lines = {a: [(s.cell.machines, s.speed) for s in found if s.cell.contender == a] for a in ARCHITECTURES}
     each, unit = found[0].cell.ranks_per_machine, found[0].cell.workload.entry.unit
     return f"{model}, {compute}", f"machines of {each} ranks", f"{unit} a second", lines

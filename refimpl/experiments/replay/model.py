@@ -39,19 +39,15 @@ class ReplayData:
 
     @property
     def fingerprint(self) -> str:
-        """Hex SHA-256 of the ids and the cutting."""
         return fingerprint_of("replay", np.asarray(self.profile.flat), self.microbatches, self.steps_per_epoch)
 
     def examples(self, step: int) -> int:
-        """Return words or images of a step."""
         return self.profile.examples[step % self.steps_per_epoch] * self.microbatches
 
     def starts_epoch(self, step: int) -> bool:
-        """Return False: a replay carries no state."""
-        return False
+        return False  # a replay carries no state
 
     def microbatch(self, step: int, index: int) -> Batch:
-        """Return a batch whose inputs are the Entry to replay."""
         return Batch(self.profile.entries[step % self.steps_per_epoch][index], None, None, float(self.examples(step)))
 
 
@@ -68,7 +64,6 @@ class ReplayModel:
         self.named = {v.name: v for v in self.variables}
 
     def rows_needed(self, batch: Batch):
-        """Return the ids that the real model needed."""
         return {name: self.profile.ids(number) for name, number in batch.inputs.needs.items()}
 
     def loss_and_gradients(self, dense, rows, batch: Batch):

@@ -28,4 +28,4 @@ def test_a_training_leaves_steps_and_records(contender, tmp_path):
     late = versions_late(found["entries"], consistency_of(cell), cell.steps)
     assert len(found["entries"]) == (0 if contender == "synchronous" else WORKERS)
     assert bool(late) == bool(found["entries"])
-    assert found["sent"] == found["received"] == 0  # one machine
+    assert found["sent"] == 0  # one machine

@@ -24,7 +24,7 @@ def result_of(cell: Cell) -> dict:
     steps = [[worker, step, step / pace, 9.0 - step / 10, 160] for step in range(1, planned + 1)
              for worker in range(4)]
     return {"steps": steps, "entries": [one] * 4 if late else [], "rows": [{"0": 90, "3": 10}] if late else [],
-            "sent": 4e6 * planned, "received": 4e6 * planned, "heldout": {"perplexity": 1234.0}}
+            "sent": 4e6 * planned, "heldout": {"perplexity": 1234.0}}
 
 
 def test_the_report_holds_tables_verdicts_and_pictures(tmp_path):

@@ -6,7 +6,6 @@ import pytest
 
 from models.registry import entry_of
 from refimpl.cli import main
-from refimpl.experiments.mesh import PARTS
 from refimpl.experiments.mesh.published import CLAIMS, FITTED, NETWORKS
 from refimpl.experiments.mesh.scaling import everywhere, fit, study, together
 from refimpl.plan.layers.sent import parameters
@@ -43,14 +42,11 @@ def test_predictions_stand_beside_the_abstract():
     assert any("is no efficiency" in said for said in finding.sentences)
 
 
-def test_the_report_keeps_earlier_parts(tmp_path, capsys, monkeypatch):
+def test_the_command_runs_a_part_and_refuses_what_is_no_directory(tmp_path, capsys):
     assert main(["experiment", "mesh", "--only", "scaling", "--quick", "--output", str(tmp_path / "out")]) == 0
     assert "53.0 (fitted)" in capsys.readouterr().out
-    monkeypatch.setattr("refimpl.cli.experiment.PARTS", (*PARTS, "other"))
-    (tmp_path / "out" / "section-other.md").write_text("## What was found before\n")
-    assert main(["experiment", "mesh", "--only", "scaling", "--output", str(tmp_path / "out")]) == 0
     report = (tmp_path / "out" / "report.md").read_text()
-    assert "## Scaling" in report and "## What was found before" in report and "| VGG-A | 256 | 64 |" in report
+    assert "## Scaling" in report and "| VGG-A | 256 | 64 |" in report
     (tmp_path / "file").write_text("")
     assert main(["experiment", "mesh", "--output", str(tmp_path / "file" / "out")]) == 1
     assert "cannot make this directory" in capsys.readouterr().err

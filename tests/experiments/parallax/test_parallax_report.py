@@ -6,7 +6,6 @@ import pytest
 
 from models.registry import workloads_for
 from models.workload import Workload
-from refimpl.experiments.cluster import missing
 from refimpl.experiments.cells.cell import Cell
 from refimpl.experiments.cells.report import Finding, Table, markdown, write_report
 from refimpl.experiments.cells.run import Runner
@@ -112,8 +111,7 @@ TINY = Workload("tiny", "lm", dict(vocabulary=300, embedding=4, hidden=8, projec
                 dict(streams=2, window=5))
 
 
-@pytest.mark.skipif(bool(missing()), reason=missing() or "the cluster works")
-def test_cells_run_on_the_cluster_and_agree(tmp_path):
+def test_cells_run_on_the_cluster_and_agree(cluster, tmp_path):
     runner = Runner(tmp_path, "refimpl.experiments.parallax.job", say=lambda text: None)
     plain = Cell("try", TINY, "hybrid", 2, 2, "1gbit", "real", steps=2, evaluate_every=1, warm=0)
     cells = [plain, replace(plain, contender="naive ps"),

@@ -1,34 +1,12 @@
-"""Bugs of aggregation, planted in copies of the reference adapter. Each class is one bug, nothing else."""
+"""Bugs of aggregation, planted in copies of the reference adapter. Each is one bug, nothing else."""
 
 import numpy as np
 
+from mutants.mutant import Mutant, planted, undeclared
 from refimpl.conformance.adapters.reference import Reference
-from refimpl.notebook.suspects import IdsAsFloats
+from refimpl.notebook.suspects import DividedByPushes, IdsAsFloats
 
-
-class SparseNotAveraged(Reference):
-    def counts(self, parts):
-        return dict.fromkeys(super().counts(parts), 1)
-
-
-class SumInOneBackend(Reference):
-    """The code for float64 forgets to divide."""
-
-    def mean(self, arrays, divisor=None):
-        return super().mean(arrays, 1 if arrays[0].dtype == np.float64 else divisor)
-
-
-class AverageTwice(Reference):
-    """The code for float64 divides again."""
-
-    def mean(self, arrays, divisor=None):
-        again = len(arrays) if arrays[0].dtype == np.float64 else 1
-        return super().mean(arrays, divisor) / arrays[0].dtype.type(again)
-
-
-class GroupDividedByWorld(Reference):
-    def mean(self, arrays, divisor=None):
-        return super().mean(arrays, self.world.size)
+SparseNotAveraged = planted(counts=lambda self, right, parts: dict.fromkeys(right(parts), 1))
 
 
 class HalfOverflow(Reference):
@@ -56,12 +34,6 @@ class AddedByPosition(Reference):
         return super().merge(parts)
 
 
-class SparseNotReduced(Reference):
-    def aggregate_rows(self, gradients, shapes):
-        self.world.allgather(None)
-        return gradients
-
-
 class EmptyCrashes(Reference):
     def aggregate_rows(self, gradients, shapes):
         for ids, _ in gradients.values():
@@ -71,26 +43,6 @@ class EmptyCrashes(Reference):
 
 class IdsAsInt32(IdsAsFloats):
     dtype = "int32"
-
-
-class UseLost(Reference):
-    def joined(self, parts):
-        return parts[-1]
-
-
-class UseTwice(Reference):
-    def joined(self, parts):
-        return super().joined([*parts, parts[0]])
-
-
-class FusionInElements(Reference):
-    def buckets(self, arrays):
-        return super().buckets({n: np.empty(a.size, np.uint8) for n, a in arrays.items()})
-
-
-class FusionOff(Reference):
-    def buckets(self, arrays):
-        return [[name] for name in arrays]
 
 
 class MatchedByPosition(Reference):
@@ -129,20 +81,49 @@ class BufferReused(Reference):
         return super().aggregate_dense(arrays)
 
 
-class NotCopiedBack(Reference):
-    def aggregate_dense(self, arrays):
-        super().aggregate_dense(arrays)  # into a staged copy
-        return arrays
-
-
-class RootIgnored(Reference):
-    def broadcast(self, arrays, root):
-        return super().broadcast(arrays, 0)
-
-
 class RankTwice(Reference):
     """Rank 0 is counted twice and the last one never."""
 
     def fold(self, values, add):
         twice = [*values[:-1], values[0]] if len(values) == self.world.size else values
         return super().fold(twice, add)
+
+
+def _wide(arrays) -> bool:
+    return arrays[0].dtype == np.float64
+
+
+AGGREGATION = (
+    Mutant(1, "sparse gradients are never averaged", ("sparse=sum",), SparseNotAveraged),
+    Mutant(2, "rows are divided by their push count", ("sparse=per-row-count",), DividedByPushes),
+    Mutant(3, "a sum reported as average for one dtype", ("dense=sum",), planted(
+        mean=lambda self, right, arrays, divisor=None: right(arrays, 1 if _wide(arrays) else divisor))),
+    Mutant(3, "an average divided once more for one dtype", ("divided-again",), planted(
+        mean=lambda self, right, arrays, divisor=None: right(arrays, divisor) / arrays[0].dtype.type(
+            len(arrays) if _wide(arrays) else 1))),
+    Mutant(5, "a subgroup's sum divided by the world's size", ("group-divided-by-world",), planted(
+        mean=lambda self, right, arrays, divisor=None: right(arrays, self.world.size))),
+    Mutant(7, "a float16 sum overflows before the division", ("half-overflow",), HalfOverflow),
+    Mutant(10, "rows of one variable with the ids of another", ("ids-of-another",), IdsOfAnother),
+    Mutant(11, "values added position by position", ("added-by-position",), AddedByPosition),
+    Mutant(13, "duplicate ids overwrite", ("duplicates=last",), undeclared(duplicates="last")),
+    Mutant(14, "a sparse reduction does nothing", ("not-reduced",), planted(
+        aggregate_rows=lambda self, right, gradients, shapes: (self.world.allgather(None), gradients)[1])),
+    Mutant(15, "an empty row gradient crashes", ("empty-row-gradient",), EmptyCrashes),
+    Mutant(16, "ids pass through float32", ("ids-float32",), IdsAsFloats),
+    Mutant(16, "ids pass through int32", ("ids-int32",), IdsAsInt32),
+    Mutant(17, "one of two uses is lost", ("use-lost",), planted(joined=lambda self, right, parts: parts[-1])),
+    Mutant(17, "one of two uses is counted twice", ("use-twice",), planted(
+        joined=lambda self, right, parts: right([*parts, parts[0]]))),
+    Mutant(20, "fusion size counted in elements", ("fusion-in-elements",), planted(
+        buckets=lambda self, right, arrays: right({n: np.empty(a.size, np.uint8) for n, a in arrays.items()}))),
+    Mutant(20, "fusion silently off", ("fusion-off",), planted(
+        buckets=lambda self, right, arrays: [[name] for name in arrays])),
+    Mutant(21, "unlike variables are summed", ("matched-by-position",), MatchedByPosition),
+    Mutant(22, "collectives of two kinds meet", ("kinds-mixed",), KindsMixed),
+    Mutant(23, "a buffer reused before its transfer ended", ("buffer-reused",), BufferReused),
+    Mutant(24, "a staged copy not copied back", ("not-reduced",), planted(
+        aggregate_dense=lambda self, right, arrays: (right(arrays), arrays)[1])),
+    Mutant(25, "the root is ignored", ("root-ignored",), planted(
+        broadcast=lambda self, right, arrays, root: right(arrays, 0))),
+)

@@ -1,9 +1,10 @@
-"""Bugs of training, data and resuming, planted in copies of the reference adapter. Each class is one bug."""
+"""Bugs of training, data and resuming, planted in copies of the reference adapter. Each is one bug, nothing else."""
 
 from dataclasses import replace
 
 import numpy as np
 
+from mutants.mutant import Mutant, planted, undeclared
 from refimpl.conformance.adapters.reference import Reference
 from refimpl.conformance.case import Rows
 from refimpl.conformance.cases.numbers import words
@@ -19,16 +20,6 @@ class FullBatchCount(Reference):
         return np.asarray(sum(totals) / count), sum(sums) / count
 
 
-class ClockPerMicroStep(Reference):
-    def tick(self, window):
-        self.clock, self.updates = self.clock + len(window), self.updates + len(window)
-
-
-class LossScaleKept(Reference):
-    def accumulated(self, task, window):
-        return super().accumulated(replace(task, loss_scale=1.0), window)
-
-
 class DuplicatesApart(Reference):
     """Rows that share an id are handed to the optimizer as they come."""
 
@@ -39,22 +30,6 @@ class DuplicatesApart(Reference):
         ids, rows = self.unmerged({variable.name: gradient})[variable.name]
         for k in range(len(ids)):
             super().apply_one(task, variable, (ids[k:k + 1], rows[k:k + 1]))
-
-
-class TableNotBroadcast(Reference):
-    def first_values(self, task):
-        return {**super().first_values(task), "items": np.array(task.start["items"])}
-
-
-class LocalNorm(Reference):
-    def clipped(self, task, total, local):
-        return self.scaled(total, self.scale(task, local, local)) if task.clip else total
-
-
-class RateNotRestored(Reference):
-    def load(self, task, saved):
-        super().load(task, saved)
-        self.updates = 0
 
 
 class RateOnRankZeroOnly(Reference):
@@ -68,11 +43,6 @@ class StateNotRestored(Reference):
     def load(self, task, saved):
         super().load(task, saved)
         self.state = self.first_state(task)
-
-
-class SameRandomNumbers(Reference):
-    def draw(self, count, step):
-        return words(f"draw{step}", count) / 2.0**64
 
 
 class HalfApplied(Reference):
@@ -117,3 +87,45 @@ def _merged(gradients):
     """Return one rank's gradients, the rows that share an id added."""
     result = {n: merge_occurrences(Rows(*g)) if isinstance(g, tuple) else g for n, g in gradients.items()}
     return {n: (g.ids, g.rows) if isinstance(g, Rows) else g for n, g in result.items()}
+
+
+TableNotBroadcast = planted(
+    first_values=lambda self, right, task: {**right(task), "items": np.array(task.start["items"])})
+
+
+def _clock_per_micro_step(self, right, window):
+    self.clock, self.updates = self.clock + len(window), self.updates + len(window)
+
+
+def _local_norm(self, right, task, total, local):
+    return self.scaled(total, self.scale(task, local, local)) if task.clip else total
+
+
+def _rate_not_restored(self, right, task, saved):
+    right(task, saved)
+    self.updates = 0
+
+
+TRAINING = (
+    Mutant(4, "mean of per-rank means", ("loss=mean-of-means",), undeclared(loss="mean-of-means")),
+    Mutant(6, "the last batch divided by a full batch's count", ("divided-by-full-batch",), FullBatchCount),
+    Mutant(8, "accumulation advances the clock per micro-step", ("micro-clock",), planted(tick=_clock_per_micro_step)),
+    Mutant(8, "the partial last window is dropped", ("partial=dropped",), undeclared(partial="dropped")),
+    Mutant(9, "the loss scale is not removed", ("loss-scale-kept",), planted(
+        accumulated=lambda self, right, task, window: right(replace(task, loss_scale=1.0), window))),
+    Mutant(12, "duplicate ids handed to the update", ("duplicates-apart",), DuplicatesApart),
+    Mutant(18, "one table is not broadcast at the start", ("not-broadcast",), TableNotBroadcast),
+    Mutant(19, "state of untouched rows is decayed", ("untouched=decayed",), undeclared(untouched="decayed")),
+    Mutant(26, "the norm is local", ("local-norm",), planted(clipped=_local_norm)),
+    Mutant(26, "the norm leaves out rows", ("clip_norm=dense-scales-all",), undeclared(clip_norm="dense-scales-all")),
+    Mutant(27, "the learning rate is not restored", ("rate-restarted",), planted(load=_rate_not_restored)),
+    Mutant(27, "the learning rate is restored on rank 0 only", ("rate-restarted",), RateOnRankZeroOnly),
+    Mutant(27, "the optimizer's state is not restored", ("state-lost",), StateNotRestored),
+    Mutant(28, "the sampler pads with repeats", ("sampler-pads",), undeclared(sampler="pads")),
+    Mutant(28, "the sampler drops the tail", ("sampler-drops",), undeclared(sampler="drops")),
+    Mutant(29, "every rank draws the same numbers", ("same-random-numbers",), planted(
+        draw=lambda self, right, count, step: words(f"draw{step}", count) / 2.0**64)),
+    Mutant(30, "a pull sees a step half applied", ("half-applied",), HalfApplied),
+    Mutant(31, "gradients applied one by one", ("one-by-one", "shares-one-by-one"), OneByOne),
+    Mutant(32, "the parameter is reduced, not the gradient", ("parameter-reduced",), ParameterReduced),
+)

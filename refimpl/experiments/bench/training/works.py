@@ -87,7 +87,6 @@ class Drawn:
         self.examples, self.starts_epoch = data.examples, data.starts_epoch
 
     def microbatch(self, step: int, index: int):
-        """Return the v-th piece of the global batch, with candidates of its own."""
         batch = copy(self.data.microbatch(step, index))
         drawn = draw_candidates(key_of("bench", "candidates", step, index), self.samples, self.vocabulary)
         batch.inputs = (batch.inputs, drawn.ids, drawn.tries)
