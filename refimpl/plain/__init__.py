@@ -1,4 +1,4 @@
-"""Every mechanism once, plainly: NumPy and mpi4py (SciPy in one), one idea a file, each runs by itself. Read them in this order.
+"""Every mechanism once, plainly: NumPy, mpi4py, once SciPy; each file is one idea and runs. Read them in this order.
 
     tree           in which order gradients are added up, so that any number of ranks gives the same bits
     rows           row gradients added up

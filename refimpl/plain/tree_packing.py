@@ -1,10 +1,10 @@
 """Blink's way to use all links at once: spanning trees from one root, packed into whatever links there are.
 
-A machine's GPUs are joined by links of different rates. A ring uses some of them and leaves the others idle. Blink packs
-spanning trees from a root: each carries a part of the data, and together they fit into the links.
+A machine's GPUs are joined by links of different rates. A ring uses some of them and leaves the others idle. Blink
+packs spanning trees from a root: each carries a part of the data, and together they fit into the links.
 
 1. Multiplicative weights (Garg and Könemann). Every link has a length, at first small: δ / rate. Again and again take
-   the shortest tree from the root and send as much along it as its narrowest link can carry; each link of it becomes
+   the shortest tree from the root and send as much along it as its narrowest link can carry. Each link of it becomes
    longer by the factor 1 + ε · amount / rate, so full links are avoided. Stop when every tree is longer than 1. Scaled
    to fit, the amounts are within about ε of the best rate; but there are many trees, around a hundred.
 2. Few trees. Choose whole numbers of link units for the trees that were found, as much as fits, by an integer
