@@ -19,7 +19,7 @@ BUDGETS = {
     "refimpl/*.py": 194,
     "refimpl/cli": 2204,
     "refimpl/collectives": 4249,
-    "refimpl/conformance": 9163,
+    "refimpl/conformance": 9147,
     "refimpl/experiments": 6206,
     "refimpl/gradients": 320,
     "refimpl/jax": 431,
@@ -32,7 +32,7 @@ BUDGETS = {
     "refimpl/torch": 1465,
     "refimpl/training": 6557,
     "refimpl/transport": 2910,
-    "tests": 40184,
+    "tests": 40185,
 }
 
 

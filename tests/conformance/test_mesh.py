@@ -14,7 +14,7 @@ from refimpl.conformance.rules import mesh as rule
 from refimpl.conformance.runner import run_local
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.space.deviation import code_of
-from refimpl.conformance.space.mesh import KINDS, deviations, possible
+from refimpl.conformance.space.mesh import KINDS, Stepped, possible
 from refimpl.conformance.target import Target, unsupported
 from refimpl.plain.mesh import Mesh
 
@@ -64,8 +64,8 @@ def test_a_planted_bug_is_seen_and_named(mutant, groups, members):
 
 def test_every_fault_is_a_mutant():
     assert {code for m in PLANTED for code in m.codes} == {code_of(kind) for kind in KINDS}
-    assert {d.code for d in deviations(cases_for(8, "mesh"))} == {code_of(kind) for kind in KINDS}
-    assert {d.code for d in deviations([case_named("mesh/4x1-dropout", 4)])} == {"parts-not-summed"}
+    assert {d.code for d in Stepped.alternatives(cases_for(8, "mesh"))} == {code_of(kind) for kind in KINDS}
+    assert {d.code for d in Stepped.alternatives([case_named("mesh/4x1-dropout", 4)])} == {"parts-not-summed"}
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 8])
@@ -74,7 +74,7 @@ def test_no_fault_hides(ranks):
     """Each fault that concerns a case moves some number beyond its tolerance, and no other kind moves all alike."""
     for case in cases_for(ranks, "mesh"):
         right, alike = rule.stepped(case)[0], {}
-        for deviation in deviations([case]):
+        for deviation in Stepped.alternatives([case]):
             if (wrong := rule.stepped(case, deviation.fault)) is not None and possible(case, deviation.fault):
                 parts = [(wrong[0][n][r].value, want) for n, of_ranks in right.items() for r, want in of_ranks.items()]
                 assert any((np.abs(value - want.value) > want.tolerance).any() for value, want in parts), deviation

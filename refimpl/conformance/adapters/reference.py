@@ -9,11 +9,14 @@ import numpy as np
 
 from refimpl.conformance.adapters.reference_training import TrainingPart
 from refimpl.conformance.arrivals import play
+from refimpl.conformance.case import Rows
 from refimpl.conformance.cases.numbers import words
 from refimpl.conformance.rules.owner import ScriptOwner, owner_of
 from refimpl.conformance.semantics import DTYPES, SUPPORTS, Semantics
 from refimpl.plain.mesh import Mesh
 from refimpl.plain.owner import Owner
+from refimpl.plain.rows import aggregate_rows, merge_rows
+from refimpl.plain.tree import add_up
 
 LAUNCHER = "local"
 EVERYTHING = Semantics(name="reference", dtypes=DTYPES, supports=SUPPORTS, start="rank 0", fusion_bytes=256)
@@ -70,16 +73,14 @@ class Reference(TrainingPart):
                 return self.fold([self.over(a.astype(wide), divisor) for a in arrays], np.add).astype(arrays[0].dtype)
             return self.over(self.fold([a.astype(wide) for a in arrays], np.add), divisor).astype(arrays[0].dtype)
 
-    def over(self, array, divisor: int):
-        """Return array / divisor."""
+    def over(self, array, divisor):
+        """Return array / divisor, a number or one for each row."""
         return array / array.dtype.type(divisor)
 
     def fold(self, values, add):
         """Add values up: as a balanced tree, or one after the other from any of them on."""
         if self.semantics.order == "tree":
-            while len(values) > 1:
-                values = [add(*values[i:i + 2]) if i + 1 < len(values) else values[i] for i in range(0, len(values), 2)]
-            return values[0]
+            return add_up(0, len(values), {(i, i + 1): value for i, value in enumerate(values)}, add)
         first = self.turn % len(values)
         total, *rest = values[first:] + values[:first]
         for value in rest:
@@ -105,14 +106,15 @@ class Reference(TrainingPart):
 
     def merge(self, parts):
         """Return (ids, rows): all ranks' rows aggregated, wherever they lie."""
-        counts = self.counts(parts)
-        early = self.semantics.divide == "before"
+        counts, early = self.counts(parts), self.semantics.divide == "before"
+
+        def divided(ids, rows):
+            return self.over(rows, np.array([counts[k] for k in ids.tolist()])[:, None])
+
         with np.errstate(invalid="ignore", over="ignore"):
-            sums = [self.merged(ids, rows, counts if early else None) for ids, rows in parts]
-            total = self.fold(sums, self.add_maps)
-            ids = np.array(sorted(total), np.int64)
-            rows = [total[k] if early else self.over(total[k], counts[k]) for k in ids.tolist()]
-        return ids, np.array(rows, parts[0][1].dtype).reshape(len(ids), parts[0][1].shape[1])
+            leaves = [aggregate_rows(Rows, ids, divided(ids, rows) if early else rows) for ids, rows in parts]
+            total = self.fold(leaves, merge_rows)
+            return total.ids, total.rows if early else divided(total.ids, total.rows)
 
     def leaf(self, ids, rows):
         """Return one rank's rows, as they take part."""
@@ -128,19 +130,6 @@ class Reference(TrainingPart):
         if rule.startswith("per-"):
             return counts
         return dict.fromkeys(counts, self.world.size if rule == "average" else 1)
-
-    def merged(self, ids, rows, counts) -> dict:
-        """Return id -> row: one rank's rows that share an id added, in order of occurrence."""
-        found: dict[int, np.ndarray] = {}
-        for k, row in zip(ids.tolist(), rows):
-            row = self.over(row, counts[k]) if counts else row
-            found[k] = found[k] + row if k in found else row
-        return found
-
-    def add_maps(self, left, right) -> dict:
-        """Return two ranks' id -> row as one; rows that share an id are added."""
-        return {k: left[k] + right[k] if k in left and k in right else left.get(k, right.get(k))
-                for k in {*left, *right}}
 
     def aggregate_uses(self, uses: dict, shapes: dict) -> dict:
         """Return name -> aggregate; uses: name -> the gradients of each place where a variable is read."""

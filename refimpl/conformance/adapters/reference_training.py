@@ -1,12 +1,11 @@
 """Training in the reference adapter: accumulate, aggregate, clip, update, save and resume."""
 
-import math
 from copy import deepcopy
 
 import numpy as np
 
 from refimpl.conformance.case import Rows
-from refimpl.conformance.rules.gradients import placed
+from refimpl.conformance.rules.gradients import norm_of, placed
 from refimpl.plain.optimizers import OPTIMIZERS
 
 
@@ -82,14 +81,10 @@ class TrainingPart:
 
     def scale(self, task, gradients, apart) -> dict:
         """Return name -> factor. apart: the same gradients with every occurrence of an id apart."""
-        rule, norm = self.semantics.clip_norm, 0.0
-        for name, part in (apart if rule == "occurrences" else gradients).items():
-            if not isinstance(part, tuple):
-                norm += float((part.astype(np.float64) ** 2).sum())
-            elif not rule.startswith("dense"):
-                rows = part[1] if rule == "occurrences" else list(self.merged(*part, None).values())
-                norm += float((np.array(rows, np.float64) ** 2).sum())
-        factor = self.clip_factor(task.clip, math.sqrt(norm))
+        rule = self.semantics.clip_norm
+        counted = (apart if rule == "occurrences" else gradients).items()
+        norm = norm_of({n: Rows(*g) if isinstance(g, tuple) else g for n, g in counted}, self.semantics)
+        factor = self.clip_factor(task.clip, norm)
         return {n: 1.0 if rule == "dense" and isinstance(g, tuple) else factor for n, g in gradients.items()}
 
     def clip_factor(self, largest, norm) -> float:

@@ -7,7 +7,6 @@ anything, two at once.
 """
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
@@ -18,15 +17,10 @@ from refimpl.conformance.diagnose.features import telling
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.observe import Evidence
 from refimpl.conformance.rules.aggregate import Expected
-from refimpl.conformance.space import contributions, deliveries, manifest, mesh, optimizers, owner, sums, updates
-from refimpl.conformance.space.aggregation import Aggregation
+from refimpl.conformance.space import manifest
 from refimpl.conformance.space.deliveries import OnGrid
 from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place, Scope
-from refimpl.conformance.space.loss import Broadcast, Loss, of_broadcasts, of_losses
-from refimpl.conformance.space.mesh import Stepped
-from refimpl.conformance.space.owner import Served
 from refimpl.conformance.space.scopes import rank_scopes, scopes
-from refimpl.conformance.space.training import TrainingAnswers
 
 BY_CONTRIBUTOR = {"contribution", "uses", "accumulated", "loss scale"}
 """Decisions of whoever contributes: on which ranks they are taken otherwise does not show on those alone."""
@@ -121,24 +115,9 @@ class Explanation:
     alike: list[tuple[Deviation, ...]] = field(default_factory=list)
 
 
-@lru_cache(maxsize=32)
-def candidates(machine: type[Machine], semantics, ranks: int) -> tuple[Deviation, ...]:
-    """Return the deviations that are tried, the commonest first, but for those that depend on the cases. Local."""
-    rules = manifest.deviations(semantics, manifest.FIELDS[machine.__name__])
-    if not issubclass(machine, Aggregation):
-        more = {Loss: of_losses, Broadcast: of_broadcasts}.get(machine, lambda ranks: [])(ranks)
-        return (*rules, *more)
-    found = [*rules, *deliveries.deviations(ranks), *sums.deviations(ranks), *contributions.deviations(ranks),
-             *sums.meetings(ranks)]
-    if machine is TrainingAnswers:
-        found += [*updates.deviations(ranks), *optimizers.deviations()]
-    return tuple(found)
-
-
 def tried(machine: type[Machine], semantics, cases) -> list[Deviation]:
     """Return the deviations that are tried on some cases, the commonest first. Local."""
-    of_cases = {Served: owner.deviations, Stepped: mesh.deviations}.get(machine, lambda cases: [])
-    return [*candidates(machine, semantics, max(case.ranks for case in cases)), *of_cases(cases)]
+    return [*manifest.deviations(semantics, machine.fields), *machine.alternatives(cases)]
 
 
 def search(evidences) -> tuple[list[Explanation], list[Answers]]:

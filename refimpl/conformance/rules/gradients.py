@@ -6,21 +6,24 @@ import numpy as np
 
 from refimpl.conformance.case import Rows
 from refimpl.conformance.semantics import Semantics
+from refimpl.plain.rows import aggregate_rows
 
 
 def merge_occurrences(gradient, divisor=1):
     """Return a gradient divided, the rows that share an id added in float64; ids rise. Local."""
     if not isinstance(gradient, Rows):
         return gradient / divisor
-    unique, place = np.unique(gradient.ids, return_inverse=True)
-    rows = np.zeros((len(unique), *gradient.rows.shape[1:]))
     with np.errstate(invalid="ignore"):
-        np.add.at(rows, place, gradient.rows)
-    return Rows(unique, rows / divisor)
+        return aggregate_rows(Rows, gradient.ids, gradient.rows.astype(np.float64) / divisor)
+
+
+def merged(gradients, divisor=1) -> dict:
+    """Return name -> gradient, rows that share an id added, all divided. Local."""
+    return {name: merge_occurrences(g, divisor) for name, g in gradients.items()}
 
 
 def placed(gradient, p, everywhere: bool) -> tuple:
-    """Return (places, array) of a gradient, each id once, of a parameter. everywhere: all other rows have gradient 0."""
+    """Return (places, array) of a parameter's gradient, each id once. everywhere: all other rows have gradient 0."""
     if not isinstance(gradient, Rows):
         return ..., gradient
     if not everywhere:

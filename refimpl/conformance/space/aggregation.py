@@ -15,11 +15,21 @@ import numpy as np
 
 from refimpl.conformance.case import Case, Rows, numbers_of
 from refimpl.conformance.rules.aggregate import Aggregate, Expected
+from refimpl.conformance.space import contributions, deliveries, sums
 from refimpl.conformance.space.deviation import Impossible, Machine, Place
 
 
 class Aggregation(Machine):
     """The answers to a case of stage aggregate. Raises Impossible where a deviation has nothing to deviate in."""
+
+    fields = "dense", "sparse", "duplicates", "order"
+
+    @classmethod
+    def alternatives(cls, cases):
+        """Return the deviations of what is delivered, summed and contributed. Local."""
+        ranks = max(case.ranks for case in cases)
+        return [one for some in (deliveries.deviations, sums.deviations, contributions.deviations, sums.meetings)
+                for one in some(ranks)]
 
     def __init__(self, case: Case, semantics, deviations=()):
         super().__init__(case, semantics, deviations)

@@ -64,7 +64,17 @@ class Deviation:
 
 
 class Machine:
-    """Computes a case's numbers; every decision is asked for by its name. Subclasses say what there is to decide."""
+    """Computes a case's numbers; every decision is asked for by its name. Subclasses say what there is to decide.
+
+    fields: what of the manifest its numbers depend on.
+    """
+
+    fields: tuple[str, ...] = ()
+
+    @classmethod
+    def alternatives(cls, cases) -> list[Deviation]:
+        """Return the deviations that are tried on some cases, the commonest first. Local."""
+        raise NotImplementedError
 
     def __init__(self, case: Case, semantics, deviations: tuple[Deviation, ...] = ()):
         rules = {field: value for d in deviations for field, value in d.rules.items()}

@@ -16,6 +16,16 @@ GIVEN = {"loss": "losses", "gradient": "gradients"}
 class Loss(Machine):
     """The answers to a case of kind loss."""
 
+    fields = ("loss",)
+
+    @classmethod
+    def alternatives(cls, cases):
+        """Return the deviations of losses. Local."""
+        def weighing(weights):
+            return lambda right, machine, place: weights(machine.counts, place.rank, right)
+
+        return [Deviation(code, words, "weights", weighing(weights)) for code, words, weights in WEIGHTS]
+
     def answer(self, place: Place) -> Expected:
         """Return the loss, or its gradient, that a rank gets. Local."""
         parts = [ranks[GIVEN[place.variable.name]] for ranks in self.case.steps[place.step]]
@@ -31,6 +41,22 @@ class Loss(Machine):
 
 class Broadcast(Machine):
     """The answers to a case of kind broadcast."""
+
+    @classmethod
+    def alternatives(cls, cases):
+        """Return the deviations of broadcasts. Local."""
+        def from_rank(rank):
+            def changed(right, machine, place):
+                if rank == right:
+                    raise Impossible
+                return rank
+
+            return changed
+
+        return [*(Deviation("root-ignored", f"the broadcast gives rank {r}'s array, not the root's: the root is "
+                            "ignored", "root", from_rank(r)) for r in range(max(case.ranks for case in cases))),
+                Deviation("not-broadcast", "each rank keeps its own array: nothing is broadcast", "root",
+                          lambda right, machine, place: place.rank)]
 
     def answer(self, place: Place) -> Expected:
         """Return what a rank gets. Local."""
@@ -77,27 +103,3 @@ WEIGHTS = (
     ("negated", "the loss changes its sign", lambda counts, rank, right: -right),
 )
 """(code, words, weights(counts, rank, right) of each rank's sum)."""
-
-
-def of_losses(ranks: int) -> list[Deviation]:
-    """Return the deviations of losses. Local."""
-    def weighing(weights):
-        return lambda right, machine, place: weights(machine.counts, place.rank, right)
-
-    return [Deviation(code, words, "weights", weighing(weights)) for code, words, weights in WEIGHTS]
-
-
-def of_broadcasts(ranks: int) -> list[Deviation]:
-    """Return the deviations of broadcasts. Local."""
-    def from_rank(rank):
-        def changed(right, machine, place):
-            if rank == right:
-                raise Impossible
-            return rank
-
-        return changed
-
-    return [*(Deviation("root-ignored", f"the broadcast gives rank {r}'s array, not the root's: the root is ignored",
-                        "root", from_rank(r)) for r in range(ranks)),
-            Deviation("not-broadcast", "each rank keeps its own array: nothing is broadcast", "root",
-                      lambda right, machine, place: place.rank)]

@@ -6,11 +6,6 @@ from refimpl.conformance.space.deviation import Deviation
 DIVISION = {"dense": {"sum": "a plain sum", "average": "division by N"},
             "sparse": {"sum": "a plain sum", "average": "division by N", "per-row-count": "division by push count",
                        "per-occurrence": "division by the number of occurrences"}}
-FIELDS = {"Aggregation": ("dense", "sparse", "duplicates", "order"),
-          "TrainingAnswers": ("untouched", "adam", "clip_norm", "clip_point", "window", "partial", "dense", "sparse",
-                              "duplicates"),
-          "Loss": ("loss",), "Broadcast": (), "Served": (), "Stepped": ()}
-"""Machine -> what of the manifest its numbers depend on."""
 
 
 def deviations(semantics: Semantics, fields) -> list[Deviation]:

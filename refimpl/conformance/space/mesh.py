@@ -207,6 +207,26 @@ def alike(found):
 class Stepped(Machine):
     """The answers to a case of kind mesh: each rank's parts after a step."""
 
+    @classmethod
+    def alternatives(cls, cases):
+        """Return those that some cases can show; where layers may differ, in all of them, or in one. Local."""
+        square = all(len(set(case.settings["mesh"])) == 1 for case in cases)
+        most = max(case.settings["mesh"][1] for case in cases)
+        names = dict.fromkeys(layer.name for case in cases for layer in layers_of(case) if layer.cut)
+        found = []
+        for kind in KINDS:
+            off = turns(most) if hasattr(kind, "shift") else [1]
+            for layer in ["", *names] if hasattr(kind, "layer") else [""]:
+                for shift in [*off, None] if kind is ColumnsOutOfOrder else off:
+                    how = {name: value for name, value in (("layer", layer), ("shift", shift)) if hasattr(kind, name)}
+                    one = type(kind.__name__, (kind,), how)
+                    where = f": {layer}" if layer else ""
+                    if kind is NormPartsKTimes and square:
+                        where = "; or G times, once for every rank that holds it: G is K here"
+                    if any(possible(case, one) for case in cases):
+                        found.append(Deviation(code_of(kind), f"{words_of(kind)}{where}", fault=one))
+        return found
+
     def __init__(self, case, semantics, deviations=()):
         super().__init__(case, semantics, deviations)
         kind = next((d.fault for d in deviations if d.fault), Mesh)
@@ -244,23 +264,3 @@ def possible(case, kind) -> bool:
 def turns(members: int) -> list[int]:
     """Return by how many members something may be off. Local."""
     return [*range(1, members), *([0] if members > 2 else [])]
-
-
-def deviations(cases) -> list[Deviation]:
-    """Return those that some cases can show; where layers may differ, in all of them, or in one. Local."""
-    square = all(len(set(case.settings["mesh"])) == 1 for case in cases)
-    most = max(case.settings["mesh"][1] for case in cases)
-    names = dict.fromkeys(layer.name for case in cases for layer in layers_of(case) if layer.cut)
-    found = []
-    for kind in KINDS:
-        off = turns(most) if hasattr(kind, "shift") else [1]
-        for layer in ["", *names] if hasattr(kind, "layer") else [""]:
-            for shift in [*off, None] if kind is ColumnsOutOfOrder else off:
-                one = type(kind.__name__, (kind,), {name: value for name, value in (("layer", layer), ("shift", shift))
-                                                    if hasattr(kind, name)})
-                where = f": {layer}" if layer else ""
-                if kind is NormPartsKTimes and square:
-                    where = "; or G times, once for every rank that holds it: G is K here"
-                if any(possible(case, one) for case in cases):
-                    found.append(Deviation(code_of(kind), f"{words_of(kind)}{where}", fault=one))
-    return found

@@ -97,6 +97,17 @@ KINDS = (StaleDropped, LateCounted, ClockEarly, ClockLate, DividedByWorkers, Sum
 class Served(Machine):
     """The answers to a case of kind owner: what each pull gets, and whether it waited."""
 
+    @classmethod
+    def alternatives(cls, cases):
+        """Return each kind; an aliased old value in all variables, or in one. Local."""
+        found = []
+        for kind in KINDS:
+            found.append(Deviation(code_of(kind), words_of(kind), fault=kind))
+            for name in dict.fromkeys(v.name for case in cases for v in case.variables) if kind is Aliased else ():
+                of_one = type(kind.__name__, (kind,), {"variable": name})
+                found.append(Deviation(code_of(kind), f"{words_of(kind)}: {name}", fault=of_one))
+        return found
+
     def __init__(self, case, semantics, deviations=()):
         super().__init__(case, semantics, deviations)
         self.pulls = served(case, next((d.fault for d in deviations), Owner) or Owner)
@@ -114,14 +125,3 @@ class Served(Machine):
             return want
         eps = 64 * np.finfo(np.float32).eps  # a fault's numbers need not be exact
         return replace(want, tolerance=np.maximum(want.tolerance, eps * np.abs(numbers_of(want.value))))
-
-
-def deviations(cases) -> list[Deviation]:
-    """Return each kind; an aliased old value in all variables, or in one. Local."""
-    found = []
-    for kind in KINDS:
-        found.append(Deviation(code_of(kind), words_of(kind), fault=kind))
-        for name in dict.fromkeys(v.name for case in cases for v in case.variables) if kind is Aliased else ():
-            of_one = type(kind.__name__, (kind,), {"variable": name})
-            found.append(Deviation(code_of(kind), f"{words_of(kind)}: {name}", fault=of_one))
-    return found

@@ -22,7 +22,8 @@ import numpy as np
 from refimpl.conformance.case import Case, Rows, with_numbers
 from refimpl.conformance.cases.training import start_of
 from refimpl.conformance.rules.aggregate import Expected, once, row_divisor
-from refimpl.conformance.rules.gradients import merge_occurrences, norm_of, placed
+from refimpl.conformance.rules.gradients import norm_of, placed
+from refimpl.conformance.space import optimizers, updates
 from refimpl.conformance.space.aggregation import Aggregation
 from refimpl.conformance.space.deviation import Place
 from refimpl.plain.optimizers import OPTIMIZERS
@@ -44,6 +45,14 @@ class RankState:
 
 class TrainingAnswers(Aggregation):
     """The answers to a case of stage update: each variable on each rank after each update."""
+
+    fields = ("untouched", "adam", "clip_norm", "clip_point", "window", "partial", "dense", "sparse", "duplicates")
+
+    @classmethod
+    def alternatives(cls, cases):
+        """Return those of aggregation, of what is around the optimizer, and of the optimizer. Local."""
+        ranks = max(case.ranks for case in cases)
+        return [*super().alternatives(cases), *updates.deviations(ranks), *optimizers.deviations()]
 
     def __init__(self, case: Case, semantics, deviations=()):
         super().__init__(case, semantics, deviations)
@@ -206,11 +215,6 @@ class TrainingAnswers(Aggregation):
             else:
                 result[v.name] = sum(parts) / (len(parts) if self.semantics.dense == "average" else 1)
         return result
-
-
-def merged(gradients, divisor=1) -> dict:
-    """Return name -> gradient, rows that share an id added, all divided. Local."""
-    return {name: merge_occurrences(g, divisor) for name, g in gradients.items()}
 
 
 def scaled(gradient, factor):

@@ -7,9 +7,8 @@ import numpy as np
 from refimpl.conformance.case import Rows, with_numbers
 from refimpl.conformance.cases.training import start_of
 from refimpl.conformance.rules.aggregate import Expected
-from refimpl.conformance.rules.gradients import norm_of
+from refimpl.conformance.rules.gradients import merge_occurrences, merged, norm_of
 from refimpl.conformance.space.deviation import Deviation, Impossible
-from refimpl.conformance.space.training import merged
 
 
 DEFAULTS = {"clip": None, "resume_after": None, "window": 1, "loss_scale": 1.0, "rate_factor": 1.0}
@@ -79,7 +78,7 @@ def _added_up(right, machine, place):
 def _joined(parts):
     if not isinstance(parts[0], Rows):
         return sum(parts)
-    return merged({"": Rows(np.concatenate([p.ids for p in parts]), np.concatenate([p.rows for p in parts]))})[""]
+    return merge_occurrences(Rows(np.concatenate([p.ids for p in parts]), np.concatenate([p.rows for p in parts])))
 
 
 def _other_start(right, machine, place):

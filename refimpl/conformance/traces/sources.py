@@ -6,9 +6,9 @@ from functools import cached_property
 import numpy as np
 
 from refimpl.conformance.case import Case, CaseVariable, Rows, with_numbers
-from refimpl.conformance.rules.gradients import merge_occurrences
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.traces.format import Trace
+from refimpl.plain.rows import aggregate_rows
 
 GIVEN = {"model": (), "aggregate": ("local",), "update": ("local", "aggregated")}
 """Where a trace joins -> the stages in which it begins from our numbers."""
@@ -101,7 +101,5 @@ def merged(part):
     """Return an array, or Rows with rising ids, those that repeat added. Local."""
     if not isinstance(part, Rows):
         return part
-    if len(np.unique(part.ids)) == len(part.ids):
-        order = np.argsort(part.ids)
-        return Rows(part.ids[order], part.rows[order])
-    return merge_occurrences(part)
+    once = len(np.unique(part.ids)) == len(part.ids)
+    return aggregate_rows(Rows, part.ids, part.rows if once else part.rows.astype(np.float64))

@@ -3,6 +3,7 @@
 import numpy as np
 
 from refimpl.conformance.adapters.reference import Reference
+from refimpl.conformance.case import Rows
 from refimpl.conformance.cases import RANKS
 from refimpl.conformance.cases.numbers import words
 from refimpl.conformance.semantics import CHOICES, DTYPES, SUPPORTS, Semantics
@@ -32,7 +33,7 @@ class Wide(Reference):
     """Adds in float64 and rounds once."""
 
     def fold(self, values, add):
-        if isinstance(values[0], dict):
+        if isinstance(values[0], Rows):
             return super().fold(values, add)
         return super().fold([np.asarray(v, np.float64) for v in values], add).astype(values[0].dtype)
 
