@@ -1,7 +1,7 @@
 """Every public definition says in a line what it is: read from the source, nothing is imported.
 
 A method may leave it to the method that it overrides, or to a Protocol (``models.Model``, ``models.data.Data``) that
-has a method of its name.
+has a method of its name; a function of a kernel's version, to the ``definition`` beside it.
 """
 
 import ast
@@ -36,6 +36,13 @@ def inherited(classes, name, method) -> bool:
     return method in classes[""][1] or any(method in classes[b][1] or inherited(classes, b, method) for b in bases)
 
 
+def defined(path: Path) -> set[str]:
+    """Return the functions that the definition beside a kernel's other versions documents."""
+    definition = path.with_name("definition.py")
+    body = ast.parse(definition.read_text(encoding="utf-8")).body if definition.exists() else []
+    return {node.name for node in body if isinstance(node, ast.FunctionDef) and ast.get_docstring(node)}
+
+
 def silent(path: Path, classes) -> list[str]:
     """Return a line for each public definition of a file that says nothing of itself."""
     def look(body, within, owner):
@@ -43,7 +50,8 @@ def silent(path: Path, classes) -> list[str]:
             if not isinstance(node, (ast.FunctionDef, ast.ClassDef)) or node.name.startswith("_"):
                 continue
             setter = any(ast.unparse(decorator).endswith(".setter") for decorator in node.decorator_list)
-            if not ast.get_docstring(node) and not setter and not (owner and inherited(classes, owner, node.name)):
+            elsewhere = inherited(classes, owner, node.name) if owner else node.name in defined(path)
+            if not ast.get_docstring(node) and not setter and not elsewhere:
                 lines.append(f"{path}:{node.lineno}: {within}{node.name} has no docstring: say in a line what it is")
             if isinstance(node, ast.ClassDef):
                 look(node.body, f"{within}{node.name}.", node.name)
@@ -68,10 +76,14 @@ def test_a_silent_definition_is_named_with_its_line(tmp_path):
     (tmp_path / "refimpl").mkdir()
     file = tmp_path / "refimpl" / "parts.py"
     file.write_text('"""Parts."""\n\nclass Base:\n    """A base."""\n\n    def told(self):\n        """Tell."""\n\n\n'
-                    "class Silent(Base):\n    def told(self): pass\n    def untold(self): pass\n    def _own(self): pass\n")
+                    "class Silent(Base):\n    def told(self): pass\n    def untold(self): pass\n"
+                    "    def _own(self): pass\n")
     assert silent(file, documented(tmp_path)) == [
         f"{file}:10: Silent has no docstring: say in a line what it is",
         f"{file}:12: Silent.untold has no docstring: say in a line what it is"]
+    (file.parent / "definition.py").write_text('def told():\n    """Tell."""\n\n\ndef mute(): pass\n')
+    file.write_text('"""Parts."""\n\ndef told(): pass\n\n\ndef mute(): pass\n')
+    assert silent(file, documented(tmp_path)) == [f"{file}:6: mute has no docstring: say in a line what it is"]
     file.write_text("x = 1\n")
     assert silent(file, documented(tmp_path)) == [
         f"{file}:1: the module has no docstring: say in a line what it is for"]

@@ -12,28 +12,24 @@ from kernels.lstm.activations import tanh
 
 
 def attention_scores(query, keys, scale, lengths):
-    """See ``definition.attention_scores``."""
     scores = np.zeros(keys.shape[:2], keys.dtype)
     _scores(query, keys, scale, lengths, np.empty_like(scale), scores)
     return scores
 
 
 def attention_scores_backward(dscores, query, keys, scale, dkeys, dscale):
-    """See ``definition.attention_scores_backward``."""
     dquery = np.zeros_like(query)
     _scores_backward(dscores, query, keys, scale, np.empty_like(scale), dkeys, dscale, dquery)
     return dquery
 
 
 def masked_softmax(scores, lengths):
-    """See ``definition.masked_softmax``."""
     weights = np.zeros_like(scores)
     _masked_softmax(scores, lengths, weights)
     return weights
 
 
 def masked_softmax_backward(dweights, weights):
-    """See ``definition.masked_softmax_backward``."""
     dscores = np.empty_like(weights)
     _masked_softmax_backward(dweights, weights, dscores)
     return dscores

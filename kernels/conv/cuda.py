@@ -12,13 +12,11 @@ from kernels.cuda import each_element, helper
 
 
 def convolve(x, weight, stride, padding):
-    """See ``definition.convolve``."""
     shape = output_shape(x, weight, stride, padding)
     return (patches_of(x, weight.shape[0], stride, padding, shape) @ weight.reshape(-1, shape[3])).reshape(shape)
 
 
 def convolve_backward(grad, x, weight, stride, padding, input_gradient=True):
-    """See ``definition.convolve_backward``."""
     xp, (k, _, inputs, outputs) = array_module(grad, x), weight.shape
     rows, matrix = xp.ascontiguousarray(grad).reshape(-1, outputs), weight.reshape(-1, outputs)
     seen = patches_of(x, k, stride, padding, grad.shape)

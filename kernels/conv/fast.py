@@ -15,7 +15,6 @@ def uses_winograd(x, weight, stride, padding):
 
 
 def convolve(x, weight, stride, padding):
-    """See ``definition.convolve``."""
     x = np.ascontiguousarray(x)
     if uses_winograd(x, weight, stride, padding):
         return winograd.convolve(x, weight)
@@ -23,7 +22,6 @@ def convolve(x, weight, stride, padding):
 
 
 def convolve_backward(grad, x, weight, stride, padding, input_gradient=True):
-    """See ``definition.convolve_backward``."""
     grad, x = np.ascontiguousarray(grad), np.ascontiguousarray(x)
     if not uses_winograd(x, weight, stride, padding):
         return patches.convolve_backward(grad, x, weight, stride, padding, input_gradient)

@@ -13,7 +13,6 @@ BLOCK_BYTES = 2**19
 
 
 def convolve(x, weight, stride, padding):
-    """See ``definition.convolve``."""
     y = np.empty(output_shape(x, weight, stride, padding), x.dtype)
     matrix = weight.reshape(-1, weight.shape[3])
     patches = patches_of_a_block(x, y.shape, weight.shape[0])
@@ -24,7 +23,6 @@ def convolve(x, weight, stride, padding):
 
 
 def convolve_backward(grad, x, weight, stride, padding, input_gradient=True):
-    """See ``definition.convolve_backward``."""
     matrix = weight.reshape(-1, weight.shape[3])
     grad_matrix = np.zeros_like(matrix)
     grad_x = np.zeros_like(x) if input_gradient else None

@@ -39,7 +39,6 @@ def sum_of_rows(rows):
 
 @helper
 def sigmoid(x, one):
-    """See ``definition.sigmoid``."""
     small = math.exp(-abs(x))
     return (small if x < 0 else one) / (one + small)
 

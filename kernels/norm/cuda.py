@@ -14,7 +14,6 @@ PARTS, LANES = 4096, 256
 
 
 def channel_statistics(x):
-    """See ``definition.channel_statistics``."""
     xp, channels = array_module(x), x.shape[3]
     x = xp.ascontiguousarray(x)
     places, parts = x.size // channels, min(PARTS, x.size // channels)
@@ -28,7 +27,6 @@ def channel_statistics(x):
 
 
 def normalize(x, mean, variance, scale, offset, epsilon, relu=False):
-    """See ``definition.normalize``."""
     xp, channels = array_module(x), x.shape[3]
     x, one = xp.ascontiguousarray(x), scalar(x, 1)
     y = xp.empty(x.shape, x.dtype)
@@ -38,7 +36,6 @@ def normalize(x, mean, variance, scale, offset, epsilon, relu=False):
 
 
 def normalize_backward(grad, x, y, mean, variance, scale, epsilon, relu=False):
-    """See ``definition.normalize_backward``."""
     xp, channels = array_module(x), x.shape[3]
     grad, x = xp.ascontiguousarray(grad), xp.ascontiguousarray(x)
     y = xp.ascontiguousarray(y) if relu else x

@@ -18,14 +18,12 @@ def as_rows(x):
 
 
 def channel_statistics(x):
-    """See ``definition.channel_statistics``."""
     rows = as_rows(x)
     mean = (channel_sums(rows) / len(rows)).astype(x.dtype)
     return mean, (squared_deviations(rows, mean) / len(rows)).astype(x.dtype)
 
 
 def normalize(x, mean, variance, scale, offset, epsilon, relu=False):
-    """See ``definition.normalize``."""
     y = np.empty(x.shape, x.dtype)
     factor = scale * inverse_deviation(variance, epsilon)
     scale_rows(as_rows(x), mean, factor, offset, relu, y.reshape(-1, x.shape[3]))
@@ -33,7 +31,6 @@ def normalize(x, mean, variance, scale, offset, epsilon, relu=False):
 
 
 def normalize_backward(grad, x, y, mean, variance, scale, epsilon, relu=False):
-    """See ``definition.normalize_backward``."""
     inverse = inverse_deviation(variance, epsilon)
     rows, grad_rows = as_rows(x), as_rows(grad)
     y_rows = as_rows(y) if relu else rows

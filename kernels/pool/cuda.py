@@ -6,7 +6,6 @@ from kernels.cuda import each_element, helper, scalar
 
 
 def max_pool(x):
-    """See ``definition.max_pool``."""
     xp, (n, height, width, channels) = array_module(x), x.shape
     require_numbered(x, n * height * width)
     y = xp.empty((n, height // 2, width // 2, channels), x.dtype)
@@ -15,7 +14,6 @@ def max_pool(x):
 
 
 def max_pool_backward(grad, x):
-    """See ``definition.max_pool_backward``."""
     xp, (_, height, width, channels) = array_module(grad, x), x.shape
     grad_x = xp.zeros(x.shape, x.dtype) if height % 2 or width % 2 else xp.empty(x.shape, x.dtype)
     to_the_largest(grad.size // channels, channels, height, width, channels, scalar(x, 0), xp.ascontiguousarray(grad),

@@ -6,7 +6,6 @@ from kernels.compiled import compiled
 
 
 def max_pool(x):
-    """See ``definition.max_pool``."""
     n, height, width, channels = x.shape
     y = np.empty((n, height // 2, width // 2, channels), x.dtype)
     largest(np.ascontiguousarray(x), y)
@@ -14,7 +13,6 @@ def max_pool(x):
 
 
 def max_pool_backward(grad, x):
-    """See ``definition.max_pool_backward``."""
     grad_x = np.empty(x.shape, x.dtype)
     to_the_largest(np.ascontiguousarray(grad), np.ascontiguousarray(x), grad_x)
     return grad_x

@@ -11,14 +11,12 @@ FRACTION = 2.0**-53
 
 
 def uniform(key, count, start, xp):
-    """See ``definition.uniform``."""
     numbers = xp.empty(count, np.float64)
     fill_uniform(1, count, before(key, start), numbers)
     return numbers
 
 
 def dropout_scale(key, shape, keep, dtype, xp, first=0, width=None):
-    """See ``definition.dropout_scale``."""
     scale = xp.empty(shape, dtype)
     kept, size = scale.dtype.type(1 / keep), math.prod(shape)
     rows, columns = (1, size) if width is None else (size // max(1, shape[-1]), shape[-1])

@@ -18,14 +18,12 @@ def random_bits(key, count, start=0):
 
 
 def uniform(key, count, start=0):
-    """See ``definition.uniform``."""
     numbers = np.empty(count, np.float64)
     _fill_uniform(before(key, start), numbers)
     return numbers
 
 
 def dropout_scale(key, shape, keep, dtype, first=0, width=None):
-    """See ``definition.dropout_scale``."""
     scale = np.empty(math.prod(shape), dtype)
     columns = shape[-1] if width is not None else max(1, scale.size)
     _fill_dropout(before(key, first), np.uint64(round(keep * 2**24)), scale.dtype.type(1 / keep),

@@ -9,7 +9,6 @@ BLOCK = 4096  # elements between two looks at the verdict of all_finite: long en
 
 
 def sum_of_squares_per_row(x):
-    """See ``definition.sum_of_squares_per_row``."""
     sums = np.empty(len(x), np.float64)
     _sum_of_squares(x, np.empty(lanes_of(x.shape[1]), np.float64), sums)
     return sums

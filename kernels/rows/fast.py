@@ -11,7 +11,6 @@ NOT_INCREASING = "the ids of a row gradient do not increase strictly: make it wi
 
 
 def aggregate_rows(ids, rows) -> RowGradient:
-    """See ``definition.aggregate_rows``."""
     destination, unique = _destinations(ids)
     total = np.empty((len(unique), rows.shape[1]), rows.dtype)
     _scatter(destination, rows, total)
@@ -34,7 +33,6 @@ def merge_rows(left: RowGradient, right: RowGradient) -> RowGradient:
 
 
 def take_rows(table, ids):
-    """See ``definition.take_rows``."""
     return np.take(table, ids, axis=0)  # copies whole rows, about twice as fast as table[ids]
 
 

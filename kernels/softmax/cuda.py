@@ -14,7 +14,6 @@ LANES = 256
 
 
 def own_logits(hidden, weights, biases):
-    """See ``definition.own_logits``."""
     own = array_module(hidden).empty_like(biases)
     product_of_rows(len(hidden), LANES, hidden.shape[1], hidden, weights, biases, own)
     return own
@@ -32,7 +31,6 @@ def exponentials(logits, biases, own, hit=None):
 
 
 def shares(total, own, scale):
-    """See ``definition.shares``."""
     xp = array_module(total)
     loss, share, down = (xp.empty_like(total) for _ in range(3))
     share_of_example(1, len(total), total, own, scale, loss, share, down)
@@ -40,7 +38,6 @@ def shares(total, own, scale):
 
 
 def gradients_of_rows(dhidden, hidden, weights, share, down):
-    """See ``definition.gradients_of_rows``."""
     xp, (examples, width) = array_module(hidden), hidden.shape
     own, others = xp.empty_like(hidden), xp.empty_like(hidden)
     gradients_of_row(examples, width, width, dhidden, hidden, weights, share, down, own, others)

@@ -11,7 +11,6 @@ from kernels.cuda import each_element, each_of_many, helper
 
 @helper
 def seen_gradient(parameter, gradient, scale, decay, decays):
-    """See ``definition.seen_gradient``."""
     g = gradient * scale
     return g + decay * parameter if decays != 0 else g
 

@@ -26,7 +26,6 @@ def sgd(table, ids, rows, rate, scale, decay, decays):
 
 @compiled
 def momentum(table, velocity, ids, rows, rate, mu, scale, decay, decays):
-    """See ``definition.momentum``."""
     for k in range(len(ids)):
         parameters, velocities, gradients = table[ids[k]], velocity[ids[k]], rows[k]
         for c in range(len(gradients)):
@@ -37,7 +36,6 @@ def momentum(table, velocity, ids, rows, rate, mu, scale, decay, decays):
 
 @compiled
 def adagrad(table, accumulator, ids, rows, rate, epsilon, scale, decay, decays):
-    """See ``definition.adagrad``."""
     for k in range(len(ids)):
         parameters, accumulators, gradients = table[ids[k]], accumulator[ids[k]], rows[k]
         for c in range(len(gradients)):
@@ -49,7 +47,6 @@ def adagrad(table, accumulator, ids, rows, rate, epsilon, scale, decay, decays):
 
 @compiled
 def adam(table, first, second, ids, rows, beta1, rest1, beta2, rest2, rate, correction, epsilon, scale, decay, decays):
-    """See ``definition.adam``."""
     for k in range(len(ids)):
         parameters, firsts, seconds, gradients = table[ids[k]], first[ids[k]], second[ids[k]], rows[k]
         for c in range(len(gradients)):
