@@ -14,7 +14,7 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 5074,
+    "kernels": 5039,
     "models": 4953,
     "refimpl/*.py": 194,
     "refimpl/cli": 2204,
@@ -32,7 +32,7 @@ BUDGETS = {
     "refimpl/torch": 1465,
     "refimpl/training": 6557,
     "refimpl/transport": 2910,
-    "tests": 40185,
+    "tests": 40165,
 }
 
 
