@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from framework_toys import computed, text_of, values_of
+from framework_toys import computed, moved, text_of, values_of
 from toy_losses import ROWS, batch_of, model_of, ready
 
 from kernels import RowGradient
@@ -113,12 +113,6 @@ def test_a_row_that_a_comparison_would_swallow_is_missed_all_the_same(wrong):
 
 
 def test_bits_do_not_depend_on_where_values_and_batches_lie():
-    def moved(array, by):
-        room = np.zeros(array.size + 64, array.dtype)
-        first = -room.ctypes.data % 64 // array.itemsize + by
-        room[first:first + array.size] = array.reshape(-1)
-        return room[first:first + array.size].reshape(array.shape)
-
     found, model = [], ready("rated")
     for by in (0, 1, 4, 8):
         batch = batch_of()

@@ -12,33 +12,38 @@ from refimpl.training.session import train
 STEPS, RATE = 5, 0.3
 
 
-def losses_of(module, loss, data, rate=RATE, **options):
-    """Return the loss of each step of a training by gradient descent."""
+def losses_of(module, loss, data, ours=None, **options):
+    """Return the loss of each step of a training by gradient descent, or by what ``ours`` says, fields of Options."""
     found = []
     train(TorchModel(module, loss, **options), data, comm=MPI.COMM_SELF,
-          options=Options(steps=STEPS, optimizer="sgd", learning_rate=rate, clip_norm=None),
+          options=Options(**{"steps": STEPS, "optimizer": "sgd", "learning_rate": RATE, **(ours or {})}),
           progress=lambda record: found.append(record["loss"]))
     return found
 
 
-def plain_losses(module, loss, data, rate=RATE):
-    """Return the same of a loop of one's own."""
-    optimizer, found = torch.optim.SGD(module.parameters(), rate), []
+def descent(module):
+    return [torch.optim.SGD(module.parameters(), RATE)]
+
+
+def plain_losses(module, loss, data, theirs=descent):
+    """Return the same of a loop of one's own. theirs: theirs(module) -> PyTorch's optimizers."""
+    optimizers, found = theirs(module), []
     for step in range(STEPS):
-        optimizer.zero_grad()
+        module.zero_grad()
         batches = [data.microbatch(step, v) for v in range(data.microbatches)]
         totals = [loss(module, on_device(batch, torch.device("cpu"))) / data.examples(step) for batch in batches]
         for total in totals:
             total.backward()
-        optimizer.step()
+        for optimizer in optimizers:
+            optimizer.step()
         found.append(sum(total.item() for total in totals))
     return found
 
 
-def hold_to_plain_loop(make, loss, data, rate=RATE, **options):
+def hold_to_plain_loop(make, loss, data, ours=None, theirs=descent, **options):
     """Hold a training of make() to the plain loop: losses and what was learned; it must learn."""
     here, there = make(), make()
-    found, wanted = losses_of(here, loss, data, rate, **options), plain_losses(there, loss, data, rate)
+    found, wanted = losses_of(here, loss, data, ours, **options), plain_losses(there, loss, data, theirs)
     assert np.allclose(found, wanted, rtol=1e-11, atol=0)
     for (name, one), other in zip(here.named_parameters(), there.parameters()):
         assert torch.allclose(one, other, rtol=1e-9, atol=1e-12), name

@@ -34,6 +34,7 @@ def test_the_twins_train_the_same_module(name):
     assert sum(line.startswith("- ") for line in changed) < sum(line.startswith("+ ") for line in changed)
 
 
+@pytest.mark.thorough("recommender")
 @pytest.mark.parametrize("name", SMALL)
 def test_both_learn_alike(name, tmp_path):
     """One rank of each, in the same number of steps: they draw other batches, and come as far."""

@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from framework_toys import computed, values_of
+from framework_toys import computed, moved, values_of
 from toy_modules import LOSSES, batch_of, module_of
 from torch import nn
 
@@ -114,13 +114,6 @@ def test_rows_can_be_declared_and_more_than_are_looked_up():
 @pytest.mark.parametrize("name", LOSSES)
 def test_bits_do_not_depend_on_where_values_and_batches_lie(name):
     """In an arena an array begins anywhere; MKL's products of such are others."""
-
-    def moved(array, by=1):
-        room = np.zeros(array.size + 64, array.dtype)
-        first = -room.ctypes.data % 64 // array.itemsize + by
-        room[first:first + array.size] = array.reshape(-1)
-        return room[first:first + array.size].reshape(array.shape)
-
     found = []
     for by in (0, 1):
         model, batch = TorchModel(module_of(name), LOSSES[name][1]), batch_of()

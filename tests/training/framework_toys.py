@@ -28,6 +28,14 @@ def computed(model, batch):
     return model.loss_and_gradients(*values_of(model, model.rows_needed(batch)), batch)
 
 
+def moved(array, by=1):
+    """Return a copy that lies ``by`` elements behind a multiple of 64 bytes, as an array may in an arena."""
+    room = np.zeros(array.size + 64, array.dtype)
+    first = -room.ctypes.data % 64 // array.itemsize + by
+    room[first:first + array.size] = array.reshape(-1)
+    return room[first:first + array.size].reshape(array.shape)
+
+
 def hold_that_no_rank_has_it_whole(comm, trained, nbytes):
     """Hold that one rank refuses a table of so many bytes where it may have less, and more ranks give its answer.
 

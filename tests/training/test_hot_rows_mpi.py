@@ -15,7 +15,6 @@ from refimpl.plan.make import with_partitions
 from refimpl.strategies.hot_rows import HotRowsExchange, with_hot_rows
 from refimpl.training import trainer as trainer_module
 from refimpl.training.planning.partition_trials import repartition
-from refimpl.training.run.checkpoint import load_checkpoint, save_checkpoint
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
@@ -76,26 +75,6 @@ def test_bytes_are_as_predicted(comm, plans, hot, replica, options, microbatches
         predicted = predict_step(trainer.plan, recording.variables, pulled, pushed, comm.rank)
         found = counted(trainer.comm.ledger)
         assert differences(found, predicted) == {} and set(found) <= set(ledger_keys(trainer.plan, recording.variables))
-
-
-def test_a_checkpoint_goes_on_under_another_plan(comm, plans, tmp_path):
-    path = comm.bcast(tmp_path)
-    if comm.rank == 0:
-        (path / "a").mkdir(), (path / "b").mkdir()
-    expected = answer("toy", "adam", MPI.COMM_SELF, steps=4)
-    plans({"table": 13, "rare": 9}, "as-dense")
-    first = make_trainer("toy", "adam", comm)
-    answer_of(first, 2)
-    save_checkpoint(first, path / "a", {})
-    plans({"table": 4}, "allgather")
-    second = make_trainer("toy", "adam", comm, scheme="interleaved", partitions=3)
-    load_checkpoint(second, path / "a")
-    answer_of(second, 1)
-    save_checkpoint(second, path / "b", {})
-    plans({}, "as-dense")
-    third = make_trainer("toy", "adam", comm, architecture="allreduce")
-    load_checkpoint(third, path / "b")
-    assert answer_of(third, 1) == expected
 
 
 def test_partitions_of_the_rest_can_change(comm, plans):

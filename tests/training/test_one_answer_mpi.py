@@ -116,23 +116,28 @@ def test_ring_is_deterministic_and_says_that_it_is_not_canonical(comm, plain):
         assert results[0] == plain["toy sgd"]
 
 
-@pytest.mark.mpi(min_size=4)
+CHAIN = [(1, SETTINGS["reduce-scatter"]), (3, SETTINGS["reduce-scatter"]), (2, dict(hot_rows=13, partitions=3)),
+         (3, dict(architecture="ps", partitions=5, scheme="contiguous")), (3, dict(hot_rows=4, overlap=True)),
+         (2, SETTINGS["as-dense"]), (3, dict(architecture="allreduce", shard_optimizer=True)), (1, SETTINGS["hybrid"])]
+"""Ranks, and how they train."""
+
+
+@pytest.mark.mpi(min_size=3)
 @pytest.mark.parametrize("work", ["toy", "lm"])
-def test_four_ranks_of_hybrid_go_on_as_three_of_ps(comm, tmp_path, work):
-    """A checkpoint in the middle of an epoch, carried state in it; then over the epoch's boundary."""
-    model, data, _ = WORKS[work]
-    path = comm.bcast(tmp_path)
-    whole = train(model(), data(), data(), options=make_options(work, "adam", steps=5), comm=MPI.COMM_SELF)
-    train(model(), data(), options=make_options(work, "adam", steps=3), comm=comm, output=path / "run")
-    ranks = Communicator.of(comm)
-    if three := ranks.first(3):
-        settings = dict(architecture="ps", partitions=5, scheme="interleaved")
-        resumed = train(model(), data(), data(), comm=three, output=path / "run", resume=path / "run",
-                        options=make_options(work, "adam", steps=5, **settings))
-        assert resumed.parameters_sha256 == whole.parameters_sha256 and resumed.state_sha256 == whole.state_sha256
-        assert resumed.loss == whole.loss and resumed.evaluation == whole.evaluation
-        three.free()
-    ranks.meet()
+def test_a_checkpoint_goes_on_on_other_ranks_in_another_way(comm, tmp_path, work):
+    """A step in each, over the boundaries of epochs and in their middle, where state is carried."""
+    (model, data, _), path, everyone = WORKS[work], comm.bcast(tmp_path) / "run", Communicator.of(comm)
+    steps = len(CHAIN)
+    whole = train(model(), data(), data(), options=make_options(work, "adam", steps=steps), comm=MPI.COMM_SELF)
+    for step, (count, how) in enumerate(CHAIN, 1):
+        if some := everyone.first(count):
+            found = train(model(), data(), data() if step == steps else None, comm=some, output=path,
+                          resume=path if step > 1 else None, options=make_options(work, "adam", steps=step, **how))
+            some.free()
+        everyone.meet()
+    if comm.rank == 0:
+        for name in ("parameters_sha256", "state_sha256", "loss", "evaluation"):
+            assert getattr(found, name) == getattr(whole, name)
 
 
 @pytest.mark.mpi(min_size=2)

@@ -1,12 +1,10 @@
 """An optimizer whose state and work are dealt out by rows: an N-th on each rank, and the replicated one's every bit."""
 
 import pytest
-from mpi4py import MPI
-from toys import WORKS, answer, make_options, make_trainer
+from toys import answer, make_trainer
 
 from kernels.update import OPTIMIZERS
 from refimpl.strategies import ReduceScatter
-from refimpl.training.session import train
 
 pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3)]
 SHARDED = dict(architecture="hybrid", shard_optimizer=True)
@@ -42,25 +40,6 @@ def test_the_replicated_optimizers_bits(comm, monkeypatch, work, optimizer, more
     monkeypatch.setattr("refimpl.plan.buckets.BUCKET", 1)
     assert answer(work, optimizer, comm, **SHARDED, **more) == answer(work, optimizer, comm, architecture="allreduce",
                                                                       **{**more, "overlap": False})
-
-
-@pytest.mark.mpi(min_size=3)
-def test_checkpoints_go_from_one_to_three_to_two_ranks_and_to_the_replicated_optimizer(comm, tmp_path):
-    """A step on each: sharded on 1, 3 and 2 ranks, then replicated, then sharded again."""
-    path, (model, data, _) = comm.bcast(tmp_path), WORKS["toy"]
-    whole = train(model(), data(), options=make_options("toy", "adam", steps=5, architecture="allreduce"),
-                  comm=MPI.COMM_SELF)
-    replicated = dict(architecture="allreduce")
-    for steps, (ranks, how) in enumerate(((1, SHARDED), (3, SHARDED), (2, SHARDED), (3, replicated),
-                                          (2, {**replicated, "shard_optimizer": True})), 1):
-        some = comm.Split(0 if comm.rank < ranks else MPI.UNDEFINED)
-        if some != MPI.COMM_NULL:
-            found = train(model(), data(), options=make_options("toy", "adam", steps=steps, **how), comm=some,
-                          output=path / "run", resume=path / "run" if steps > 1 else None)
-            some.Free()
-        comm.Barrier()
-    if comm.rank == 0:
-        assert (found.parameters_sha256, found.state_sha256) == (whole.parameters_sha256, whole.state_sha256)
 
 
 @pytest.mark.mpi(min_size=2)
