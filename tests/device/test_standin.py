@@ -129,12 +129,12 @@ def test_an_address_is_memory(xp):
 
 
 NAMES = """
-import cupy, cupyx
+import cupy
 def names(room):
     return {name for name in dir(room) if not name.startswith("_")}
 print(*sorted(f"cupy.{name}" for name in names(cupy)), *sorted(f"cupy.cuda.{name}" for name in names(cupy.cuda)),
       *sorted(f"cupy.cuda.runtime.{name}" for name in names(cupy.cuda.runtime)),
-      *sorted(f"cupy.ndarray.{name}" for name in names(cupy.ndarray)), *sorted(f"cupyx.{n}" for n in names(cupyx)))
+      *sorted(f"cupy.ndarray.{name}" for name in names(cupy.ndarray)))
 """
 PYTHONS_OWN = {"ctypes", "os", "threading", "time", "contextlib", "np", "standin", "queues", "CONSTANTS", "DTYPES",
                "array_names", "function", "ufunc_names"}

@@ -1,18 +1,15 @@
-"""ConvNet and its layers against PyTorch's autograd, float64 on both sides.
+"""ConvNet and its normalisation against PyTorch's autograd, float64 on both sides.
 
-Integer convolutions are equal to the last bit. Elsewhere the two add in other orders, and no bound of PyTorch's order
-is documented: TOLERANCE, relative to the largest element, is 1e4 times float64 rounding, while a wrong term shows
-at 1e-2 or more (test_the_tolerance_sees_a_wrong_term).
+The two add in other orders, and no bound of PyTorch's order is documented: TOLERANCE, relative to the largest element,
+is 1e4 times float64 rounding, while a wrong term shows at 1e-2 or more (test_the_tolerance_sees_a_wrong_term).
 """
 
 import numpy as np
 import pytest
 
-from kernels.conv import convolve, convolve_backward
 from models import STATISTIC_RATE, Batch
 from models.cnn import ConvNet
 from models.cnn.batch_norm import EPSILON, norm_backward, norm_forward, norm_variables, statistics_shares
-from models.cnn.block import block_backward, block_forward, block_norms, block_variables
 from models.vision.images import normalize_images
 
 torch = pytest.importorskip("torch")
@@ -65,20 +62,6 @@ def assert_gradients_close(gradients, values):
             assert close(gradients[name], value.grad), name
 
 
-@pytest.mark.parametrize(
-    "channels, kernel, stride", [(3, 3, 1), (3, 3, 2), (17, 3, 1), (1, 3, 1), (4, 1, 2), (4, 1, 1), (2, 5, 2)])
-def test_convolution_is_torchs_to_the_bit_on_integers(channels, kernel, stride):
-    rng = np.random.default_rng(0)
-    x, weight = (rng.integers(-4, 5, s).astype(float) for s in ((3, 7, 5, channels), (kernel, kernel, channels, 18)))
-    images, kernels = torch.tensor(x, requires_grad=True), torch.tensor(weight, requires_grad=True)
-    theirs = torch_conv(images, kernels, stride)
-    grad = rng.integers(-4, 5, theirs.shape).astype(float)
-    theirs.backward(torch.tensor(grad))
-    grad_x, grad_weight = convolve_backward(grad, x, weight, stride)
-    assert np.array_equal(convolve(x, weight, stride), theirs.detach())
-    assert np.array_equal(grad_x, images.grad) and np.array_equal(grad_weight, kernels.grad)
-
-
 @pytest.mark.parametrize("relu", [False, True])
 def test_batch_norm_and_its_running_statistics(relu):
     dense = random_values(norm_variables("norm", 4, "float64"))
@@ -99,29 +82,6 @@ def test_batch_norm_and_its_running_statistics(relu):
     for part, after in zip(("mean", "variance"), running, strict=True):
         moved = dense[f"norm.{part}"] + STATISTIC_RATE * (gradients[f"norm.{part}"] - dense[f"norm.{part}"])
         assert close(moved, after)
-
-
-def test_batch_norm_in_evaluation():
-    dense = random_values(norm_variables("norm", 4, "float64"))
-    x = np.random.default_rng(2).standard_normal((2, 3, 5, 4))
-    theirs = functional.batch_norm(torch.tensor(x).permute(0, 3, 1, 2), *(
-        torch.tensor(dense[f"norm.{part}"]) for part in ("mean", "variance", "scale", "offset")), eps=EPSILON)
-    assert close(norm_forward(x, dense, "norm", running=True)[0], theirs.permute(0, 2, 3, 1))
-
-
-@pytest.mark.parametrize("inputs, outputs, stride", [(4, 4, 1), (4, 6, 1), (4, 8, 2), (16, 16, 1)])
-def test_residual_block(inputs, outputs, stride):
-    dense = random_values(block_variables("block", inputs, outputs, stride, "float64"))
-    x = np.random.default_rng(3).standard_normal((3, 7, 5, inputs))
-    images, values = torch.tensor(x, requires_grad=True), tensors(dense)
-    theirs = torch_block(images, values, "block", stride)
-    grad = np.random.default_rng(4).standard_normal(theirs.shape)
-    theirs.backward(torch.tensor(grad))
-    y, saved = block_forward(x, dense, "block", stride)
-    gradients, shares = {}, statistics_shares(block_norms(saved, "block"), 1.0)
-    grad_x = block_backward(grad, saved, dense, "block", stride, gradients, shares)
-    assert close(y, theirs) and close(grad_x, images.grad)
-    assert_gradients_close(gradients, values)
 
 
 def torch_loss(model, values, batch):

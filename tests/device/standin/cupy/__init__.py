@@ -18,7 +18,7 @@ it holds a program to:
   only when no other stream uses it: ``RaceError`` else (see ``_races``).
 
 What it does not pretend: work happens at once, whatever the stream (streams and events remember their calls in
-``cupy.standin.calls``); CUDA source is not run (RawKernel raises). The memory behind an array is host memory, of which
+``cupy.standin.calls``); CUDA source is not run. The memory behind an array is host memory, of which
 ``array.data.ptr`` is the address, so that a stand-in of NCCL can truly move it.
 """
 
@@ -27,9 +27,8 @@ import numpy as _np
 from cupy import cuda, standin
 from cupy._array import ndarray
 from cupy._functions import CONSTANTS, DTYPES, function, ufunc_names, array_names
-from cupy._kernels import ElementwiseKernel, RawKernel, RawModule, ReductionKernel, fuse
 from cupy._moves import array, asarray, ascontiguousarray, asnumpy, from_dlpack
-from cupy.cuda.memory import get_default_memory_pool, get_default_pinned_memory_pool
+from cupy.cuda.memory import get_default_memory_pool
 
 __version__ = "14.0.0"  # the stand-in speaks for this one
 
@@ -37,27 +36,6 @@ for _name in DTYPES + CONSTANTS:
     globals()[_name] = getattr(_np, _name)
 for _name in ufunc_names() + array_names():
     globals()[_name] = function(_name)
-
-
-def get_array_module(*arrays):
-    """Return this module if any argument is a device array, else numpy."""
-    import sys
-
-    return sys.modules[__name__] if any(isinstance(a, ndarray) for a in arrays) else _np
-
-
-def shares_memory(a, b):
-    """Return whether two device arrays share memory."""
-    return _np.shares_memory(a._host, b._host)
-
-
-may_share_memory = shares_memory
-
-
-def is_available():
-    """Return True: the stand-in's device is there."""
-    return cuda.is_available()
-
 
 from cupy import _bodies  # noqa: E402
 

@@ -37,8 +37,6 @@ class ndarray:
     data = property(lambda self: memory.MemoryPointer.of(self))
     device = property(lambda self: _current_device())
     T = property(lambda self: wrap(self._host.T, self))
-    real = property(lambda self: wrap(self._host.real, self))
-    imag = property(lambda self: wrap(self._host.imag, self))
 
     def __len__(self):
         if not self._host.ndim:
@@ -199,7 +197,6 @@ class Flags:
 
     def __init__(self, flags):
         self.c_contiguous, self.f_contiguous, self.owndata = flags.c_contiguous, flags.f_contiguous, flags.owndata
-        self.forc, self.fnc = flags.forc, flags.fnc
 
     def __getitem__(self, name):
         return getattr(self, name.lower())

@@ -77,7 +77,7 @@ def _call(name, numpy_function, args, kwargs):
 
 
 class ufunc:
-    """A function of elements, with ``at``, ``reduce``, ``accumulate`` and ``reduceat`` as CuPy has them."""
+    """A function of elements, with ``at`` and ``reduce`` as CuPy has them."""
 
     def __init__(self, name):
         self.__name__, self._numpy = name, getattr(np, name)
@@ -105,15 +105,6 @@ class ufunc:
 
     def reduce(self, array, axis=0, dtype=None, out=None, keepdims=False):
         return _call("reduce", self._numpy.reduce, (array, axis, dtype, out, keepdims), {})
-
-    def accumulate(self, array, axis=0, dtype=None, out=None):
-        return _call("accumulate", self._numpy.accumulate, (array, axis, dtype, out), {})
-
-    def reduceat(self, array, indices, axis=0, dtype=None, out=None):
-        return _call("reduceat", self._numpy.reduceat, (array, indices, axis, dtype, out), {})
-
-    def outer(self, a, b, **kwargs):
-        return _call("outer", self._numpy.outer, (a, b), kwargs)
 
 
 def function(name):

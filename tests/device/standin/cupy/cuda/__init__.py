@@ -1,17 +1,12 @@
 """Devices, streams, events and memory of the stand-in: everything happens at once, but for messages (``queues``)."""
 
 import threading
-import time
 
 from cupy import _races, standin
 from cupy.cuda import memory, queues, runtime
 from cupy.cuda.memory import MemoryPointer, alloc, alloc_pinned_memory
 
 _thread = threading.local()
-
-
-def is_available():
-    return runtime.getDeviceCount() > 0
 
 
 class Device:
@@ -29,10 +24,6 @@ class Device:
         _races.host_knows()
 
     compute_capability = "90"
-    pci_bus_id = property(lambda self: runtime.deviceGetPCIBusId(self.id))
-    attributes = property(lambda self: {"MultiProcessorCount": 132, "MaxThreadsPerBlock": 1024, "WarpSize": 32})
-    mem_info = property(lambda self: runtime.memGetInfo())
-
     def __int__(self):
         return self.id
 
@@ -61,8 +52,6 @@ class Stream:
 
     def __init__(self, null=False, non_blocking=False, ptds=False, priority=None):
         self.ptr = 0 if null else next(self._ids)
-        self.non_blocking, self.priority = non_blocking, priority
-        self.is_null = null
         if not null:
             _races.opened(self.ptr, non_blocking)
 
@@ -102,17 +91,7 @@ class Stream:
         queues.wait(self.ptr, event.works)
         _races.waits(self.ptr, event.clock)
 
-    def begin_capture(self, mode=None):
-        raise NotImplementedError("the stand-in captures no graphs")
-
-
 Stream.null = Stream(null=True)
-
-
-class ExternalStream(Stream):
-    def __init__(self, ptr, device_id=-1):
-        super().__init__()
-        self.ptr = ptr
 
 
 def get_current_stream(device_id=None):
@@ -123,7 +102,7 @@ class Event:
     _ids = iter(range(1, 2**62))
 
     def __init__(self, block=False, disable_timing=False, interprocess=False):
-        self.ptr, self.time, self.timed, self.works = next(self._ids), None, not disable_timing, []
+        self.ptr, self.works = next(self._ids), []
         self.clock: dict[int, int] = {}
 
     @property
@@ -135,7 +114,7 @@ class Event:
 
     def record(self, stream=None):
         stream = stream or get_current_stream()
-        self.time, self.works, self.clock = time.perf_counter(), queues.of(stream.ptr), _races.recorded(stream.ptr)
+        self.works, self.clock = queues.of(stream.ptr), _races.recorded(stream.ptr)
         standin.called("Event.record", self.ptr, stream.ptr)
 
     def synchronize(self):
@@ -144,14 +123,5 @@ class Event:
         _races.host_knows(self.clock)
 
 
-def get_elapsed_time(start, end):
-    """Milliseconds between two recorded events."""
-    return (end.time - start.time) * 1e3
-
-
-def get_cublas_handle():
-    return 1
-
-
-__all__ = ["Device", "Event", "ExternalStream", "MemoryPointer", "Stream", "alloc", "alloc_pinned_memory",
-           "get_current_stream", "get_elapsed_time", "is_available", "memory", "runtime"]
+__all__ = ["Device", "Event", "MemoryPointer", "Stream", "alloc", "alloc_pinned_memory", "get_current_stream",
+           "memory", "runtime"]

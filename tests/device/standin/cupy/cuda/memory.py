@@ -20,32 +20,19 @@ class MemoryPool:
     """What is used of the device, and how much may be."""
 
     def __init__(self):
-        self.used, self.limit, self.highest, self.lock = 0, 0, 0, threading.RLock()
+        self.used, self.limit, self.lock = 0, 0, threading.RLock()
 
     def used_bytes(self):
         return self.used
 
-    def total_bytes(self):
-        return self.used
-
-    def free_bytes(self):
-        return 0
-
     def set_limit(self, size=None, fraction=None):
         self.limit = int(size if fraction is None else fraction * 80 * 2**30)
-
-    def get_limit(self):
-        return self.limit
-
-    def free_all_blocks(self, stream=None):
-        pass
 
     def take(self, nbytes):
         with self.lock:
             if self.limit and self.used + nbytes > self.limit:
                 raise OutOfMemoryError(nbytes, self.used, self.limit)
             self.used += nbytes
-            self.highest = max(self.highest, self.used)
 
     def give(self, nbytes):
         with self.lock:
@@ -57,21 +44,6 @@ _pool = MemoryPool()
 
 def get_default_memory_pool():
     return _pool
-
-
-class PinnedMemoryPool:
-    def free_all_blocks(self):
-        pass
-
-    def n_free_blocks(self):
-        return 0
-
-
-_pinned = PinnedMemoryPool()
-
-
-def get_default_pinned_memory_pool():
-    return _pinned
 
 
 class Block:
@@ -126,13 +98,6 @@ def alloc(size):
     return MemoryPointer(Block(size), 0)
 
 
-class PinnedMemoryPointer:
-    """Pinned host memory: NumPy reads it through the buffer protocol (np.frombuffer)."""
-
-    def __new__(cls, size):
-        return np.empty(size, np.uint8)
-
-
 def alloc_pinned_memory(size):
-    """Return pinned host memory of at least ``size`` bytes."""
-    return PinnedMemoryPointer(max(1, size))
+    """Return pinned host memory of at least ``size`` bytes: NumPy reads it through the buffer protocol."""
+    return np.empty(max(1, size), np.uint8)

@@ -68,10 +68,6 @@ def get_version():
     return _version
 
 
-def get_build_version():
-    return 22501
-
-
 def get_unique_id():
     return os.urandom(128)
 
@@ -160,9 +156,6 @@ class NcclCommunicator:
 
     def size(self):
         return self.ranks
-
-    def rank_id(self):
-        return self.rank
 
     def _checked(self, peer):
         if not self.ranks:

@@ -1,13 +1,8 @@
 """cudaRuntime as far as it is used. REFIMPL_STANDIN_DEVICES says how many devices there are (default 1)."""
 
-import ctypes
 import os
 import threading
 
-from cupy import _races, standin
-
-memcpyHostToHost, memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice, memcpyDefault = range(5)
-is_hip = False
 _current = threading.local()
 
 
@@ -42,51 +37,3 @@ def deviceGetPCIBusId(device):
 
 def runtimeGetVersion():
     return 12090
-
-
-def driverGetVersion():
-    return 12090
-
-
-def memGetInfo():
-    from cupy.cuda.memory import get_default_memory_pool
-
-    pool = get_default_memory_pool()
-    total = pool.limit or 80 * 2**30
-    return total - pool.used, total
-
-
-def deviceSynchronize():
-    from cupy.cuda import queues
-
-    standin.called("deviceSynchronize")
-    queues.finish(queues.of())
-    _races.host_knows()
-
-
-def streamSynchronize(stream):
-    from cupy.cuda import queues
-
-    standin.called("Stream.synchronize", stream)
-    queues.finish(queues.of(stream))
-    _races.host_knows(stream=stream)
-
-
-def memcpy(dst, src, size, kind):
-    _crossed(size, kind)
-    ctypes.memmove(dst, src, size)
-
-
-def memcpyAsync(dst, src, size, kind, stream):
-    memcpy(dst, src, size, kind)
-
-
-def memsetAsync(ptr, value, size, stream):
-    ctypes.memset(ptr, value, size)
-
-
-def _crossed(size, kind):
-    if kind == memcpyHostToDevice:
-        standin.crossed("to_device", size, "memcpy")
-    elif kind == memcpyDeviceToHost:
-        standin.crossed("to_host", size, "memcpy")
