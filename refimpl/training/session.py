@@ -92,7 +92,7 @@ class Session:
         self.trainer = Trainer.open(self.model, self.data, self.options, comm, facts=self._facts, trace=self.trace,
                                     network_file=network_file)
         self._tell_choices()
-        searched = None if self.resume is None else load_checkpoint(self.trainer, Path(self.resume))
+        searched = self._load()
         comm.together(self._check_steps, (ValueError,))  # before any file is written
         self.trials = PartitionTrials.open(self.trainer, self._tell, searched)
         self.directory = comm.together(self._open_directory, (ValueError, OSError))
@@ -100,22 +100,32 @@ class Session:
         self.warm = min(self.warm, max(1, self.options.steps - self.trainer.step - 1))  # of few steps the last counts
         self.totals = Totals(comm, self.trainer.step + self.warm)
 
+    def _load(self) -> dict | None:
+        """Continue from a checkpoint, if there is one; return what a partition search had measured. Collective."""
+        return None if self.resume is None else load_checkpoint(self.trainer, Path(self.resume))
+
     def _train_steps(self) -> dict:
         """Do all steps; return the last one's evaluation, {} without. Collective."""
-        trainer, trials, record = self.trainer, self.trials, {}
-        while trainer.step < self.options.steps:
-            record, seconds = self._next_step()
-            self.totals.add(record, seconds, trainer.alpha)
-            if trials.after_step(seconds):
-                self._search_ended(trainer.step + self.warm)
-            self.totals.add_moves()
-            ended = trainer.step == self.options.steps
-            if self.heldout is not None and self._due(self.evaluate_every, ended):
-                record["heldout"] = evaluate(trainer, self.heldout)
-            self._report(record)
-            if self._checkpoint_due(ended):
-                self._save()
+        record: dict = {}
+        while self.trainer.step < self.options.steps:
+            record = self._whole_step()
         return record.get("heldout", {})
+
+    def _whole_step(self) -> dict:
+        """Do a step, and what is due after it; return its metrics. Collective."""
+        trainer = self.trainer
+        record, seconds = self._next_step()
+        self.totals.add(record, seconds, trainer.alpha)
+        if self.trials.after_step(seconds):
+            self._search_ended(trainer.step + self.warm)
+        self.totals.add_moves()
+        ended = trainer.step == self.options.steps
+        if self.heldout is not None and self._due(self.evaluate_every, ended):
+            record["heldout"] = evaluate(trainer, self.heldout)
+        self._report(record)
+        if self._checkpoint_due(ended):
+            self._save()
+        return record
 
     def _train_without_barriers(self) -> Left:
         """Do all steps, as the consistency or a record says; return what owners leave. Collective."""
@@ -192,7 +202,7 @@ class Session:
         """Write and show a step's metrics on rank 0. Collective."""
         trainer, comm = self.trainer, self.trainer.comm
         if self.output is not None:
-            keys = ledger_keys(trainer.plan, self.model.variables) + self.trials.ledger_keys()
+            keys = self._ledger_keys()
             counts = comm.gather_ledger(keys)
             record = {**record, "alpha": mean_alpha(comm, trainer.alpha)}
 
@@ -204,6 +214,10 @@ class Session:
 
         if comm.rank == 0:
             self._attempt(work)
+
+    def _ledger_keys(self) -> list[tuple[str, str, str]]:
+        """Return every (phase, variable, kind) of what a step may send, in one order on all ranks. Local."""
+        return ledger_keys(self.trainer.plan, self.model.variables) + self.trials.ledger_keys()
 
     def _next_step(self) -> tuple[dict, float]:
         """Do a step, unless a rank was asked to end after the one before; return as ``_timed_step``. Collective."""

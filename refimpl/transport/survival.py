@@ -12,7 +12,7 @@ import os
 import shlex
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 from mpi4py import MPI
@@ -21,7 +21,7 @@ from refimpl.transport.communicator import Communicator
 from refimpl.transport.errors import PeerDied, silent_peer
 from refimpl.transport.job.supervisor import outlived, told
 from refimpl.transport.messages import MpiMessages
-from refimpl.transport.waiting import Waiter, keep_for_ever
+from refimpl.transport.waiting import CHECK_SECONDS, Waiter, keep_for_ever
 
 POLL_SECONDS = 50e-6
 """Between two looks whether all ranks have said if they are done."""
@@ -56,15 +56,20 @@ class SurvivingCommunicator(Communicator):
     def agreed(self, done: bool) -> bool:
         """Return whether all ranks live and are done: the same on every living rank. Collective over these.
 
-        Raises SilentPeer after the time-out.
+        Raises SilentPeer after the time-out, and Aborted after another rank's abort message.
         """
         flag = np.array([done], np.intc)
         try:
             request = self.mpi.Iagree(flag)
-            since = time.monotonic()
+            since = checked = time.monotonic()
             while not request.Test():
-                if time.monotonic() - since > self.timeout:
+                now = time.monotonic()
+                if now - since > self.timeout:
                     raise silent_peer(self.rank, self.timeout, [], "the agreement that a step is done")
+                if now - checked > CHECK_SECONDS:
+                    checked = now
+                    with suppress(MPI.Exception):  # none comes over what has been revoked
+                        self.waiter.abort_messages.check()
                 time.sleep(POLL_SECONDS)
         except MPI.Exception:  # a rank has died, which this one may not have noticed; all living ranks are told so
             return False

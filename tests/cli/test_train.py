@@ -74,6 +74,15 @@ def test_ranks_that_disagree_end_the_job_with_one_message():
     assert "seed is 1 on rank 0, 2 on rank 1" in said[0]
 
 
+@pytest.mark.parametrize("options, words", [
+    (["--survive"], "mpirun --with-ft ulfm -n N "),
+    (["--backup-every", "2"], "--backup-every says how often --survive copies rows"),
+])
+def test_survival_is_refused_where_mpi_cannot_do_it(options, words):
+    status, _, stderr = train(*options, "--no-output")
+    assert status == 1 and len(complaints(stderr)) == 1 and words in stderr
+
+
 @pytest.mark.thorough
 def test_a_resume_of_another_training_is_refused(tmp_path, capsys):
     def here(*arguments):

@@ -5,7 +5,9 @@ import pytest
 
 from models import Variable
 from refimpl.server import ReducedGradient, Shard
+from refimpl.training.options import Options
 from refimpl.training.survival.decisions import givers, partner_of, rows_of
+from refimpl.training.survival.session import SurvivingSession
 from refimpl.training.survival.undo import Undo
 
 
@@ -60,3 +62,18 @@ def test_all_steps_since_the_last_commit_are_undone():
     step(undo, table, weight, [2])
     undo.roll_back()
     assert (table.values == committed[0]).all() and (weight.values == committed[2]).all()
+
+
+@pytest.mark.parametrize("options, named", [
+    ({"consistency": "asynchronous", "architecture": "ps"}, "--consistency asynchronous"), ({"mesh": "2x2"}, "--mesh"),
+    ({"device": "cuda"}, "--device cuda"), ({"plan": {"ranks": 2}}, "--plan"), ({"overlap": True}, "--overlap"),
+    ({"search_partitions": True}, "--search-partitions"),
+])
+def test_what_does_not_go_with_survival_is_refused_by_name(options, named):
+    with pytest.raises(ValueError, match=f"^--survive goes without {named}.*: "):
+        SurvivingSession(None, None, options=Options(**options))._check()
+
+
+def test_a_trace_is_refused():
+    with pytest.raises(ValueError, match="--survive goes without --trace: "):
+        SurvivingSession(None, None, options=Options(), trace=True)._check()

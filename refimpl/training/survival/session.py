@@ -1,0 +1,157 @@
+"""A session that goes on when ranks die, and ends with the bits of one in which nobody does. Plainly: plain/survive.py.
+
+    open      a trainer on the living ranks, in the state of the last commit; partners get copies of what one rank keeps
+    K steps   as in every session; what they change is noted, and at the last one the copies are brought up to date
+    agree     have all ranks come here? Then this is a commit. Else it is undone, and the living ranks open once more
+
+So what is done again is what came after the last commit, K steps at most. Where a rank and its partner die together,
+nobody has some rows: then all ranks go back to the newest checkpoint of the run, or to where it began.
+"""
+
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from threadpoolctl import threadpool_limits
+
+from kernels.update import OPTIMIZERS
+from refimpl.plan.plan import SYNCHRONOUS
+from refimpl.training.result import Result
+from refimpl.training.run.manifest import steps_saved
+from refimpl.training.run.whole import slots_of
+from refimpl.training.session import Session
+from refimpl.training.survival.backup import KINDS, PHASE, Backups, Part
+from refimpl.training.survival.memory import Memory
+from refimpl.training.survival.undo import Undo
+from refimpl.transport.errors import CollectiveError
+from refimpl.transport.survival import SurvivingCommunicator, is_death
+
+
+@dataclass
+class SurvivingSession(Session):
+    """A ``Session`` whose ranks can do without those that die. Local to make; all ranks ``train`` it.
+
+    backup_every: K, after how many steps all ranks commit them.
+    """
+
+    backup_every: int = field(default=1, kw_only=True)
+    mine = False
+
+    def train(self, comm: SurvivingCommunicator) -> Result:
+        """Train on all ranks of ``comm``; return the result, on those that live. Collective; raises what ``train`` does.
+        """
+        comm.together(self._check, (ValueError,))
+        comm.together(lambda: self._network_file(comm.rank), (ValueError, OSError))
+        self.memory, self.living, self.opened, self.mine = None, comm.starters, False, True
+        with threadpool_limits(1):
+            while True:
+                result, death = None, None
+                try:
+                    with comm.one_end():
+                        result = self._go_on(comm)
+                except BaseException as error:
+                    if not is_death(error):
+                        raise
+                    death = error
+                if not comm.agreed(death is None):
+                    comm = self._without_the_dead(comm, death)
+                elif result is not None:
+                    return result
+                else:
+                    self._commit()
+
+    def _check(self):
+        """Raise ValueError for what does not go with survival. Local."""
+        asked = self.options
+        for refused, option, why in (
+                (asked.consistency != SYNCHRONOUS, f"--consistency {asked.consistency}",
+                 "without barriers the ranks have no step to which all could go back"),
+                (asked.mesh, f"--mesh {asked.mesh}", "a group that has lost a rank cannot compute its layers"),
+                (asked.device != "cpu", f"--device {asked.device}", "arrays on a GPU are not copied to a partner"),
+                (asked.plan, "--plan", "it says which ranks own what, and there will be fewer"),
+                (asked.search_partitions, "--search-partitions", "a search measures steps of the same ranks"),
+                (asked.overlap, "--overlap", "a step that is undone must have no exchange beside it"),
+                (self.trace, "--trace", "the spans of a rank that has died are lost")):
+            if refused:
+                raise ValueError(f"--survive goes without {option}: {why}")
+        self.options = replace(asked, overlap=False)
+
+    def _go_on(self, comm) -> Result | None:
+        """Do what comes next: open, some steps, or the end, and return the result of that. Collective."""
+        if not self.opened:
+            self._open(comm)
+        elif self.trainer.step == self.options.steps:
+            return self._finish(self.record.get("heldout", {}))
+        else:
+            self.record = self._whole_step()
+            while not self._commits():
+                self.record = self._whole_step()
+        return None
+
+    def _commits(self) -> bool:
+        """Return whether ranks commit after this step. Local."""
+        return self.trainer.step % self.backup_every == 0 or self.trainer.step == self.options.steps
+
+    def _open(self, comm):
+        super()._open(comm)
+        parameters, self.record = self.trainer.parameters, {}
+        self.kept = [kept for v in parameters.variables for kept in parameters.exchange_of[v.name].kept(v.name)]
+        self.undo, self.backups = Undo(), Backups(comm, [kept for kept in self.kept if kept.alone])
+        self.trainer.consistency.before_update = self.undo.note
+        self.backups.begin(self.trainer.carried)
+
+    def _load(self):
+        """Continue from memory if this session was opened before, else from a checkpoint. Collective."""
+        trainer, comm = self.trainer, self.trainer.comm
+        if dead := sorted(set(self.living) - set(comm.starters)):
+            self._tell(f"{_ranks(dead)} died, {_ranks(comm.starters)} go{'es' * (comm.size == 1)} on")
+        if self.memory is None:
+            return super()._load()
+        arrays = self.memory.gather(trainer.parameters, slots_of(
+            trainer.parameters, OPTIMIZERS[self.options.optimizer].state))
+        if arrays is not None:
+            comm.together(lambda: trainer.restore(self.memory.step, arrays))
+            return None
+        saved = comm.once(lambda: "saved" if self.output is not None and steps_saved(Path(self.output)) else "")
+        self.resume = self.output if saved else self.resume
+        self._tell("a rank and its partner died together, and their rows are lost: back to "
+                   + (f"the newest checkpoint in {self.resume}" if self.resume else "the first step"))
+        return super()._load()
+
+    def _commit(self):
+        """All ranks have come here: what is now will not be undone. Local."""
+        self.undo.commit()
+        self.backups.commit()
+        self.opened, self.memory, self.committed, self.living = True, None, self.trainer.step, self.trainer.comm.starters
+
+    def _without_the_dead(self, comm, death) -> SurvivingCommunicator:
+        """Undo what came after the last commit; return a communicator of the living ranks. Collective over these."""
+        if self.opened:
+            self.undo.roll_back()
+            copies = [part for parts in self.backups.copies.values() for part in parts]
+            self.memory = Memory(self.committed, [Part.of(kept) for kept in self.kept] + copies, self.backups.states)
+            self.opened = False
+        living = comm.without_the_dead()
+        if living.size == comm.size:
+            raise CollectiveError(f"MPI says that a rank has died, but all of them live: {death}") from death
+        return living
+
+    def _continues(self):
+        return self.mine or super()._continues()
+
+    def _timed_step(self):
+        begin = time.perf_counter()
+        record, _ = super()._timed_step()
+        if self._commits():
+            with self.trainer.timeline.phase(PHASE):
+                self.backups.send(self.undo, self.trainer.carried)
+            record["seconds"] = dict(self.trainer.timeline.seconds)
+        return record, time.perf_counter() - begin
+
+    def _ledger_keys(self):
+        return super()._ledger_keys() + [(PHASE, "", "control")] + [
+            (PHASE, v.name, kind) for v in self.model.variables for kind in KINDS[1:] if v.sparse == (kind != "dense")]
+
+
+def _ranks(numbers) -> str:
+    return f"rank{'s' * (len(numbers) > 1)} {' '.join(map(str, numbers))}"
