@@ -58,7 +58,7 @@ def test_what_is_not_possible_is_said():
 @pytest.mark.parametrize("workload", SMALL.workloads, ids=lambda workload: workload.model)
 def test_a_step_is_raced_against_pytorchs(cupy, workload):
     torch = pytest.importorskip("torch")
-    rows = run.race_step(workload, torch, {**SHORT, "settle": lambda: None}, on="cpu")
+    rows = run.race_step("step", workload, torch, "torch eager", "cuda", steps=8, **SHORT)
     assert [(row.name, row.peer) for row in rows] == [("refimpl", False), ("torch eager", True)]
 
 

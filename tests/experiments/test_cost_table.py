@@ -6,7 +6,7 @@ import pytest
 
 from refimpl.collectives.simulation.network import Network
 from refimpl.experiments.cost_table import (
-    CostCase, Touching, closed_formula, count_bytes, foretell_seconds, lines_of_strategies, who_sends_whom,
+    CostCase, closed_formula, count_bytes, foretell_seconds, lines_of_strategies, who_sends_whom,
 )
 from refimpl.plain.cost_table import Bytes
 from refimpl.transport.machines import in_blocks
@@ -80,12 +80,6 @@ def test_refusals(wrong, said):
 def test_an_uneven_deal_has_no_closed_formula():
     with pytest.raises(ValueError, match="6 variables and partitions are not spread evenly over 4 ranks"):
         closed_formula(CostCase(True, "server", variables=6), 4)
-
-
-def test_titles_and_sizes():
-    assert CostCase(True, "as-dense").title == "sparse, sent whole"
-    assert CostCase(False, "allreduce").nbytes == 240 * 16 * 4
-    assert [v.name for v in Touching(CostCase(False, "server", 2)).variables] == ["variable 0", "variable 1"]
 
 
 def test_lines_carry_formula_and_measured_points():

@@ -22,7 +22,7 @@ from refimpl.experiments.bench.gpu import report
 from refimpl.experiments.cells.cell import Cell, kept_result
 from refimpl.experiments.cluster import ClusterError
 from refimpl.experiments.cluster.card import Filed
-from refimpl.experiments.replay.profile import Profile
+from refimpl.experiments.replay import Profile
 from refimpl.json_file import check_plain, parse_json, read_json, read_plain, shaped
 from refimpl.notebook.results import RESULTS, measured_or_stored
 from refimpl.pictures.timeline import read_trace as read_timeline

@@ -8,6 +8,7 @@ microbatches: of the first of them, V = 8 microbatches against one big batch of 
 from dataclasses import replace
 
 from models.registry import workloads_for
+from models.workload import STEPS
 from refimpl.experiments.bench.peers import import_torch, stepper, torch_twin
 from refimpl.experiments.bench.timing import Row, race
 from refimpl.training.options import Options
@@ -25,20 +26,27 @@ MICROBATCH_STREAMS = {  # work -> streams of a microbatch
 
 def run(seconds: float = 10.0, rounds: int = 7, workloads=None) -> list[Row]:
     """Time every work, ``seconds`` each; the caller has set the number of BLAS threads to one. Local."""
-    workloads = workloads or workloads_for("step")
-    rows = [row for workload in workloads for row in race_torch(workload, seconds, rounds)]
+    workloads, torch = workloads or workloads_for("step"), import_torch()
+    rows = [row for workload in workloads
+            for row in race_step(f"{workload.model}-step", workload, torch, seconds=seconds, rounds=rounds)]
     for work, streams in MICROBATCH_STREAMS.items():
         rows += race_one_batch(work, workloads[0], streams, seconds, rounds)
     return rows
 
 
-def race_torch(workload, seconds, rounds=7) -> list[Row]:
-    """Race one step of V = 1 microbatch against PyTorch."""
-    model, data = workload.make_model(), workload.make_data(1)
-    ours = {"refimpl": Trainer.open(model, data, _options(workload), Communicator.alone()).train_step}
-    twin = import_torch() and torch_twin(workload.model, model, _options(workload))
-    peers = {"torch": stepper(twin, data)} if twin else {}
-    return race(f"{workload.model}-step", str(workload), ours, peers, seconds, rounds)
+def race_step(work: str, workload, torch, peer: str = "torch", device: str = "cpu", on: str = "cpu",
+              steps: int = STEPS, **length) -> list[Row]:
+    """Race one step of V = 1 microbatch against PyTorch's, without augmentation. Local.
+
+    torch: None to leave it out.  peer: what it is called.  device, on: ours and torch's.  steps: of different batches;
+    then the same come again.
+    """
+    model, data = workload.make_model(), workload.make_data(1, steps=steps)
+    options = _options(workload, device=device)
+    ours, peers = {"refimpl": Trainer.open(model, data, options, Communicator.alone()).train_step}, {}
+    if torch is not None and (twin := torch_twin(workload.model, model, options, on)):
+        peers = {peer: stepper(twin, data)}
+    return race(work, str(workload), ours, peers, **length)
 
 
 def race_one_batch(work, workload, streams, seconds, rounds=7) -> list[Row]:
@@ -54,5 +62,5 @@ def _with_streams(workload, streams):
     return replace(workload, shape={**workload.shape, "streams": streams})
 
 
-def _options(workload) -> Options:
-    return Options(architecture="hybrid", **workload.entry.optimizer)
+def _options(workload, **more) -> Options:
+    return Options(architecture="hybrid", **workload.entry.optimizer, **more)

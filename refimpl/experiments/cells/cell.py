@@ -12,7 +12,7 @@ from models.workload import Workload
 from refimpl.json_file import read_json
 
 SOURCES = ("kernels", "models", "refimpl/transport", "refimpl/gradients", "refimpl/collectives", "refimpl/server",
-           "refimpl/strategies", "refimpl/plan", "refimpl/training", "refimpl/experiments/replay/model.py",
+           "refimpl/strategies", "refimpl/plan", "refimpl/training", "refimpl/experiments/replay.py",
            "refimpl/experiments/cells/cell.py", "refimpl/experiments/cells/job.py")
 """What a cell's numbers come from: a change there makes a cell run anew."""
 

@@ -8,8 +8,7 @@ import json
 from pathlib import Path
 
 from refimpl.experiments.cells.cell import Cell
-from refimpl.experiments.replay.model import ReplayData, ReplayModel
-from refimpl.experiments.replay.profile import Profile
+from refimpl.experiments.replay import Profile, ReplayData, ReplayModel
 from refimpl.training.options import Options
 from refimpl.training.run.files import write_json
 from refimpl.training.slow import slowed

@@ -12,7 +12,7 @@ from refimpl.experiments.cells.network import emulated_network, network_file
 from refimpl.experiments.cells.report import opened
 from refimpl.experiments.cluster import ClusterError, missing, run_on_cluster
 from refimpl.experiments.cluster.description import Event, rate_of_card
-from refimpl.experiments.replay.profile import Profile, measure_profile
+from refimpl.experiments.replay import Profile, measure_profile
 from refimpl.training.run.files import write_json
 from refimpl.transport.launch import launch
 

@@ -19,7 +19,7 @@ from models.registry import workloads_for
 from refimpl.experiments.bench.job import RATE, measure
 from refimpl.experiments.cells.proportions import slowdown_of
 from refimpl.experiments.consistency.settings import STRAGGLER, WORKERS
-from refimpl.experiments.replay.profile import Profile, measure_profile
+from refimpl.experiments.replay import Profile, measure_profile
 
 REPLAYED, *_ = workloads_for("throughput")
 RACED, *_ = workloads_for("training")

@@ -15,7 +15,7 @@ from models import Batch
 from models.fully_connected import FullyConnected
 from models.perceptron import Perceptron
 from models.vgg import Vgg
-from refimpl.experiments.replay.model import constant
+from refimpl.experiments.replay import constant
 
 ROUNDS = 3
 FEATURES = "features"

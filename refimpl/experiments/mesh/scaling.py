@@ -1,5 +1,10 @@
 """How far Das et al.'s networks scale: one efficiency fitted on one figure of their abstract, the others predicted.
 
+VGG-A and VGG-16: Simonyan and Zisserman (arXiv 1409.1556), table 1, images of 224 x 224, 1000 classes. OverFeat-FAST:
+Sermanet et al. (arXiv 1312.6229), table 1, images of 231 x 231; its convolutions 2 to 5 have the sizes that follow from
+no padding in the first two. The table and its 145 million parameters agree. The 7-layer DNN: CD-DNN for speech. What
+the abstract leaves open is assumed, aloud.
+
 The step is theirs (plan/layers/schedule.py), nodes and networks are their two system balances; latency, sums, reading
 and whatever else takes time are in nothing but the fitted efficiency e of computation. It can be read in two ways:
 
@@ -11,14 +16,60 @@ something together that one alone does not, and only the second can say so. Each
 figure.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Callable
 
+from models.layer import Layer
+from models.registry import entry_of
+from models.variable import blocks_of
 from refimpl.experiments.cells.report import Finding, Table
-from refimpl.experiments.mesh.published import CLAIMS, FITTED, NETWORKS, SPEECH, Claim
 from refimpl.plan.layers.balance import best_groups
-from refimpl.plan.layers.schedule import speedup, step_seconds, work_of
+from refimpl.plan.layers.schedule import System, speedup, step_seconds, work_of
 from refimpl.plan.layers.volumes import exact_best_groups, ring_volume
+
+INFINIBAND = System("2 x 16 cores, FDR InfiniBand", 336 * 7e9, 7e9)
+ETHERNET = System("10 Gbit/s Ethernet", 1336 * 1.25e9, 1.25e9)
+"""Their two system balances, 336 and 1336 FLOP/byte; only the ratio matters where nothing but these two is counted."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the abstract: how many times as fast so many nodes are as one. assumed: what it does not say."""
+
+    network: str
+    batch: int
+    nodes: int
+    system: System
+    times: float
+    assumed: str = ""
+
+
+def preset(name: str) -> list[Layer]:
+    """Return the layers of a preset of our VGG at ImageNet's size, the connected ones in up to 64 blocks. Local."""
+    entry = entry_of("vgg")
+    layers = entry.model((224, 224, 3), 1000, **entry.presets[name]).layers
+    return [replace(one, blocks=blocks_of(one.outputs)[-1]) if one.connected else one for one in layers]
+
+
+def connected(*widths: int) -> list[Layer]:
+    """Return fully connected layers of these widths, the first being the inputs; cut in up to 64 blocks. Local."""
+    return [Layer(f"fc{number}", inputs, outputs, blocks=blocks_of(outputs)[-1])
+            for number, (inputs, outputs) in enumerate(zip(widths, widths[1:]), 1)]
+
+
+OVERFEAT_FAST = (Layer("conv1", 3, 96, 11, (231, 231), (56, 56)), Layer("conv2", 96, 256, 5, (28, 28), (24, 24)),
+                 *(Layer(f"conv{number}", inputs, outputs, 3, (12, 12), (12, 12))
+                   for number, (inputs, outputs) in enumerate(((256, 512), (512, 1024), (1024, 1024)), 3)),
+                 *connected(1024 * 6 * 6, 3072, 4096, 1000))
+DNN = tuple(connected(429, *7 * (2048,), 9304))
+NETWORKS = {"VGG-A": preset("vgg-a"), "VGG-16": preset("vgg16"), "OverFeat-FAST": OVERFEAT_FAST, "7-layer DNN": DNN}
+
+DNN_ASSUMED = ("7 hidden layers of 2048 after 429 inputs (11 frames of 39), 9304 outputs, minibatch 1024: recalled, "
+               "the abstract says none of it")
+SPEECH = Claim("7-layer DNN", 1024, 16, INFINIBAND, 6.5, DNN_ASSUMED)
+FITTED = Claim("VGG-A", 256, 64, INFINIBAND, 53.0)
+CLAIMS = (FITTED, Claim("VGG-A", 512, 128, INFINIBAND, 90.0), Claim("OverFeat-FAST", 256, 64, INFINIBAND, 42.0),
+          SPEECH, Claim("VGG-A", 256, 16, ETHERNET, 14.0, "which network on Ethernet, and its minibatch"))
 
 LEAST, MOST = 1e-3, 1e3  # efficiencies among which one is sought
 BATCHES = (256, 1024, 4096)  # of the DNN, which the abstract does not name
@@ -86,10 +137,10 @@ def _parts() -> Table:
 def _groups(claim) -> Table:
     """Return G*, the exact best G and what it sends of each connected layer of a claim."""
     rows = []
-    for layer in (layer for layer in NETWORKS[claim.network] if layer.connected):
+    for number, layer in enumerate((layer for layer in NETWORKS[claim.network] if layer.connected), 1):
         best = exact_best_groups(layer, claim.nodes, claim.batch)
         sent = [ring_volume(layer, claim.nodes, claim.batch, groups).total for groups in (claim.nodes, 1, best)]
-        rows.append([layer.name, f"{layer.inputs:,} x {layer.outputs:,}",
+        rows.append([f"fc{number}", f"{layer.inputs:,} x {layer.outputs:,}",
                      f"{best_groups(layer, claim.nodes, claim.batch):.2f}", str(best),
                      *(f"{float(count) / 1e6:,.1f}" for count in sent)])
     return Table(f"Connected layers of {claim.network}, {claim.batch} images on {claim.nodes} nodes: MB a node sends",
@@ -113,8 +164,8 @@ def _readings(same, apart) -> list[str]:
     share = FITTED.batch // FITTED.nodes
     return [*said, f"Together: {FITTED.nodes} nodes with {share} images each compute at {apart:.2f} of the speed of "
             "one node with all of them: plausible (smaller products, stragglers), and in the place of all that the "
-            f"model lacks. The others are off by up to {_furthest(together, apart)}. This reading was chosen when the first "
-            "had failed: it explains, and is no test passed."]
+            f"model lacks. The others are off by up to {_furthest(together, apart)}. This reading was chosen when the "
+            "first had failed: it explains, and is no test passed."]
 
 
 def _furthest(predicted, efficiency) -> str:

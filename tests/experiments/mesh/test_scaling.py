@@ -4,10 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from models.registry import entry_of
 from refimpl.cli import main
-from refimpl.experiments.mesh.published import CLAIMS, FITTED, NETWORKS
-from refimpl.experiments.mesh.scaling import everywhere, fit, study, together
+from refimpl.experiments.mesh.scaling import CLAIMS, FITTED, NETWORKS, everywhere, fit, study, together
 from refimpl.plan.layers.sent import parameters
 
 
@@ -15,14 +13,6 @@ def test_the_published_networks_have_the_published_sizes():
     assert {name: sum(map(parameters, layers)) for name, layers in NETWORKS.items()} == {
         "VGG-A": 132_863_336, "VGG-16": 138_357_544, "OverFeat-FAST": 145_920_872, "7-layer DNN": 45_122_648}
     assert sum(layer.products for layer in NETWORKS["OverFeat-FAST"]) // 10**6 == 2801  # "2810 million connections"
-
-
-@pytest.mark.parametrize("name, preset", [("VGG-A", "vgg-a"), ("VGG-16", "vgg16")])
-def test_they_are_the_models_own(name, preset):
-    entry = entry_of("vgg")
-    model = entry.model((224, 224, 3), 1000, **entry.presets[preset])
-    told = [(one.inputs, one.outputs, one.kernel, one.size_in, one.size_out) for one in model.layers]
-    assert told == [(one.inputs, one.outputs, one.kernel, one.size_in, one.size_out) for one in NETWORKS[name]]
 
 
 def test_one_efficiency_is_fitted():

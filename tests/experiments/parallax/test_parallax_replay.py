@@ -9,8 +9,7 @@ from kernels import RowGradient
 from kernels.random import key_of
 from models import Batch, Variable
 from models.workload import Workload
-from refimpl.experiments.replay.model import ReplayData, ReplayModel
-from refimpl.experiments.replay.profile import Profile, measure_profile, record_entry
+from refimpl.experiments.replay import Profile, ReplayData, ReplayModel, measure_profile, record_entry
 from refimpl.training.checked.data import CheckedData
 from refimpl.training.checked.model import CheckedModel
 

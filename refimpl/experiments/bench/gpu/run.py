@@ -19,12 +19,10 @@ from models.workload import Workload
 from refimpl.experiments.bench.allreduce.run import run_on_gpus
 from refimpl.experiments.bench.gpu import bounds, budget
 from refimpl.experiments.bench.kernels.rows import zipf_ids
-from refimpl.experiments.bench.peers import import_torch, stepper, torch_twin
+from refimpl.experiments.bench.peers import import_torch
+from refimpl.experiments.bench.step import race_step
 from refimpl.experiments.bench.timing import Row, race, report
 from refimpl.training.device import find_gpu
-from refimpl.training.options import Options
-from refimpl.training.trainer import Trainer
-from refimpl.transport import Communicator
 
 STEPS = 8  # of different batches; then the same come again
 IDS = key_of("bench", "ids")
@@ -59,7 +57,9 @@ def run(seconds: float = 10.0, rounds: int = 7, sizes: Sizes = FULL, between_ran
             torch.cuda.synchronize()
 
     length = {"seconds": seconds, "rounds": rounds, "settle": settle}
-    rows = [row for workload in sizes.workloads for row in race_step(workload, torch, length)]
+    rows = [row for workload in sizes.workloads
+            for row in race_step(f"gpu-{workload.model}-step", workload, torch, "torch eager", "cuda", "cuda", STEPS,
+                                 **length)]
     merge = race_rows(device.xp, sizes, torch, length)
     copy = copy_bandwidth(device.xp, sizes.copied, length)
     result = report(rows + merge)
@@ -84,16 +84,6 @@ def _torch():
         return None
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     return torch
-
-
-def race_step(workload: Workload, torch, length, on: str = "cuda") -> list[Row]:
-    """Race a step against PyTorch's, without augmentation. torch: None to leave it out.  on: torch's device."""
-    model, data = workload.make_model(), workload.make_data(1, steps=STEPS)
-    options = Options(architecture="hybrid", device="cuda", **workload.entry.optimizer)
-    ours, peers = {"refimpl": Trainer.open(model, data, options, Communicator.alone()).train_step}, {}
-    if torch is not None and (twin := torch_twin(workload.model, model, options, on=on)):
-        peers = {"torch eager": stepper(twin, data)}
-    return race(f"gpu-{workload.model}-step", str(workload), ours, peers, **length)
 
 
 def budget_of(workload: Workload) -> dict | None:

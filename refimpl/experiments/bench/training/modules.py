@@ -13,7 +13,7 @@ Both do equally many steps, and must train alike: their losses are compared (``d
 
 from refimpl.experiments.bench.job import measure
 from refimpl.experiments.bench.training import HYBRID, PEER
-from refimpl.experiments.bench.training.run import parts, row_line, with_line
+from refimpl.experiments.bench.training.run import parts, row_line
 
 WORKS = {"lm": 2.5, "recommender": 2.0, "cnn": 0.98}
 """Work -> the ratio that it should reach, on one machine and on the cluster."""
@@ -49,7 +49,6 @@ def run(seconds: float = 15.0, rounds: int = 7, cluster: bool = False, quick: bo
               **(QUICK if quick else {"seconds": seconds, "rounds": rounds})}
     found = measure("refimpl.experiments.bench.training.ranks:race_modules", wanted, setting["ranks"],
                     setting.get("machines", 0))
-    with_line(found["rows"])
     return found | {"ratios": {row["work"]: row["ratio"] for row in found["rows"] if row["peer"]},
                     "parts": {work: parts(rows) for work, rows in by_work(found["rows"]).items()},
                     "deviation": {work: deviation(work, losses) for work, losses in found["losses"].items()}}

@@ -7,6 +7,7 @@ import numpy as np
 
 from kernels.random import key_of
 from models.workload import Workload
+from refimpl.experiments.bench.job import BYTES_A_SECOND
 from refimpl.experiments.bench.peers import import_torch, join_gloo
 from refimpl.experiments.bench.timing import paired, race_steps, time_alone
 from refimpl.experiments.bench.training import HYBRID, PEER
@@ -26,8 +27,9 @@ def race(comm, contenders: dict, work: str, size: str, examples: int, speed: str
     turns, cards = race_steps(comm, {name: step for name, (step, _) in contenders.items()}, **length)
     alone = time_alone(comm, {name: computation for name, (_, computation) in contenders.items()})
     rows = paired(work, f"{comm.size} ranks x {size}", turns, [name for name in turns if name != PEER])
+    lines = {name: {"card_bytes": card, "line_seconds": max(card) / BYTES_A_SECOND} for name, card in cards.items()}
     return [{**asdict(row), speed: examples / row.seconds, "compute_seconds": alone[row.name],
-             **({"card_bytes": cards[row.name]} if row.name in cards else {})} for row in rows]
+             **lines.get(row.name, {})} for row in rows]
 
 
 def race_model(comm: Communicator, work: str, workload: dict, **length) -> dict:

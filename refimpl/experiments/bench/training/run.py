@@ -14,7 +14,7 @@ updates, copies, latency) less what overlaps.
 """
 
 from models.registry import workloads_for
-from refimpl.experiments.bench.job import BYTES_A_SECOND, measure
+from refimpl.experiments.bench.job import measure
 from refimpl.experiments.bench.training import HYBRID, PEER
 
 MACHINE = {"work": "training", "ranks": 4}
@@ -33,17 +33,9 @@ def run(seconds: float = 24.0, rounds: int = 5, cluster: bool = False, workload=
     wanted = {"work": setting["work"], "workload": workload.to_json(), "seconds": seconds, "rounds": rounds}
     found = measure("refimpl.experiments.bench.training.ranks:race_model", wanted, setting["ranks"],
                     setting.get("machines", 0))
-    with_line(found["rows"])
     seconds_of = {row["name"]: row["seconds"] for row in found["rows"]}
     ratios = {setting["work"]: seconds_of[PEER] / seconds_of[HYBRID]} if PEER in seconds_of else {}
     return {**found, "ratios": ratios, "parts": parts(found["rows"])}
-
-
-def with_line(rows: list[dict]) -> None:
-    """Add line_seconds to the rows with card_bytes: those of the busiest card's bytes at the line's rate. Local."""
-    for row in rows:
-        if card := row.get("card_bytes"):
-            row["line_seconds"] = max(card) / BYTES_A_SECOND
 
 
 def parts(rows: list[dict]) -> dict:
