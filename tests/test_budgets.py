@@ -17,8 +17,8 @@ BUDGETS = {
     "kernels": 5039,
     "models": 4953,
     "refimpl/*.py": 194,
-    "refimpl/cli": 2247,
-    "refimpl/collectives": 4249,
+    "refimpl/cli": 2254,
+    "refimpl/collectives": 4277,
     "refimpl/conformance": 9147,
     "refimpl/experiments": 6174,
     "refimpl/gradients": 320,
@@ -32,7 +32,7 @@ BUDGETS = {
     "refimpl/torch": 1465,
     "refimpl/training": 6729,
     "refimpl/transport": 2915,
-    "tests": 39761,
+    "tests": 39775,
 }
 
 

@@ -10,7 +10,7 @@ from models.own import DEFAULTS as OWN
 from models.registry import MODELS, entries, is_own
 from refimpl.cli.parser import none_of
 from refimpl.cli.values import nonempty, real, slowed, whole
-from refimpl.collectives.choose import ALGORITHMS
+from refimpl.collectives.choose import ALGORITHMS, TREES
 from refimpl.collectives.schedule import NCCL
 from refimpl.plain.consistencies import CONSISTENCIES, DECENTRALISED
 from refimpl.plain.corrections import CORRECTIONS
@@ -22,6 +22,7 @@ SAID_BY_PLAN = {"architecture": "--architecture", "sparse_as_dense": "--sparse-a
                 "local_aggregation": "--no-local-aggregation", "search_partitions": "--search-partitions",
                 "hot_rows": "--hot-rows", "balance": "--balance", "consistency": "--consistency", "mesh": "--mesh"}
 """What a plan decides: option -> its name; given beside a plan, it would go unread."""
+REDUCERS = ("auto", *ALGORITHMS, NCCL)
 SERVED = {name: of for name, (_, of, *_) in CONSISTENCIES.items()}
 """Consistencies that need a server: name -> what follows it."""
 
@@ -149,10 +150,9 @@ def add_travel_options(how):
                      help="rows p, p + P, ... of a partition (default; spreads frequent words), or a range")
     how.add_argument("--balance", choices=["bytes", "popularity"],
                      help="partitions go to owners by bytes (default), or by how often their rows are asked for")
-    names = ["auto", *ALGORITHMS, NCCL]
-    how.add_argument("--allreduce", choices=names, metavar="ALGORITHM",
+    how.add_argument("--allreduce", type=_allreduce, metavar="ALGORITHM",
                      help="schedule of dense gradients (default auto: the canonical one that should be fastest): "
-                          f"{', '.join(names)}")
+                          f"{', '.join(REDUCERS)}, {TREES}NETWORK (see collectives trees)")
     how.add_argument("--transport", choices=TRANSPORTS,
                      help="between GPUs: nccl; staged, through host memory; or auto (default): nccl where it can serve")
     how.add_argument("--overlap", action=argparse.BooleanOptionalAction,
@@ -214,6 +214,12 @@ def _consistency(text: str) -> str:
         raise argparse.ArgumentTypeError(none_of(text, [name + of for name, of in forms.items()]))
     if colon and not number.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r}: {forms[name].removeprefix(':')} must be a whole number")
+    return text
+
+
+def _allreduce(text):
+    if text not in REDUCERS and not text.startswith(TREES):
+        raise argparse.ArgumentTypeError(none_of(text, (*REDUCERS, f"{TREES}NETWORK")))
     return text
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from models.registry import MODELS, entry_of
 from refimpl.plain.consistencies import is_decentralised
 from refimpl.plan.plan import SYNCHRONOUS
+from refimpl.collectives.choose import TREES
 from refimpl.cli.options import add_consistency, add_model, add_training_options, named_model, split, with_plan
 from refimpl.cli.progress import StepProgress
 from refimpl.cli.values import nonempty, seconds, steps_or_seconds, whole
@@ -257,7 +258,7 @@ def _introduce(comm, recipe, options, output, changes=()):
     if changes:
         print(f"resumed with {', '.join(changes)}", flush=True)
     allreduce = (options.plan or {}).get("allreduce", options.allreduce)
-    if allreduce in ("ring", "double-tree") and comm.size > 2 and options.architecture != "ps":
+    if (allreduce in ("ring", "double-tree") or allreduce.startswith(TREES)) and comm.size > 2 and options.architecture != "ps":
         print(f"note: {allreduce} adds in another order for each number of ranks: deterministic, but its bits "
               "are not those of other N (docs/design.md, I1)", flush=True)
 

@@ -23,6 +23,9 @@ ALGORITHMS = {name: allreduce_of(halves.reduce_scatter, halves.allgather) for na
 ALGORITHMS["recursive-doubling"] = recursive_doubling
 """name -> generator(inputs) of an allreduce's rounds, one at a time; returns who owns each chunk between the halves."""
 
+TREES = "trees:"
+"""What the name of an allreduce over packed trees begins with; the name of a network follows, see ``links.NAMED``."""
+
 
 @lru_cache(maxsize=64)
 def make_schedule(algorithm: str, ranks: int, leaves: int, kind: str = "allreduce", machines=None) -> Schedule:
@@ -31,6 +34,7 @@ def make_schedule(algorithm: str, ranks: int, leaves: int, kind: str = "allreduc
     ``auto`` takes halving-doubling where each rank holds one node of one level (log2(N) rounds), else direct: both
     canonical. kind: see ``Schedule``.  machines: for hierarchical, which guesses none, a tuple of the tuples of
     ranks that share memory.  ``nccl``: NCCL's own allreduce, on GPUs only; counted as the ring, not canonical.
+    ``trees:NETWORK``: spanning trees packed into the links of a network, whose nodes are the ranks; not canonical.
     Raises ValueError for an unknown algorithm or one that cannot serve these numbers.
     """
     if algorithm == NCCL:
@@ -38,6 +42,8 @@ def make_schedule(algorithm: str, ranks: int, leaves: int, kind: str = "allreduc
     inputs = tuple(tuple(cover(leaves_of(r, ranks, leaves))) for r in range(ranks))
     if algorithm == "auto":
         algorithm = _auto(inputs)
+    if algorithm.startswith(TREES):
+        return _trees(algorithm, inputs, kind)
     if algorithm not in ALGORITHMS:
         raise ValueError(f"no allreduce algorithm {algorithm!r}; there are auto, {', '.join(ALGORITHMS)}")
     if machines is not None and algorithm != "hierarchical":
@@ -45,6 +51,19 @@ def make_schedule(algorithm: str, ranks: int, leaves: int, kind: str = "allreduc
     schedule = _schedule(algorithm, inputs, kind, {} if machines is None else {"machines": machines})
     prove(schedule)
     return schedule
+
+
+def _trees(algorithm, inputs, kind):
+    from refimpl.collectives.links import named_links, pack_trees  # SciPy takes its time to load
+    from refimpl.collectives.links.schedule import tree_schedule
+
+    links = named_links(algorithm.removeprefix(TREES))
+    if links.ranks != len(inputs):
+        raise ValueError(f"--allreduce {algorithm}: the network has {links.ranks} ranks, and there are {len(inputs)}; "
+                         f"start {links.ranks} ranks, or name another network")
+    if kind != "allreduce":
+        raise ValueError(f"{algorithm} has no {kind} half; there are {', '.join(HALVES)}")
+    return tree_schedule(pack_trees(links), inputs, algorithm)
 
 
 def schedule_of(rounds, ranks: int, chunks: int, name: str = "own") -> Schedule:

@@ -26,7 +26,7 @@ WRONG = {
     "train lm --consistency local:x": "argument --consistency: 'local:x': E must be a whole number",
     "train lm 3 --steps 2": "there is no place for 3",
     "train lm --re x": "ambiguous option: --re could match --resume, --replay",
-    "collectives shwo": "argument ACTION: 'shwo' is none of exactness, simulate, show; did you mean show?",
+    "collectives shwo": "argument ACTION: 'shwo' is none of exactness, simulate, trees, show; did you mean show?",
     "conformance run --targt x": "there is no option --targt; did you mean --target?",
     "cluster --machines x -- train lm --lr": "argument --machines: 'x' is not a whole number of at least 1",
     "trian lm --lr 3": "argument COMMAND: 'trian' is none of train, run, compare, ",

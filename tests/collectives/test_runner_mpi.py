@@ -34,7 +34,6 @@ def _runner(schedule, communicator, elements, dtype):
 @pytest.fixture
 def small_pieces(monkeypatch):
     monkeypatch.setattr(segments, "SEGMENT_BYTES", 40)
-    monkeypatch.setattr(running, "LANES", 3)
 
 
 def _inputs(schedule, elements, dtype):

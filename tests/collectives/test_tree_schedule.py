@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from refimpl.collectives import prove, run_local
+from refimpl.collectives import make_schedule, prove, run_local
 from refimpl.collectives.links import named_links, pack_trees
 from refimpl.collectives.links.schedule import link_elements, shares_of, tree_schedule
 from refimpl.collectives.running import run
@@ -55,13 +55,28 @@ def test_each_contribution_is_in_the_sum_once(name):
 @pytest.mark.ranks(3, 4)
 def test_trees_over_mpi(comm):
     name = "star-3,1,1" if comm.size == 3 else "star-2,2,2,1"
-    schedule = tree_schedule(pack_trees(named_links(name)))
+    schedule = make_schedule(f"trees:{name}", comm.size, comm.size)
     data = np.random.default_rng(5).standard_normal((comm.size, 1001)).astype(np.float32)
     expected = [[data[r].copy()] for r in range(comm.size)]
     run_local(schedule, expected)
     communicator, mine = Communicator.of(comm), [data[comm.rank].copy()]
     run(schedule, communicator, mine)
     assert mine[0].tobytes() == expected[comm.rank][0].tobytes() == expected[0][0].tobytes()
+
+
+@pytest.mark.parametrize("name, ranks, kind, says", [
+    ("trees:star-2,2,1", 4, "allreduce", "the network has 3 ranks, and there are 4; start 3 ranks, or name another"),
+    ("trees:nope", 3, "allreduce", "there is no network nope; there are dgx-1v"),
+    ("trees:star-2,2,1", 3, "allgather", "trees:star-2,2,1 has no allgather half"),
+])
+def test_trees_that_do_not_fit_the_job_are_refused(name, ranks, kind, says):
+    with pytest.raises(ValueError, match=says):
+        make_schedule(name, ranks, ranks, kind)
+
+
+def test_two_ranks_add_in_the_trees_order_as_all_do():
+    assert prove(make_schedule("trees:star-2,1", 2, 8)).canonical
+    assert not prove(make_schedule("trees:star-2,1,1", 3, 8)).canonical
 
 
 def test_other_packings_are_refused():

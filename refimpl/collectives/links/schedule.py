@@ -46,7 +46,7 @@ def shares_of(packing: Packing) -> list[Share]:
     return shares
 
 
-def tree_schedule(packing: Packing, inputs=None) -> Schedule:
+def tree_schedule(packing: Packing, inputs=None, name: str = "trees") -> Schedule:
     """Return the proved schedule of an allreduce's packing. Local.
 
     inputs[r]: tree nodes of rank r, as of ``Schedule``; None: one microbatch each.
@@ -57,7 +57,7 @@ def tree_schedule(packing: Packing, inputs=None) -> Schedule:
     inputs = one_node_each(packing.links.ranks) if inputs is None else inputs
     shares = shares_of(packing)
     rounds, owners = collect(_rounds(shares, inputs))
-    schedule = Schedule("trees", len(owners), inputs, rounds, owners=owners)
+    schedule = Schedule(name, len(owners), inputs, rounds, owners=owners)
     prove(schedule)
     return schedule
 

@@ -6,7 +6,7 @@ from collections import Counter, OrderedDict
 
 from kernels import array_module, is_numpy
 from refimpl.collectives.running.pipeline import Pipeline
-from refimpl.collectives.running.segments import LANES, Cut, segments_of, steps_of
+from refimpl.collectives.running.segments import Cut, lanes_of, segments_of, steps_of
 from refimpl.collectives.schedule import Schedule
 from refimpl.transport import Communicator, Ledger
 
@@ -35,8 +35,9 @@ class ScheduleRunner:
         self.rounds = [step.of(comm.rank) for step in schedule.rounds]
         segments = segments_of(schedule, elements, like.dtype.itemsize, len(comm.machines)) if is_numpy(like) else 1
         self.cut = Cut(schedule.bounds(elements), segments)
-        self.lanes = min(LANES, self.cut.segments)
-        self.first_lane = CHANNELS + channel * LANES if channel and is_numpy(like) else 0
+        most = lanes_of(schedule)
+        self.lanes = min(most, self.cut.segments)
+        self.first_lane = CHANNELS + channel * most if channel and is_numpy(like) else 0
         self.rooms, self.scratch = self._make_scratch(like)
         self.counted = count_transfers(schedule, self.rounds, comm, elements, self.dtype.itemsize, phase, attribute)
         self.pipelines: OrderedDict[tuple, tuple] = OrderedDict()  # addresses -> (Pipeline, the arrays: kept alive)
