@@ -5,7 +5,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Callable
 
-from refimpl.conformance.case import Case, CaseVariable
+import numpy as np
+
+from refimpl.conformance.case import Case, CaseVariable, numbers_of
 
 
 class Impossible(Exception):
@@ -98,6 +100,37 @@ class Machine:
     def expected(self) -> list[dict] | None:
         """Return, step by step, name -> what is expected on each rank that has it; None: an error. Local."""
         return [{v.name: self.answer(Place(step, 0, v)) for v in self.case.variables} for step in range(self.steps)]
+
+
+class SimulatedClass(Machine):
+    """A machine whose deviations are classes: it runs one of them, or the plain one, and looks its answers up."""
+
+    def __init__(self, case, semantics, deviations=()):
+        super().__init__(case, semantics, deviations)
+        self.found = self.simulate(next((d.fault for d in deviations if d.fault), None))
+
+    def simulate(self, kind) -> list[dict] | None:
+        """Return, step by step, name -> Expected, or name -> rank -> Expected; None: a hang, an error, or no change.
+
+        kind: the deviation's class, None: the plain one. Local.
+        """
+        raise NotImplementedError
+
+    def expected(self) -> list[dict] | None:
+        """Return, step by step, name -> what is expected; None: an error. Local."""
+        return self.found and [{name: next(iter(want.values())) if isinstance(want, dict) else want
+                                for name, want in step.items()} for step in self.found]
+
+    def answer(self, place: Place):
+        """Return what is expected at a place; a deviation's numbers need not be exact. Local. Raises Impossible."""
+        if self.found is None:
+            raise Impossible
+        want = self.found[place.step][place.variable.name]
+        want = want[place.rank] if isinstance(want, dict) else want
+        if not self.deviations:
+            return want
+        eps = 64 * np.finfo(np.float32).eps
+        return replace(want, tolerance=np.maximum(want.tolerance, eps * np.abs(numbers_of(want.value))))
 
 
 def code_of(kind: type) -> str:

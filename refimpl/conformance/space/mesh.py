@@ -4,14 +4,9 @@ shift: by how many members or rounds it is off; 0: in reverse; None, of columns:
 layer: the name of the only one that it hits, "": all.
 """
 
-from dataclasses import replace
-
-import numpy as np
-
 from refimpl.conformance.cases.mesh import layers_of
-from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.rules.mesh import stepped
-from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place, code_of, words_of
+from refimpl.conformance.space.deviation import Deviation, SimulatedClass, code_of, words_of
 from refimpl.plain.mesh import Mesh
 
 
@@ -204,7 +199,7 @@ def alike(found):
     return found
 
 
-class Stepped(Machine):
+class Stepped(SimulatedClass):
     """The answers to a case of kind mesh: each rank's parts after a step."""
 
     @classmethod
@@ -227,24 +222,9 @@ class Stepped(Machine):
                         found.append(Deviation(code_of(kind), f"{words_of(kind)}{where}", fault=one))
         return found
 
-    def __init__(self, case, semantics, deviations=()):
-        super().__init__(case, semantics, deviations)
-        kind = next((d.fault for d in deviations if d.fault), Mesh)
-        self.parts = stepped(case, kind) if kind is Mesh or possible(case, kind) else None
-
-    def expected(self) -> list[dict]:
-        """Return name -> what each rank that has it should hold after the step. Local."""
-        return [{name: next(iter(ranks.values())) for name, ranks in self.parts[0].items()}]
-
-    def answer(self, place: Place) -> Expected:
-        """Return a part on a rank. Local. Raises Impossible where the fault has nothing to change."""
-        if self.parts is None:
-            raise Impossible
-        want = self.parts[place.step][place.variable.name][place.rank]
-        if not self.deviations:
-            return want
-        eps = 64 * np.finfo(np.float32).eps  # a fault's numbers need not be exact
-        return replace(want, tolerance=np.maximum(want.tolerance, eps * np.abs(want.value)))
+    def simulate(self, kind):
+        """Do the step on such a mesh. Local."""
+        return stepped(self.case, kind or Mesh) if kind is None or possible(self.case, kind) else None
 
 
 def possible(case, kind) -> bool:

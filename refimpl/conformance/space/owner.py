@@ -1,13 +1,9 @@
 """Deviations of owners without barriers: the plain owner with a method replaced. A docstring says what is wrong."""
 
-from dataclasses import replace
-
 import numpy as np
 
-from refimpl.conformance.case import numbers_of
-from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.rules.owner import served
-from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place, code_of, words_of
+from refimpl.conformance.space.deviation import Deviation, SimulatedClass, code_of, words_of
 from refimpl.plain.consistencies import Bounded
 from refimpl.plain.owner import Owner
 
@@ -94,7 +90,7 @@ KINDS = (StaleDropped, LateCounted, ClockEarly, ClockLate, DividedByWorkers, Sum
          Uncorrected)
 
 
-class Served(Machine):
+class Served(SimulatedClass):
     """The answers to a case of kind owner: what each pull gets, and whether it waited."""
 
     @classmethod
@@ -108,20 +104,6 @@ class Served(Machine):
                 found.append(Deviation(code_of(kind), f"{words_of(kind)}: {name}", fault=of_one))
         return found
 
-    def __init__(self, case, semantics, deviations=()):
-        super().__init__(case, semantics, deviations)
-        self.pulls = served(case, next((d.fault for d in deviations), Owner) or Owner)
-
-    def expected(self) -> list[dict] | None:
-        """Return, pull by pull, name -> Expected; None if a push is to be refused. Local."""
-        return self.pulls
-
-    def answer(self, place: Place) -> Expected:
-        """Return what a pull gets. Local. Raises Impossible where the script ends in a hang or a refusal."""
-        if self.pulls is None:
-            raise Impossible
-        want = self.pulls[place.step][place.variable.name]
-        if not self.deviations or place.variable.name == "waited":
-            return want
-        eps = 64 * np.finfo(np.float32).eps  # a fault's numbers need not be exact
-        return replace(want, tolerance=np.maximum(want.tolerance, eps * np.abs(numbers_of(want.value))))
+    def simulate(self, kind):
+        """Play the script to such an owner. Local."""
+        return served(self.case, kind or Owner)
