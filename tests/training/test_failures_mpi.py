@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from toys import Script, Scripted, Toy, last, lm_data, make_options, named, refusal, toy_data, whole_state
+from toys import Lying, Script, Scripted, Toy, last, lm_data, make_options, named, refusal, toy_data, whole_state
 
 from kernels import RowGradient
 from models import Variable
@@ -26,24 +26,12 @@ several = pytest.mark.mpi(min_size=2)
 OPTIONS = make_options("toy", "adam")
 
 
-class Faulty(Toy):
-    """A toy of which, on one rank, what the method ``where`` returns goes through ``fault``."""
+PARTS = {"rows_needed": "needs", "loss_and_gradients": "after", "evaluate": "evaluation"}
 
-    def __init__(self, on_this_rank=False, where="", fault=None):
-        super().__init__()
-        self.on, self.where, self.fault = on_this_rank, where, fault
 
-    def rows_needed(self, batch):
-        return self.spoil("rows_needed", super().rows_needed(batch))
-
-    def loss_and_gradients(self, dense, rows, batch):
-        return self.spoil("loss_and_gradients", super().loss_and_gradients(dense, rows, batch))
-
-    def evaluate(self, dense, tables, batch):
-        return self.spoil("evaluate", super().evaluate(dense, tables, batch))
-
-    def spoil(self, where, result):
-        return self.fault(result) if self.on and where == self.where else result
+def faulty(on_this_rank, where, fault):
+    """Return a toy of which, on one rank, what the method ``where`` returns goes through ``fault``."""
+    return Lying(on_this_rank, **{PARTS[where]: lambda model, batch, result: fault(result)})
 
 
 def raising(error):
@@ -54,7 +42,7 @@ def raising(error):
 
 def spoilt(comm, where, fault):
     """Return the message of a training in which the last rank's model goes wrong."""
-    model = Faulty(last(comm), where, fault)
+    model = faulty(last(comm), where, fault)
     return refusal(comm, lambda: train(model, toy_data(), toy_data(), options=OPTIONS, comm=comm))
 
 
@@ -136,7 +124,7 @@ def test_an_exception_in_data_on_one_rank(comm):
 @several
 def test_two_ranks_with_two_errors_are_both_named(comm):
     fault = raising(ValueError(f"the words of rank {comm.rank}"))
-    model = Faulty(comm.rank < 2, "loss_and_gradients", fault)
+    model = faulty(comm.rank < 2, "loss_and_gradients", fault)
     message = refusal(comm, lambda: train(model, toy_data(), options=OPTIONS, comm=comm))
     place = r" \(test_failures_mpi.py:\d+, in fault\)"
     assert re.fullmatch(f"rank 0: the words of rank 0{place}; rank 1: the words of rank 1{place}", message)
@@ -144,7 +132,7 @@ def test_two_ranks_with_two_errors_are_both_named(comm):
 
 @pytest.mark.mpi(min_size=3)
 def test_ranks_that_say_the_same_are_named_together(comm):
-    model = Faulty(comm.rank > 0, "loss_and_gradients", raising(ValueError("no")))
+    model = faulty(comm.rank > 0, "loss_and_gradients", raising(ValueError("no")))
     message = refusal(comm, lambda: train(model, toy_data(), options=OPTIONS, comm=comm))
     assert message.startswith(f"ranks {', '.join(str(rank) for rank in range(1, comm.size))}: no (test_failures_mpi.py:")
 

@@ -1,11 +1,10 @@
 """A user's model that lies on one rank: every rank ends with the same words, and none with other numbers."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from toys import Toy, last, make_options, named, refusal, toy_data
+from toys import Lying, Meddled, Toy, last, make_options, named, refusal, toy_data
 
 from kernels import RowGradient
 from models import Batch, Variable
@@ -20,24 +19,6 @@ OVERLAP = pytest.mark.parametrize("overlap", [False, True], ids=["sequential", "
 
 def options_of(overlap, **changes):
     return make_options("toy", "adagrad", **{"device": "cpu", "overlap": overlap, **changes})
-
-
-class Lying(Toy):
-    """A toy of which ``before`` meddles with what it is given, and ``after`` with what it returns, where it is on."""
-
-    def __init__(self, on=True, before=None, after=None, needs=None):
-        super().__init__()
-        self.on, self.before, self.after, self.needs, self.kept = on, before, after, needs, []
-
-    def rows_needed(self, batch):
-        found = super().rows_needed(batch)
-        return self.needs(self, batch, found) if self.on and self.needs else found
-
-    def loss_and_gradients(self, dense, rows, batch):
-        if self.on and self.before:
-            self.before(SimpleNamespace(dense=dense, rows=rows, batch=batch, kept=self.kept))
-        found = super().loss_and_gradients(dense, rows, batch)
-        return self.after(self, batch, found) if self.on and self.after else found
 
 
 def refused(comm, overlap, model=None, data=None, steps=2, **changes):
@@ -256,20 +237,6 @@ class Honest(Toy):
                                   "mean": np.asfortranarray(found["mean"])}
 
 
-class Uncounted:
-    """The toys' data with weights, or with targets that nobody can count."""
-
-    def __init__(self, change):
-        self.data, self.change = toy_data(), change
-
-    def __getattr__(self, name):
-        return getattr(self.data, name)
-
-    def microbatch(self, step, index):
-        batch = self.data.microbatch(step, index)
-        return batch and self.change(batch)
-
-
 def hash_of(comm, model, data, overlap):
     trainer = Trainer.open(model, data, options_of(overlap), comm)
     for _ in range(3):
@@ -285,4 +252,5 @@ def test_honest_models_and_data_of_every_shape(comm, overlap):
     for change in (lambda batch: replace(batch, weights=np.ones(len(batch.targets))),
                    lambda batch: replace(batch, targets=list(batch.targets)),
                    lambda batch: Batch(batch.inputs, batch.targets, None, np.int64(batch.normaliser))):
-        assert hash_of(comm, Toy(), Uncounted(change), overlap) == right
+        data = Meddled(True, lambda step, index, batch, change=change: change(batch))
+        assert hash_of(comm, Toy(), data, overlap) == right

@@ -5,27 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from test_lies_mpi import OVERLAP, refused
-from toys import Toy, last, named, toy_data
+from toys import Meddled, Toy, last, named, toy_data
 
 from models import Constant, Uniform
 
 pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
-
-
-class Meddled:
-    """The toys' data, where one rank gets what ``meddle(step, index, batch)`` makes of each microbatch."""
-
-    def __init__(self, on, meddle, examples=0, since=0):
-        self.data, self.on, self.meddle, self.more, self.since = toy_data(), on, meddle, examples, since
-        self.microbatches, self.steps_per_epoch = self.data.microbatches, self.data.steps_per_epoch
-        self.fingerprint, self.starts_epoch = self.data.fingerprint, self.data.starts_epoch
-
-    def examples(self, step):
-        return self.data.examples(step) + self.more * (self.on and step >= self.since)
-
-    def microbatch(self, step, index):
-        batch = self.data.microbatch(step, index)
-        return self.meddle(step, index, batch) if self.on and step >= self.since and batch is not None else batch
 
 
 @OVERLAP

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from toys import Toy, make_options, refusal, toy_data
+from toys import Toy, last, make_options, named, refusal, toy_data
 
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
@@ -75,7 +75,7 @@ def small_buckets(monkeypatch):
 
 def fails(comm, work, words):
     message = refusal(comm, work)
-    assert message.startswith(f"rank {comm.size - 1}: " if comm.size > 1 else "") and words in message
+    assert message.startswith(named(comm)) and words in message
 
 
 @pytest.mark.parametrize("moment, architecture", [
@@ -86,8 +86,7 @@ def test_a_computation_that_fails(comm, moment, architecture):
     """In the rank's first microbatch, a later one, or a later step's."""
     counts = {"ready 1": (0, 1, 9), "rows_needed": (0,)}.get(moment, (1,)) if architecture == "hybrid" else (9,)
     for count in counts:
-        failing = comm.rank == comm.size - 1
-        trainer = trainer_of(comm, Announcing(moment if failing else "", count), architecture=architecture)
+        trainer = trainer_of(comm, Announcing(moment if last(comm) else "", count), architecture=architecture)
 
         def steps(trainer=trainer):
             for _ in range(11):
@@ -108,7 +107,7 @@ def test_an_exchange_that_fails(comm, architecture, names, method, each, overlap
         private = comm.Dup()  # messages may stay under way
         trainer = trainer_of(private, Announcing(), overlap, each, architecture=architecture)
         trainer.train_step()
-        if comm.rank == comm.size - 1:
+        if last(comm):
             exchange = trainer.parameters.exchange_of[name]
 
             def broken(*arguments):
@@ -120,7 +119,7 @@ def test_an_exchange_that_fails(comm, architecture, names, method, each, overlap
 
 def test_the_update_that_fails(comm, monkeypatch):
     trainer = trainer_of(comm.Dup(), Announcing())
-    if comm.rank == comm.size - 1:
+    if last(comm):
         def broken(*arguments):
             raise MemoryError("no room")
         monkeypatch.setattr(trainer.consistency, "update", broken)

@@ -50,11 +50,6 @@ def test_the_chosen_partitions_are_followed_and_the_answer_is_the_same(comm):
     assert not trials.after_step(1.0) and (comm.rank or "6 from now on (tried 4, 8, 16, 2, 6;" in said[-1])
 
 
-def test_it_starts_at_the_number_of_machines(comm):
-    _, trials, _ = searched(comm, steps=0)
-    assert trials.trying == 1 and not trials.to_json()["finished"]
-
-
 @pytest.mark.mpi(min_size=2)
 @pytest.mark.parametrize("overlap", [False, True])
 def test_it_starts_at_the_number_of_machines_and_moves_every_bucket(comm, overlap):

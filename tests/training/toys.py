@@ -3,6 +3,7 @@
 import importlib
 import os
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -74,6 +75,29 @@ class Toy:
         return {"loss": float(((y - targets) ** 2).sum()), "count": len(y)}
 
 
+class Lying(Toy):
+    """A toy that lies where it is ``on``: ``before`` meddles with what it is given, the others with what it returns."""
+
+    def __init__(self, on=True, before=None, after=None, needs=None, evaluation=None):
+        super().__init__()
+        self.on, self.before, self.after, self.needs, self.kept = on, before, after, needs, []
+        self.evaluation = evaluation
+
+    def rows_needed(self, batch):
+        found = super().rows_needed(batch)
+        return self.needs(self, batch, found) if self.on and self.needs else found
+
+    def loss_and_gradients(self, dense, rows, batch):
+        if self.on and self.before:
+            self.before(SimpleNamespace(dense=dense, rows=rows, batch=batch, kept=self.kept))
+        found = super().loss_and_gradients(dense, rows, batch)
+        return self.after(self, batch, found) if self.on and self.after else found
+
+    def evaluate(self, dense, tables, batch):
+        found = super().evaluate(dense, tables, batch)
+        return self.evaluation(self, batch, found) if self.on and self.evaluation else found
+
+
 class Scripted:
     """Gradients as the data say: inputs are row numbers, targets their gradient rows; ``dense`` gets their sum."""
 
@@ -110,6 +134,23 @@ class Script:
             return None
         gradients = np.array(list(rows.values()), np.float32).reshape(len(rows), self.width)
         return Batch(np.array(list(rows), np.int64), gradients, None, float(self.examples(step)))
+
+
+class Meddled:
+    """The toys' data, where ``on`` this rank's microbatches are what ``meddle(step, index, batch)`` makes of them."""
+
+    def __init__(self, on, meddle, examples=0, since=0):
+        self.data, self.on, self.meddle, self.more, self.since = toy_data(), on, meddle, examples, since
+
+    def __getattr__(self, name):
+        return getattr(self.data, name)
+
+    def examples(self, step):
+        return self.data.examples(step) + self.more * (self.on and step >= self.since)
+
+    def microbatch(self, step, index):
+        batch = self.data.microbatch(step, index)
+        return self.meddle(step, index, batch) if self.on and step >= self.since and batch is not None else batch
 
 
 class Recording:
