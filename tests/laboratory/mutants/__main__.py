@@ -3,12 +3,10 @@
 import argparse
 import sys
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from mutants.run import run_mutants
+from refimpl.cli.tables import console, table_of
 
 
 def main(arguments=None) -> int:
@@ -19,27 +17,17 @@ def main(arguments=None) -> int:
                         help="correct implementations to try (default 200)")
     asked = parser.parse_args(arguments)
     score = run_mutants(asked.ranks, asked.configurations)
-    print_score(score)
-    counts = score.to_json()
+    out, counts, headings = console(), score.to_json(), ("bug", "planted", "seen", "named", "diagnosis")
+    marks = {True: "yes", False: "[bold red]no[/]"}
+    rows = [(str(row["bug"]), escape(row["words"]), marks[row["killed"]], marks[row["named"]], escape(row["diagnosis"]))
+            for row in score.rows]
+    out.print(table_of("Classic bugs, planted one at a time", headings, rows, headings, title_justify="left"))
+    for alarm in score.false_alarms:
+        out.print(f"false alarm: {escape(alarm)}", style="bold red")
+    out.print(f"{counts['killed']} of {counts['mutants']} seen, {counts['named']} named; {counts['false_alarms']} "
+              f"false alarms over {score.configurations} correct implementations")
     return int(counts["killed"] < counts["mutants"] or counts["named"] < 0.9 * counts["mutants"]
                or counts["false_alarms"] > 0)
-
-
-def print_score(score):
-    """Print what the suite made of each mutant, and the score."""
-    console, counts = Console(), score.to_json()
-    table = Table(title="Classic bugs, planted one at a time", title_justify="left", box=SIMPLE_HEAD,
-                  padding=(0, 1, 0, 0))
-    for heading in ("bug", "planted", "seen", "named", "diagnosis"):
-        table.add_column(heading)
-    for row in score.rows:
-        marks = ("yes" if row[what] else "[bold red]no[/]" for what in ("killed", "named"))
-        table.add_row(str(row["bug"]), escape(row["words"]), *marks, escape(row["diagnosis"]))
-    console.print(table)
-    for alarm in score.false_alarms:
-        console.print(f"false alarm: {escape(alarm)}", style="bold red")
-    console.print(f"{counts['killed']} of {counts['mutants']} seen, {counts['named']} named; {counts['false_alarms']} "
-                  f"false alarms over {score.configurations} correct implementations")
 
 
 if __name__ == "__main__":

@@ -104,12 +104,9 @@ def recommender(small: bool) -> Work:
     spec = importlib.util.spec_from_file_location("torch_recommender", EXAMPLE)
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
-    sizes, size = (dict(visitors=example.VISITORS, items=example.ITEMS), 512)
-    data = example.Clicks(1024) if small else example.Clicks()
-    if small:
-        size = 16
+    data, size = (example.Clicks(1024), 16) if small else (example.Clicks(), 512)
     return Work(
-        f"{size} examples, {', '.join(f'{name} {rows}' for name, rows in sizes.items())}, width 32", "examples",
+        f"{size} examples, visitors {example.VISITORS}, items {example.ITEMS}, width 32", "examples",
         _seeded(example.Recommender), lambda module, batch: module(batch.inputs, batch.targets),
         lambda microbatches: TorchData(data, microbatches, size, collate=example.itself),
         dict(optimizer="adagrad", learning_rate=0.05), partial(adagrad, 0.05), ("countries",))
