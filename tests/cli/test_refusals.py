@@ -19,16 +19,16 @@ WRONG_SIZES = ("0", "-1", "1.5", "1,2", "abc", "nan", "inf", "")
 SECONDS = 60  # of a line, on a machine that has much else to do; alone it takes a tenth of a second to two
 
 SIZES = [
-    *((f"{LM} --set {size}={value}", f"{size} must be a positive integer, not ")
-      for size in ("embedding", "hidden", "layers", "samples") for value in WRONG_SIZES),
-    *((f"{LM} --set projection={value}", "projection must be a positive integer")
-      for value in WRONG_SIZES if value != "0"),
+    *((f"{LM} --set hidden={value}", "hidden must be a positive integer, not ") for value in WRONG_SIZES),
+    *((f"{LM} --set {size}={value}", f"{size} must be a positive integer")
+      for size in ("embedding", "layers", "samples", "projection") for value in ("-1", "abc")),
     *((f"{LM} --set keep={value}", "keep=") for value in WRONG_SIZES),
-    *((f"{CNN} --set width={value}", "width must be a positive integer, not ") for value in WRONG_SIZES),
+    *((f"{CNN} --set width={value}", "width must be a positive integer, not ") for value in ("0", "1.5")),
     *((f"{CNN} --set blocks={value}", "blocks must be positive integers, not ")
       for value in (*WRONG_SIZES, "1,-1", "1,0") if value != "1,2"),
-    *((f"{CNN} --set {flag}={value}", f"{flag} must be 1 (yes) or 0 (no), not ")
-      for flag in ("augment", "flip") for value in ("2", "-1", "1.5", "abc", "nan", "")),
+    *((f"{CNN} --set augment={value}", "augment must be 1 (yes) or 0 (no), not ")
+      for value in ("2", "-1", "1.5", "abc", "nan", "")),
+    (f"{CNN} --set flip=2", "flip must be 1 (yes) or 0 (no), not "),
     *((f"{LM} --set {size}={HUGE}", "choose smaller sizes (--preset, --set, --data), or more hosts")
       for size in ("embedding", "hidden", "projection")),
     (f"{CNN} --set width={HUGE}", "choose smaller sizes"),
