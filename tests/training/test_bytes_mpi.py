@@ -1,15 +1,16 @@
-"""Every byte is accounted for (docs/design.md, I2): the ledger equals the cost formulas, they plain.cost_table."""
+"""Every byte is accounted for (docs/design.md, I2): the ledger equals the cost formulas.
+
+That these are the table of the paper: tests/plan/test_cost_table.py; as it is measured: tests/experiments.
+"""
 
 import numpy as np
 import pytest
 from mpi4py import MPI
-from toys import WORKS, Recording, Script, Scripted, make_options
+from toys import BY_ROWS, WORKS, Recording, make_options
 
-from models import Variable
 from refimpl.gradients import cover, leaves_of
 from refimpl.plan import predict_crossing, predict_step
 from refimpl.server.row_numbers import HEAD
-from refimpl.training.options import Options
 from refimpl.training.session import train
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
@@ -189,6 +190,19 @@ def test_the_ledger_is_the_prediction_on_machines(comm, machines, settings):
     check(comm, "toy", 7, settings, MACHINES[machines](comm.size))
 
 
+@pytest.mark.mpi
+@pytest.mark.parametrize("settings", [
+    *BY_ROWS, SETTINGS[4], dict(architecture="ps", partitions=1, local_aggregation=False),
+    dict(architecture="hybrid", partitions=5, scheme="interleaved", local_aggregation=False)], ids=str)
+@pytest.mark.thorough("as_dense", "partitions=5", "{'architecture': 'hybrid'}")
+def test_the_ledger_is_the_prediction_beside_the_computation(comm, monkeypatch, settings):
+    """Each dense variable in a bucket of its own, rows in rounds; on machines of one rank, and of several."""
+    monkeypatch.setattr("refimpl.plan.buckets.BUCKET", 1)
+    for each in (1, -(-comm.size // 2)):
+        check(comm, "toy", 7, {**settings, "overlap": True}, in_blocks(comm.size, each))
+    check(comm, "lm", 8, {**settings, "overlap": True}, in_blocks(comm.size, 1))
+
+
 @pytest.mark.mpi(min_size=8)
 @pytest.mark.parametrize("settings", ON_MACHINES, ids=str)
 @pytest.mark.parametrize("machines", MACHINES)
@@ -213,61 +227,6 @@ def test_the_comparison_sees_one_byte(comm):
     trainer.comm.ledger.clear()
     trainer.comm.ledger.sent["push", "ghost", "rows"] += 1
     assert ("push", "ghost", "rows") in differences(counted(trainer.comm.ledger), {})
-
-
-# The table of docs/paper.md, Bytes: N ranks with one microbatch each stand for N machines.
-# w bytes of the variable; every rank touches the same number of its rows, a fraction alpha.
-
-ROWS, WIDTH, TOUCHED = 24, 2, 12
-
-
-class Many(Scripted):
-    """``count`` dense variables of one size, all with the same gradient, beside the sparse one."""
-
-    def __init__(self, count):
-        super().__init__(rows=ROWS, width=WIDTH)
-        self.dense = [Variable(f"dense{i}", (60, WIDTH)) for i in range(count)]
-        self.variables = [self.variables[0], *self.dense]
-
-    def loss_and_gradients(self, dense, rows, batch):
-        loss, gradients = super().loss_and_gradients(dense, rows, batch)
-        return loss, {"rows": gradients["rows"], **{v.name: np.ones(v.shape, np.float32) for v in self.dense}}
-
-
-def in_and_out(comm, count, kind, **settings):
-    """Return the bytes of a kind, sent and received by this rank in a step with ``count`` dense variables."""
-    rows = {row: [1.0, 1.0] for row in range(TOUCHED)}
-    trainer = Trainer.open(Many(count), Script([[rows] * comm.size]), Options(optimizer="sgd", **settings), comm)
-    trainer.train_step()
-    ledger = trainer.comm.ledger
-    return ledger.total("sent", kind=kind) + ledger.total("received", kind=kind)
-
-
-@pytest.mark.mpi
-def test_the_papers_table_dense(comm):
-    n, w = comm.size, 60 * WIDTH * 4
-    at_owner = in_and_out(comm, 1, "dense", architecture="ps")
-    assert at_owner == (2 * w * (n - 1) if comm.rank == 0 else 2 * w)
-    assert in_and_out(comm, n, "dense", architecture="ps") * n == 4 * w * n * (n - 1)
-    for count in (1, n):  # 60 rows: as many for each
-        found = in_and_out(comm, count, "dense", architecture="hybrid", shard_optimizer=True)
-        assert found * n == 4 * w * count * (n - 1)
-    for schedule in ("auto", "direct", "ring"):
-        assert in_and_out(comm, 1, "dense", architecture="allreduce", allreduce=schedule) * n == 4 * w * (n - 1)
-        assert in_and_out(comm, n, "dense", architecture="hybrid", allreduce=schedule) * n == 4 * w * n * (n - 1)
-
-
-@pytest.mark.mpi
-def test_the_papers_table_sparse(comm):
-    n, w, alpha = comm.size, ROWS * WIDTH * 4, TOUCHED / ROWS
-    at_owner = in_and_out(comm, 1, "rows", architecture="hybrid", partitions=1)
-    assert at_owner == (2 * alpha * w * (n - 1) if comm.rank == 0 else 2 * alpha * w)
-    assert in_and_out(comm, 1, "rows", architecture="allreduce") == 2 * alpha * w * (n - 1)
-    assert in_and_out(comm, 1, "indices", architecture="allreduce") == 2 * 8 * TOUCHED * (n - 1)
-    if TOUCHED % n == 0:  # then interleaved partitions spread the rows evenly over the owners
-        spread = in_and_out(comm, 1, "rows", architecture="ps", scheme="interleaved")
-        assert spread * n == 4 * alpha * w * (n - 1)
-        assert in_and_out(comm, 1, "rows", architecture="allreduce") * 2 == n * spread  # allgather over server: N/2
 
 
 @pytest.mark.mpi

@@ -1,19 +1,16 @@
-"""Exchanges beside the computation: the same bits and bytes as in turn, and they do go on at the same time."""
+"""Exchanges beside the computation: the same bits as in turn, and they do go on at the same time."""
 
-import json
 import threading
 import time
 
 import numpy as np
 import pytest
 from mpi4py import MPI
-from test_bytes_mpi import counted, differences, rows_of_step
 import toys
-from toys import WORKS, Recording, answer, make_options, make_trainer, refusal
+from toys import answer, make_trainer, refusal
 
 from kernels import RowGradient
 from models import Batch, Constant, Variable
-from refimpl.plan import predict_step
 from refimpl.training.options import Options
 from refimpl.training.step import overlap_choice
 from refimpl.training.trainer import Trainer
@@ -61,41 +58,6 @@ def test_the_same_bits(comm, one_rank, small, work, microbatches, settings, larg
         communicator = Communicator(comm, machines=machines)
         found = answer(work, "adam", communicator, microbatches=microbatches, overlap=True, **SETTINGS[settings])
         assert found == one_rank[work, microbatches]
-
-
-def counted_steps(comm, communicator, work, microbatches, settings, overlap):
-    """Train two steps, comparing each one's ledger with its prediction; return all ranks' bytes, and the plan."""
-    model, make_data, _ = WORKS[work]
-    recording, data = Recording(model()), make_data(microbatches)
-    trainer = Trainer.open(recording, data, make_options(work, "sgd", overlap=overlap, **settings), communicator)
-    total = {}
-    for step in range(2):
-        trainer.train_step()
-        pulled, pushed = rows_of_step(comm, recording, data, step)
-        found = counted(communicator.ledger)
-        assert differences(found, predict_step(trainer.plan, recording.variables, pulled, pushed, comm.rank)) == {}
-        for of_rank in comm.allgather(found):
-            for key, pair in of_rank.items():
-                total[step, *key] = np.add(total.get((step, *key), 0), pair)
-    return {key: tuple(pair) for key, pair in total.items()}, trainer.plan
-
-
-@pytest.mark.parametrize("work, microbatches, settings, largest",
-                         [case for case in CASES if case[:2] == ("toy", 7) or case[2] == "hybrid"])
-@pytest.mark.thorough("toy-7-as-dense")
-def test_the_same_bytes(comm, small, work, microbatches, settings, largest):
-    """As the formulas say; in turn every one is the same if the plan is; by the usual plan, those of the same rows."""
-    small(largest)
-    for machines in machines_of(comm):
-        communicator = Communicator(comm, machines=machines)
-        beside, plan = counted_steps(comm, communicator, work, microbatches, SETTINGS[settings], True)
-        same_plan, _ = counted_steps(comm, communicator, work, microbatches,
-                                     {**SETTINGS[settings], "plan": json.loads(json.dumps(plan.to_json()))}, False)
-        assert beside == same_plan
-    in_turn, _ = counted_steps(comm, communicator, work, microbatches, SETTINGS[settings], False)
-    of_rows = [{key: pair for key, pair in found.items() if key[-1] in ("rows", "indices")}
-               for found in (beside, in_turn)]
-    assert of_rows[0] == of_rows[1]
 
 
 class Slow:
