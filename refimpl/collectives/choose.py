@@ -27,7 +27,7 @@ TREES = "trees:"
 """What the name of an allreduce over packed trees begins with; the name of a network follows, see ``links.NAMED``."""
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64, typed=True)  # V may say who has which microbatches
 def make_schedule(algorithm: str, ranks: int, leaves: int, kind: str = "allreduce", machines=None) -> Schedule:
     """Return the proved schedule of an algorithm for ``leaves`` microbatches on ``ranks`` ranks. Local.
 

@@ -42,6 +42,14 @@ class DenseTree:
         self.free.append(right)
         return left
 
+    def formed(self) -> dict[Node, dict]:
+        """Return node -> name -> its sum, of the nodes that ``take`` would return now, not copied."""
+        return {node: arena.views for node, arena in self.tree.parts}
+
+    def put(self, node: Node, sums):
+        """Add a node that was ``formed`` before; its first leaf follows the last leaf pushed. sums: name -> array."""
+        self.tree.push(node, (self.homes.get(node.first_leaf) or self.arena()).fill(sums))
+
     def arena(self) -> Arena:
         """Return an arena to write to; it holds what was last in it."""
         return self.free.pop() if self.free else Arena(self.layout, self.xp)
@@ -75,6 +83,19 @@ class RowTree:
             # a model may return views; what is sent must be in one piece
             whole = (array_module(array).ascontiguousarray(array) for array in (ids, rows))
             tree.push(Node(0, leaf), RowGradient(*whole))
+
+    def formed(self) -> dict[Node, dict]:
+        """Return node -> name -> its row gradient, of the nodes that ``take`` would return now."""
+        found: dict = {}
+        for name, tree in self.trees.items():
+            for node, gradient in tree.parts:
+                found.setdefault(node, {})[name] = gradient
+        return found
+
+    def put(self, node: Node, sums: dict[str, RowGradient]):
+        """Add a node that was ``formed`` before; its first leaf follows the last leaf pushed."""
+        for name, tree in self.trees.items():
+            tree.push(node, sums[name])
 
     def held(self) -> list:
         """Return the row gradients that ``take`` would return now."""

@@ -5,7 +5,7 @@ right child, and a node without a right child is its left child. Whoever forms a
 tree: so all sums in the system are the same numbers on any number of ranks.
 """
 
-from typing import Any, Callable, Iterable, NamedTuple
+from typing import Any, Callable, Iterable, NamedTuple, Sequence
 
 
 class Node(NamedTuple):
@@ -29,13 +29,35 @@ class Node(NamedTuple):
         return self.level == other.level and self.index + 1 == other.index and self.index % 2 == 0
 
 
-def leaves_of(rank: int, ranks: int, leaves: int) -> range:
-    """Return the microbatches of a rank: consecutive, and as even as can be. Local."""
+class Dealt(int):
+    """V, the number of microbatches, where they are not dealt in order: after ranks have died, the others keep theirs.
+
+    of_rank: the microbatches of each rank, rising.
+    """
+
+    def __new__(cls, of_rank):
+        self = super().__new__(cls, sum(map(len, of_rank)))
+        self.of_rank = tuple(map(tuple, of_rank))
+        return self
+
+    def __eq__(self, other):
+        return self.of_rank == other.of_rank if isinstance(other, Dealt) else int(self) == other
+
+    def __ne__(self, other):
+        return not self == other
+
+    __hash__ = int.__hash__
+
+
+def leaves_of(rank: int, ranks: int, leaves: int) -> Sequence[int]:
+    """Return the microbatches of a rank: consecutive, and as even as can be; or as ``leaves``, V, says. Local."""
+    if isinstance(leaves, Dealt):
+        return leaves.of_rank[rank]
     return range(rank * leaves // ranks, (rank + 1) * leaves // ranks)
 
 
-def cover(leaves: range) -> list[Node]:
-    """Return the fewest nodes whose leaves are ``leaves``, from left to right. Local."""
+def cover(leaves: Sequence[int]) -> list[Node]:
+    """Return the fewest nodes whose leaves are ``leaves``, which rise, from left to right. Local."""
     tree = TreeSum.of([(Node(0, leaf), None) for leaf in leaves], lambda left, right: None)
     return [node for node, _ in tree.parts]
 

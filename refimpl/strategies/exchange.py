@@ -52,6 +52,14 @@ class Exchange:
         """Add a microbatch's gradients; None if it had no examples. Leaves come in order. Local."""
         self.gradients.push(leaf, gradients)
 
+    def formed(self) -> dict:
+        """Return node -> name -> the sum of what was added, of the nodes of the tree that ``push`` sends. Local."""
+        return self.gradients.formed()
+
+    def put(self, node, sums: dict[str, Any]):
+        """Add a node that was ``formed`` before, in the place of its leaves. Local."""
+        self.gradients.put(node, sums)
+
     def held(self) -> list:
         """Return the arrays of what was added that ``push`` lets go of, to be kept by whom it reads for. Local."""
         return self.gradients.held()

@@ -108,10 +108,28 @@ class HotRowsExchange(Exchange):
         return found
 
     def add(self, leaf, gradients):
+        for exchange, part in self._split(gradients):
+            exchange.add(leaf, part)
+
+    def put(self, node, sums):
+        for exchange, part in self._split(sums):
+            exchange.put(node, part)
+
+    def formed(self):
+        hot, found = [exchange.formed() for exchange in self.replicas], {}
+        for node, sums in self.cold.formed().items():
+            first = {name: gradient for formed in hot for name, gradient in formed[node].items()}
+            found[node] = {name: RowGradient(np.concatenate([first[name].ids, rest.ids + self.hot[name]]),
+                                             array_module(rest.rows).concatenate([first[name].rows, rest.rows]))
+                           for name, rest in sums.items()}
+        return found
+
+    def _split(self, gradients):
+        """Yield each exchange, and its part of the gradients; None if there are none."""
         for exchange in self.replicas:
-            exchange.add(leaf, gradients and {v.name: rows_between(gradients[v.name], 0, self.hot[v.name])
-                                              for v in exchange.variables})
-        self.cold.add(leaf, gradients and {v.name: self._rest(v, gradients[v.name]) for v in self.variables})
+            yield exchange, gradients and {v.name: rows_between(gradients[v.name], 0, self.hot[v.name])
+                                           for v in exchange.variables}
+        yield self.cold, gradients and {v.name: self._rest(v, gradients[v.name]) for v in self.variables}
 
     def _rest(self, variable, gradient):
         """Return the part of a row gradient that goes to the server, counted from the first cold row."""

@@ -6,7 +6,7 @@ import pytest
 from models import Variable
 from refimpl.server import ReducedGradient, Shard
 from refimpl.training.options import Options
-from refimpl.training.survival.decisions import givers, partner_of, rows_of
+from refimpl.training.survival.decisions import dealt_anew, givers, partner_of, rows_of
 from refimpl.training.survival.session import SurvivingSession
 from refimpl.training.survival.undo import Undo
 
@@ -21,6 +21,12 @@ from refimpl.training.survival.undo import Undo
 ], ids=["alone", "one machine", "two machines", "unequal", "three", "odd and even"])
 def test_a_partner_is_on_another_machine_if_there_is_one(machines, partners):
     assert [partner_of(rank, machines) for rank in range(len(partners))] == partners
+
+
+def test_each_keeps_its_microbatches_and_those_of_the_dead_go_to_whom_has_fewest():
+    assert dealt_anew([[0, 1], [2, 3], [4, 5], [6, 7]], [0, 2, 3]) == [[0, 1, 2], [3, 4, 5], [6, 7]]
+    assert dealt_anew([[0, 1, 2], [3, 4, 5], [6, 7]], [1, 2]) == [[1, 3, 4, 5], [0, 2, 6, 7]]
+    assert dealt_anew([[0], [1], []], [2]) == [[0, 1]]
 
 
 def test_rows_are_taken_from_oneself_or_the_lowest_rank_that_has_them():
@@ -66,7 +72,7 @@ def test_all_steps_since_the_last_commit_are_undone():
 
 @pytest.mark.parametrize("options, named", [
     ({"consistency": "asynchronous", "architecture": "ps"}, "--consistency asynchronous"), ({"mesh": "2x2"}, "--mesh"),
-    ({"device": "cuda"}, "--device cuda"), ({"plan": {"ranks": 2}}, "--plan"), ({"overlap": True}, "--overlap"),
+    ({"allreduce": "ring"}, "--allreduce ring"), ({"device": "cuda"}, "--device cuda"), ({"plan": {"ranks": 2}}, "--plan"), ({"overlap": True}, "--overlap"),
     ({"search_partitions": True}, "--search-partitions"),
 ])
 def test_what_does_not_go_with_survival_is_refused_by_name(options, named):

@@ -2,14 +2,19 @@
 
 import pytest
 from mpi4py import MPI
-from toys import make_trainer
+from toys import WORKS, Recording, make_options, make_trainer
 
 from kernels.update import OPTIMIZERS
+from refimpl.gradients import leaves_of
 from refimpl.server.partition import row_bytes
 from refimpl.training.run.whole import hashes, slots_of
 from refimpl.training.survival.backup import Backups, Part, pack
+from refimpl.training.survival.decisions import dealt_anew
+from refimpl.training.survival.formed import Formed
 from refimpl.training.survival.memory import Memory
+from refimpl.training.survival.session import DealtData
 from refimpl.training.survival.undo import Undo
+from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 
 pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3)]
@@ -22,11 +27,14 @@ class Watched:
 
     def __init__(self, trainer):
         self.trainer, self.undo, parameters = trainer, Undo(), trainer.parameters
-        trainer.consistency.before_update = self.undo.note
+        trainer.consistency.before_update, trainer.consistency.before_exchange = self.undo.note, self.note
         self.kept = [kept for v in parameters.variables for kept in parameters.exchange_of[v.name].kept(v.name)]
         self.backups = Backups(trainer.comm, [kept for kept in self.kept if kept.alone])
         self.backups.begin(trainer.carried)
         self.commit()
+
+    def note(self, number, losses):
+        self.formed = Formed(number, self.trainer.parameters.exchanges, losses, self.trainer.carried)
 
     def step(self):
         self.trainer.train_step()
@@ -59,12 +67,18 @@ def test_the_living_go_on_from_the_last_commit_with_the_same_bits(work, setting)
     watched.undo.roll_back()
     fewer = comm.first(2)
     if fewer is not None:
-        trainer = make_trainer(work, "adam", fewer, **changes)
+        model, data, _ = WORKS[work]
+        counting = Recording(model())
+        deal = dealt_anew([leaves_of(rank, 3, 8) for rank in range(3)], [0, 1])
+        trainer = Trainer.open(counting, DealtData(data(), deal), make_options(work, "adam", **changes), fewer)
+        trainer.consistency.formed = watched.formed
         slots = slots_of(trainer.parameters, OPTIMIZERS["adam"].state)
         trainer.restore(2, watched.memory().gather(trainer.parameters, slots))
         assert hashed(trainer) == two_steps
         trainer.train_step()
         assert hashed(trainer) == undisturbed
+        ours = set(deal[fewer.rank]) - set(leaves_of(fewer.rank, 3, 8))  # the dead rank's: only these are computed
+        assert len(counting.touched) <= len(ours) < len(deal[fewer.rank])
 
 
 def test_rows_that_no_living_rank_has_are_known_to_be_lost():

@@ -4,7 +4,7 @@
 """
 
 from functools import partial
-from typing import Callable, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 import numpy as np
 
@@ -40,9 +40,13 @@ class Synchronous:
     parameters: the ``Parameters``.
     overlap: whether exchanges go on beside the computation.
     before_update: told of the summed gradients before the optimizer changes what this rank keeps; None: nobody is.
+    before_exchange: told of a step's number and losses when this rank has added up its gradients.
+    formed: sums of gradients that this rank had formed before a step was undone (``survival.formed``); None: none.
     """
 
     before_update: Callable[[list], None] | None = None
+    before_exchange: Callable[[int, list], None] | None = None
+    formed: Any = None
 
     def __init__(self, model: CheckedModel, options, parameters, device, timeline, overlap: bool):
         self.model, self.options, self.parameters, self.device = model, options, parameters, device
@@ -76,7 +80,7 @@ class Synchronous:
         with self.timeline.phase("compute"):
             try:
                 self.targets.count(number, reading.batches, reading.examples, reading.starts)
-                losses = (self._gradients(exchanges, reading.batches) if self.mesh is None
+                losses = (self._gradients(number, exchanges, reading.batches) if self.mesh is None
                           else self.mesh.compute(number, exchanges, reading.batches))
                 self.model.end_step()
                 check_losses(losses)
@@ -86,10 +90,13 @@ class Synchronous:
                     raise  # its group waits in the middle of a round: only an abort message reaches it
                 return [], problem
 
-    def _gradients(self, exchanges, batches):
+    def _gradients(self, number, exchanges, batches):
         """Add up the gradients of this rank's microbatches; return (microbatch, loss) of each."""
         losses = []
         for v, batch in batches.items():
+            if self.formed is not None and self.formed.has(number, v):
+                losses += self.formed.use(v, batch, self.parameters.exchanges)
+                continue
             gradients = None
             if batch is not None:
                 if exchanges.ready:
@@ -104,6 +111,8 @@ class Synchronous:
     def _sum_up(self, number, exchanges, losses, error, meanwhile):
         """Return what this rank keeps of the reduced gradients, the global loss and norm; communicator free again."""
         reduced, scalars = [], self.model.scalars
+        if self.before_exchange is not None and error is None:
+            self.before_exchange(number, losses)
         for pieces in exchanges.sums(error):
             reduced += pieces
             with self.timeline.phase("norm"):

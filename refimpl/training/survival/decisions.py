@@ -18,6 +18,17 @@ def partner_of(rank: int, machines: Machines) -> int:
     return others[machines[number].index(rank) % len(others)]
 
 
+def dealt_anew(of_rank, alive: list[int]) -> list[list[int]]:
+    """Return the microbatches of each living rank: its own, and in turn those of the dead, to whom has fewest. Local.
+
+    of_rank: those of each rank.  alive: which ranks live, in the order of their new numbers.
+    """
+    found = [list(of_rank[rank]) for rank in alive]
+    for microbatch in sorted(v for rank, own in enumerate(of_rank) if rank not in alive for v in own):
+        min(found, key=len).append(microbatch)
+    return [sorted(own) for own in found]
+
+
 def rows_of(ranges: list[range] | None, rows: int) -> np.ndarray:
     """Return the row numbers in ranges, in their order; all ``rows`` if None: (k,) int64. Local."""
     ranges = [range(rows)] if ranges is None else ranges

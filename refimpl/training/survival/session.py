@@ -4,7 +4,8 @@
     K steps   as in every session; what they change is noted, and at the last one the copies are brought up to date
     agree     have all ranks come here? Then this is a commit. Else it is undone, and the living ranks open once more
 
-So what is done again is what came after the last commit, K steps at most. Where a rank and its partner die together,
+So what is done again is what came after the last commit, K steps at most. Of the step in which a rank died the others
+compute only its microbatches: they keep their own, with the sums of gradients that they have formed. Where a rank and its partner die together,
 nobody has some rows: then all ranks go back to the newest checkpoint of the run, or to where it began.
 """
 
@@ -15,16 +16,32 @@ from pathlib import Path
 from threadpoolctl import threadpool_limits
 
 from kernels.update import OPTIMIZERS
+from refimpl.gradients import Dealt, leaves_of
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.training.result import Result
 from refimpl.training.run.manifest import steps_saved
 from refimpl.training.run.whole import slots_of
 from refimpl.training.session import Session
 from refimpl.training.survival.backup import KINDS, PHASE, Backups, Part
+from refimpl.training.survival.decisions import dealt_anew
+from refimpl.training.survival.formed import Formed
 from refimpl.training.survival.memory import Memory
 from refimpl.training.survival.undo import Undo
 from refimpl.transport.errors import CollectiveError
 from refimpl.transport.survival import SurvivingCommunicator, is_death
+
+ANY_DEAL = ("auto", "direct", "hierarchical")
+"""Algorithms of an allreduce that sum in the tree's order whoever computes which microbatches."""
+
+
+class DealtData:
+    """Data of which each rank computes the microbatches that it is dealt: see ``gradients.Dealt``. Local."""
+
+    def __init__(self, data, deal):
+        self.data, self.microbatches = data.data if isinstance(data, DealtData) else data, Dealt(deal)
+
+    def __getattr__(self, name):
+        return getattr(self.data, name)
 
 
 @dataclass
@@ -42,7 +59,8 @@ class SurvivingSession(Session):
         """
         comm.together(self._check, (ValueError,))
         comm.together(lambda: self._network_file(comm.rank), (ValueError, OSError))
-        self.memory, self.living, self.opened, self.mine = None, comm.starters, False, True
+        self.memory, self.living, self.opened, self.mine, self.formed = None, comm.starters, False, True, None
+        self.deal = [list(leaves_of(rank, comm.size, self.data.microbatches)) for rank in range(comm.size)]
         with threadpool_limits(1):
             while True:
                 result, death = None, None
@@ -69,6 +87,8 @@ class SurvivingSession(Session):
                 (asked.mesh, f"--mesh {asked.mesh}", "a group that has lost a rank cannot compute its layers"),
                 (asked.device != "cpu", f"--device {asked.device}", "arrays on a GPU are not copied to a partner"),
                 (asked.plan, "--plan", "it says which ranks own what, and there will be fewer"),
+                (asked.allreduce not in ANY_DEAL, f"--allreduce {asked.allreduce}",
+                 f"any ranks that are left must be able to sum in the same order: {', '.join(ANY_DEAL)}"),
                 (asked.search_partitions, "--search-partitions", "a search measures steps of the same ranks"),
                 (asked.overlap, "--overlap", "a step that is undone must have no exchange beside it"),
                 (self.trace, "--trace", "the spans of a rank that has died are lost")):
@@ -96,9 +116,17 @@ class SurvivingSession(Session):
         super()._open(comm)
         parameters, self.record = self.trainer.parameters, {}
         self.kept = [kept for v in parameters.variables for kept in parameters.exchange_of[v.name].kept(v.name)]
-        self.undo, self.backups = Undo(), Backups(comm, [kept for kept in self.kept if kept.alone])
-        self.trainer.consistency.before_update = self.undo.note
+        others = comm.size > 1  # a rank that is alone has nobody to survive, nor to survive it
+        self.undo, self.backups = Undo(), Backups(comm, [kept for kept in self.kept if kept.alone and others])
+        steps = self.trainer.consistency
+        steps.formed = self.formed
+        if others:
+            steps.before_update, steps.before_exchange = self.undo.note, self._keep_formed
         self.backups.begin(self.trainer.carried)
+
+    def _keep_formed(self, number, losses):
+        """Keep what this rank has computed, for the step to be done again if a rank dies. Local."""
+        self.formed = Formed(number, self.trainer.parameters.exchanges, losses, self.trainer.carried)
 
     def _load(self):
         """Continue from memory if this session was opened before, else from a checkpoint. Collective."""
@@ -134,6 +162,8 @@ class SurvivingSession(Session):
         living = comm.without_the_dead()
         if living.size == comm.size:
             raise CollectiveError(f"MPI says that a rank has died, but all of them live: {death}") from death
+        self.deal = dealt_anew(self.deal, [comm.starters.index(starter) for starter in living.starters])
+        self.data = DealtData(self.data, self.deal)
         return living
 
     def _continues(self):

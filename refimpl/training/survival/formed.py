@@ -1,0 +1,42 @@
+"""The sums of gradients that a rank has formed in a step: if the step is undone, they are not computed again."""
+
+import numpy as np
+
+from kernels import RowGradient
+
+
+def copied(carried: dict[int, dict]) -> dict[int, dict]:
+    """Return a copy of what microbatches carry: V -> NAME -> array. Local."""
+    return {v: {name: np.array(array) for name, array in state.items()} for v, state in carried.items()}
+
+
+class Formed:
+    """What a rank has computed in step ``number`` (from 0), before any of it was exchanged. Local.
+
+    exchanges: of the parameters.  losses: (microbatch, loss).  carried: microbatch -> state after the step, of all that
+    this rank computes.
+    """
+
+    def __init__(self, number: int, exchanges, losses, carried: dict[int, dict]):
+        self.number, self.losses, self.states = number, dict(losses), copied(carried)
+        self.nodes: dict = {}  # node -> variable -> sum
+        for exchange in exchanges:
+            for node, sums in exchange.formed().items():
+                self.nodes.setdefault(node, {}).update(
+                    {name: g if isinstance(g, RowGradient) else np.array(g) for name, g in sums.items()})
+        self.first = {node.first_leaf: node for node in self.nodes}
+
+    def has(self, number: int, microbatch: int) -> bool:
+        """Return whether a microbatch's gradients of a step are in the sums."""
+        return number == self.number and microbatch in self.states
+
+    def use(self, microbatch: int, batch, exchanges) -> list:
+        """Do what computing a microbatch would, microbatches coming in order; return [(microbatch, loss)], if any."""
+        if (node := self.first.get(microbatch)) is not None:
+            for exchange in exchanges:
+                exchange.put(node, self.nodes[node])
+        if batch is None:
+            return []
+        batch.state.clear()
+        batch.state.update(copied({microbatch: self.states[microbatch]})[microbatch])
+        return [(microbatch, self.losses[microbatch])]
