@@ -6,16 +6,15 @@ from functools import partial
 import numpy as np
 import pytest
 from mpi4py import MPI
-from test_bytes_mpi import counted, differences, rows_of_step
-from toys import WORKS, Recording, answer, answer_of, make_options, make_trainer, refusal, whole_state
+from test_bytes_mpi import check
+from toys import answer, answer_of, make_options, make_trainer, refusal, whole_state
 
-from refimpl.plan import ledger_keys, predict_step
+from refimpl.plan import ledger_keys
 from refimpl.plan.balance import owned_bytes
 from refimpl.plan.make import with_partitions
 from refimpl.strategies.hot_rows import HotRowsExchange, with_hot_rows
 from refimpl.training import trainer as trainer_module
 from refimpl.training.planning.partition_trials import repartition
-from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
 
@@ -63,18 +62,8 @@ def test_any_number_of_microbatches(comm, plans, microbatches):
 @pytest.mark.thorough("hot1", "hot2")
 def test_bytes_are_as_predicted(comm, plans, hot, replica, options, microbatches):
     plans(hot, replica)
-    model, data, _ = WORKS["toy"]
-    recording, communicator = Recording(model()), comm
-    if comm.size % 2 == 0:
-        communicator = Communicator(comm, machines=in_blocks(comm.size, 2))
-    options = make_options("toy", "sgd", shared_memory=False, **options)
-    trainer = Trainer.open(recording, data(microbatches), options, communicator)
-    for step in range(3):
-        trainer.train_step()
-        pulled, pushed = rows_of_step(comm, recording, trainer.data, step)
-        predicted = predict_step(trainer.plan, recording.variables, pulled, pushed, comm.rank)
-        found = counted(trainer.comm.ledger)
-        assert differences(found, predicted) == {} and set(found) <= set(ledger_keys(trainer.plan, recording.variables))
+    trainer, found, _ = check(comm, "toy", microbatches, options, in_blocks(comm.size, 2 - comm.size % 2))
+    assert set(found) <= set(ledger_keys(trainer.plan, trainer.model.variables))
 
 
 def test_partitions_of_the_rest_can_change(comm, plans):
