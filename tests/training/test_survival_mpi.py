@@ -73,7 +73,7 @@ def test_the_living_go_on_from_the_last_commit_with_the_same_bits(work, setting)
         trainer = Trainer.open(counting, DealtData(data(), deal), make_options(work, "adam", **changes), fewer)
         trainer.consistency.formed = watched.formed
         slots = slots_of(trainer.parameters, OPTIMIZERS["adam"].state)
-        trainer.restore(2, watched.memory().gather(trainer.parameters, slots))
+        trainer.restore(2, watched.memory().gather(trainer.parameters, slots, trainer.data.microbatches))
         assert hashed(trainer) == two_steps
         trainer.train_step()
         assert hashed(trainer) == undisturbed
@@ -81,14 +81,16 @@ def test_the_living_go_on_from_the_last_commit_with_the_same_bits(work, setting)
         assert len(counting.touched) <= len(ours) < len(deal[fewer.rank])
 
 
-def test_rows_that_no_living_rank_has_are_known_to_be_lost():
+@pytest.mark.parametrize("work, architecture", [("toy", "hybrid"), ("lm", "allreduce")])
+def test_what_no_living_rank_has_is_known_to_be_lost(work, architecture):
+    """Rows of an owner; of replicas nothing, but what the microbatches of the dead carry."""
     comm = Communicator.of()
-    watched = Watched(make_trainer("toy", "adam", comm, device="cpu"))
+    watched = Watched(make_trainer(work, "adam", comm, device="cpu", architecture=architecture))
     alone = comm.first(1)
     if alone is not None:  # 1 kept the copies of 0, 2 those of 1
-        trainer = make_trainer("toy", "adam", alone, device="cpu")
+        trainer = make_trainer(work, "adam", alone, device="cpu", architecture=architecture)
         slots = slots_of(trainer.parameters, OPTIMIZERS["adam"].state)
-        assert watched.memory().gather(trainer.parameters, slots) is None
+        assert watched.memory().gather(trainer.parameters, slots, trainer.data.microbatches) is None
 
 
 def test_the_bytes_of_a_backup_equal_the_formula():

@@ -7,13 +7,8 @@
     pack       all of it, in one call
 """
 
-from refimpl.handed_on import handed_on  # SciPy takes its time to load
+from refimpl.collectives.links.graph import Links, read_links
+from refimpl.collectives.links.named import NAMED, named_links
+from refimpl.collectives.links.pack import Packing, Tree, pack_trees
 
-_HOME = {
-    **dict.fromkeys(("Links", "read_links"), "refimpl.collectives.links.graph"),
-    **dict.fromkeys(("NAMED", "named_links"), "refimpl.collectives.links.named"),
-    **dict.fromkeys(("Packing", "Tree", "pack_trees"), "refimpl.collectives.links.pack"),
-}
-
-__all__ = sorted(_HOME)
-__getattr__, __dir__ = handed_on(__name__, _HOME)
+__all__ = ["NAMED", "Links", "Packing", "Tree", "named_links", "pack_trees", "read_links"]

@@ -134,6 +134,9 @@ def _flat(name, array):
 
 
 def pack(carried: dict[int, dict]) -> bytes:
-    """Return the states of microbatches, V -> NAME -> array, as bytes. Local."""
+    """Return the states of microbatches, V -> NAME -> array, as bytes. Local.
+
+    Each microbatch has an entry "carry/V/", even if it carries nothing: so it can be seen that one is missing.
+    """
     return save({f"carry/{v}/{name}": np.asarray(array, order="C") for v, state in carried.items()
-                 for name, array in state.items()}) if any(carried.values()) else b""
+                 for name, array in {"": np.empty(0), **state}.items()}) if carried else b""

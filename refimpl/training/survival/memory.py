@@ -43,10 +43,10 @@ class Memory:
     def __init__(self, step: int, parts: list[Part], states: list):
         self.step, self.parts, self.states = step, parts, states
 
-    def gather(self, parameters, slots: list[tuple[str, str | None]]) -> dict | None:
-        """Return key -> array, as ``Trainer.restore`` takes them; None: nobody has some of the rows. Collective.
+    def gather(self, parameters, slots: list[tuple[str, str | None]], microbatches: int) -> dict | None:
+        """Return key -> array, as ``Trainer.restore`` takes them; None: nobody has some of the state. Collective.
 
-        parameters: of the new training.  slots: of ``slots_of``.
+        parameters: of the new training.  slots: of ``slots_of``.  microbatches: how many there are on all ranks.
         """
         comm, variables = parameters.comm, parameters.variables
         held = {v.name: [part for part in self.parts if part.name == v.name] for v in variables}
@@ -55,9 +55,10 @@ class Memory:
             [_told(kept.rows) for kept in parameters.exchange_of[v.name].kept(v.name)]] for v in variables}))
         told = [json.loads(text) for text in told]
         ways = {v.name: _Ways(comm, v, *zip(*(theirs[v.name] for theirs in told))) for v in variables}
-        if any(way.lost for way in ways.values()):
+        states = self._states(comm)
+        if any(way.lost for way in ways.values()) or any(f"carry/{v}/" not in states for v in range(microbatches)):
             return None
-        return self._states(comm) | {key_of_array(name, slot): ways[name].bring(
+        return {key: array for key, array in states.items() if not key.endswith("/")} | {key_of_array(name, slot): ways[name].bring(
             [part.arrays[slot] for part in held[name]]) for name, slot in slots}
 
     def _states(self, comm) -> dict:

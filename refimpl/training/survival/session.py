@@ -136,7 +136,7 @@ class SurvivingSession(Session):
         if self.memory is None:
             return super()._load()
         arrays = self.memory.gather(trainer.parameters, slots_of(
-            trainer.parameters, OPTIMIZERS[self.options.optimizer].state))
+            trainer.parameters, OPTIMIZERS[self.options.optimizer].state), trainer.data.microbatches)
         if arrays is not None:
             comm.together(lambda: trainer.restore(self.memory.step, arrays))
             return None
