@@ -260,7 +260,7 @@ class Session:
         return Interrupted(f"{error}: ended after step {self.trainer.step}: {state}", error.signal, agreed=True)
 
     def _search_ended(self, counted_from):
-        """Let only the steps with the P that was found count for the speed, if any are left, and write down the plan."""
+        """Let only steps with the P that was found count for the speed, if any are left, and write down the plan."""
         if counted_from < self.options.steps:
             self.totals.restart_clock(counted_from)
         if self.directory is not None:

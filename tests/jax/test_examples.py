@@ -3,11 +3,13 @@
 import importlib.util
 from pathlib import Path
 
+import pytest
 from mpi4py import MPI
 
 PATH = Path(__file__).parents[2] / "docs" / "examples" / "jax_lm.py"
 
 
+@pytest.mark.thorough
 def test_the_example_learns():
     spec = importlib.util.spec_from_file_location("jax_lm", PATH)
     example = importlib.util.module_from_spec(spec)

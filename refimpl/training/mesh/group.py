@@ -3,8 +3,8 @@
     forward      gather_rows ─▶ layer ─▶ gather_columns ─▶ layer ─▶ own_rows
     backward     add_rows    ◀─ layer ◀─ add_columns    ◀─ layer ◀─ own_columns
 
-A matrix holds the examples of a round, member by member; columns are cut into K equal parts. What is summed is summed in
-the order of the tree over column blocks. Every move is counted as ``activations`` of the layer that is named.
+A matrix holds the examples of a round, member by member; columns are cut into K equal parts. Sums are added up in the
+order of the tree over column blocks. Every move is counted as ``activations`` of the layer that is named.
 """
 
 from kernels.arrays import array_module
