@@ -4,8 +4,8 @@
     rank --- numbers of the changed rows; values and slots of these rows ---> partner      k (8 + w (1 + slots)) bytes
     all ranks agree that the steps are done: the partner puts what has come into its copies
 
-At the beginning all rows are sent so, later those that have changed. A dense piece is always sent whole, without
-numbers. A replica is sent nowhere. Bytes are counted in the phase "backup".
+At the beginning all parts are sent whole, without numbers; later the rows that have changed. A dense piece is always
+sent whole. A replica is sent nowhere. Bytes are counted in the phase "backup".
 """
 
 import json
@@ -80,15 +80,15 @@ class Backups:
         """Copy all that there is; carried: as ``pack`` takes it. Collective; ``commit`` follows."""
         theirs = [json.loads(text) for text in self.comm.share_text(json.dumps([part.told() for part in self.parts]))]
         self.copies = {rank: [Part.made(told) for told in theirs[rank]] for rank in self.wards}
-        self._send([np.arange(len(part.arrays[None])) if part.sparse else None for part in self.parts], carried)
+        self._send([None] * len(self.parts), carried, whole=True)
 
     def send(self, undo: Undo, carried: dict):
         """Copy what has changed since the last commit, as ``undo`` knows. Collective; ``commit`` follows."""
         self._send([undo.changed(kept.shard) if part.sparse else None for kept, part in zip(self.kept, self.parts)],
                    carried)
 
-    def _send(self, changed, carried):
-        """changed: the rows of each part, None of a dense one."""
+    def _send(self, changed, carried, whole: bool = False):
+        """changed: the rows of each part, None: it is sent whole.  whole: all are, and new copies take them at once."""
         states = np.frombuffer(pack(carried), np.uint8)
         head = np.array([0 if ids is None else len(ids) for ids in changed] + [states.size], np.int64)
         heads = {rank: np.empty(len(parts) + 1, np.int64) for rank, parts in self.copies.items()}
@@ -102,9 +102,11 @@ class Backups:
             self.came_states.append(np.empty(came[-1], np.uint8))
             arriving[rank] = [("control", "", self.came_states[-1])]
             for part, count in zip(self.copies[rank], came.tolist()):
-                ids, arrays = np.empty(count, np.int64) if part.sparse else None, part.some(count)
+                ids = np.empty(count, np.int64) if part.sparse and not whole else None
+                arrays = part.arrays if whole else part.some(count)
                 arriving[rank] += _messages(part, ids, arrays)
-                self.came.append((part, ids, arrays))
+                if not whole:
+                    self.came.append((part, ids, arrays))
         self._exchange(leaving, arriving)
 
     def commit(self):
