@@ -64,11 +64,9 @@ class Aggregators:
 
         leaves: V.
         """
-        tree = TreeSum(lambda left, right: left + right)
         nodes = [node for peer in self.machine(rank) for node in cover(leaves_of(peer, len(self._where), leaves))]
-        for position, node in enumerate(nodes):
-            tree.push(node, [position])
-        return tree.parts
+        return TreeSum.of([(node, [position]) for position, node in enumerate(nodes)], lambda left, right: left + right
+                          ).parts
 
     def clients(self, leaves: int) -> Clients:
         """Return who deals with the owners: aggregators, with those on other machines. leaves: V. Local."""

@@ -16,10 +16,12 @@ from refimpl.training.survival.session import DealtData
 from refimpl.training.survival.undo import Undo
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
+from refimpl.transport.machines import in_blocks
 
-pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3)]
+pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3, 4)]
 SETTINGS = {"hybrid": {}, "ps": dict(architecture="ps"), "allreduce": dict(architecture="allreduce"),
-            "hot rows": dict(hot_rows=5, partitions=7), "sharded": dict(shard_optimizer=True, scheme="contiguous")}
+            "hot rows": dict(hot_rows=5, partitions=7), "sharded": dict(shard_optimizer=True, scheme="contiguous"),
+            "machines": dict(allreduce="hierarchical"), "ps on machines": dict(architecture="ps")}
 
 
 class Watched:
@@ -54,9 +56,12 @@ def hashed(trainer):
 
 
 @pytest.mark.parametrize("work, setting", [("toy", "hybrid"), ("toy", "ps"), ("lm", "hybrid"), ("toy", "hot rows"),
-                                           ("toy", "allreduce"), ("toy", "sharded")])
+                                           ("toy", "allreduce"), ("toy", "sharded"), ("toy", "machines"),
+                                           ("toy", "ps on machines")])
 def test_the_living_go_on_from_the_last_commit_with_the_same_bits(work, setting):
     comm, changes = Communicator.of(), dict(device="cpu", overlap=False, **SETTINGS[setting])
+    if "machines" in setting:  # of two ranks, who aggregate
+        comm = Communicator(comm.mpi, in_blocks(comm.size, 2))
     watched = Watched(make_trainer(work, "adam", comm, **changes))
     for _ in range(2):
         watched.step()
@@ -65,11 +70,11 @@ def test_the_living_go_on_from_the_last_commit_with_the_same_bits(work, setting)
     watched.step()  # a rank dies before all agree that this one is done
     undisturbed = hashed(watched.trainer)
     watched.undo.roll_back()
-    fewer = comm.first(2)
+    fewer, ranks = comm.first(comm.size - 1), range(comm.size)
     if fewer is not None:
         model, data, _ = WORKS[work]
         counting = Recording(model())
-        deal = dealt_anew([leaves_of(rank, 3, 8) for rank in range(3)], [0, 1])
+        deal = dealt_anew([leaves_of(rank, comm.size, 8) for rank in ranks], list(ranks[:-1]))
         trainer = Trainer.open(counting, DealtData(data(), deal), make_options(work, "adam", **changes), fewer)
         trainer.consistency.formed = watched.formed
         slots = slots_of(trainer.parameters, OPTIMIZERS["adam"].state)
@@ -77,7 +82,7 @@ def test_the_living_go_on_from_the_last_commit_with_the_same_bits(work, setting)
         assert hashed(trainer) == two_steps
         trainer.train_step()
         assert hashed(trainer) == undisturbed
-        ours = set(deal[fewer.rank]) - set(leaves_of(fewer.rank, 3, 8))  # the dead rank's: only these are computed
+        ours = set(deal[fewer.rank]) - set(leaves_of(fewer.rank, comm.size, 8))  # the dead rank's: only these are computed
         assert len(counting.touched) <= len(ours) < len(deal[fewer.rank])
 
 
@@ -87,7 +92,7 @@ def test_what_no_living_rank_has_is_known_to_be_lost(work, architecture):
     comm = Communicator.of()
     watched = Watched(make_trainer(work, "adam", comm, device="cpu", architecture=architecture))
     alone = comm.first(1)
-    if alone is not None:  # 1 kept the copies of 0, 2 those of 1
+    if alone is not None:  # 1 kept the copies of 0, and 2 those of 1
         trainer = make_trainer(work, "adam", alone, device="cpu", architecture=architecture)
         slots = slots_of(trainer.parameters, OPTIMIZERS["adam"].state)
         assert watched.memory().gather(trainer.parameters, slots, trainer.data.microbatches) is None
