@@ -1,6 +1,6 @@
 """Train, and start again from the newest checkpoint whenever the job ends before the training is complete.
 
-python -m refimpl run -n 4 --restarts 3 -- train lm --output runs/lm --checkpoint-every 50
+python -m refimpl run -n 4 --restarts 3 -- train MODEL --output runs/model --checkpoint-every 50
 """
 
 import argparse
@@ -47,7 +47,7 @@ def _training(arguments: list[str]) -> tuple[list[str], str]:
 
     arguments = arguments[1:] if arguments[:1] == ["--"] else arguments
     if arguments[:1] != ["train"]:
-        raise ValueError("what shall be run? give a training after --: run -n 4 -- train lm --output runs/lm")
+        raise ValueError("what shall be run? give a training after --: run -n 4 -- train MODEL --output DIR")
     asked = vars(parser_of(("train",)).parse_args(arguments))
     for option, why in NOT_HERE.items():
         if option in asked:

@@ -76,7 +76,7 @@ def test_a_run_that_was_cut_off_before_its_first_checkpoint_begins_anew(jobs, tm
     (["-n", "2", "--", *TINY], "the training needs --output DIR"),
     (["-n", "2", "--", *TINY, "--no-output"], "leave out --no-output: without files there is nothing to go on from"),
     (["-n", "2", "--", *TINY, "--resume", "x"], "leave out --resume: a run whose --output holds a checkpoint goes on"),
-    (["-n", "2", "--", "compare", "lm"], "give a training after --: run -n 4 -- train lm --output runs/lm"),
+    (["-n", "2", "--", "compare", "lm"], "give a training after --: run -n 4 -- train MODEL --output DIR"),
     (["--", *TINY, "--output", "x"], "how many ranks? give -n N, or --hosts FILE"),
     (["--hosts", "nowhere", "--", *TINY, "--output", "x"], "No such file or directory: 'nowhere'"),
 ])

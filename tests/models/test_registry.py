@@ -144,7 +144,8 @@ def test_a_third_model_is_trained_compared_planned_and_raced(toy, capsys):
     assert READ_IN_PLACE not in said
     assert main(["plan", "toy", "--ranks", "4", "--machines", "2", "--rate", "1gbit", "--json"]) == 0
     assert [v["variable"] for v in json.loads(capsys.readouterr().out)["variables"]] == ["words", "bias"]
-    assert [row.name for row in step.race_torch(workloads_for("step")[-1], 1e-3, 1)] == ["refimpl"]  # it has no twin
+    rows = step.race_step("toy-step", workloads_for("step")[-1], step.import_torch(), seconds=1e-3, rounds=1)
+    assert [row.name for row in rows] == ["refimpl"]  # it has no twin
     with pytest.raises(SystemExit):
         main(["train", "--help"])
     assert "toy synthetic:60" in re.sub(r"\s+", " ", capsys.readouterr().out)

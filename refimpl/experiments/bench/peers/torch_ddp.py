@@ -7,11 +7,25 @@ gloo's sparse allreduce: every rank gets all ranks' rows, and merges them.
 import torch
 
 from kernels.random import key_of
-from refimpl.experiments.bench.peers.torch_lm import clip
 from refimpl.torch.repeatable import seed
 from refimpl.torch.tensors import on_device
 
 CPU, SEED = torch.device("cpu"), 0
+
+
+@torch.no_grad()
+def clip(parameters, largest: float):
+    """Scale all gradients so that their norm is at most ``largest``; coalesce the sparse ones, once. Local."""
+    values = []
+    for parameter in parameters:
+        if parameter.grad.is_sparse:
+            parameter.grad = parameter.grad.coalesce()
+            values.append(parameter.grad.values())
+        else:
+            values.append(parameter.grad)
+    norm = torch.nn.utils.get_total_norm(values).item()
+    if norm > largest:
+        torch._foreach_mul_(values, largest / norm)
 
 
 class DdpReplica:

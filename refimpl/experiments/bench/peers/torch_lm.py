@@ -13,6 +13,7 @@ from torch import nn
 from kernels.random import key_of
 from models.candidates import Candidates, draw_candidates
 from models.lm import LanguageModel
+from refimpl.experiments.bench.peers.torch_ddp import clip
 
 FORGET_BIAS = 1.0  # TensorFlow adds it in the cell; here it is part of the bias, which has a gradient all the same
 
@@ -70,21 +71,6 @@ def log_expected_count(classes, tries: int, vocabulary: int):
     """Return what ``models.candidates.log_expected_count`` does, of a tensor, on its device: float64."""
     p = torch.log1p(1.0 / (classes.double() + 1.0)) / math.log(vocabulary + 1.0)
     return torch.log(-torch.expm1(tries * torch.log1p(-p)))
-
-
-@torch.no_grad()
-def clip(parameters, largest: float):
-    """Scale all gradients so that their norm is at most ``largest``; coalesce the sparse ones, once. Local."""
-    values = []
-    for parameter in parameters:
-        if parameter.grad.is_sparse:
-            parameter.grad = parameter.grad.coalesce()
-            values.append(parameter.grad.values())
-        else:
-            values.append(parameter.grad)
-    norm = nn.utils.get_total_norm(values).item()
-    if norm > largest:
-        torch._foreach_mul_(values, largest / norm)
 
 
 class TorchTrainer:
