@@ -258,7 +258,8 @@ def _introduce(comm, recipe, options, output, changes=()):
     if changes:
         print(f"resumed with {', '.join(changes)}", flush=True)
     allreduce = (options.plan or {}).get("allreduce", options.allreduce)
-    if (allreduce in ("ring", "double-tree") or allreduce.startswith(TREES)) and comm.size > 2 and options.architecture != "ps":
+    in_own_order = allreduce in ("ring", "double-tree") or allreduce.startswith(TREES)
+    if in_own_order and comm.size > 2 and options.architecture != "ps":
         print(f"note: {allreduce} adds in another order for each number of ranks: deterministic, but its bits "
               "are not those of other N (docs/design.md, I1)", flush=True)
 

@@ -38,7 +38,7 @@ seconds = real(above=True)
 
 
 def steps_or_seconds(text: str) -> int | str:
-    """Return a whole number of steps, or of seconds the text itself, as "30s" or "2.5s". ArgumentTypeError otherwise."""
+    """Return a whole number of steps, or the text itself for seconds: "30s", "2.5s". ArgumentTypeError otherwise."""
     if text.endswith("s"):
         return f"{seconds(text.removesuffix('s')):g}s"
     return whole()(text)

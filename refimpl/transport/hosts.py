@@ -34,7 +34,8 @@ def read_hosts(path) -> list[Host]:
         text = line.partition("#")[0].strip()
         found = re.fullmatch(r"([^\s:,-][^\s:,]*)(?:(?::|\s+slots\s*=\s*)([0-9]+))?", text)
         if text and (not found or found[2] and int(found[2]) < 1):
-            raise ValueError(f"line {number} of {path} is {text!r}; it should read HOST, HOST:RANKS or HOST slots=RANKS")
+            raise ValueError(f"line {number} of {path} is {text!r}; it should read HOST, HOST:RANKS or HOST "
+                             "slots=RANKS")
         if text:
             hosts.append(Host(found[1], int(found[2] or 1)))
     names = [host.name for host in hosts]

@@ -105,7 +105,8 @@ def mpirun_command(ranks: int, arguments: list[str], survive: bool = False) -> t
             environment.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
     elif ranks > cores():
         environment.setdefault("MPIR_CVAR_POLLS_BEFORE_YIELD", "10")
-    return [mpirun, *["--with-ft", "ulfm"] * survive, "-n", str(ranks), sys.executable, "-m", "mpi4py", *arguments], environment
+    tolerant = ["--with-ft", "ulfm"] * survive
+    return [mpirun, *tolerant, "-n", str(ranks), sys.executable, "-m", "mpi4py", *arguments], environment
 
 
 def launch(
@@ -139,7 +140,8 @@ def run_job(
 ) -> subprocess.CompletedProcess:
     """Run a job of mpirun_command's with exactly this ``environment``; the rest is as for ``launch``. Local.
 
-    grace: seconds that the ranks have to end by themselves when this process is asked to end; a second signal ends them.
+    grace: seconds that the ranks have to end by themselves when this process is asked to end; a second signal ends
+    them.
     """
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} if capture else {}
     remove_leftovers()

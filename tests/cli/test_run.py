@@ -50,7 +50,7 @@ BEGUN, SAVED = ["config.json", "metrics.jsonl"], ["config.json", "metrics.jsonl"
      "no checkpoint\nrefimpl: start 2 of 3"),
     ([(139, ["result.json"])], 0, "start 1 of 3"),  # it died while it left, when all was done
     ([(1, [])], 1, "start 1 of 3: 2 ranks on this host\n"),  # refused: once is enough
-    ([(137, []), (1, BEGUN), (0, BEGUN)], 1, "no restart is left of --restarts 2; to go on, run the same command again"),
+    ([(137, []), (1, BEGUN), (0, BEGUN)], 1, "no restart is left of --restarts 2; to go on, run the same command"),
     ([(255, SAVED)] * 3, 255, "no restart is left"),
 ])
 def test_only_a_result_that_is_written_ends_the_starts(jobs, tmp_path, capfd, script, status, says):
@@ -96,7 +96,8 @@ def test_a_wrong_option_of_train_is_told_by_train(capfd):
 def test_a_machine_is_lost_with_its_daemon_and_the_training_ends_on_the_other_with_the_same_bits(tmp_path):
     agent, hosts = tmp_path / "agent", tmp_path / "hosts"
     agent.write_text('#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\nhost=$1; shift\n'
-                     f'[ -e {tmp_path}/lost-$host ] && exit 255\necho $$ > {tmp_path}/pid-$host\nexec sh -c "exec $*"\n')
+                     f'[ -e {tmp_path}/lost-$host ] && exit 255\n'
+                     f'echo $$ > {tmp_path}/pid-$host\nexec sh -c "exec $*"\n')
     agent.chmod(stat.S_IRWXU)
     hosts.write_text("node1 slots=2\nnode2 slots=1\n")
     training = [*TINY, "--steps", "12", "--checkpoint-every", "2", "--timeout", "60"]

@@ -27,7 +27,8 @@ def test_the_schedule_is_proved_and_carries_on_each_link_what_the_trees_say(name
     # at the packing's rate the fullest link is busy all the time that the vector takes
     time = Fraction(elements) / packing.rate
     assert max(carried[link] / rate for link, rate in packing.links.rates.items()) == time
-    assert packing.load() == {link: Fraction(carried[link]) / (rate * time) for link, rate in packing.links.rates.items()}
+    assert packing.load() == {
+        link: Fraction(carried[link]) / (rate * time) for link, rate in packing.links.rates.items()}
     if not packing.links.switches:  # then a transfer is a link: count what the rounds move
         moved = Counter()
         bounds = schedule.bounds(elements)

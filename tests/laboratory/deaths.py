@@ -105,7 +105,7 @@ def main(arguments=None) -> int:
     parser.add_argument("--jobs", type=int, default=2)
     asked = parser.parse_args(arguments)
     if runtime().flavour != "openmpi":
-        print("deaths: error: ranks of MPICH do not outlive each other: use the Python of .venv-openmpi", file=sys.stderr)
+        print("deaths: error: ranks of MPICH do not outlive each other: use .venv-openmpi", file=sys.stderr)
         return 2
     expected, count = undisturbed(), Counter()
     trials = [draw(asked.seed, number) for number in asked.only or range(asked.trials)]

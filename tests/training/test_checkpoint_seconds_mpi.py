@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.mpi, pytest.mark.ranks(1, 3)]
 
 
 def test_the_clock_of_rank_0_decides_for_all(comm, mpi_tmp_path, monkeypatch):
-    """A step takes 1 s on rank 0's clock and 100 s on the others'; with 2.5 s every third step is saved, and the last."""
+    """A step takes 1 s on rank 0's clock and 100 s on the others'; with 2.5 s every third step is saved, and the end."""
     def tick():
         clock.seconds += (1 if comm.rank == 0 else 100) / 2  # a step is timed at its beginning and its end
 

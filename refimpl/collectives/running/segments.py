@@ -22,7 +22,8 @@ LANES = 3  # segments under way together
 def lanes_of(schedule: Schedule) -> int:
     """Return how many segments are under way together: of trees more, as their links wait for each other in a chain.
 
-    Measured with 4 rounds on 4 machines at 200 Mbit/s, one at 100, 16 MiB: 1.9 s with 3 lanes, 1.43 with 5, 1.42 with 8.
+    Measured with 4 rounds on 4 machines at 200 Mbit/s, one at 100, 16 MiB: 1.9 s with 3 lanes, 1.43 with 5, 1.42
+    with 8.
     """
     return 2 * len(schedule.rounds) if schedule.name.startswith("trees") else LANES
 

@@ -32,7 +32,8 @@ def localise(answers, passed, verdicts) -> Diagnosis:
 def _rounding(answers, verdict) -> Diagnosis:
     return Diagnosis(f"rounding={answers.function}", f"{answers.function}: right but for rounding, which is more than "
                      f"any order of the operations explains: up to {verdict.worst_ulp:.3g} ULP, "
-                     f"{verdict.worst_ratio:.3g} x what is allowed", f"the smallest case that shows it is {answers.case.name}: {verdict.why}",
+                     f"{verdict.worst_ratio:.3g} x what is allowed",
+                     f"the smallest case that shows it is {answers.case.name}: {verdict.why}",
                      vague=True)
 
 

@@ -53,8 +53,8 @@ def _hosts(path, ranks) -> tuple[list[Host] | None, list[str]]:
     named = read_hosts(path)
     there = answering(named, runtime().flavour)
     if not there:
-        raise ValueError(f"none of the {len(named)} hosts in {path} answers: try ssh HOST true, which must work without "
-                         "a password")
+        raise ValueError(f"none of the {len(named)} hosts in {path} answers: try ssh HOST true, which must work "
+                         "without a password")
     most = sum(host.ranks for host in there)
     return placed(there, min(ranks or most, most)), [host.name for host in named if host not in there]
 
@@ -71,7 +71,8 @@ def _go_on(directory: Path) -> list[str]:
 def _run(arguments, hosts, ranks, start, lost) -> subprocess.CompletedProcess:
     """Run the job of one start."""
     count = ranks if hosts is None else sum(host.ranks for host in hosts)
-    _say(f"{start}: {count} rank{'s' * (count > 1)} on {'this host' if hosts is None else _names(h.name for h in hosts)}"
+    where = "this host" if hosts is None else _names(host.name for host in hosts)
+    _say(f"{start}: {count} rank{'s' * (count > 1)} on {where}"
          + (f"; {_names(lost)} {'does' if len(lost) == 1 else 'do'} not answer" if lost else ""))
     (mpirun, *rest), environment = mpirun_command(count, ["-m", "refimpl", *arguments])
     options = [] if hosts is None else host_options(hosts, runtime().flavour)

@@ -58,7 +58,8 @@ class Memory:
         states = self._states(comm)
         if any(way.lost for way in ways.values()) or any(f"carry/{v}/" not in states for v in range(microbatches)):
             return None
-        return {key: array for key, array in states.items() if not key.endswith("/")} | {key_of_array(name, slot): ways[name].bring(
+        carried = {key: array for key, array in states.items() if not key.endswith("/")}
+        return carried | {key_of_array(name, slot): ways[name].bring(
             [part.arrays[slot] for part in held[name]]) for name, slot in slots}
 
     def _states(self, comm) -> dict:
