@@ -31,7 +31,7 @@ BUDGETS = {
     "refimpl/strategies": 1343,
     "refimpl/torch": 1465,
     "refimpl/training": 6830,
-    "refimpl/transport": 2918,
+    "refimpl/transport": 2919,
     "tests": 39808,
 }
 

@@ -169,7 +169,8 @@ class _Supervisor:
                      + " (by someone, or out of memory?)" * (code == -signal.SIGKILL))
             self._speak(f"rank {self.rank}: {cause}")
             code = code or 1
-        if self.spoke and not self.outlived:
+        ends_all = code != 0 and not self.spoke if self.outlived else self.spoke  # an error of its own, or any end
+        if ends_all:
             _end_later(os.getppid())
         if code < 0:  # by the same signal: some launchers look at nothing else
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
