@@ -77,7 +77,8 @@ def recover(begin, comm, names, before, backup):
             names = comm.allgather(me)
             if any({old[i], old[i - 1]}.isdisjoint(names) for i in range(len(old))):
                 print("A rank and its partner died together: their rows are lost.", flush=True)
-                comm.Abort(1)
+                agree(comm, True)
+                os._exit(1)  # not Abort: called by several ranks, it has left the launcher running
             lost = [] if old[old.index(me) - 1] in names else [backup]
             shares = [part for parts in comm.allgather([share, *lost]) for part in parts]
             training = begin(comm)
