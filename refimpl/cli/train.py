@@ -4,18 +4,16 @@ Every option has one value on all ranks; what a rank finds wrong stops all of th
 """
 
 import importlib
-import json
 import os
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 from models.registry import MODELS, entry_of
-from refimpl.plain.consistencies import is_decentralised
 from refimpl.plan.plan import SYNCHRONOUS
-from refimpl.collectives.choose import TREES
 from refimpl.cli.options import add_consistency, add_model, add_training_options, named_model, split, with_plan
 from refimpl.cli.progress import StepProgress
+from refimpl.cli.said import introduce, plot_search, plot_staleness_of, print_result
 from refimpl.cli.values import nonempty, seconds, steps_or_seconds, whole
 from refimpl.transport import CollectiveError
 from refimpl.transport.job.supervisor import TIMEOUT_SECONDS, arrived, waiting
@@ -27,7 +25,6 @@ OWN_SIGNALS = True
 """Until it looks after them, Ctrl-C ends a rank at once: an error in the middle of an import may be swallowed."""
 BESIDE_REPLAY = ("model", "own_model", "resume", "evaluate_every", "checkpoint_every", "checkpoint_on_signal")
 """Options of a run that one which is replayed cannot have."""
-READ_IN_PLACE = "dense bytes are what the schedule's formula counts: read in shared memory, not sent"
 
 
 def add(parser):
@@ -119,7 +116,7 @@ def _train(given: dict, comm, signals, train):
         print(f"{recipe.model} on {recipe.data}: {replay.options.consistency} on {replay.plan.ranks} ranks, as recorded in "
               f"{replay.directory}, on {comm.size} -> {output or 'no files'}", flush=True)
     elif not quiet:
-        _introduce(comm, recipe, options, output, changes)
+        introduce(comm, recipe, options, output, changes)
     watcher, unit = _watcher(comm), entry_of(recipe.model).unit
     per = "s" if options.consistency == SYNCHRONOUS else "s on rank 0"
     with StepProgress(options.steps, unit, quiet, per) as progress:
@@ -138,9 +135,9 @@ def _train(given: dict, comm, signals, train):
     if watcher:
         watcher.close()
     if comm.rank == 0:
-        _print_result(result, unit, rest.get("json", False))
-        _plot_search(result, output, quiet)
-        _plot_staleness(result, output, quiet)
+        print_result(result, unit, rest.get("json", False))
+        plot_search(result, output, quiet)
+        plot_staleness_of(result, output, quiet)
     return comm
 
 
@@ -241,74 +238,3 @@ def _output(rest, model, options):
     if chosen := rest.get("output") or rest.get("resume"):
         return Path(chosen)
     return free_name(Path("runs") / f"{model.replace(':', '.')}-{options.architecture}")
-
-
-def _introduce(comm, recipe, options, output, changes=()):
-    preset = f" ({recipe.preset})" if recipe.preset else ""
-    mesh = f", mesh {options.mesh}" if options.mesh else ""
-    print(f"{recipe.model}{preset} on {recipe.data}: {options.architecture}{mesh}, {comm.size} "
-          f"rank{'s' if comm.size > 1 else ''}, {recipe.microbatches} microbatches of {recipe.microbatch_size}, "
-          f"{options.optimizer}, {options.steps} steps -> {output or 'no files'}", flush=True)
-    if options.consistency != SYNCHRONOUS:
-        correction = "" if options.correction == "none" else f", gradients corrected by {options.correction}"
-        where = (" on a replica of its own" if is_decentralised(options.consistency) else
-                 "; the order in which owners dealt with them is recorded")
-        print(f"consistency {options.consistency}{correction}: each worker does {options.steps} steps{where}",
-              flush=True)
-    if changes:
-        print(f"resumed with {', '.join(changes)}", flush=True)
-    allreduce = (options.plan or {}).get("allreduce", options.allreduce)
-    in_own_order = allreduce in ("ring", "double-tree") or allreduce.startswith(TREES)
-    if in_own_order and comm.size > 2 and options.architecture != "ps":
-        print(f"note: {allreduce} adds in another order for each number of ranks: deterministic, but its bits "
-              "are not those of other N (docs/design.md, I1)", flush=True)
-
-
-def _plot_search(result, output, quiet):
-    """Draw what a partition search measured into the run directory."""
-    if output is None or not (result.partition_search or {}).get("samples"):
-        return
-    from refimpl.pictures.plots import plot_partition_search
-
-    path = plot_partition_search(result.partition_search, output / "partitions.png")
-    if not quiet:
-        print(f"partition search: {path}", flush=True)
-
-
-def _plot_staleness(result, output, quiet):
-    """Draw how stale the gradients were that each owner got, into the run directory."""
-    if output is None or not any(result.staleness):
-        return
-    from refimpl.pictures.stragglers import plot_staleness
-
-    owners = {f"owner {number}": {int(late): count for late, count in each.items()}
-              for number, each in enumerate(result.staleness)}
-    path = plot_staleness(owners, "rows and dense variables").save(output / "staleness.svg")
-    if not quiet:
-        print(f"staleness: {path}", flush=True)
-
-
-def kinds_told(sent: list) -> list[str]:
-    """Return which kinds of bytes are told: activations only where some were sent. sent: kind -> bytes, of each run."""
-    return [kind for kind in ("dense", "rows", "indices", "activations")
-            if kind != "activations" or any(one.get(kind) for one in sent)]
-
-
-def _print_result(result, unit, as_json):
-    record = result.to_json()
-    if as_json:
-        print(json.dumps(record), flush=True)
-        return
-    kinds = kinds_told([result.sent_per_step])
-    sent = ", ".join(f"{kind} {result.sent_per_step[kind]:,.0f} B" for kind in kinds)
-    quality = "".join(f"  held-out {name} {record[name]:.4g}" for name in ("perplexity", "accuracy") if name in record)
-    if record["loss"] is None:  # no step was done here: a replay on other ranks, a run that had ended
-        print(quality.strip())
-    else:
-        speed = "" if record["examples_per_second"] is None else f"  {result.examples_per_second:,.0f} {unit}/s"
-        print(f"loss {result.loss:.4f}{quality}{speed}")
-        print(f"sent per rank and step: {sent}")
-    if result.shared_memory:
-        print(READ_IN_PLACE + "; those of layers cut over a group are sent" * ("activations" in kinds))
-    print(f"parameters sha256 {result.parameters_sha256}")
-    print(f"state      sha256 {result.state_sha256}", flush=True)

@@ -16,7 +16,7 @@ import hashlib
 import numpy as np
 
 from kernels.random.definition import key_of, uniform
-from refimpl.plain.tree import add_up, form_nodes, microbatches_of
+from refimpl.plain.tree import sum_on
 
 
 class Codec:
@@ -96,20 +96,11 @@ def bytes_of(message):
     return sum(part.nbytes for part in message)
 
 
-def sum_on(ranks, codec, messages):
-    """Return the message of the sum of all microbatches, as ``ranks`` ranks would form it."""
-    nodes = {}
-    for rank in range(ranks):
-        start, stop = microbatches_of(rank, ranks, len(messages))
-        nodes |= form_nodes(start, messages[start:stop], codec.merge)
-    return add_up(0, len(messages), nodes, codec.merge)
-
-
 def show(name, codec, gradients):
     """Print a codec's bytes, its error, and the hash of the sum, which must be one on any number of ranks."""
     nothing, total = np.zeros_like(gradients[0]), gradients.astype(np.float64).sum(axis=0)
     messages = [codec.encode(g, nothing, key_of(0, name, v)) for v, g in enumerate(gradients)]
-    sums = [codec.decode(sum_on(ranks, codec, messages)) for ranks in (1, 2, 3, 5, 8)]
+    sums = [codec.decode(sum_on(ranks, messages, codec.merge)) for ranks in (1, 2, 3, 5, 8)]
     [digest] = {hashlib.sha256(each.tobytes()).hexdigest()[:8] for each in sums}
     error = np.abs(sums[0] - total).max() / np.abs(total).max()
     print(f"{name:10} {bytes_of(messages[0]):6} B of {gradients[0].nbytes}, error {error:7.1e}, on 1, 2, 3, 5 and 8 "

@@ -18,7 +18,7 @@ import hashlib
 import numpy as np
 
 from kernels.random.definition import key_of, uniform
-from refimpl.plain.tree import add_up, form_nodes, microbatches_of
+from refimpl.plain.tree import sum_on
 
 
 def first_q(n, rank, seed, name):
@@ -48,18 +48,6 @@ def compressed(matrices, q, summed):
     return p @ q.T, q, [matrix - p @ (p.T @ matrix) for matrix in matrices]
 
 
-def sum_on(ranks):
-    """Return the function that adds up one part of each microbatch, as ``ranks`` ranks would."""
-    def summed(parts):
-        nodes = {}
-        for rank in range(ranks):
-            start, stop = microbatches_of(rank, ranks, len(parts))
-            nodes |= form_nodes(start, parts[start:stop], np.add)
-        return add_up(0, len(parts), nodes, np.add)
-
-    return summed
-
-
 def main(rank=2):
     """Three steps with the same eight gradients of nearly rank 2, on 1, 3 and 8 ranks."""
     draw = np.random.default_rng(0)
@@ -69,7 +57,8 @@ def main(rank=2):
         q, kept = first_q(25, rank, 0, "weight"), np.zeros_like(gradients)
         for step in range(1, 4):
             whole = (gradients + kept).sum(axis=0, dtype=np.float64)
-            decoded, q, kept = compressed(list(gradients + kept), q, sum_on(ranks))
+            decoded, q, kept = compressed(
+                list(gradients + kept), q, lambda parts: sum_on(ranks, parts, np.add))
             missed = np.linalg.norm(decoded - whole) / np.linalg.norm(whole)
             print(f"{ranks} ranks, step {step}: {4 * rank * (40 + 25)} B of {whole.size * 4}, missed {missed:.4f}, "
                   f"decoded {hashlib.sha256(decoded.tobytes()).hexdigest()[:8]}")

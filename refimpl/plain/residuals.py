@@ -18,8 +18,8 @@ import hashlib
 import numpy as np
 
 from kernels.random.definition import key_of
-from refimpl.plain.codecs import sum_on
 from refimpl.plain.sparse_codecs import TopK
+from refimpl.plain.tree import sum_on
 
 DGC_RATIOS = 0.25, 0.0625, 0.0156, 0.004, 0.001
 """The part of the elements that DGC sends in its first, second, … epoch; the last one from then on."""
@@ -78,7 +78,7 @@ def main():
                 messages = [dgc.encode(codec, "x", unit, clipped(g, 100.0, 8)) if how == "DGC" else
                             residuals.encode(codec, "x", unit, g, key_of(step, unit))
                             for unit, g in enumerate(gradients)]
-                x -= np.float32(0.005) * codec.decode(sum_on(ranks, codec, messages))
+                x -= np.float32(0.005) * codec.decode(sum_on(ranks, messages, codec.merge))
             digests.add(hashlib.sha256(x.tobytes()).hexdigest()[:8])
         [digest] = digests
         distance = np.linalg.norm(x - target) / np.linalg.norm(target)

@@ -53,17 +53,22 @@ def form_nodes(start, gradients, add):
     return {node: add_up(*node, leaves, add) for node in cover(start, start + len(gradients))}
 
 
+def sum_on(ranks, leaves, add):
+    """Return the sum of all microbatches' ``leaves``, as so many ranks would form it."""
+    nodes = {}
+    for rank in range(ranks):
+        start, stop = microbatches_of(rank, ranks, len(leaves))
+        nodes |= form_nodes(start, leaves[start:stop], add)
+    return add_up(0, len(leaves), nodes, add)
+
+
 def main():
     """Add up six random gradients as 1 to 6 ranks would: one sum. From left to right it is another one."""
     microbatches = 6
     gradients = np.random.default_rng(0).standard_normal((microbatches, 4)).astype(np.float32)
     for ranks in range(1, microbatches + 1):
-        nodes = {}
-        for rank in range(ranks):
-            start, stop = microbatches_of(rank, ranks, microbatches)
-            nodes |= form_nodes(start, gradients[start:stop], np.add)
-        total = add_up(0, microbatches, nodes, np.add)
-        print(f"{ranks} ranks form {str(list(nodes)):62} sum {total.tobytes().hex()}")
+        formed = [node for nodes in nodes_by_rank(ranks, microbatches) for node in nodes]
+        print(f"{ranks} ranks form {str(formed):62} sum {sum_on(ranks, gradients, np.add).tobytes().hex()}")
     print(f"{'from left to right':76} sum {sum(gradients).tobytes().hex()}")
 
 

@@ -13,6 +13,13 @@ from refimpl.training.trainer import Trainer
 from refimpl.transport import CollectiveError
 
 
+def check_can_judge(model, heldout):
+    """Raise ValueError if there are held-out data for a model that cannot be judged by them. Local."""
+    if heldout is not None and not hasattr(model, "evaluate"):
+        raise ValueError(f"there are held-out data, but {type(model).__name__} has no evaluate: give it one "
+                         "(models/protocol.py), or leave the held-out data out")
+
+
 def evaluate(trainer: Trainer, heldout, steps: int | None = None) -> dict:
     """Return {"loss", "count", "perplexity"} or {..., "accuracy"} over one epoch of ``heldout``. Collective.
 

@@ -15,18 +15,18 @@ from refimpl.plan import ledger_keys
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.training.consistency.check import check_middle
 from refimpl.training.consistency.run import Left, by_record, decentralised, without_barriers
-from refimpl.training.consistency.served.flight import steps_done
 from refimpl.training.consistency.served.record import RecordedRun
-from refimpl.training.evaluate import evaluate
+from refimpl.training.evaluate import check_can_judge, evaluate
+from refimpl.training.opening import open_directory
 from refimpl.training.options import Options
 from refimpl.training.planning.partition_trials import PartitionTrials
 from refimpl.training.result import Result
-from refimpl.training.run.checkpoint import check_saveable, load_checkpoint, save_checkpoint
-from refimpl.training.run.directory import RunDirectory, bytes_moved, refuse_taken
+from refimpl.training.run.checkpoint import load_checkpoint, save_checkpoint
+from refimpl.training.run.directory import bytes_moved, refuse_taken
 from refimpl.training.run.signals import Signals, on_disk
 from refimpl.training.run.timeline import gather_events
 from refimpl.training.run.totals import Totals, mean_alpha
-from refimpl.training.run.whole import hashes
+from refimpl.training.run.whole import hand_back, hashes
 from refimpl.training.schedule import check_schedule
 from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
@@ -95,7 +95,8 @@ class Session:
         searched = self._load()
         comm.together(self._check_steps, (ValueError,))  # before any file is written
         self.trials = PartitionTrials.open(self.trainer, self._tell, searched)
-        self.directory = comm.together(self._open_directory, (ValueError, OSError))
+        self.directory = comm.together(lambda: None if self.output is None or comm.rank else open_directory(
+            self.trainer, self.output, self.describe or {}, self._continues()), (ValueError, OSError))
         self.saved_at = time.monotonic()
         self.warm = min(self.warm, max(1, self.options.steps - self.trainer.step - 1))  # of few steps the last counts
         self.totals = Totals(comm, self.trainer.step + self.warm)
@@ -145,9 +146,7 @@ class Session:
 
     def _network_file(self, rank) -> Path | None:
         """Return where the calibrated network is kept, None: nowhere. Refuses what would fail at the end. Local."""
-        if self.heldout is not None and not hasattr(self.model, "evaluate"):
-            raise ValueError(f"there are held-out data, but {type(self.model).__name__} has no evaluate: give it one "
-                             "(models/protocol.py), or leave the held-out data out")
+        check_can_judge(self.model, self.heldout)
         if self.output is None:
             return None
         if rank == 0 and not self._continues():
@@ -167,9 +166,6 @@ class Session:
 
     def _check_steps(self):
         """Raise ValueError unless all steps that are left can be done, with cuts where they are asked for. Local."""
-        if isinstance(self.checkpoint_every, str) and self.options.consistency != SYNCHRONOUS:
-            raise ValueError(f"--checkpoint-every {self.checkpoint_every}: without barriers workers do not stop at one "
-                             "moment; give a number of steps")
         check_middle(self.trainer, (self.evaluate_every, self.checkpoint_every),
                      self.signals is not None and self.signals.checkpoint)
         if self.trainer.step < self.options.steps:
@@ -282,19 +278,6 @@ class Session:
         if self._due(self.checkpoint_every, ended):
             self._save()
 
-    def _open_directory(self) -> RunDirectory | None:
-        """Return rank 0's run directory, None elsewhere or if no files are wanted. Local."""
-        trainer = self.trainer
-        if self.output is None or trainer.comm.rank:
-            return None
-        check_saveable(trainer, self.describe or {})
-        config = {"describe": self.describe or {}, "options": self.options.to_json(), "ranks": trainer.comm.size,
-                  "microbatches": self.data.microbatches, "device": trainer.device.to_json(),
-                  "overlap": trainer.overlap_choice.to_json()}
-        done, step = steps_done(trainer.found_in_flight), trainer.step
-        return RunDirectory(self.output, config, trainer.plan.to_json(), (
-            lambda record: record["step"] <= done.get(record.get("worker"), step)) if self._continues() else None)
-
     def _finish(self, evaluation: dict, left: Left | None = None) -> Result:
         """Gather what the training ended with, and write it. Collective. left: by owners without barriers."""
         trainer, comm, directory = self.trainer, self.trainer.comm, self.directory
@@ -312,12 +295,5 @@ class Session:
                         **self.totals.result(), **found)
         comm.together(lambda: directory and left and left.write(directory.path, result.parameters_sha256))
         comm.together(lambda: directory and directory.finish(result.to_json()))
-        self._hand_back()
+        hand_back(trainer.parameters, self.model)
         return result
-
-    def _hand_back(self):
-        """Give the model, if it keeps them (``models.protocol``), the values that were learned, whole. Collective."""
-        for name in getattr(self.model, "names_to_keep", ()):
-            value = self.trainer.parameters.collect(name, None, True, "learned")
-            self.trainer.comm.settle()
-            self.trainer.comm.together(lambda: self.model.keep_learned(name, value))

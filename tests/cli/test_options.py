@@ -11,7 +11,8 @@ from models.recipe import Recipe
 import refimpl.strategies  # noqa: F401  (a plan knows the strategies that were imported)
 from refimpl.cli import main
 from refimpl.cli.options import with_plan
-from refimpl.cli.train import _changes, _introduce
+from refimpl.cli.said import introduce
+from refimpl.cli.train import _changes
 from refimpl.plan import make_plan
 from refimpl.training.options import Options
 
@@ -51,7 +52,7 @@ def test_a_timeout_that_is_none_is_refused(text, capsys):
 @pytest.mark.parametrize("algorithm, told", [("ring", True), ("direct", False)])
 def test_a_plan_whose_bits_depend_on_the_ranks_is_told(algorithm, told, capsys):
     recipe = SimpleNamespace(model="lm", preset="tiny", data="synthetic:300", microbatches=8, microbatch_size=3)
-    _introduce(SimpleNamespace(size=3), recipe, Options(plan={**PLAN, "allreduce": algorithm}), None)
+    introduce(SimpleNamespace(size=3), recipe, Options(plan={**PLAN, "allreduce": algorithm}), None)
     assert ("note: ring adds in another order" in capsys.readouterr().out) is told
 
 
@@ -62,5 +63,5 @@ def test_what_a_resumed_run_does_otherwise_is_told(capsys):
     changes = _changes((recipe, before), now)
     assert changes == ["sizes {...} (was {...})", "architecture ps (was hybrid)", "plan None (was {...})",
                        "steps 9 (was 300)"]
-    _introduce(SimpleNamespace(size=3), *now, None, changes)
+    introduce(SimpleNamespace(size=3), *now, None, changes)
     assert "\nresumed with sizes {...} (was {...}), architecture ps (was hybrid), plan None" in capsys.readouterr().out

@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from refimpl.cli import main
-from refimpl.cli.train import READ_IN_PLACE, _prepare, kinds_told
+from refimpl.cli.said import READ_IN_PLACE, kinds_told
+from refimpl.cli.train import _prepare
 from refimpl.transport.launch import launch, mpirun_command
 
 TINY = ["--data", "synthetic:300", "--preset", "tiny", "--microbatch-size", "3", "--window", "5", "--steps", "6",

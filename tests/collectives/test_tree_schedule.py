@@ -8,12 +8,22 @@ import pytest
 
 from refimpl.collectives import make_schedule, prove, run_local
 from refimpl.collectives.links import named_links, pack_trees
-from refimpl.collectives.links.schedule import link_elements, shares_of, tree_schedule
+from refimpl.collectives.links.schedule import shares_of, tree_schedule
 from refimpl.collectives.running import run
 from refimpl.gradients import cover, leaves_of
 from refimpl.transport import Communicator
 
 NETWORKS = ("dgx-1v", "mesh-2x3", "ring-5", "path-3", "star-2,2,2,1", "star-3,1,1", "levels-2x2x4x1", "cube-2")
+
+
+def link_elements(packing, schedule, elements):
+    """Return link -> elements that it carries in an allreduce of ``elements``."""
+    bounds, carried = schedule.bounds(elements), dict.fromkeys(packing.links.rates, 0)
+    for share in shares_of(packing):
+        for tree in (share.inward, share.outward):
+            for link in tree.links():
+                carried[link] += bounds[share.stop] - bounds[share.start]
+    return carried
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -7,11 +7,12 @@ import pytest
 
 from kernels.random.definition import key_of
 from refimpl.plain import codecs, level_codecs, power_sgd, residuals, sparse_codecs
-from refimpl.plain.codecs import Integers, Rounded, bytes_of, sum_on
+from refimpl.plain.codecs import Integers, Rounded, bytes_of
 from refimpl.plain.level_codecs import QSGD, OneBit, TernGrad
 from refimpl.plain.power_sgd import compressed, first_q, orthonormal
 from refimpl.plain.residuals import DGC_RATIOS, MomentumCorrection, Residuals, clipped
 from refimpl.plain.sparse_codecs import AdaComp, Threshold, TopK
+from refimpl.plain.tree import sum_on
 
 N, UNITS, RANKS = 101, 7, (1, 2, 3, 5, 7)
 DRAWN = np.random.default_rng(1).standard_normal((UNITS, N)).astype(np.float32)
@@ -37,7 +38,7 @@ def test_bytes_are_the_formula_and_the_sum_has_the_same_bits_on_any_number_of_ra
         expected = 8 * len(messages[0][0])
         assert 0 < len(messages[0][0]) < N
     assert bytes_of(messages[0]) == expected
-    assert len({codec.decode(sum_on(ranks, codec, messages)).tobytes() for ranks in RANKS}) == 1
+    assert len({codec.decode(sum_on(ranks, messages, codec.merge)).tobytes() for ranks in RANKS}) == 1
 
 
 def test_a_codec_by_rank_gives_each_number_of_ranks_another_answer():
@@ -68,7 +69,7 @@ def test_rounding_is_to_nearest_even(kind, digits):
 def test_rounding_happens_at_every_node():
     codec = Rounded("bf16")
     parts = [np.array([x], np.float32) for x in (256, 1, 1, 1)]  # 257 rounds to 256, and 256 + 2 does not
-    assert codec.decode(sum_on(1, codec, messages_of(codec, parts))) == 258
+    assert codec.decode(sum_on(1, messages_of(codec, parts), codec.merge)) == 258
     assert sum(parts)[0] == 259
 
 
@@ -78,12 +79,12 @@ def test_integers_are_the_same_on_a_ring_and_fit_when_all_are_largest():
     backwards = messages[-1]
     for message in messages[-2::-1]:
         backwards = codec.merge(backwards, message)
-    assert backwards[0].tobytes() == sum_on(1, codec, messages)[0].tobytes()
+    assert backwards[0].tobytes() == sum_on(1, messages, codec.merge)[0].tobytes()
     for largest in (1.0, 0.3, np.nextafter(np.float32(0.25), np.float32(1)), 511.0, 1e-30):
         for sign in (1, -1):
             gradients = np.full((UNITS, N), sign * largest, np.float32)
             codec = Integers(16, UNITS, np.abs(gradients).max())
-            total = codec.decode(sum_on(3, codec, messages_of(codec, gradients)))
+            total = codec.decode(sum_on(3, messages_of(codec, gradients), codec.merge))
             assert np.abs(total / (UNITS * gradients[0]) - 1).max() <= 1 / 2047
     assert not Integers(16, UNITS, 0.0).decode((np.zeros(3, np.int16),)).any()
 
@@ -201,7 +202,7 @@ def test_power_sgd_gives_back_a_matrix_of_its_rank_and_keeps_the_rest():
     matrices = [(left @ np.diag(draw.uniform(0.5, 1, 3)) @ right).astype(np.float32) for _ in range(UNITS)]
     whole = np.sum(matrices, axis=0, dtype=np.float64)
     for rank in (3, 4, 2):
-        decoded, q, kept = compressed(matrices, first_q(20, rank, 0, "w"), power_sgd.sum_on(2))
+        decoded, q, kept = compressed(matrices, first_q(20, rank, 0, "w"), lambda parts: sum_on(2, parts, np.add))
         missed = np.linalg.norm(decoded - whole) / np.linalg.norm(whole)
         # rounding: 30 + 20 terms a product, twice, in float32; the condition of left and right is below 10
         assert (missed < 1000 * np.finfo(np.float32).eps) == (rank >= 3), missed

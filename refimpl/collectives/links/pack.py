@@ -22,14 +22,6 @@ class Tree:
     ways: tuple[tuple[int, ...], ...]
     inward: bool = False
 
-    @property
-    def depth(self) -> int:
-        """How many edges the farthest rank is from the root."""
-        depth = {self.root: 0}
-        for way in self.ways:
-            depth[way[-1]] = depth[way[0]] + 1
-        return max(depth.values())
-
     def links(self) -> list[tuple[int, int]]:
         """Return the directed links that it uses, in the direction in which it carries."""
         return [(b, a) if self.inward else (a, b) for way in self.ways for a, b in zip(way, way[1:])]

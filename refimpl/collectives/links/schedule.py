@@ -91,13 +91,3 @@ def _levels(tree) -> list[list[tuple[int, int]]]:
         levels += [[] for _ in range(depth[child] - len(levels))]
         levels[depth[child] - 1].append((parent, child))
     return levels
-
-
-def link_elements(packing: Packing, schedule: Schedule, elements: int) -> dict[tuple[int, int], int]:
-    """Return link -> elements that it carries in an allreduce of ``elements``. Local."""
-    bounds, carried = schedule.bounds(elements), dict.fromkeys(packing.links.rates, 0)
-    for share in shares_of(packing):
-        for tree in (share.inward, share.outward):
-            for link in tree.links():
-                carried[link] += bounds[share.stop] - bounds[share.start]
-    return carried

@@ -36,7 +36,7 @@ def check_middle(trainer, every, on_signal: bool):
     """Raise ValueError unless a training can go on from where it is, and be cut where it is asked to be. Local.
 
     trainer: at the step of the checkpoint that it resumes from, or at 0.  every: steps between evaluations, and between
-    checkpoints; None: there are none in the middle.  on_signal: whether there is a checkpoint when a signal comes.
+    checkpoints (or seconds, "30s"); None: there are none in the middle.  on_signal: whether there is a checkpoint when a signal comes.
     """
     rule = trainer.options.consistency
     if is_decentralised(rule):
@@ -45,6 +45,9 @@ def check_middle(trainer, every, on_signal: bool):
             if given:
                 raise ValueError(f"{option} needs one answer in the middle of the training, and with --consistency "
                                  f"{rule} there is one at its end: leave {option} out")
+    elif rule != SYNCHRONOUS and isinstance(every[1], str):
+        raise ValueError(f"--checkpoint-every {every[1]}: without barriers workers do not stop at one moment; give a "
+                         "number of steps")
     elif rule != SYNCHRONOUS and trainer.found_in_flight:
         check_fits(trainer.plan, trainer.options.steps, trainer.found_in_flight)
     elif rule != SYNCHRONOUS and trainer.step:

@@ -71,16 +71,12 @@ def _go_on(directory: Path) -> list[str]:
 def _run(arguments, hosts, ranks, start, lost) -> subprocess.CompletedProcess:
     """Run the job of one start."""
     count = ranks if hosts is None else sum(host.ranks for host in hosts)
-    where = "this host" if hosts is None else _names(host.name for host in hosts)
+    where = "this host" if hosts is None else ", ".join(host.name for host in hosts)
     _say(f"{start}: {count} rank{'s' * (count > 1)} on {where}"
-         + (f"; {_names(lost)} {'does' if len(lost) == 1 else 'do'} not answer" if lost else ""))
+         + (f"; {', '.join(lost)} {'does' if len(lost) == 1 else 'do'} not answer" if lost else ""))
     (mpirun, *rest), environment = mpirun_command(count, ["-m", "refimpl", *arguments])
     options = [] if hosts is None else host_options(hosts, runtime().flavour)
     return run_job([mpirun, *options, *rest], environment | terminal_variables(False), grace=GRACE_SECONDS)
-
-
-def _names(names) -> str:
-    return ", ".join(names)
 
 
 def _written(directory: Path) -> tuple[int, int] | None:

@@ -88,3 +88,12 @@ def hashes(parameters: Parameters, optimizer_state) -> dict:
     arrays = gather_arrays(parameters, optimizer_state)
     text = parameters.comm.once(lambda: sha256_of(arrays, "parameter/") + sha256_of(arrays, "state/"))
     return {"parameters_sha256": text[:64], "state_sha256": text[64:]}
+
+
+def hand_back(parameters: Parameters, model):
+    """Give a model, if it keeps them (``models.protocol``), the values that were learned, whole. Collective."""
+    comm = parameters.comm
+    for name in getattr(model, "names_to_keep", ()):
+        value = parameters.collect(name, None, True, "learned")
+        comm.settle()
+        comm.together(lambda: model.keep_learned(name, value))

@@ -1,0 +1,82 @@
+"""What ``train`` says of a training before its first step and after its last one."""
+
+import json
+
+from refimpl.collectives.choose import TREES
+from refimpl.plain.consistencies import is_decentralised
+from refimpl.plan.plan import SYNCHRONOUS
+
+READ_IN_PLACE = "dense bytes are what the schedule's formula counts: read in shared memory, not sent"
+
+
+def introduce(comm, recipe, options, output, changes=()):
+    """Say what is trained, how, and where the files go; what is otherwise than before, if it is resumed."""
+    preset = f" ({recipe.preset})" if recipe.preset else ""
+    mesh = f", mesh {options.mesh}" if options.mesh else ""
+    print(f"{recipe.model}{preset} on {recipe.data}: {options.architecture}{mesh}, {comm.size} "
+          f"rank{'s' if comm.size > 1 else ''}, {recipe.microbatches} microbatches of {recipe.microbatch_size}, "
+          f"{options.optimizer}, {options.steps} steps -> {output or 'no files'}", flush=True)
+    if options.consistency != SYNCHRONOUS:
+        correction = "" if options.correction == "none" else f", gradients corrected by {options.correction}"
+        where = (" on a replica of its own" if is_decentralised(options.consistency) else
+                 "; the order in which owners dealt with them is recorded")
+        print(f"consistency {options.consistency}{correction}: each worker does {options.steps} steps{where}",
+              flush=True)
+    if changes:
+        print(f"resumed with {', '.join(changes)}", flush=True)
+    allreduce = (options.plan or {}).get("allreduce", options.allreduce)
+    in_own_order = allreduce in ("ring", "double-tree") or allreduce.startswith(TREES)
+    if in_own_order and comm.size > 2 and options.architecture != "ps":
+        print(f"note: {allreduce} adds in another order for each number of ranks: deterministic, but its bits "
+              "are not those of other N (docs/design.md, I1)", flush=True)
+
+
+def plot_search(result, output, quiet):
+    """Draw what a partition search measured into the run directory."""
+    if output is None or not (result.partition_search or {}).get("samples"):
+        return
+    from refimpl.pictures.plots import plot_partition_search
+
+    path = plot_partition_search(result.partition_search, output / "partitions.png")
+    if not quiet:
+        print(f"partition search: {path}", flush=True)
+
+
+def plot_staleness_of(result, output, quiet):
+    """Draw how stale the gradients were that each owner got, into the run directory."""
+    if output is None or not any(result.staleness):
+        return
+    from refimpl.pictures.stragglers import plot_staleness
+
+    owners = {f"owner {number}": {int(late): count for late, count in each.items()}
+              for number, each in enumerate(result.staleness)}
+    path = plot_staleness(owners, "rows and dense variables").save(output / "staleness.svg")
+    if not quiet:
+        print(f"staleness: {path}", flush=True)
+
+
+def kinds_told(sent: list) -> list[str]:
+    """Return which kinds of bytes are told: activations only where some were sent. sent: kind -> bytes, of each run."""
+    return [kind for kind in ("dense", "rows", "indices", "activations")
+            if kind != "activations" or any(one.get(kind) for one in sent)]
+
+
+def print_result(result, unit, as_json):
+    """Say what came of it: loss, quality, speed, bytes, hashes; or all of that as one JSON object."""
+    record = result.to_json()
+    if as_json:
+        print(json.dumps(record), flush=True)
+        return
+    kinds = kinds_told([result.sent_per_step])
+    sent = ", ".join(f"{kind} {result.sent_per_step[kind]:,.0f} B" for kind in kinds)
+    quality = "".join(f"  held-out {name} {record[name]:.4g}" for name in ("perplexity", "accuracy") if name in record)
+    if record["loss"] is None:  # no step was done here: a replay on other ranks, a run that had ended
+        print(quality.strip())
+    else:
+        speed = "" if record["examples_per_second"] is None else f"  {result.examples_per_second:,.0f} {unit}/s"
+        print(f"loss {result.loss:.4f}{quality}{speed}")
+        print(f"sent per rank and step: {sent}")
+    if result.shared_memory:
+        print(READ_IN_PLACE + "; those of layers cut over a group are sent" * ("activations" in kinds))
+    print(f"parameters sha256 {result.parameters_sha256}")
+    print(f"state      sha256 {result.state_sha256}", flush=True)

@@ -1,0 +1,20 @@
+"""Open the run directory of a training: what it begins with, and which metrics a run that is resumed keeps."""
+
+from refimpl.training.consistency.served.flight import steps_done
+from refimpl.training.run.checkpoint import check_saveable
+from refimpl.training.run.directory import RunDirectory
+from refimpl.training.trainer import Trainer
+
+
+def open_directory(trainer: Trainer, output, describe: dict, continues: bool) -> RunDirectory:
+    """Return the run directory of a training. Local to rank 0; raises ValueError or OSError with a remedy.
+
+    continues: whether the run goes on there from its own checkpoint; metrics of later steps are dropped.
+    """
+    check_saveable(trainer, describe)
+    config = {"describe": describe, "options": trainer.options.to_json(), "ranks": trainer.comm.size,
+              "microbatches": trainer.data.microbatches, "device": trainer.device.to_json(),
+              "overlap": trainer.overlap_choice.to_json()}
+    done, step = steps_done(trainer.found_in_flight), trainer.step
+    return RunDirectory(output, config, trainer.plan.to_json(), (
+        lambda record: record["step"] <= done.get(record.get("worker"), step)) if continues else None)
