@@ -17,8 +17,8 @@ BUDGETS = {
     "kernels": 5039,
     "models": 4953,
     "refimpl/*.py": 194,
-    "refimpl/cli": 2263,
-    "refimpl/collectives": 4260,
+    "refimpl/cli": 2275,
+    "refimpl/collectives": 4249,
     "refimpl/conformance": 9143,
     "refimpl/experiments": 6171,
     "refimpl/gradients": 363,
@@ -32,7 +32,7 @@ BUDGETS = {
     "refimpl/torch": 1465,
     "refimpl/training": 6841,
     "refimpl/transport": 2919,
-    "tests": 39821,
+    "tests": 39820,
 }
 
 

@@ -11,7 +11,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from models.registry import MODELS
-from refimpl.cli.values import seconds, whole
+from refimpl.cli.values import listed, seconds, whole
 from refimpl.experiments.cluster import ClusterError, run_on_cluster
 from refimpl.transport.launch import LaunchError
 
@@ -26,7 +26,7 @@ def add(parser):
     parser.add_argument("--ranks-per-machine", type=whole(), default=1, metavar="R", help="default 1")
     speed = parser.add_mutually_exclusive_group(required=True)
     speed.add_argument("--rate", metavar="RATE", help="of every machine's network card, in and out: 200mbit, 1gbit")
-    speed.add_argument("--rates", nargs="+", metavar="RATE", help="one for each machine")
+    speed.add_argument("--rates", type=listed, metavar="RATE,RATE,...", help="one for each machine")
     parser.add_argument("--slow", action="append", default=[], metavar="MACHINE=RATE@SECONDS",
                         help="give a machine another rate, so long after the start (repeatable)")
     parser.add_argument("--cut", action="append", default=[], metavar="MACHINE@SECONDS",

@@ -27,7 +27,8 @@ def add(parser):
     run = parser.add_argument_group("plan")
     run.add_argument("--ranks", type=whole(), default=4, metavar="N", help="default 4")
     run.add_argument("--machines", type=whole(), metavar="M",
-                     help="that share out the ranks (default 1; with --rate, which is of their cards, one a rank)")
+                     help="that share out the ranks (default 1; with --rate or --rates, which are of their cards, one a "
+                     "rank)")
     run.add_argument("--sampled-steps", type=whole(), default=4, metavar="N",
                      help="whose rows are looked at (default 4)")
     run.add_argument("--compute", type=seconds, metavar="SECONDS",
@@ -84,7 +85,7 @@ def _network(given):
     from refimpl.collectives.simulation.network import load_network
 
     ranks = given["ranks"]
-    machines = given.get("machines", ranks if "rate" in given else 1)
+    machines = given.get("machines", ranks if {"rate", "rates"} & given.keys() else 1)
     require("to plan a training", ranks, of_plan, seconds=600)
     if not 1 <= machines <= ranks:
         raise ValueError(f"{ranks} ranks on {machines} machines: each machine needs a rank; give more --ranks or fewer "
@@ -96,7 +97,7 @@ def _network(given):
         except OSError as problem:
             raise OSError(f"cannot read --network {given['network']}: {problem.strerror}; it is the network.json of a "
                           f"run on several machines, or leave it out and say --rate") from problem
-    return network_from({**given, "ranks_per_machine": ranks}).on(on)
+    return network_from(given, on)
 
 
 def _choose(model, given, network):

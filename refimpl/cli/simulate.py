@@ -4,7 +4,7 @@ import argparse
 import json
 
 from refimpl.cli.tables import table_of
-from refimpl.cli.values import whole
+from refimpl.cli.values import listed, whole
 from refimpl.collectives.units import BYTES, SECONDS, parse
 
 HELP = "predict time and bandwidth on a network, for up to thousands of ranks"
@@ -37,8 +37,10 @@ def add(parser):
 
 def add_network_options(net):
     """Add what ``network_from`` reads."""
-    net.add_argument("--rate", default=argparse.SUPPRESS,
-                     help=f"of each machine's card, in and out: {RATE} (default), 10gbit")
+    speed = net.add_mutually_exclusive_group()
+    speed.add_argument("--rate", default=argparse.SUPPRESS,
+                       help=f"of each machine's card, in and out: {RATE} (default), 10gbit")
+    speed.add_argument("--rates", type=listed, metavar="RATE,RATE,...", help="one for each machine")
     for name, (units, default, what) in NETWORK_OPTIONS.items():
         net.add_argument(f"--{name}", default=default, metavar="TIME" if units is SECONDS else "SIZE",
                          help=f"{what} (default {default})")
@@ -96,19 +98,23 @@ def _feasible(given) -> tuple[list[str], list[str]]:
     return [name for name in names if name not in left_out], list(left_out.values())
 
 
-def network_from(given: dict):
-    """Return the Network that the options describe. Local."""
+def network_from(given: dict, machines=None):
+    """Return the Network that the options describe; machines: in place of those of --ranks-per-machine. Local."""
     from refimpl.collectives.simulation.network import Network
     from refimpl.experiments.cluster import ClusterError, parse_rate
     from refimpl.transport.machines import in_blocks
 
+    machines = machines or in_blocks(given["ranks"], given["ranks_per_machine"])
+    option = "--rates" if "rates" in given else "--rate"
     try:
-        speed = parse_rate(given.get("rate", RATE)) / 8
+        speeds = tuple(parse_rate(rate) / 8 for rate in given.get("rates", [given.get("rate", RATE)] * len(machines)))
     except ClusterError as error:
-        raise ValueError(f"--rate: {error}") from error
+        raise ValueError(f"{option}: {error}") from error
+    if len(speeds) != len(machines):
+        raise ValueError(f"--rates has {len(speeds)} rates, and there are {len(machines)} machines: give each its own")
     latency, *others = (parse(given[name.replace("-", "_")], units, f"--{name}")
                         for name, (units, *_) in NETWORK_OPTIONS.items())
-    return Network(in_blocks(given["ranks"], given["ranks_per_machine"]), latency, speed, speed, *others)
+    return Network(machines, latency, speeds, speeds, *others)
 
 
 def _predicted(name, network, elements, segments) -> dict:

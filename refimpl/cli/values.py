@@ -51,6 +51,11 @@ def nonempty(text: str) -> str:
     return text
 
 
+def listed(text: str) -> list[str]:
+    """Return the parts of "200mbit,100mbit": one for each machine. ArgumentTypeError where one is empty."""
+    return [nonempty(part.strip()) for part in text.split(",")]
+
+
 def file(text: str) -> str:
     """Return the name of a file to be written. ArgumentTypeError for one that is empty, or a directory's."""
     if Path(nonempty(text)).is_dir():

@@ -29,10 +29,19 @@ def test_all_algorithms_make_a_table(capsys):
     assert shown(capsys, "ring", "direct", "--ranks", "1", "--json")
 
 
+def test_the_slowest_card_holds_up_a_ring(capsys):
+    network = ["ring", "--ranks", "4", "--latency", "0us", "--reduction", "1e18", "--bytes", "16MiB", "--json"]
+    found = json.loads(shown(capsys, *network, "--rates", "200mbit,200mbit,100mbit,200mbit"))
+    assert found["results"][0]["seconds"] == pytest.approx(1.5 * (16 << 20) / 12.5e6)
+    assert found["results"][0]["busiest_machine"] == 2
+
+
 @pytest.mark.parametrize("arguments, words", [
     (["--ranks", "3"], "name an algorithm"), (["ring"], "and --ranks of at least 1"),
     (["ring", "--ranks", "3", "--latency", "5lightyears"], "--latency '5lightyears'"),
-    (["ring", "--ranks", "3", "--rate", "fast"], "--rate: "), (["nonsense", "--ranks", "3"], "no allreduce algorithm"),
+    (["ring", "--ranks", "3", "--rate", "fast"], "--rate: "), (["ring", "--ranks", "1", "--rates", "fast"], "--rates: "),
+    (["ring", "--ranks", "3", "--rates", "1gbit,2gbit"], "--rates has 2 rates, and there are 3 machines"),
+    (["nonsense", "--ranks", "3"], "no allreduce algorithm"),
     (["halving-doubling", "--ranks", "3"], "power of two"),
 ])
 def test_refusals(capsys, arguments, words):

@@ -90,7 +90,7 @@ def test_exit_status_and_error_come_back(cluster):
 def test_command_line(cluster, capfd):
     # one write a rank: mpirun may put another rank's output between the two writes of an unbuffered print
     code = "import socket, sys; sys.stdout.write('at-' + socket.gethostname() + chr(10))"
-    argv = ["cluster", "--machines", "2", "--rates", "1gbit", "80mbit", "--timeout", "60"]
+    argv = ["cluster", "--machines", "2", "--rates", "1gbit,80mbit", "--timeout", "60"]
     assert main([*argv, "--", "-c", code]) == 0
     out, err = capfd.readouterr()
     assert sorted(out.split()) == ["at-machine0", "at-machine1"] and "machine   1  sent" in err

@@ -1,7 +1,7 @@
 """A network as numbers: who shares a machine, how long a message takes, how fast cards, memory and sums are."""
 
 import math
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ from refimpl.json_file import MOST_BYTES, parse_json, read_plain, shaped
 from refimpl.transport.machines import Machines
 
 FORMAT = 2
-"""The version of the JSON form; another is refused, but for 1, which had no burst."""
+"""The version of the JSON form; another is refused."""
 
 _OF_A_MACHINE = ("bandwidth_out", "bandwidth_in", "memory_bandwidth")
 _TIMES = ("latency", "latency_within", "overhead")
@@ -67,16 +67,6 @@ class Network:
         """How many ranks the machines have together."""
         return sum(map(len, self.machines))
 
-    def on(self, machines: Machines) -> "Network":
-        """Return the same speeds, which must be equal on all machines, for other machines. Local.
-
-        Raises ValueError if machines differ in speed.
-        """
-        speeds = {name: set(getattr(self, name)) for name in _OF_A_MACHINE}
-        if uneven := [name for name, values in speeds.items() if len(values) > 1]:
-            raise ValueError(f"network: {uneven[0]} differs from machine to machine; say it for the new machines")
-        return replace(self, machines=machines, **{name: values.pop() for name, values in speeds.items()})
-
     def to_dict(self) -> dict:
         """Return what ``from_dict`` reads, for JSON; infinite reduction is null. Local."""
         record = asdict(self)
@@ -87,9 +77,8 @@ class Network:
         """Return the network that ``to_dict`` described. Raises ValueError for anything else. Local."""
         try:
             value = dict(shaped(value, dict[str, Any]))
-            if (version := value.pop("format", None)) not in (1, FORMAT):
+            if (version := value.pop("format", None)) != FORMAT:
                 raise ValueError(f"format {str(version)[:20]} is not {FORMAT}")
-            value = {"burst": 0.0, **value} if version == 1 else value
             if missing := {field.name for field in fields(cls)} - set(value):
                 raise ValueError(f"{', '.join(sorted(missing))} missing")
             return shaped({**value, "reduction": math.inf if value["reduction"] is None else value["reduction"]}, cls)
