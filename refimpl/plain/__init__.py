@@ -5,6 +5,7 @@
     messages       how bytes travel, and how they are counted
     ring           the classic allreduce          allreduce   the one that adds in the tree's order
     schedule       an allreduce as data, proved before it runs
+    channel        tensors written straight into the memory of the rank that needs them
     tree_packing   trees that use all links of a machine at once, whatever their rates
     server         rows dealt out to owners: pull, push         dense_server   the same for whole variables
     replicas       its rivals: dense values and row gradients sent to everybody
@@ -36,6 +37,10 @@ Without barriers the bits depend on who came when; they are a function of the re
 Without a server each rank trains a replica; who meets whom depends on the step alone, and no record is needed:
 
     own_replica    what a rank does by itself             decentralised  how replicas meet: EASGD, gossip, local steps
+
+A learner that is no network:
+
+    svm            a support vector machine; samples that cannot matter are left out early
 
 Nothing here is fast. The fast system is held to these files bit for bit and byte for byte, by tests/plain.
 """
