@@ -65,8 +65,7 @@ class SupportVectors:
         return (up, int(i)), (-low, int(j))
 
     def share(self, chosen):
-        """Return (α, y, x) of the samples that ``chosen`` marks on their ranks, in the order of all samples. Collective.
-        """
+        """Return (α, y, x) of the samples that ``chosen`` marks on their ranks, in the order of all. Collective."""
         whole = np.column_stack([self.ids, self.alpha, self.y, self.rows])[chosen]
         everybody = np.concatenate(self.messages.gather(whole, "rows"))
         everybody = everybody[np.argsort(everybody[:, 0])]
