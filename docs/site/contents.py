@@ -6,9 +6,18 @@ from pathlib import Path
 
 from num2words import num2words
 
+import commands
+
 ROOT = Path(__file__).resolve().parents[2]
-GUIDES = "README", "docs/follow-a-step", "docs/design", "docs/paper", "docs/guide", "docs/conformance", "docs/gpu"
-"""The guides in the order of reading; those not written yet are left out, others come after these."""
+GUIDES = {
+    "Start": ("README", "docs/installation", "docs/troubleshooting", "docs/faq"),
+    "Use": ("docs/training", "docs/plan", "docs/own-model", "docs/torch", "docs/jax", "docs/gpu", "docs/clusters",
+            "docs/without-barriers", "docs/experiments", "docs/command-line"),
+    "Validate": ("docs/guide", "docs/conformance", "docs/bugs", "docs/findings"),
+    "Teach": ("docs/teaching", "docs/paper", "docs/glossary"),
+    "Internals": ("docs/follow-a-step", "docs/design", "docs/measured"),
+}
+"""What a reader wants to do -> the guides for it, in the order of reading. Every page of docs is in one of them."""
 NAMES = {"README.md": "Overview"}
 TAKES = re.compile(r"\*(About (\d+) minutes\. First: .+?)\*(?=\n|$)", re.DOTALL)
 """How long a lesson takes and what comes before it, as the lesson itself says."""
@@ -19,10 +28,9 @@ def lessons() -> list[Path]:
     return sorted(ROOT.glob("notebooks/*.ipynb"), key=lambda path: int(path.name.partition("_")[0]))
 
 
-def guides() -> list[Path]:
-    first = [ROOT / f"{name}.md" for name in GUIDES]
-    rest = set(ROOT.glob("docs/*.md")) - {*first, ROOT / "docs" / "index.md"}
-    return [path for path in first if path.is_file()] + sorted(rest)
+def guides(group: str) -> list[Path]:
+    """Return the guides of a group that there are."""
+    return [path for name in GUIDES[group] if (path := ROOT / f"{name}.md").is_file()]
 
 
 def document(path: Path) -> str:
@@ -62,16 +70,28 @@ def card(path: Path) -> str:
     return f"::::{{grid-item-card}} {NAMES.get(path.name, title.lstrip('# '))}\n{options}\n{shown}{footer}\n::::\n"
 
 
+def grid(paths: list[Path]) -> str:
+    """Return the cards of some documents."""
+    cards = "\n".join(map(card, paths))
+    return f":::::{{grid}} 1 2 2 3\n:gutter: 3\n\n{cards}:::::\n"
+
+
+def tree(paths: list[Path], caption: str = "") -> str:
+    """Return what gives documents a place in the navigation."""
+    entries = "\n".join(f"{NAMES[path.name]} <{document(path)}>" if path.name in NAMES else document(path)
+                        for path in paths)
+    return f":::{{toctree}}\n:hidden:\n{f':caption: {caption}{chr(10)}' if caption else ''}{entries}\n:::\n"
+
+
 def fill(app, docname, source):
-    """Put the cards, and what gives their documents a place in the navigation, where a page asks for them."""
-    for name, paths in (("lessons", lessons()), ("guides", guides())):
-        cards = "\n".join(map(card, paths))
-        grid = f":::::{{grid}} 1 2 2 3\n:gutter: 3\n\n{cards}:::::\n"
-        entries = "\n".join(f"{NAMES[path.name]} <{document(path)}>" if path.name in NAMES else document(path)
-                            for path in paths)
-        toctree = f":::{{toctree}}\n:hidden:\n{entries}\n:::\n"
-        for mark, text in (("cards", grid), ("contents", toctree), ("length", length(paths))):
-            source[0] = source[0].replace(f"<!-- {mark}: {name} -->", text)
+    """Put the cards, the navigation and the command line where a page asks for them."""
+    texts = {"cards: lessons": lambda: grid(lessons()), "contents: lessons": lambda: tree(lessons()),
+             "length: lessons": lambda: length(lessons()), "command line": commands.markdown,
+             "cards: guides": lambda: "\n".join(f"## {group}\n\n{grid(guides(group))}" for group in GUIDES),
+             "contents: guides": lambda: "\n".join(tree(guides(group), group) for group in GUIDES)}
+    for mark, text in texts.items():
+        if f"<!-- {mark} -->" in source[0]:
+            source[0] = source[0].replace(f"<!-- {mark} -->", text())
 
 
 def without_magics(source: str) -> tuple[str, str]:

@@ -41,7 +41,7 @@ class _InPlaceOf(argparse.Action):
 
 def add_model(parser: argparse.ArgumentParser):
     """Add the model: one of the registry by position, or one's own by --model; return the action of such an option."""
-    instead = partial(_InPlaceOf, parser.add_argument("model", choices=list(MODELS)))
+    instead = partial(_InPlaceOf, parser.add_argument("model", choices=list(MODELS), help="a model of refimpl"))
     parser.add_argument("--model", dest="own_model", type=nonempty, metavar="MODULE:CLASS", action=instead,
                         help="a model of your own instead, package.module:Class: called with the sizes of --set")
     return instead

@@ -1,15 +1,16 @@
-"""Cards of lessons, and what a page says of all: made of what each lesson says of itself."""
+"""Cards of lessons and guides, made of what each says of itself; the command line, made of its parsers."""
 
-import importlib.util
+import importlib
 import json
+import re
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-spec = importlib.util.spec_from_file_location("contents", ROOT / "docs" / "site" / "contents.py")
-contents = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(contents)
+sys.path.append(str(ROOT / "docs" / "site"))
+contents, commands = importlib.import_module("contents"), importlib.import_module("commands")
 QUESTION = "# 4. The hybrid\n\n*Which way suits\nit?*"
 TAKES = "*About 35 minutes. First: [notebook 1](1_adding_up.ipynb),\n[2](2_parameter_server.ipynb).*"
 
@@ -44,3 +45,17 @@ def test_how_long_they_take_is_counted(lesson):
     paths = [lesson(f"{n}_x", QUESTION + TAKES.replace("35", str(n))) for n in (20, 35, 25)]
     assert contents.length(paths) == "Three notebooks of 20 to 35 minutes each"
     assert contents.length([*paths, lesson("4_hybrid", QUESTION)]) == "Four notebooks"
+
+
+def test_every_page_is_in_one_group_of_guides():
+    named = [path.name for group in contents.GUIDES for path in contents.guides(group)]
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md"} | {"README.md"}
+    assert sorted(named) == sorted(pages)
+
+
+def test_the_command_line_has_every_command_and_option_in_tables_of_two_columns():
+    text = commands.markdown()
+    assert {"## train", "### conformance run", "### collectives trees"} <= set(text.splitlines())
+    assert all(f"`{option}`" in text for option in ("--backup-every", "--no-overlap", "--partition-scheme"))
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in text.splitlines() if row.startswith("|")} == {3}
+    assert "%%" not in text and "==SUPPRESS==" not in text

@@ -22,6 +22,7 @@ FEW = (2, 22, 27)
 """A damaged file, a lie, and a signal; ``make test-faults`` makes more."""
 
 
+@pytest.mark.thorough
 def test_no_hang_no_silent_acceptance_nothing_left_behind(tmp_path):
     """By the command, which counts."""
     argv = [*COMMAND, "--seed", str(SEED), "--output", str(tmp_path)]

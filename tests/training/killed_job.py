@@ -18,7 +18,8 @@ def main(directory, steps):
     if resume is None and (directory / "config.json").exists() and MPI.COMM_WORLD.rank == 0:
         (directory / "config.json").unlink()  # killed before its first checkpoint: begin anew
     MPI.COMM_WORLD.Barrier()
-    options = make_options("toy", "adam", steps=steps, architecture="hybrid" if MPI.COMM_WORLD.size == 2 else "ps")
+    options = make_options("toy", "adam", steps=steps, rate_steps=steps,
+                           architecture="hybrid" if MPI.COMM_WORLD.size == 2 else "ps")
     result = train(Toy(), toy_data(), options=options, output=directory, resume=resume, checkpoint_every=1)
     if MPI.COMM_WORLD.rank == 0:
         print(result.parameters_sha256, result.state_sha256)

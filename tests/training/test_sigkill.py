@@ -56,5 +56,6 @@ def test_a_job_killed_again_and_again_ends_where_it_would_have(tmp_path):
     last = start(2, directory)
     output, errors = last.communicate(timeout=100)
     assert last.returncode == 0, errors
-    whole = train(Toy(), toy_data(), options=make_options("toy", "adam", steps=STEPS), comm=MPI.COMM_SELF)
+    whole = train(Toy(), toy_data(), options=make_options("toy", "adam", steps=STEPS, rate_steps=STEPS),
+                  comm=MPI.COMM_SELF)
     assert output.split() == [whole.parameters_sha256, whole.state_sha256]
