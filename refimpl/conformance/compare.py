@@ -127,20 +127,37 @@ def note(finding: VariableResult, found, wanted: Expected, step, rank, where: st
 
 def differences(found, wanted: Expected):
     """Return (ulps, ratios, bad, places): arrays of one shape, and the ids of their rows, None if dense. Local."""
+    value, expected, error, tolerance, places = _apart(found, wanted)
+    bad = _bad(found, wanted, error, tolerance, places)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(tolerance > 0, error / tolerance, np.where(error > 0, np.inf, 0.0))
+    if wanted.canonical is not None:
+        ratio = np.where(bad, np.inf, 0.0)
+    return ulps(value, expected, wanted.dtype), ratio, bad, places
+
+
+def right(found, wanted: Expected) -> bool:
+    """Return whether nothing differs: as ``differences`` says, but sooner. Local."""
+    _, _, error, tolerance, places = _apart(found, wanted)
+    return not _bad(found, wanted, error, tolerance, places).any()
+
+
+def _apart(found, wanted):
+    """Return (found, wanted, how far they are apart, tolerance) as arrays of one shape, and places."""
     places = None
     if isinstance(wanted.value, Rows):
         places = np.union1d(found.ids, wanted.value.ids).astype(np.int64)
     value, expected = (np.asarray(aligned(x, places), np.float64) for x in (found, wanted.value))
     tolerance = wanted.tolerance if places is None else aligned(Rows(wanted.value.ids, wanted.tolerance), places)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(invalid="ignore"):
         error = np.where(alike(value, expected), 0.0, np.abs(value - expected))
-        error = np.where(np.isnan(error), np.inf, error)
-        ratio = np.where(tolerance > 0, error / tolerance, np.where(error > 0, np.inf, 0.0))
-    bad = ~(error <= tolerance)
+    return value, expected, np.where(np.isnan(error), np.inf, error), tolerance, places
+
+
+def _bad(found, wanted, error, tolerance, places):
     if wanted.canonical is not None:
-        bad = ~_same_bits(aligned(found, places), aligned(wanted.canonical, places))
-        ratio = np.where(bad, np.inf, 0.0)
-    return ulps(value, expected, wanted.dtype), ratio, bad, places
+        return ~_same_bits(aligned(found, places), aligned(wanted.canonical, places))
+    return ~(error <= tolerance)
 
 
 def aligned(part, places):

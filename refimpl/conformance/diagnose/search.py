@@ -12,18 +12,17 @@ from itertools import combinations
 import numpy as np
 
 from refimpl.conformance.case import CaseVariable, Rows, numbers_of
-from refimpl.conformance.compare import differences
+from refimpl.conformance.compare import right
 from refimpl.conformance.diagnose.features import telling
 from refimpl.conformance.kinds import KINDS
 from refimpl.conformance.observe import Evidence
 from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.space import manifest
+from refimpl.conformance.space.aggregation import BY_CONTRIBUTOR
 from refimpl.conformance.space.deliveries import OnGrid
 from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place, Scope
 from refimpl.conformance.space.scopes import rank_scopes, scopes
 
-BY_CONTRIBUTOR = {"contribution", "uses", "accumulated", "loss scale"}
-"""Decisions of whoever contributes: on which ranks they are taken otherwise does not show on those alone."""
 IN_PAIRS = {"divisor", "duplicates", "norm"}
 """Decisions that are tried two at once, beside the rules of the manifest."""
 OF_ROUNDING = {"order=any"}
@@ -51,20 +50,28 @@ class Answers:
         self.evidence, self.case = evidence, evidence.case
         self.function = KINDS[self.case.kind].functions[0]
         self.seen = [Observed(Place(step, rank, of_name(self.case, name)), value, (want := evidence.wanted[step][name]),
-                              not differences(value, want)[2].any())
+                              right(value, want))
                      for step, observed in enumerate(evidence.observed) for name, found in observed.items()
                      for rank, value in found]
         self.wrong = [one for one in self.seen if not one.right]
-        self.rounded = bool(self.wrong) and self.agreeing((NOTHING,), check=False) is not None
-        self._last = (), []
+        self._agreeing, self._otherwise, self._base = {}, {}, None
+        self.rounded = self._agree((NOTHING,)) is not None and bool(self.wrong)
 
-    def agreeing(self, deviations, check=True) -> list[bool] | None:
+    def agreeing(self, deviations) -> list[bool] | None:
         """Return for each answer whether a machine that deviates so gives it; None unless it gives all wrong ones.
 
-        check: where all that is wrong is rounding, only what is about rounding may explain it.
+        Where all that is wrong is rounding, only what is about rounding may explain it.
         """
-        if check and self.rounded and not {d.code for d in deviations} <= OF_ROUNDING:
+        deviations = tuple(d for d in deviations if d.concerns(self.case))
+        if not deviations:
             return None
+        if self.rounded and not {d.code for d in deviations} <= OF_ROUNDING:
+            return None
+        if deviations not in self._agreeing:
+            self._agreeing[deviations] = self._agree(deviations)
+        return self._agreeing[deviations]
+
+    def _agree(self, deviations) -> list[bool] | None:
         machine = self._machine(deviations)
         if not all(_agrees(one, machine) for one in self.wrong):
             return None
@@ -72,13 +79,19 @@ class Answers:
 
     def contradicts(self, deviations, scope: Scope) -> bool:
         """Return whether a right answer is otherwise to a machine that deviates so, within a scope."""
-        if self._last[0] is not deviations:
+        deviations = tuple(d for d in deviations if d.concerns(self.case))
+        if not deviations:
+            return False
+        if deviations not in self._otherwise:
             machine = self._machine(deviations)
-            self._last = deviations, [one.right and not _agrees(one, machine) for one in self.seen]
-        return any(otherwise and scope.hits(one.place) for one, otherwise in zip(self.seen, self._last[1]))
+            self._otherwise[deviations] = [one.right and not _agrees(one, machine) for one in self.seen]
+        pairs = zip(self.seen, self._otherwise[deviations])
+        return any(otherwise and scope.hits(one.place) for one, otherwise in pairs)
 
     def _machine(self, deviations):
-        return KINDS[self.case.kind].machine(self.case, self.evidence.semantics, deviations)
+        machine = KINDS[self.case.kind].machine(self.case, self.evidence.semantics, deviations)
+        machine.base = self._base = self._base or machine
+        return machine
 
 
 def _agrees(one: Observed, machine) -> bool:
@@ -92,7 +105,7 @@ def _agrees(one: Observed, machine) -> bool:
         return False
     if isinstance(want, OnGrid) and not np.array_equal(numbers := numbers_of(one.value), want.cast(numbers)):
         return False
-    return not differences(one.value, want)[2].any()
+    return right(one.value, want)
 
 
 def of_name(case, name: str) -> CaseVariable:
@@ -162,7 +175,16 @@ def _best(trials, left, ours, in_some: bool, before: Explanation | None) -> Expl
     """Return the trial, in its widest scope, that explains most answers and that none contradicts.
 
     in_some: answers may contradict it to cases that lack what all that it explains have.  before: more than this one.
+    What explains all that is left explains the first of it: such trials alone are looked at first.
     """
+    if len(left) > 1:
+        first = _best_of([t for t in trials if left[0].agreeing(t) is not None], left, ours, in_some, before)
+        if first and len(first.explained) == len(left):
+            return first
+    return _best_of(trials, left, ours, in_some, before)
+
+
+def _best_of(trials, left, ours, in_some: bool, before: Explanation | None) -> Explanation | None:
     best, widest = None, [Scope(), *scopes([a.case for a in ours])]
     least = len(before.explained) + 1 if before else 1
     for trial in trials:

@@ -38,10 +38,10 @@ class Aggregate:
     """The aggregate of one variable. parts[r]: rank r's.  exact: their sums have no rounding errors.
 
     members: how many are averaged over, None: as many as there are parts.  A subclass may decide otherwise, and is then
-    ``predicted``: its numbers need not be exact, and may overflow.
+    ``predicted``: its numbers need not be exact, and may overflow.  bounded: whether a tolerance is asked for.
     """
 
-    predicted = False
+    predicted, bounded = False, True
 
     def __init__(self, parts: list[Part], semantics: Semantics, dtype: str, exact: bool, members: int | None = None):
         self.parts, self.semantics, self.dtype, self.exact = parts, semantics, dtype, exact
@@ -86,6 +86,8 @@ class Aggregate:
             value = with_numbers(total, lambda x: x / divisor)
             if self.predicted:
                 value = with_numbers(value, lambda x: np.where(np.isinf(x.astype(self.dtype)), x.astype(self.dtype), x))
+                if not self.bounded:
+                    return Expected(value, np.zeros_like(sizes), self.dtype)
                 tolerance = bound(addends + 4, sizes / np.abs(divisor), self.dtype)
             else:  # none where neither adding nor dividing rounds: exact inputs, and a divisor that is a power of two
                 free = self.exact & ((divisor & (divisor - 1)) == 0)

@@ -13,6 +13,8 @@ def merge_occurrences(gradient, divisor=1):
     """Return a gradient divided, the rows that share an id added in float64; ids rise. Local."""
     if not isinstance(gradient, Rows):
         return gradient / divisor
+    if (gradient.ids[1:] > gradient.ids[:-1]).all():
+        return Rows(gradient.ids, gradient.rows.astype(np.float64) / divisor)
     with np.errstate(invalid="ignore"):
         return aggregate_rows(Rows, gradient.ids, gradient.rows.astype(np.float64) / divisor)
 

@@ -9,8 +9,6 @@ divisor        what the sum is divided by: a number, or one for each row
 delivered      what a rank gets of the result
 """
 
-from dataclasses import replace
-
 import numpy as np
 
 from refimpl.conformance.case import Case, Rows, numbers_of
@@ -19,10 +17,16 @@ from refimpl.conformance.space import contributions, deliveries, sums
 from refimpl.conformance.space.deviation import Impossible, Machine, Place
 
 
+BY_CONTRIBUTOR = {"contribution", "uses", "accumulated", "loss scale"}
+"""Decisions of whoever contributes: on which ranks they are taken otherwise does not show on those alone."""
+
+
 class Aggregation(Machine):
     """The answers to a case of stage aggregate. Raises Impossible where a deviation has nothing to deviate in."""
 
     fields = "dense", "sparse", "duplicates", "order"
+    after_sums, bounded = {"delivered"}, True
+    """Decisions that sums do not depend on."""
 
     @classmethod
     def alternatives(cls, cases):
@@ -33,7 +37,8 @@ class Aggregation(Machine):
 
     def __init__(self, case: Case, semantics, deviations=()):
         super().__init__(case, semantics, deviations)
-        self.group = list(case.settings.get("group", range(case.ranks)))
+        self.group, self._totals = list(case.settings.get("group", range(case.ranks))), {}
+        self.sums_alike = not any(d.rules or set(d.decisions) - self.after_sums for d in deviations)
 
     @property
     def predicts(self) -> bool:
@@ -53,8 +58,17 @@ class Aggregation(Machine):
 
     def total(self, place: Place) -> Expected:
         """Return the sum of the members' contributions, divided. Local."""
+        if self.sums_alike and self.base:
+            key = place.step, place.variable.name
+            if key not in self.base._totals:
+                self.base._totals[key] = self.base.summed(place)
+            return self.base._totals[key]
+        return self.summed(place)
+
+    def summed(self, place: Place) -> Expected:
+        """Return what ``total`` does, computed. Local."""
         ranks = self.decide("members", list(self.group), place)
-        parts = [self.contribution(replace(place, rank=r)) for r in ranks]
+        parts = [self.contribution(Place(place.step, r, place.variable)) for r in ranks]
         return self.added(self.decide("parts", parts, place), place)
 
     def contribution(self, place: Place):
@@ -98,7 +112,7 @@ class DecidedAggregate(Aggregate):
 
     def __init__(self, machine: Aggregation, place: Place, *arguments):
         super().__init__(*arguments)
-        self.machine, self.place = machine, place
+        self.machine, self.place, self.bounded = machine, place, machine.bounded
 
     def decide(self, decision, right):
         """Return what the machine decides."""

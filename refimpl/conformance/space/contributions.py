@@ -1,11 +1,12 @@
 """Deviations of what a rank puts into a sum: its numbers, its row numbers, or something else's."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
 from refimpl.conformance.case import Rows, with_numbers
-from refimpl.conformance.space.deviation import Deviation, Impossible
+from refimpl.conformance.space.deviation import Deviation, Impossible, concerning
 
 
 def brain(array, nearest: bool):
@@ -18,6 +19,11 @@ def brain(array, nearest: bool):
 NARROW = {"float16": lambda a: a.astype(np.float16).astype(a.dtype), "bfloat16": lambda a: brain(a, True),
           "bfloat16, cut off": lambda a: brain(a, False), "float32": lambda a: a.astype(np.float32).astype(a.dtype)}
 """What a number is after passing through a narrower dtype."""
+
+
+def has_rows(case) -> bool:
+    """Return whether a case has row gradients. Local."""
+    return any(v.sparse for v in case.variables)
 
 
 def _numbers(change):
@@ -43,7 +49,7 @@ def _ids(change):
             return part
         return Rows(np.asarray(change(part.ids, place.variable), np.int64), part.rows)
 
-    return changed
+    return concerning(changed, has_rows)
 
 
 def _rows(change):
@@ -51,7 +57,7 @@ def _rows(change):
     def changed(part, machine, place):
         return change(part) if isinstance(part, Rows) else part
 
-    return changed
+    return concerning(changed, has_rows)
 
 
 def _cast(dtype):
@@ -71,7 +77,7 @@ def _other_step(shift):
         step = place.step + shift
         return machine.given(replace(place, step=step)) if 0 <= step < machine.steps else part
 
-    return changed
+    return concerning(changed, lambda case: len(case.steps) > 1)
 
 
 def ids_of_rank(source: int):
@@ -233,6 +239,7 @@ USES = (
 """(code, words, change of the gradients of one variable's uses)."""
 
 
+@cache
 def deviations(ranks: int) -> list[Deviation]:
     """Return those that make sense on a number of ranks. Local."""
     found = [Deviation(code, words, "contribution", change) for code, words, change in SIMPLE]

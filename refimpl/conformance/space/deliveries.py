@@ -1,6 +1,7 @@
 """Deviations of what a rank gets of a sum: another's, a stale one, its own, part of it, in another order."""
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Callable
 
 import numpy as np
@@ -189,6 +190,7 @@ SIMPLE = (
 """(code, words, change of what a rank gets)."""
 
 
+@cache
 def deviations(ranks: int) -> list[Deviation]:
     """Return those that make sense on a number of ranks. Local."""
     alone = [Deviation("one-rank-alone", f"every rank gets rank {r}'s gradient alone: it is handed on, not aggregated",

@@ -2,12 +2,23 @@
 
 import re
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Callable
 
 import numpy as np
 
 from refimpl.conformance.case import Case, CaseVariable, numbers_of
+
+
+def anywhere(case: Case) -> bool:
+    """Return that a deviation may show in any case. Local."""
+    return True
+
+
+def concerning(change: Callable, concerns: Callable[[Case], bool]) -> Callable:
+    """Return a change that knows in which cases alone it changes anything. Local."""
+    change.concerns = concerns
+    return change
 
 
 class Impossible(Exception):
@@ -38,12 +49,13 @@ class Scope:
                 and (self.ranks is None or place.rank in self.ranks) and place.step >= self.first_step)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Deviation:
     """decision: which one.  change(right, machine, place) -> what is decided in place of ``right``.
 
     code: its short name.  words: what is wrong.  rules: what of the manifest it changes, in place of a decision.
     also: further decisions that go with it.  fault: the class that decides otherwise, of machines that run one.
+    where: the cases that it can change, None: what its change says.
     """
 
     code: str
@@ -53,6 +65,7 @@ class Deviation:
     rules: dict = field(default_factory=dict)
     also: dict[str, Callable] = field(default_factory=dict)
     fault: Any = None
+    where: Callable[[Case], bool] | None = None
     scope: Scope = Scope()
 
     @cached_property
@@ -60,6 +73,11 @@ class Deviation:
         """Which decisions it takes otherwise, and how."""
         return {self.decision: self.change, **self.also} if self.change else {}
 
+    def concerns(self, case: Case) -> bool:
+        """Return whether it can change a case at all: many are ruled out by this before a number is computed. Local."""
+        return (self.where or getattr(self.change, "concerns", anywhere))(case)
+
+    @cache
     def within(self, scope: Scope) -> "Deviation":
         """Return the same deviation in a scope of its own."""
         return replace(self, scope=scope)
@@ -69,9 +87,11 @@ class Machine:
     """Computes a case's numbers; every decision is asked for by its name. Subclasses say what there is to decide.
 
     fields: what of the manifest its numbers depend on.
+    base: a machine of the same case that deviates in nothing, of which sums may be taken; None: there is none.
     """
 
     fields: tuple[str, ...] = ()
+    base: "Machine | None" = None
 
     @classmethod
     def alternatives(cls, cases) -> list[Deviation]:

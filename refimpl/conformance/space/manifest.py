@@ -1,13 +1,31 @@
 """Deviations from the manifest: another rule of its own vocabulary than the one that it declares."""
 
+from functools import cache
+
 from refimpl.conformance.semantics import CHOICES, Semantics
-from refimpl.conformance.space.deviation import Deviation
+from refimpl.conformance.space.contributions import has_rows
+from refimpl.conformance.space.deviation import Deviation, anywhere
+
+DEFAULTS = {"clip": None, "resume_after": None, "window": 1, "loss_scale": 1.0, "rate_factor": 1.0}
+"""What a task's settings are where a case says nothing of them."""
+
+
+def has(setting: str):
+    """Return whether(case): a case's task has a setting other than its default. Local."""
+    return lambda case: case.settings.get("task", {}).get(setting, DEFAULTS[setting]) != DEFAULTS[setting]
+
 
 DIVISION = {"dense": {"sum": "a plain sum", "average": "division by N"},
             "sparse": {"sum": "a plain sum", "average": "division by N", "per-row-count": "division by push count",
                        "per-occurrence": "division by the number of occurrences"}}
 
+CONCERNS = {"clip_norm": has("clip"), "clip_point": has("clip"), "window": has("window"), "partial": has("window"),
+            "adam": lambda case: case.settings.get("task", {}).get("optimizer") == "adam",
+            **dict.fromkeys(("sparse", "duplicates", "untouched"), has_rows)}
+"""Field -> whether it matters in a case at all; one that is not here always does."""
 
+
+@cache
 def deviations(semantics: Semantics, fields) -> list[Deviation]:
     """Return each single change of a manifest's fields, and one rule for dense and row gradients alike. Local."""
     found = [_of({field: value}, semantics) for field, value in semantics.alternatives(*fields)] if fields else []
@@ -28,4 +46,5 @@ def _of(rules: dict, semantics) -> Deviation:
         else:
             words.append(f"the numbers match {field} = {value} ({CHOICES[field][value]}), not the manifest's "
                          f"{getattr(semantics, field)} ({CHOICES[field][getattr(semantics, field)]})")
-    return Deviation(" and ".join(f"{f}={v}" for f, v in rules.items()), "; ".join(words), rules=rules)
+    return Deviation(" and ".join(f"{f}={v}" for f, v in rules.items()), "; ".join(words), rules=rules,
+                     where=lambda case: any(CONCERNS.get(field, anywhere)(case) for field in rules))

@@ -1,8 +1,10 @@
 """Deviations of the optimizers: classes of ``refimpl.plain.optimizers`` with methods replaced, as people write them."""
 
+from functools import cache
+
 import numpy as np
 
-from refimpl.conformance.space.deviation import Deviation, Impossible
+from refimpl.conformance.space.deviation import Deviation, Impossible, concerning
 from refimpl.plain.optimizers import OPTIMIZERS, SGD, AdamHat
 
 ADAM = OPTIMIZERS["adam"]
@@ -148,7 +150,7 @@ def _only(name, methods):
             raise Impossible
         return (type(name, (_Hat, kind), {}) if isinstance(right, AdamHat) else kind)(**machine.task["options"])
 
-    return changed
+    return concerning(changed, lambda case: case.settings["task"]["optimizer"] == name)
 
 
 def _sgd_instead(right, machine, place):
@@ -157,6 +159,7 @@ def _sgd_instead(right, machine, place):
     return SGD()
 
 
+@cache
 def deviations() -> list[Deviation]:
     """Return a deviation for each formula. Local."""
     found = [Deviation(f"{name}-{code}", f"{name}: {words}", "formula", _only(name, methods))

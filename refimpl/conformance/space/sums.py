@@ -1,7 +1,7 @@
 """Deviations of a sum: who is in it, how contributions and repeated rows meet, what it is divided by."""
 
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
@@ -165,6 +165,7 @@ def under_own_ids(parts, machine, place):
     return [Rows(machine.given(place).ids, p.rows) for p in parts]
 
 
+@cache
 def deviations(ranks: int) -> list[Deviation]:
     """Return those of divisors and of who is in a sum, on a number of ranks. Local."""
     found = [Deviation(code, f"sums are {words}", "divisor", change) for code, words, change in DIVISORS]
@@ -181,6 +182,7 @@ def deviations(ranks: int) -> list[Deviation]:
     return found
 
 
+@cache
 def meetings(ranks: int) -> list[Deviation]:
     """Return those of what meets in a sum, and how. Local."""
     found = [Deviation(f"combined={how}", words, "combined", lambda right, m, p, how=how: how)

@@ -19,15 +19,17 @@ from functools import cached_property
 
 import numpy as np
 
-from refimpl.conformance.case import Case, Rows, with_numbers
+from refimpl.conformance.case import Case, CaseVariable, Rows, with_numbers
 from refimpl.conformance.cases.training import start_of
 from refimpl.conformance.rules.aggregate import Expected, once, row_divisor
 from refimpl.conformance.rules.gradients import norm_of, placed
 from refimpl.conformance.space import optimizers, updates
-from refimpl.conformance.space.aggregation import Aggregation
+from refimpl.conformance.space.aggregation import BY_CONTRIBUTOR, Aggregation
 from refimpl.conformance.space.deviation import Place
 from refimpl.plain.optimizers import OPTIMIZERS
 
+AFTER_SUMS = {"delivered", "norm", "scale", "clipped", "updates", "rate", "clock", "formula", "before", "restored",
+              "ticks", "visible", "start"}
 PER_RANK = {"members", "delivered", "parts", "start", "before", "updates", "norm"}
 """Decisions that a deviation may take differently on different ranks."""
 
@@ -48,23 +50,31 @@ class TrainingAnswers(Aggregation):
 
     fields = ("untouched", "adam", "clip_norm", "clip_point", "window", "partial", "dense", "sparse", "duplicates")
 
+    @property
+    def after_sums(self):
+        """Decisions that sums do not depend on: none, where each rank clips its own gradient first."""
+        early = self.case.settings["task"].get("clip") is not None and self.semantics.clip_point == "before"
+        return {"delivered"} if early else AFTER_SUMS
+
     @classmethod
     def alternatives(cls, cases):
         """Return those of aggregation, of what is around the optimizer, and of the optimizer. Local."""
         ranks = max(case.ranks for case in cases)
         return [*super().alternatives(cases), *updates.deviations(ranks), *optimizers.deviations()]
 
-    def __init__(self, case: Case, semantics, deviations=()):
+    def __init__(self, case: Case, semantics, deviations=(), only: tuple[CaseVariable, ...] = ()):
+        """only: the variables that are trained; (): all."""
         super().__init__(case, semantics, deviations)
-        self.task = case.settings["task"]
+        self.task, self.trained, self._alone = case.settings["task"], only or case.variables, {}
         size, micro = self.task.get("window", 1), len(case.steps)
         found = [range(first, min(first + size, micro)) for first in range(0, micro, size)]
         self.windows = [w for w in found if len(w) == size or self.semantics.partial != "dropped"]
         self.history, self._kept, self._sums, self.clipping = [], {}, {}, {}
-        alike = not any(d.scope.ranks is not None or PER_RANK & set(d.decisions) for d in deviations)
+        alike = not any(d.scope.ranks is not None and set(d.decisions) - BY_CONTRIBUTOR
+                        or PER_RANK & set(d.decisions) for d in deviations)
         self.simulated = range(1) if alike else range(case.ranks)
 
-    meeting, predicts = "add", True
+    meeting, predicts, bounded = "add", True, False
     """Rows that share an id have met, micro-step by micro-step; those of a window are added."""
 
     @property
@@ -76,6 +86,8 @@ class TrainingAnswers(Aggregation):
         """Return a variable on a rank after an update. Local."""
         if place.step >= self.steps:  # a window that a deviation drops
             return Expected(np.full(place.variable.shape, np.nan), np.zeros(place.variable.shape), place.variable.dtype)
+        if self.task.get("clip") is None and len(self.trained) > 1:  # no norm joins them: each goes by itself
+            return self._of(place.variable).answer(place)
         value, travel = self.after(place.step)[place.rank if len(self.simulated) > 1 else 0]
         name, eps = place.variable.name, float(np.finfo(place.variable.dtype).eps)
         tolerance = 16 * (place.step + 2) * eps * travel[name]
@@ -83,6 +95,12 @@ class TrainingAnswers(Aggregation):
             tolerance = np.maximum(tolerance, 256 * eps * np.abs(value[name]))
         want = Expected(value[name], tolerance, place.variable.dtype)
         return self.decide("visible", want, place)
+
+    def _of(self, variable):
+        if variable.name not in self._alone:
+            self._alone[variable.name] = one = TrainingAnswers(self.case, self.semantics, self.deviations, (variable,))
+            one.base = self.base and (one if self.base is self else self.base._of(variable))
+        return self._alone[variable.name]
 
     def after(self, step: int) -> list:
         """Return (values, travel) of each simulated rank after an update. Local."""
@@ -99,7 +117,7 @@ class TrainingAnswers(Aggregation):
     def _replica(self, rank) -> RankState:
         right = start_of(self.case, 0)
         values = {v.name: self.decide("start", right[v.name], Place(0, rank, v)).astype(np.float64)
-                  for v in self.case.variables}
+                  for v in self.trained}
         return RankState(values, {n: np.abs(a) for n, a in values.items()}, self.fresh(values))
 
     def fresh(self, values) -> dict:
@@ -161,20 +179,20 @@ class TrainingAnswers(Aggregation):
 
     def local(self, step, rank) -> dict:
         """Return name -> a rank's own gradient of a window. Local."""
-        return {v.name: self.given(Place(step, rank, v)) for v in self.case.variables}
+        return {v.name: self.given(Place(step, rank, v)) for v in self.trained}
 
     def contribution(self, place: Place):
         """Return what a rank puts into the sum: clipped, where each rank clips its own. Local."""
         part = self.decide("contribution", self.given(place), place)
         if self.task.get("clip") is None or self.semantics.clip_point == "after":
             return part
-        factor = self.factor(self.local(place.step, place.rank), place)
-        return scaled(part, factor)
+        local = self.local(place.step, place.rank)
+        return scaled(part, self.factor(local, norm_of(local, self.semantics), place))
 
     def aggregated(self, step, rank) -> dict:
         """Return name -> what a rank gets of the sum. Local."""
         if (step, rank) not in self._sums:
-            self._sums[step, rank] = {v.name: self.delivered(Place(step, rank, v)).value for v in self.case.variables}
+            self._sums[step, rank] = {v.name: self.delivered(Place(step, rank, v)).value for v in self.trained}
         return self._sums[step, rank]
 
     def clipped(self, step, rank) -> dict:
@@ -189,14 +207,15 @@ class TrainingAnswers(Aggregation):
         """Return name -> gradient, clipped if the task clips. apart: what the norm is of, None: the same. Local."""
         if self.task.get("clip") is None:
             return gradients
-        return {v.name: scaled(gradients[v.name], self.factor(apart or gradients, Place(step, rank, v)))
-                for v in self.case.variables}
+        norm = norm_of(apart or gradients, self.semantics)
+        return {v.name: scaled(gradients[v.name], self.factor(apart or gradients, norm, Place(step, rank, v)))
+                for v in self.trained}
 
-    def factor(self, apart, place) -> float:
+    def factor(self, apart, norm, place) -> float:
         """Return what clipping multiplies a variable's gradient with. apart: what the norm is of; kept as ``clipping``.
         """
         self.clipping = apart
-        norm = self.decide("norm", norm_of(apart, self.semantics), place)
+        norm = self.decide("norm", norm, place)
         free = self.semantics.clip_norm == "dense" and place.variable.sparse
         right = 1.0 if free or not norm else min(1.0, self.task["clip"] / norm)
         return self.decide("scale", right, place)
@@ -204,7 +223,7 @@ class TrainingAnswers(Aggregation):
     def apart(self, step) -> dict:
         """Return name -> the sum of arrays, or all occurrences of rows, each divided as the manifest says. Local."""
         result = {}
-        for v in self.case.variables:
+        for v in self.trained:
             parts = [self.contribution(Place(step, r, v)) for r in self.group]
             if v.sparse:
                 ids = np.concatenate([p.ids for p in parts])

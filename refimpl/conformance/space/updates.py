@@ -1,6 +1,7 @@
 """Deviations of a training around its optimizer: start, windows, clipping, rates, counters, resuming, what is read."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -8,20 +9,19 @@ from refimpl.conformance.case import Rows, with_numbers
 from refimpl.conformance.cases.training import start_of
 from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.rules.gradients import merge_occurrences, merged, norm_of
-from refimpl.conformance.space.deviation import Deviation, Impossible
-
-
-DEFAULTS = {"clip": None, "resume_after": None, "window": 1, "loss_scale": 1.0, "rate_factor": 1.0}
+from refimpl.conformance.space.deviation import Deviation, Impossible, concerning
+from refimpl.conformance.space.manifest import has
 
 
 def _if_task(setting, change):
     """The change, in cases whose task has a setting other than its default."""
     def changed(right, machine, place):
-        if machine.task.get(setting, DEFAULTS[setting]) == DEFAULTS[setting]:
+        if not concerns(machine.case):
             raise Impossible
         return change(right, machine, place)
 
-    return changed
+    concerns = has(setting)
+    return concerning(changed, concerns)
 
 
 def _alone(right, machine, place):
@@ -44,7 +44,7 @@ def _duplicates_apart(right, machine, place):
     turn = {name: np.array([np.count_nonzero(g.ids[:i] == k) for i, k in enumerate(g.ids)])
             for name, g in divided.items() if isinstance(g, Rows)}
     result = []
-    for k in range(max(int(t.max(initial=0)) for t in turn.values()) + 1):
+    for k in range(max((int(t.max(initial=0)) for t in turn.values()), default=0) + 1):
         piece = {name: Rows(divided[name].ids[t == k], divided[name].rows[t == k]) for name, t in turn.items()}
         result.append(piece if k else {**piece, **{n: g for n, g in right[0].items() if n not in turn}})
     return result
@@ -116,12 +116,7 @@ AROUND = (
 
 
 def _parts(kept):
-    def changed(parts, machine, place):
-        if machine.task.get("window", 1) == 1:
-            raise Impossible
-        return kept(parts)
-
-    return changed
+    return _if_task("window", lambda parts, machine, place: kept(parts))
 
 
 WINDOWS = (
@@ -284,6 +279,7 @@ RESUMING = (
 )
 
 
+@cache
 def deviations(ranks: int) -> list[Deviation]:
     """Return those that make sense on a number of ranks. Local."""
     found = [Deviation(*one) for one in (*AROUND, *WINDOWS, *CLIPPING, *RATES, *RESUMING)]
