@@ -10,7 +10,7 @@ import math
 
 from models.registry import entries
 from refimpl.cli.tables import console, table_of
-from refimpl.cli.values import file, nonempty, seconds, whole
+from refimpl.cli.values import file, listed, nonempty, seconds, whole
 from refimpl.collectives.units import BYTES, parse, size_name
 from refimpl.transport.host import memory
 
@@ -21,8 +21,8 @@ ONE_RANK = {"rows": "kernels.rows", "lstm": "kernels.lstm", "conv": "kernels.con
 TRAININGS = {"training": "bench.training.run", "torch": "bench.training.modules", "consistency": "consistency.race"}
 """Bench -> its module in ``refimpl.experiments``, with ``run`` and ``describe``."""
 BENCHES = (*ONE_RANK, "allreduce", *TRAININGS, "gpu")
-OF_BENCH = {"cluster": ("allreduce", "training", "torch"), "device": ("allreduce",), "sizes": ("allreduce",),
-            "plot": ("allreduce",), "output": ("gpu",), "quick": ("torch",)}
+OF_BENCH = {"cluster": ("allreduce", "training", "torch"), "rates": ("allreduce",), "device": ("allreduce",),
+            "sizes": ("allreduce",), "plot": ("allreduce",), "output": ("gpu",), "quick": ("torch",)}
 """Option -> the benches that it goes with."""
 REACH = {"gpu-aggregate-rows": 2.0, "aggregate-rows": 2.5, "aggregate-rows-vs-numpy": 30.0, "lstm": 1.0, "conv": 0.8,
          "microbatches": 0.9, "training-cluster": 2.5, "machine 64 MiB": 8.0, "machine-private 64 MiB": 2.0,
@@ -42,6 +42,8 @@ def add(parser):
                         help="interleaved rounds, of which the median counts")
     parser.add_argument("--cluster", action="store_true",
                         help="allreduce, training, torch: on an emulated cluster at 200 Mbit/s")
+    parser.add_argument("--rates", type=listed, metavar="RATE,RATE,...",
+                        help="allreduce: on emulated machines whose cards differ, a rate for each; 16 MiB")
     parser.add_argument("--quick", action="store_true", help="torch: small models, two ranks, to see that it runs")
     parser.add_argument("--device", choices=["cpu", "cuda"],
                         help="allreduce: on GPUs, our schedules over NCCL's send and receive beside NCCL's own sum")
@@ -81,15 +83,19 @@ def _one_rank(given, length):
 
 
 def _allreduce(given, length):
-    from refimpl.experiments.bench.allreduce.run import run, run_on_gpus
+    from refimpl.experiments.bench.allreduce.run import run, run_on_cards, run_on_gpus
     from refimpl.pictures.plots import plot_bandwidths
 
     sizes = {"sizes": given["sizes"]} if "sizes" in given else {}
     if given.get("device") == "cuda":
-        if given.get("cluster"):
-            raise ValueError("bench allreduce --device cuda runs on this machine's GPUs: leave --cluster out")
+        if wrong := [f"--{option}" for option in ("cluster", "rates") if option in given]:
+            raise ValueError(f"bench allreduce --device cuda runs on this machine's GPUs: leave {wrong[0]} out")
         result = run_on_gpus(**length, **sizes)
         lines = [f"{result['ranks']} ranks on {result['gpu']}; {result['transport']}"]
+    elif "rates" in given:
+        result = run_on_cards(given["rates"], **length, **sizes)
+        lines = [f"{row['name']}: {_time(row['seconds'])}, predicted {_time(row['predicted'])}"
+                 for row in result["rows"] if not row["peer"]]
     else:
         result = run(**length, **sizes, cluster=given.get("cluster", False))
         lines = [f"{work}: {path}" for work, path in result["paths"].items()]

@@ -10,7 +10,7 @@ from models.own import DEFAULTS as OWN
 from models.registry import MODELS, entries, is_own
 from refimpl.cli.parser import none_of
 from refimpl.cli.values import nonempty, real, slowed, whole
-from refimpl.collectives.choose import ALGORITHMS, TREES
+from refimpl.collectives.choose import ALGORITHMS, CANONICAL_TREES, TREES
 from refimpl.collectives.schedule import NCCL
 from refimpl.plain.consistencies import CONSISTENCIES, DECENTRALISED
 from refimpl.plain.corrections import CORRECTIONS
@@ -152,7 +152,7 @@ def add_travel_options(how):
                      help="partitions go to owners by bytes (default), or by how often their rows are asked for")
     how.add_argument("--allreduce", type=_allreduce, metavar="ALGORITHM",
                      help="schedule of dense gradients (default auto: the canonical one that should be fastest): "
-                          f"{', '.join(REDUCERS)}, {TREES}NETWORK (see collectives trees)")
+                          f"{', '.join(REDUCERS)}, {TREES}NETWORK, {CANONICAL_TREES}NETWORK (see collectives trees)")
     how.add_argument("--transport", choices=TRANSPORTS,
                      help="between GPUs: nccl; staged, through host memory; or auto (default): nccl where it can serve")
     how.add_argument("--overlap", action=argparse.BooleanOptionalAction,
@@ -218,8 +218,8 @@ def _consistency(text: str) -> str:
 
 
 def _allreduce(text):
-    if text not in REDUCERS and not text.startswith(TREES):
-        raise argparse.ArgumentTypeError(none_of(text, (*REDUCERS, f"{TREES}NETWORK")))
+    if text not in REDUCERS and not text.startswith((TREES, CANONICAL_TREES)):
+        raise argparse.ArgumentTypeError(none_of(text, (*REDUCERS, f"{TREES}NETWORK", f"{CANONICAL_TREES}NETWORK")))
     return text
 
 

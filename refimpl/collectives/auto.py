@@ -2,13 +2,18 @@
 
 from dataclasses import dataclass
 
-from refimpl.collectives.choose import ALGORITHMS, make_schedule
+from refimpl.collectives.choose import ALGORITHMS, CANONICAL_TREES, make_schedule
 from refimpl.collectives.prove import prove
 from refimpl.collectives.running.segments import segments_of
 from refimpl.collectives.simulation.network import Network
 from refimpl.collectives.simulation.simulate import seconds_of
 from refimpl.collectives.units import size_name
 from refimpl.transport.machines import Machines
+
+MOST_FOR_TREES = 12
+"""Ranks: to pack trees for more takes more than some seconds."""
+DIFFERENT = 0.8
+"""The slowest card's part of the fastest's rate up to which trees are considered; a measurement may err by so much."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,7 @@ def choose_algorithm(leaves: int, elements: int, itemsize: int, machines: Machin
     if network is None or network.machines != machines:
         raise ValueError("choose_algorithm: the network must be measured on these machines: calibrate(comm)")
     predicted, canonical = {}, {}
-    for name in ALGORITHMS:
+    for name in (*ALGORITHMS, *_trees_for(network)):
         if name == "hierarchical" and len(machines) == ranks:
             continue  # no machine has several ranks
         try:
@@ -55,6 +60,17 @@ def choose_algorithm(leaves: int, elements: int, itemsize: int, machines: Machin
     return AllreduceChoice(best, predicted, canonical, reason)
 
 
+def _trees_for(network) -> list[str]:
+    """Return the name of trees for the network's cards where these differ, each rank has one, and ranks are not many.
+    """
+    cards = list(map(min, network.bandwidth_out, network.bandwidth_in))
+    if len(cards) < network.ranks or network.ranks > MOST_FOR_TREES or min(cards) > DIFFERENT * max(cards):
+        return []
+    from refimpl.collectives.links.named import star_of
+
+    return [CANONICAL_TREES + star_of(cards)]
+
+
 def _one_machine(ranks, shared_memory) -> str:
     many = f"all {ranks} ranks share one machine" if ranks > 1 else "there is one rank"
     if not shared_memory:
@@ -66,8 +82,14 @@ def _reason(best, predicted, canonical, size, network) -> str:
     """Return why, as text: a line, then the candidates, fastest first."""
     many = f"{network.ranks} ranks on {len(network.machines)} machines"
     lines = [f"allreduce auto: {best}, predicted fastest of the canonical algorithms for {size_name(size)} over {many} "
-             f"(latency {network.latency * 1e6:.0f} us, {min(network.bandwidth_out) / 125e3:.4g} Mbit/s)"]
+             f"(latency {network.latency * 1e6:.0f} us, {_speeds(network.bandwidth_out)} Mbit/s)"]
+    width = max(18, *map(len, predicted))
     for name in sorted(predicted, key=predicted.get):
         note = "canonical" if canonical[name] else "not canonical: not taken"
-        lines.append(f"  {'*' if name == best else ' '} {name:18} {predicted[name] * 1e3:10.3f} ms  {note}")
+        lines.append(f"  {'*' if name == best else ' '} {name:{width}} {predicted[name] * 1e3:10.3f} ms  {note}")
     return "\n".join(lines)
+
+
+def _speeds(bandwidths) -> str:
+    slow, fast = (f"{bandwidth / 125e3:.4g}" for bandwidth in (min(bandwidths), max(bandwidths)))
+    return slow if slow == fast else f"{slow} to {fast}"

@@ -23,8 +23,8 @@ ALGORITHMS = {name: allreduce_of(halves.reduce_scatter, halves.allgather) for na
 ALGORITHMS["recursive-doubling"] = recursive_doubling
 """name -> generator(inputs) of an allreduce's rounds, one at a time; returns who owns each chunk between the halves."""
 
-TREES = "trees:"
-"""What the name of an allreduce over packed trees begins with; the name of a network follows, see ``links.NAMED``."""
+TREES, CANONICAL_TREES = "trees:", "canonical-trees:"
+"""What the names of allreduces over packed trees begin with; the name of a network follows, see ``links.NAMED``."""
 
 
 @lru_cache(maxsize=64, typed=True)  # V may say who has which microbatches
@@ -35,6 +35,7 @@ def make_schedule(algorithm: str, ranks: int, leaves: int, kind: str = "allreduc
     canonical. kind: see ``Schedule``.  machines: for hierarchical, which guesses none, a tuple of the tuples of
     ranks that share memory.  ``nccl``: NCCL's own allreduce, on GPUs only; counted as the ring, not canonical.
     ``trees:NETWORK``: spanning trees packed into the links of a network, whose nodes are the ranks; not canonical.
+    ``canonical-trees:NETWORK``: the same for the answer, but what is added up are nodes of the microbatch tree.
     Raises ValueError for an unknown algorithm or one that cannot serve these numbers.
     """
     if algorithm == NCCL:
@@ -42,7 +43,7 @@ def make_schedule(algorithm: str, ranks: int, leaves: int, kind: str = "allreduc
     inputs = tuple(tuple(cover(leaves_of(r, ranks, leaves))) for r in range(ranks))
     if algorithm == "auto":
         algorithm = _auto(inputs)
-    if algorithm.startswith(TREES):
+    if algorithm.startswith((TREES, CANONICAL_TREES)):
         return _trees(algorithm, inputs, kind)
     if algorithm not in ALGORITHMS:
         raise ValueError(f"no allreduce algorithm {algorithm!r}; there are auto, {', '.join(ALGORITHMS)}")
@@ -54,16 +55,17 @@ def make_schedule(algorithm: str, ranks: int, leaves: int, kind: str = "allreduc
 
 
 def _trees(algorithm, inputs, kind):
-    from refimpl.collectives.links import named_links, pack_trees  # SciPy takes its time to load
+    from refimpl.collectives.links import named_links, pack_canonical, pack_trees  # SciPy takes its time to load
     from refimpl.collectives.links.schedule import tree_schedule
 
-    links = named_links(algorithm.removeprefix(TREES))
+    links = named_links(algorithm.partition(":")[2])
     if links.ranks != len(inputs):
         raise ValueError(f"--allreduce {algorithm}: the network has {links.ranks} ranks, and there are {len(inputs)}; "
                          f"start {links.ranks} ranks, or name another network")
     if kind != "allreduce":
         raise ValueError(f"{algorithm} has no {kind} half; there are {', '.join(HALVES)}")
-    return tree_schedule(pack_trees(links), inputs, algorithm)
+    packing = pack_trees(links) if algorithm.startswith(TREES) else pack_canonical(links, inputs)
+    return tree_schedule(packing, inputs, algorithm)
 
 
 def schedule_of(rounds, ranks: int, chunks: int, name: str = "own") -> Schedule:

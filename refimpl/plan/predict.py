@@ -18,7 +18,7 @@ from functools import lru_cache
 import numpy as np
 
 from refimpl.collectives.choose import make_schedule
-from refimpl.collectives.running.segments import segments_of
+from refimpl.collectives.running.segments import lanes_of, segments_of
 from refimpl.collectives.simulation.network import Network
 from refimpl.collectives.simulation.simulate import simulate
 from refimpl.plan.cost import INSIDE, machine_numbers, together
@@ -60,7 +60,8 @@ class AllreduceTime:
 
     def _simulated(self, elements):
         segments = segments_of(self.schedule, elements, self.itemsize, len(self.network.machines))
-        return simulate(self.schedule, self.network, elements, self.itemsize, min(segments, MOST_SEGMENTS)).seconds
+        most = max(MOST_SEGMENTS, 4 * lanes_of(self.schedule))
+        return simulate(self.schedule, self.network, elements, self.itemsize, min(segments, most)).seconds
 
 
 @dataclass(frozen=True, eq=False)

@@ -71,7 +71,7 @@ def schedule_of(plan) -> Schedule:
 
     The plan's algorithm where any ranks can follow it, else the best canonical one for as many.
     """
-    algorithm = "auto" if plan.allreduce in ("hierarchical", "nccl") else plan.allreduce
+    algorithm = "auto" if plan.allreduce in ("hierarchical", "nccl") or ":" in plan.allreduce else plan.allreduce
     return make_schedule(algorithm, plan.on_mesh.data, plan.microbatches)
 
 

@@ -41,6 +41,17 @@ def test_what_is_not_canonical_is_timed_and_not_taken():
     assert "ring" in choice.reason and "not canonical: not taken" in choice.reason
 
 
+def test_trees_are_taken_where_cards_differ_and_keep_the_bits():
+    rates = (25e6, 24e6, 12.6e6, 25.4e6)
+    choice = choose_algorithm(8, 1 << 22, 4, in_blocks(4, 1), Network(in_blocks(4, 1), 50e-6, rates, rates))
+    assert choice.algorithm == "canonical-trees:star-2,2,1,2" and choice.canonical[choice.algorithm]
+    assert choice.predicted[choice.algorithm] < choice.predicted["direct"] / 1.4
+    assert "100.8 to 203.2 Mbit/s" in choice.reason
+    alike = (25e6, 21e6, 22e6, 25e6)  # a measurement may err so much
+    choice = choose_algorithm(8, 1 << 22, 4, in_blocks(4, 1), Network(in_blocks(4, 1), 50e-6, alike, alike))
+    assert not any("trees:" in name for name in choice.predicted)
+
+
 def test_hierarchical_is_taken_where_machines_have_several_ranks():
     choice = choose(8, 4, 1 << 20)
     assert choice.algorithm == "hierarchical" and "hierarchical" not in choose(4, 1, 1 << 20).predicted

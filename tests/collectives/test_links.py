@@ -204,7 +204,9 @@ def test_a_network_that_is_none_is_refused(tmp_path, capsys, found, says):
     (["dgx"], "there is no network dgx; there are dgx-1v (8 V100, in NVLinks)"), (["star-2,x"], "there is no network"),
     (["dgx-1v", "--gpus", "0,5,6"], "no link leads from nodes 0 to ranks 1, 2"),
     (["dgx-1v", "--gpus", "0,0"], "choose some of them, each once"), (["dgx-1v", "--gpus", "8,1"], "has ranks 0 to 7"),
-    (["dgx-1v", "--trees", "2"], "an allreduce takes those of its optimum"), (["no.json"], "No such file"),
+    (["dgx-1v", "--trees", "2"], "an allreduce takes those of its optimum"),
+    (["ring-4", "--canonical", "--kind", "allgather"], "--canonical packs for an allreduce, and takes no --kind"),
+    (["no.json"], "No such file"),
 ])
 def test_what_cannot_be_packed_is_refused(capsys, arguments, says):
     assert main(["collectives", "trees", *arguments]) == 1
@@ -222,6 +224,11 @@ def test_the_command_says_rate_proof_trees_and_load(tmp_path, capsys):
     assert found["rate"] == "16/3" and len(found["trees"]) == 8
     assert max(Fraction(part) for _, _, part in found["load"]) == 1
     assert read_links(_file(tmp_path)).rates[0, 2] == Fraction("2.1")
+    for name, order in (("ring-4", "costs nothing here"), ("cube-3", "costs 6.7%: trees in another order have")):
+        assert main(["collectives", "trees", name, "--canonical"]) == 0
+        assert f"order  that of the microbatch tree {order}" in capsys.readouterr().out
+    assert main(["collectives", "trees", "path-2", "--canonical", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["ways"][0]["rate"] == "1"
 
 
 def _file(folder):

@@ -2,12 +2,14 @@
 
 from collections import Counter
 from fractions import Fraction
+from functools import reduce
 
 import numpy as np
 import pytest
 
 from refimpl.collectives import make_schedule, prove, run_local
-from refimpl.collectives.links import named_links, pack_trees
+from refimpl.collectives.algorithms.halves import one_node_each
+from refimpl.collectives.links import canonical, named_links, pack_canonical, pack_trees
 from refimpl.collectives.links.schedule import shares_of, tree_schedule
 from refimpl.collectives.running import run
 from refimpl.gradients import cover, leaves_of
@@ -20,17 +22,26 @@ def link_elements(packing, schedule, elements):
     """Return link -> elements that it carries in an allreduce of ``elements``."""
     bounds, carried = schedule.bounds(elements), dict.fromkeys(packing.links.rates, 0)
     for share in shares_of(packing):
-        for tree in (share.inward, share.outward):
-            for link in tree.links():
-                carried[link] += bounds[share.stop] - bounds[share.start]
+        used = list(share.outward.links())
+        used += [link for way in share.inward.values() for link in zip(way, way[1:])] if packing.ways else (
+            share.inward.links())
+        for link in used:
+            carried[link] += bounds[share.stop] - bounds[share.start]
     return carried
 
 
+def packed(name, order):
+    links = named_links(name)
+    return pack_canonical(links, one_node_each(links.ranks)) if order == "canonical" else pack_trees(links)
+
+
+@pytest.mark.parametrize("order", ["of the trees", "canonical"])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_the_schedule_is_proved_and_carries_on_each_link_what_the_trees_say(name):
-    packing = pack_trees(named_links(name))
+def test_the_schedule_is_proved_and_carries_on_each_link_what_the_trees_say(name, order):
+    packing = packed(name, order)
     schedule = tree_schedule(packing)
     proof = prove(schedule)
+    assert order != "canonical" or proof.canonical
     assert schedule.name == "trees" and proof.chunks == shares_of(packing)[-1].stop
     elements = 5 * schedule.chunks
     carried = link_elements(packing, schedule, elements)
@@ -62,11 +73,61 @@ def test_each_contribution_is_in_the_sum_once(name):
         assert all((own[0] == expected).all() for own in slots)
 
 
+CANONICAL = {"star-2,2,1,2": ("1", "1"), "star-2,2,2,2,2,2,2,1": ("1", "1"), "star-2,2,2,2": ("4/3", "4/3"),
+             "dgx-1v": ("24/7", "24/7"), "cube-3": ("8/5", "12/7"), "ring-8": ("8/9", "8/7"),
+             "mesh-3x3": ("130/103", "3/2")}
+
+
+@pytest.mark.parametrize("name", CANONICAL)
+def test_what_the_order_of_the_microbatch_tree_costs(name):
+    """Of many networks, and all stars of cards, nothing."""
+    packing = packed(name, "canonical")
+    assert packing.rate == packing.best == Fraction(CANONICAL[name][0])
+    assert pack_trees(packing.links).rate == Fraction(CANONICAL[name][1])
+
+
+@pytest.mark.parametrize("name, leaves", [("star-2,2,1", 8), ("star-2,2,1", 2), ("dgx-1p", 13), ("levels-2x2x4x1", 7),
+                                          ("path-3", 5)])
+def test_canonical_trees_have_the_bits_of_any_canonical_schedule(name, leaves):
+    ranks = named_links(name).ranks
+    schedule, direct = (make_schedule(way, ranks, leaves) for way in (f"canonical-trees:{name}", "direct"))
+    assert prove(schedule).canonical
+    data = np.random.default_rng(5).standard_normal((leaves, 1001)).astype(np.float32)
+    bits = set()
+    for each in (schedule, direct):
+        number = iter(data)
+        slots = [[next(number).copy() for _ in nodes] or [np.zeros(1001, np.float32)] for nodes in each.inputs]
+        run_local(each, slots)
+        bits |= {own[0].tobytes() for own in slots}
+    assert len(bits) == 1
+
+
+CANONICAL_MISTAKES = {
+    "the tree's order is forgotten": ("fold", lambda parts, add: reduce(add, [value for _, value in parts])),
+    "a switch's way is forgotten": ("_extended", lambda amount, so_far, item, pieces: [
+        (amount, {**so_far, item: (pieces[0][1][0], pieces[0][1][-1])[:len(pieces[0][1])]})]),
+    "pieces are used twice": ("_extended", lambda amount, so_far, item, pieces: [
+        (amount, {**so_far, item: pieces[0][1]})]),
+}
+
+
+@pytest.mark.parametrize("mistake", CANONICAL_MISTAKES)
+def test_a_mistake_in_a_canonical_packing_is_found(monkeypatch, mistake):
+    name, wrong = CANONICAL_MISTAKES[mistake]
+    monkeypatch.setattr(canonical, name, wrong)
+    with pytest.raises(ValueError, match="links that there are not|is loaded|reads slot|not canonical"):
+        for network in ("star-2,2,2,1", "cube-3", "dgx-1v"):
+            schedule = tree_schedule(packed(network, "canonical"))
+            if not prove(schedule).canonical:
+                raise ValueError("the schedule is not canonical")
+
+
 @pytest.mark.mpi
 @pytest.mark.ranks(3, 4)
-def test_trees_over_mpi(comm):
+@pytest.mark.parametrize("kind", ["trees", "canonical-trees"])
+def test_trees_over_mpi(comm, kind):
     name = "star-3,1,1" if comm.size == 3 else "star-2,2,2,1"
-    schedule = make_schedule(f"trees:{name}", comm.size, comm.size)
+    schedule = make_schedule(f"{kind}:{name}", comm.size, comm.size)
     data = np.random.default_rng(5).standard_normal((comm.size, 1001)).astype(np.float32)
     expected = [[data[r].copy()] for r in range(comm.size)]
     run_local(schedule, expected)

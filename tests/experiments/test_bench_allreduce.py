@@ -51,3 +51,12 @@ def test_a_failing_rank_is_an_error_with_its_words(monkeypatch):
     monkeypatch.setitem(allreduce.WORKS, "machine", {"ranks": 2, "sizes": [], "algorithms": ["telepathy"]})
     with pytest.raises(ValueError, match="no allreduce algorithm 'telepathy'"):
         allreduce.run(sizes=[1024])
+
+
+@pytest.mark.thorough
+def test_cards_that_differ(cluster, capsys):
+    assert main(["bench", "allreduce", "--rates", "100mbit,100mbit,50mbit", "--sizes", "1MiB", "--seconds", "0.1",
+                 "--rounds", "1", "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+    trees = rows["refimpl canonical-trees:star-2,2,1"]
+    assert trees["predicted"] < rows["refimpl ring"]["predicted"] and rows["MPICH Allreduce"]["peer"]

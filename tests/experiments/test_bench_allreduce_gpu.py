@@ -42,9 +42,10 @@ def test_ranks_that_hang_or_cannot_start_cost_no_more_than_these_figures(monkeyp
         run_on_gpus()
 
 
-def test_a_cluster_has_no_gpus(capsys):
-    assert main(["bench", "allreduce", "--device", "cuda", "--cluster"]) == 1
-    assert "leave --cluster out" in capsys.readouterr().err
+@pytest.mark.parametrize("option", [["--cluster"], ["--rates", "1gbit,1gbit"]])
+def test_a_cluster_has_no_gpus(capsys, option):
+    assert main(["bench", "allreduce", "--device", "cuda", *option]) == 1
+    assert f"leave {option[0]} out" in capsys.readouterr().err
 
 
 @pytest.mark.skipif("cupy" in __import__("sys").modules, reason="CuPy, or its stand-in, is here")

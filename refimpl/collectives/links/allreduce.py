@@ -44,6 +44,8 @@ def _one_tree_for_both(links):
     programme = _oriented(links, scale, Fraction(rate * scale))
     ways = [("way", a, b) for a, b in links.rates]
     found = programme.solve_whole(ways)
+    if found is None:
+        raise ArithmeticError(f"{links.name}: no whole numbers were found that divide the links both ways")
     groups = [[rank for rank in parts if parts[rank] == part] for part in sorted(set(parts.values()))]
     proof = (f"links of {between} join the {count} parts {' '.join('{' + ', '.join(map(str, g)) + '}' for g in groups)}"
              f", and a tree needs {count - 1} of them")
@@ -82,28 +84,44 @@ def _partition(links) -> dict[int, int]:
 
 def _divided(links):
     """Let a linear programme divide links and roots between sum and answer."""
-    ranks, source = range(links.ranks), "source"
+    ranks = range(links.ranks)
     roots = [("root", rank) for rank in ranks]
     programme = Programme(roots)
     for (a, b), rate in links.rates.items():
         programme.add(programme.most, {("out", a, b): 1, ("in", a, b): 1}, rate)
     for half in ("out", "in"):
-        for switch in range(links.ranks, links.ranks + links.switches):
-            terms = {(half, a, b): 1 if b == switch else -1 for a, b in links.rates if switch in (a, b)}
-            programme.add(programme.equal, terms)
-        turn = (lambda a, b: (a, b)) if half == "out" else (lambda a, b: (b, a))
-
-        def room(a, b, half=half, turn=turn):
-            return ("root", b) if a == source else (half, *turn(a, b))
-
-        flows = [(source, rank) for rank in ranks] + [turn(a, b) for a, b in links.rates]
-        for rank in ranks:
-            programme.add_flow((half, rank), flows, room, source, rank, roots)
+        add_half(programme, links, half, roots)
     values, rate, prices = programme.solve()
     wanted = [*roots, *((half, *link) for half in ("out", "in") for link in links.rates)]
     scale = lcm(*(values[name].denominator for name in wanted))
     outward, inward = ({link: int(values[half, *link] * scale) for link in links.rates if values[half, *link]}
                        for half in ("out", "in"))
-    priced = ", ".join(f"{a} to {b} {prices[i]}" for i, (a, b) in enumerate(links.rates) if i in prices)
-    return Halves(rate, f"at these prices of links a way to a root and back costs 1 at least: {priced}", scale,
-                  {rank: int(values["root", rank] * scale) for rank in ranks if values["root", rank]}, outward, inward)
+    proof = f"at these prices of links a way to a root and back costs 1 at least: {priced(links, prices)}"
+    return Halves(rate, proof, scale, {rank: int(values["root", rank] * scale) for rank in ranks
+                                       if values["root", rank]}, outward, inward)
+
+
+def add_half(programme: Programme, links: Links, half: str, roots: list):
+    """Let trees between the roots and all ranks fit into the variables (half, a, b) of links. roots: their variables.
+
+    half: "out", away from the roots, or "in", to them.
+    """
+    ranks, source = range(links.ranks), "source"
+    for switch in range(links.ranks, links.ranks + links.switches):
+        terms = {(half, a, b): 1 if b == switch else -1 for a, b in links.rates if switch in (a, b)}
+        programme.add(programme.equal, terms)
+
+    def turn(a, b):
+        return (a, b) if half == "out" else (b, a)
+
+    def room(a, b):
+        return roots[b] if a == source else (half, *turn(a, b))
+
+    flows = [(source, rank) for rank in ranks] + [turn(a, b) for a, b in links.rates]
+    for rank in ranks:
+        programme.add_flow((half, rank), flows, room, source, rank, roots)
+
+
+def priced(links: Links, prices) -> str:
+    """Return the links' prices in words. prices: number of the link -> price."""
+    return ", ".join(f"{a} to {b} {prices[i]}" for i, (a, b) in enumerate(links.rates) if i in prices)

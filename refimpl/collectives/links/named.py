@@ -2,6 +2,7 @@
 
 import re
 from fractions import Fraction
+from math import gcd
 from typing import Callable
 
 from refimpl.collectives.links.graph import Links
@@ -99,6 +100,13 @@ NAMED: dict[str, tuple[str, Callable, str]] = {
     "star-A,B,...": (r"star-([\d.,]+)", _star, "a switch and cards of rates A, B, ..."),
 }
 """Name -> (its pattern, the function that gives ranks, switches and links, what it is)."""
+
+
+def star_of(rates) -> str:
+    """Return the name of the star of cards of such rates, in eighths of the fastest: measured ones differ a little."""
+    eighths = [max(1, round(8 * rate / max(rates))) for rate in rates]
+    return "star-" + ",".join(str(parts // gcd(*eighths)) for parts in eighths)
+
 
 def named_links(name: str) -> Links:
     """Return the network of a name, as in NAMED. Raises ValueError for another, with those that there are."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from refimpl.collectives.links.allreduce import halves
+from refimpl.collectives.links.canonical import Items, Ways, canonical_halves
 from refimpl.collectives.links.graph import Links
 from refimpl.collectives.links.grow import grow_trees
 from refimpl.collectives.links.optimum import fewer_trees, slowest_cut, whole_trees
@@ -29,7 +30,11 @@ class Tree:
 
 @dataclass(frozen=True)
 class Packing:
-    """Trees within a network's links. rate: of the whole; best: what no schedule can exceed, and why, in words."""
+    """Trees within a network's links. rate: of the whole; best: what no schedule can exceed, and why, in words.
+
+    ways: of a canonical allreduce, in place of trees to the roots: (rate, the ways of all items).  items: which there
+    are.
+    """
 
     links: Links
     kind: str
@@ -37,6 +42,8 @@ class Packing:
     best: Fraction
     proof: str
     trees: tuple[Tree, ...]
+    items: Items | None = None
+    ways: tuple[tuple[Fraction, Ways], ...] = ()
 
     def check(self):
         """Raise ValueError unless each tree reaches every rank once over links that there are, and all fit at the rate.
@@ -51,11 +58,15 @@ class Packing:
                 raise ValueError(f"the tree of root {tree.root} reaches ranks {sorted(reached)}")
             if missing := set(tree.links()) - set(self.links.rates):
                 raise ValueError(f"the tree of root {tree.root} uses links that there are not: {sorted(missing)}")
+        for way in (way for _, ways in self.ways for way in ways.values()):
+            if missing := set(zip(way, way[1:])) - set(self.links.rates):
+                raise ValueError(f"the way {way} uses links that there are not: {sorted(missing)}")
         for link, part in self.load().items():
             if part > 1:
                 raise ValueError(f"link {link} is loaded with {part} of its rate")
         for inward in (False, True):
             total = sum(tree.rate for tree in self.trees if tree.inward == inward)
+            total += sum(rate for rate, _ in self.ways) if inward else 0
             if total not in ((self.rate,) if self.kind == "allreduce" else (self.rate, 0)):
                 raise ValueError(f"the trees carry {total} and not {self.rate}")
 
@@ -65,7 +76,25 @@ class Packing:
         for tree in self.trees:
             for link in tree.links():
                 used[link] += tree.rate
+        for rate, ways in self.ways:
+            for way in ways.values():
+                for link in zip(way, way[1:]):
+                    used[link] += rate
         return {link: used[link] / rate for link, rate in self.links.rates.items()}
+
+
+def pack_canonical(links: Links, inputs) -> Packing:
+    """Return the fastest packing of an allreduce whose every sum is a node of the microbatch tree. Local.
+
+    inputs[r]: tree nodes of rank r, as of ``Schedule``.
+    """
+    found = canonical_halves(links, inputs)
+    trees = _grown(links, found.outward, found.roots, found.scale, False)
+    ways = tuple((Fraction(amount, found.scale), ways) for amount, ways in found.ways)
+    rate = Fraction(sum(found.roots.values()), found.scale)
+    packing = Packing(links, "allreduce", rate, found.rate, found.proof, tuple(trees), found.items, ways)
+    packing.check()
+    return packing
 
 
 def pack_trees(links: Links, kind: str = "allreduce", trees: int | None = None) -> Packing:

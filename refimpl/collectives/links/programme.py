@@ -9,6 +9,9 @@ from scipy.sparse import coo_array
 DENOMINATOR = 10**5
 """The largest denominator at which a number of the solver is taken for a fraction. What comes of it is checked."""
 
+NODES = 200
+"""Nodes of the search tree after which no whole numbers are looked for any more: a number that all ranks share."""
+
 
 class Programme:
     """Maximise the sum of the variables of ``goal``; all variables are at least 0. A variable is any hashable name."""
@@ -52,23 +55,26 @@ class Programme:
         priced = zip(prices, self.most)
         return values, best, {i: price for i, (price, (_, value)) in enumerate(priced) if value and price}
 
-    def solve_whole(self, whole: list) -> dict:
-        """Return variable -> value of any solution, in which the variables ``whole`` are whole numbers."""
+    def solve_whole(self, whole: list) -> dict | None:
+        """Return variable -> value of any solution, in which the variables ``whole`` are whole numbers; None: none is
+        found.
+        """
         kinds = np.zeros(len(self.columns))
         kinds[[self.columns[name] for name in whole]] = 1
         table, most = self._table(self.most)
         same, value = self._table(self.equal)
         found = milp(np.zeros(len(self.columns)), integrality=kinds,
-                     constraints=[LinearConstraint(table, ub=most), LinearConstraint(same, value, value)])
-        if found.status:
-            raise ArithmeticError(f"the integer programme was not solved: {found.message}")
+                     constraints=[LinearConstraint(table, ub=most), LinearConstraint(same, value, value)],
+                     options={"node_limit": NODES})
+        if found.x is None:
+            return None
         return {name: round(found.x[self.columns[name]]) for name in whole}
 
     def _table(self, lines):
         cells = [(row, self.columns[name], factor) for row, (terms, _) in enumerate(lines)
                  for name, factor in terms.items()]
         rows, columns, factors = zip(*cells)
-        return (coo_array((factors, (rows, columns)), (len(lines), len(self.columns))).tocsr(),
+        return (coo_array((np.array(factors, float), (rows, columns)), (len(lines), len(self.columns))).tocsr(),
                 np.array([float(value) for _, value in lines]))
 
     def _check(self, values, prices, best):

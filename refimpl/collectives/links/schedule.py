@@ -2,23 +2,27 @@
 
 A tree of rate r carries r / rate of the vector. All trees work at once, a level of depth in each round; cut into
 segments, which go through one after the other, links are busy both ways. Each parent adds its own and then its
-children by their number: deterministic, but not the order of the microbatch tree. Not canonical.
+children by their number: deterministic, but not the order of the microbatch tree. A canonical packing's sums are nodes
+of that tree: see ``ways``.
 """
 
+from collections import Counter
 from fractions import Fraction
 from math import gcd, lcm
 from typing import NamedTuple
 
 from refimpl.collectives.algorithms.halves import add_own, collect, one_node_each
+from refimpl.collectives.links.canonical import Ways
 from refimpl.collectives.links.pack import Packing, Tree
+from refimpl.collectives.links.ways import sum_by_ways
 from refimpl.collectives.prove import prove
 from refimpl.collectives.schedule import Round, Schedule, Sum, Transfer
 
 
 class Share(NamedTuple):
-    """Chunks [start, stop): added up along the tree ``inward``, handed out along ``outward``, which has its root."""
+    """Chunks [start, stop): added up along the tree ``inward``, or the ways of items, handed out along ``outward``."""
 
-    inward: Tree
+    inward: Tree | Ways
     outward: Tree
     start: int
     stop: int
@@ -26,22 +30,22 @@ class Share(NamedTuple):
 
 def shares_of(packing: Packing) -> list[Share]:
     """Return what each pair of trees carries; the last one's ``stop`` is the number of chunks. Local."""
-    left = {False: [], True: []}
-    for tree in packing.trees:
-        left[tree.inward].append((tree.root, tree.rate, tree))
+    inward = [(tree.root, tree.rate, tree) for tree in packing.trees if tree.inward]
+    inward += [(ways[packing.items.root][0], rate, ways) for rate, ways in packing.ways]
+    outward = [(tree.root, tree.rate, tree) for tree in packing.trees if not tree.inward]
     pairs = []
-    while left[True]:
-        root, rate, inward = left[True].pop()
-        at = next(i for i, (other, _, _) in enumerate(left[False]) if other == root)
-        _, most, outward = left[False].pop(at)
+    while inward:
+        root, rate, to_root = inward.pop()
+        at = next(i for i, (other, _, _) in enumerate(outward) if other == root)
+        _, most, from_root = outward.pop(at)
         used = min(rate, most)
-        pairs.append((inward, outward, used))
-        left[True] += [(root, rate - used, inward)] * (rate > used)
-        left[False] += [(root, most - used, outward)] * (most > used)
+        pairs.append((to_root, from_root, used))
+        inward += [(root, rate - used, to_root)] * (rate > used)
+        outward += [(root, most - used, from_root)] * (most > used)
     unit = Fraction(gcd(*(used.numerator for *_, used in pairs)), lcm(*(used.denominator for *_, used in pairs)))
     shares, start = [], 0
-    for inward, outward, used in pairs:
-        shares.append(Share(inward, outward, start, start + int(used / unit)))
+    for to_root, from_root, used in pairs:
+        shares.append(Share(to_root, from_root, start, start + int(used / unit)))
         start = shares[-1].stop
     return shares
 
@@ -49,37 +53,46 @@ def shares_of(packing: Packing) -> list[Share]:
 def tree_schedule(packing: Packing, inputs=None, name: str = "trees") -> Schedule:
     """Return the proved schedule of an allreduce's packing. Local.
 
-    inputs[r]: tree nodes of rank r, as of ``Schedule``; None: one microbatch each.
-    Raises ValueError for a packing of another kind, or a rank without a microbatch.
+    inputs[r]: tree nodes of rank r, as of ``Schedule``; None: one microbatch each. Of a canonical packing: its own.
+    Raises ValueError for a packing of another kind, or a rank without a microbatch where it is not canonical.
     """
     if packing.kind != "allreduce":
         raise ValueError(f"the packing is one of {packing.kind}: pack for an allreduce")
     inputs = one_node_each(packing.links.ranks) if inputs is None else inputs
     shares = shares_of(packing)
-    rounds, owners = collect(_rounds(shares, inputs))
+    rounds, owners = collect(_rounds(packing, shares, inputs))
     schedule = Schedule(name, len(owners), inputs, rounds, owners=owners)
     prove(schedule)
     return schedule
 
 
-def _rounds(shares, inputs):
-    yield from add_own("trees", inputs, shares[-1].stop)
-    ups = [(share, _levels(share.inward)) for share in shares]
-    for depth in range(max(len(levels) for _, levels in ups), 0, -1):
-        moves, sums = [], []
-        for share, levels in ups:
-            arrived: dict[int, int] = {}
-            for parent, child in sorted(levels[depth - 1]) if depth <= len(levels) else ():
-                slot = len(inputs[parent]) + arrived.setdefault(parent, 0)
-                arrived[parent] += 1
-                moves.append(Transfer(child, parent, share.start, share.stop, target=slot))
-                sums.append(Sum(parent, 0, slot, share.start, share.stop))
-        yield Round(tuple(moves), tuple(sums))
+def _rounds(packing, shares, inputs):
+    if not packing.ways:
+        yield from add_own("trees", inputs, shares[-1].stop)
+    ups = [sum_by_ways(packing.items, share, inputs, packing.links.ranks) if packing.ways else
+           _sum_by_tree(share, inputs) for share in shares]
+    for before_last in range(max(map(len, ups)), 0, -1):  # all come to their roots in the same round
+        steps = [rounds[-before_last] for rounds in ups if before_last <= len(rounds)]
+        yield Round(tuple(t for moves, _ in steps for t in moves), tuple(s for _, sums in steps for s in sums))
     downs = [(share, _levels(share.outward)) for share in shares]
     for depth in range(max(len(levels) for _, levels in downs)):
         yield Round(tuple(Transfer(parent, child, share.start, share.stop) for share, levels in downs
                           for parent, child in (levels[depth] if depth < len(levels) else ())))
-    return tuple(share.inward.root for share in shares for _ in range(share.start, share.stop))
+    return tuple(share.outward.root for share in shares for _ in range(share.start, share.stop))
+
+
+def _sum_by_tree(share, inputs):
+    """Return the rounds (transfers, sums) that add up a share along its tree."""
+    rounds = []
+    for level in reversed(_levels(share.inward)):
+        moves, sums, arrived = [], [], Counter()
+        for parent, child in sorted(level):
+            slot = len(inputs[parent]) + arrived[parent]
+            arrived[parent] += 1
+            moves.append(Transfer(child, parent, share.start, share.stop, target=slot))
+            sums.append(Sum(parent, 0, slot, share.start, share.stop))
+        rounds.append((moves, sums))
+    return rounds
 
 
 def _levels(tree) -> list[list[tuple[int, int]]]:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from refimpl.collectives.algorithms.halves import collect, one_node_each
-from refimpl.collectives.choose import ALGORITHMS
+from refimpl.collectives.choose import ALGORITHMS, make_schedule
+from refimpl.collectives.running.segments import LANES, lanes_of
 from refimpl.collectives.schedule import Round, Schedule
 from refimpl.transport.machines import in_blocks
 
@@ -37,17 +38,22 @@ class RoundColumns(NamedTuple):
 
 @dataclass(frozen=True)
 class ColumnSchedule:
-    """A schedule to be read once, round by round: like ``Schedule``, but nothing of it need be in memory."""
+    """A schedule to be read once, round by round: like ``Schedule``, but nothing of it need be in memory.
+
+    lanes: segments under way together.
+    """
 
     name: str
     ranks: int
     chunks: int
     rounds: Iterable[RoundColumns]
+    lanes: int = LANES
 
 
 def columns_of(schedule: Schedule) -> ColumnSchedule:
     """Return the columns of a schedule's rounds. Local."""
-    return ColumnSchedule(schedule.name, schedule.ranks, schedule.chunks, map(round_columns, schedule.rounds))
+    return ColumnSchedule(schedule.name, schedule.ranks, schedule.chunks, map(round_columns, schedule.rounds),
+                          lanes_of(schedule))
 
 
 def round_columns(step: Round) -> RoundColumns:
@@ -71,7 +77,7 @@ def columns(name: str, ranks: int, machines=None) -> ColumnSchedule:
     if name == "hierarchical" and _one_node_each(machines, ranks):
         return ColumnSchedule(name, ranks, ranks, _hierarchical(machines))
     if name not in ALGORITHMS:
-        raise ValueError(f"no allreduce algorithm {name!r}; there are {', '.join(ALGORITHMS)}")
+        return columns_of(make_schedule(name, ranks, ranks))
     topology = {} if name != "hierarchical" else {"machines": machines}
     rounds, owners = collect(ALGORITHMS[name](one_node_each(ranks), **topology))
     return ColumnSchedule(name, ranks, len(owners), map(round_columns, rounds))

@@ -7,8 +7,8 @@ change. Cards that were idle let a burst through first (see bursts.py). After it
 bytes / reduction seconds. With one rank a machine, and a round's messages alike, this is alpha + n beta + n gamma
 (Thakur, Rabenseifner & Gropp 2005); without, the formulas end.
 
-Segments are run as run.py does: LANES at once, each a run of the whole schedule. Messages of one pair of ranks go one
-after the other, as on a connection, and a rank adds up one segment at a time. Once the network is full, each segment
+Segments are run as run.py does: some lanes at once, each a run of the whole schedule. Messages of one pair of ranks go
+one after the other, as on a connection, and a rank adds up one segment at a time. Once the network is full, each segment
 takes as long as the one before: a vector of very many is not simulated whole.
 """
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from refimpl.collectives.running.segments import LANES
+from refimpl.collectives.running.segments import lanes_of
 from refimpl.collectives.schedule import Schedule
 from refimpl.collectives.simulation.bursts import Bursts
 from refimpl.collectives.simulation.columns import ColumnSchedule, columns_of
@@ -25,9 +25,8 @@ from refimpl.collectives.simulation.fair import EQUAL
 from refimpl.collectives.simulation.lanes import Lane, Places, RoundSegment
 from refimpl.collectives.simulation.network import Network
 
-FEW, MANY = 2 * LANES, 4 * LANES
-SIMULATED = 8 * LANES
-"""Segments of a vector that is simulated whole: a longer one takes minutes at 48 ranks."""
+FEW, MANY, SIMULATED = 2, 4, 8
+"""Segments a lane. SIMULATED: of a vector that is simulated whole; a longer one takes minutes at 48 ranks."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +62,8 @@ def simulate(schedule: Schedule | ColumnSchedule, network: Network, elements: in
     places, finished = Places(network), np.zeros(network.ranks)
     rounds = table.rounds if segments == 1 else list(table.rounds)
     busy_until = np.zeros(network.ranks)
-    lanes = [Lane(_steps(rounds, places, bounds, itemsize, range(lane, segments, LANES), segments),
-                  network.overhead, busy_until, finished) for lane in range(min(LANES, segments))]
+    lanes = [Lane(_steps(rounds, places, bounds, itemsize, range(lane, segments, table.lanes), segments),
+                  network.overhead, busy_until, finished) for lane in range(min(table.lanes, segments))]
     _run(lanes, places)
     busy = np.maximum(places.moved[0] / network.bandwidth_out, places.moved[1] / network.bandwidth_in)
     seconds, busiest = float(finished.max()), int(busy.argmax())
@@ -77,11 +76,12 @@ def seconds_of(schedule: Schedule, network: Network, elements: int, itemsize: in
 
         seconds of S segments = seconds of MANY + (S - MANY) (seconds of MANY - seconds of FEW) / (MANY - FEW)
     """
-    if segments <= SIMULATED:
+    lanes = lanes_of(schedule)
+    if segments <= SIMULATED * lanes:
         return simulate(schedule, network, elements, itemsize, segments).seconds
-    few, many = (simulate(schedule, network, elements * some // segments, itemsize, some).seconds
+    few, many = (simulate(schedule, network, elements * some * lanes // segments, itemsize, some * lanes).seconds
                  for some in (FEW, MANY))
-    return many + (segments - MANY) * (many - few) / (MANY - FEW)
+    return many + (segments - MANY * lanes) * (many - few) / (MANY - FEW) / lanes
 
 
 class _Flows:

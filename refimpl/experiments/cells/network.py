@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from refimpl.collectives.simulation.network import Network
-from refimpl.experiments.cluster import parse_rate
+from refimpl.experiments.cluster.description import rates_of
 from refimpl.transport.machines import in_blocks
 
 LATENCY, LATENCY_WITHIN = 100e-6, 50e-6
@@ -17,12 +17,15 @@ MEMORY, REDUCTION = 1e9, 2e9
 def emulated_network(machines: int, ranks_per_machine: int, rate) -> Network:
     """Return the network of such a cluster on this machine: ranks that share a core wait for each other. Local.
 
+    rate: of all cards, or one for each machine.
+
     Stated, not measured: 48 processes that take turns on two cores time each other's turns, not the card.
     """
     ranks = machines * ranks_per_machine
     turns = max(1.0, ranks / (os.cpu_count() or 1))
-    return Network(in_blocks(ranks, ranks_per_machine), LATENCY, parse_rate(rate) / 8, parse_rate(rate) / 8,
-                   LATENCY_WITHIN, MEMORY, REDUCTION / turns, MESSAGE * turns)
+    speeds = tuple(bits / 8 for bits in rates_of(machines, rate))
+    return Network(in_blocks(ranks, ranks_per_machine), LATENCY, speeds, speeds, LATENCY_WITHIN, MEMORY,
+                   REDUCTION / turns, MESSAGE * turns)
 
 
 def network_file(machines: int, ranks_per_machine: int, rate) -> Path:

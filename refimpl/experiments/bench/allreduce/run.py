@@ -4,7 +4,14 @@ Bandwidths as nccl-tests defines them: algorithm bandwidth n / t; bus bandwidth 
 compared with the speed of the network whatever N is (hierarchical: with M machines for N).
 """
 
+from refimpl.collectives import make_schedule
+from refimpl.collectives.choose import CANONICAL_TREES, TREES
+from refimpl.collectives.links.named import star_of
+from refimpl.collectives.running.segments import segments_of
+from refimpl.collectives.simulation.simulate import seconds_of
 from refimpl.experiments.bench.job import BYTES_A_SECOND, measure
+from refimpl.experiments.cells.network import emulated_network
+from refimpl.experiments.cluster import parse_rate
 
 KIB, MIB = 1 << 10, 1 << 20
 MACHINE_SIZES = (KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB)
@@ -44,6 +51,23 @@ def run(seconds: float = 3.0, rounds: int = 7, cluster: bool = False, sizes=None
             line_rate |= {f"{work} {size}": max(r["bus_bandwidth"] for r in alike if not r["peer"]) / BYTES_A_SECOND
                           for size, alike in _by_size(found["rows"]).items()}
     return {"rows": rows, "ratios": ratios(rows), "paths": paths, **({"line_rate": line_rate} if cluster else {})}
+
+
+def run_on_cards(rates, seconds: float = 3.0, rounds: int = 7, sizes=(16 * MIB,)) -> dict:
+    """Race on as many emulated machines as there are rates, whose cards differ; packed trees among ours. Local.
+
+    Returns {"rows", "ratios", "rates"}; a row of ours has ``predicted``: seconds of the schedule, simulated.
+    """
+    star, network = star_of([parse_rate(rate) for rate in rates]), emulated_network(len(rates), 1, rates)
+    algorithms = ["ring", "direct", TREES + star, CANONICAL_TREES + star]
+    wanted = {"work": "cards", "sizes": list(sizes), "algorithms": algorithms, "seconds": seconds, "rounds": rounds}
+    found = measure(f"{RANKS}:race_on_hosts", wanted, machines=len(rates), rates=rates)
+    for row in found["rows"]:
+        if not row["peer"]:
+            schedule = make_schedule(row["name"].split()[1], len(rates), len(rates))
+            elements = row["bytes"] // 4
+            row["predicted"] = seconds_of(schedule, network, elements, 4, segments_of(schedule, elements, 4))
+    return {"rows": found["rows"], "ratios": ratios(found["rows"]), "rates": list(rates)}
 
 
 def run_on_gpus(seconds: float = 2.0, rounds: int = 7, sizes=GPU_SIZES, ranks: int = 2) -> dict:
