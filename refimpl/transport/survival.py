@@ -5,9 +5,15 @@
     without_the_dead  if not: a communicator of the living ranks, which do the work again
     leave             after a last agreement, and without MPI_Finalize, which may wait for the dead
 
+MPI reports a process that ends, but not one that is stopped. So a rank that comes to an exchange, and one that waits in
+it, gives its supervisor a sign of life, once all have agreed for the first time. If none comes for the time-out, the
+supervisor kills the rank, and MPI reports it. A rank whose whole machine is stopped or cut off is found by the
+heartbeats of Open MPI. When it goes on, an alarm kills it before it does anything.
+
 Plainly: ``refimpl.plain.survive``.
 """
 
+import math
 import os
 import shlex
 import sys
@@ -17,26 +23,35 @@ from contextlib import contextmanager, suppress
 import numpy as np
 from mpi4py import MPI
 
+from refimpl.transport.abort import AbortMessages
 from refimpl.transport.communicator import Communicator
 from refimpl.transport.errors import PeerDied, silent_peer
-from refimpl.transport.job.supervisor import outlived, told
+from refimpl.transport.job.supervisor import alive, outlived, told
 from refimpl.transport.messages import MpiMessages
 from refimpl.transport.waiting import CHECK_SECONDS, Waiter, keep_for_ever
 
 POLL_SECONDS = 50e-6
 """Between two looks whether all ranks have said if they are done."""
 
+SIGNS = 8
+"""So many signs of life a rank that waits gives within the time-out."""
+
+PATIENCE = 2
+"""Ranks wait so many time-outs for each other: a silent one has been ended long before."""
+
 
 class SurvivingCommunicator(Communicator):
     """A ``Communicator`` whose ranks can do without those that die. Local to make; see ``Communicator.of``.
 
+    timeout: seconds without a sign of life after which a rank is dead. The others wait longer: until they are told.
     starters: the number that each rank had when the job started, by which people know it.
     A death raises PeerDied or MPI's own exception on each rank that meets it, and then on all others: see ``is_death``.
     """
 
-    def __init__(self, mpi, machines, *arguments, starters: tuple[int, ...] | None = None):
-        super().__init__(mpi, machines, *arguments)
-        self.waiter = _Waiter(self.rank, self.timeout, self.waiter.abort_messages)
+    def __init__(self, mpi, machines, timeout: float, starters: tuple[int, ...] | None = None):
+        super().__init__(mpi, machines, PATIENCE * timeout)
+        self.signs = _SignsOfLife(timeout, math.inf if starters is None else 0.0)
+        self.waiter = _Waiter(self.rank, self.timeout, _AbortMessages(mpi, self.signs))
         self.host_transport = _Messages(mpi, self.waiter)
         self.starters = tuple(range(self.size)) if starters is None else starters
 
@@ -58,7 +73,7 @@ class SurvivingCommunicator(Communicator):
 
         Raises SilentPeer after the time-out, and Aborted after another rank's abort message.
         """
-        flag = np.array([done], np.intc)
+        self.signs.next, flag = 0.0, np.array([done], np.intc)
         try:
             request = self.mpi.Iagree(flag)
             since = checked = time.monotonic()
@@ -77,45 +92,73 @@ class SurvivingCommunicator(Communicator):
 
     def without_the_dead(self) -> "SurvivingCommunicator":
         """Return a communicator of the living ranks, in their order. Collective over these."""
+        alive(PATIENCE * self.signs.timeout)  # while it waits for who is stopped now, this rank is silent itself
         mpi = self.mpi.Shrink()
-        alive = MPI.Group.Translate_ranks(mpi.Get_group(), range(mpi.Get_size()), self.mpi.Get_group())
-        machines = (tuple(alive.index(rank) for rank in ranks if rank in alive) for ranks in self.machines)
-        return SurvivingCommunicator(mpi, tuple(ranks for ranks in machines if ranks), self.timeout,
-                                     starters=tuple(self.starters[rank] for rank in alive))
+        living = MPI.Group.Translate_ranks(mpi.Get_group(), range(mpi.Get_size()), self.mpi.Get_group())
+        machines = (tuple(living.index(rank) for rank in ranks if rank in living) for ranks in self.machines)
+        return SurvivingCommunicator(mpi, tuple(ranks for ranks in machines if ranks), self.signs.timeout,
+                                     tuple(self.starters[rank] for rank in living))
 
     def leave(self, status: int = 0):
-        """End this process, all living ranks having said that they end. Collective over these; does not return."""
+        """End this process, all living ranks having said that they end. Collective over these; does not return.
+
+        The launcher may wait for a rank that is stopped or cut off: it is ended, too.
+        """
         self.agreed(True)
         sys.stdout.flush()
         sys.stderr.flush()
-        told("said")
+        told("said" if self.size == MPI.COMM_WORLD.Get_size() else "left")
         os._exit(status)
+
+
+class _SignsOfLife:
+    """What this rank's supervisor is told, now and then, from ``begin`` on: a job may take long to start. Local."""
+
+    def __init__(self, timeout, begin):
+        self.timeout, self.next = timeout, begin
+
+    def give(self):
+        if (now := time.monotonic()) >= self.next:
+            self.next = now + self.timeout / SIGNS
+            alive(self.timeout)
+
+    @contextmanager
+    def at(self, messages):
+        """Wait for messages. Keep them if a death prevents their end: MPI may still write to their arrays."""
+        self.give()
+        try:
+            yield
+        except MPI.Exception:
+            keep_for_ever(messages)
+            raise
+
+
+class _AbortMessages(AbortMessages):
+    """Abort messages, for which every rank that waits looks now and then."""
+
+    def __init__(self, mpi, signs):
+        super().__init__(mpi)
+        self.signs = signs
+
+    def check(self):
+        self.signs.give()
+        super().check()
 
 
 class _Waiter(Waiter):
     def for_messages(self, requests, peers, what):
-        with _kept(requests):
+        with self.abort_messages.signs.at(requests):
             super().for_messages(requests, peers, what)
 
     def for_collective(self, request, what):
-        with _kept(request):
+        with self.abort_messages.signs.at(request):
             super().for_collective(request, what)
 
 
 class _Messages(MpiMessages):
     def wait_some(self, started):
-        with _kept(started):
+        with self.waiter.abort_messages.signs.at(started):
             return super().wait_some(started)
-
-
-@contextmanager
-def _kept(messages):
-    """Keep messages whose end a death has prevented: MPI may still write to their arrays."""
-    try:
-        yield
-    except MPI.Exception:
-        keep_for_ever(messages)
-        raise
 
 
 def is_death(error: BaseException | None) -> bool:

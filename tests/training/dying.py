@@ -1,13 +1,16 @@
-"""A rank that kills itself where a test says: REFIMPL_WATCH=dying:Dying, REFIMPL_DIE="RANK@STEP@PLACE ...".
+"""A rank that kills or stops itself where a test says: REFIMPL_WATCH=dying:Dying, REFIMPL_DIE="RANK@STEP@PLACE ...".
 
 PLACE: a number of seconds after the step has begun, or module:Class.method: when that is called next, from then on.
+RANK@STEP@PLACE@SECONDS: the rank is not killed but stopped, and continued so many seconds later; 0: never.
 """
 
 import importlib
 import os
 import signal
+import subprocess
 import threading
 from contextlib import contextmanager
+from functools import partial
 
 
 class Dying:
@@ -15,12 +18,12 @@ class Dying:
 
     def __init__(self, comm):
         deaths = [death.split("@") for death in os.environ["REFIMPL_DIE"].split()]
-        self.deaths = {int(step): place for rank, step, place in deaths if int(rank) == comm.rank}
+        self.deaths = {int(step): how for rank, step, *how in deaths if int(rank) == comm.rank}
 
     @contextmanager
     def step(self, trainer):
-        if place := self.deaths.pop(trainer.step + 1, None):
-            die_at(place)
+        if how := self.deaths.pop(trainer.step + 1, None):
+            die_at(*how)
         yield
 
     def close(self):
@@ -31,19 +34,23 @@ def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def die_at(place):
+def stop(seconds, *_):
+    if float(seconds):
+        subprocess.Popen(["sh", "-c", f"sleep {seconds}; kill -CONT {os.getpid()}"], start_new_session=True,
+                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def die_at(place, stopped=None):
+    end = die if stopped is None else partial(stop, stopped)
     module, _, path = place.partition(":")
     if not path:
-        return threading.Timer(float(place), die).start() if float(place) else die()
-    name, method = path.split(".")
-    setattr(getattr(importlib.import_module(module), name), method, die)
+        return threading.Timer(float(place), end).start() if float(place) else end()
+    (name, method), module = path.split("."), importlib.import_module(module)
+    original = getattr(getattr(module, name), method)
 
+    def instead(*arguments, **named):
+        end()
+        return original(*arguments, **named)  # of a rank that was continued
 
-class Stopping(Dying):
-    """The same, but a rank is stopped: MPI does not notice."""
-
-    @contextmanager
-    def step(self, trainer):
-        if self.deaths.pop(trainer.step + 1, None):
-            os.kill(os.getpid(), signal.SIGSTOP)
-        yield
+    setattr(getattr(module, name), method, instead)

@@ -15,7 +15,7 @@ from refimpl.transport.launch import mpirun_command, run_job
 ROOT = str(Path(__file__).parents[2])
 HEADER = """
 import os, signal, sys, time
-from refimpl.transport.job.supervisor import arrived, supervised, told, waiting
+from refimpl.transport.job.supervisor import alive, arrived, supervised, told, waiting
 from refimpl.transport.host import JOB_VARIABLES
 rank = next(int(os.environ[name]) for name in JOB_VARIABLES if name in os.environ)
 def alone():
@@ -76,6 +76,23 @@ def test_a_rank_that_mpi_does_not_let_go_on_is_ended(where):
 def test_what_has_come_is_waited_for_no_more():
     job, _, pids = run("waiting(1.0, 'MPI_Init')\ntogether()\narrived()\ntime.sleep(2)\nreturn 0")
     assert job.returncode == 0 and "error" not in job.stderr and none_alive(pids)
+
+
+@pytest.mark.parametrize("silent", ["time.sleep(600)", "os.kill(os.getpid(), signal.SIGSTOP)"])
+def test_a_rank_that_gives_no_sign_of_life_any_more_is_ended(silent):
+    job, seconds, pids = run(f"alone()\nfor _ in range(4):\n  alive(1.0)\n  time.sleep(0.5)\nif rank: {silent}\n"
+                             "alive(60.0)\ntime.sleep(600)")
+    assert job.returncode != 0 and 2.5 <= seconds < 30
+    assert "rank 1 gave no sign of life for 1 s, and was ended" in job.stderr and none_alive(pids)
+
+
+@pytest.mark.parametrize("supervisor", ["works", "is stopped, too"])
+def test_who_is_stopped_too_long_does_nothing_more(supervisor):
+    stop = "os.kill(os.getppid(), signal.SIGSTOP)\n" * (supervisor != "works")
+    code = f"sleep 3; kill -CONT {{os.getpid()}}; sleep 1; kill -CONT {{os.getppid()}}"
+    job, _, _ = run("import subprocess\nalive(1.0)\n"
+                    f"subprocess.Popen(['sh', '-c', f'{code}'], start_new_session=True)\n{stop}os.kill(os.getpid(), signal.SIGSTOP)\nos.write(1, b'it goes on')", ranks=1)
+    assert job.returncode != 0 and "it goes on" not in job.stdout and "refimpl: error: rank 0" in job.stderr
 
 
 def test_who_has_said_why_it_ends_is_not_named_again():

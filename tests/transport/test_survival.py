@@ -11,22 +11,33 @@ import pytest
 from refimpl.transport.launch import launch, runtime
 
 pytestmark = pytest.mark.skipif(runtime().flavour != "openmpi", reason="needs an MPI that outlives its ranks: Open MPI")
-CODE = """
-import os, signal, sys
+TIMEOUT = 5  # longer than a process that is ready waits for a core
+CODE = f"TIMEOUT = {TIMEOUT}" + """
+import os, signal, subprocess, sys, time
 import numpy as np
-from refimpl.transport.job.supervisor import supervised
+from refimpl.transport.job.supervisor import supervised, watch_heartbeats
 
 def work():
+    watch_heartbeats(TIMEOUT)
     from refimpl.transport.shared_memory import SharedWindow
     from refimpl.transport.survival import SurvivingCommunicator, check_survival, is_death
-    way, victim = sys.argv[1:]
-    comm = SurvivingCommunicator.of(timeout=20)
+    way, victim, stopped = (*sys.argv[1:], "")[:3]
+    comm = SurvivingCommunicator.of(timeout=TIMEOUT)
     check_survival(comm)
     window, met = SharedWindow.open(comm, 8, "a window"), []
 
     def step(number):
         if number == 5 and comm.starters[comm.rank] == int(victim):
-            os.kill(os.getpid(), signal.SIGKILL)
+            if not stopped:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if stopped == "until the others have gone on":
+                wake = f"sleep {3 * TIMEOUT}; kill -CONT {os.getpid()}; sleep 1; kill -CONT {os.getppid()}"
+                subprocess.Popen(["sh", "-c", wake],
+                                 start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            for pid in [os.getpid()] if stopped == "alone" else [os.getppid(), os.getpid()]:
+                os.kill(pid, signal.SIGSTOP)
+        if stopped == "until the others have gone on" and comm.size == 2:
+            time.sleep(0.6 * TIMEOUT)
         if way == "messages":
             sent, came = np.full(100_000, number), np.empty(100_000, np.int64)
             comm.exchange([((comm.rank + 1) % comm.size, sent, {"": sent.size})],
@@ -77,6 +88,15 @@ def test_the_others_go_on(job, way, victim):
     assert sorted(re.findall(r"starter (\d) is (\d) of (.*)", done.stdout)) == [
         (str(starter), str(rank), "((0, 1),)") for rank, starter in enumerate(left)]
     assert f"refimpl: rank {victim}: killed by SIGKILL" in done.stderr
+
+
+@pytest.mark.parametrize("stopped", ["alone", "with its supervisor", "until the others have gone on"])
+def test_a_stopped_rank_is_given_up_and_never_mixed_in(job, stopped):
+    done = job("messages", "1", stopped)
+    assert sorted(re.findall(r"starter (\d)", done.stdout)) == ["0", "2"], done.stdout + done.stderr
+    if stopped != "with its supervisor":  # then nobody can say anything
+        words = r"gave no sign of life for 5 s, and was ended|killed by SIGALRM \(it came back after the others"
+        assert re.search(f"refimpl: rank 1:? ({words})", done.stderr), done.stdout + done.stderr
 
 
 def test_an_error_of_the_ranks_own_still_ends_all(job):

@@ -5,8 +5,9 @@
     agree     have all ranks come here? Then this is a commit. Else it is undone, and the living ranks open once more
 
 So what is done again is what came after the last commit, K steps at most. Of the step in which a rank died the others
-compute only its microbatches: they keep their own, with the sums of gradients that they have formed. Where a rank and its partner die together,
-nobody has some rows: then all ranks go back to the newest checkpoint of the run, or to where it began.
+compute only its microbatches: they keep their own, with the sums of gradients that they have formed. Where a rank and
+its partner die together, nobody has some rows: then all ranks go back to the newest checkpoint of the run, or to where
+it began.
 """
 
 import time
@@ -160,7 +161,7 @@ class SurvivingSession(Session):
             self.memory = Memory(self.committed, [Part.of(kept) for kept in self.kept] + copies, self.backups.states)
             self.opened = False
         living = comm.without_the_dead()
-        if living.size == comm.size:
+        if living.size == comm.size and death is not None:  # else MPI's agreement has failed: the steps are done again
             raise CollectiveError(f"MPI says that a rank has died, but all of them live: {death}") from death
         self.deal = dealt_anew(self.deal, [comm.starters.index(starter) for starter in living.starters])
         self.data = DealtData(self.data, self.deal)

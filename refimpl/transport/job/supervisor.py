@@ -31,6 +31,9 @@ LAUNCHER_SECONDS = 5.0
 """That a launcher may take to end after a rank's supervisor has spoken: Open MPI's has been seen to stay for ever where
 several ranks are killed at once."""
 
+ALARM, SILENCE = 1.06, 1.25
+"""Of the time without a sign of life after which a rank is ended: when its alarm ends it, when it counts as dead."""
+
 PR_SET_PDEATHSIG = 1
 HANDED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP,
              signal.SIGCONT)
@@ -90,9 +93,28 @@ def arrived():
     told("arrived")
 
 
+def alive(seconds: float):
+    """Have the supervisor end this rank unless it hears from it again within ``seconds``. Local.
+
+    Where it is stopped itself, with this rank, an alarm ends the rank as soon as it goes on: after some message to
+    ranks that have given it up, MPI would end these.
+    """
+    told(f"alive {seconds:g}")
+    signal.setitimer(signal.ITIMER_REAL, ALARM * seconds)
+
+
 def outlived():
     """Tell the supervisor that the other ranks go on without this one: that it has died ends nothing. Local."""
     told("outlived")
+
+
+def watch_heartbeats(seconds: float):
+    """Have Open MPI report a rank that is ``alive`` no more, if nobody can end it. Local; before MPI is loaded.
+
+    A thread of MPI's own sends and awaits heartbeats, so a rank may compute without a sign of life.
+    """
+    for name, value in {"": "true", "_thread": "true", "_timeout": SILENCE * seconds, "_period": seconds / 8}.items():
+        os.environ.setdefault(f"OMPI_MCA_mpi_ft_detector{name}", str(value))
 
 
 def end_with(parent: int):
@@ -112,8 +134,9 @@ class _Supervisor:
     def __init__(self, rank: str, child: int, hear: int):
         self.rank, self.child, self.hear = rank, child, hear
         self.said = self.spoke = False  # by the rank, by this process
+        self.left = False  # whether the rank was among the last ones, and others may still be there
         self.outlived = False  # whether the other ranks go on without this one
-        self.deadline, self.what, self.seconds = None, "", ""
+        self.deadline, self.words = None, ""  # when the rank is ended, and what is said then
 
     def run(self) -> int:
         """Wait until the rank has ended; return the status to end with."""
@@ -130,7 +153,7 @@ class _Supervisor:
             if ended in ready:
                 return self._last_word()
             if not ready:
-                self._speak(waited_in_vain(self.rank, self.seconds, "the other ranks", self.what))
+                self._speak(self.words)
                 os.kill(self.child, signal.SIGKILL)
                 self.deadline = None
 
@@ -146,13 +169,18 @@ class _Supervisor:
             word, _, rest = line.partition(" ")
             if word == "said":
                 self.said = True
+            elif word == "left":
+                self.said = self.left = True
             elif word == "arrived":
                 self.deadline = None
             elif word == "outlived":
                 self.outlived = True
             else:
-                self.seconds, _, self.what = rest.partition(" ")
-                self.deadline = time.monotonic() + float(self.seconds)
+                seconds, _, what = rest.partition(" ")
+                self.deadline = time.monotonic() + float(seconds)
+                self.words = (waited_in_vain(self.rank, seconds, "the other ranks", what) if word == "waiting" else
+                              f"rank {self.rank} gave no sign of life for {seconds} s, and was ended: it was stopped, "
+                              "or was stuck or computing longer than --timeout")
         return bool(text)
 
     def _last_word(self) -> int:
@@ -166,11 +194,12 @@ class _Supervisor:
         if not self.said or code < 0 and not self.spoke:
             cause = (f"it ended with status {code}, in the midst of the program (os._exit?)" if code >= 0 else
                      f"killed by {signal.Signals(-code).name}"
-                     + " (by someone, or out of memory?)" * (code == -signal.SIGKILL))
+                     + " (by someone, or out of memory?)" * (code == -signal.SIGKILL)
+                     + " (it came back after the others had given it up)" * (code == -signal.SIGALRM))
             self._speak(f"rank {self.rank}: {cause}")
             code = code or 1
         ends_all = code != 0 and not self.spoke if self.outlived else self.spoke  # an error of its own, or any end
-        if ends_all:
+        if ends_all or self.left:
             _end_later(os.getppid())
         if code < 0:  # by the same signal: some launchers look at nothing else
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
