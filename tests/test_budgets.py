@@ -14,25 +14,25 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 5039,
+    "kernels": 5212,
     "models": 4953,
     "refimpl/*.py": 194,
-    "refimpl/cli": 2309,
-    "refimpl/collectives": 4587,
+    "refimpl/cli": 2325,
+    "refimpl/collectives": 4593,
     "refimpl/conformance": 9268,
     "refimpl/experiments": 6199,
-    "refimpl/gradients": 363,
+    "refimpl/gradients": 522,
     "refimpl/jax": 431,
     "refimpl/notebook": 1479,
     "refimpl/pictures": 2050,
     "refimpl/plain": 3590,
-    "refimpl/plan": 2662,
-    "refimpl/server": 761,
-    "refimpl/strategies": 1343,
+    "refimpl/plan": 2731,
+    "refimpl/server": 767,
+    "refimpl/strategies": 1350,
     "refimpl/torch": 1465,
-    "refimpl/training": 6842,
+    "refimpl/training": 6863,
     "refimpl/transport": 2991,
-    "tests": 40181,
+    "tests": 40422,
 }
 
 

@@ -20,7 +20,8 @@ SAID_BY_PLAN = {"architecture": "--architecture", "sparse_as_dense": "--sparse-a
                 "shard_optimizer": "--shard-optimizer", "partitions": "--partitions",
                 "scheme": "--partition-scheme", "allreduce": "--allreduce",
                 "local_aggregation": "--no-local-aggregation", "search_partitions": "--search-partitions",
-                "hot_rows": "--hot-rows", "balance": "--balance", "consistency": "--consistency", "mesh": "--mesh"}
+                "hot_rows": "--hot-rows", "balance": "--balance", "consistency": "--consistency", "mesh": "--mesh",
+                "codec": "--codec"}
 """What a plan decides: option -> its name; given beside a plan, it would go unread."""
 REDUCERS = ("auto", *ALGORITHMS, NCCL)
 SERVED = {name: of for name, (_, of, *_) in CONSISTENCIES.items()}
@@ -102,6 +103,9 @@ def add_mathematics(how):
                      f"gradient (default: {_defaults('weight_decay')}, else 0)")
     how.add_argument("--sum-sparse", dest="average_sparse", action="store_false",
                      help="sum row gradients over microbatches instead of averaging them, as the authors' code does")
+    how.add_argument("--codec", type=_codecs, metavar="WHICH=CODEC,...", help="encode gradients for the way: of which "
+                     "variables (dense, sparse, or a variable's name), and how: bf16 or fp16, half the bytes, rounded "
+                     "at every node of the microbatch tree; e.g. dense=bf16,sparse=bf16 (default: none is)")
     how.add_argument("--device", choices=["cpu", "cuda", "auto"], help="where ranks compute: cpu (default), a GPU for "
                      "each rank (or shared), auto: GPUs if every rank finds one. Another kind of device, other bits")
 
@@ -202,7 +206,7 @@ def with_plan(options: dict) -> dict:
     if said:
         raise ValueError(f"--plan says itself how variables travel: leave out {', '.join(said)}, or edit the plan")
     plan = read_plan(options["plan"])
-    changes_it = {"search_partitions": False, "hot_rows": 0}  # a run that is resumed may have done so
+    changes_it = {"search_partitions": False, "hot_rows": 0, "codec": {}}  # a run that is resumed may have done so
     return {**options, **changes_it, "plan": plan, "architecture": str(plan.get("architecture")),
             "consistency": str(plan.get("consistency"))}
 
@@ -221,6 +225,17 @@ def _allreduce(text):
     if text not in REDUCERS and not text.startswith((TREES, CANONICAL_TREES)):
         raise argparse.ArgumentTypeError(none_of(text, (*REDUCERS, f"{TREES}NETWORK", f"{CANONICAL_TREES}NETWORK")))
     return text
+
+
+def _codecs(text: str) -> dict[str, str]:
+    """Return which -> codec; whether there are such is found out where the variables are known."""
+    found = [pair.partition("=") for pair in text.split(",")]
+    for which, equals, codec in found:
+        if not (which and equals and codec):
+            raise argparse.ArgumentTypeError(f"{text!r} should read WHICH=CODEC,WHICH=CODEC, e.g. dense=bf16")
+    if len({which for which, _, _ in found}) < len(found):
+        raise argparse.ArgumentTypeError(f"{text!r} names something twice")
+    return {which: codec for which, _, codec in found}
 
 
 def _assignment(text: str):

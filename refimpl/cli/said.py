@@ -13,7 +13,8 @@ def introduce(comm, recipe, options, output, changes=()):
     """Say what is trained, how, and where the files go; what is otherwise than before, if it is resumed."""
     preset = f" ({recipe.preset})" if recipe.preset else ""
     mesh = f", mesh {options.mesh}" if options.mesh else ""
-    print(f"{recipe.model}{preset} on {recipe.data}: {options.architecture}{mesh}, {comm.size} "
+    codec = "".join(f", {which} gradients as {how}" for which, how in options.codec.items())
+    print(f"{recipe.model}{preset} on {recipe.data}: {options.architecture}{mesh}{codec}, {comm.size} "
           f"rank{'s' if comm.size > 1 else ''}, {recipe.microbatches} microbatches of {recipe.microbatch_size}, "
           f"{options.optimizer}, {options.steps} steps -> {output or 'no files'}", flush=True)
     if options.consistency != SYNCHRONOUS:

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from kernels import RowGradient, array_module, merge_rows
+from kernels import RowGradient, array_module
 from refimpl.gradients.arena import Arena, Layout
+from refimpl.gradients.codecs import IDENTITY, Codec, codec_of
 from refimpl.gradients.tree import Node, TreeSum
 
 
@@ -12,11 +13,12 @@ class DenseTree:
 
     An even leaf is copied into an arena; an odd one is added to the arena of its sibling as it is, without a copy.
 
+    layout, codec: of the sums, which are messages.
     homes: first leaf -> the arena in which the node that begins with it is formed, where it matters.
     """
 
-    def __init__(self, layout: Layout, xp, homes: dict[int, Arena] | None = None):
-        self.layout, self.xp, self.homes = layout, xp, homes or {}
+    def __init__(self, layout: Layout, xp, homes: dict[int, Arena] | None = None, codec: Codec = codec_of(IDENTITY)):
+        self.layout, self.xp, self.homes, self.codec = layout, xp, homes or {}, codec
         self.free: list[Arena] = []
         self.tree = TreeSum(self._join)
 
@@ -34,7 +36,7 @@ class DenseTree:
     def _add_leaf(self, left: Arena, gradients) -> Arena:
         for name, view in left.views.items():
             if name not in gradients:
-                view += 0
+                self.codec.merge(view, self.xp.zeros_like(view))
         return left.add({name: gradients[name] for name in left.views if name in gradients})
 
     def _join(self, left: Arena, right: Arena) -> Arena:
@@ -52,7 +54,7 @@ class DenseTree:
 
     def arena(self) -> Arena:
         """Return an arena to write to; it holds what was last in it."""
-        return self.free.pop() if self.free else Arena(self.layout, self.xp)
+        return self.free.pop() if self.free else Arena(self.layout, self.xp, codec=self.codec)
 
     def held(self) -> list:
         """Return nothing: arenas are kept, and used again."""
@@ -69,10 +71,10 @@ class DenseTree:
 
 
 class RowTree:
-    """Sums of row gradients of consecutive microbatches, for several sparse variables. Local."""
+    """Sums of row gradients of consecutive microbatches, for several sparse variables, encoded. Local."""
 
-    def __init__(self, variables, xp):
-        self.trees = {v.name: TreeSum(merge_rows) for v in variables}
+    def __init__(self, variables, xp, codec: Codec = codec_of(IDENTITY)):
+        self.codec, self.trees = codec, {v.name: TreeSum(codec.merge_rows) for v in variables}
         self.empty = {v.name: RowGradient(np.empty(0, np.int64), xp.empty((0, v.shape[1]), v.dtype)) for v in variables}
 
     def push(self, leaf: int, gradients: dict[str, RowGradient] | None):
@@ -81,8 +83,8 @@ class RowTree:
         for name, tree in self.trees.items():
             ids, rows = gradients[name].ids, gradients[name].rows
             # a model may return views; what is sent must be in one piece
-            whole = (array_module(array).ascontiguousarray(array) for array in (ids, rows))
-            tree.push(Node(0, leaf), RowGradient(*whole))
+            ids, rows = (array_module(array).ascontiguousarray(array) for array in (ids, rows))
+            tree.push(Node(0, leaf), RowGradient(ids, self.codec.encode(rows)))
 
     def formed(self) -> dict[Node, dict]:
         """Return node -> name -> its row gradient, of the nodes that ``take`` would return now."""

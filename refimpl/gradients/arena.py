@@ -2,13 +2,13 @@
 
 import bisect
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kernels import array_module
 from kernels.arrays import as_array
-from kernels.each import add_each, copy_each
+from refimpl.gradients.codecs import IDENTITY, Codec, codec_of
 
 TOUCHED = "\0touched"
 """What follows a variable's name in the name of its marks: no variable's own name has a NUL."""
@@ -34,6 +34,10 @@ class Layout:
             raise ValueError(f"dense variables of different dtypes cannot share an arena: {first}; use one dtype")
         dtype = dtypes.pop() if dtypes else "float32"
         return cls(tuple(v.name for v in variables), tuple(v.shape for v in variables), dtype)
+
+    def encoded(self, codec: Codec) -> "Layout":
+        """Return the layout of the messages of these arrays. Local."""
+        return replace(self, dtype=codec.dtype_of(self.dtype))
 
     def with_marks(self) -> "Layout":
         """Return this layout followed by one mark a row of each array: who touched it (see ``RowsAsDense``)."""
@@ -70,10 +74,11 @@ class Arena:
     """A flat buffer and its named views: ``arena[name]`` has the array's shape and shares the buffer's memory.
 
     flat: (layout.size,) array to lay the views over; None: a new one of zeros.
+    codec: of what it holds, where these are messages (``Layout.encoded``).
     """
 
-    def __init__(self, layout: Layout, xp=np, flat=None):
-        self.layout = layout
+    def __init__(self, layout: Layout, xp=np, flat=None, codec: Codec = codec_of(IDENTITY)):
+        self.layout, self.codec = layout, codec
         self.flat = xp.zeros(layout.size, dtype=layout.dtype) if flat is None else flat
         offsets = layout.offsets
         self.views = {
@@ -88,7 +93,7 @@ class Arena:
         """Copy arrays (name -> array) in; a name that is absent becomes zero."""
         xp = array_module(self.flat)
         there = [name for name in self.views if name in arrays]
-        copy_each([self.views[name] for name in there], [as_array(xp, arrays[name]) for name in there])
+        self.codec.encode_each([self.views[name] for name in there], [as_array(xp, arrays[name]) for name in there])
         for name, view in self.views.items():
             if name not in arrays:
                 view[...] = 0
@@ -97,7 +102,7 @@ class Arena:
     def add(self, arrays):
         """Add arrays (name -> array), or another arena of the same layout, in place."""
         if isinstance(arrays, Arena):
-            self.flat += arrays.flat
+            self.codec.merge(self.flat, arrays.flat)
         else:
-            add_each([self.views[name] for name in arrays], list(arrays.values()))
+            self.codec.merge_each([self.views[name] for name in arrays], list(arrays.values()))
         return self

@@ -16,7 +16,7 @@ BUCKET = 1 << 18  # bytes of dense variables: below, what each message costs any
 
 
 class Bucket(NamedTuple):
-    """Variables of one strategy that are exchanged together."""
+    """Variables of one strategy, and of one codec, that are exchanged together."""
 
     strategy: type[Strategy]
     names: tuple[str, ...]
@@ -28,7 +28,8 @@ def buckets_of(plan: Plan) -> list[Bucket]:
     Without any in the plan there is one for each strategy. Raises ValueError unless every variable of the plan is in
     one bucket, with others of its strategy.
     """
-    kinds = {name: (type(strategy), strategy.joins(name)) for name, strategy in plan.strategies.items()}
+    kinds = {name: (type(strategy), strategy.codec, strategy.joins(name))
+             for name, strategy in plan.strategies.items()}
     if not plan.buckets:
         order = list(STRATEGIES.values())
         found = sorted(dict.fromkeys(kinds.values()), key=lambda kind: order.index(kind[0]))
@@ -39,8 +40,8 @@ def buckets_of(plan: Plan) -> list[Bucket]:
         raise ValueError(f"the plan's buckets must name each variable once; look at {listed(odd)}, or leave them empty")
     for names in plan.buckets:
         if len({kinds[name] for name in names}) != 1:
-            raise ValueError(f"the plan's bucket {listed(names) or '()'} is empty or mixes strategies or kinds; put "
-                             "only variables of one strategy and kind together")
+            raise ValueError(f"the plan's bucket {listed(names) or '()'} is empty or mixes strategies, codecs or "
+                             "kinds; put only variables of one strategy, codec and kind together")
     return [Bucket(kinds[names[0]][0], names) for names in plan.buckets]
 
 
@@ -65,7 +66,7 @@ def with_buckets(plan: Plan, variables, largest: int | None = None) -> Plan:
     buckets, filling, above = [], {}, None
     for variable in reversed(variables):
         strategy = plan.strategies[variable.name]
-        kind, name = type(strategy), strategy.joins(variable.name)
+        kind, name = type(strategy), (strategy.codec, strategy.joins(variable.name))
         bucket = filling.get((kind, name))
         if variable.sparse:
             joins = bucket and above.sparse and above.shape[0] == variable.shape[0] and above is bucket[-1]

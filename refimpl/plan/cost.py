@@ -45,12 +45,15 @@ def bytes_between(plan: Plan, variables, pulled, pushed, examples=()) -> dict:
 def together(plan: Plan, variables) -> list[tuple[type, list]]:
     """Return (strategy's class, [(variable, strategy)]) of what variables are worth that are exchanged together. Local.
 
-    A variable that is two in one (hot rows) is here as both.
+    A variable that is two in one (hot rows) is here as both. Those of one pair have one codec.
     """
+    def kind_of(part):
+        return type(part[1]), part[1].codec
+
     parts = [part for v in variables for part in plan.strategies[v.name].parts(v)]
-    kinds = list(dict.fromkeys(type(strategy) for _, strategy in parts))
-    parts.sort(key=lambda part: kinds.index(type(part[1])))
-    return [(kind, list(some)) for kind, some in groupby(parts, key=lambda part: type(part[1]))]
+    kinds = list(dict.fromkeys(map(kind_of, parts)))
+    parts.sort(key=lambda part: kinds.index(kind_of(part)))
+    return [(kind, list(some)) for (kind, _), some in groupby(parts, key=kind_of)]
 
 
 def norm(plan: Plan) -> dict:

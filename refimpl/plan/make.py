@@ -1,7 +1,10 @@
 """From an architecture to a plan: which strategy each variable gets, and who owns what."""
 
+from dataclasses import replace
+
 from refimpl.gradients import Layout
 from refimpl.plan.balance import by_popularity
+from refimpl.plan.codecs import codecs_of
 from refimpl.plan.plan import Placement, Plan
 from refimpl.plan.strategy import Strategy, strategy_of
 from refimpl.transport.machines import Machines
@@ -23,13 +26,15 @@ SHARDED = {"allreduce": "reduce-scatter", "hybrid": "reduce-scatter"}
 def make_plan(variables, architecture: str, ranks: int, microbatches: int, *, allreduce: str = "auto",
               partitions: int | None = None, scheme: str = "contiguous", sparse_as_dense: bool = False,
               shard_optimizer: bool = False, machines: Machines | None = None, local_aggregation: bool = True,
-              strategies: dict[str, str] | None = None, popularity: dict | None = None) -> Plan:
+              strategies: dict[str, str] | None = None, popularity: dict | None = None,
+              codec: dict[str, str] | None = None) -> Plan:
     """Return the plan of an architecture. partitions: P of each sparse variable; None: one for each rank. Local.
 
     sparse_as_dense, shard_optimizer: other strategies than the architecture's, of AS_DENSE and SHARDED.
     machines: the ranks of each machine; None: all on one.
     strategies: variable -> the name of its strategy: what architecture "auto" chose, which has no other.
     popularity: sparse variable -> (rows,), how often each row is pulled in a step: see ``by_popularity``.
+    codec: how gradients are encoded, by kind or variable, see ``codecs_of``; None: none is.
 
     What is owned goes whole, or in partitions, to the ranks with the fewest bytes so far, in the model's order
     (docs/paper.md, Mechanisms). Raises ValueError for an unknown architecture or a combination that means nothing.
@@ -41,6 +46,8 @@ def make_plan(variables, architecture: str, ranks: int, microbatches: int, *, al
     placed = place(variables, chosen, ranks, partitions, scheme)
     if popularity is not None:
         placed = by_popularity(variables, placed, popularity, ranks)
+    codecs = codecs_of(variables, codec or {})
+    placed = {name: replace(strategy, codec=codecs[name]) for name, strategy in placed.items()}
     return Plan(architecture, ranks, microbatches, allreduce, tuple(Placement(*pair) for pair in placed.items()),
                 machines or (tuple(range(ranks)),), local_aggregation)
 

@@ -82,7 +82,7 @@ def with_mesh(plan, variables, text: str | None):
         raise ValueError(f"--mesh {text}: {mesh.model} ranks cannot share the {whole[0].blocks} column blocks of "
                          f"{whole[0].name!r} evenly; with {plan.ranks} ranks give {', '.join(possible)}{more}")
     columns = strategy_of("columns", False)
-    placed = plan.replaced({v.name: columns(mesh.model) for v in cut})
+    placed = plan.replaced({v.name: columns(mesh.model, codec=plan.strategies[v.name].codec) for v in cut})
     return check_mesh(replace(placed, mesh=tuple(mesh)), variables)
 
 

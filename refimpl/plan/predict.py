@@ -162,7 +162,7 @@ class Predictor:
         """
         total = 0
         for part, strategy in plan.strategies[variable.name].parts(variable):
-            if (layout := strategy.arena([part])) is not None:
+            if (layout := strategy.arena([part], strategy.coding)) is not None:
                 total += self._time(plan, layout).card_bytes(layout.size)
                 continue
             traffic = self._traffic(plan, part, strategy)
@@ -171,7 +171,7 @@ class Predictor:
         return total
 
     def _together(self, plan, strategy, placed):
-        layout = strategy.arena([variable for variable, _ in placed])
+        layout = strategy.arena([variable for variable, _ in placed], placed[0][1].coding)
         if strategy.cut_together:
             return seconds_of(traffic_of(placed, plan, self.sample), self.network)
         if layout is None:

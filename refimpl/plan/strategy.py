@@ -11,12 +11,11 @@ import numpy as np
 from msgspec import Meta
 
 from refimpl.gradients import Layout
+from refimpl.gradients.codecs import IDENTITY, Codec, codec_of
 from refimpl.server.partition import MOST_PARTITIONS
 
 STRATEGIES: dict[tuple[str, bool], type["Strategy"]] = {}
 """(name, sparse) -> class, in the order in which exchanges of a step begin. Filled by ``refimpl.strategies``."""
-
-IDENTITY = "identity"
 
 Owners = Annotated[tuple[int, ...], Meta(max_length=MOST_PARTITIONS)]
 """The rank of each partition, as a plan's file may say it."""
@@ -32,7 +31,7 @@ class Strategy:
     automatic: whether ``auto`` may choose it.
     in_groups: the members of a group of the mesh keep a part each, some of the rows.
     cut_together: who owns what of a variable depends on those that it is exchanged with.
-    codec: how rows and gradients are encoded when they travel, of ``refimpl.strategies.codec``.
+    codec: how gradients are encoded when they travel, of ``refimpl.gradients.codecs``.
     """
 
     name: ClassVar[str] = ""
@@ -48,6 +47,11 @@ class Strategy:
     cut_together: ClassVar[bool] = False
 
     codec: str = field(default=IDENTITY, kw_only=True)
+
+    @property
+    def coding(self) -> Codec:
+        """The codec. Raises ValueError for a name that none has."""
+        return codec_of(self.codec)
 
     # -- what a plan says of it
 
@@ -67,6 +71,7 @@ class Strategy:
 
     def check(self, variable, ranks: int):
         """Raise ValueError, with the remedy, unless a training on ``ranks`` ranks can follow it. Local."""
+        self.coding.check(variable)
         for owner in self.owners:
             if type(owner) is not int or not 0 <= owner < ranks:
                 raise ValueError(f"owner {owner!r} is none of the ranks 0 to {ranks - 1}")
@@ -98,8 +103,11 @@ class Strategy:
         raise NotImplementedError
 
     @classmethod
-    def arena(cls, variables) -> Layout | None:
-        """Return the arena that an allreduce sums for these variables; None: they are messages of their own. Local."""
+    def arena(cls, variables, codec: Codec = codec_of(IDENTITY)) -> Layout | None:
+        """Return the arena that an allreduce sums for these variables; None: they are messages of their own. Local.
+
+        codec: by which they are encoded there.
+        """
         return None
 
     @classmethod

@@ -30,11 +30,10 @@ def read_plan(path) -> dict:
     return data
 
 
-def check_plan(plan: Plan, variables, ranks: int, microbatches: int, machines: Machines, *, consistencies,
-               codecs) -> Plan:
+def check_plan(plan: Plan, variables, ranks: int, microbatches: int, machines: Machines, *, consistencies) -> Plan:
     """Return the plan if a training of these variables on these ranks can follow it. Raises ValueError if not.
 
-    consistencies, codecs: the names of those that there are.
+    consistencies: the names of those that there are.
     """
     _check_job(plan, ranks, microbatches, machines)
     if plan.consistency.partition(":")[0] not in consistencies:
@@ -42,7 +41,7 @@ def check_plan(plan: Plan, variables, ranks: int, microbatches: int, machines: M
     _check_names(plan, variables)
     by_name = {v.name: v for v in variables}
     for placement in plan.placements:
-        _check_placement(placement, by_name[placement.variable], ranks, codecs)
+        _check_placement(placement, by_name[placement.variable], ranks)
     buckets_of(plan)
     check_mesh(plan, variables)
     _check_pull_rounds(plan)
@@ -77,12 +76,10 @@ def _check_names(plan, variables):
         raise ValueError(f"the plan has no placement for {listed(missing)}; every variable needs one")
 
 
-def _check_placement(placement, variable, ranks, codecs):
+def _check_placement(placement, variable, ranks):
     name, kind = f"plan, {variable.name}", "sparse" if variable.sparse else "dense"
     if placement.sparse is not variable.sparse:
         raise ValueError(f"{name}: sparse is {_said(placement.sparse)}, but the variable is {kind}")
-    if placement.strategy.codec not in codecs:
-        raise ValueError(f"{name}: no codec {_said(placement.strategy.codec)}; there are {', '.join(codecs)}")
     try:
         placement.strategy.check(variable, ranks)
     except ValueError as problem:

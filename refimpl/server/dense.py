@@ -19,10 +19,12 @@ class DenseServer:
     """Dense variables of all owners, exchanged together. Collective to use.
 
     pieces[o]: owner o's values, a flat view of this rank's copy.  elements[o]: {variable: elements} of that piece.
+    codec: of gradients.
     """
 
-    def __init__(self, pieces: list, elements: list[dict], comm: Communicator, clients: Clients, xp):
+    def __init__(self, pieces: list, elements: list[dict], comm: Communicator, clients: Clients, codec, xp):
         self.pieces, self.elements, self.comm, self.xp, self.nodes = pieces, elements, comm, xp, clients.nodes
+        self.codec, self.decoded = codec, codec.room(pieces[comm.rank])
         self.owners, self.clients = clients.owners[comm.rank], clients.of(comm.rank)
 
     def pull(self, phase: str = "pull"):
@@ -34,7 +36,7 @@ class DenseServer:
     @cached_property
     def boxes(self) -> list:
         """Where clients' gradients come to, and are added up, in every step: (client, node, flat). Local."""
-        return [(client, node, self.xp.empty_like(self.pieces[self.comm.rank]))
+        return [(client, node, self.box(self.comm.rank))
                 for client in self.clients for node in self.nodes[client]]
 
     def push(self, nodes: dict[int, list], phase: str = "push"):
@@ -42,16 +44,16 @@ class DenseServer:
         me = self.comm.rank
         sends = [self.message(owner, flat, owner) for owner in self.owners for _, flat in nodes[owner]]
         self.comm.exchange(sends, [self.message(client, flat, me) for client, _, flat in self.boxes], phase, "dense")
-        total = fold([(node, flat) for _, node, flat in self.boxes] + nodes[me], self.add)
-        return self.xp.empty_like(self.pieces[me]) if total is None else total  # None: it owns nothing
+        total = fold([(node, flat) for _, node, flat in self.boxes] + nodes[me], self.codec.merge)
+        return self.codec.decode(self.box(me) if total is None else total, self.decoded)  # None: it owns nothing
 
     def message(self, peer, flat, owner):
         """Return what ``Communicator.exchange`` takes: a piece of an owner, to or from a peer. Local."""
         return peer, flat, self.elements[owner]
 
-    def add(self, left, right):
-        """Add two gradients, into the left one. Local."""
-        return self.xp.add(left, right, out=left)
+    def box(self, owner):
+        """Return a new array for a gradient of an owner's piece. Local."""
+        return self.xp.empty(self.pieces[owner].shape, self.codec.dtype_of(self.pieces[owner].dtype))
 
 
 class LocalDenseAggregation:
@@ -73,17 +75,17 @@ class LocalDenseAggregation:
 
     def push(self, nodes: dict[int, list], phase: str = "push"):
         """Return the sum of the gradients of this rank's own piece. nodes: owner -> [(node, flat gradient)]."""
-        message, pieces, me = self.server.message, self.server.pieces, self.comm.rank
+        message, me = self.server.message, self.comm.rank
         sends = [message(rank, flat, owner) for owner, rank in self.through.items() if rank != me
                  for _, flat in nodes[owner]]
         merged, receives = {}, []
         for owner in [o for o, rank in self.through.items() if rank == me]:
             merged[owner] = list(nodes[owner])
             for peer in self.peers:
-                flats = [(node, self.server.xp.empty_like(pieces[owner])) for node in self.nodes[peer]]
+                flats = [(node, self.server.box(owner)) for node in self.nodes[peer]]
                 receives += [message(peer, flat, owner) for _, flat in flats]
                 merged[owner] += flats
         self.comm.exchange(sends, receives, "aggregate", "dense")
         # to the nodes of the tree that the machine can form, no further
-        return self.server.push({owner: TreeSum.of(parts, self.server.add).parts for owner, parts in merged.items()},
-                                phase)
+        add = self.server.codec.merge
+        return self.server.push({owner: TreeSum.of(parts, add).parts for owner, parts in merged.items()}, phase)

@@ -11,7 +11,7 @@ machine's nodes join to, and no other sums: so the owner's sum is the tree's roo
 
 import numpy as np
 
-from kernels import RowGradient, array_module, merge_rows, take_rows, unique_ids
+from kernels import RowGradient, array_module, take_rows, unique_ids
 from refimpl.gradients import TreeSum, cover, leaves_of
 from refimpl.server.clients import Aggregators
 from refimpl.server.row_numbers import exchange_row_numbers
@@ -67,7 +67,7 @@ class LocalAggregation:
             for name in self._mine(parts):
                 for node in self.nodes[peer]:
                     numbers = next(following)
-                    rows = self.server.empty(name, len(numbers))
+                    rows = self.server.empty(name, len(numbers), self.server.codec)
                     receives.append((peer, rows, {name: rows.size}))
                     came[name].append((node, RowGradient(numbers, rows)))
         self.comm.exchange(sends, receives, "aggregate", "rows")
@@ -76,7 +76,8 @@ class LocalAggregation:
                 own = where[self.comm.rank]
                 came[name].append((node, RowGradient(g.ids[own], take_rows(g.rows, own))))
         # to the nodes of the tree that the machine can form, no further
-        yield from self.server.push({name: TreeSum.of(nodes, merge_rows).parts for name, nodes in came.items()}, phase)
+        merge = self.server.codec.merge_rows
+        yield from self.server.push({name: TreeSum.of(nodes, merge).parts for name, nodes in came.items()}, phase)
 
     def _mine(self, names) -> list[str]:
         """Those of the variables that this rank is the aggregator of some owner of."""

@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from kernels import take_rows
+from refimpl.gradients.codecs import IDENTITY, Codec, codec_of
 
 SCHEMES = ("contiguous", "interleaved")
 MOST_PARTITIONS = 1 << 16
@@ -122,9 +123,9 @@ class Partitioning:
         return Route(numbers, np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=self.ranks))]), order)
 
 
-def row_bytes(variable) -> int:
-    """Return the bytes of one row of a sparse variable. Local."""
-    return variable.shape[1] * np.dtype(variable.dtype).itemsize
+def row_bytes(variable, codec: Codec = codec_of(IDENTITY)) -> int:
+    """Return the bytes of one row of a sparse variable; codec: of a row of its encoded gradient. Local."""
+    return variable.shape[1] * np.dtype(codec.dtype_of(variable.dtype)).itemsize
 
 
 @dataclass(frozen=True)

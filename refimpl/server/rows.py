@@ -7,8 +7,9 @@
 Row numbers go first, then rows in rounds. Equals ``refimpl.plain.server``, bit for bit.
 """
 
-from kernels import RowGradient, array_module, merge_rows, take_rows
+from kernels import RowGradient, array_module, take_rows
 from refimpl.gradients import fold
+from refimpl.gradients.codecs import IDENTITY, Codec, codec_of
 from refimpl.server.clients import Clients
 from refimpl.server.partition import Partitioning, row_bytes
 from refimpl.server.rounds import ahead, cut, partitions_a_round, round_edges
@@ -21,12 +22,13 @@ class RowServer:
     """Some sparse variables, exchanged together. Local to make, Collective to use: all ranks call the same methods.
 
     shards: name -> the rows that this rank owns.  partitionings: name -> who owns which, the same on every rank.
-    clients: which ranks deal with which owners, and the nodes of the tree that they push.
+    clients: which ranks deal with which owners, and the nodes of the tree that they push.  codec: of row gradients.
     """
 
     def __init__(self, shards: dict[str, Shard], partitionings: dict[str, Partitioning], comm: Communicator,
-                 clients: Clients):
+                 clients: Clients, codec: Codec):
         self.shards, self.partitionings, self.comm, self.nodes = shards, partitionings, comm, clients.nodes
+        self.codec = codec
         self.owners, self.clients = clients.owners[comm.rank], clients.of(comm.rank)
         self.edges, self.mine = {}, [name for name, parts in partitionings.items() if comm.rank in parts.owners]
         for name, parts in partitionings.items():
@@ -64,7 +66,7 @@ class RowServer:
     def push(self, parts: dict, phase: str = "push"):
         """Yield a ReducedGradient of each round's partitions that this rank owns, as soon as it is there.
 
-        parts: name -> [(node, RowGradient)], for each node that this rank pushes; ids are rows of the variable.
+        parts: name -> [(node, RowGradient)], encoded, for each node that this rank pushes; ids are the variable's rows.
         """
         sent = {name: [self._routed(name, gradient) for _, gradient in nodes] for name, nodes in parts.items()}
         announced = exchange_row_numbers(
@@ -86,7 +88,7 @@ class RowServer:
                                for (node, _), (route, rows, pieces) in zip(parts[name], sent[name])]
                 for client, node, numbers, pieces in coming[name]:
                     ids = numbers[_of(pieces, number)]
-                    rows = self.empty(name, len(ids))
+                    rows = self.empty(name, len(ids), self.codec)
                     receives.append((client, rows, {name: rows.size}))
                     nodes[name].append((node, RowGradient(ids, rows)))
             return nodes, self.comm.start(sends, receives, phase, "rows")
@@ -95,8 +97,8 @@ class RowServer:
             pending.wait()
             for name in parts:
                 if number < len(self.edges[name][self.comm.rank]) - 1:
-                    total = fold(nodes[name], merge_rows)
-                    yield ReducedGradient(self.shards[name], total.ids, total.rows, True)
+                    total = fold(nodes[name], self.codec.merge_rows)
+                    yield ReducedGradient(self.shards[name], total.ids, self.codec.decode(total.rows), True)
 
     def _routed(self, name, gradient):
         """Return (route, rows in its order, owner -> slices by round) of a row gradient."""
@@ -125,10 +127,10 @@ class RowServer:
         """owner -> the slice of a route that travels in each round, for the owners that this rank deals with."""
         return {o: cut(route.of(o), self.edges[name][o], int(route.bounds[o])) for o in (*self.owners, self.comm.rank)}
 
-    def empty(self, name, rows: int):
-        """Return a new (rows, d) array for rows of a variable, where its table is. Local."""
+    def empty(self, name, rows: int, codec: Codec = codec_of(IDENTITY)):
+        """Return a new (rows, d) array for rows of a variable, or their messages, where its table is. Local."""
         table = self.shards[name].values
-        return array_module(table).empty((rows, table.shape[1]), table.dtype)
+        return array_module(table).empty((rows, table.shape[1]), codec.dtype_of(table.dtype))
 
 
 def _of(pieces, number):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernels import RowGradient, array_module, merge_rows, take_rows
+from kernels import RowGradient, array_module, take_rows
 from refimpl.gradients import RowTree, cover, fold, leaves_of
 from refimpl.plan.cost import INDEX
 from refimpl.plan.parts import cut_lists
@@ -34,11 +34,11 @@ class GatheredRows(Strategy):
         """(8 + d s) k_r from rank r to each other, of its k_r gradient rows; and 8 for the length of each node's."""
         found, others = {}, 1 - np.eye(plan.ranks, dtype=np.int64)
         most = max(len(cover(leaves_of(r, plan.ranks, plan.microbatches))) for r in range(plan.ranks))
-        for variable, _ in placed:
+        for variable, strategy in placed:
             _, pushed = touched(variable)
             rows = np.array([sum(map(len, per_node)) for per_node in pushed])[:, None] * others
             found["allgather", variable.name, "indices"] = INDEX * rows
-            found["allgather", variable.name, "rows"] = row_bytes(variable) * rows
+            found["allgather", variable.name, "rows"] = row_bytes(variable, strategy.coding) * rows
         return found | {("allgather", "", "control"): INDEX * most * len(placed) * others}
 
     def work(self, variable, plan, sample):
@@ -47,16 +47,17 @@ class GatheredRows(Strategy):
 
     @classmethod
     def exchange(cls, placed, plan, comm, seed, xp, shared):
-        return GatheredRowsExchange([variable for variable, _ in placed], plan.microbatches, comm, seed, xp)
+        return GatheredRowsExchange([variable for variable, _ in placed], placed[0][1].coding, plan.microbatches, comm,
+                                    seed, xp)
 
 
 class ReplicatedRows(Replicas):
     """Sparse variables of which every rank keeps all rows. leaves: V."""
 
-    def __init__(self, variables: list, leaves: int, comm, seed: int, xp=np):
-        self.comm, self.variables = comm, list(variables)
+    def __init__(self, variables: list, codec, leaves: int, comm, seed: int, xp=np):
+        self.comm, self.variables, self.codec = comm, list(variables), codec
         self.shards = {v.name: Shard(v, xp.asarray(v.initial_value(seed))) for v in variables}
-        self.gradients = RowTree(variables, xp)
+        self.gradients = RowTree(variables, xp, codec)
         self.nodes = [cover(leaves_of(r, comm.size, leaves)) for r in range(comm.size)]
 
     def pull(self, needs, phase="pull"):
@@ -79,8 +80,8 @@ class GatheredRowsExchange(ReplicatedRows):
         for name, shard in self.shards.items():
             nodes = [(node, arrived[name, rank][i])
                      for rank in range(self.comm.size) for i, node in enumerate(self.nodes[rank])]
-            total = fold(nodes, merge_rows)
-            reduced.append(ReducedGradient(shard, total.ids, total.rows, self.comm.rank == 0))
+            total = fold(nodes, self.codec.merge_rows)
+            reduced.append(ReducedGradient(shard, total.ids, self.codec.decode(total.rows), self.comm.rank == 0))
         return reduced
 
     def _allgather(self, parts, counts):
@@ -102,7 +103,8 @@ class GatheredRowsExchange(ReplicatedRows):
         for j, (name, nodes) in enumerate(parts.items()):
             values = self.shards[name].values
             empty = array_module(values).empty
-            arrived[name, source] = [RowGradient(np.empty(n, np.int64), empty((n, values.shape[1]), values.dtype))
+            dtype = self.codec.dtype_of(values.dtype)
+            arrived[name, source] = [RowGradient(np.empty(n, np.int64), empty((n, values.shape[1]), dtype))
                                      for n in counts[source, :len(self.nodes[source]), j]]
             leaving += [(name, g) for _, g in nodes]
             arriving += [(name, g) for g in arrived[name, source]]

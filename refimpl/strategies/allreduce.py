@@ -12,6 +12,7 @@ import numpy as np
 
 from refimpl.collectives.running.allreduce import open_allreduce
 from refimpl.gradients import Arena, DenseTree, Layout
+from refimpl.gradients.codecs import IDENTITY, codec_of
 from refimpl.plan.strategy import Strategy
 from refimpl.server import ReducedGradient, Shard
 from refimpl.strategies.exchange import Replicas
@@ -26,16 +27,17 @@ class Allreduce(Strategy):
     keys = (("allreduce", "dense"),)
 
     @classmethod
-    def arena(cls, variables):
-        return Layout.of(variables)
+    def arena(cls, variables, codec=codec_of(IDENTITY)):
+        return Layout.of(variables).encoded(codec)
 
     @classmethod
     def bytes_between(cls, placed, plan, touched):
-        return allreduce_bytes(cls.arena([variable for variable, _ in placed]), plan.schedule())
+        return allreduce_bytes(cls.arena([variable for variable, _ in placed], placed[0][1].coding), plan.schedule())
 
     @classmethod
     def exchange(cls, placed, plan, comm, seed, xp, shared):
-        return AllreduceExchange([variable for variable, _ in placed], plan.schedule(), comm, seed, xp, shared)
+        return AllreduceExchange([variable for variable, _ in placed], placed[0][1].coding, plan.schedule(), comm, seed,
+                                 xp, shared)
 
 
 def allreduce_bytes(layout: Layout, schedule) -> dict:
@@ -59,20 +61,22 @@ class AllreduceExchange(Replicas):
 
     phase = "allreduce"
 
-    def __init__(self, variables: list, schedule, comm, seed: int, xp=np, shared=True):
-        layout = Layout.of(variables)
+    def __init__(self, variables: list, codec, schedule, comm, seed: int, xp=np, shared=True):
+        layout, self.codec = Layout.of(variables), codec
         self.comm, self.variables, self.schedule, self.xp, self.shared = comm, list(variables), schedule, xp, shared
         self.values = Arena(layout, xp).fill({v.name: v.initial_value(seed) for v in variables})
         self.shards = {v.name: Shard(v, self.values[v.name]) for v in variables}
 
     def open(self):
-        layout = self.values.layout
-        self.allreduce = open_allreduce(self.schedule, self.comm, layout.size, self.values.flat, "allreduce",
-                                        layout.overlaps, self.shared, self.channel)
+        layout, codec = self.values.layout.encoded(self.codec), self.codec
+        like = self.xp.empty(0, layout.dtype)
+        self.allreduce = open_allreduce(self.schedule, self.comm, layout.size, like, "allreduce", layout.overlaps,
+                                        self.shared, self.channel, codec.merge)
         # what leaves this rank is formed where it leaves from: no copy
-        homes = {node.first_leaf: Arena(layout, flat=slot)
+        homes = {node.first_leaf: Arena(layout, flat=slot, codec=codec)
                  for node, slot in zip(self.schedule.inputs[self.comm.rank], self.allreduce.slots)}
-        self.gradients = DenseTree(layout, self.xp, homes)
+        self.gradients = DenseTree(layout, self.xp, homes, codec)
+        self.decoded = codec.room(self.values.flat)
 
     def dense(self):
         return self.values.views
@@ -85,6 +89,7 @@ class AllreduceExchange(Replicas):
 
     def push(self):
         self.gradients.take()
-        total, counts = Arena(self.values.layout, flat=self.allreduce()), self.comm.rank == 0
+        total = Arena(self.values.layout, flat=self.codec.decode(self.allreduce(), self.decoded))
+        counts = self.comm.rank == 0
         # read before all ranks meet at the next step's data: only after that are slots written again
         return [ReducedGradient(shard, None, total[name], counts) for name, shard in self.shards.items()]

@@ -13,6 +13,7 @@ import numpy as np
 from kernels import take_rows, to_numpy
 from refimpl.collectives.running.allreduce import open_allreduce
 from refimpl.gradients import TOUCHED, Arena, Layout
+from refimpl.gradients.codecs import IDENTITY, codec_of
 from refimpl.plan.parts import cut_lists
 from refimpl.server import ReducedGradient
 from refimpl.strategies.allgather import ReplicatedRows
@@ -27,8 +28,8 @@ class RowsAsDense(Allreduce):
     label, colour, mark = "whole, as if dense (allreduce)", "black", "^"
 
     @classmethod
-    def arena(cls, variables):
-        return Layout.of(variables).with_marks()
+    def arena(cls, variables, codec=codec_of(IDENTITY)):
+        return Layout.of(variables).encoded(codec).with_marks()
 
     def work(self, variable, plan, sample):
         """An array is filled, and the touched rows are updated."""
@@ -38,7 +39,8 @@ class RowsAsDense(Allreduce):
 
     @classmethod
     def exchange(cls, placed, plan, comm, seed, xp, shared):
-        return RowsAsDenseExchange([variable for variable, _ in placed], plan, comm, seed, xp, shared)
+        return RowsAsDenseExchange([variable for variable, _ in placed], placed[0][1].coding, plan, comm, seed, xp,
+                                   shared)
 
 
 class RowsAsDenseExchange(ReplicatedRows):
@@ -46,17 +48,18 @@ class RowsAsDenseExchange(ReplicatedRows):
 
     phase = "allreduce"
 
-    def __init__(self, variables: list, plan, comm, seed: int, xp=np, shared=True):
-        super().__init__(variables, plan.microbatches, comm, seed, xp)
-        self.layout = Layout.of(variables).with_marks()
+    def __init__(self, variables: list, codec, plan, comm, seed: int, xp=np, shared=True):
+        super().__init__(variables, codec, plan.microbatches, comm, seed, xp)
+        self.layout = RowsAsDense.arena(variables, codec)
         self.schedule, self.xp, self.shared = plan.schedule(), xp, shared
 
     def open(self):
         # what adds nothing: x + -0.0 is x, while -0.0 + 0.0 is 0.0, no longer x. CuPy makes 0.0 of the number -0.0, and
         # of an array without axes
-        self.nothing = self.xp.asarray(np.full(1, -0.0, self.layout.dtype))
+        self.nothing, self.one = (self.codec.encode(self.xp.asarray(np.full(1, number, self.variables[0].dtype)))
+                                  for number in (-0.0, 1))
         self.allreduce = open_allreduce(self.schedule, self.comm, self.layout.size, self.nothing, "allreduce",
-                                        self.layout.overlaps, self.shared)
+                                        self.layout.overlaps, self.shared, add=self.codec.merge)
         self.arenas = [Arena(self.layout, flat=slot) for slot in self.allreduce.slots]
 
     def push(self):
@@ -67,8 +70,8 @@ class RowsAsDenseExchange(ReplicatedRows):
             for arena, (_, gradient) in zip(self.arenas, nodes):
                 ids = self.xp.asarray(gradient.ids)
                 arena[name][ids] = gradient.rows
-                arena[name + TOUCHED][ids] = 1
-        total, reduced = Arena(self.layout, flat=self.allreduce()), []
+                arena[name + TOUCHED][ids] = self.one
+        total, reduced = Arena(self.layout, flat=self.codec.decode(self.allreduce())), []
         self.comm.settle()
         for name, shard in self.shards.items():
             ids = to_numpy(self.xp.flatnonzero(total[name + TOUCHED]))

@@ -40,6 +40,7 @@ class Columns(Strategy):
         if type(self.members) is not int or self.members < 1 or variable.blocks % self.members:
             raise ValueError(f"{self.members!r} members cannot share {variable.blocks} column blocks evenly; give a "
                              f"divisor of {variable.blocks}")
+        super().check(variable, ranks)
 
     def work(self, variable, plan, sample):
         return np.full(plan.ranks, variable.nbytes / self.members)
@@ -49,7 +50,7 @@ class Columns(Strategy):
         """What the schedule of the holders of a part sends of it, for each part."""
         mesh, found = plan.on_mesh, {}
         for member in range(mesh.model):
-            parts = Layout.of([part_of(v, mesh, member) for v, _ in placed])
+            parts = Layout.of([part_of(v, mesh, member) for v, _ in placed]).encoded(placed[0][1].coding)
             for key, of_holders in allreduce_bytes(parts, schedule_of(plan)).items():
                 found.setdefault(key, np.zeros((plan.ranks, plan.ranks), np.int64))
                 found[key][member::mesh.model, member::mesh.model] = of_holders
@@ -57,7 +58,7 @@ class Columns(Strategy):
 
     @classmethod
     def exchange(cls, placed, plan, comm, seed, xp, shared):
-        return ColumnsExchange([variable for variable, _ in placed], plan, comm, seed, xp)
+        return ColumnsExchange([variable for variable, _ in placed], placed[0][1].coding, plan, comm, seed, xp)
 
 
 def part_of(variable, mesh: Mesh, rank: int):
@@ -81,11 +82,11 @@ class ColumnsExchange(AllreduceExchange):
     Its gradients are those of all microbatches of the rank's group, and so are their leaves.
     """
 
-    def __init__(self, variables: list, plan, comm, seed: int, xp=np):
+    def __init__(self, variables: list, codec, plan, comm, seed: int, xp=np):
         self.mesh, self.ranks = plan.on_mesh, comm
         holders = SomeRanks(comm, self.mesh.holders(comm.rank))
-        super().__init__([part_of(v, self.mesh, comm.rank) for v in variables], schedule_of(plan), holders, seed, xp,
-                         shared=False)
+        super().__init__([part_of(v, self.mesh, comm.rank) for v in variables], codec, schedule_of(plan), holders, seed,
+                         xp, shared=False)
         self.variables = list(variables)  # whole; of the parts are the shards
 
     def part(self, variable):

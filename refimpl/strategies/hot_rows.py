@@ -66,8 +66,9 @@ def with_hot_rows(plan: Plan, hot: dict[str, int], replica: str = REPLICAS[0]) -
     found = {}
     for name, strategy in plan.strategies.items():
         if strategy.partitioned:
-            placed = strategy.owners, strategy.scheme
-            found[name] = HotRows(*placed, hot[name], replica) if hot.get(name) else ServedRows(*placed)
+            placed, codec = (strategy.owners, strategy.scheme), strategy.codec
+            found[name] = (HotRows(*placed, hot[name], replica, codec=codec) if hot.get(name)
+                           else ServedRows(*placed, codec=codec))
     return plan.replaced(found)
 
 

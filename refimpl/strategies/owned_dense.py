@@ -72,21 +72,24 @@ class OwnedDense(Strategy):
     @classmethod
     def bytes_between(cls, placed, plan, touched):
         """A piece's bytes: to the owner for each node of each client, and from it to each; aggregated in machines."""
-        owned: dict = {}
+        owned, codec = {}, placed[0][1].coding
         for piece in cls.pieces(placed, plan.ranks):
             whole = owned.setdefault(piece.variable.name, np.zeros((plan.ranks, plan.ranks), np.int64))
-            whole[:, piece.owner] += piece.size * np.dtype(piece.variable.dtype).itemsize
+            whole[:, piece.owner] += piece.size
         found, (of_rank, of_client) = {}, nodes_pushed(plan)
-        for name, whole in owned.items():
+        dtypes = {variable.name: variable.dtype for variable, _ in placed}
+        for name, elements in owned.items():
+            kinds = dtypes[name], codec.dtype_of(dtypes[name])
+            whole, sent = (elements * np.dtype(dtype).itemsize for dtype in kinds)
             found |= {("pull", name, "dense"): across(plan, whole).T,
                       ("scatter", name, "dense"): inside(plan, whole).T,
-                      ("aggregate", name, "dense"): inside(plan, of_rank[:, None] * whole),
-                      ("push", name, "dense"): across(plan, of_client[:, None] * whole)}
+                      ("aggregate", name, "dense"): inside(plan, of_rank[:, None] * sent),
+                      ("push", name, "dense"): across(plan, of_client[:, None] * sent)}
         return found
 
     @classmethod
     def exchange(cls, placed, plan, comm, seed, xp, shared):
-        return OwnedDenseExchange(cls.pieces(placed, plan.ranks), plan, comm, seed, xp)
+        return OwnedDenseExchange(cls.pieces(placed, plan.ranks), placed[0][1].coding, plan, comm, seed, xp)
 
 
 class OwnedDenseExchange(Exchange):
@@ -98,11 +101,11 @@ class OwnedDenseExchange(Exchange):
 
     phase, replicated = "push", False
 
-    def __init__(self, pieces: list[Piece], plan, comm, seed: int, xp=np):
+    def __init__(self, pieces: list[Piece], codec, plan, comm, seed: int, xp=np):
         self.comm, self.xp, self.pieces = comm, xp, pieces
         self.variables = list({piece.variable.name: piece.variable for piece in pieces}.values())
         layout = Layout.of(self.variables)
-        self.values, self.gradients = Arena(layout, xp), DenseTree(layout, xp)
+        self.values, self.gradients = Arena(layout, xp), DenseTree(layout.encoded(codec), xp, codec=codec)
         self.mine = {p.variable.name: p for p in pieces if p.owner == comm.rank}
         self.shards = {name: Shard(p.as_variable(), p.of(self.values[name])) for name, p in self.mine.items()}
         for shard in self.shards.values():  # the others' come with the first pull
@@ -111,7 +114,7 @@ class OwnedDenseExchange(Exchange):
         self.stretches = [slice(*ends[r:r + 2]) for r in range(comm.size)]
         elements = [layout.overlaps(stretch.start, stretch.stop) for stretch in self.stretches]
         self.server = DenseServer([self.values.flat[stretch] for stretch in self.stretches], elements, comm,
-                                  plan.clients(), xp)
+                                  plan.clients(), codec, xp)
         aggregators = plan.aggregators()
         if aggregators is not None:
             self.server = LocalDenseAggregation(self.server, aggregators, plan.microbatches)

@@ -72,12 +72,13 @@ def pull_rows(variable, parts, plan, pulled) -> dict:
             ("scatter", name, "rows"): width * to_aggregators.T}
 
 
-def push_rows(variable, parts, plan, pushed) -> dict:
+def push_rows(variable, parts, plan, pushed, codec) -> dict:
     """Return the bytes of a push: 8 + d s for each row of each node, and 8 for the length of each list. Local.
 
-    pushed[r]: for each node of rank r, the (k,) rows that its gradient touches.
+    d columns of s bytes, as the codec encodes them.  pushed[r]: for each node of rank r, the (k,) rows that its
+    gradient touches.
     """
-    name, width = variable.name, row_bytes(variable)
+    name, width = variable.name, row_bytes(variable, codec)
     own = np.array([_by_owner(parts, per_node).sum(axis=0) for per_node in pushed])
     united = np.array([_by_owner(parts, _joined(plan, rank, pushed)).sum(axis=0) for rank in range(plan.ranks)])
     of_rank, of_client = nodes_pushed(plan)

@@ -71,7 +71,7 @@ class ServedRows(Strategy):
         for variable, strategy in placed:
             parts, (pulled, pushed) = strategy.partitioning(variable, plan.ranks), touched(variable)
             for key, matrix in {**pull_rows(variable, parts, plan, pulled),
-                                **push_rows(variable, parts, plan, pushed)}.items():
+                                **push_rows(variable, parts, plan, pushed, strategy.coding)}.items():
                 found[key] = found.get(key, 0) + matrix
         return found
 
@@ -97,13 +97,14 @@ class ServedRowsExchange(Exchange):
 
     def __init__(self, placed: list, plan, comm, seed: int, xp=np):
         self.comm, self.plan, self.variables = comm, plan, [variable for variable, _ in placed]
-        self.gradients = RowTree(self.variables, xp)
+        self.codec = placed[0][1].coding
+        self.gradients = RowTree(self.variables, xp, self.codec)
         parts = {v.name: strategy.partitioning(v, comm.size) for v, strategy in placed}
         self._serve(parts, {v.name: Shard(v, self._initial(v, parts[v.name], seed, xp)) for v in self.variables})
 
     def _serve(self, partitionings, shards):
         self.partitionings, self.shards = partitionings, shards
-        self.server = RowServer(shards, partitionings, self.comm, self.plan.clients())
+        self.server = RowServer(shards, partitionings, self.comm, self.plan.clients(), self.codec)
         aggregators = self.plan.aggregators()
         if aggregators is not None:
             self.server = LocalAggregation(self.server, aggregators, self.plan.microbatches)

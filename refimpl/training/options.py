@@ -6,13 +6,14 @@ from typing import get_args
 
 from kernels.update import OPTIMIZERS
 from kernels.update.rates import RATES
+from refimpl.gradients.codecs import codec_of
 from refimpl.json_file import shaped
 from refimpl.plan.make import check_sharded
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.transport.device.choice import TRANSPORTS
 
 MATHEMATICS = ("optimizer", "learning_rate", "rate", "warmup", "rate_steps", "clip_norm", "weight_decay",
-               "optimizer_options", "average_sparse", "seed", "consistency", "correction")
+               "optimizer_options", "average_sparse", "seed", "consistency", "correction", "codec")
 """Options that change the numbers; a resumed run takes them from its checkpoint. The others change no bit,
 but for ``device``: another kind of it rounds otherwise, and a run may be resumed there all the same."""
 
@@ -47,6 +48,7 @@ class Options:
     corrected; see ``refimpl.plain.consistencies`` and ``corrections``, and without a server ``decentralised``. Without
     barriers optimizer and rate count an owner's updates, or a replica's steps.
     slow_rank: rank, as text -> how many times as long as it could its computation shall take.
+    codec: kind ("dense", "sparse") or variable -> how its gradients are encoded, of ``refimpl.gradients.codecs``.
     average_sparse: False sums row gradients over the microbatches instead of averaging them, as the authors' code
     does: every sparse variable's gradient is V times larger (docs/paper.md, Mechanisms).
     """
@@ -84,6 +86,7 @@ class Options:
     consistency: str = SYNCHRONOUS
     correction: str = "none"
     slow_rank: dict = field(default_factory=dict)
+    codec: dict = field(default_factory=dict)
 
     def __post_init__(self):
         for f in fields(self):
@@ -103,6 +106,10 @@ class Options:
             check_sharded(self.architecture)
         if self.search_partitions and self.balance != "bytes":
             raise ValueError("the search for P places partitions by bytes: leave --balance popularity out")
+        if self.codec and self.plan is not None:
+            raise ValueError("the plan says itself how gradients are encoded: leave codec out, or edit the plan")
+        for codec in self.codec.values():
+            codec_of(codec)
         if self.hot_rows != "auto" and not (isinstance(self.hot_rows, int) and self.hot_rows >= 0):
             raise ValueError(f"hot_rows is {self.hot_rows!r}: give a number of rows, or auto")
         for rank, factor in self.slow_rank.items():

@@ -8,6 +8,7 @@ from kernels.update import OPTIMIZERS
 from refimpl.gradients import leaves_of
 from refimpl.plan import Plan
 from refimpl.plan.buckets import with_buckets
+from refimpl.plan.codecs import check_codecs
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.training.checked.data import CheckedData
 from refimpl.training.checked.model import CheckedModel
@@ -70,6 +71,7 @@ class Trainer:
             agree_on(comm, comm.together(lambda: initial_facts(variables, options.seed)))
             planned, reason = Planning(model, data, options, comm, network_file).find()
             comm.together(lambda: check_consistency(options, planned, data.microbatches, device.kind), (ValueError,))
+            comm.together(lambda: check_codecs(planned, variables, device.kind), (ValueError,))
             plan = comm.together(lambda: within_memory(with_buckets(planned, variables) if overlap.on else planned,
                                                        variables, options))
             parameters = Parameters.open(variables, plan, comm, options.seed, options.optimizer, device.xp,

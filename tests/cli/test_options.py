@@ -27,7 +27,7 @@ def path(tmp_path):
 
 
 def test_a_plan_ends_what_a_resumed_run_did_to_its_own(path):
-    before = Options(search_partitions=True, hot_rows=7, steps=9).to_json()
+    before = Options(search_partitions=True, hot_rows=7, steps=9, codec={"dense": "bf16"}).to_json()
     after = Options.from_json({**before, **with_plan({"plan": path})})
     assert json.loads(json.dumps(after.plan)) == json.loads(json.dumps(PLAN)) and after.architecture == "hybrid"
     assert (after.search_partitions, after.hot_rows, after.steps) == (False, 0, 9)
@@ -40,6 +40,15 @@ def test_what_a_plan_decides_is_refused_beside_it(path, name, value, said):
     with pytest.raises(ValueError, match=f"leave out {said}, or edit the plan"):
         with_plan({"plan": path, name: value})
     assert with_plan({name: value}) == {name: value, "plan": None}
+
+
+@pytest.mark.parametrize("text, says", [
+    ("bf16", "'bf16' should read WHICH=CODEC"), ("dense=", "should read"), ("dense=bf16,", "should read"),
+    ("dense=bf16,dense=fp16", "names something twice")])
+def test_a_codec_of_nothing_is_refused(text, says, capsys):
+    with pytest.raises(SystemExit) as left:
+        main(["train", "lm", "--codec", text])
+    assert left.value.code == 2 and says in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["0", "-3", "nan", "long"])

@@ -30,7 +30,6 @@ from refimpl.pictures.timeline import spans_of, typical_step
 from refimpl.plan import make_plan
 from refimpl.plan.plan import Plan
 from refimpl.plan.validate import check_plan, read_plan
-from refimpl.strategies.codec import CODECS
 from refimpl.training.consistency import CONSISTENCIES
 from refimpl.training.options import Options
 from refimpl.training.run.directory import read_metrics, read_result
@@ -50,8 +49,8 @@ RESULT = {"architecture": "hybrid", "ranks": 2, "steps": 1, "loss": 2.5, "exampl
 
 
 def plan_in(path):
-    return check_plan(Plan.from_json(read_plan(path)), VARIABLES, 4, 8, MACHINES, consistencies=CONSISTENCIES,
-                      codecs=CODECS)
+    return check_plan(Plan.from_json(read_plan(path)), VARIABLES, 4, 8, MACHINES,
+                      consistencies=CONSISTENCIES)
 
 
 def no_cluster():

@@ -57,7 +57,7 @@ def test_dense_buckets_hold_so_many_bytes(architecture, largest):
     ((("words", "weight", "rare", "other"), ("kernel",)), "name each variable once; look at bias"),
     ((("words", "weight", "rare", "other"), ("kernel", "bias"), ("bias",)), "look at bias"),
     ((("words", "weight", "rare", "other", "ghost"), ("kernel", "bias")), "look at ghost"),
-    ((("words", "weight", "rare", "kernel"), ("other",), ("bias",)), "mixes strategies or kinds"),
+    ((("words", "weight", "rare", "kernel"), ("other",), ("bias",)), "mixes strategies, codecs or kinds"),
     ((("words", "weight", "rare", "other"), (), ("kernel", "bias")), "is empty"),
 ])
 def test_buckets_that_mean_nothing_are_refused(buckets, words):

@@ -9,7 +9,6 @@ from models import Variable
 from refimpl.plan import make_plan
 from refimpl.plan.plan import Plan
 from refimpl.plan.validate import check_plan, read_plan
-from refimpl.strategies.codec import CODECS
 from refimpl.training.consistency import CONSISTENCIES
 from refimpl.transport.machines import in_blocks
 
@@ -19,8 +18,8 @@ GOOD = json.loads(json.dumps(make_plan(VARIABLES, "hybrid", 4, 8, machines=MACHI
 
 
 def followed(data, ranks=4, microbatches=8, machines=MACHINES):
-    return check_plan(Plan.from_json(data), VARIABLES, ranks, microbatches, machines, consistencies=CONSISTENCIES,
-                      codecs=CODECS)
+    return check_plan(Plan.from_json(data), VARIABLES, ranks, microbatches, machines,
+                      consistencies=CONSISTENCIES)
 
 
 def edited(**changes):
@@ -59,7 +58,7 @@ def test_a_plan_is_followed_as_it_is():
      "plan: dense: no strategy 'as-dense' for a dense variable; there are server, reduce-scatter, columns, allreduce"),
     (dict(bias__strategy="reduce-scatter", bias__owners=[1]), "plan: bias: Object contains unknown field 'owners'"),
     (dict(rows__strategy="reduce-scatter"), "plan: rows: no strategy 'reduce-scatter' for a sparse variable; there"),
-    (dict(buckets=[["bias", "rows"], ["dense"]]), "mixes strategies or kinds"),
+    (dict(buckets=[["bias", "rows"], ["dense"]]), "mixes strategies, codecs or kinds"),
     (dict(architecture="../elsewhere"), "the plan's architecture is '../elsewhere'; say allreduce, ps, hybrid or auto"),
     (dict(rows__sparse=False),
      "rows: Object contains unknown field 'scheme' - at `$.placements[0]`; it has codec, owners"),
@@ -78,7 +77,7 @@ def test_a_plan_is_followed_as_it_is():
     (dict(machines=[[0, 1, 2, 3]]),
      "the plan is for machines with ranks [[0, 1, 2, 3]], here they have [[0, 1], [2, 3]]"),
     (dict(rows__variable="table"), "the plan places table, which the model lacks; its variables are rows, dense, bias"),
-    (dict(buckets=[["rows", "dense"], ["bias"]]), "mixes strategies or kinds"),
+    (dict(buckets=[["rows", "dense"], ["bias"]]), "mixes strategies, codecs or kinds"),
     (dict(buckets=[["rows"], ["dense"]]), "buckets must name each variable once; look at bias"),
     (dict(buckets=[["rows"], ["dense", "bias", "bias"]]), "look at bias"),
     (dict(rows__strategy="hot-rows", rows__owners=[0], rows__hot=2.5),
@@ -86,7 +85,7 @@ def test_a_plan_is_followed_as_it_is():
     (dict(rows__strategy="hot-rows", rows__owners=[0], rows__hot=13), "plan, rows: 13 hot rows; give a whole number"),
     (dict(rows__strategy="hot-rows", rows__owners=[0], rows__hot=3, rows__replica="server"),
      "plan, rows: hot rows cannot go 'server'; give as-dense or allgather"),
-    (dict(rows__codec="gzip"), "plan, rows: no codec gzip; there are identity"),
+    (dict(rows__codec="gzip"), "plan, rows: no codec 'gzip'; there are identity, bf16, fp16"),
     (dict(consistency="eventual"), "plan: no consistency eventual; there are synchronous"),
     (dict(pull_rounds=0), "plan: pull_rounds is 0; rows are pulled in 1 to 8 rounds"),
     (dict(local_aggregation=False, pull_rounds=9), "plan: pull_rounds is 9; rows are pulled in 1 to 8 rounds"),

@@ -54,6 +54,13 @@ def answer(comm, optimizer="adam", steps=3, model=perceptron, **changes):
     return answer_of(Trainer.open(model(), data(), options(optimizer, **changes), comm), steps)
 
 
+def test_encoded_gradients_have_one_answer_on_every_mesh(comm):
+    alone = answer(MPI.COMM_SELF, codec={"dense": "bf16"})
+    assert alone != answer(MPI.COMM_SELF)
+    for mesh in meshes(comm.size):
+        assert answer(comm, codec={"dense": "bf16"}, mesh=mesh) == alone, mesh
+
+
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.thorough("adam", "momentum")
 def test_every_mesh_gives_the_answer_of_one_rank(comm, optimizer):

@@ -43,6 +43,8 @@ def test_every_option_either_changes_numbers_or_none():
     (dict(steps=-1), "steps is -1"), (dict(warmup=-1), "warmup is -1"),
     (dict(learning_rate=-0.1), "learning_rate is -0.1"),
     (dict(learning_rate=math.nan), "learning_rate is nan"), (dict(weight_decay=-1e-9), "weight_decay is -1e-09"),
+    (dict(codec={"dense": "gzip"}), "no codec 'gzip'; there are identity, bf16, fp16"),
+    (dict(codec={"dense": "bf16"}, plan={}), "the plan says itself how gradients are encoded"),
     (dict(clip_norm=0), "clip_norm is 0"), (dict(clip_norm=math.nan), "clip_norm is nan"),
     (dict(steps="3"), "steps is '3': it must be a whole number"), (dict(steps=2.5), "steps is 2.5"),
     (dict(steps=True), "steps is True"), (dict(learning_rate="0.1"), "learning_rate is '0.1': it must be a finite"),

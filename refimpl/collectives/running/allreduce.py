@@ -1,5 +1,7 @@
 """An allreduce made ready for a length and dtype: by shared memory where ranks share a machine, else by messages."""
 
+from operator import iadd
+
 from kernels import array_module, is_numpy
 from refimpl.collectives.running.nccl_allreduce import NcclAllreduce, check_nccl
 from refimpl.collectives.running.pipeline import Pipeline
@@ -44,19 +46,21 @@ class OwnSlots:
 
 
 def open_allreduce(schedule: Schedule, comm: Communicator, elements: int, like, phase: str, attribute,
-                   shared: bool = True, channel: int = 0):
+                   shared: bool = True, channel: int = 0, add=iadd):
     """Return what sums its ``slots`` over all ranks when it is called, by ``schedule``. Collective to make and to call.
 
     slots: (elements,) arrays of the dtype and device of ``like``, one for each input of this rank. The call returns the
     sum; it may lie in memory that the machine's ranks share: it is for reading, until all have met again. ``begin`` and
     ``advance`` let it go on beside the computation, where it can; the call ends it.
-    shared: False sends messages even within a machine. attribute, channel: see ``ScheduleRunner``.
+    shared: False sends messages even within a machine, as does another sum than +. attribute, channel, add: see
+    ``ScheduleRunner``.
     """
     arguments = schedule, comm, elements, like, phase, attribute
     able = READ_IN_PLACE if len(comm.machines) == 1 else ("hierarchical",)
-    if shared and is_numpy(like) and len(comm.machines) < comm.size and schedule.name in able:
+    if shared and add is iadd and is_numpy(like) and len(comm.machines) < comm.size and schedule.name in able:
         return SharedRunner.open(*arguments)
     if schedule.name == NCCL:
         comm.together(lambda: check_nccl(comm, like), (ValueError,))
-    runner = NcclAllreduce(*arguments) if schedule.name == NCCL else ScheduleRunner(*arguments, channel=channel)
+    runner = (NcclAllreduce(*arguments) if schedule.name == NCCL
+              else ScheduleRunner(*arguments, channel=channel, add=add))
     return OwnSlots(runner, len(schedule.inputs[comm.rank]), elements, like)

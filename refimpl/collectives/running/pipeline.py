@@ -1,5 +1,6 @@
 """Segments under way together: prepared messages in lanes, each lane moved on as its messages are through."""
 
+from operator import iadd
 from typing import NamedTuple
 
 from refimpl.transport.protocol import Prepared, Transport
@@ -17,11 +18,12 @@ class Pipeline:
 
     lanes: lists of segments' Steps, in order.  view(lane, piece) -> contiguous array.  what: named in errors.
     first_lane: of the transport's lanes, for those that may be under way at the same time as another pipeline's.
+    add(into, other): adds to an array, in place.
     On a device the host only says what is to be done: the device does it in this order.
     """
 
-    def __init__(self, transport: Transport, lanes, view, what: str, first_lane: int = 0):
-        self.transport, self.first_lane = transport, first_lane
+    def __init__(self, transport: Transport, lanes, view, what: str, first_lane: int = 0, add=iadd):
+        self.transport, self.first_lane, self.add = transport, first_lane, add
         self.under_way: dict[Prepared, tuple] = {}  # messages -> (the lane's further steps, sums that come first)
         self.lanes = [[self._bind(step, lane, view, what) for step in steps] for lane, steps in enumerate(lanes)]
 
@@ -29,7 +31,7 @@ class Pipeline:
         """Begin every lane's first step; ``finish`` must follow. Collective over the ranks concerned."""
         self.under_way = {}
         for lane in self.lanes:
-            _advance(iter(lane), self.under_way)
+            self._advance(iter(lane))
 
     def advance(self):
         """Take lanes on as far as they come without waiting. Local."""
@@ -44,8 +46,8 @@ class Pipeline:
     def _go_on(self, through):
         for messages in through:
             steps, sums = self.under_way.pop(messages)
-            _add_up(sums)
-            _advance(steps, self.under_way)
+            self._add_up(sums)
+            self._advance(steps)
 
     def close(self):
         """Free the messages; none is under way."""
@@ -60,17 +62,15 @@ class Pipeline:
         messages = self.transport.prepare(sends, receives, what, self.first_lane + lane) if sends or receives else None
         return BoundStep(messages, [(view(lane, into), view(lane, other)) for into, other in step.sums])
 
+    def _advance(self, steps):
+        """Go on to the lane's next messages and start them. steps: an iterator over what is left of the lane."""
+        for messages, sums in steps:
+            if messages is not None:
+                messages.start()
+                self.under_way[messages] = steps, sums
+                return
+            self._add_up(sums)
 
-def _advance(steps, under_way):
-    """Go on to the lane's next messages and start them. steps: an iterator over what is left of the lane."""
-    for messages, sums in steps:
-        if messages is not None:
-            messages.start()
-            under_way[messages] = steps, sums
-            return
-        _add_up(sums)
-
-
-def _add_up(sums):
-    for into, other in sums:
-        into += other
+    def _add_up(self, sums):
+        for into, other in sums:
+            self.add(into, other)

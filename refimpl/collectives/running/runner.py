@@ -3,6 +3,7 @@
 
 import weakref
 from collections import Counter, OrderedDict
+from operator import iadd
 
 from kernels import array_module, is_numpy
 from refimpl.collectives.running.pipeline import Pipeline
@@ -20,15 +21,16 @@ class ScheduleRunner:
 
     elements: length of the vector.  like: an array of its dtype and device.
     attribute(start, stop) -> {variable: elements}: whose elements a message holds, for the ledger.
+    add(into, other): adds to an array of that dtype, in place.
     channel: runners that may be under way at the same time have different ones; on a device no two are.
     """
 
     def __init__(self, schedule: Schedule, comm: Communicator, elements: int, like, phase: str, attribute,
-                 channel: int = 0):
+                 channel: int = 0, add=iadd):
         if schedule.ranks != comm.size:
             raise ValueError(f"schedule {schedule.name} is for {schedule.ranks} ranks, "
                              f"the communicator has {comm.size}")
-        self.comm, self.phase, self.elements, self.dtype = comm, phase, elements, like.dtype
+        self.comm, self.phase, self.elements, self.dtype, self.add = comm, phase, elements, like.dtype, add
         self.what = f"{phase} by {schedule.name}"
         # slot 0 exists even where a rank has no input
         self.given = max(1, len(schedule.inputs[comm.rank]))
@@ -103,7 +105,7 @@ class ScheduleRunner:
             return self.scratch[lane][piece.slot][first:first + piece.stop - piece.start]
 
         self.pipelines[addresses] = Pipeline(self.comm.transport_of(slots[0]), lanes, view, self.what,
-                                              self.first_lane), list(slots)
+                                              self.first_lane, self.add), list(slots)
         if len(self.pipelines) > REMEMBERED:
             self.pipelines.popitem(last=False)[1][0].close()
 

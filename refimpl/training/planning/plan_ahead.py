@@ -6,6 +6,7 @@ from models.layer import layers_of
 from models.recipe import build, recipe_of
 from refimpl.collectives.simulation.network import Network
 from refimpl.plan.choose import Chosen, choose_plan
+from refimpl.plan.codecs import check_codecs
 from refimpl.plan.mesh import with_mesh
 from refimpl.plan.sample import STEPS
 from refimpl.training.options import Options
@@ -28,4 +29,5 @@ def plan_ahead(model: str, network: Network, sampled_steps: int = STEPS, **chose
                         shard_optimizer=options.shard_optimizer, balance=options.balance, **placing(options))
     mesh = mesh_for(trained, data, network)[0] if options.mesh == AUTO else options.mesh
     plan = with_mesh(consistent(found.plan, options), trained.variables, mesh)
+    check_codecs(plan, trained.variables)
     return replace(found, plan=plan, layers=layers_of(trained), batch=recipe.microbatches * recipe.microbatch_size)

@@ -23,7 +23,6 @@ from refimpl.plan.report import describe
 from refimpl.plan.sample import STEPS, Sample, take_sample
 from refimpl.plan.validate import check_plan
 from refimpl.strategies.choose_hot import choose_hot_rows, describe_hot
-from refimpl.strategies.codec import CODECS
 from refimpl.strategies.hot_rows import with_hot_rows
 from refimpl.training.checked.values import check_needs
 from refimpl.training.consistency import CONSISTENCIES
@@ -69,7 +68,7 @@ class Planning:
 
     def _given(self):
         return check_plan(Plan.from_json(self.options.plan), self.variables, self.comm.size, self.data.microbatches,
-                          self.comm.machines, consistencies=CONSISTENCIES, codecs=CODECS)
+                          self.comm.machines, consistencies=CONSISTENCIES)
 
     def _chosen(self):
         """Return what ``--architecture auto`` chooses. Collective."""
@@ -171,8 +170,8 @@ def consistent(plan, options) -> Plan:
 
 
 def placing(options) -> dict:
-    """Return the options that say how variables are placed on the server, as ``make_plan`` takes them. Local."""
-    return {name: getattr(options, name) for name in ("partitions", "scheme", "local_aggregation")}
+    """Return the options that say how variables are placed and encoded, as ``make_plan`` takes them. Local."""
+    return {name: getattr(options, name) for name in ("partitions", "scheme", "local_aggregation", "codec")}
 
 
 def sample_of(model, data, seed: int, steps: int = STEPS) -> Sample:

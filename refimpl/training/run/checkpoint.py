@@ -12,7 +12,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from kernels.update import OPTIMIZERS
-from refimpl.plan.plan import SYNCHRONOUS
+from refimpl.gradients.codecs import IDENTITY
+from refimpl.plan.codecs import codecs_of, encoded
+from refimpl.plan.plan import SYNCHRONOUS, Plan
 from refimpl.training.agreement import agree_on
 from refimpl.training.options import MATHEMATICS, Options
 from refimpl.training.run.files import appears_whole, file_sha256
@@ -91,10 +93,12 @@ def read_parameters(directory: Path) -> dict:
 def check_fits(manifest: Manifest, trainer):
     """Raise ValueError naming what differs unless the checkpoint continues this very training. Local."""
     theirs = Options.from_json(manifest.options)
-    pairs = [(name, getattr(theirs, name), getattr(trainer.options, name)) for name in MATHEMATICS]
+    pairs = [(name, getattr(theirs, name), getattr(trainer.options, name)) for name in MATHEMATICS
+             if name != "codec"]
     if theirs.rate == trainer.options.rate == "constant" or lengthens(theirs, trainer.options, trainer.comm.size):
         pairs = [pair for pair in pairs if pair[0] != "rate_steps"]  # it never falls, or could not go on
-    pairs += [("microbatches", manifest.microbatches, trainer.data.microbatches),
+    pairs += [("codec", _encoded(theirs, trainer.model.variables), encoded(trainer.plan)),
+              ("microbatches", manifest.microbatches, trainer.data.microbatches),
               ("data", manifest.data, trainer.data.fingerprint),
               ("variables", manifest.variables, _kinds(trainer.model.variables)),
               ("the number of column blocks", manifest.blocks, _blocks(trainer.model.variables))]
@@ -103,6 +107,13 @@ def check_fits(manifest: Manifest, trainer):
         raise ValueError("the checkpoint is of another training: " + "; ".join(differing)
                          + ". Leave these options out to take the checkpoint's")
     _check_arrays(manifest, trainer)
+
+
+def _encoded(options, variables) -> dict:
+    """Return variable -> codec of those that a training with these options encodes."""
+    if options.plan is not None:
+        return encoded(Plan.from_json(options.plan))
+    return {name: codec for name, codec in codecs_of(variables, options.codec).items() if codec != IDENTITY}
 
 
 def _check_arrays(manifest, trainer):

@@ -1,0 +1,25 @@
+"""Codecs: how the gradient of a microbatch is encoded for the way, and what the sum of two encoded ones is.
+
+A codec belongs to the microbatch tree, not to a rank: each leaf is encoded by itself, and whoever adds two nodes up
+merges them as the codec says. So the answer is the same on any number of ranks. Plainly: ``refimpl.plain.codecs``.
+"""
+
+from functools import lru_cache
+
+from refimpl.gradients.codecs.codec import Codec
+from refimpl.gradients.codecs.rounded import Bf16, Fp16
+
+CODECS = {codec.name: codec for codec in (Codec, Bf16, Fp16)}
+"""name -> class, in the order in which they are listed for people."""
+IDENTITY = Codec.name
+
+
+@lru_cache(maxsize=None)
+def codec_of(text: str) -> Codec:
+    """Return the codec of a name. Raises ValueError, with those there are, for another. Local."""
+    if text not in CODECS:
+        raise ValueError(f"no codec {str(text)[:60]!r}; there are {', '.join(CODECS)}")
+    return CODECS[text]()
+
+
+__all__ = ["CODECS", "IDENTITY", "Codec", "codec_of"]

@@ -1,0 +1,53 @@
+"""Which codec each variable has: as somebody asked for, by kind or by name; and where codecs do not fit."""
+
+from refimpl.collectives.prove import prove
+from refimpl.gradients.codecs import IDENTITY
+from refimpl.plan.buckets import listed
+from refimpl.plan.plan import SYNCHRONOUS, Plan
+
+KINDS = {"dense": False, "sparse": True}
+"""What stands for all variables of a kind, but for statistics, which are no gradients -> whether these are sparse."""
+
+
+def codecs_of(variables, asked: dict[str, str]) -> dict[str, str]:
+    """Return variable -> its codec, for all. asked: KINDS' word or variable -> codec; a name goes before a kind. Local.
+
+    Raises ValueError for a name that no variable has, or a kind of which there is none.
+    """
+    names = [v.name for v in variables]
+    for word in asked:
+        if word not in names and not any(v.sparse == KINDS.get(word) for v in variables):
+            raise ValueError(f"--codec {word}={asked[word]}: the model has no such variables; say dense, sparse, or "
+                             f"one of {listed(names)}")
+    by_kind = {v.name: IDENTITY if v.statistic else asked.get("sparse" if v.sparse else "dense", IDENTITY)
+               for v in variables}
+    return {name: asked.get(name, codec) for name, codec in by_kind.items()}
+
+
+def encoded(plan: Plan) -> dict[str, str]:
+    """Return variable -> codec of those that a plan encodes. Local."""
+    return {name: strategy.codec for name, strategy in plan.strategies.items() if strategy.codec != IDENTITY}
+
+
+def check_codecs(plan: Plan, variables, device: str = "cpu"):
+    """Raise ValueError, with what fits, unless a training can follow the plan's codecs. Local.
+
+    device: the kind where ranks compute.
+    """
+    for v in (v for v in variables if v.name in encoded(plan)):
+        strategy = plan.strategies[v.name]
+        told = f"--codec {v.name}={strategy.codec}"
+        strategy.coding.check(v)
+        if strategy.coding.by_tree and _sums(strategy, v) and not prove(plan.schedule()).canonical:
+            raise ValueError(f"{told} rounds at every node of the microbatch tree, and --allreduce {plan.allreduce} "
+                             "adds in another order: leave --allreduce out, or say direct")
+        if plan.consistency != SYNCHRONOUS:
+            raise ValueError(f"{told}: without barriers gradients are not encoded; leave --codec out, or say "
+                             "--consistency synchronous")
+        if device != "cpu":
+            raise ValueError(f"{told}: gradients on a GPU are not encoded; leave --codec out, or say --device cpu")
+
+
+def _sums(strategy, variable) -> bool:
+    """Return whether some of a variable is summed by the plan's allreduce."""
+    return any(phase == "allreduce" for _, part in strategy.parts(variable) for phase, _ in part.keys)
