@@ -44,7 +44,7 @@ gpu_tests := tests/kernels tests/device tests/training tests/transport/test_devi
 gpu_report := runs/bench-gpu
 as_root = $(if $(filter 0,$(shell id -u)),--allow-root)
 on_gpu = REFIMPL_TEST_DEVICE=cuda REFIMPL_TEST_REPORT=$(gpu_report)/tests-$(1).json
-first_lesson := notebooks/1_adding_up.ipynb
+first_lesson := notebooks/0_training_step.ipynb
 few_lessons := 1_adding_up or 3_sparsity or 6_numbers
 side_by_side := -n auto --dist worksteal
 test_serial = $(python) -m pytest -q -m "not mpi" --session-timeout=1500 $(side_by_side) $(1)

@@ -70,10 +70,10 @@ def test_a_stored_notebook_is_whole(path):
     assert problems(json.loads(path.read_text()), FOLDER) == []
 
 
-@pytest.mark.parametrize("number", range(1, len(NOTEBOOKS) + 1))
+@pytest.mark.parametrize("number", range(len(NOTEBOOKS)))
 def test_notebooks_have_one_form(number):
     following = [path.name for path in NOTEBOOKS] + ["../README.md"]
-    assert other_form(json.loads(NOTEBOOKS[number - 1].read_text()), number, following[number]) == []
+    assert other_form(json.loads(NOTEBOOKS[number].read_text()), number, following[number + 1]) == []
 
 
 def minutes(notebook: dict) -> float:

@@ -127,7 +127,7 @@ def test_what_is_not_served_is_seen(server):
 
 def test_it_opens_on_the_first_lesson(server):
     status, page, address = server.ask("")
-    assert status == 200 and address.endswith("/lab/tree/notebooks/1_adding_up.ipynb") and b"JupyterLab" in page
+    assert status == 200 and address.endswith("/lab/tree/notebooks/0_training_step.ipynb") and b"JupyterLab" in page
     assert server.ask("files/notebooks/pictures/1_adding_up-sent.svg")[1].startswith(b"<svg")
 
 
