@@ -17,8 +17,8 @@ BUDGETS = {
     "kernels": 5212,
     "models": 4953,
     "refimpl/*.py": 194,
-    "refimpl/cli": 2325,
-    "refimpl/collectives": 4593,
+    "refimpl/cli": 2364,
+    "refimpl/collectives": 4690,
     "refimpl/conformance": 9268,
     "refimpl/experiments": 6199,
     "refimpl/gradients": 522,
@@ -32,7 +32,7 @@ BUDGETS = {
     "refimpl/torch": 1465,
     "refimpl/training": 6863,
     "refimpl/transport": 2991,
-    "tests": 40464,
+    "tests": 40498,
 }
 
 

@@ -4,7 +4,7 @@ import argparse
 import json
 
 from refimpl.cli.tables import table_of
-from refimpl.cli.values import listed, whole
+from refimpl.cli.values import listed, nonempty, whole
 from refimpl.collectives.units import BYTES, SECONDS, parse
 
 HELP = "predict time and bandwidth on a network, for up to thousands of ranks"
@@ -30,7 +30,11 @@ def add(parser):
     parser.add_argument("--ranks-per-machine", type=whole(), default=1, metavar="K", help="default 1")
     parser.add_argument("--bytes", default="16MiB", metavar="SIZE", help="of the float32 vector (default 16MiB)")
     parser.add_argument("--segments", type=whole(), default=1, metavar="S", help="of each chunk, pipelined (default 1)")
-    add_network_options(parser.add_argument_group("network"))
+    net = parser.add_argument_group("network")
+    net.add_argument("--links", type=nonempty, metavar="NETWORK",
+                     help="of links in place of cards, a name or a JSON file, as of collectives trees; --rate is then "
+                          "what a link of rate 1 carries")
+    add_network_options(net)
     parser.add_argument("--check", action="store_true", help="compare with times measured on emulated clusters")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
@@ -54,23 +58,47 @@ def run(given: dict) -> int:
         found = validate()
         print(json.dumps(found) if given.get("json") else describe(found))
         return 0
+    links = _links(given)
     if not given["algorithms"] or "ranks" not in given:
         raise ValueError("name an algorithm (or all), and --ranks of at least 1")
     elements = int(parse(given["bytes"], BYTES, "--bytes")) // _ITEMSIZE
     if elements * given["ranks"] >= 2**63:
         raise ValueError(f"--bytes {given['bytes']}: with {given['ranks']} ranks more than 64 bits can count")
     names, left_out = _feasible(given)
-    network = network_from(given)
+    network = network_from(given) if links is None else _graph(links, given)
     found = [_predicted(name, network, elements, given["segments"]) for name in names]
     found.sort(key=lambda row: row["seconds"])
     if given.get("json"):
-        print(json.dumps({"network": network.to_dict(), "bytes": elements * _ITEMSIZE, "results": found,
+        print(json.dumps({"network": network.to_dict() if links is None else given["links"], "bytes": elements * _ITEMSIZE, "results": found,
                           "left_out": left_out}))
         return 0
     print_table(found, network, elements * _ITEMSIZE)
     for reason in left_out:
         print(f"left out: {reason}")
     return 0
+
+
+def _links(given):
+    """Return the network of --links, whose number of ranks is --ranks if that is not given; None without it."""
+    if "links" not in given:
+        return None
+    from refimpl.collectives.links import named_links
+
+    links = named_links(given["links"])
+    if wrong := [f"--{option}" for option in ("rates", "burst") if given.get(option, "0") != "0"]:
+        raise ValueError(f"{wrong[0]} is of cards, and --links has links of their own: leave one of them out")
+    if given.setdefault("ranks", links.ranks) != links.ranks or given["ranks_per_machine"] != 1:
+        raise ValueError(f"--links {links.name} has {links.ranks} ranks, each a machine: leave --ranks and "
+                         "--ranks-per-machine out")
+    return links
+
+
+def _graph(links, given):
+    """Return the network that the options describe, of links."""
+    from refimpl.collectives.simulation.graph import GraphNetwork
+
+    cards = network_from({**given, "ranks": 1})
+    return GraphNetwork(links, cards.bandwidth_out[0], cards.latency, cards.reduction, cards.overhead)
 
 
 def _feasible(given) -> tuple[list[str], list[str]]:
@@ -124,8 +152,8 @@ def _predicted(name, network, elements, segments) -> dict:
 
     machines = network.machines if name == "hierarchical" else None
     found = simulate(columns(name, network.ranks, machines), network, elements, _ITEMSIZE, segments)
-    size, ranks, many = elements * _ITEMSIZE, network.ranks, len(network.machines)
-    bound = 2 * (many - 1) / many * size / min(*network.bandwidth_out, *network.bandwidth_in)
+    size, ranks = elements * _ITEMSIZE, network.ranks
+    bound = _bound(network, size)
     speed = size / found.seconds if found.seconds else 0.0
     return {
         "algorithm": name, "seconds": found.seconds, "algorithm_bandwidth": speed,
@@ -135,13 +163,25 @@ def _predicted(name, network, elements, segments) -> dict:
     }
 
 
+def _bound(network, size) -> float:
+    """Return the seconds that no allreduce is faster than: of cards, those of a ring; of links, of packed trees."""
+    from refimpl.collectives.simulation.network import Network
+
+    if isinstance(network, Network):
+        many = len(network.machines)
+        return 2 * (many - 1) / many * size / min(*network.bandwidth_out, *network.bandwidth_in)
+    from refimpl.collectives.links import pack_trees  # SciPy takes its time to load
+
+    return size / (float(pack_trees(network.links).best) * network.unit)
+
+
 def print_table(found, network, size):
     """Print the predictions, fastest first; card: the busiest machine's. Local."""
     from rich.console import Console
 
-    card = network.bandwidth_out[0] / 1e6
+    rates = sorted({f"{rate / 1e6:,.{0 if rate >= 1e9 else 1}f}" for rate in network.bandwidth_out}, key=lambda text: float(text.replace(",", "")))
     title = (f"{size:,} bytes over {network.ranks} ranks on {len(network.machines)} machines, cards of "
-             f"{card:,.{0 if card >= 1000 else 1}f} MB/s, latency {network.latency * 1e6:.4g} us")
+             f"{' to '.join(dict.fromkeys((rates[0], rates[-1])))} MB/s, latency {network.latency * 1e6:.4g} us")
     rows = [(row["algorithm"], f"{row['seconds'] * 1e3:,.2f}", f"{row['bus_bandwidth'] / 1e6:,.1f}",
              f"{row['line_rate']:.1%}", f"{row['busiest_machine']}", f"{row['bytes_out'] / 1e6:,.2f}",
              f"{row['bytes_in'] / 1e6:,.2f}", f"{row['utilisation']:.1%}") for row in found]

@@ -1,7 +1,6 @@
 """Pack trees into a network's links: the fastest rate, the proof that none is faster, and the trees."""
 
 import json
-from pathlib import Path
 
 from refimpl.cli.values import file, nonempty, whole
 
@@ -27,10 +26,9 @@ def add(parser):
 def run(given: dict) -> int:
     """Print the packing."""
     from refimpl.collectives.algorithms.halves import one_node_each
-    from refimpl.collectives.links import named_links, pack_canonical, pack_trees, read_links
+    from refimpl.collectives.links import named_links, pack_canonical, pack_trees
 
-    name = given["network"]
-    links = read_links(name) if Path(name).suffix == ".json" else named_links(name)
+    links = named_links(given["network"])
     if "gpus" in given:
         links = links.only(given["gpus"])
     if given.get("canonical"):
@@ -67,7 +65,8 @@ def describe(packing) -> str:
     n, rate, best = packing.links.ranks, packing.rate, packing.best
     load = sorted(packing.load().values())
     order = "canonical " * bool(packing.ways)
-    lines = [f"{order}{packing.kind} of {n} ranks on {packing.links.name}: rate {_number(rate)}, {len(packing.trees)} trees",
+    lines = [f"{order}{packing.kind} of {n} ranks on {packing.links.name}: rate {_number(rate)}, "
+             f"{len(packing.trees)} trees",
              f"  proof  no {order}schedule is faster than {_number(best)}: {packing.proof}"]
     if rate < best:
         lines.append(f"  loss   with fewer trees {float(1 - rate / best):.1%} of that are lost")

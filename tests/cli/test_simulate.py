@@ -36,7 +36,19 @@ def test_the_slowest_card_holds_up_a_ring(capsys):
     assert found["results"][0]["busiest_machine"] == 2
 
 
+def test_trees_on_the_links_that_they_are_packed_for(capsys):
+    """A rank sends at most twice what a link of rate 1 carries in the time, and pipelined both ways at once."""
+    given = ["canonical-trees:star-2,2,1,2", "direct", "--links", "star-2,2,1,2", "--segments", "256", "--json"]
+    found = json.loads(shown(capsys, *given, "--rate", "100mbit"))
+    trees, direct = found["results"]
+    assert found["network"] == "star-2,2,1,2" and trees["algorithm"] == given[0]
+    assert trees["line_rate"] == pytest.approx(1, abs=0.02) and direct["line_rate"] == pytest.approx(2 / 3, abs=0.02)
+
+
 @pytest.mark.parametrize("arguments, words", [
+    (["ring", "--links", "dgx-1v"], "dgx-1v: no link and no switch joins rank 3 to rank 4"),
+    (["ring", "--links", "star-1,1", "--ranks", "3"], "--links star-1,1 has 2 ranks, each a machine"),
+    (["ring", "--links", "star-1,1", "--rates", "1gbit,1gbit"], "--rates is of cards, and --links has links"),
     (["--ranks", "3"], "name an algorithm"), (["ring"], "and --ranks of at least 1"),
     (["ring", "--ranks", "3", "--latency", "5lightyears"], "--latency '5lightyears'"),
     (["ring", "--ranks", "3", "--rate", "fast"], "--rate: "), (["ring", "--ranks", "1", "--rates", "fast"], "--rates: "),

@@ -10,10 +10,13 @@ import pytest
 from refimpl.collectives import ALGORITHMS, Round, Schedule, Sum, Transfer, make_schedule
 from refimpl.collectives.algorithms.halves import one_node_each
 from refimpl.collectives.choose import _schedule
+from refimpl.collectives.links import named_links
 from refimpl.collectives.running.segments import LANES
 from refimpl.collectives.simulation.columns import ColumnSchedule, columns, columns_of, round_columns
 from refimpl.collectives.simulation.fair import fair_rates
+from refimpl.collectives.simulation.graph import GraphNetwork
 from refimpl.collectives.simulation.network import Network, load_network
+from refimpl.collectives.simulation.places import ways_of
 from refimpl.collectives.simulation.simulate import SIMULATED, seconds_of, simulate
 from refimpl.transport.machines import in_blocks
 
@@ -149,7 +152,7 @@ def test_fair_rates_are_those_of_the_definition():
         for _ in range(20):
             first, second = random.integers(0, 5, flows), random.integers(5, 10, flows)
             capacity = random.integers(1, 20, 10).astype(float)
-            rates = fair_rates(first, second, capacity)
+            rates = fair_rates(np.stack((first, second)), capacity)
             # rounding: shares are differences of sums of up to 200 rates
             np.testing.assert_allclose(rates, plain_fair_rates(first.tolist(), second.tolist(), capacity), rtol=1e-9)
 
@@ -219,6 +222,25 @@ def test_network_round_trip_and_what_is_refused(tmp_path):
         path.write_text(text)
         with pytest.raises(ValueError, match="network.json"):
             load_network(path, in_blocks(5, 2))
+
+
+def test_links_of_a_graph_each_have_their_rate():
+    pair = GraphNetwork(named_links("path-2"), 1e6, latency=0.5, reduction=math.inf)
+    assert simulate(make_schedule("trees:path-2", 2, 2), pair, 1000, 4).seconds == 2 * (0.5 + 4000 / 1e6)
+    cards = (2e6, 2e6, 1e6, 2e6)
+    flat = Network(in_blocks(4, 1), 1e-3, cards, cards)
+    star = GraphNetwork(named_links("star-2,2,1,2"), 1e6, latency=1e-3, reduction=flat.reduction)
+    for name in ("ring", "direct", "canonical-trees:star-2,2,1,2"):
+        one, other = (simulate(make_schedule(name, 4, 4), net, 10**6, 4, 7) for net in (flat, star))
+        assert one.seconds == pytest.approx(other.seconds) and (one.bytes_out == other.bytes_out).all()
+
+
+@pytest.mark.parametrize("name, ends, way", [
+    ("levels-2x2x4x1", (0, 3), (0, 4, 6, 5, 3)), ("levels-2x2x4x1", (0, 1), (0, 4, 1)),
+    ("a100-2", (0, 2), (0, 16, 2)), ("a100-2", (0, 10), (0, 18, 10)), ("dgx-1v", (0, 4), (0, 4)), ("dgx-1v", (0, 5), None),
+])
+def test_a_transfer_takes_the_shortest_then_the_widest_way_over_switches(name, ends, way):
+    assert ways_of(named_links(name)).get(ends) == way
 
 
 def test_columns_of_a_schedule_can_be_simulated_alike():

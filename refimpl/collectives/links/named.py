@@ -5,7 +5,7 @@ from fractions import Fraction
 from math import gcd
 from typing import Callable
 
-from refimpl.collectives.links.graph import Links
+from refimpl.collectives.links.graph import Links, read_links
 
 DGX_1 = {2: "03 04 12 15 23 47 56 67", 1: "01 02 13 26 37 45 46 57"}
 """Which GPUs of a DGX-1V are joined by two NVLinks, and which by one. A DGX-1P has one each."""
@@ -109,7 +109,10 @@ def star_of(rates) -> str:
 
 
 def named_links(name: str) -> Links:
-    """Return the network of a name, as in NAMED. Raises ValueError for another, with those that there are."""
+    """Return the network of a name, as in NAMED, or in a JSON file. Raises ValueError for another, with those there are.
+    """
+    if name.endswith(".json"):
+        return read_links(name)
     for pattern, make, _ in NAMED.values():
         if found := re.fullmatch(pattern, name):
             numbers = [number for group in found.groups() for number in group.split(",")]

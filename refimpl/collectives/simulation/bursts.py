@@ -22,19 +22,20 @@ class Bursts:
         self.burst, self.limited, cards = network.burst, capacity, 2 * len(network.machines)
         self.saved = np.full(cards, network.burst)
         self.rate = capacity[:cards]
-        self.at_once = np.maximum(self.rate, np.tile(network.memory_bandwidth, 2))
+        if network.burst:
+            self.at_once = np.maximum(self.rate, np.tile(network.memory_bandwidth, 2))
         self.passing = np.zeros(cards)  # bytes/s
         self.emptied = False  # since rates were shared out
 
-    def share_out(self, first, second):
+    def share_out(self, links):
         """Return each flow's rate (see ``fair_rates``) from now on."""
         self.emptied = False
         if not self.burst:
-            return fair_rates(first, second, self.limited)
+            return fair_rates(links, self.limited)
         capacity, cards = self.limited.copy(), self.rate.size
         capacity[:cards] = np.where(self.saved > 0, self.at_once, self.rate)
-        rates = fair_rates(first, second, capacity)
-        through = np.bincount(first, rates, capacity.size) + np.bincount(second, rates, capacity.size)
+        rates = fair_rates(links, capacity)
+        through = sum(np.bincount(link, rates, capacity.size) for link in links)
         self.passing = through[:cards]
         return rates
 

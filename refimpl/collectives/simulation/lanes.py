@@ -1,39 +1,13 @@
-"""What a simulation is made of: the links of a network, one segment of a round, and the lanes in which segments go."""
+"""What a simulation is made of: one segment of a round, and the lanes in which segments go."""
 
 import math
 
 import numpy as np
 
 from refimpl.collectives.simulation.columns import RoundColumns
-from refimpl.collectives.simulation.network import Network
+from refimpl.collectives.simulation.places import Places
 
 _NONE = np.zeros(0, np.int64)
-
-
-class Places:
-    """The links: machine m sends over link m, takes in over M + m, moves bytes within over 2 M + m; 3 M is no link."""
-
-    def __init__(self, network: Network):
-        self.network, self.machines = network, len(network.machines)
-        self.of = np.empty(network.ranks, np.int32)
-        for number, ranks in enumerate(network.machines):
-            self.of[list(ranks)] = number
-        self.capacity = np.array([*network.bandwidth_out, *network.bandwidth_in, *network.memory_bandwidth, math.inf])
-        self.moved = np.zeros((2, self.machines))
-
-    def links(self, source, destination):
-        """Return (first, second, latency) of transfers between ranks."""
-        out, into, many = self.of[source], self.of[destination], self.machines
-        if many == self.of.size:  # no two ranks share a machine
-            return out, into + np.int32(many), self.network.latency
-        within = out == into
-        return (np.where(within, 2 * many + out, out), np.where(within, 3 * many, many + into),
-                np.where(within, self.network.latency_within, self.network.latency))
-
-    def count(self, first, second, size):
-        """Add to the bytes that leave and enter each machine."""
-        self.moved[0] += np.bincount(first, size, 3 * self.machines)[:self.machines]
-        self.moved[1] += np.bincount(second, size, 3 * self.machines)[self.machines:2 * self.machines]
 
 
 class RoundSegment:
@@ -50,8 +24,8 @@ class RoundSegment:
             some = self.size > 0
             self.size, self.source, self.destination = self.size[some], self.source[some], self.destination[some]
         ranks = places.of.size
-        self.first, self.second, self.latency = places.links(self.source, self.destination)
-        places.count(self.first, self.second, self.size)
+        self.links, self.latency = places.links(self.source, self.destination)
+        places.count(self.source, self.destination, self.size)
         self.outstanding = np.bincount(self.source, minlength=ranks) + np.bincount(self.destination, minlength=ranks)
         added = size_of(columns.add_start, columns.add_stop) * columns.times
         self.adding = np.bincount(columns.adder, added, ranks) / places.network.reduction

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from refimpl.collectives.simulation.places import Places
 from refimpl.json_file import MOST_BYTES, parse_json, read_plain, shaped
 from refimpl.transport.machines import Machines
 
@@ -66,6 +67,10 @@ class Network:
     def ranks(self) -> int:
         """How many ranks the machines have together."""
         return sum(map(len, self.machines))
+
+    def places(self) -> Places:
+        """Return where transfers go. Local."""
+        return Places(self)
 
     def to_dict(self) -> dict:
         """Return what ``from_dict`` reads, for JSON; infinite reduction is null. Local."""

@@ -22,8 +22,10 @@ from refimpl.collectives.schedule import Schedule
 from refimpl.collectives.simulation.bursts import Bursts
 from refimpl.collectives.simulation.columns import ColumnSchedule, columns_of
 from refimpl.collectives.simulation.fair import EQUAL
-from refimpl.collectives.simulation.lanes import Lane, Places, RoundSegment
+from refimpl.collectives.simulation.graph import GraphNetwork
+from refimpl.collectives.simulation.lanes import Lane, RoundSegment
 from refimpl.collectives.simulation.network import Network
+from refimpl.collectives.simulation.places import Places
 
 FEW, MANY, SIMULATED = 2, 4, 8
 """Segments a lane. SIMULATED: of a vector that is simulated whole; a longer one takes minutes at 48 ranks."""
@@ -33,7 +35,7 @@ FEW, MANY, SIMULATED = 2, 4, 8
 class Simulation:
     """What was predicted. seconds: until the last rank is done.
 
-    finished: (ranks,) seconds.  bytes_out, bytes_in: (machines,) bytes between machines.  busiest: the machine whose
+    finished: (ranks,) seconds.  bytes_out, bytes_in: (machines,) bytes between machines, or ranks of a graph.  busiest: the machine whose
     card has most to do for its speed.  utilisation: the part of the time that takes at full speed, above 1 if bursts
     passed; 0 with one machine.
     """
@@ -46,7 +48,7 @@ class Simulation:
     utilisation: float
 
 
-def simulate(schedule: Schedule | ColumnSchedule, network: Network, elements: int, itemsize: int,
+def simulate(schedule: Schedule | ColumnSchedule, network: Network | GraphNetwork, elements: int, itemsize: int,
              segments: int = 1) -> Simulation:
     """Predict a schedule's time for a vector of ``elements`` of ``itemsize`` bytes. Local.
 
@@ -59,7 +61,7 @@ def simulate(schedule: Schedule | ColumnSchedule, network: Network, elements: in
     if segments < 1 or elements < 0:
         raise ValueError(f"simulate: {segments} segments, {elements} elements; needed: at least 1, at least 0")
     bounds = np.arange(table.chunks + 1, dtype=np.int64) * elements // table.chunks
-    places, finished = Places(network), np.zeros(network.ranks)
+    places, finished = network.places(), np.zeros(network.ranks)
     rounds = table.rounds if segments == 1 else list(table.rounds)
     busy_until = np.zeros(network.ranks)
     lanes = [Lane(_steps(rounds, places, bounds, itemsize, range(lane, segments, table.lanes), segments),
@@ -71,7 +73,7 @@ def simulate(schedule: Schedule | ColumnSchedule, network: Network, elements: in
                       busiest, float(busy[busiest] / seconds) if seconds else 0.0)
 
 
-def seconds_of(schedule: Schedule, network: Network, elements: int, itemsize: int, segments: int) -> float:
+def seconds_of(schedule: Schedule, network: Network | GraphNetwork, elements: int, itemsize: int, segments: int) -> float:
     """Return ``simulate``'s seconds; beyond SIMULATED segments from those of FEW and MANY alike. Local.
 
         seconds of S segments = seconds of MANY + (S - MANY) (seconds of MANY - seconds of FEW) / (MANY - FEW)
@@ -85,7 +87,7 @@ def seconds_of(schedule: Schedule, network: Network, elements: int, itemsize: in
 
 
 class _Flows:
-    """A set of flows as columns (flows,): number of lane and step, bytes left, begin; (2, flows): rank, link."""
+    """A set of flows as columns (flows,): number of lane and step, bytes left, begin; (2, flows): rank, (k, flows): link."""
 
     def __init__(self):
         self.rank = self.link = np.zeros((2, 0), np.int32)
@@ -122,7 +124,7 @@ def _take_released(lanes, waiting: _Flows):
             step = lane.open[number]
             numbers = np.full(begin.size, number * len(lanes) + index)
             waiting.add(numbers, np.stack((step.source[flows], step.destination[flows])),
-                        np.stack((step.first[flows], step.second[flows])), step.size[flows], begin)
+                        step.links[:, flows], step.size[flows], begin)
         lane.released.clear()
 
 
@@ -150,7 +152,7 @@ def _run(lanes: list[Lane], places: Places):
         if begun.any():
             flowing.add(*waiting.take(begun))
         if begun.any() or flowing.left.size != rates.size or bursts.emptied:
-            rates = bursts.share_out(*flowing.link)
+            rates = bursts.share_out(flowing.link)
         ends = flowing.left / rates
         next_begin = waiting.begin[waiting.begin > now * (1 + EQUAL)].min(initial=math.inf)
         until = min(next_begin, now + ends.min(initial=math.inf), now + bursts.last())
