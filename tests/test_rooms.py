@@ -172,7 +172,7 @@ def test_no_two_files_have_classes_of_one_name():
 
 def test_no_experiment_imports_another():
     """What two need is in ``cells``, ``cluster``, ``replay`` or ``bench``."""
-    of = {name: f"refimpl.experiments.{name}" for name in ("parallax", "consistency", "mesh")}
+    of = {name: f"refimpl.experiments.{name}" for name in ("parallax", "consistency", "mesh", "trees")}
     assert [one for one in imports_below(ROOT) for name, package in of.items() if one.module.startswith(package)
             and any(one.target.startswith(other) for another, other in of.items() if another != name)] == []
 

@@ -1,6 +1,6 @@
-"""Run an experiment: the paper's, training without barriers, a mesh; what is done already is kept.
+"""Run an experiment: the paper's, training without barriers, a mesh, packed trees; what is done already is kept.
 
-python -m refimpl experiment {parallax,consistency,mesh} [--quick]: trainings that are done, with the same settings and
+python -m refimpl experiment {parallax,consistency,mesh,trees} [--quick]: trainings that are done, with the same settings and
 code, are kept, and a mesh's report keeps the parts of earlier runs, so that it can be interrupted and started again.
 """
 
@@ -10,6 +10,7 @@ from functools import partial
 
 from refimpl.cli.tables import console, table_of
 from refimpl.cli.values import nonempty
+from refimpl.experiments import trees
 from refimpl.experiments.cells.report import WORDS, opened, run_studies
 from refimpl.experiments.mesh import HEAD, PARTS
 from refimpl.experiments.parallax import EXPERIMENTS
@@ -25,6 +26,9 @@ ABOUT = {
     "mesh": ("hybrid data and model parallelism beside SplitBrain and Das et al.",
              "Measure and predict hybrid data and model parallelism beside SplitBrain and Das et al.; a report with "
              "each part.", "small clusters and few steps"),
+    "trees": ("packed trees on all allocations of a DGX-1, beside rings and Blink's figures",
+              "Pack trees into every allocation of a DGX-1P and a DGX-1V and compare them with the best rings; nothing "
+              "is sent.", "allocations of at most 5 GPUs"),
 }
 """Experiment -> (its help, what it does, what --quick does)."""
 HELP = f"an experiment: {', '.join(ABOUT)}"
@@ -39,7 +43,7 @@ def add(parser):
         one.add_argument("--quick", action="store_true", default=False, help=quick)
         one.add_argument("--output", type=nonempty, default=f"runs/experiment-{name}", metavar="DIR",
                          help=f"where report.md and what belongs to it go (default runs/experiment-{name})")
-        if name != "mesh":
+        if name in ("parallax", "consistency"):
             one.add_argument("--any-version", action="store_true", default=False,
                              help="keep results of other versions of the code, too")
         if name == "parallax":
@@ -49,11 +53,13 @@ def add(parser):
             one.add_argument("--only", choices=EXPERIMENTS, action="append", help="run only this one (repeatable)")
         if name == "mesh":
             one.add_argument("--only", choices=PARTS, action="append", help="run only this part (repeatable)")
+        if name == "trees":
+            one.add_argument("--only", choices=[*trees.PARTS], action="append", help="only this machine (repeatable)")
 
 
 def run(given: dict) -> int:
     """Run what is not done yet; print every finding. Status 1: a training or a cell failed."""
-    return {"parallax": _parallax, "consistency": _consistency, "mesh": _mesh}[given["name"]](given)
+    return {"parallax": _parallax, "consistency": _consistency, "mesh": _mesh, "trees": _trees}[given["name"]](given)
 
 
 def _parallax(given):
@@ -75,6 +81,14 @@ def _mesh(given):
 
     return show(*run_studies(opened(given["output"]), {name: partial(study, name) for name in PARTS},
                              given.get("only") or PARTS, lambda: HEAD, quick=given["quick"]))
+
+
+def _trees(given):
+    from refimpl.experiments.trees.study import study
+
+    studies = {name: partial(study, name, given["quick"]) for name in trees.PARTS}
+    return show(*run_studies(opened(given["output"]), studies, given.get("only") or trees.PARTS, lambda: trees.HEAD,
+                             quick=given["quick"]))
 
 
 def show(report, findings, failed=()) -> int:

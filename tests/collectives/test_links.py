@@ -13,6 +13,7 @@ from refimpl.collectives.links.allreduce import halves
 from refimpl.collectives.links.named import both_ways
 from refimpl.collectives.links.optimum import fewer_trees, slowest_cut, whole_trees
 from refimpl.collectives.links.programme import Programme
+from refimpl.experiments.trees.allocations import allocations
 
 ALLGATHER = {  # network: (rate, trees from each root, the rate of one tree from each)
     "dgx-1v": ("48/7", 6, "16/3"), "dgx-1p": ("32/7", 4, "4"), "ring-4": ("8/3", 2, "2"), "ring-8": ("16/7", 2, "2"),
@@ -57,28 +58,6 @@ def test_fewer_trees_are_packed_at_what_they_can_carry():
     packing = pack_trees(named_links("dgx-1v"), "allgather", 1)
     assert packing.rate == Fraction(16, 3) < packing.best == Fraction(48, 7) and len(packing.trees) == 8
     assert pack_trees(named_links("dgx-1v"), "allgather", 99).rate == packing.best
-
-
-def allocations(name):
-    """Return the connected allocations of 3 to 8 GPUs, one of each kind up to the names of its GPUs."""
-    whole, found = named_links(name), {}
-    for size in range(3, 9):
-        for chosen in itertools.combinations(range(8), size):
-            try:
-                links = whole.only(list(chosen))
-            except ValueError:
-                continue
-            found.setdefault(_shape(links), links)
-    return list(found.values())
-
-
-def _shape(links):
-    table = [[int(links.rates.get((a, b), 0)) for b in range(links.ranks)] for a in range(links.ranks)]
-    order = sorted(range(links.ranks), key=lambda a: sorted(table[a]))
-    groups = [list(group) for _, group in itertools.groupby(order, key=lambda a: sorted(table[a]))]
-    orders = ([rank for group in groups for rank in group]
-              for groups in itertools.product(*map(itertools.permutations, groups)))
-    return max(tuple(table[a][b] for a in order for b in order) for order in orders)
 
 
 @pytest.mark.parametrize("name, count, below, most", [("dgx-1v", 46, 43, "5/3"), ("dgx-1p", 14, 9, "8/5")])

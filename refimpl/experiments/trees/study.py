@@ -1,0 +1,104 @@
+"""What packed trees gain on each allocation of a machine: rates, and a training's step with simulated exchanges.
+
+    broadcast    trees: the smallest cut from the best root      rings: 2 R, R rings that fit, each both ways
+    allreduce    trees: the packing's rate                       rings: 2 R N / (2 (N - 1))
+
+R = 0: NCCL goes over PCIe, as one ring with the rate of PCIE. Rates are in NVLinks, of vector a unit of time.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import geometric_mean
+
+from models.registry import entry_of
+from refimpl.collectives.algorithms.halves import one_node_each
+from refimpl.collectives.links import Links, pack_canonical, pack_trees
+from refimpl.collectives.links.schedule import tree_schedule
+from refimpl.collectives.simulation.graph import GraphNetwork
+from refimpl.collectives.simulation.simulate import simulate
+from refimpl.experiments.cells.proportions import PAPER
+from refimpl.experiments.cells.report import Finding, Table
+from refimpl.experiments.trees import PARTS
+from refimpl.experiments.trees.allocations import allocations, broadcast_rate, most_rings
+from refimpl.pictures.lines import Line, plot_lines
+from refimpl.plan.layers.sent import parameters
+
+PCIE = 10e9
+"""Bytes/s of a ring over PCIe 3.0 x16."""
+LATENCY, REDUCTION, EFFICIENCY, IMAGES = 2e-6, 200e9, 0.6, 64
+SEGMENTS = 32
+QUICK = range(3, 6)
+"""GPUs of the allocations that --quick looks at."""
+VGG_16 = entry_of("vgg").model((224, 224, 3), 1000, **entry_of("vgg").presets["vgg16"]).layers
+MODELS = {"ResNet-50": (PAPER["cnn"].dense, PAPER["cnn"].flop),
+          "VGG-16": (sum(map(parameters, VGG_16)), 6.0 * sum(layer.products for layer in VGG_16))}
+"""Model -> its elements; FLOP of an image, forward and backward."""
+ASSUMED = (
+    "Assumed: an NVLink carries 20 GB/s one way on a DGX-1P and 25 on a DGX-1V, a ring over PCIe 10 GB/s; a GPU reaches "
+    "60 % of its peak in float32 and has 64 images a step; a message takes 2 us, sums 200 GB/s; nothing overlaps.",
+    "Exchanges over trees are simulated, in 32 segments; rings have the time of their formula, which favours them.",
+)
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """What was found of some GPUs. Rates in NVLinks; pcie: that of PCIe.  canonical: in the microbatch tree's order."""
+
+    links: Links
+    pcie: float
+    rings: int
+    broadcast: int
+    allreduce: Fraction
+    canonical: Fraction
+
+    def gains(self) -> tuple[float, float]:
+        """Return trees over rings, for broadcast and allreduce."""
+        return self.broadcast / self.of_rings(), float(self.allreduce) / self.of_rings(True)
+
+    def of_rings(self, allreduce: bool = False) -> float:
+        """Return the rate of the best rings, or of PCIe."""
+        n = self.links.ranks
+        return (2 * self.rings or self.pcie) * (n / (2 * (n - 1)) if allreduce else 1)
+
+
+def find(links: Links, pcie: float) -> Allocation:
+    """Return all rates of an allocation. Local."""
+    return Allocation(links, pcie, most_rings(links), broadcast_rate(links), pack_trees(links).rate,
+                      pack_canonical(links, one_node_each(links.ranks)).rate)
+
+
+def study(name: str, quick: bool) -> Finding:
+    """Look at every allocation of a machine, of PARTS. Local."""
+    _, unit, flops = PARTS[name]
+    found = [find(links, PCIE / unit) for links in (allocations(name, QUICK) if quick else allocations(name))]
+    steps = {model: [_step(one, *work, unit, flops) for one in found] for model, work in MODELS.items()}
+    gains = [one.gains() for one in found]
+    table = Table("Rates in NVLinks, and the part of a step that trees save", [
+        "GPUs", "rings", "broadcast: trees", "of rings", "allreduce: trees", "of rings", "canonical",
+        *(f"{model}, less time" for model in MODELS)], [
+        [one.links.name.removeprefix(name).strip(), str(one.rings or "PCIe"), str(one.broadcast),
+         f"{one.of_rings():.3g}", str(one.allreduce), f"{one.of_rings(True):.3g}", str(one.canonical),
+         *(f"{1 - steps[model][i][0] / steps[model][i][1]:.1%}" for model in MODELS)] for i, one in enumerate(found)])
+    summary = Table("Trees over rings", ["size", "least", "geometric mean", "most", "Blink's abstract"], [
+        [what, f"{min(ratios):.2f}", f"{geometric_mean(ratios):.2f}", f"{max(ratios):.2f}", claim]
+        for (what, claim), ratios in zip((("broadcast", "up to 8"), ("allreduce", "up to 8")), zip(*gains))])
+    saved = {model: max(1 - trees / rings for trees, rings in both) for model, both in steps.items()}
+    lines = [Line(what, range(1, len(found) + 1), sorted(ratios), style)
+             for style, (what, ratios) in enumerate(zip(("broadcast", "allreduce"), zip(*gains)))]
+    picture = plot_lines(lines, "allocations, sorted", "rate of trees / rate of the best rings",
+                         f"How much faster trees are than rings on the allocations of a {name.upper()}", log="y")
+    return Finding(name, f"{len(found)} allocations of a {name.upper()}", [summary, table], [
+        f"No ring goes through {sum(not one.rings for one in found)} of the allocations.",
+        f"End to end, trees save up to {', '.join(f'{most:.0%} ({model})' for model, most in saved.items())}; Blink's "
+        "abstract says up to 40 %.",
+        f"On {sum(one.canonical == one.allreduce for one in found)} of them the order of the microbatch tree costs "
+        f"nothing; on the others up to {max(1 - float(one.canonical / one.allreduce) for one in found):.1%} of the rate.",
+        *ASSUMED], pictures={name: picture})
+
+
+def _step(one: Allocation, elements, flop, unit, flops) -> tuple[float, float]:
+    """Return the seconds of a step with trees, and with rings."""
+    computing = IMAGES * flop / (EFFICIENCY * flops)
+    schedule = tree_schedule(pack_trees(one.links))
+    trees = simulate(schedule, GraphNetwork(one.links, unit, LATENCY, REDUCTION), elements, 4, SEGMENTS).seconds
+    return computing + trees, computing + 4 * elements / (one.of_rings(True) * unit)
