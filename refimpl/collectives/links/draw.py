@@ -12,11 +12,17 @@ def draw_packing(packing, path) -> Path:
 
     Raises ValueError for another kind of file, OSError where it cannot be written.
     """
+    packing_figure(packing).savefig(path)
+    return Path(path)
+
+
+def packing_figure(packing, most_trees: int = TREES):
+    """Return the matplotlib figure of the links and of so many trees at most. Local."""
     from matplotlib.figure import Figure
 
-    trees = packing.trees[:TREES]
-    columns = min(4, 1 + len(trees))
-    rows = -(-(1 + len(trees)) // columns)
+    trees = packing.trees[:most_trees]
+    rows = -(-(1 + len(trees)) // 4)
+    columns = -(-(1 + len(trees)) // rows)
     figure = Figure(figsize=(3.2 * columns, 3.4 * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for axis in axes:
@@ -35,8 +41,7 @@ def draw_packing(packing, path) -> Path:
         axis.set_title(f"{'sum to' if tree.inward else 'from'} rank {tree.root}, rate {tree.rate}", fontsize=8)
     for axis in axes[:1 + len(trees)]:
         _nodes(axis, packing.links, places)
-    figure.savefig(path)
-    return Path(path)
+    return figure
 
 
 def _places(links) -> dict[int, tuple[float, float]]:
