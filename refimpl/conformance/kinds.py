@@ -70,7 +70,8 @@ def taken(answer) -> dict[str, Any]:
 
 def _each_step(answer):
     def call(functions, case, rank):
-        return [taken(answer(functions, case, rank, step)) for step in range(len(case.steps))]
+        answers = [answer(functions, case, rank, step) for step in range(len(case.steps))]
+        return [taken(a) for a in answers]  # read when all calls are done: a view of a buffer that is reused shows
 
     return call
 

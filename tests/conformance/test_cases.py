@@ -20,9 +20,13 @@ def arrays(part):
     return [part.ids, part.rows] if isinstance(part, Rows) else [part]
 
 
-def digest(ranks, kind=""):
+LATER = {"dense/one-element", "accumulate/clip", "update/remainders"}
+"""Cases that came later than the others' digest."""
+
+
+def digest(ranks, kind="", later=False):
     found = hashlib.sha256()
-    for case in cases_for(ranks, kind):
+    for case in (case for case in cases_for(ranks, kind) if (case.name in LATER) is later):
         found.update(case.name.encode())
         for parts in (parts for step in case.steps for parts in step):
             for array in (a for part in parts.values() for a in arrays(part)):
@@ -39,6 +43,8 @@ def test_the_numbers_never_change():
     assert digest(4, "mesh") == "1dbd4c89af3c4d7f"
     assert {n: digest(n) for n in (1, 3, 8)} == {1: "f944e91b9da38d7d", 3: "e690453120df0f56",
                                                         8: "ab9dcd2564b99fec"}
+    assert {n: digest(n, later=True) for n in (1, 3, 8)} == {1: "9e07f474fa0e8426", 3: "a4be21e42e3609e8",
+                                                                    8: "9bfa6aa5f92ea16e"}
 
 
 @pytest.mark.parametrize("ranks", RANKS)

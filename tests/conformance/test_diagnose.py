@@ -149,7 +149,7 @@ def test_rows_that_momentum_alone_moves():
     assert first(declares(untouched="decayed-by-momentum"), 2).code == "untouched=kept"
     outcome = run_local(type("Undeclared", (ByMomentum,), {"describe": lambda self: EVERYTHING}), 2)
     assert {v.case for v in outcome.failed} == {"update/momentum", "update/momentum-rate", "update/rows-at-rest",
-                                                "resume/momentum"}
+                                                "update/remainders", "resume/momentum"}
 
 
 def test_two_wrong_rules_at_once_are_both_told():

@@ -31,6 +31,8 @@ def _awkward(ranks):
     sizes = {"one": (1,), "ranks-and-one": (ranks + 1,), "below": (max(1, 4 * ranks - 1),), "none": (0,)}
     yield dense_case("tails", "sizes that leave a tail of one element, one too few, or nothing", ranks,
                      lambda r, s: {name: exact(f"tail{name}{r}", shape) for name, shape in sizes.items()})
+    yield dense_case("one-element", "a single variable of a single element: fewer elements than ranks", ranks,
+                     lambda r, s: {"weight": exact(f"one{r}", (1,))})
     yield dense_case("strided", "arrays that are not contiguous", ranks,
                      lambda r, s: {"columns": exact(f"strided{r}", (4, 10))[:, ::3],
                                    "turned": exact(f"turned{r}", (3, 5)).T,

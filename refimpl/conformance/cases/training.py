@@ -43,21 +43,31 @@ def cases(ranks: int):
     for name in ("sgd", "adam"):
         yield training_case(f"accumulate/{name}", "accumulate", f"{name} every 2 micro-steps, the last one alone",
                             ranks, name, micro=5, window=2, **falling.get(name, {}))
+    yield training_case("accumulate/clip", "accumulate", "sgd every 2 micro-steps, a clipped norm of each window",
+                        ranks, "sgd", micro=5, window=2, clip=1.0)
+    yield training_case("update/remainders", "update", "sizes that no number of ranks from 2 to 8 divides", ranks,
+                        "momentum", size=11, touched=lambda s, r: [10, (s + r) % 11, 9])
     for name in RATES:
         yield training_case(f"resume/{name}", "resume", f"{name}, saved and resumed after 2 of 4 updates", ranks, name,
                             resume_after=2, **falling.get(name, {}))
 
 
-def training_case(name, kind, about, ranks, optimizer, micro=4, starts=False, only=None, touched=None, **task) -> Case:
-    """Return a case of an optimizer. touched(step, rank) -> ids; task: fields of Task that are not the default."""
-    steps = tuple(tuple(_gradients(s, r, task.get("loss_scale", 1.0), touched or _touched) for r in range(ranks))
-                  for s in range(micro))
+def training_case(name, kind, about, ranks, optimizer, micro=4, starts=False, only=None, touched=None, size=None,
+                  **task) -> Case:
+    """Return a case of an optimizer. touched(step, rank) -> ids; task: fields of Task that are not the default.
+
+    size: of the vector and of the tables' rows that take the place of VARIABLES.
+    """
+    variables = VARIABLES if size is None else (CaseVariable("weight", (size,)), *(
+        CaseVariable(name, (size, 3), True) for name in ("table", "items")))
+    steps = tuple(tuple(_gradients(s, r, task.get("loss_scale", 1.0), touched or _touched, variables)
+                        for r in range(ranks)) for s in range(micro))
     settings = {"task": {"optimizer": optimizer, "rate": RATES[optimizer], "options": OPTIONS[optimizer], **task},
                 "starts": starts}
     if only:
         settings["only"] = only
     needs = tuple(need for need in SUPPORTS if need == optimizer or need.replace("-", "_") in task)
-    return Case(name, kind, about, ranks, VARIABLES, steps, settings=settings, needs=needs)
+    return Case(name, kind, about, ranks, variables, steps, settings=settings, needs=needs)
 
 
 def start_of(case: Case, rank: int) -> dict[str, np.ndarray]:
@@ -76,9 +86,9 @@ def _touched(step, rank):
     return [2, (step + rank) % 9, 2, (3 * step + rank) % 5 + 3]
 
 
-def _gradients(step, rank, scale, touched):
+def _gradients(step, rank, scale, touched, variables):
     ids = np.array(touched(step, rank), np.int64)
-    parts = {"weight": numbers.exact(f"w{step}.{rank}", (2, 3), place=f"w{step}") / np.float32(64)}
+    parts = {"weight": numbers.exact(f"w{step}.{rank}", variables[0].shape, place=f"w{step}") / np.float32(64)}
     for name in ("table", "items"):
         mine = ids if name == "table" else (ids * 3 + 1) % 9
         rows = np.stack([numbers.exact(f"{name}{step}.{rank}.{i}", (3,), place=f"{name}{step}.{k}")

@@ -150,6 +150,19 @@ def _column(which):
     return _rows(change)
 
 
+def _padded(row):
+    """Pad rows to the longest contribution with its last row. row(ids) -> the number under which it comes again."""
+    def changed(part, machine, place):
+        longest = max(len(machine.given(replace(place, rank=r)).ids) for r in machine.group)
+        more = longest - len(part.ids)
+        if not more or not len(part.ids):
+            return part
+        return Rows(np.concatenate([part.ids, np.full(more, row(part.ids))]),
+                    np.concatenate([part.rows, np.repeat(part.rows[-1:], more, axis=0)]))
+
+    return concerning(lambda part, m, p: changed(part, m, p) if isinstance(part, Rows) else part, has_rows)
+
+
 def _sorted_ids(part):
     return Rows(np.sort(part.ids), part.rows)
 
@@ -193,6 +206,10 @@ SIMPLE = (
     ("last-row-lost", "the very last row of the variable is dropped",
      lambda part, m, place: part if not isinstance(part, Rows) else
      Rows(part.ids[part.ids != place.variable.shape[0] - 1], part.rows[part.ids != place.variable.shape[0] - 1])),
+    ("padding-added", "row gradients are padded to the longest with row 0, and the padding is added",
+     _padded(lambda ids: 0)),
+    ("padding-added", "row gradients are padded to the longest with their last row, and the padding is added",
+     _padded(lambda ids: ids[-1])),
     ("column-lost", "the last column of rows is lost", _column(-1)),
     ("column-lost", "the first column of rows is lost", _column(0)),
     *((code, words, _numbers(change)) for code, words, change in COLUMNS_MOVED),

@@ -154,6 +154,8 @@ SIMPLE = (
     ("own-added", "each rank's own gradient is added to the result once more", _own(True)),
     ("buffer-reused", "a rank gets the step before's result", _at_step(lambda s: s - 1 if s else None)),
     ("first-kept", "a rank gets the first step's result in every step", _at_step(lambda s: 0)),
+    ("view-of-buffer", "a result is a view of a buffer that the next call reuses: each shows what the last call left",
+     lambda want, m, p: _at_step(lambda s: m.steps - 1)(want, m, p)),
     ("not-cleared", "results add up from step to step: a buffer is not cleared", _accumulated),
     ("only-root", "rank 0 alone gets the result, the others zeros", _zero_on(lambda r: r > 0)),
     ("denormals-flushed", "denormal numbers are flushed to zero",

@@ -24,7 +24,9 @@ class Loss(Machine):
         def weighing(weights):
             return lambda right, machine, place: weights(machine.counts, place.rank, right)
 
-        return [Deviation(code, words, "weights", weighing(weights)) for code, words, weights in WEIGHTS]
+        groups = [("mean-of-group-means", f"the loss is the mean of means over groups of {size} ranks", _of_groups(size))
+                  for size in (2, 3) if size < max(case.ranks for case in cases)]
+        return [Deviation(code, words, "weights", weighing(weights)) for code, words, weights in (*WEIGHTS, *groups)]
 
     def answer(self, place: Place) -> Expected:
         """Return the loss, or its gradient, that a rank gets. Local."""
@@ -75,6 +77,16 @@ def _own_share(counts, rank, right):
     own = np.zeros(len(counts))
     own[rank] = right[rank]
     return own
+
+
+def _of_groups(size):
+    """The mean over groups of consecutive ranks of each group's mean."""
+    def weights(counts, rank, right):
+        groups = np.arange(len(counts)) // size
+        totals = np.bincount(groups, counts)
+        return 1.0 / (np.maximum(1, totals[groups]) * len(totals))
+
+    return weights
 
 
 WEIGHTS = (

@@ -4,7 +4,7 @@ from functools import cache
 
 from refimpl.conformance.semantics import CHOICES, Semantics
 from refimpl.conformance.space.contributions import has_rows
-from refimpl.conformance.space.deviation import Deviation, anywhere
+from refimpl.conformance.space.deviation import Deviation, Impossible, anywhere, concerning
 
 DEFAULTS = {"clip": None, "resume_after": None, "window": 1, "loss_scale": 1.0, "rate_factor": 1.0}
 """What a task's settings are where a case says nothing of them."""
@@ -13,6 +13,17 @@ DEFAULTS = {"clip": None, "resume_after": None, "window": 1, "loss_scale": 1.0, 
 def has(setting: str):
     """Return whether(case): a case's task has a setting other than its default. Local."""
     return lambda case: case.settings.get("task", {}).get(setting, DEFAULTS[setting]) != DEFAULTS[setting]
+
+
+def if_task(setting: str, change):
+    """Return the change, in cases whose task has a setting other than its default. Local."""
+    def changed(right, machine, place):
+        if not concerns(machine.case):
+            raise Impossible
+        return change(right, machine, place)
+
+    concerns = has(setting)
+    return concerning(changed, concerns)
 
 
 DIVISION = {"dense": {"sum": "a plain sum", "average": "division by N"},

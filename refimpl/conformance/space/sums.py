@@ -5,7 +5,7 @@ from functools import cache, partial
 
 import numpy as np
 
-from refimpl.conformance.case import Rows, numbers_of
+from refimpl.conformance.case import Rows, numbers_of, with_numbers
 from refimpl.conformance.space.deviation import Deviation, Impossible, Place
 
 
@@ -49,6 +49,8 @@ MEMBERS = (
     ("rank-miscounted", "every second rank is left out", _of_all(lambda ranks: ranks[::2])),
     ("rank-miscounted", "a rank gets the sum of itself and its neighbour alone",
      _of_own(lambda ranks, rank: [rank, ranks[(ranks.index(rank) + 1) % len(ranks)]])),
+    ("group-ranks-as-places", "the ranks of a group are taken for places: it adds up the first ranks of the world",
+     _of_all(lambda ranks: list(range(len(ranks))))),
     ("rank-miscounted", "every rank is counted twice", _of_all(lambda ranks: [*ranks, *ranks])),
 )
 """(code, words, change of the ranks in a sum: see ``Aggregation``)."""
@@ -166,6 +168,54 @@ def under_own_ids(parts, machine, place):
 
 
 @cache
+def _group_means(size):
+    """Average over groups of consecutive ranks, then over the groups, though the last may be smaller."""
+    def changed(parts, machine, place):
+        sizes = [min(size, len(parts) - i // size * size) for i in range(len(parts))]
+        groups = sum(1 / s for s in sizes)
+        return [with_numbers(p, lambda x: x.astype(np.float64) * (len(parts) / (groups * s)))
+                for p, s in zip(parts, sizes)]
+
+    return changed
+
+
+def _offsets(names, machine, place, gap) -> dict[str, int]:
+    """Return name -> where a variable begins in a fused buffer. gap: to multiples of so many elements."""
+    found, end = {}, 0
+    for name in names:
+        found[name], end = end, end + -(-machine.given(replace(place, variable=machine.case.variable(
+            name))).size // gap) * gap
+    return found
+
+
+def _packed(pack, unpack):
+    """Dense gradients are packed into a buffer one way and unpacked another. pack, unpack: (by name, gap)."""
+    def changed(parts, machine, place):
+        if place.rank is None or any(v.sparse for v in machine.case.variables) or len(machine.case.variables) < 2:
+            raise Impossible
+
+        def offsets(rank, by_name, gap):
+            names = machine.order(replace(place, rank=rank))
+            return _offsets(sorted(names) if by_name else names, machine, place, gap)
+
+        first, own = offsets(place.rank, *unpack)[place.variable.name], parts[0]
+        if all(offsets(r, *pack)[place.variable.name] == first for r in machine.group):
+            return parts
+        return [_fused(machine, replace(place, rank=r), offsets(r, *pack), first + own.size)[first:].reshape(
+            own.shape) for r in machine.group]
+
+    return changed
+
+
+def _fused(machine, place, offsets, size):
+    """Return the first elements of a rank's fused buffer; what is in no gradient is 0."""
+    buffer = np.zeros(size)
+    for name, first in offsets.items():
+        own = machine.given(replace(place, variable=machine.case.variable(name))).ravel()[:max(0, size - first)]
+        buffer[first:first + own.size] = own
+    return buffer
+
+
 def deviations(ranks: int) -> list[Deviation]:
     """Return those of divisors and of who is in a sum, on a number of ranks. Local."""
     found = [Deviation(code, f"sums are {words}", "divisor", change) for code, words, change in DIVISORS]
@@ -191,6 +241,8 @@ def meetings(ranks: int) -> list[Deviation]:
               for how, words in DUPLICATES]
     if ranks > 1:
         found += [Deviation(code, words, "parts", change) for code, words, change in PARTS]
+        found += [Deviation("mean-of-group-means", f"ranks are averaged in groups of {size}, then the groups, though "
+                            "the last has fewer", "parts", _group_means(size)) for size in (2, 3) if ranks % size]
     return found
 
 
@@ -201,5 +253,12 @@ PARTS = (
      "different orders", matched_by_position),
     ("kinds-mixed", "collectives of two kinds meet each other: the dense gradient of one rank is added to the rows of "
      "another", partial(matched_by_position, mixed=True)),
+    ("offsets-differ", "gradients are packed in the order in which a rank produced them, and unpacked by name", _packed(
+        (False, 1), (True, 1))),
+    ("offsets-differ", "gradients are packed by name, and unpacked in the order in which a rank produced them", _packed(
+        (True, 1), (False, 1))),
+    *(("offsets-differ", f"gradients are {packed} with gaps up to a multiple of 4 elements, and {unpacked} without",
+       _packed((True, gap), (True, 5 - gap))) for packed, unpacked, gap in (("packed", "unpacked", 4),
+                                                                             ("unpacked", "packed", 1))),
 )
 """(code, words, change of the contributions that meet)."""

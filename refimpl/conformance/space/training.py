@@ -9,7 +9,8 @@ clipped       all variables' gradients after clipping
 updates       the gradients that are applied, one after the other: one, where nothing is wrong
 rate, clock   what the optimizer is given
 formula       the optimizer, of ``refimpl.plain.optimizers``
-before        a rank's values before an update;  restored: all that training goes on from after resuming
+before        a rank's values before an update;  restored: all that training goes on from after resuming;
+              restored variable: one variable's (value, state)
 ticks         by how much an update moves the optimizer's step and the rate's on
 visible       a variable's value, as the rank reads it after an update
 """
@@ -25,11 +26,11 @@ from refimpl.conformance.rules.aggregate import Expected, once, row_divisor
 from refimpl.conformance.rules.gradients import norm_of, placed
 from refimpl.conformance.space import optimizers, updates
 from refimpl.conformance.space.aggregation import BY_CONTRIBUTOR, Aggregation
-from refimpl.conformance.space.deviation import Place
+from refimpl.conformance.space.deviation import Impossible, Place
 from refimpl.plain.optimizers import OPTIMIZERS
 
 AFTER_SUMS = {"delivered", "norm", "scale", "clipped", "updates", "rate", "clock", "formula", "before", "restored",
-              "ticks", "visible", "start"}
+              "restored variable", "ticks", "visible", "start"}
 PER_RANK = {"members", "delivered", "parts", "start", "before", "updates", "norm"}
 """Decisions that a deviation may take differently on different ranks."""
 
@@ -126,20 +127,25 @@ class TrainingAnswers(Aggregation):
         return {n: optimizer.state(a) for n, a in values.items()}
 
     def _update(self, step):
+        applied = [self.decide("updates", [self.clipped(step, rank)], Place(step, rank)) for rank in self.simulated]
         if step == self.task.get("resume_after"):
             for rank, replica in zip(self.simulated, self.replicas):
                 self.replicas[rank] = self.decide("restored", replica, Place(step, rank))
+                for v in self.trained:
+                    kept = replica.values[v.name], replica.state[v.name]
+                    replica.values[v.name], replica.state[v.name] = self.decide("restored variable", kept,
+                                                                                Place(step, rank, v))
         if step:
             for rank, replica in zip(self.simulated, self.replicas):
                 replica.values = self.decide("before", replica.values, Place(step, rank))
-        for rank, replica in zip(self.simulated, self.replicas):
-            for gradients in self.decide("updates", [self.clipped(step, rank)], Place(step, rank)):
+        for rank, replica, todo in zip(self.simulated, self.replicas, applied):
+            for gradients in todo:
                 self._apply(replica, gradients, Place(step, rank))
             ticks = self.decide("ticks", 1, Place(step, rank))
             replica.clock, replica.updates = replica.clock + ticks, replica.updates + ticks
 
     def _apply(self, replica, gradients, place):
-        rate = self.task["rate"] * self.task.get("rate_factor", 1.0) ** replica.updates
+        rate = self.rate_after(replica.updates)
         for name, gradient in gradients.items():
             at = Place(place.step, place.rank, self.case.variable(name))
             before = replica.values[name]
@@ -152,6 +158,10 @@ class TrainingAnswers(Aggregation):
                             self.decide("clock", replica.clock + 1, at))
             replica.travel[name] = replica.travel[name] + np.abs(after - before)
 
+    def rate_after(self, updates: int) -> float:
+        """Return the learning rate after so many updates. Local."""
+        return self.task["rate"] * self.task.get("rate_factor", 1.0) ** updates
+
     def given(self, place: Place):
         """Return a rank's gradient of a window, its loss scale removed: array, or rows that are not merged. Local."""
         key = place.step, place.rank, place.variable.name
@@ -159,9 +169,17 @@ class TrainingAnswers(Aggregation):
             self._kept[key] = self._accumulated(place)
         return self._kept[key]
 
+    def of_window(self, place: Place, steps) -> Expected:
+        """Return the aggregate of some micro-steps of an update's window. Local."""
+        return self.added([self.part_of_window(Place(place.step, r, place.variable), steps) for r in self.group], place)
+
     def _accumulated(self, place):
+        return self.part_of_window(place, self.windows[place.step])
+
+    def part_of_window(self, place: Place, steps):
+        """Return a rank's gradient of some micro-steps of an update's window, divided as all of them are. Local."""
         window, name = self.windows[place.step], place.variable.name
-        parts = [self.case.steps[s][place.rank][name] for s in window]
+        parts = [self.case.steps[s][place.rank][name] for s in steps]
         parts = self.decide("accumulated", parts, place)
         divisor = self.decide("loss scale", self.task.get("loss_scale", 1.0), place)
         if self.semantics.window == "average":
@@ -190,9 +208,12 @@ class TrainingAnswers(Aggregation):
         return scaled(part, self.factor(local, norm_of(local, self.semantics), place))
 
     def aggregated(self, step, rank) -> dict:
-        """Return name -> what a rank gets of the sum. Local."""
+        """Return name -> what a rank gets of the sum. Local. Raises Impossible for rows that are not there."""
         if (step, rank) not in self._sums:
-            self._sums[step, rank] = {v.name: self.delivered(Place(step, rank, v)).value for v in self.trained}
+            found = {v.name: self.delivered(Place(step, rank, v)).value for v in self.trained}
+            if any(found[v.name].ids.max(initial=0) >= v.shape[0] for v in self.trained if v.sparse):
+                raise Impossible
+            self._sums[step, rank] = found
         return self._sums[step, rank]
 
     def clipped(self, step, rank) -> dict:

@@ -1,0 +1,223 @@
+"""Kinds of mistake that are named, each planted in the reference adapter by other code than the deviation's."""
+
+import numpy as np
+import pytest
+
+from mutants.mutant import planted
+from mutants.run import cases_for
+from refimpl.conformance.adapters.reference import Reference
+from refimpl.conformance.case import Rows
+from refimpl.conformance.diagnose import summary
+from refimpl.conformance.rules.gradients import norm_of
+from refimpl.conformance.runner import run_local
+
+
+def said(make, kinds, ranks=4, only=""):
+    """Return (code, words) of each diagnosis."""
+    cases = [case for case in cases_for(ranks, "") if case.kind in kinds and only in case.name]
+    return [(d.code, d.words) for d, _ in summary(run_local(make, ranks, cases).failed)]
+
+
+class Reused(Reference):
+    """Results lie in buffers of the adapter's own."""
+
+    def aggregate_dense(self, arrays):
+        found = super().aggregate_dense(arrays)
+        self.kept = kept = getattr(self, "kept", {})
+        for name, array in found.items():
+            buffer = kept.setdefault((name, array.shape, array.dtype), np.empty_like(array))
+            buffer[...] = array
+            found[name] = buffer
+        return found
+
+
+class LastReduced(Reference):
+    """no_sync as it is not meant: what was there before the last micro-step is not reduced."""
+
+    def accumulated(self, task, window):
+        self.earlier = super().accumulated(task, window[:-1]) if len(window) > 1 else None
+        self.count = len(window)
+        return super().accumulated(task, window[-1:])
+
+    def aggregated(self, task, local):
+        total, n = super().aggregated(task, local), np.float32(self.count)
+        if self.earlier is None:
+            return total
+        rest = {name: self.merge([g]) if isinstance(g, tuple) else g for name, g in self.earlier.items()}
+        both = {}
+        for name, own in rest.items():
+            if isinstance(own, tuple):
+                own = own[0], own[1] * self.world.size  # merge divided it by the size of the world
+                both[name] = self.joined([(ids, rows / n) for ids, rows in (total[name], own)])
+                both[name] = tuple(vars(self.once(Rows(*both[name]))).values())
+            else:
+                both[name] = total[name] / n + own / n
+        return both
+
+    def once(self, rows):
+        unique, at = np.unique(rows.ids, return_inverse=True)
+        total = np.zeros((len(unique), rows.rows.shape[1]), np.float32)
+        np.add.at(total, at, rows.rows)
+        return Rows(unique, total)
+
+
+class ClippedEach(Reference):
+    """clip_grad_norm_ after each backward pass of a window."""
+
+    def accumulated(self, task, window):
+        self.window = window
+        return super().accumulated(task, window)
+
+    def clipped(self, task, total, local):
+        if task.window == 1 or task.clip is None:
+            return super().clipped(task, total, local)
+        parts, n = [], np.float32(len(self.window))
+        for step in self.window:
+            own = Reference.accumulated(self, task, [step])
+            whole = self.aggregated(task, {k: (g[0], g[1] / n) if isinstance(g, tuple) else g / n for k, g in own.items()})
+            parts.append(super().clipped(task, whole, None))
+        return {k: LastReduced.once(self, Rows(*self.joined([p[k] for p in parts]))) if isinstance(total[k], tuple)
+                else sum(p[k] for p in parts) for k in total}
+
+    def apply_one(self, task, variable, gradient):
+        super().apply_one(task, variable, (gradient.ids, gradient.rows) if isinstance(gradient, Rows) else gradient)
+
+
+class ShardNorm(Reference):
+    """Each rank clips by the squares of what it keeps."""
+
+    def scale(self, task, gradients, apart):
+        rank, size = self.world.rank, self.world.size
+        own = [g[1][g[0] % size == rank] if isinstance(g, tuple) else np.array_split(g.ravel(), size)[rank]
+               for g in gradients.values()]
+        norm = np.sqrt(sum((x.astype(np.float64) ** 2).sum() for x in own))
+        return dict.fromkeys(gradients, self.clip_factor(task.clip, norm))
+
+
+def _dense_often(self, right, task, gradients, apart):
+    size = self.world.size
+    norm = norm_of({n: Rows(*g) if isinstance(g, tuple) else g * np.sqrt(size) for n, g in gradients.items()},
+                   self.semantics)
+    return dict.fromkeys(gradients, self.clip_factor(task.clip, norm))
+
+
+class InGroups(Reference):
+    """Ranks 0 and 1 average, rank 2 by itself, then both."""
+
+    def mean(self, arrays, divisor=None):
+        if len(arrays) < 3:
+            return super().mean(arrays, divisor)
+        return ((super().mean(arrays[:2], 2).astype(np.float64) + arrays[2]) / 2).astype(arrays[0].dtype)
+
+    def merge(self, parts):
+        ids, rows = super().merge([(i, r * (1 if at < 2 else 2)) for at, (i, r) in enumerate(parts)])
+        return ids, rows * rows.dtype.type(0.75)
+
+
+class Unpacked(Reference):
+    """One buffer, filled in the order in which gradients came, and read in order of name."""
+
+    def aggregate_dense(self, arrays):
+        flat = super().aggregate_dense({"": np.concatenate([a.ravel() for a in arrays.values()])})[""]
+        result = {}
+        for name in sorted(arrays):
+            result[name] = flat[:arrays[name].size].reshape(arrays[name].shape)
+            flat = flat[arrays[name].size:]
+        return result
+
+
+class PlacesForRanks(Reference):
+    def aggregate_group(self, arrays, group):
+        everyone = self.world.allgather(arrays)[:len(group)]
+        return {n: self.mean([g[n] for g in everyone]) for n in arrays} if self.world.rank in group else {}
+
+
+class PaddedRows(Reference):
+    """Rows travel in messages of one length, filled up with the last one under number 0."""
+
+    def aggregate_rows(self, gradients, shapes):
+        everyone, result = self.world.allgather(gradients), {}
+        for name, (ids, rows) in gradients.items():
+            more = max(len(g[name][0]) for g in everyone) - len(ids)
+            more = more if len(ids) else 0
+            result[name] = np.concatenate([ids, np.zeros(more, ids.dtype)]), np.concatenate([rows, *[rows[-1:]] * more])
+        return super().aggregate_rows(result, shapes)
+
+
+def _without_remainder(self, right, task, variable, gradient):
+    limit = variable.shape[0] // self.world.size * self.world.size
+    if variable.sparse:
+        right(task, variable, tuple(a[gradient[0] < limit] for a in gradient))
+    else:
+        flat = np.array(gradient)
+        flat.reshape(-1)[flat.size // self.world.size * self.world.size:] = 0
+        right(task, variable, flat)
+
+
+def _state_first(self, right, task, variable, gradient):
+    before = self.values[variable.name].copy()
+    right(task, variable, gradient)
+    self.values[variable.name] = before
+    right(task, variable, gradient)
+
+
+def _resumed(change):
+    return planted(load=lambda self, right, task, saved: (right(task, saved), change(self, task)))
+
+
+def _zeroed(self, task):
+    for state in self.state.values():
+        for array in state.values():
+            array[...] = 0
+
+
+def _items_lost(self, task):
+    self.state["items"] = self.first_state(task)["items"]
+
+
+def _ticking(what):
+    def tick(self, right, window):
+        right(window)
+        setattr(self, what, getattr(self, what) + len(window) - 1)
+
+    return planted(tick=tick)
+
+
+TRAINING = ("update", "accumulate", "resume")
+PLANTED = (
+    ("view-of-buffer", Reused, ("dense",)),
+    ("live-values", planted(update=lambda self, right, task: (seen := right(task)) and [seen[-1]] * len(seen)),
+     ("update",)),
+    ("window-partly-reduced", LastReduced, TRAINING),
+    ("rate-per-micro-step", _ticking("updates"), TRAINING),
+    ("clock-per-micro-step", _ticking("clock"), TRAINING),
+    ("clipped-each-micro-step", ClippedEach, TRAINING),
+    ("norm-of-shard", ShardNorm, TRAINING),
+    ("norm-dense-n-times", planted(scale=_dense_often), TRAINING),
+    ("rate-twice", _resumed(lambda self, task: setattr(self, "updates", 2 * self.updates)), TRAINING),
+    ("clock-twice", _resumed(lambda self, task: setattr(self, "clock", 2 * self.clock)), TRAINING),
+    ("state-zeroed", _resumed(_zeroed), TRAINING),
+    ("state-lost", _resumed(_items_lost), TRAINING),
+    ("slots-twice", planted(apply_one=_state_first), TRAINING),
+    ("remainder-not-updated", planted(apply_one=_without_remainder), TRAINING),
+    ("group-ranks-as-places", PlacesForRanks, ("group",)),
+    ("offsets-differ", Unpacked, ("dense",)),
+    ("padding-added", PaddedRows, ("rows",)),
+)
+
+
+@pytest.mark.parametrize("code, make, kinds", PLANTED, ids=[code for code, *_ in PLANTED])
+def test_a_kind_of_mistake_is_named(code, make, kinds):
+    found = said(make, kinds)
+    assert code in {name for name, _ in found}, found
+    assert not any("unexplained" in name for name, _ in found), found
+
+
+@pytest.mark.parametrize("kinds", [("dense", "rows", "mixed"), ("update",)])
+def test_means_of_unequal_groups_are_named(kinds):
+    assert {code for code, _ in said(InGroups, kinds, 3)} == {"mean-of-group-means"}
+
+
+def test_what_is_lost_of_one_variable_says_of_which():
+    assert said(_resumed(_items_lost), ("resume",))[0] == (
+        "state-lost", "the optimizer's state is lost on resuming, of items alone")
