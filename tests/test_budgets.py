@@ -19,7 +19,7 @@ BUDGETS = {
     "refimpl/*.py": 194,
     "refimpl/cli": 2378,
     "refimpl/collectives": 4695,
-    "refimpl/conformance": 9563,
+    "refimpl/conformance": 9566,
     "refimpl/experiments": 6366,
     "refimpl/gradients": 522,
     "refimpl/jax": 431,
@@ -32,7 +32,7 @@ BUDGETS = {
     "refimpl/torch": 1465,
     "refimpl/training": 6863,
     "refimpl/transport": 2991,
-    "tests": 40789,
+    "tests": 40821,
 }
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mutants.mesh import BiasByEveryMember, stepping
+from mutants.groups import stepping
 from mutants.planted import MUTANTS
 from mutants.run import cases_for, run_mutant
 from refimpl.conformance.adapters.reference import Reference
@@ -14,7 +14,7 @@ from refimpl.conformance.rules import mesh as rule
 from refimpl.conformance.runner import run_local
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.space.deviation import code_of
-from refimpl.conformance.space.mesh import KINDS, Stepped, possible
+from refimpl.conformance.space.mesh import KINDS, BiasByEveryMember, Stepped, possible
 from refimpl.conformance.target import Target, unsupported
 from refimpl.plain.mesh import Mesh
 
@@ -258,6 +258,6 @@ def test_who_cannot_says_so():
 
 
 def test_which_member_which_element():
-    [verdict] = run_local(BiasByEveryMember, 2, [case_named("mesh/1x2-two", 2)]).failed
+    [verdict] = run_local(stepping(BiasByEveryMember), 2, [case_named("mesh/1x2-two", 2)]).failed
     [finding] = [f for f in verdict.findings if f.variable == "fc1.bias of member 0"]
     assert finding.words == "fc1.bias of member 0[1] is 2.140625, expected 2.171875 (step 0, rank 0)"

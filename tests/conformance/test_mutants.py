@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from mutants import checkers, run
+from mutants import checkers, page, run
 from mutants.__main__ import main
 from mutants.correct import correct
 from mutants.planted import MUTANTS
@@ -16,6 +16,13 @@ from refimpl.conformance.cases import RANKS
 
 def test_every_classic_bug_is_planted():
     assert {m.bug for m in MUTANTS} | {c.bug for c in checkers.CHECKERS} == set(range(1, 52))
+
+
+def test_the_page_shows_the_bugs_beside_the_right_lines():
+    """docs/bugs.md; else run python -m mutants.page."""
+    text = page.PAGE.read_text("utf-8")
+    bare = page.BLOCK.sub("", text)
+    assert page.written(text) == page.written(bare) == text != bare
 
 
 @pytest.mark.parametrize("mutant", [m for m in MUTANTS if m.kind != "mesh"][::7], ids=lambda m: f"{m.bug} {m.words}")

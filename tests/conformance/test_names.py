@@ -74,7 +74,8 @@ class ClippedEach(Reference):
         parts, n = [], np.float32(len(self.window))
         for step in self.window:
             own = Reference.accumulated(self, task, [step])
-            whole = self.aggregated(task, {k: (g[0], g[1] / n) if isinstance(g, tuple) else g / n for k, g in own.items()})
+            own = {k: (g[0], g[1] / n) if isinstance(g, tuple) else g / n for k, g in own.items()}
+            whole = self.aggregated(task, own)
             parts.append(super().clipped(task, whole, None))
         return {k: LastReduced.once(self, Rows(*self.joined([p[k] for p in parts]))) if isinstance(total[k], tuple)
                 else sum(p[k] for p in parts) for k in total}

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from mutants.owner import Uncorrected, serving
+from mutants.groups import serving
 from mutants.planted import MUTANTS
 from refimpl.conformance.adapters.ours_owner import Owners
 from refimpl.conformance.adapters.reference import Reference
@@ -17,7 +17,7 @@ from refimpl.conformance.compare import judge
 from refimpl.conformance.rules.owner import served
 from refimpl.conformance.runner import run_local
 from refimpl.conformance.semantics import SUPPORTS, Semantics
-from refimpl.conformance.space.owner import KINDS, code_of
+from refimpl.conformance.space.owner import KINDS, Uncorrected, code_of
 from refimpl.conformance.target import Answer, Target, unsupported
 from refimpl.plain.owner import Owner
 
@@ -136,7 +136,7 @@ def test_every_fault_is_a_mutant():
     """But for corrections that are not made at all."""
     codes = {code for m in MUTANTS if m.kind == "owner" for code in m.codes}
     assert codes == {*map(code_of, KINDS), "unpulled-rows"} - {"uncorrected"}
-    found = {v.case: v.diagnosis.code for v in run_local(Uncorrected, 1, CASES).failed}
+    found = {v.case: v.diagnosis.code for v in run_local(serving(Uncorrected), 1, CASES).failed}
     assert found["owner/staleness-aware"] == found["owner/dc-asgd"] == "uncorrected"
 
 

@@ -180,10 +180,12 @@ class PartialSumsNotAdded(Mesh):
         return partials if self.layer in ("", layer.name) else added
 
 
-KINDS = (PartsDivided, PartsMultiplied, PartsOfAllMembers, PartsNotSummed, WholeOverHolders, NormPartsKTimes,
-         NormPartsGTimes, NormWholeKTimes, NormEveryCopy, NormOfOwnPart, NormWithoutParts, InputGradientKTimes,
-         MembersFarApart, RowsToWrongOwner, RoundsOutOfOrder, ColumnsOutOfOrder, DropoutByLocalColumn,
-         BiasByEveryMember, PartialSumsNotAdded)
+KINDS = {PartsDivided: 44, PartsMultiplied: 44, PartsOfAllMembers: 45, PartsNotSummed: 45, WholeOverHolders: 45,
+         NormPartsKTimes: 46, NormPartsGTimes: 46, NormWholeKTimes: 46, NormEveryCopy: 46, NormOfOwnPart: 46,
+         NormWithoutParts: 46, InputGradientKTimes: 51, MembersFarApart: 48, RowsToWrongOwner: 47,
+         RoundsOutOfOrder: 47, ColumnsOutOfOrder: 48, DropoutByLocalColumn: 49, BiasByEveryMember: 50,
+         PartialSumsNotAdded: 51}
+"""Class -> the number in docs/bugs.md, which shows its code beside the right one; 0: it has none."""
 
 
 def turned(order, shift) -> list:
