@@ -45,8 +45,8 @@ class DenseTree:
         return left
 
     def formed(self) -> dict[Node, dict]:
-        """Return node -> name -> its sum, of the nodes that ``take`` would return now, not copied."""
-        return {node: arena.views for node, arena in self.tree.parts}
+        """Return node -> name -> a copy of its sum, of the nodes that ``take`` would return now."""
+        return {node: {name: view.copy() for name, view in arena.views.items()} for node, arena in self.tree.parts}
 
     def put(self, node: Node, sums):
         """Add a node that was ``formed`` before; its first leaf follows the last leaf pushed. sums: name -> array."""

@@ -50,6 +50,7 @@ def draw(seed: int, number: int) -> Trial:
     dice = random.Random(f"{seed} {number}")
     ranks = dice.randint(2, 5)
     options = dice.choice(WAYS) + ["--backup-every", str(dice.choice((1, 1, 2, 4)))]
+    options += ["--overlap"] * (dice.random() < 0.4)
     if dice.random() < 0.3:
         options += ["--checkpoint-every", str(dice.randint(1, 3))]
     dead = dice.sample(range(ranks), dice.randint(1, min(3, ranks - 1)))

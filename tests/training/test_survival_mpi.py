@@ -21,7 +21,8 @@ from refimpl.transport.machines import in_blocks
 pytestmark = [pytest.mark.mpi, pytest.mark.ranks(3, 4)]
 SETTINGS = {"hybrid": {}, "ps": dict(architecture="ps"), "allreduce": dict(architecture="allreduce"),
             "hot rows": dict(hot_rows=5, partitions=7), "sharded": dict(shard_optimizer=True, scheme="contiguous"),
-            "machines": dict(allreduce="hierarchical"), "ps on machines": dict(architecture="ps")}
+            "machines": dict(allreduce="hierarchical"), "ps on machines": dict(architecture="ps"), "overlapped": {},
+            "ps, overlapped": dict(architecture="ps")}
 
 
 class Watched:
@@ -29,14 +30,14 @@ class Watched:
 
     def __init__(self, trainer):
         self.trainer, self.undo, parameters = trainer, Undo(), trainer.parameters
-        trainer.consistency.before_update, trainer.consistency.before_exchange = self.undo.note, self.note
+        trainer.consistency.before_update, trainer.consistency.after_computing = self.undo.note, self.note
         self.kept = [kept for v in parameters.variables for kept in parameters.exchange_of[v.name].kept(v.name)]
         self.backups = Backups(trainer.comm, [kept for kept in self.kept if kept.alone])
         self.backups.begin(trainer.carried)
         self.commit()
 
-    def note(self, number, losses):
-        self.formed = Formed(number, self.trainer.parameters.exchanges, losses, self.trainer.carried)
+    def note(self, number, losses, sums):
+        self.formed = Formed(number, losses, sums, self.trainer.carried)
 
     def step(self):
         self.trainer.train_step()
@@ -57,9 +58,10 @@ def hashed(trainer):
 
 @pytest.mark.parametrize("work, setting", [("toy", "hybrid"), ("toy", "ps"), ("lm", "hybrid"), ("toy", "hot rows"),
                                            ("toy", "allreduce"), ("toy", "sharded"), ("toy", "machines"),
-                                           ("toy", "ps on machines")])
+                                           ("toy", "ps on machines"),
+                                           ("lm", "overlapped"), ("toy", "ps, overlapped")])
 def test_the_living_go_on_from_the_last_commit_with_the_same_bits(work, setting):
-    comm, changes = Communicator.of(), dict(device="cpu", overlap=False, **SETTINGS[setting])
+    comm, changes = Communicator.of(), dict(device="cpu", overlap="overlapped" in setting, **SETTINGS[setting])
     if "machines" in setting:  # of two ranks, who aggregate
         comm = Communicator(comm.mpi, in_blocks(comm.size, 2))
     watched = Watched(make_trainer(work, "adam", comm, **changes))

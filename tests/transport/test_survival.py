@@ -12,6 +12,7 @@ from refimpl.transport.launch import launch, runtime
 
 pytestmark = pytest.mark.skipif(runtime().flavour != "openmpi", reason="needs an MPI that outlives its ranks: Open MPI")
 TIMEOUT = 5  # longer than a process that is ready waits for a core
+HEARTBEATS = {"OMPI_MCA_mpi_ft_detector_timeout": str(1.25 * TIMEOUT), "OMPI_MCA_mpi_ft_detector_period": "0.5"}
 CODE = f"TIMEOUT = {TIMEOUT}" + """
 import os, signal, subprocess, sys, time
 import numpy as np
@@ -76,8 +77,9 @@ if __name__ == "__main__":
 @pytest.fixture
 def job(tmp_path):
     (tmp_path / "ranks.py").write_text(CODE)
-    return lambda *arguments: launch(3, [str(tmp_path / "ranks.py"), *arguments], timeout=60, capture=True,
-                                     environment={"PYTHONPATH": str(Path(__file__).parents[2])}, survive=True)
+    return lambda *arguments, **variables: launch(
+        3, [str(tmp_path / "ranks.py"), *arguments], timeout=90, capture=True, survive=True,
+        environment={"PYTHONPATH": str(Path(__file__).parents[2]), **variables})
 
 
 @pytest.mark.parametrize("way, victim", [("messages", 1), ("agreement", 0), ("shared memory", 2)])
@@ -92,7 +94,7 @@ def test_the_others_go_on(job, way, victim):
 
 @pytest.mark.parametrize("stopped", ["alone", "with its supervisor", "until the others have gone on"])
 def test_a_stopped_rank_is_given_up_and_never_mixed_in(job, stopped):
-    done = job("messages", "1", stopped)
+    done = job("messages", "1", stopped, **HEARTBEATS)
     assert sorted(re.findall(r"starter (\d)", done.stdout)) == ["0", "2"], done.stdout + done.stderr
     if stopped != "with its supervisor":  # then nobody can say anything
         words = r"gave no sign of life for 5 s, and was ended|killed by SIGALRM \(it came back after the others"

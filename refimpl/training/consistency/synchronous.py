@@ -40,12 +40,12 @@ class Synchronous:
     parameters: the ``Parameters``.
     overlap: whether exchanges go on beside the computation.
     before_update: told of the summed gradients before the optimizer changes what this rank keeps; None: nobody is.
-    before_exchange: told of a step's number and losses when this rank has added up its gradients.
+    after_computing: told of a step's number and losses, and of the sums of this rank's gradients (``formed``).
     formed: sums of gradients that this rank had formed before a step was undone (``survival.formed``); None: none.
     """
 
     before_update: Callable[[list], None] | None = None
-    before_exchange: Callable[[int, list], None] | None = None
+    after_computing: Callable[[int, list, list], None] | None = None
     formed: Any = None
 
     def __init__(self, model: CheckedModel, options, parameters, device, timeline, overlap: bool):
@@ -64,6 +64,7 @@ class Synchronous:
         if self.model.first:
             self.targets.learn(number, reading.batches, reading.examples)
         exchanges = self.make(self.parameters, reading.needs, reading.wanted, self.timeline)
+        exchanges.keeps = self.after_computing is not None
         try:
             exchanges.begin()
             losses, error = self._compute(number, exchanges, reading)
@@ -95,7 +96,7 @@ class Synchronous:
         losses = []
         for v, batch in batches.items():
             if self.formed is not None and self.formed.has(number, v):
-                losses += self.formed.use(v, batch, self.parameters.exchanges)
+                losses += self.formed.use(v, batch, exchanges)
                 continue
             gradients = None
             if batch is not None:
@@ -111,8 +112,8 @@ class Synchronous:
     def _sum_up(self, number, exchanges, losses, error, meanwhile):
         """Return what this rank keeps of the reduced gradients, the global loss and norm; communicator free again."""
         reduced, scalars = [], self.model.scalars
-        if self.before_exchange is not None and error is None:
-            self.before_exchange(number, losses)
+        if exchanges.keeps and error is None:
+            self.after_computing(number, losses, exchanges.formed())
         for pieces in exchanges.sums(error):
             reduced += pieces
             with self.timeline.phase("norm"):

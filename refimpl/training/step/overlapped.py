@@ -18,7 +18,10 @@ class OverlappedStep:
 
     Meanwhile nobody else on this rank may use the communicator. Arguments: see ``SequentialStep``.
     dense: name -> value of every dense variable; what is pulled is waited for where it is looked up.
+    keeps: whether ``formed`` will be asked for.
     """
+
+    keeps = False
 
     def __init__(self, parameters, needs, wanted, timeline, streams):
         self.exchanges, self.exchange_of, self.timeline = parameters.exchanges, parameters.exchange_of, timeline
@@ -30,6 +33,7 @@ class OverlappedStep:
                       if not exchange.replicated}
         self.pushes = {exchange: Job(partial(self._push, exchange), awaited=True) for exchange in self.exchanges}
         self.kept: list = []
+        self.sums_kept: list[dict] = []
         self.background = Background(parameters.comm, [*self.pulls.values(), *self.pushes.values()], timeline, streams)
         self.dense = self._dense()
 
@@ -82,6 +86,18 @@ class OverlappedStep:
         self.ready(leaf, gradients)
         self.taken = {}
 
+    def formed(self) -> list[dict]:
+        """Return node -> name -> sum of each exchange, as it was when its gradients left. Local."""
+        return self.sums_kept
+
+    def put(self, leaf: int, node, sums):
+        """As ``SequentialStep.put``. Local."""
+        if node is not None:
+            for exchange in self.exchanges:
+                exchange.put(node, sums)
+        if leaf == self.last:
+            self._release(self.exchanges)
+
     def sums(self, error: BaseException | None):
         """Yield lists of what this rank keeps of the sums (``ReducedGradient``), each once it is there. Collective.
 
@@ -104,6 +120,8 @@ class OverlappedStep:
 
     def _release(self, exchanges):
         for exchange in exchanges:
+            if self.keeps:
+                self.sums_kept.append(exchange.formed())
             self.kept += exchange.held()  # computed here, and read there
             self.pushes[exchange].release(self.streams.mark())
 

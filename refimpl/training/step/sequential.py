@@ -13,6 +13,7 @@ class SequentialStep:
     """
 
     ready = None  # nothing leaves before all gradients of a microbatch are there
+    keeps = False  # whether ``formed`` will be asked for
 
     def __init__(self, parameters, needs, wanted, timeline):
         self.parameters, self.timeline = parameters, timeline
@@ -45,6 +46,17 @@ class SequentialStep:
         """
         for exchange in dict.fromkeys(self.parameters.exchange_of[name] for name in names):
             exchange.add(leaf, gradients)
+
+    def formed(self) -> list[dict]:
+        """Return node -> name -> sum of each exchange: what this rank has added up for others. Local."""
+        return [exchange.formed() for exchange in self.parameters.exchanges]
+
+    def put(self, leaf: int, node, sums):
+        """Do what adding a microbatch's gradients would: add a node that was ``formed`` before, of which it is the first.
+        node: None: the microbatch is another of a node. Local."""
+        if node is not None:
+            for exchange in self.parameters.exchanges:
+                exchange.put(node, sums)
 
     def sums(self, error: BaseException | None):
         """Yield lists of what this rank keeps of the sums (``ReducedGradient``). Collective.

@@ -2,8 +2,6 @@
 
 import numpy as np
 
-from kernels import RowGradient
-
 
 def copied(carried: dict[int, dict]) -> dict[int, dict]:
     """Return a copy of what microbatches carry: V -> NAME -> array. Local."""
@@ -13,17 +11,16 @@ def copied(carried: dict[int, dict]) -> dict[int, dict]:
 class Formed:
     """What a rank has computed in step ``number`` (from 0), before any of it was exchanged. Local.
 
-    exchanges: of the parameters.  losses: (microbatch, loss).  carried: microbatch -> state after the step, of all that
-    this rank computes.
+    losses: (microbatch, loss).  sums: of each exchange, node -> variable -> sum.  carried: microbatch -> state after
+    the step, of all that this rank computes.
     """
 
-    def __init__(self, number: int, exchanges, losses, carried: dict[int, dict]):
+    def __init__(self, number: int, losses, sums: list[dict], carried: dict[int, dict]):
         self.number, self.losses, self.states = number, dict(losses), copied(carried)
-        self.nodes: dict = {}  # node -> variable -> sum
-        for exchange in exchanges:
-            for node, sums in exchange.formed().items():
-                self.nodes.setdefault(node, {}).update(
-                    {name: g if isinstance(g, RowGradient) else np.array(g) for name, g in sums.items()})
+        self.nodes: dict = {}
+        for formed in sums:
+            for node, by_name in formed.items():
+                self.nodes.setdefault(node, {}).update(by_name)
         self.first = {node.first_leaf: node for node in self.nodes}
 
     def has(self, number: int, microbatch: int) -> bool:
@@ -31,10 +28,12 @@ class Formed:
         return number == self.number and microbatch in self.states
 
     def use(self, microbatch: int, batch, exchanges) -> list:
-        """Do what computing a microbatch would, microbatches coming in order; return [(microbatch, loss)], if any."""
-        if (node := self.first.get(microbatch)) is not None:
-            for exchange in exchanges:
-                exchange.put(node, self.nodes[node])
+        """Do what computing a microbatch would, microbatches coming in order; return [(microbatch, loss)], if any.
+
+        exchanges: of the step.
+        """
+        node = self.first.get(microbatch)
+        exchanges.put(microbatch, node, self.nodes.get(node))
         if batch is None:
             return []
         batch.state.clear()

@@ -11,7 +11,7 @@ it began.
 """
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from threadpoolctl import threadpool_limits
@@ -91,11 +91,9 @@ class SurvivingSession(Session):
                 (asked.allreduce not in ANY_DEAL, f"--allreduce {asked.allreduce}",
                  f"any ranks that are left must be able to sum in the same order: {', '.join(ANY_DEAL)}"),
                 (asked.search_partitions, "--search-partitions", "a search measures steps of the same ranks"),
-                (asked.overlap, "--overlap", "a step that is undone must have no exchange beside it"),
                 (self.trace, "--trace", "the spans of a rank that has died are lost")):
             if refused:
                 raise ValueError(f"--survive goes without {option}: {why}")
-        self.options = replace(asked, overlap=False)
 
     def _go_on(self, comm) -> Result | None:
         """Do what comes next: open, some steps, or the end, and return the result of that. Collective."""
@@ -122,12 +120,12 @@ class SurvivingSession(Session):
         steps = self.trainer.consistency
         steps.formed = self.formed
         if others:
-            steps.before_update, steps.before_exchange = self.undo.note, self._keep_formed
+            steps.before_update, steps.after_computing = self.undo.note, self._keep_formed
         self.backups.begin(self.trainer.carried)
 
-    def _keep_formed(self, number, losses):
+    def _keep_formed(self, number, losses, sums):
         """Keep what this rank has computed, for the step to be done again if a rank dies. Local."""
-        self.formed = Formed(number, self.trainer.parameters.exchanges, losses, self.trainer.carried)
+        self.formed = Formed(number, losses, sums, self.trainer.carried)
 
     def _load(self):
         """Continue from memory if this session was opened before, else from a checkpoint. Collective."""

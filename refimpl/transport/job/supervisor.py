@@ -34,6 +34,9 @@ several ranks are killed at once."""
 ALARM, SILENCE = 1.06, 1.25
 """Of the time without a sign of life after which a rank is ended: when its alarm ends it, when it counts as dead."""
 
+START_SECONDS = 60.0
+"""That a rank may be silent longer, before it counts as dead: it may have to load and compile much at the start."""
+
 PR_SET_PDEATHSIG = 1
 HANDED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP,
              signal.SIGCONT)
@@ -111,9 +114,10 @@ def outlived():
 def watch_heartbeats(seconds: float):
     """Have Open MPI report a rank that is ``alive`` no more, if nobody can end it. Local; before MPI is loaded.
 
-    A thread of MPI's own sends and awaits heartbeats, so a rank may compute without a sign of life.
+    A rank sends heartbeats whenever it calls MPI. (A thread of MPI's own could send them, but has crashed in MPI_Init.)
     """
-    for name, value in {"": "true", "_thread": "true", "_timeout": SILENCE * seconds, "_period": seconds / 8}.items():
+    silence = SILENCE * seconds + START_SECONDS
+    for name, value in {"": "true", "_timeout": silence, "_period": silence / 8}.items():
         os.environ.setdefault(f"OMPI_MCA_mpi_ft_detector{name}", str(value))
 
 
