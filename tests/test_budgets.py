@@ -14,10 +14,10 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 5212,
-    "models": 4953,
+    "kernels": 5440,
+    "models": 5424,
     "refimpl/*.py": 194,
-    "refimpl/cli": 2378,
+    "refimpl/cli": 2467,
     "refimpl/collectives": 4695,
     "refimpl/conformance": 9566,
     "refimpl/experiments": 6366,
@@ -25,14 +25,15 @@ BUDGETS = {
     "refimpl/jax": 431,
     "refimpl/notebook": 1612,
     "refimpl/pictures": 2072,
-    "refimpl/plain": 3590,
+    "refimpl/plain": 3591,
     "refimpl/plan": 2731,
     "refimpl/server": 767,
     "refimpl/strategies": 1350,
+    "refimpl/svm": 107,
     "refimpl/torch": 1465,
     "refimpl/training": 6891,
     "refimpl/transport": 2995,
-    "tests": 40826,
+    "tests": 41058,
 }
 
 

@@ -11,7 +11,7 @@ from refimpl.cli.parser import Parser
 from refimpl.transport.job import end_job, leave
 
 COMMANDS = ("train", "run", "compare", "plan", "bench", "collectives", "cluster", "experiment", "conformance",
-            "translate")
+            "translate", "svm")
 """Each is a module of this package. Only the one that is asked for is loaded: conformance must work without models."""
 
 

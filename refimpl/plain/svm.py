@@ -24,6 +24,7 @@ import hashlib
 import numpy as np
 from mpi4py import MPI
 
+from kernels.svm.definition import KernelFunction, kernel_row
 from refimpl.plain.messages import Messages
 
 
@@ -43,7 +44,7 @@ class SupportVectors:
 
     def kernel(self, x, rows):
         """Return K(x, z) of each row z."""
-        return np.exp(-self.gamma * ((rows - x) ** 2).sum(axis=1))
+        return kernel_row(KernelFunction("gaussian", self.gamma), x, rows)
 
     def can_grow(self):
         """Whether α y of each sample can grow: such a sample can be ``up``."""

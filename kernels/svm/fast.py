@@ -1,0 +1,166 @@
+"""Kernel functions in Numba. Same bits as ``definition``.
+
+Samples lie in blocks of BLOCK, each feature of a block's samples side by side. So LLVM computes several samples at once,
+each of them in the order of the features, and a block's sums stay in the fastest cache.
+"""
+
+import numpy as np
+
+from kernels.compiled import compiled
+from kernels.svm.definition import BIAS, KINDS, LEAST, LN2_HIGH, LN2_LOW, LOG2E, SHIFT, P, Q
+
+BLOCK = 64
+LEAST_CURVATURE = 1e-12
+P0, P1, P2 = P
+Q0, Q1, Q2, Q3 = Q
+
+
+def in_blocks(rows):
+    """Return (n, width) rows as (blocks, width, BLOCK), the last block filled up with zeros. Local."""
+    count = -(-len(rows) // BLOCK)
+    padded = np.zeros((count * BLOCK, rows.shape[1]))
+    padded[:len(rows)] = rows
+    return np.ascontiguousarray(padded.reshape(count, BLOCK, -1).swapaxes(1, 2))
+
+
+def numbers_of(kernel) -> tuple:
+    """Return a ``definition.KernelFunction`` as these functions take it: place in KINDS, γ, degree, constant. Local."""
+    return KINDS.index(kernel.kind), kernel.gamma, kernel.degree, kernel.constant
+
+
+@compiled
+def kernel_value(kind, gamma, degree, constant, x, z):
+    """Return K(x, z) of two samples."""
+    total = 0.0
+    for feature in range(len(x)):
+        total += (z[feature] - x[feature]) * (z[feature] - x[feature]) if kind == 0 else z[feature] * x[feature]
+    if kind == 0:
+        return _exponential(-gamma * total)
+    if kind == 2:
+        factor = gamma * total + constant
+        total = factor
+        for _ in range(degree - 1):
+            total *= factor
+    return total
+
+
+@compiled
+def fill_kernel_rows(kind, gamma, degree, constant, vectors, blocks, starts, stop, rows):
+    """Write K(vectors[r], sample i) to rows[r, i] for starts[r] <= i < stop.
+
+    blocks: see ``in_blocks``; each is read from memory once for all vectors.
+    """
+    total = np.empty(BLOCK)
+    for b in range(starts.min() // BLOCK, (stop + BLOCK - 1) // BLOCK):
+        for r in range(len(vectors)):
+            first, last = max(starts[r], b * BLOCK), min(stop, (b + 1) * BLOCK)
+            if first >= last:
+                continue
+            if kind == 0:
+                _square_distances(vectors[r], blocks[b], total)
+                for i in range(BLOCK):
+                    total[i] = _exponential(-gamma * total[i])
+            else:
+                _products(vectors[r], blocks[b], total)
+            if kind == 2:
+                for i in range(BLOCK):
+                    factor = gamma * total[i] + constant
+                    total[i] = factor
+                    for _ in range(degree - 1):
+                        total[i] *= factor
+            for i in range(first, last):
+                rows[r, i] = total[i - b * BLOCK]
+
+
+@compiled
+def _square_distances(x, block, total):
+    total[:] = 0.0
+    for feature in range(len(x)):
+        value = x[feature]
+        for i in range(BLOCK):
+            difference = block[feature, i] - value
+            total[i] += difference * difference
+
+
+@compiled
+def _products(x, block, total):
+    total[:] = 0.0
+    for feature in range(len(x)):
+        value = x[feature]
+        for i in range(BLOCK):
+            total[i] += block[feature, i] * value
+
+
+@compiled
+def _exponential(x):
+    y = x if x > LEAST else LEAST
+    shifted = np.float64(y * LOG2E + SHIFT)
+    n = shifted - SHIFT
+    r = (y - n * LN2_HIGH) - n * LN2_LOW
+    square = r * r
+    p = r * ((P0 * square + P1) * square + P2)
+    q = ((Q0 * square + Q1) * square + Q2) * square + Q3
+    scale = np.int64((shifted.view(np.int64) + np.int64(BIAS)) << np.int64(52)).view(np.float64)
+    found = (1.0 + 2.0 * (p / (q - p))) * scale
+    return found if x > LEAST else 0.0
+
+
+@compiled
+def move_errors(errors, near, far, step, stop):
+    """Add step * near - step * far to the first ``stop`` errors."""
+    for i in range(stop):
+        errors[i] += step * near[i] - step * far[i]
+
+
+@compiled
+def add_row(errors, row, factor, start, stop):
+    """Add factor * row to the errors from ``start`` to ``stop``."""
+    for i in range(start, stop):
+        errors[i] += factor * row[i]
+
+
+@compiled
+def find_ends(errors, labels, alpha, c, ids, stop):
+    """Return (F, id) of the smallest error whose α y can grow, and of the largest whose α y can shrink.
+
+    Ties go to the smallest id. Where there is none: (inf, -1) and (-inf, -1).
+    """
+    up, low, first, last = np.inf, -np.inf, -1, -1
+    for i in range(stop):
+        f, inside = errors[i], 0.0 < alpha[i] < c
+        if inside or (alpha[i] == 0.0) == (labels[i] > 0.0):
+            if f < up or f == up and ids[i] < first:
+                up, first = f, ids[i]
+        if inside or (alpha[i] == 0.0) != (labels[i] > 0.0):
+            if f > low or f == low and ids[i] < last:
+                low, last = f, ids[i]
+    return up, first, low, last
+
+
+@compiled
+def find_partner(errors, labels, alpha, c, ids, stop, up, row, diagonal, own):
+    """Return (gain, id, F) of the partner with which ``up`` gains most: the largest (F - up)² / curvature.
+
+    row: K(up, each sample).  diagonal: K(sample, itself).  own: K(up, up).  Ties go to the smallest id.
+    """
+    best, found, error = -1.0, -1, 0.0
+    for i in range(stop):
+        gap = errors[i] - up
+        if gap > 0.0 and (0.0 < alpha[i] < c or (alpha[i] == 0.0) != (labels[i] > 0.0)):
+            gain = gap * gap / max(own + diagonal[i] - 2.0 * row[i], LEAST_CURVATURE)
+            if gain > best or gain == best and ids[i] < found:
+                best, found, error = gain, ids[i], errors[i]
+    return best, found, error
+
+
+@compiled
+def find_eliminated(errors, labels, alpha, c, stop, up, low):
+    """Return the places of the samples at a bound that can no longer be an end of the gap, as the errors are now."""
+    found, count = np.empty(stop, np.int64), 0
+    for i in range(stop):
+        if not 0.0 < alpha[i] < c:
+            grows = (alpha[i] == 0.0) == (labels[i] > 0.0)
+            if errors[i] > low if grows else errors[i] < up:
+                found[count] = i
+                count += 1
+    return found[:count]

@@ -1,0 +1,106 @@
+"""Two classes or more: one machine for each pair of classes, and a vote."""
+
+import hashlib
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from kernels.svm import fast
+from kernels.svm.definition import KINDS, KernelFunction
+from models.svm.solver import ELIMINATIONS, SELECTIONS, Solver, SvmOptions
+
+
+@dataclass(frozen=True)
+class PairMachine:
+    """A trained machine of two classes. vectors: (k, width).  coefficients: (k,), α y of each.  bias: a number."""
+
+    vectors: np.ndarray
+    coefficients: np.ndarray
+    bias: float
+
+    def decide(self, kernel: KernelFunction, rows):
+        """Return Σ α y K - bias of each row, (n,): above 0 for the second class. Local."""
+        blocks, numbers = fast.in_blocks(rows), fast.numbers_of(kernel)
+        found, values = np.zeros(len(rows)), np.empty((1, len(rows)))
+        start = np.zeros(1, np.int64)
+        for vector, coefficient in zip(self.vectors, self.coefficients):
+            fast.fill_kernel_rows(*numbers, vector[None], blocks, start, len(rows), values)
+            fast.add_row(found, values[0], coefficient, 0, len(rows))
+        return found - self.bias
+
+
+@dataclass(frozen=True)
+class SvmClassifier:
+    """All machines. classes: their labels, sorted.  machines: of each pair of classes, in the order of ``pairs``."""
+
+    kernel: KernelFunction
+    classes: np.ndarray
+    machines: tuple[PairMachine, ...]
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The places of two classes each: (0, 1), (0, 2), …"""
+        return list(combinations(range(len(self.classes)), 2))
+
+    def sha256(self) -> str:
+        """Return the hash of all machines. Local."""
+        digest = hashlib.sha256()
+        for machine in self.machines:
+            for array in (machine.vectors, machine.coefficients, np.array([machine.bias])):
+                digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    def decide(self, rows):
+        """Return (n, pairs): what each machine decides. Local. Raises ValueError if the rows have another width."""
+        width = self.machines[0].vectors.shape[1]
+        if rows.shape[1] != width:
+            raise ValueError(f"the rows have {rows.shape[1]} features; the machine was trained on {width}")
+        return np.stack([machine.decide(self.kernel, rows) for machine in self.machines], axis=1)
+
+    def predict(self, rows):
+        """Return the label of each row: of the class with the most votes, of these the first. Local."""
+        decisions = self.decide(rows)
+        votes = np.zeros((len(rows), len(self.classes)), np.int64)
+        for (a, b), decision in zip(self.pairs, decisions.T):
+            votes[np.arange(len(rows)), np.where(decision > 0, b, a)] += 1
+        return self.classes[votes.argmax(axis=1)]
+
+
+def train_classifier(rows, labels, kernel: KernelFunction, options: SvmOptions, ranks=None):
+    """Return (SvmClassifier, the solvers of its machines). Collective over ``ranks``: all give the same samples.
+
+    rows: (n, width) float64.  labels: (n,).  Raises ValueError as ``check`` does.
+    """
+    check(rows, labels, kernel, options)
+    classes, place = np.unique(labels, return_inverse=True)
+    machines, solvers = [], []
+    for a, b in combinations(range(len(classes)), 2):
+        chosen = np.flatnonzero((place == a) | (place == b))
+        solver = Solver(rows[chosen], np.where(place[chosen] == b, 1, -1), kernel, options, ranks)
+        bias, supports = solver.train(), np.flatnonzero(solver.alpha)
+        coefficients = solver.alpha[supports] * solver.labels[supports]
+        machines.append(PairMachine(rows[chosen[supports]], coefficients, float(bias)))
+        solvers.append(solver)
+    return SvmClassifier(kernel, classes, tuple(machines)), solvers
+
+
+def check(rows, labels, kernel: KernelFunction, options: SvmOptions):
+    """Raise ValueError for samples, a kernel or options with which no machine can be trained. Local."""
+    if len(rows) != len(labels):
+        raise ValueError(f"there are {len(rows)} samples and {len(labels)} labels")
+    if not np.isfinite(rows).all():
+        sample, feature = np.argwhere(~np.isfinite(rows))[0]
+        raise ValueError(f"feature {feature} of sample {sample} is {rows[sample, feature]}: give finite numbers")
+    if len(np.unique(labels)) < 2:
+        raise ValueError(f"all {len(labels)} samples are of one class: give samples of two classes at least")
+    for name, value in (("C", options.c), ("gamma", kernel.gamma), ("the tolerance", options.tolerance)):
+        if not 0 < value < np.inf:
+            raise ValueError(f"{name} is {value}: give a number above 0")
+    for name, value in (("the cache", options.cache), ("the period", options.period), ("the degree", kernel.degree)):
+        if value < 1:
+            raise ValueError(f"{name} is {value}: give 1 or more")
+    for name, value, known in (("kernel", kernel.kind, KINDS), ("selection", options.selection, SELECTIONS),
+                               ("elimination", options.elimination, ELIMINATIONS)):
+        if value not in known:
+            raise ValueError(f"the {name} {value!r} is none of {', '.join(known)}")

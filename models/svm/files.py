@@ -1,0 +1,77 @@
+"""LIBSVM's text format, and trained machines in a safetensors file."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from kernels.svm.definition import KernelFunction
+from models.svm.classes import PairMachine, SvmClassifier
+
+FORMAT = "refimpl svm 1"
+
+
+def read_libsvm(path, width: int | None = None):
+    """Return (rows, labels) of a file with a sample in each line: "LABEL FEATURE:VALUE …", features from 1 on, rising.
+
+    rows: (n, width) float64; a feature that is not there is 0.  labels: (n,) int64.  width: None: the largest feature.
+    Local. Raises ValueError, with file and line, for what is no such line; OSError if it cannot be read.
+    """
+    labels, places, values = [], [], []
+    for number, line in enumerate(Path(path).read_text("utf-8").splitlines(), 1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        try:
+            labels.append(_whole(words[0]))
+            features = [word.split(":") for word in words[1:]]
+            columns, numbers = [int(column) - 1 for column, _ in features], [float(value) for _, value in features]
+            if any(a >= b for a, b in zip([-1, *columns], columns)):
+                raise ValueError("features must rise from 1 on")
+        except ValueError as problem:
+            raise ValueError(f"line {number} of {path} is no sample (LABEL FEATURE:VALUE …): {problem}") from problem
+        places.append(columns)
+        values.append(numbers)
+    if not labels:
+        raise ValueError(f"{path} has no sample")
+    largest = max((columns[-1] + 1 for columns in places if columns), default=0)
+    if width is not None and largest > width:
+        raise ValueError(f"{path} has feature {largest}; the machine was trained on {width}")
+    rows = np.zeros((len(labels), largest if width is None else width))
+    for row, columns, numbers in zip(rows, places, values):
+        row[columns] = numbers
+    return rows, np.array(labels)
+
+
+def _whole(text: str) -> int:
+    label = float(text)
+    if not label.is_integer():
+        raise ValueError(f"the label {text} is no whole number: this is for classes, not for regression")
+    return int(label)
+
+
+def save_classifier(path, classifier: SvmClassifier):
+    """Write a classifier to a safetensors file. Local. Raises OSError if it cannot be written."""
+    arrays = {"classes": np.asarray(classifier.classes)}
+    for number, machine in enumerate(classifier.machines):
+        arrays |= {f"{number}/vectors": np.ascontiguousarray(machine.vectors),
+                   f"{number}/coefficients": machine.coefficients, f"{number}/bias": np.array([machine.bias])}
+    save_file(arrays, path, {"format": FORMAT, "kernel": json.dumps(classifier.kernel._asdict())})
+
+
+def load_classifier(path) -> SvmClassifier:
+    """Return the classifier of a file. Local. Raises ValueError for a file of anything else."""
+    try:
+        with safe_open(path, "numpy") as file:
+            about = file.metadata() or {}
+            if about.get("format") != FORMAT:
+                raise ValueError(f"{path} is of the format {about.get('format')!r}, not {FORMAT!r}: train it again")
+            found = {name: file.get_tensor(name) for name in file.keys()}
+    except SafetensorError as problem:
+        raise ValueError(f"{path} is no trained machine: {problem}") from problem
+    count = sum(name.endswith("/bias") for name in found)
+    machines = tuple(PairMachine(found[f"{n}/vectors"], found[f"{n}/coefficients"], float(found[f"{n}/bias"][0]))
+                     for n in range(count))
+    return SvmClassifier(KernelFunction(**json.loads(about["kernel"])), found["classes"], machines)

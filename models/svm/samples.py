@@ -1,0 +1,56 @@
+"""A rank's samples and what training keeps of each, in an order in which the active ones come first."""
+
+import numpy as np
+
+from kernels.svm import fast
+
+
+class Samples:
+    """The samples whose number divided by ``size`` leaves ``rank``. Local.
+
+    rows: (n, width) float64, of all samples.  labels: (n,) of +1 and -1.
+    active: how many, from the first one on, are active.  ids, y, alpha, error, diagonal: of each, in this order.
+    """
+
+    def __init__(self, rows, labels, kernel, rank: int, size: int):
+        self.ids = np.arange(rank, len(rows), size)
+        own = rows[self.ids]
+        self.rank, self.size, self.active = rank, size, len(own)
+        self.y = labels[self.ids].astype(float)
+        self.alpha, self.error = np.zeros(len(own)), -self.y
+        self.diagonal = np.array([fast.kernel_value(*fast.numbers_of(kernel), x, x) for x in own])
+        self.blocks, self.place = fast.in_blocks(own), np.arange(len(own))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def holds(self, number: int) -> bool:
+        """Return whether a sample is of this rank."""
+        return number % self.size == self.rank
+
+    def row(self, number: int):
+        """Return the features of a sample of this rank."""
+        place = self.place[number // self.size]
+        return self.blocks[place // fast.BLOCK, :, place % fast.BLOCK].copy()
+
+    def set_alpha(self, number: int, value: float):
+        """Set the weight of a sample, if it is of this rank."""
+        if self.holds(number):
+            self.alpha[self.place[number // self.size]] = value
+
+    def deactivate(self, places, cache):
+        """Put the samples at these places, which rise, behind the active ones; the cache's rows follow."""
+        for place in places[::-1].tolist():
+            self.active -= 1
+            if place != self.active:
+                self._swap(place, self.active)
+                cache.swap(place, self.active)
+
+    def _swap(self, i: int, j: int):
+        for array in (self.ids, self.y, self.alpha, self.error, self.diagonal):
+            array[i], array[j] = array[j], array[i]
+        (a, k), (b, m) = divmod(i, fast.BLOCK), divmod(j, fast.BLOCK)
+        kept = self.blocks[a, :, k].copy()
+        self.blocks[a, :, k] = self.blocks[b, :, m]
+        self.blocks[b, :, m] = kept
+        self.place[self.ids[i] // self.size], self.place[self.ids[j] // self.size] = i, j

@@ -1,0 +1,162 @@
+"""Sequential minimal optimisation over samples that are dealt to ranks. The same bits as ``refimpl.plain.svm``.
+
+All ranks know all weights: each computes every change of them. What a rank alone knows are its samples' errors. In an
+iteration the ranks agree on a pair, its owner sends the features of each sample that is not in the ranks' caches, and
+each rank moves the errors of its own samples.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels.svm import fast
+from kernels.svm.definition import KernelFunction
+from models.svm.cache import RowCache
+from models.svm.samples import Samples
+
+SELECTIONS = ("first", "second")
+ELIMINATIONS = ("none", "single", "multi", "approximate")
+CHUNK = 256
+"""Samples whose features travel together when errors are reconstructed."""
+
+
+@dataclass(frozen=True)
+class SvmOptions:
+    """How a machine is trained.
+
+    c: the largest weight.  tolerance: τ; the gap ends at 2 τ.  selection: of the pair's second sample, by its error
+    (first order) or by what the step gains (second order).  elimination: of samples that can no longer be an end of the
+    gap, every ``period`` iterations; "single" stops it after the first reconstruction, "multi" goes on, "approximate"
+    never reconstructs: its answer may be wrong.  cache: bytes of kernel rows that a rank keeps.
+    """
+
+    c: float = 1.0
+    tolerance: float = 1e-3
+    selection: str = "second"
+    elimination: str = "multi"
+    period: int = 1000
+    cache: int = 200 << 20
+
+
+class OneRank:
+    """A rank by itself: what ``ranks`` of a ``Solver`` is where nobody else takes part."""
+
+    rank, size = 0, 1
+
+    def gather(self, array, phase: str):
+        """Return (size, ...): every rank's array, by rank. Collective."""
+        return array[None]
+
+    def broadcast(self, array, owner: int, phase: str):
+        """Return the array of rank ``owner``; ``array`` is written on the others. Collective."""
+        return array
+
+
+class Solver:
+    """A machine of two classes in training. Local to make; ``train`` is collective over ``ranks``.
+
+    rows: (n, width) float64, the same on all ranks, as labels: (n,) of +1 and -1.  alpha: (n,), the weights.
+    iterations, and cache.evaluations: what was done.
+    """
+
+    def __init__(self, rows, labels, kernel: KernelFunction, options: SvmOptions, ranks=None):
+        self.ranks, self.options, self.kernel = ranks or OneRank(), options, kernel
+        self.samples = Samples(rows, labels, kernel, self.ranks.rank, self.ranks.size)
+        self.labels, self.alpha, self.iterations = labels.astype(float), np.zeros(len(rows)), 0
+        largest = -(-len(rows) // self.ranks.size)
+        capacity = min(max(options.cache // (8 * (largest + rows.shape[1])), 2), len(rows))
+        self.cache = RowCache(kernel, self.samples, rows.shape[1], capacity)
+        self.eliminates = options.elimination != "none"
+
+    def train(self) -> float:
+        """Close the gap of all samples; return the bias. Collective."""
+        while True:
+            self._descend()
+            if self.options.elimination != "approximate":
+                self._reconstruct()
+            self.samples.active = len(self.samples)
+            up, _, low, _ = self._ends()
+            if low - up <= 2 * self.options.tolerance or self.options.elimination == "approximate":
+                return (up + low) / 2
+            self.eliminates &= self.options.elimination == "multi"
+
+    def _descend(self):
+        while True:
+            up, i, low, j = self._ends()
+            if low - up <= 2 * self.options.tolerance:
+                return
+            if self.eliminates and self.iterations and self.iterations % self.options.period == 0:
+                s = self.samples
+                gone = fast.find_eliminated(s.error, s.y, s.alpha, self.options.c, s.active, up, low)
+                s.deactivate(gone, self.cache)
+            self._need(i)
+            if self.options.selection == "second":
+                low, j = self._partner(up, i)
+            self._need(j)
+            self._improve(up, i, low, j)
+
+    def _ends(self):
+        """Return F and number of both ends of the gap, on all ranks. Collective."""
+        s = self.samples
+        mine = np.array(fast.find_ends(s.error, s.y, s.alpha, self.options.c, s.ids, s.active))
+        found = self.ranks.gather(mine, "pairs")
+        up, i = min((f, i) for f, i, _, _ in found.tolist())
+        low, j = min((-f, j) for _, _, f, j in found.tolist())
+        return up, int(i), -low, int(j)
+
+    def _partner(self, up, i):
+        s, (row, own) = self.samples, self.cache.row(i)
+        mine = np.array(fast.find_partner(s.error, s.y, s.alpha, self.options.c, s.ids, s.active, up, row, s.diagonal,
+                                          own))
+        _, j, low = min((-gain, j, f) for gain, j, f in self.ranks.gather(mine, "pairs").tolist())
+        return low, int(j)
+
+    def _need(self, number):
+        if not self.cache.touch(number):
+            x = self.samples.row(number) if self.samples.holds(number) else np.empty(self.cache.vectors.shape[1])
+            self.cache.put(number, self.ranks.broadcast(x, number % self.ranks.size, "rows"))
+
+    def _improve(self, up, i, low, j):
+        """Move α y from sample j to sample i as far as it pays and both stay in [0, c]."""
+        near, own = self.cache.row(i)
+        far, other = self.cache.row(j)
+        curvature = own + other - 2.0 * self.cache.between(i, j)
+        changes = (i, 1.0), (j, -1.0)
+        room = [self.options.c - self.alpha[n] if sign * self.labels[n] > 0 else self.alpha[n] for n, sign in changes]
+        step = min((low - up) / max(curvature, fast.LEAST_CURVATURE), *room)
+        fast.move_errors(self.samples.error, near, far, step, self.samples.active)
+        for (n, sign), limit in zip(changes, room):
+            end = self.options.c if sign * self.labels[n] > 0 else 0.0
+            self.alpha[n] = end if step == limit else self.alpha[n] + sign * self.labels[n] * step
+            self.samples.set_alpha(n, self.alpha[n])
+        self.iterations += 1
+
+    def _reconstruct(self):
+        """Compute the errors of the eliminated anew from all weights above 0, in the order of all samples. Collective.
+        """
+        s, first = self.samples, self.samples.active
+        s.active = len(s)
+        if not self.ranks.gather(np.array([float(s.active - first)]), "pairs").any():
+            return
+        s.error[first:] = -s.y[first:]
+        supports = np.flatnonzero(self.alpha)
+        for start in range(0, len(supports), CHUNK):
+            chunk = supports[start:start + CHUNK].tolist()
+            rows = self._rows_beyond(first, [n for n in chunk if n not in self.cache])
+            for n in chunk:
+                row = rows[n] if n in rows else self.cache.row(n)[0]
+                fast.add_row(s.error, row, self.alpha[n] * self.labels[n], first, s.active)
+
+    def _rows_beyond(self, first, numbers):
+        """Return number -> its kernel row from place ``first`` on, of samples that are not in the cache. Collective."""
+        s, found = self.samples, {}
+        for owner in range(self.ranks.size):
+            theirs = [n for n in numbers if n % self.ranks.size == owner]
+            if theirs:
+                mine = [s.row(n) for n in theirs if s.holds(n)]
+                vectors = np.array(mine) if mine else np.empty((len(theirs), self.cache.vectors.shape[1]))
+                vectors = self.ranks.broadcast(vectors, owner, "rows")
+                rows = np.empty((len(theirs), len(s)))
+                self.cache.fill(vectors, np.full(len(theirs), first), len(s), rows)
+                found |= dict(zip(theirs, rows))
+        return found

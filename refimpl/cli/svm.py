@@ -1,0 +1,89 @@
+"""Train a support vector machine on the ranks that mpirun started, or predict with one."""
+
+import json
+
+from kernels.svm.definition import KINDS, KernelFunction
+from models.svm.solver import ELIMINATIONS, SELECTIONS, SvmOptions
+from refimpl.cli.values import nonempty, real, whole
+from refimpl.transport import CollectiveError
+
+HELP = "support vector machines: mpirun -n N python -m refimpl svm train FILE"
+REFUSALS = (ValueError, OSError, CollectiveError)
+
+
+def add(parser):
+    """Add the options."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    train = actions.add_parser("train", help="train on a file of LIBSVM's text format",
+                               description="Train on a file of LIBSVM's text format; the same bits on any number of "
+                                           "ranks.")
+    train.add_argument("file", metavar="FILE", type=nonempty, help="a sample in each line: LABEL FEATURE:VALUE …")
+    train.add_argument("--output", metavar="MODEL", type=nonempty, help="write the trained machine there")
+    train.add_argument("--c", type=real(above=True), default=1.0, help="largest weight of a sample (default 1)")
+    train.add_argument("--kernel", choices=KINDS, default="gaussian", help="default gaussian")
+    train.add_argument("--gamma", type=real(above=True), help="of the kernel (default 1 / features)")
+    train.add_argument("--degree", type=whole(), default=3, help="of the polynomial (default 3)")
+    train.add_argument("--constant", type=real(), default=0.0, help="of the polynomial (default 0)")
+    train.add_argument("--tolerance", type=real(above=True), default=1e-3,
+                       help="half the gap at the end (default 1e-3)")
+    train.add_argument("--selection", choices=SELECTIONS, default="second",
+                       help="of a pair by first or second order (default second)")
+    train.add_argument("--elimination", choices=ELIMINATIONS, default="multi",
+                       help="of samples that cannot become support vectors (default multi)")
+    train.add_argument("--period", type=whole(), default=1000, help="iterations between eliminations (default 1000)")
+    train.add_argument("--cache", type=whole(), default=200, metavar="MB",
+                       help="kernel rows that a rank keeps, in megabytes (default 200)")
+    predict = actions.add_parser("predict", help="predict the labels of a file", description="Print the label of each "
+                                 "sample of a file, and how many are as the file says.")
+    predict.add_argument("model", metavar="MODEL", type=nonempty, help="what svm train has written")
+    predict.add_argument("file", metavar="FILE", type=nonempty, help="samples in LIBSVM's text format")
+    for each in (train, predict):
+        each.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(given: dict) -> int:
+    """Train, collective over all ranks, or predict, local."""
+    return {"train": _train, "predict": _predict}[given.pop("action")](given)
+
+
+def _train(given) -> int:
+    from models.svm.classes import train_classifier
+    from models.svm.files import read_libsvm, save_classifier
+    from refimpl.svm.ranks import SvmRanks
+
+    ranks = SvmRanks.of()
+    rows, labels = ranks.comm.together(lambda: read_libsvm(given["file"]), (ValueError, OSError))
+    gamma = given["gamma"] or 1 / max(rows.shape[1], 1)
+    kernel = KernelFunction(given["kernel"], gamma, given["degree"], given["constant"])
+    options = SvmOptions(given["c"], given["tolerance"], given["selection"], given["elimination"], given["period"],
+                         given["cache"] << 20)
+    classifier, solvers = train_classifier(rows, labels, kernel, options, ranks)
+    evaluations, sent = ranks.comm.gather_numbers(
+        [sum(solver.cache.evaluations for solver in solvers), ranks.comm.ledger.total()], "the counts").sum(axis=0)
+    if ranks.rank:
+        return 0
+    if given["output"]:
+        save_classifier(given["output"], classifier)
+    supports = sum(len(machine.vectors) for machine in classifier.machines)
+    told = {"samples": len(rows), "classes": len(classifier.classes), "ranks": ranks.size,
+            "iterations": sum(solver.iterations for solver in solvers), "evaluations": int(evaluations),
+            "bytes": int(sent), "support_vectors": supports, "sha256": classifier.sha256()}
+    print(json.dumps(told) if given["json"] else
+          "{samples:,} samples of {classes} classes, {ranks} ranks: {iterations:,} iterations, {evaluations:,} kernel "
+          "evaluations, {bytes:,} B sent\n{support_vectors:,} support vectors, sha256 {sha256}".format(**told))
+    return 0
+
+
+def _predict(given) -> int:
+    from models.svm.files import load_classifier, read_libsvm
+
+    classifier = load_classifier(given["model"])
+    rows, labels = read_libsvm(given["file"], classifier.machines[0].vectors.shape[1])
+    found = classifier.predict(rows)
+    right = int((found == labels).sum())
+    if given["json"]:
+        print(json.dumps({"labels": found.tolist(), "right": right, "samples": len(rows)}))
+    else:
+        print(*found, sep="\n")
+        print(f"{right} of {len(rows)} labels are as the file says ({right / len(rows):.2%})")
+    return 0

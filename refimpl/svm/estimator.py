@@ -1,0 +1,66 @@
+"""A support vector classifier with scikit-learn's interface."""
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from kernels.svm.definition import KernelFunction
+from models.svm.classes import train_classifier
+from models.svm.solver import SvmOptions
+from refimpl.svm.ranks import SvmRanks
+
+NAMES = {"rbf": "gaussian", "linear": "linear", "poly": "polynomial"}
+
+
+class SVC(ClassifierMixin, BaseEstimator):
+    """A support vector classifier, of two classes or, one against one, of more.
+
+    C, kernel ("rbf", "linear", "poly"), degree, gamma, coef0, tol, cache_size (megabytes a rank): as in scikit-learn.
+    selection, elimination, period: see ``models.svm.solver.SvmOptions``.  comm: mpi4py's communicator, or None: of all
+    ranks. ``fit`` is collective over it: all ranks give the same X and y. All else is local.
+    """
+
+    def __init__(self, C=1.0, kernel="rbf", degree=3, gamma="scale", coef0=0.0, tol=1e-3, cache_size=200,
+                 selection="second", elimination="multi", period=1000, comm=None):
+        self.C, self.kernel, self.degree, self.gamma, self.coef0 = C, kernel, degree, gamma, coef0
+        self.tol, self.cache_size, self.comm = tol, cache_size, comm
+        self.selection, self.elimination, self.period = selection, elimination, period
+
+    def fit(self, X, y):
+        """Train. X: (n, features).  y: (n,), classes.  Collective. Raises ValueError for what cannot be trained."""
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        self.classes_, place = np.unique(y, return_inverse=True)
+        if self.kernel not in NAMES:
+            raise ValueError(f"the kernel {self.kernel!r} is none of {', '.join(NAMES)}")
+        kernel = KernelFunction(NAMES[self.kernel], self._gamma(X), self.degree, self.coef0)
+        options = SvmOptions(self.C, self.tol, self.selection, self.elimination, self.period,
+                             int(self.cache_size * 2**20))
+        self.classifier_, solvers = train_classifier(X, place, kernel, options, SvmRanks.of(self.comm))
+        self.intercept_ = np.array([-machine.bias for machine in self.classifier_.machines])
+        self.support_vectors_ = np.unique(np.concatenate([m.vectors for m in self.classifier_.machines]), axis=0)
+        self.n_iter_ = np.array([solver.iterations for solver in solvers])
+        return self
+
+    def _gamma(self, X) -> float:
+        if self.gamma == "auto":
+            return 1.0 / X.shape[1]
+        if self.gamma == "scale":
+            return 1.0 / (X.shape[1] * X.var()) if X.var() else 1.0
+        if isinstance(self.gamma, str):
+            raise ValueError(f"gamma is {self.gamma!r}: give a number above 0, or 'scale' or 'auto'")
+        return self.gamma
+
+    def decision_function(self, X):
+        """Return, of two classes, (n,): above 0 for the second one; of more, (n, classes): the largest wins. Local."""
+        check_is_fitted(self)
+        decisions = self.classifier_.decide(validate_data(self, X, dtype=np.float64, reset=False))
+        if len(self.classes_) == 2:
+            return decisions[:, 0]
+        return _ovr_decision_function(decisions > 0, decisions, len(self.classes_))
+
+    def predict(self, X):
+        """Return the class of each row of X: (n,). Local."""
+        check_is_fitted(self)
+        return self.classes_[self.classifier_.predict(validate_data(self, X, dtype=np.float64, reset=False))]

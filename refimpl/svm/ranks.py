@@ -1,0 +1,31 @@
+"""The ranks of a support vector machine: what ``models.svm.solver`` asks of them, over a communicator."""
+
+from refimpl.transport import Communicator
+
+
+class SvmRanks:
+    """What all ranks tell each other: numbers of pairs, and rows. Every byte is in the communicator's ledger.
+
+    A gather of k numbers sends 8 k bytes to each other rank; a broadcast of n numbers sends 8 n from its owner.
+    """
+
+    def __init__(self, comm: Communicator):
+        self.comm, self.rank, self.size = comm, comm.rank, comm.size
+
+    @classmethod
+    def of(cls, comm=None) -> "SvmRanks":
+        """Return those of mpi4py's communicator, or of all ranks. Collective."""
+        return cls(Communicator.of(comm))
+
+    def gather(self, array, phase: str):
+        """Return (size, ...): every rank's array, by rank. Collective."""
+        return self.comm.share(array, phase)
+
+    def broadcast(self, array, owner: int, phase: str):
+        """Return the array of rank ``owner``; ``array`` is written on the others. Collective."""
+        counted = {"": array.size}
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        sends = [(rank, array, counted) for rank in others] if self.rank == owner else []
+        receives = [] if self.rank == owner else [(owner, array, counted)]
+        self.comm.exchange(sends, receives, phase, "rows")
+        return array

@@ -1,0 +1,78 @@
+"""Support vector machines on ranks: the bits of one, bytes by formula; scikit-learn's own checks pass."""
+
+import json
+
+import numpy as np
+import pytest
+from mpi4py import MPI
+
+from kernels.svm.definition import KernelFunction
+from models.svm.solver import Solver, SvmOptions
+from refimpl.cli import main
+from refimpl.plain.svm import two_rings
+from refimpl.transport import Communicator
+from refimpl.svm.ranks import SvmRanks
+
+ROWS, LABELS = two_rings(203)
+
+
+class Counted(SvmRanks):
+    """It counts the numbers that all ranks gather and that one rank broadcasts."""
+
+    gathered = broadcasted = 0
+
+    def gather(self, array, phase):
+        self.gathered += array.size
+        return super().gather(array, phase)
+
+    def broadcast(self, array, owner, phase):
+        self.broadcasted += array.size * (owner == self.rank)
+        return super().broadcast(array, owner, phase)
+
+
+@pytest.mark.mpi
+@pytest.mark.ranks(3, 4)
+@pytest.mark.parametrize("options", [{"selection": "first", "cache": 1}, {"selection": "second"}], ids=str)
+def test_any_number_of_ranks_gives_the_bits_of_one(comm, options):
+    options = SvmOptions(c=10.0, period=20, **options)
+    alone = Solver(ROWS, LABELS, KernelFunction("gaussian", 0.1), options)
+    bias, ranks = alone.train(), Counted(Communicator.of(comm))
+    several = Solver(ROWS, LABELS, KernelFunction("gaussian", 0.1), options, ranks)
+    assert several.train() == bias and several.alpha.tobytes() == alone.alpha.tobytes()
+    assert comm.allreduce(several.cache.evaluations) == alone.cache.evaluations
+    assert ranks.comm.ledger.total() == 8 * (comm.size - 1) * (ranks.gathered + ranks.broadcasted)
+
+
+@pytest.mark.mpi
+@pytest.mark.ranks(3)
+def test_the_command_prints_one_hash(comm, tmp_path, capsys):
+    path = comm.bcast(str(tmp_path / "rings"))
+    if comm.rank == 0:
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(f"{label} 1:{a!r} 2:{b!r}\n" for label, (a, b) in zip(LABELS.tolist(), ROWS.tolist()))
+    comm.Barrier()
+    assert main(["svm", "train", path, "--c", "10", "--output", f"{path}.machine", "--json"]) == 0
+    told = json.loads(comm.bcast(capsys.readouterr().out))
+    assert (told["samples"], told["ranks"]) == (203, 3) and told["bytes"] > 0
+    comm.Barrier()
+    if comm.rank == 0:
+        assert main(["svm", "predict", f"{path}.machine", path, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["right"] > 190
+
+
+def test_scikit_learns_own_checks_pass():
+    checks = pytest.importorskip("sklearn.utils.estimator_checks")
+    from refimpl.svm import SVC
+
+    checks.check_estimator(SVC(comm=MPI.COMM_SELF))
+
+
+def test_it_decides_as_scikit_learns():
+    svm = pytest.importorskip("sklearn.svm")
+    from refimpl.svm import SVC
+
+    options = {"C": 10.0, "gamma": 0.1, "tol": 1e-6}
+    ours, theirs = SVC(**options).fit(ROWS, LABELS), svm.SVC(**options).fit(ROWS, LABELS)
+    found, expected = ours.decision_function(ROWS), theirs.decision_function(ROWS)
+    # both are within the tolerance of the optimum, whose F then is within it, too; 100 for the curvature of K
+    assert np.abs(found - expected).max() < 1e-4 and len(ours.support_vectors_) == len(theirs.support_vectors_)
