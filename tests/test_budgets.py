@@ -14,26 +14,26 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 5440,
+    "kernels": 5513,
     "models": 5424,
     "refimpl/*.py": 194,
-    "refimpl/cli": 2467,
+    "refimpl/cli": 2470,
     "refimpl/collectives": 4695,
     "refimpl/conformance": 9566,
     "refimpl/experiments": 6366,
-    "refimpl/gradients": 522,
+    "refimpl/gradients": 661,
     "refimpl/jax": 431,
     "refimpl/notebook": 1612,
     "refimpl/pictures": 2072,
     "refimpl/plain": 3591,
-    "refimpl/plan": 2731,
+    "refimpl/plan": 2749,
     "refimpl/server": 767,
-    "refimpl/strategies": 1350,
+    "refimpl/strategies": 1375,
     "refimpl/svm": 107,
     "refimpl/torch": 1465,
-    "refimpl/training": 6891,
+    "refimpl/training": 6893,
     "refimpl/transport": 2995,
-    "tests": 41058,
+    "tests": 41124,
 }
 
 

@@ -43,6 +43,12 @@ def _mix(z):
     return z ^ (z >> np.uint64(31))
 
 
+@compiled(inline="always", keep=False)
+def random_bits_of(before, i):
+    """Return element i of a sequence, for other kernels; before: of the function of that name."""
+    return _mix(before + np.uint64(i + 1) * STEP)
+
+
 @compiled
 def _fill_bits(before, bits):
     for i in range(len(bits)):

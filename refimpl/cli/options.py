@@ -105,7 +105,8 @@ def add_mathematics(how):
                      help="sum row gradients over microbatches instead of averaging them, as the authors' code does")
     how.add_argument("--codec", type=_codecs, metavar="WHICH=CODEC,...", help="encode gradients for the way: of which "
                      "variables (dense, sparse, or a variable's name), and how: bf16 or fp16, half the bytes, rounded "
-                     "at every node of the microbatch tree; e.g. dense=bf16,sparse=bf16 (default: none is)")
+                     "at every node of the microbatch tree; integers:8, :16 or :32, with one scale for all ranks; e.g. "
+                     "dense=bf16,sparse=bf16 (default: none is)")
     how.add_argument("--device", choices=["cpu", "cuda", "auto"], help="where ranks compute: cpu (default), a GPU for "
                      "each rank (or shared), auto: GPUs if every rank finds one. Another kind of device, other bits")
 

@@ -65,6 +65,10 @@ class DenseTree:
         parts, self.tree.parts = self.tree.parts, []
         return parts
 
+    def decode(self, name: str, message, out=None):
+        """Return what a message of a variable, or of a part of it, stands for. out: see ``Codec.decode``."""
+        return self.codec.decode(message, out)
+
     def give_back(self, arenas):
         """Take arenas back for the next step."""
         self.free.extend(arenas)

@@ -73,7 +73,7 @@ class Integers(Codec):
         if most < 1:
             raise ValueError(f"{microbatches} microbatches do not fit into sums of {width} bits: give more bits")
         self.dtype = np.dtype(f"int{width}")
-        self.exponent = int(np.frexp(most / largest)[1]) if largest else 0
+        self.exponent = int(np.frexp(most / float(largest))[1]) if largest else 0
         while np.ldexp(float(largest), self.exponent) > most:
             self.exponent -= 1
 

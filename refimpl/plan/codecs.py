@@ -1,5 +1,7 @@
 """Which codec each variable has: as somebody asked for, by kind or by name; and where codecs do not fit."""
 
+import numpy as np
+
 from refimpl.collectives.prove import prove
 from refimpl.gradients.codecs import IDENTITY
 from refimpl.plan.buckets import listed
@@ -37,7 +39,10 @@ def check_codecs(plan: Plan, variables, device: str = "cpu"):
     for v in (v for v in variables if v.name in encoded(plan)):
         strategy = plan.strategies[v.name]
         told = f"--codec {v.name}={strategy.codec}"
-        strategy.coding.check(v)
+        strategy.coding.check(v, plan.microbatches)
+        if strategy.coding.scaled and plan.on_mesh.model > 1:
+            raise ValueError(f"{told}: ranks that share a layer would scale their parts apart; leave --mesh out, or "
+                             "say bf16")
         if strategy.coding.by_tree and _sums(strategy, v) and not prove(plan.schedule()).canonical:
             raise ValueError(f"{told} rounds at every node of the microbatch tree, and --allreduce {plan.allreduce} "
                              "adds in another order: leave --allreduce out, or say direct")
@@ -51,3 +56,13 @@ def check_codecs(plan: Plan, variables, device: str = "cpu"):
 def _sums(strategy, variable) -> bool:
     """Return whether some of a variable is summed by the plan's allreduce."""
     return any(phase == "allreduce" for _, part in strategy.parts(variable) for phase, _ in part.keys)
+
+
+def scale_bytes(placed: list, ranks: int) -> dict:
+    """Return the bytes by which ranks agree on the scale of variables exchanged together: 4 each. Local.
+
+    placed: (variable, strategy) of each.
+    """
+    if not placed[0][1].coding.scaled:
+        return {}
+    return {("scale", "", "control"): 4 * len(placed) * (1 - np.eye(ranks, dtype=np.int64))}

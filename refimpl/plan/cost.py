@@ -9,7 +9,9 @@ import numpy as np
 
 from kernels.exact_sum import DIGITS
 from refimpl.plan.buckets import buckets_of
+from refimpl.gradients.codecs import codec_of
 from refimpl.plan.activations import activations_between
+from refimpl.plan.codecs import encoded
 from refimpl.plan.parts import cut_lists
 from refimpl.plan.plan import Plan
 from refimpl.transport.machines import machine_of
@@ -74,6 +76,7 @@ def ledger_keys(plan: Plan, variables) -> list[tuple[str, str, str]]:
     left_out = INSIDE if plan.aggregators() is None else ()
     keys = [(phase, v.name, kind) for v in variables for _, part in plan.strategies[v.name].parts(v)
             for phase, kind in part.keys]
+    keys += [("scale", "", "control")] * any(codec_of(codec).scaled for codec in encoded(plan).values())
     counted = ("rows", "activations")  # beside which it is told how many there are
     control = {"norm"} | {phase for phase, _, kind in keys if kind == "indices" or (phase, kind) == counted}
     return [key for key in keys + [(phase, "", "control") for phase in sorted(control)] if key[0] not in left_out]

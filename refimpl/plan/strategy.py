@@ -71,7 +71,7 @@ class Strategy:
 
     def check(self, variable, ranks: int):
         """Raise ValueError, with the remedy, unless a training on ``ranks`` ranks can follow it. Local."""
-        self.coding.check(variable)
+        codec_of(self.codec)
         for owner in self.owners:
             if type(owner) is not int or not 0 <= owner < ranks:
                 raise ValueError(f"owner {owner!r} is none of the ranks 0 to {ranks - 1}")

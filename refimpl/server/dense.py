@@ -24,7 +24,7 @@ class DenseServer:
 
     def __init__(self, pieces: list, elements: list[dict], comm: Communicator, clients: Clients, codec, xp):
         self.pieces, self.elements, self.comm, self.xp, self.nodes = pieces, elements, comm, xp, clients.nodes
-        self.codec, self.decoded = codec, codec.room(pieces[comm.rank])
+        self.codec = codec
         self.owners, self.clients = clients.owners[comm.rank], clients.of(comm.rank)
 
     def pull(self, phase: str = "pull"):
@@ -40,12 +40,12 @@ class DenseServer:
                 for client in self.clients for node in self.nodes[client]]
 
     def push(self, nodes: dict[int, list], phase: str = "push"):
-        """Return the sum of this rank's own piece, good until the next. nodes: owner -> [(node, flat gradient)]."""
+        """Return the sum of this rank's own piece, encoded, good until the next. nodes: owner -> [(node, flat)]."""
         me = self.comm.rank
         sends = [self.message(owner, flat, owner) for owner in self.owners for _, flat in nodes[owner]]
         self.comm.exchange(sends, [self.message(client, flat, me) for client, _, flat in self.boxes], phase, "dense")
         total = fold([(node, flat) for _, node, flat in self.boxes] + nodes[me], self.codec.merge)
-        return self.codec.decode(self.box(me) if total is None else total, self.decoded)  # None: it owns nothing
+        return self.box(me) if total is None else total  # None: it owns nothing
 
     def message(self, peer, flat, owner):
         """Return what ``Communicator.exchange`` takes: a piece of an owner, to or from a peer. Local."""

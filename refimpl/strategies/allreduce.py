@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from refimpl.collectives.running.allreduce import open_allreduce
-from refimpl.gradients import Arena, DenseTree, Layout
+from refimpl.gradients import Arena, Layout
 from refimpl.gradients.codecs import IDENTITY, codec_of
+from refimpl.plan.codecs import scale_bytes
 from refimpl.plan.strategy import Strategy
 from refimpl.server import ReducedGradient, Shard
 from refimpl.strategies.exchange import Replicas
@@ -32,12 +33,13 @@ class Allreduce(Strategy):
 
     @classmethod
     def bytes_between(cls, placed, plan, touched):
-        return allreduce_bytes(cls.arena([variable for variable, _ in placed], placed[0][1].coding), plan.schedule())
+        found = allreduce_bytes(cls.arena([variable for variable, _ in placed], placed[0][1].coding), plan.schedule())
+        return found | scale_bytes(placed, plan.ranks)
 
     @classmethod
     def exchange(cls, placed, plan, comm, seed, xp, shared):
         return AllreduceExchange([variable for variable, _ in placed], placed[0][1].coding, plan.schedule(), comm, seed,
-                                 xp, shared)
+                                 xp, shared, plan.microbatches)
 
 
 def allreduce_bytes(layout: Layout, schedule) -> dict:
@@ -61,8 +63,8 @@ class AllreduceExchange(Replicas):
 
     phase = "allreduce"
 
-    def __init__(self, variables: list, codec, schedule, comm, seed: int, xp=np, shared=True):
-        layout, self.codec = Layout.of(variables), codec
+    def __init__(self, variables: list, codec, schedule, comm, seed: int, xp=np, shared=True, leaves: int = 0):
+        layout, self.codec, self.seed, self.leaves = Layout.of(variables), codec, seed, leaves
         self.comm, self.variables, self.schedule, self.xp, self.shared = comm, list(variables), schedule, xp, shared
         self.values = Arena(layout, xp).fill({v.name: v.initial_value(seed) for v in variables})
         self.shards = {v.name: Shard(v, self.values[v.name]) for v in variables}
@@ -71,12 +73,13 @@ class AllreduceExchange(Replicas):
         layout, codec = self.values.layout.encoded(self.codec), self.codec
         like = self.xp.empty(0, layout.dtype)
         self.allreduce = open_allreduce(self.schedule, self.comm, layout.size, like, "allreduce", layout.overlaps,
-                                        self.shared, self.channel, codec.merge)
+                                        self.shared and codec.dtype is None, self.channel, codec.merge)
         # what leaves this rank is formed where it leaves from: no copy
         homes = {node.first_leaf: Arena(layout, flat=slot, codec=codec)
                  for node, slot in zip(self.schedule.inputs[self.comm.rank], self.allreduce.slots)}
-        self.gradients = DenseTree(layout, self.xp, homes, codec)
-        self.decoded = codec.room(self.values.flat)
+        self.gradients = self.dense_tree(layout, self.xp, codec, self.leaves, homes)
+        room = codec.room(self.values.flat)
+        self.decoded = dict.fromkeys(self.shards) if room is None else Arena(self.values.layout, flat=room).views
 
     def dense(self):
         return self.values.views
@@ -88,8 +91,8 @@ class AllreduceExchange(Replicas):
         self.allreduce.advance()
 
     def push(self):
-        self.gradients.take()
-        total = Arena(self.values.layout, flat=self.codec.decode(self.allreduce(), self.decoded))
-        counts = self.comm.rank == 0
+        self.take_dense()
+        total, counts = Arena(self.gradients.layout, flat=self.allreduce()), self.comm.rank == 0
         # read before all ranks meet at the next step's data: only after that are slots written again
-        return [ReducedGradient(shard, None, total[name], counts) for name, shard in self.shards.items()]
+        return [ReducedGradient(shard, None, self.gradients.decode(name, total[name], self.decoded[name]), counts)
+                for name, shard in self.shards.items()]

@@ -6,8 +6,9 @@ trainer clips and updates it there: so the mathematics cannot depend on the stra
 
 from typing import Any, Callable
 
+from kernels.random import key_of
 from models import Variable
-from refimpl.gradients import DenseTree, RowTree
+from refimpl.gradients import DenseTree, RowTree, ScaledTree
 from refimpl.server import Holding, ReducedGradient, Shard
 
 
@@ -19,6 +20,7 @@ class Exchange:
     shards: name -> what this rank keeps and updates of the variable.
     gradients: the tree in which this rank's gradients add up.
     channel: a number of its own among those of a training, which may be under way at the same time.
+    step: the number of the step at hand, for codecs that round at random.
     """
 
     phase: str
@@ -26,10 +28,25 @@ class Exchange:
     variables: list[Variable]
     shards: dict[Any, Shard]
     gradients: DenseTree | RowTree
-    channel = 0
+    channel, step = 0, 0
+    comm: Any
+    seed: int
 
     def open(self):
         """Make what ranks can only make together, after all have made the exchange. Collective, once."""
+
+    def dense_tree(self, layout, xp, codec, leaves: int, homes=None) -> DenseTree:
+        """Return the tree of dense gradients for a codec. layout: of messages.  leaves: V. Local."""
+        if not codec.scaled:
+            return DenseTree(layout, xp, homes, codec)
+        return ScaledTree(layout, xp, homes, codec, leaves,
+                          lambda name, leaf: key_of(self.seed, "codec", self.step, name, leaf))
+
+    def take_dense(self) -> list:
+        """Return the nodes of the dense tree, encoded; agree on the scale first, if there is one. Collective."""
+        if self.gradients.codec.scaled:
+            self.gradients.scale(self.comm.share(self.gradients.largest(), "scale").max(axis=0))
+        return self.gradients.take()
 
     def pull(self, needs: dict[str, Any], phase: str = "pull") -> dict[str, Any]:
         """Return name -> (k, d) rows as they are now, of each of the sparse variables that is in ``needs``.
@@ -97,7 +114,6 @@ class Replicas(Exchange):
     """What exchanges of replicated variables have in common: every rank has all values."""
 
     replicated = True
-    comm: Any
 
     def collect(self, name, slot, everyone, phase):
         return self.shards[name].array(slot) if everyone or self.comm.rank == 0 else None

@@ -14,7 +14,8 @@ import numpy as np
 
 from kernels.arrays import as_array
 from models import Variable
-from refimpl.gradients import Arena, DenseTree, Layout
+from refimpl.gradients import Arena, Layout
+from refimpl.plan.codecs import scale_bytes
 from refimpl.plan.parts import rows_of
 from refimpl.plan.strategy import Strategy
 from refimpl.server import Holding, ReducedGradient, Shard
@@ -72,11 +73,11 @@ class OwnedDense(Strategy):
     @classmethod
     def bytes_between(cls, placed, plan, touched):
         """A piece's bytes: to the owner for each node of each client, and from it to each; aggregated in machines."""
-        owned, codec = {}, placed[0][1].coding
+        owned, codec, found = {}, placed[0][1].coding, scale_bytes(placed, plan.ranks)
         for piece in cls.pieces(placed, plan.ranks):
             whole = owned.setdefault(piece.variable.name, np.zeros((plan.ranks, plan.ranks), np.int64))
             whole[:, piece.owner] += piece.size
-        found, (of_rank, of_client) = {}, nodes_pushed(plan)
+        of_rank, of_client = nodes_pushed(plan)
         dtypes = {variable.name: variable.dtype for variable, _ in placed}
         for name, elements in owned.items():
             kinds = dtypes[name], codec.dtype_of(dtypes[name])
@@ -105,13 +106,15 @@ class OwnedDenseExchange(Exchange):
         self.comm, self.xp, self.pieces = comm, xp, pieces
         self.variables = list({piece.variable.name: piece.variable for piece in pieces}.values())
         layout = Layout.of(self.variables)
-        self.values, self.gradients = Arena(layout, xp), DenseTree(layout.encoded(codec), xp, codec=codec)
+        self.values, self.seed = Arena(layout, xp), seed
+        self.gradients = self.dense_tree(layout.encoded(codec), xp, codec, plan.microbatches)
         self.mine = {p.variable.name: p for p in pieces if p.owner == comm.rank}
         self.shards = {name: Shard(p.as_variable(), p.of(self.values[name])) for name, p in self.mine.items()}
         for shard in self.shards.values():  # the others' come with the first pull
             shard.values[...] = as_array(xp, shard.variable.initial_value(seed))
         ends = np.cumsum([0] + [sum(p.size for p in pieces if p.owner == r) for r in range(comm.size)]).tolist()
         self.stretches = [slice(*ends[r:r + 2]) for r in range(comm.size)]
+        self.decoded = codec.room(self.values.flat[self.stretches[comm.rank]])
         elements = [layout.overlaps(stretch.start, stretch.stop) for stretch in self.stretches]
         self.server = DenseServer([self.values.flat[stretch] for stretch in self.stretches], elements, comm,
                                   plan.clients(), codec, xp)
@@ -127,14 +130,17 @@ class OwnedDenseExchange(Exchange):
         return self.values.views
 
     def push(self):
-        parts = self.gradients.take()
+        parts = self.take_dense()
         total = self.server.push({owner: [(node, arena.flat[stretch]) for node, arena in parts]
                                   for owner, stretch in enumerate(self.stretches)})
         self.gradients.give_back(arena for _, arena in parts)
         reduced, first = [], 0
         for shard in self.shards.values():
             size = shard.variable.size
-            reduced.append(ReducedGradient(shard, None, total[first:first + size].reshape(shard.variable.shape), True))
+            part = slice(first, first + size)
+            gradient = self.gradients.decode(shard.variable.name, total[part],
+                                             None if self.decoded is None else self.decoded[part])
+            reduced.append(ReducedGradient(shard, None, gradient.reshape(shard.variable.shape), True))
             first += size
         return reduced
 

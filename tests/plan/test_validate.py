@@ -85,7 +85,7 @@ def test_a_plan_is_followed_as_it_is():
     (dict(rows__strategy="hot-rows", rows__owners=[0], rows__hot=13), "plan, rows: 13 hot rows; give a whole number"),
     (dict(rows__strategy="hot-rows", rows__owners=[0], rows__hot=3, rows__replica="server"),
      "plan, rows: hot rows cannot go 'server'; give as-dense or allgather"),
-    (dict(rows__codec="gzip"), "plan, rows: no codec 'gzip'; there are identity, bf16, fp16"),
+    (dict(rows__codec="gzip"), "plan, rows: no codec 'gzip'; there are identity, bf16, fp16, integers:8|16|32"),
     (dict(consistency="eventual"), "plan: no consistency eventual; there are synchronous"),
     (dict(pull_rounds=0), "plan: pull_rounds is 0; rows are pulled in 1 to 8 rounds"),
     (dict(local_aggregation=False, pull_rounds=9), "plan: pull_rounds is 9; rows are pulled in 1 to 8 rounds"),

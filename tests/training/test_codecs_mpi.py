@@ -9,9 +9,10 @@ from test_bytes_mpi import ON_MACHINES, check
 from toys import SETTINGS, WORKS, answer, make_options, make_trainer, plain_answer, refusal
 
 from kernels import RowGradient
+from kernels.random import key_of
 from kernels.rows.definition import merge_rows
 from refimpl.plain import hybrid
-from refimpl.plain.codecs import Rounded
+from refimpl.plain.codecs import Integers, Rounded
 from refimpl.plain.tree import add_up, cover
 from refimpl.training.session import train
 from refimpl.transport import Communicator
@@ -20,15 +21,27 @@ from refimpl.transport.machines import in_blocks
 pytestmark = pytest.mark.mpi
 
 BOTH = {"dense": "bf16", "sparse": "fp16"}
+INTEGERS = {"dense": "integers:16", "sparse": "bf16"}
 WAYS = {**SETTINGS, "hot rows": dict(hot_rows=13, partitions=3), "overlap": dict(overlap=True),
         "other partitions": dict(architecture="ps", partitions=5, scheme="contiguous")}
 
 
-def plain_sum(kinds, first, gradients, add):
+def plain_sum(kinds, name, step, gradients):
     """In the place of ``form_nodes``: the sum of leaves, each encoded by itself, as the first node; others: nothing."""
     rows = hasattr(gradients[0], "ids")
-    codec = Rounded(kinds["sparse" if rows else "dense"])
+    total = (integer_sum(gradients, name, step) if not rows and kinds["dense"].startswith("integers")
+             else rounded_sum(Rounded(kinds["sparse" if rows else "dense"]), gradients, rows))
+    nothing = RowGradient(total.ids[:0], total.rows[:0]) if rows else np.full_like(total, -0.0)
+    return {node: nothing if node[0] else total for node in cover(0, len(gradients))}
 
+
+def integer_sum(gradients, name, step):
+    codec = Integers(16, len(gradients), max(np.abs(g).max(initial=0) for g in gradients))
+    messages = [codec.encode(g.reshape(-1), 0, key_of(0, "codec", step, name, v)) for v, g in enumerate(gradients)]
+    return codec.decode((sum(message for (message,) in messages),)).reshape(gradients[0].shape)
+
+
+def rounded_sum(codec, gradients, rows):
     def encoded(array):
         return codec.decode(codec.encode(array.reshape(-1), 0, None)).reshape(array.shape)
 
@@ -40,9 +53,7 @@ def plain_sum(kinds, first, gradients, add):
 
     leaves = [RowGradient(g.ids, encoded(np.ascontiguousarray(g.rows))) if rows else encoded(np.asarray(g))
               for g in gradients]
-    total = add_up(0, len(leaves), {(i, i + 1): leaf for i, leaf in enumerate(leaves)}, merge)
-    nothing = RowGradient(total.ids[:0], total.rows[:0]) if rows else np.full_like(total, -0.0)
-    return {node: nothing if node[0] else total for node in cover(0, len(leaves))}
+    return add_up(0, len(leaves), {(i, i + 1): leaf for i, leaf in enumerate(leaves)}, merge)
 
 
 @pytest.fixture
@@ -52,17 +63,17 @@ def plain(monkeypatch):
 
     def found(work, optimizer, kinds, **changes):
         statistics = {v.name for v in WORKS[work][0]().variables if v.statistic}
-        names = iter(())
+        at_hand = iter(())
 
         class Encoded(hybrid.Hybrid):
             def step(self):
-                nonlocal names
-                names = iter([v.name for v in self.variables])
+                nonlocal at_hand
+                at_hand = iter([(v.name, self.steps_done) for v in self.variables])
                 super().step()
 
         def nodes(first, gradients, add):
-            return form_nodes(first, gradients, add) if next(names) in statistics else plain_sum(
-                kinds, first, gradients, add)
+            name, step = next(at_hand)
+            return form_nodes(first, gradients, add) if name in statistics else plain_sum(kinds, name, step, gradients)
 
         with monkeypatch.context() as patched:
             patched.setattr(hybrid, "form_nodes", nodes)
@@ -75,7 +86,7 @@ def plain(monkeypatch):
 @pytest.mark.parametrize("work, microbatches", [("toy", 8), ("toy", 7), ("lm", 8), ("cnn", 8)])
 @pytest.mark.thorough("toy")
 def test_one_answer_by_every_way(comm, plain, work, microbatches):
-    for kinds in (BOTH, dict(zip(BOTH, reversed(BOTH.values())))):
+    for kinds in (BOTH, dict(zip(BOTH, reversed(BOTH.values()))), INTEGERS):
         expected = plain(work, "adam", kinds, microbatches=microbatches)
         assert expected != plain_answer(MPI.COMM_SELF, work, "adam", {"microbatches": microbatches})
         for way, settings in WAYS.items():
@@ -84,17 +95,25 @@ def test_one_answer_by_every_way(comm, plain, work, microbatches):
 
 
 def test_one_answer_on_machines_and_with_several_microbatches_less_than_ranks(comm, plain):
-    for settings in ON_MACHINES:
-        for microbatches in (7, 2):
+    for kinds, microbatches in ((BOTH, 7), (BOTH, 2), (INTEGERS, 7)):
+        expected = plain("toy", "adam", kinds, microbatches=microbatches)
+        for settings in ON_MACHINES:
             communicator = Communicator(comm, in_blocks(comm.size, 2))
-            found = answer("toy", "adam", communicator, codec=BOTH, microbatches=microbatches, **settings)
-            assert found == plain("toy", "adam", BOTH, microbatches=microbatches), settings
+            found = answer("toy", "adam", communicator, codec=kinds, microbatches=microbatches, **settings)
+            assert found == expected, settings
+
+
+def test_integers_have_one_answer_on_a_ring_too(comm, plain):
+    expected = plain("lm", "adam", INTEGERS)
+    for allreduce in ("ring", "double-tree", "rabenseifner"):
+        assert answer("lm", "adam", comm, codec=INTEGERS, allreduce=allreduce) == expected, allreduce
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_ledger_is_the_prediction(comm, way):
     for machines in (None, in_blocks(comm.size, 2)):
-        check(comm, "toy", 7, {**WAYS[way], "codec": BOTH}, machines)
+        for kinds in (BOTH, INTEGERS):
+            check(comm, "toy", 7, {**WAYS[way], "codec": kinds}, machines)
 
 
 @pytest.mark.mpi(min_size=2)
@@ -109,6 +128,7 @@ def test_gradients_take_half_the_bytes(comm):
     dense, rows, values, numbers = sent()
     assert dense > 0 and sent(codec={"dense": "bf16"}) == [dense // 2, rows, values, numbers]
     assert sent(codec={"sparse": "fp16"}) == [dense, rows // 2, values, numbers]
+    assert sent(codec={"dense": "integers:8"}) == [dense // 4, rows, values, numbers]
 
 
 @pytest.mark.mpi(min_size=3)
@@ -132,6 +152,10 @@ REFUSED = [
     (dict(codec={"ghost": "bf16"}), "--codec ghost=bf16: the model has no such variables; say dense, sparse, or one of "
                                     "table, weight"),
     (dict(codec={"mean": "bf16"}), "'mean' is a statistic, not a gradient"),
+    (dict(codec={"sparse": "integers:16"}), "integers encode gradients of dense float32 variables, and 'table' is "
+                                            "sparse; leave it out, or say bf16"),
+    (dict(codec={"dense": "integers:8"}, microbatches=128), "128 microbatches do not fit into sums of 8 bits: say "
+                                                            "integers:16 or 32, or give fewer --microbatches"),
     (dict(codec=BOTH, architecture="ps", consistency="asynchronous", clip_norm=None), "without barriers gradients are "
                                                                                       "not encoded"),
 ]

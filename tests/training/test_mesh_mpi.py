@@ -59,6 +59,9 @@ def test_encoded_gradients_have_one_answer_on_every_mesh(comm):
     assert alone != answer(MPI.COMM_SELF)
     for mesh in meshes(comm.size):
         assert answer(comm, codec={"dense": "bf16"}, mesh=mesh) == alone, mesh
+    for mesh in meshes(comm.size)[1:]:
+        message = refusal(comm, lambda mesh=mesh: answer(comm, codec={"dense": "integers:16"}, mesh=mesh))
+        assert "ranks that share a layer would scale their parts apart" in message
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

@@ -14,16 +14,25 @@ from kernels.each import add_each, copy_each
 class Codec:
     """Encodes the gradients of a variable elementwise: a message has as many elements, of ``dtype``. Local.
 
-    name: what plans call it.  dtype: of a message; None: the gradient's own.
+    name: what plans call it.  form: how its text is written, where a parameter follows.
+    dtype: of a message; None: the gradient's own.
     by_tree: whether the sum must be formed in the order of the microbatch tree; else a ring may add in another.
+    scaled: whether it encodes by a scale that all ranks agree on (``gradients.scaled``, ``Integers``).
     """
 
     name: ClassVar[str] = "identity"
     dtype: ClassVar[str | None] = None
     by_tree: ClassVar[bool] = False
+    scaled: ClassVar[bool] = False
+    form: ClassVar[str] = ""
 
-    def check(self, variable):
-        """Raise ValueError, saying what fits, for a variable whose gradient it cannot encode."""
+    @classmethod
+    def of(cls, parameter: str) -> "Codec":
+        """Return the codec with the parameter behind its name and a colon. Raises ValueError, saying what fits."""
+        raise ValueError(f"codec {cls.name} has no parameter {parameter[:20]!r}: leave it out")
+
+    def check(self, variable, microbatches: int):
+        """Raise ValueError, saying what fits, for a variable whose gradient, of V microbatches, it cannot encode."""
 
     def dtype_of(self, dtype: str) -> str:
         """Return the dtype of messages of a variable of ``dtype``."""

@@ -19,7 +19,7 @@ class Rounded(Codec):
 
     by_tree = True
 
-    def check(self, variable):
+    def check(self, variable, microbatches):
         if variable.dtype != "float32":
             raise ValueError(f"{self.name} rounds float32, and {variable.name!r} is {variable.dtype}: train with "
                              "--dtype float32, or leave it as it is")

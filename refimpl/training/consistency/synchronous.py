@@ -63,6 +63,8 @@ class Synchronous:
         """
         if self.model.first:
             self.targets.learn(number, reading.batches, reading.examples)
+        for exchange in self.parameters.exchanges:
+            exchange.step = number
         exchanges = self.make(self.parameters, reading.needs, reading.wanted, self.timeline)
         exchanges.keeps = self.after_computing is not None
         try:

@@ -1,0 +1,69 @@
+"""Equals ``plain.codecs.Integers``: integers with one power of two as scale for a variable. n · bits / 8 bytes.
+
+    leaf     floor(g 2^k + u), u uniform in [0, 1): its expectation is g 2^k          node     left + right, exactly
+
+All ranks agree first on max |g| over all microbatches, 4 bytes a variable; k is the largest for which V of them fit.
+Sums of integers are exact: so the bits are the same in any order, also around a ring.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels import array_module, integers
+from refimpl.gradients.codecs.codec import Codec
+
+WIDTHS = 8, 16, 32
+
+
+@dataclass(frozen=True)
+class Integers(Codec):
+    """bits: of an element of a message, of which those of V microbatches, added up, must not need more."""
+
+    name, scaled, form = "integers", True, f"integers:{'|'.join(map(str, WIDTHS))}"
+
+    bits: int = 16
+
+    @classmethod
+    def of(cls, parameter):
+        if not parameter.isdecimal() or int(parameter) not in WIDTHS:
+            raise ValueError(f"codec {cls.name}:{parameter[:20]}: give {cls.form}")
+        return cls(int(parameter))
+
+    @property
+    def dtype(self):
+        """The dtype of a message."""
+        return f"int{self.bits}"
+
+    def check(self, variable, microbatches):
+        if variable.dtype != "float32" or variable.statistic or variable.sparse:
+            kind = "sparse" if variable.sparse else "a statistic" if variable.statistic else variable.dtype
+            raise ValueError(f"{self.name} encode gradients of dense float32 variables, and {variable.name!r} is {kind}; "
+                             "leave it out, or say bf16")
+        if self.most(microbatches) < 1:
+            fits = [str(bits) for bits in WIDTHS if Integers(bits).most(microbatches) >= 1]
+            raise ValueError(f"{microbatches} microbatches do not fit into sums of {self.bits} bits: say "
+                             f"{self.name}:{' or '.join(fits)}, or give fewer --microbatches")
+
+    def most(self, microbatches: int) -> int:
+        """Return the largest integer that a microbatch may have, so that so many add up without an overflow."""
+        return (1 << self.bits - 1) // (1 << (microbatches - 1).bit_length()) - 1
+
+    def exponent(self, largest, microbatches: int) -> int:
+        """Return k. largest: max |g| over all microbatches."""
+        largest, most = float(largest), self.most(microbatches)
+        exponent = int(np.frexp(most / largest)[1]) if largest else 0
+        while np.ldexp(largest, exponent) > most:
+            exponent -= 1
+        return exponent
+
+    def quantise(self, gradient, exponent: int, key: int):
+        """Return the message of a gradient. key: of its random numbers."""
+        message = array_module(gradient).empty(gradient.shape, self.dtype)
+        integers.encode(gradient, exponent, key, message)
+        return message
+
+    def restore(self, message, exponent: int, out):
+        """Write what a message stands for to ``out``, float32; return it."""
+        integers.decode(message, exponent, out)
+        return out
