@@ -1,0 +1,52 @@
+"""Exercises of notebook 12: what a dead rank takes with it, the bytes of its copy, a partner on another machine."""
+
+from refimpl.notebook.exercises import answered, exercise, right, wrong
+from refimpl.plain.tree import cover, microbatches_of
+
+ROWS, WIDTH, ITEM, SLOTS, RANKS = 100_000, 64, 4, 2, 8
+CLUSTERS = ((2, 1), (3, 2), (2, 4), (4, 8))
+"""(machines, ranks on each)."""
+
+
+@exercise
+def check_nodes(gone):
+    """Check which nodes of the tree over 8 microbatches only rank 1 of 3 had. gone: pairs (start, stop)."""
+    nodes, wanted = sorted(map(tuple, gone)), cover(*microbatches_of(1, 3, 8))
+    if nodes == wanted:
+        return right("three leaves must be computed again; all other sums stay.")
+    if nodes == [(2, 5)]:
+        return wrong("2 + 3 + 4 is no node of the tree. Which node holds 2 and 3, and what is left?")
+    if [v for node in nodes for v in range(*node)] == [2, 3, 4]:
+        return wrong("these leaves are right, but the rank can already add up two of them: that is a node")
+    return wrong("which microbatches does rank 1 have? Look at the picture of three ranks, and count from 0")
+
+
+@exercise
+def check_bytes(count):
+    """Check the bytes of the copy of what one of 8 ranks owns of a table that Adam trains."""
+    values = ROWS // RANKS * WIDTH * ITEM
+    wanted = values * (1 + SLOTS)
+    hints = {values: "these are the values. What does the optimizer keep beside them?",
+             values * SLOTS: "that is the optimizer's state. The rows themselves must be copied, too",
+             wanted * RANKS: "that is the whole table: how much of it does one rank own?",
+             wanted // ITEM: "these are numbers; each has 4 bytes"}
+    if count == wanted:
+        return right(f"{count:,} bytes. If a step changes few rows, it is enough to copy these.")
+    return wrong(hints.get(count, "rows of one rank, numbers in a row, bytes of a number, and three of each"))
+
+
+@exercise
+def check_partner(partner):
+    """Check a function (rank, ranks, ranks on a machine) -> partner, with which any one machine may die."""
+    for machines, each in CLUSTERS:
+        ranks = machines * each
+        partners = [answered(partner(rank, ranks, each)) for rank in range(ranks)]
+        where = f"on {machines} machines of {each} ranks"
+        if not all(0 <= other < ranks for other in partners):
+            return wrong(f"{where} the partners are {partners}: ranks are 0 to {ranks - 1}. What comes after the last?")
+        close = [rank for rank, other in enumerate(partners) if rank // each == other // each]
+        if close:
+            return wrong(f"{where} rank {close[0]} and its partner {partners[close[0]]} die with the same machine")
+        if len({*partners}) < ranks:
+            return wrong(f"{where} the partners are {partners}: one of them gets several copies")
+    return right("any one machine may die. Two neighbours may not.")
