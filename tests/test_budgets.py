@@ -19,7 +19,7 @@ BUDGETS = {
     "refimpl/*.py": 194,
     "refimpl/cli": 2470,
     "refimpl/collectives": 4695,
-    "refimpl/conformance": 9566,
+    "refimpl/conformance": 9602,
     "refimpl/experiments": 6366,
     "refimpl/gradients": 661,
     "refimpl/jax": 431,
@@ -33,7 +33,7 @@ BUDGETS = {
     "refimpl/torch": 1465,
     "refimpl/training": 6893,
     "refimpl/transport": 2995,
-    "tests": 41155,
+    "tests": 41177,
 }
 
 

@@ -222,3 +222,25 @@ def test_means_of_unequal_groups_are_named(kinds):
 def test_what_is_lost_of_one_variable_says_of_which():
     assert said(_resumed(_items_lost), ("resume",))[0] == (
         "state-lost", "the optimizer's state is lost on resuming, of items alone")
+
+
+class FasterResumed(Reference):
+    def load(self, task, saved):
+        super().load(task, saved)
+        self.resumed = True
+
+    def rate(self, task):
+        return super().rate(task) * (2 if getattr(self, "resumed", False) else 1)
+
+
+@pytest.mark.parametrize("make, kinds, code, words", [
+    (planted(rate=lambda self, right, task: right(task) * (1 if self.updates else 2)), ("update",), "rate-doubled",
+     "the learning rate is twice as large, in the first step alone"),
+    (planted(accumulated=lambda self, right, task, window: {
+        n: (g[0], -g[1]) if isinstance(g, tuple) else -g for n, g in right(task, window).items()}
+        if self.updates == 1 else right(task, window)), ("accumulate",), "negated",
+     "the result changes its sign, in the second step alone"),
+    (FasterResumed, ("resume",), "rate-doubled", "the learning rate is twice as large, from the third step on")])
+def test_a_mistake_in_some_steps_is_named_with_the_step(make, kinds, code, words):
+    """It acts inside the run: later steps go on from what it has left."""
+    assert said(make, kinds, 3)[0] == (code, words)

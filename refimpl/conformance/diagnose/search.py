@@ -6,7 +6,7 @@ contradicts the one that explains most cases is taken, then the next among the r
 anything, two at once.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 import numpy as np
@@ -21,7 +21,7 @@ from refimpl.conformance.space import manifest
 from refimpl.conformance.space.aggregation import BY_CONTRIBUTOR
 from refimpl.conformance.space.deliveries import OnGrid
 from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place, Scope
-from refimpl.conformance.space.scopes import rank_scopes, scopes
+from refimpl.conformance.space.scopes import rank_scopes, scopes, step_scopes
 
 IN_PAIRS = {"divisor", "duplicates", "norm"}
 """Decisions that are tried two at once, beside the rules of the manifest."""
@@ -44,7 +44,11 @@ class Observed:
 
 
 class Answers:
-    """All answers to one case, and which of them are right."""
+    """All answers to one case, and which of them are right.
+
+    before: the right ones of the variable and rank of the first wrong one, up to it: what deviates sooner, and is not
+    forgotten, explains nothing.  begun: deviations that give these and the first wrong one.
+    """
 
     def __init__(self, evidence: Evidence):
         self.evidence, self.case = evidence, evidence.case
@@ -54,7 +58,9 @@ class Answers:
                      for step, observed in enumerate(evidence.observed) for name, found in observed.items()
                      for rank, value in found]
         self.wrong = [one for one in self.seen if not one.right]
-        self._agreeing, self._otherwise, self._base = {}, {}, None
+        self.before = [one for one in self.seen if one.right and self.wrong and KINDS[self.case.kind].machine.remembers
+                       and replace(one.place, step=self.wrong[0].place.step) == self.wrong[0].place]
+        self._agreeing, self._otherwise, self._base, self.begun = {}, {}, None, set()
         self.rounded = self._agree((NOTHING,)) is not None and bool(self.wrong)
 
     def agreeing(self, deviations) -> list[bool] | None:
@@ -73,7 +79,10 @@ class Answers:
 
     def _agree(self, deviations) -> list[bool] | None:
         machine = self._machine(deviations)
-        if not all(_agrees(one, machine) for one in self.wrong):
+        if not all(_agrees(one, machine) for one in (*self.before, *self.wrong[:1])):
+            return None
+        self.begun.add(deviations)
+        if not all(_agrees(one, machine) for one in self.wrong[1:]):
             return None
         return [not one.right or _agrees(one, machine) for one in self.seen]
 
@@ -144,10 +153,10 @@ def search(evidences) -> tuple[list[Explanation], list[Answers]]:
         left = [a for a in ours if a.wrong]
         while left:
             best = None
-            for trials, in_some in _trials(left):
-                if in_some is None and best:  # pairs are for what nothing else explains
+            for trials, in_some, late in _trials(left):
+                if late and best:
                     break
-                best = _best(trials, left, ours, bool(in_some), best) or best
+                best = _best(trials, left, ours, in_some, best) or best
             if best is None:
                 break
             found.append(best)
@@ -157,18 +166,32 @@ def search(evidences) -> tuple[list[Explanation], list[Answers]]:
 
 
 def _trials(left):
-    """Yield (what is tried, whether it may show in some cases alone; None: if nothing else explains anything).
+    """Yield (what is tried, whether it may show in some cases alone, whether only if nothing else explains anything).
 
-    Each deviation; each on some ranks that contribute; each in cases that have something in common; two at once.
+    Each deviation; each on some ranks that contribute; each in cases that have something in common; two at once; each
+    in the step alone in which wrong answers begin, or from it on.
     """
     semantics, machine, cases = left[0].evidence.semantics, KINDS[left[0].case.kind].machine, [a.case for a in left]
     singles = tried(machine, semantics, cases)
-    yield [(d,) for d in singles], False
+    yield [(d,) for d in singles], False, False
     ranks = rank_scopes(cases)
-    yield [(d.within(s),) for d in singles if BY_CONTRIBUTOR & set(d.decisions) for s in ranks], False
-    yield [(d,) for d in singles], True
+    yield [(d.within(s),) for d in singles if BY_CONTRIBUTOR & set(d.decisions) for s in ranks], False, False
+    yield [(d,) for d in singles], True, False
     pairs = combinations([d for d in singles if d.rules or d.decision in IN_PAIRS], 2)
-    yield [(a, b) for a, b in pairs if not a.rules.keys() & b.rules.keys()], None
+    yield [(a, b) for a, b in pairs if not a.rules.keys() & b.rules.keys()], False, True
+    if machine.remembers:
+        yield list(dict.fromkeys(trial for answers in left for trial in _from_first_wrong(answers, singles))), True, True
+
+
+def _from_first_wrong(answers, singles):
+    """Yield what gives the first wrong answer by deviating from its step on, or in that step alone."""
+    since, alone = step_scopes(answers.wrong[0].place.step)
+    for d in singles:
+        trial = (d.within(since) if since.first_step else d,)
+        answers.agreeing(trial)
+        if d.decisions and trial in answers.begun:
+            yield trial
+            yield (d.within(alone),)
 
 
 def _best(trials, left, ours, in_some: bool, before: Explanation | None) -> Explanation | None:

@@ -41,12 +41,14 @@ class Scope:
     variables: Callable[[CaseVariable], bool] | None = None
     ranks: tuple[int, ...] | None = None
     first_step: int = 0
+    last_step: int | None = None
     words: str = ""
 
     def hits(self, place: Place) -> bool:
         """Return whether a decision at a place is hit."""
         return ((self.variables is None or place.variable is not None and self.variables(place.variable))
-                and (self.ranks is None or place.rank in self.ranks) and place.step >= self.first_step)
+                and (self.ranks is None or place.rank in self.ranks) and place.step >= self.first_step
+                and (self.last_step is None or place.step <= self.last_step))
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,10 +89,12 @@ class Machine:
     """Computes a case's numbers; every decision is asked for by its name. Subclasses say what there is to decide.
 
     fields: what of the manifest its numbers depend on.
+    remembers: whether what is decided in a step changes later answers.
     base: a machine of the same case that deviates in nothing, of which sums may be taken; None: there is none.
     """
 
     fields: tuple[str, ...] = ()
+    remembers = False
     base: "Machine | None" = None
 
     @classmethod

@@ -7,6 +7,8 @@ from refimpl.conformance.case import Case
 from refimpl.conformance.space.deviation import Scope
 from refimpl.conformance.words import ranks_in_words
 
+ORDINALS = ("first", "second", "third", "fourth")
+
 
 def scopes(cases: list[Case]) -> list[Scope]:
     """Return scopes smaller than everything, the widest first. Local."""
@@ -28,6 +30,13 @@ def scopes(cases: list[Case]) -> list[Scope]:
     named = [Scope(lambda v, name=name: v.name == name, words=f"of {name} alone") for name in names]
     return [*found, *named, *(replace(of, ranks=on.ranks, words=f"{of.words}, {on.words}")
                               for of in named for on in rank_scopes(cases))]
+
+
+def step_scopes(first: int) -> list[Scope]:
+    """Return what a deviation may hit that begins in a step: all from it on, and that step alone. Local."""
+    which = ORDINALS[first] if first < len(ORDINALS) else f"{first + 1}th"
+    alone = Scope(first_step=first, last_step=first, words=f"in the {which} step alone")
+    return [Scope(first_step=first, words=f"from the {which} step on"), alone]
 
 
 def rank_scopes(cases: list[Case]) -> list[Scope]:

@@ -75,7 +75,7 @@ class TrainingAnswers(Aggregation):
                         or PER_RANK & set(d.decisions) for d in deviations)
         self.simulated = range(1) if alike else range(case.ranks)
 
-    meeting, predicts, bounded = "add", True, False
+    meeting, predicts, bounded, remembers = "add", True, False, True
     """Rows that share an id have met, micro-step by micro-step; those of a window are added."""
 
     @property
