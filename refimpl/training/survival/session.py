@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from kernels.update import OPTIMIZERS
 from refimpl.gradients import Dealt, leaves_of
+from refimpl.gradients.codecs import codec_of
 from refimpl.plan.plan import SYNCHRONOUS
 from refimpl.training.result import Result
 from refimpl.training.run.manifest import steps_saved
@@ -90,6 +91,8 @@ class SurvivingSession(Session):
                 (asked.plan, "--plan", "it says which ranks own what, and there will be fewer"),
                 (asked.allreduce not in ANY_DEAL, f"--allreduce {asked.allreduce}",
                  f"any ranks that are left must be able to sum in the same order: {', '.join(ANY_DEAL)}"),
+                (any(codec_of(codec).scaled for codec in asked.codec.values()), "--codec integers",
+                 "its sums are not formed before ranks agree on a scale, so none are kept when a rank dies"),
                 (asked.search_partitions, "--search-partitions", "a search measures steps of the same ranks"),
                 (self.trace, "--trace", "the spans of a rank that has died are lost")):
             if refused:
