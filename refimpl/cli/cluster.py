@@ -11,7 +11,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from models.registry import MODELS
-from refimpl.cli.values import listed, seconds, whole
+from refimpl.cli.values import listed, nonempty, seconds, whole
 from refimpl.experiments.cluster import ClusterError, run_on_cluster
 from refimpl.transport.launch import LaunchError
 
@@ -22,7 +22,10 @@ REFUSALS = ()
 
 def add(parser):
     """Add the options."""
-    parser.add_argument("--machines", type=whole(), required=True, metavar="M")
+    parser.add_argument("--machines", type=whole(), metavar="M")
+    parser.add_argument("--links", type=nonempty, metavar="NETWORK",
+                        help="in place of --machines: those of a network without switches (see collectives trees), "
+                             "each link a cable; --rate is then what one of rate 1 carries")
     parser.add_argument("--ranks-per-machine", type=whole(), default=1, metavar="R", help="default 1")
     speed = parser.add_mutually_exclusive_group(required=True)
     speed.add_argument("--rate", metavar="RATE", help="of every machine's network card, in and out: 200mbit, 1gbit")
@@ -46,13 +49,13 @@ def run(given: dict) -> int:
 
     try:
         events = (*map(parse_slow, given["slow"]), *map(parse_cut, given["cut"]))
-        job = run_on_cluster(given["machines"], given["ranks_per_machine"], given.get("rates") or given["rate"],
-                             python_arguments(given["arguments"]), given["timeout"], capture=given["json"],
-                             events=events)
+        machines, rate, links = _wired(given)
+        job = run_on_cluster(machines, given["ranks_per_machine"], rate, python_arguments(given["arguments"]),
+                             given["timeout"], capture=given["json"], events=events, links=links)
     except subprocess.TimeoutExpired:
         print(f"refimpl: error: still running after {given['timeout']:g} s: ended", file=sys.stderr)
         return 124
-    except (ClusterError, LaunchError) as error:
+    except (ClusterError, LaunchError, ValueError) as error:
         print(f"refimpl: error: {error}", file=sys.stderr)
         return 2
     if given["json"]:
@@ -65,6 +68,23 @@ def run(given: dict) -> int:
         print(f"refimpl: error: the cluster was ended from outside (status {job.returncode}); nothing of it is left",
               file=sys.stderr)
     return job.returncode
+
+
+def _wired(given):
+    """Return (machines, rate or rates of their cards, cables between two of them)."""
+    from refimpl.experiments.cluster.description import FASTEST, cables_of
+
+    if "links" not in given:
+        if "machines" not in given:
+            raise ClusterError("how many machines shall there be? Give --machines, or --links NETWORK")
+        return given["machines"], given.get("rates") or given["rate"], ()
+    from refimpl.collectives.links import named_links
+
+    links = named_links(given["links"])
+    if given.get("machines", links.ranks) != links.ranks or "rates" in given:
+        raise ClusterError(f"--links {links.name} says that there are {links.ranks} machines, and what their cables "
+                           "carry: leave --machines and --rates out")
+    return links.ranks, FASTEST, cables_of(links, given["rate"])
 
 
 def python_arguments(arguments: list[str]) -> list[str]:

@@ -1,7 +1,8 @@
 """Run an experiment: the paper's, training without barriers, a mesh, packed trees; what is done already is kept.
 
-python -m refimpl experiment {parallax,consistency,mesh,trees} [--quick]: trainings that are done, with the same settings and
-code, are kept, and a mesh's report keeps the parts of earlier runs, so that it can be interrupted and started again.
+python -m refimpl experiment {parallax,consistency,mesh,trees} [--quick]: trainings that are done, with the same
+settings and code, are kept, and a report of parts keeps those of earlier runs, so that it can be interrupted and
+started again.
 """
 
 import importlib
@@ -27,8 +28,8 @@ ABOUT = {
              "Measure and predict hybrid data and model parallelism beside SplitBrain and Das et al.; a report with "
              "each part.", "small clusters and few steps"),
     "trees": ("packed trees on all allocations of a DGX-1, beside rings and Blink's figures",
-              "Pack trees into every allocation of a DGX-1P and a DGX-1V and compare them with the best rings; nothing "
-              "is sent.", "allocations of at most 5 GPUs"),
+              "Pack trees into every allocation of a DGX-1P and a DGX-1V, compare them with the best rings, and sum "
+              "over emulated machines that are wired so.", "allocations of at most 5 GPUs; 3 over machines"),
 }
 """Experiment -> (its help, what it does, what --quick does)."""
 HELP = f"an experiment: {', '.join(ABOUT)}"
@@ -54,7 +55,8 @@ def add(parser):
         if name == "mesh":
             one.add_argument("--only", choices=PARTS, action="append", help="run only this part (repeatable)")
         if name == "trees":
-            one.add_argument("--only", choices=[*trees.PARTS], action="append", help="only this machine (repeatable)")
+            one.add_argument("--only", choices=[*trees.PARTS, trees.PACKETS], action="append",
+                             help="only this part (repeatable)")
 
 
 def run(given: dict) -> int:
@@ -84,10 +86,12 @@ def _mesh(given):
 
 
 def _trees(given):
+    from refimpl.experiments.trees import packets
     from refimpl.experiments.trees.study import study
 
     studies = {name: partial(study, name, given["quick"]) for name in trees.PARTS}
-    return show(*run_studies(opened(given["output"]), studies, given.get("only") or trees.PARTS, lambda: trees.HEAD,
+    studies[trees.PACKETS] = partial(packets.study, given["quick"])
+    return show(*run_studies(opened(given["output"]), studies, given.get("only") or studies, lambda: trees.HEAD,
                              quick=given["quick"]))
 
 

@@ -69,7 +69,8 @@ def run(given: dict) -> int:
     found = [_predicted(name, network, elements, given["segments"]) for name in names]
     found.sort(key=lambda row: row["seconds"])
     if given.get("json"):
-        print(json.dumps({"network": network.to_dict() if links is None else given["links"], "bytes": elements * _ITEMSIZE, "results": found,
+        described = network.to_dict() if links is None else given["links"]
+        print(json.dumps({"network": described, "bytes": elements * _ITEMSIZE, "results": found,
                           "left_out": left_out}))
         return 0
     print_table(found, network, elements * _ITEMSIZE)
@@ -179,9 +180,10 @@ def print_table(found, network, size):
     """Print the predictions, fastest first; card: the busiest machine's. Local."""
     from rich.console import Console
 
-    rates = sorted({f"{rate / 1e6:,.{0 if rate >= 1e9 else 1}f}" for rate in network.bandwidth_out}, key=lambda text: float(text.replace(",", "")))
+    ends = min(network.bandwidth_out), max(network.bandwidth_out)
+    rates = dict.fromkeys(f"{rate / 1e6:,.{0 if rate >= 1e9 else 1}f}" for rate in ends)
     title = (f"{size:,} bytes over {network.ranks} ranks on {len(network.machines)} machines, cards of "
-             f"{' to '.join(dict.fromkeys((rates[0], rates[-1])))} MB/s, latency {network.latency * 1e6:.4g} us")
+             f"{' to '.join(rates)} MB/s, latency {network.latency * 1e6:.4g} us")
     rows = [(row["algorithm"], f"{row['seconds'] * 1e3:,.2f}", f"{row['bus_bandwidth'] / 1e6:,.1f}",
              f"{row['line_rate']:.1%}", f"{row['busiest_machine']}", f"{row['bytes_out'] / 1e6:,.2f}",
              f"{row['bytes_in'] / 1e6:,.2f}", f"{row['utilisation']:.1%}") for row in found]

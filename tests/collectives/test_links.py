@@ -195,7 +195,7 @@ def test_what_cannot_be_packed_is_refused(capsys, arguments, says):
 def test_the_command_says_rate_proof_trees_and_load(tmp_path, capsys):
     assert main(["collectives", "trees", "dgx-1v", "--gpus", "0,1,4,5", "--output", str(tmp_path / "a.png")]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("allreduce of 4 ranks on dgx-1v 0,1,4,5: rate 2, 4 trees\n"
+    assert text.startswith("allreduce of 4 ranks on dgx-1v:0,1,4,5: rate 2, 4 trees\n"
                            "  proof  no schedule is faster than 2: ")
     assert (tmp_path / "a.png").stat().st_size > 10_000
     assert main(["collectives", "trees", "dgx-1v", "--kind", "allgather", "--trees", "1", "--json"]) == 0

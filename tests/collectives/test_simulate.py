@@ -214,7 +214,8 @@ def test_network_round_trip_and_what_is_refused(tmp_path):
     assert load_network(path, in_blocks(5, 2)) == given
     with pytest.raises(ValueError, match=r"network.json: measured on 5 ranks on 3 machines .* now there are 6 ranks"):
         load_network(path, in_blocks(6, 2))
-    for change in ({"format": 3}, {"format": 1}, {"latency": None}, {"odd": 1}, {"bandwidth_in": ["x"]}, {"machines": [[0, 0]]}):
+    for change in ({"format": 3}, {"format": 1}, {"latency": None}, {"odd": 1}, {"bandwidth_in": ["x"]},
+                   {"machines": [[0, 0]]}):
         path.write_text(json.dumps({**given.to_dict(), **change}))
         with pytest.raises(ValueError, match="network.json: (network: |could not convert)"):
             load_network(path, in_blocks(5, 2))
@@ -237,7 +238,8 @@ def test_links_of_a_graph_each_have_their_rate():
 
 @pytest.mark.parametrize("name, ends, way", [
     ("levels-2x2x4x1", (0, 3), (0, 4, 6, 5, 3)), ("levels-2x2x4x1", (0, 1), (0, 4, 1)),
-    ("a100-2", (0, 2), (0, 16, 2)), ("a100-2", (0, 10), (0, 18, 10)), ("dgx-1v", (0, 4), (0, 4)), ("dgx-1v", (0, 5), None),
+    ("a100-2", (0, 2), (0, 16, 2)), ("a100-2", (0, 10), (0, 18, 10)), ("dgx-1v", (0, 4), (0, 4)),
+    ("dgx-1v", (0, 5), None),
 ])
 def test_a_transfer_takes_the_shortest_then_the_widest_way_over_switches(name, ends, way):
     assert ways_of(named_links(name)).get(ends) == way

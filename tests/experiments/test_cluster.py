@@ -8,7 +8,8 @@ import pytest
 
 from refimpl.cli import main, parser_of
 from refimpl.cli.cluster import python_arguments
-from refimpl.experiments.cluster import ClusterError, Event, parse_rate, run as running, run_on_cluster
+from refimpl.collectives.links import Links
+from refimpl.experiments.cluster import ClusterError, Event, cables_of, parse_rate, run as running, run_on_cluster
 from refimpl.experiments.cluster.card import parse_counters
 from refimpl.experiments.cluster.description import Cluster, parse_cut, parse_slow, rates_of
 from refimpl.transport.launch import Runtime
@@ -97,6 +98,37 @@ def test_command_line(cluster, capfd):
     assert main([*argv, "--json", "--", "-c", code]) == 0
     found = json.loads(capfd.readouterr().out)
     assert len(found["machine_bytes"]) == 2 and found["returncode"] == 0 and "at-machine1" in found["stdout"]
+
+
+def test_machines_with_cables_of_their_own_send_by_them(cluster):
+    """What 0 sends 1 goes by their cable, at its rate; what it sends 2, to which it has none, by the card."""
+    program = PROGRAM + """
+def sent(): return sum(int(line.split()[9]) for line in open("/proc/net/dev") if line.strip().startswith("to-1:"))
+x = np.zeros(1 << 20, np.uint8)
+for peer in (1, 1, 2):
+    w.Barrier()
+    before, start = sent(), time.time()
+    if w.rank == 0:
+        w.Send(x, peer), w.Recv(x[:1], peer)
+        print(json.dumps([time.time() - start, sent() - before]), flush=True)
+    if w.rank == peer:
+        w.Recv(x, 0), w.Send(x[:1], 0)
+"""
+    links = Links("", 3, 0, {(0, 1): 2, (1, 0): 1, (1, 2): 1, (2, 1): 1})
+    job = run_on_cluster(3, 1, "10gbit", ["-c", program], timeout=60, capture=True, links=cables_of(links, "20mbit"))
+    [_, (seconds, by_cable), (_, besides)] = lines(job)
+    assert 0.15 < seconds < 1 and by_cable > 1 << 20 > 1 << 17 > besides
+
+
+@pytest.mark.parametrize("arguments, says", [
+    (["--rate", "1gbit"], "how many machines shall there be"),
+    (["--links", "star-1,2", "--rate", "1gbit"], "star-1,2 has switches, and cables join two machines"),
+    (["--links", "path-3", "--machines", "2", "--rate", "1gbit"], "path-3 says that there are 3 machines"),
+    (["--links", "dgx-1v:0,x", "--rate", "1gbit"], "behind the colon are ranks"),
+])
+def test_links_that_are_no_cables_are_refused(capsys, arguments, says):
+    assert main(["cluster", *arguments, "--", "-c", "pass"]) == 2
+    assert says in capsys.readouterr().err
 
 
 @pytest.mark.thorough

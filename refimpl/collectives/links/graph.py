@@ -62,7 +62,7 @@ class Links:
             raise ValueError(f"{self.name} has ranks 0 to {self.ranks - 1}; choose some of them, each once")
         place = {old: new for new, old in enumerate([*chosen, *range(self.ranks, self.ranks + self.switches)])}
         rates = {(place[a], place[b]): rate for (a, b), rate in self.rates.items() if a in place and b in place}
-        return Links(f"{self.name} {','.join(map(str, chosen))}", len(chosen), self.switches, rates)
+        return Links(f"{self.name}:{','.join(map(str, chosen))}", len(chosen), self.switches, rates)
 
     def _reached(self, start):
         reached, todo = {start}, [start]

@@ -109,8 +109,13 @@ def star_of(rates) -> str:
 
 
 def named_links(name: str) -> Links:
-    """Return the network of a name, as in NAMED, or in a JSON file. Raises ValueError for another, with those there are.
+    """Return the network of a name, as in NAMED, or in a JSON file; of NAME:0,1,4 these ranks alone. Raises ValueError.
     """
+    whole, colon, chosen = name.partition(":")
+    if colon:
+        if not re.fullmatch(r"\d+(,\d+)*", chosen):
+            raise ValueError(f"{name}: behind the colon are ranks, as in dgx-1v:0,1,4")
+        return named_links(whole).only([int(rank) for rank in chosen.split(",")])
     if name.endswith(".json"):
         return read_links(name)
     for pattern, make, _ in NAMED.values():

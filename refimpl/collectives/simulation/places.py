@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Places:
-    """Links of cards: machine m sends over link m, takes in over M + m, moves bytes within over 2 M + m; 3 M is none."""
+    """Links of cards: machine m sends over m, takes in over M + m, moves bytes within over 2 M + m; 3 M is no link."""
 
     def __init__(self, network):
         self.network, self.machines = network, len(network.machines)
@@ -49,7 +49,8 @@ class GraphPlaces(Places):
         found = np.full((self.longest, len(source)), self.capacity.size - 1, np.int32)
         for at, pair in enumerate(zip(source.tolist(), destination.tolist())):
             if pair not in self.ways:
-                raise ValueError(f"{self.network.links.name}: no link and no switch joins rank {pair[0]} to rank {pair[1]}")
+                raise ValueError(f"{self.network.links.name}: no link and no switch joins rank {pair[0]} to rank "
+                                 f"{pair[1]}")
             found[:len(self.ways[pair]), at] = self.ways[pair]
         return found, self.network.latency
 

@@ -8,8 +8,8 @@ bytes / reduction seconds. With one rank a machine, and a round's messages alike
 (Thakur, Rabenseifner & Gropp 2005); without, the formulas end.
 
 Segments are run as run.py does: some lanes at once, each a run of the whole schedule. Messages of one pair of ranks go
-one after the other, as on a connection, and a rank adds up one segment at a time. Once the network is full, each segment
-takes as long as the one before: a vector of very many is not simulated whole.
+one after the other, as on a connection, and a rank adds up one segment at a time. Once the network is full, each
+segment takes as long as the one before: a vector of very many is not simulated whole.
 """
 
 import math
@@ -35,8 +35,8 @@ FEW, MANY, SIMULATED = 2, 4, 8
 class Simulation:
     """What was predicted. seconds: until the last rank is done.
 
-    finished: (ranks,) seconds.  bytes_out, bytes_in: (machines,) bytes between machines, or ranks of a graph.  busiest: the machine whose
-    card has most to do for its speed.  utilisation: the part of the time that takes at full speed, above 1 if bursts
+    finished: (ranks,) seconds.  bytes_out, bytes_in: (machines,) bytes between machines; of a graph each rank is one.
+    busiest: the machine whose card has most to do for its speed.  utilisation: the part of the time that takes at full speed, above 1 if bursts
     passed; 0 with one machine.
     """
 
@@ -73,7 +73,8 @@ def simulate(schedule: Schedule | ColumnSchedule, network: Network | GraphNetwor
                       busiest, float(busy[busiest] / seconds) if seconds else 0.0)
 
 
-def seconds_of(schedule: Schedule, network: Network | GraphNetwork, elements: int, itemsize: int, segments: int) -> float:
+def seconds_of(schedule: Schedule, network: Network | GraphNetwork, elements: int, itemsize: int,
+               segments: int) -> float:
     """Return ``simulate``'s seconds; beyond SIMULATED segments from those of FEW and MANY alike. Local.
 
         seconds of S segments = seconds of MANY + (S - MANY) (seconds of MANY - seconds of FEW) / (MANY - FEW)
@@ -87,7 +88,8 @@ def seconds_of(schedule: Schedule, network: Network | GraphNetwork, elements: in
 
 
 class _Flows:
-    """A set of flows as columns (flows,): number of lane and step, bytes left, begin; (2, flows): rank, (k, flows): link."""
+    """A set of flows as columns (flows,): number of lane and step, bytes left, begin; (2, flows): rank, (k, flows): link.
+    """
 
     def __init__(self):
         self.rank = self.link = np.zeros((2, 0), np.int32)

@@ -17,15 +17,16 @@ BYTES_A_SECOND = 200_000_000 / 8
 
 
 def measure(work: str, wanted: dict, ranks: int = 1, machines: int = 0, timeout: float | None = None,
-            rates=RATE) -> dict:
+            rates=RATE, links=()) -> dict:
     """Run function(comm, **wanted) on ranks of this machine; return what it returns on rank 0. Local.
 
     work: "module:function".  machines: emulated ones, of ``ranks`` each.  rates: of their cards, one for all or each.
+    links: cables between two of them (``cables_of``).
     Raises ValueError with the ranks' own words if they fail, cannot be started, or need more than ``timeout`` seconds.
     """
     arguments = ["-m", __name__, work, json.dumps(wanted)]
     try:
-        job = (run_on_cluster(machines, ranks, rates, arguments, timeout, capture=True) if machines else
+        job = (run_on_cluster(machines, ranks, rates, arguments, timeout, True, links=links) if machines else
                launch(ranks, arguments, timeout, capture=True))
     except (ClusterError, LaunchError) as problem:
         raise ValueError(str(problem)) from problem

@@ -9,6 +9,7 @@ from refimpl.experiments.cluster.namespaces import ClusterError
 
 UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 FASTEST = 8 * (2**32 - 1)  # bits a second
+LEAST = 0.01  # of a link that carries nothing: its acknowledgements
 MOST_MACHINES = 250
 CARD = "eth0"  # the measured network card, as a machine sees it
 
@@ -24,11 +25,16 @@ class Event:
 
 @dataclass(frozen=True)
 class Cluster:
-    """rates: bits a second of each machine's card, in and out alike. Ranks are in blocks: machine 0 has the first."""
+    """rates: bits a second of each machine's card, in and out alike. Ranks are in blocks: machine 0 has the first.
+
+    links: (a, b, bits a second from a to b, and from b to a) of two machines that have a cable of their own, over which
+    goes all that the one sends the other. Cards then carry the rest: the words of machines that have none.
+    """
 
     rates: tuple[int, ...]
     ranks_per_machine: int
     events: tuple[Event, ...] = ()
+    links: tuple[tuple[int, int, int, int], ...] = ()
 
     def __post_init__(self):
         if not 1 <= self.machines <= MOST_MACHINES or self.ranks_per_machine < 1:
@@ -56,7 +62,8 @@ class Cluster:
     def from_json(cls, text: str) -> "Cluster":
         """Read what ``to_json`` wrote."""
         fields = json.loads(text)
-        return cls(tuple(fields["rates"]), fields["ranks_per_machine"], tuple(Event(**e) for e in fields["events"]))
+        return cls(tuple(fields["rates"]), fields["ranks_per_machine"], tuple(Event(**e) for e in fields["events"]),
+                   tuple(tuple(link) for link in fields["links"]))
 
 
 def machine_name(machine: int) -> str:
@@ -95,6 +102,17 @@ def rates_of(machines: int, rates) -> tuple[int, ...]:
     if len(given) not in (1, machines):
         raise ClusterError(f"give one rate for all machines or one for each of the {machines}, not {len(given)}")
     return tuple(rate_of_card(rate) for rate in given) * (machines if len(given) == 1 else 1)
+
+
+def cables_of(links, rate) -> tuple[tuple[int, int, int, int], ...]:
+    """Return the cables of a network of links, see ``Cluster``; one of rate 1 carries ``rate``. ClusterError otherwise.
+    """
+    if links.switches:
+        raise ClusterError(f"{links.name} has switches, and cables join two machines: give cards a rate each (--rates)")
+    unit = parse_rate(rate)
+    pairs = sorted({(min(link), max(link)) for link in links.rates})
+    return tuple((a, b, *(rate_of_card(int(links.rates.get(way, LEAST) * unit)) for way in ((a, b), (b, a))))
+                 for a, b in pairs)
 
 
 def parse_slow(text: str) -> Event:

@@ -78,7 +78,9 @@ def _build(cluster: Cluster) -> tuple[list[int], ClusterNetwork]:
     network, holders = ClusterNetwork(), []
     for machine, rate in enumerate(cluster.rates):
         holders.append(hold(machine, cluster.machines))
-        network.connect(holders[-1], rate)
+        network.connect(holders[-1], rate, bool(cluster.links))
+    for a, b, there, back in cluster.links:
+        network.join(a, b, holders[b], there, back)
     return holders, network
 
 

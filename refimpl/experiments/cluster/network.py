@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
+from pyroute2.netlink.rtnl import ndmsg
 
 from refimpl.experiments.cluster.description import CARD, address
 from refimpl.experiments.cluster.namespaces import ClusterError, enter, join
@@ -20,6 +21,8 @@ BURST_BYTES = 128 * 1024  # not below 64 KiB: the largest packet that TCP hands 
 MTU = 9000  # jumbo frames, as clusters have them: 0.7 % of the rate goes to headers, where 1500 would take 4.4 %
 LATENCY = "100ms"  # the queue holds what arrives in so long; more is dropped, and TCP slows down
 SERVICE_BRIDGE = "services"  # in the hub
+STATIC, OF_BRIDGE = ndmsg.states["noarp"], ndmsg.flags["master"]
+UPLINK = "uplink"  # of a card that is a bridge: the way to all machines that it has no cable to
 
 
 class ClusterNetwork:
@@ -35,8 +38,11 @@ class ClusterNetwork:
         self.hub.addr("add", index=self._index(self.hub, SERVICE_BRIDGE), address="10.78.0.254", prefixlen=24)
         self.machines: list[IPRoute] = []
 
-    def connect(self, holder: int, rate: int) -> None:
-        """Connect the namespace of process ``holder`` as the next machine, at ``rate`` bits a second, in and out."""
+    def connect(self, holder: int, rate: int, cables: bool = False) -> None:
+        """Connect the namespace of process ``holder`` as the next machine, at ``rate`` bits a second, in and out.
+
+        cables: its card shall be a bridge, to which ``join`` can add some.
+        """
         number = len(self.machines)
         with within(holder):
             inside = IPRoute()  # a netlink socket stays in the namespace that it was made in
@@ -44,26 +50,58 @@ class ClusterNetwork:
         self._up(inside, "lo")
         for card, bridge, place in ((CARD, "bridge", address(number)),
                                     (SERVICE_CARD, SERVICE_BRIDGE, f"10.78.0.{number + 1}")):
+            inner = UPLINK if cables and card == CARD else card
             with _asking("a veth pair", "load the kernel module veth (as root: modprobe veth)"):
                 self.hub.link("add", ifname=_port(card, number), kind="veth",
-                              peer={"ifname": card, "net_ns_pid": holder})
+                              peer={"ifname": inner, "net_ns_pid": holder})
             self.hub.link("set", index=self._index(self.hub, _port(card, number)), mtu=MTU,
                           master=self._index(self.hub, bridge))
-            inside.link("set", index=self._index(inside, card), mtu=MTU)
+            inside.link("set", index=self._index(inside, inner), mtu=MTU)
+            if inner == UPLINK:
+                self._bridge(inside)
             self._up(self.hub, _port(card, number))
             inside.addr("add", index=self._index(inside, card), address=place, prefixlen=24)
             self._up(inside, card)
         self.set_rate(number, rate, "add")
 
+    def join(self, a: int, b: int, holder: int, there: int, back: int) -> None:
+        """Give two machines a cable of their own: bits a second from a to b, and back. holder: the process of b.
+
+        Their cards are bridges (``connect``), which send by it what is for the other, and nothing else.
+        """
+        ends = (self.machines[a], f"to-{b}", there), (self.machines[b], f"to-{a}", back)
+        with _asking("a veth pair", "load the kernel module veth (as root: modprobe veth)"):
+            ends[0][0].link("add", ifname=ends[0][1], kind="veth", peer={"ifname": ends[1][1], "net_ns_pid": holder})
+        for (end, cable, rate), (other, *_) in zip(ends, reversed(ends)):
+            port, (card,) = self._index(end, cable), other.get_links(self._index(other, CARD))
+            end.link("set", index=port, mtu=MTU, master=self._index(end, CARD))
+            end.brport("set", index=port, learning=0, unicast_flood=0, bcast_flood=0, mcast_flood=0)
+            end.fdb("add", ifindex=port, lladdr=card.get_attr("IFLA_ADDRESS"), state=STATIC, flags=OF_BRIDGE)
+            self._limit(end, cable, rate, "add")
+            self._up(end, cable)
+
+    def _bridge(self, inside):
+        """Make a machine's card a bridge, which learns nothing: it sends to the uplink all that is not for a cable."""
+        (uplink,) = inside.get_links(self._index(inside, UPLINK))
+        # an address of its own, or it would take that of a cable
+        inside.link("add", ifname=CARD, kind="bridge", address=uplink.get_attr("IFLA_ADDRESS"))
+        inside.link("set", index=self._index(inside, UPLINK), master=self._index(inside, CARD))
+        inside.link("set", index=self._index(inside, CARD), mtu=MTU)
+        inside.brport("set", index=self._index(inside, UPLINK), learning=0)
+        self._up(inside, UPLINK)
+
     def set_rate(self, machine: int, rate: int, action: str = "change") -> None:
         """Let the machine's card, cut off or not, send and receive ``rate`` bits a second from now on."""
         for end, card in ((self.hub, _port(CARD, machine)), (self.machines[machine], CARD)):
-            with _asking("a token bucket queue", "load the kernel module sch_tbf (as root: modprobe sch_tbf; its "
-                         "package may be called kernel-modules-extra)"):
-                # pyroute2 takes a number for bytes a second
-                end.tc(action, "tbf", self._index(end, card), handle=0x10000, rate=rate // 8, burst=BURST_BYTES,
-                       latency=LATENCY)
+            self._limit(end, card, rate, action)
         self._up(self.hub, _port(CARD, machine))
+
+    def _limit(self, end, card, rate, action):
+        with _asking("a token bucket queue", "load the kernel module sch_tbf (as root: modprobe sch_tbf; its package "
+                     "may be called kernel-modules-extra)"):
+            # pyroute2 takes a number for bytes a second
+            end.tc(action, "tbf", self._index(end, card), handle=0x10000, rate=rate // 8, burst=BURST_BYTES,
+                   latency=LATENCY)
 
     def cut(self, machine: int) -> None:
         """Pull the machine's cable: nothing passes its card any more."""

@@ -16,6 +16,7 @@ HUB = "refimpl.experiments.cluster.hub"
 ACROSS_MACHINES = {  # MPI talks TCP over the card between machines; inside one, MPICH has its own shared memory
     "UCX_TLS": "tcp,self",
     "UCX_NET_DEVICES": CARD,
+    "UCX_TCP_BRIDGE_ENABLE": "y",  # a card with cables of its own is a bridge
     "FI_PROVIDER": "tcp",  # for an MPICH over libfabric instead of UCX
     "FI_TCP_IFACE": CARD,
     "GLOO_SOCKET_IFNAME": CARD,
@@ -48,19 +49,20 @@ class ClusterRun:
 
 def run_on_cluster(machines: int, ranks_per_machine: int, rate, arguments: list[str], timeout: float | None = None,
                    capture: bool = False, environment: dict[str, str] | None = None,
-                   events: tuple[Event, ...] = ()) -> ClusterRun:
+                   events: tuple[Event, ...] = (), links=()) -> ClusterRun:
     """Run ``python -m mpi4py *arguments`` on machines × ranks_per_machine ranks of an emulated cluster. Local.
 
     rate: of each machine's card, in and out alike, as parse_rate reads it, or a list with one for each machine.
-    events: what befalls the machines meanwhile.  The rest is as for launch: ``environment`` is added to this process's,
-    a non-zero exit is returned, not raised; however it ends, nothing is left behind.
+    events: what befalls the machines meanwhile.  links: cables between two machines, as of Cluster.
+    The rest is as for launch: ``environment`` is added to this process's, a non-zero exit is returned, not raised;
+    however it ends, nothing is left behind.
     Raises ClusterError where this machine cannot have such a cluster, LaunchError without an MPI, and
     subprocess.TimeoutExpired after ``timeout`` seconds.
     """
     if not sys.platform.startswith("linux"):
         raise ClusterError(f"the emulated cluster is made of Linux namespaces, and this is {sys.platform}: run it on "
                            "Linux, in a container or a virtual machine")
-    cluster = Cluster(rates_of(machines, rate), ranks_per_machine, tuple(events))
+    cluster = Cluster(rates_of(machines, rate), ranks_per_machine, tuple(events), tuple(links))
     command, variables = mpirun_command(cluster.ranks, arguments)
     if (flavour := runtime().flavour) != "mpich":
         raise ClusterError(f"the emulated cluster runs MPICH, and mpi4py loads {flavour}: pip install mpich (where "

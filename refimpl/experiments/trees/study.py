@@ -34,8 +34,9 @@ MODELS = {"ResNet-50": (PAPER["cnn"].dense, PAPER["cnn"].flop),
           "VGG-16": (sum(map(parameters, VGG_16)), 6.0 * sum(layer.products for layer in VGG_16))}
 """Model -> its elements; FLOP of an image, forward and backward."""
 ASSUMED = (
-    "Assumed: an NVLink carries 20 GB/s one way on a DGX-1P and 25 on a DGX-1V, a ring over PCIe 10 GB/s; a GPU reaches "
-    "60 % of its peak in float32 and has 64 images a step; a message takes 2 us, sums 200 GB/s; nothing overlaps.",
+    "Assumed: an NVLink carries 20 GB/s one way on a DGX-1P and 25 on a DGX-1V, a ring over PCIe 10 GB/s; a GPU "
+    "reaches 60 % of its peak in float32 and has 64 images a step; a message takes 2 us, sums 200 GB/s; nothing "
+    "overlaps.",
     "Exchanges over trees are simulated, in 32 segments; rings have the time of their formula, which favours them.",
 )
 
@@ -76,7 +77,7 @@ def study(name: str, quick: bool) -> Finding:
     table = Table("Rates in NVLinks, and the part of a step that trees save", [
         "GPUs", "rings", "broadcast: trees", "of rings", "allreduce: trees", "of rings", "canonical",
         *(f"{model}, less time" for model in MODELS)], [
-        [one.links.name.removeprefix(name).strip(), str(one.rings or "PCIe"), str(one.broadcast),
+        [one.links.name.removeprefix(f"{name}:"), str(one.rings or "PCIe"), str(one.broadcast),
          f"{one.of_rings():.3g}", str(one.allreduce), f"{one.of_rings(True):.3g}", str(one.canonical),
          *(f"{1 - steps[model][i][0] / steps[model][i][1]:.1%}" for model in MODELS)] for i, one in enumerate(found)])
     summary = Table("Trees over rings", ["size", "least", "geometric mean", "most", "Blink's abstract"], [
@@ -92,7 +93,8 @@ def study(name: str, quick: bool) -> Finding:
         f"End to end, trees save up to {', '.join(f'{most:.0%} ({model})' for model, most in saved.items())}; Blink's "
         "abstract says up to 40 %.",
         f"On {sum(one.canonical == one.allreduce for one in found)} of them the order of the microbatch tree costs "
-        f"nothing; on the others up to {max(1 - float(one.canonical / one.allreduce) for one in found):.1%} of the rate.",
+        f"nothing; on the others up to {max(1 - float(one.canonical / one.allreduce) for one in found):.1%} of the "
+        "rate.",
         *ASSUMED], pictures={name: picture})
 
 

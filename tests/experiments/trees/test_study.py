@@ -4,6 +4,7 @@ import pytest
 
 from refimpl.cli import main
 from refimpl.collectives.links import named_links
+from refimpl.experiments.trees import packets
 from refimpl.experiments.trees.allocations import broadcast_rate, most_rings
 from refimpl.experiments.trees.study import find
 
@@ -19,6 +20,15 @@ def test_trees_gain_most_where_no_ring_is():
     ringed, ringless = (find(named_links("dgx-1v").only(gpus), 0.4) for gpus in ([0, 1, 2, 3], [0, 3, 4]))
     assert ringed.gains() == (1, 3 / (4 * 4 / 6)) and ringless.gains() == (2 / 0.4, 2 / (0.4 * 3 / 4))
     assert ringless.canonical == ringless.allreduce == 2
+
+
+@pytest.mark.thorough
+def test_trees_over_machines_that_are_wired_as_an_allocation(cluster, monkeypatch):
+    monkeypatch.setattr(packets, "ELEMENTS", 1 << 18)
+    monkeypatch.setattr(packets, "PARTS", ("dgx-1p",))
+    finding = packets.study(quick=True)
+    [(name, best, *_, part)] = finding.tables[0].rows
+    assert name == "dgx-1p:0,1,4" and best == "0.17" and 0.5 < float(part) < 1.2
 
 
 def test_the_command_writes_a_report(tmp_path, capsys):

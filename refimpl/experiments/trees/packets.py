@@ -1,0 +1,51 @@
+"""Trees over real TCP: machines that are wired as an allocation, each link a cable of its own, shaped both ways."""
+
+import numpy as np
+
+from refimpl.collectives import make_schedule
+from refimpl.collectives.choose import CANONICAL_TREES, TREES
+from refimpl.collectives.links import Links, pack_trees
+from refimpl.experiments.bench.allreduce.schedules import time_schedules
+from refimpl.experiments.bench.job import measure
+from refimpl.experiments.cells.report import Finding, Table
+from refimpl.experiments.cluster import cables_of, parse_rate
+from refimpl.experiments.cluster.description import FASTEST
+from refimpl.experiments.trees import PARTS
+from refimpl.experiments.trees.allocations import allocations, most_rings
+
+UNIT = "50mbit"
+ELEMENTS, TURNS = 1 << 22, 3
+
+
+def study(quick: bool) -> Finding:
+    """Sum 16 MiB over the trees of each allocation without a ring. Local; launches the ranks.
+
+    quick: those of 3 GPUs.
+    """
+    without = [links for name in PARTS for links in allocations(name, (3,) if quick else range(3, 9))
+               if not most_rings(links)]
+    rows, parts = [], []
+    for links in without:
+        wanted = {"network": links.name, "elements": ELEMENTS}
+        found = measure(f"{__name__}:main", wanted, 1, links.ranks, 300, FASTEST, cables_of(links, UNIT))
+        best = best_seconds(links)
+        parts += [best / seconds for seconds in found.values()]
+        rows.append([links.name, f"{best:.2f}", *(f"{seconds:.2f}" for seconds in found.values()),
+                     *(f"{best / seconds:.3f}" for seconds in found.values())])
+    table = Table(f"16 MiB over machines wired as an allocation, {UNIT} an NVLink: seconds, and part of the best rate",
+                  ["network", "best", "trees", "canonical", "trees, part", "canonical, part"], rows)
+    return Finding("packets", "Over real TCP", [table], [
+        f"Parts of the best rate: {min(parts):.3f} to {max(parts):.3f}, median {np.median(parts):.3f}. Headers are "
+        "counted as lost. The best rate is that of trees in any order."])
+
+
+def best_seconds(links: Links) -> float:
+    """Return the seconds that no schedule for the vector is faster than. Local."""
+    return 4 * ELEMENTS / (float(pack_trees(links).best) * parse_rate(UNIT) / 8)
+
+
+def main(comm, network: str, elements: int) -> dict[str, float]:
+    """Time both kinds of trees; return name -> median seconds. Collective."""
+    schedules = [make_schedule(kind + network, comm.size, comm.size) for kind in (TREES, CANONICAL_TREES)]
+    times = time_schedules(comm, schedules, elements, TURNS)
+    return {name: float(np.median(took)) for name, took in times.items()}
