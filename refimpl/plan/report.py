@@ -1,9 +1,11 @@
 """What was chosen and why, in words: for those who read along, and as plain data."""
 
 import textwrap
+from collections import Counter
 from dataclasses import asdict
 
 from refimpl.plan.choose import Chosen
+from refimpl.plan.codecs import encoded
 from refimpl.plan.strategy import names_of
 
 OPERATIONS = (
@@ -40,13 +42,15 @@ def describe(chosen: Chosen, width: int | None = None) -> str:
 def headline(chosen: Chosen) -> str:
     """Return what the plan is for, in a line. Local."""
     sampled = f", rows of {len(chosen.steps)} sampled steps" if chosen.steps else ""
+    codecs = Counter(encoded(chosen.plan).values())
+    encodes = "".join(f", {variables} gradient{'s' * (variables > 1)} as {codec}" for codec, variables in codecs.items())
     network = chosen.network
     ranks, machines = network.ranks, len(network.machines)
     slowest = min(*network.bandwidth_out, *network.bandwidth_in)
     speed = (f"cards of {slowest / 125e3:.4g} Mbit/s, latency {network.latency * 1e6:.3g} us" if machines > 1
              else f"memory {min(network.memory_bandwidth) / 1e9:.3g} GB/s")
     return (f"{ranks} rank{'s' * (ranks > 1)} on {machines} machine{'s' * (machines > 1)}, {speed}, "
-            f"{chosen.plan.microbatches} microbatches, allreduce {chosen.plan.allreduce}{sampled}")
+            f"{chosen.plan.microbatches} microbatches, allreduce {chosen.plan.allreduce}{encodes}{sampled}")
 
 
 def as_data(chosen: Chosen) -> dict:

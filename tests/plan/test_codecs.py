@@ -1,0 +1,53 @@
+"""Codecs in a plan: who has which, what travels together, and that prediction and report ask the plan for them."""
+
+import numpy as np
+import pytest
+
+from models import Variable
+from refimpl.collectives.simulation.network import Network
+from refimpl.plan import Plan, make_plan
+from refimpl.plan.buckets import buckets_of
+from refimpl.plan.choose import choose_plan
+from refimpl.plan.codecs import codecs_of, encoded
+from refimpl.plan.report import headline
+from refimpl.plan.sample import Sample
+from refimpl.transport.machines import in_blocks
+
+VARIABLES = [Variable("table", (400, 16), sparse=True), Variable("weight", (300, 200)), Variable("bias", (200,)),
+             Variable("mean", (200,), statistic=True)]
+NETWORK = Network(in_blocks(4, 1), 5e-5, 25e6, 25e6)
+
+
+def chosen_with(codec, **options):
+    ids = [np.arange(r, 400, 10) for r in range(4)]
+    sample = Sample(4, {"table": 400}, (0,), ({"table": ids},))
+    return choose_plan(VARIABLES, sample, NETWORK, 4, allreduce="direct", codec=codec, **options)
+
+
+@pytest.mark.parametrize("asked, found", [
+    ({}, {}), ({"dense": "bf16"}, {"weight": "bf16", "bias": "bf16"}), ({"table": "fp16"}, {"table": "fp16"}),
+    ({"dense": "bf16", "bias": "identity"}, {"weight": "bf16"}),
+    ({"weight": "integers:8", "dense": "bf16", "sparse": "fp16"},
+     {"table": "fp16", "weight": "integers:8", "bias": "bf16"})])
+def test_a_name_goes_before_a_kind_and_statistics_are_no_gradients(asked, found):
+    plan = make_plan(VARIABLES, "hybrid", 4, 4, codec=asked)
+    assert encoded(plan) == found == encoded(Plan.from_json(plan.to_json()))
+    assert codecs_of(VARIABLES, asked) == {v.name: found.get(v.name, "identity") for v in VARIABLES}
+
+
+def test_variables_of_one_codec_travel_together():
+    plan = make_plan(VARIABLES, "hybrid", 4, 4, codec={"dense": "bf16", "bias": "fp16"})
+    assert [bucket.names for bucket in buckets_of(plan)] == [("table",), ("weight",), ("bias",), ("mean",)]
+
+
+@pytest.mark.parametrize("codec, part", [("bf16", 2), ("integers:8", 4)])
+def test_predictions_are_of_the_bytes_that_travel(codec, part):
+    whole, less = (chosen_with(asked, architecture="hybrid") for asked in ({}, {"dense": codec}))
+    before, after = (chosen.forecasts[1].candidates["allreduce"] for chosen in (whole, less))
+    assert before.card_bytes == part * after.card_bytes and before.alone > 0.7 * part * after.alone
+
+
+def test_the_report_says_what_is_encoded():
+    chosen = chosen_with({"dense": "bf16", "sparse": "fp16"})
+    assert ", allreduce direct, 1 gradient as fp16, 2 gradients as bf16, rows of" in headline(chosen)
+    assert "gradient" not in headline(chosen_with({}))
