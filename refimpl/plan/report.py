@@ -43,7 +43,7 @@ def headline(chosen: Chosen) -> str:
     """Return what the plan is for, in a line. Local."""
     sampled = f", rows of {len(chosen.steps)} sampled steps" if chosen.steps else ""
     codecs = Counter(encoded(chosen.plan).values())
-    encodes = "".join(f", {variables} gradient{'s' * (variables > 1)} as {codec}" for codec, variables in codecs.items())
+    encodes = "".join(f", {count} gradient{'s' * (count > 1)} as {codec}" for codec, count in codecs.items())
     network = chosen.network
     ranks, machines = network.ranks, len(network.machines)
     slowest = min(*network.bandwidth_out, *network.bandwidth_in)

@@ -103,6 +103,14 @@ def test_one_answer_on_machines_and_with_several_microbatches_less_than_ranks(co
             assert found == expected, settings
 
 
+@pytest.mark.mpi(min_size=8)
+def test_one_answer_on_eight_ranks(comm, plain):
+    for kinds in (BOTH, INTEGERS):
+        expected = plain("toy", "adam", kinds, microbatches=11)
+        for way, settings in WAYS.items():
+            assert answer("toy", "adam", comm, codec=kinds, microbatches=11, **settings) == expected, way
+
+
 def test_integers_have_one_answer_on_a_ring_too(comm, plain):
     expected = plain("lm", "adam", INTEGERS)
     for allreduce in ("ring", "double-tree", "rabenseifner"):
