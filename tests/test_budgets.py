@@ -18,7 +18,7 @@ BUDGETS = {
     "models": 5424,
     "refimpl/*.py": 194,
     "refimpl/cli": 2496,
-    "refimpl/collectives": 4703,
+    "refimpl/collectives": 4731,
     "refimpl/conformance": 9602,
     "refimpl/experiments": 6482,
     "refimpl/gradients": 661,
@@ -33,7 +33,7 @@ BUDGETS = {
     "refimpl/torch": 1465,
     "refimpl/training": 6896,
     "refimpl/transport": 2995,
-    "tests": 41283,
+    "tests": 41286,
 }
 
 

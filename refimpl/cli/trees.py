@@ -16,7 +16,7 @@ def add(parser):
                         help="a JSON file, or " + "; ".join(f"{name}: {what}" for name, (*_, what) in NAMED.items()))
     parser.add_argument("--gpus", type=_numbers, metavar="A,B,...", help="only these ranks: an allocation")
     parser.add_argument("--kind", choices=KINDS, help="default allreduce")
-    parser.add_argument("--trees", type=whole(), metavar="K", help="of an allgather: at most K trees from each rank")
+    parser.add_argument("--trees", type=whole(), metavar="K", help="at most K trees, of an allgather from each rank")
     parser.add_argument("--canonical", action="store_true",
                         help="of an allreduce, whose sums shall be those of the microbatch tree, one microbatch a rank")
     parser.add_argument("--output", type=file, metavar="FILE", help="draw the links and their load (.png, .svg, .pdf)")

@@ -58,6 +58,9 @@ def test_fewer_trees_are_packed_at_what_they_can_carry():
     packing = pack_trees(named_links("dgx-1v"), "allgather", 1)
     assert packing.rate == Fraction(16, 3) < packing.best == Fraction(48, 7) and len(packing.trees) == 8
     assert pack_trees(named_links("dgx-1v"), "allgather", 99).rate == packing.best
+    for trees, rate in ((1, 2), (2, 2), (4, 3), (8, Fraction(16, 5)), (24, Fraction(24, 7))):
+        packing = pack_trees(named_links("dgx-1v"), "allreduce", trees)
+        assert packing.rate == rate <= packing.best and len(packing.trees) <= 2 * trees
 
 
 @pytest.mark.parametrize("name, count, below, most", [("dgx-1v", 46, 43, "5/3"), ("dgx-1p", 14, 9, "8/5")])
@@ -133,7 +136,7 @@ MISTAKES = {
         ((a, (one[0],)), (b, (0, other[-1]))) for (a, one), (b, other) in zip(left, right)]),
     "a switch gives more than it has room for": (
         switches, "_most", lambda ranks, switches, capacities, roots, u, w, t: min(capacities[u, w], capacities[w, t])),
-    "all roots are given the same": (pack, "halves", lambda links: _equal_roots(links)),
+    "all roots are given the same": (pack, "halves", lambda links, trees: _equal_roots(links)),
 }
 
 
@@ -183,7 +186,7 @@ def test_a_network_that_is_none_is_refused(tmp_path, capsys, found, says):
     (["dgx"], "there is no network dgx; there are dgx-1v (8 V100, in NVLinks)"), (["star-2,x"], "there is no network"),
     (["dgx-1v", "--gpus", "0,5,6"], "no link leads from nodes 0 to ranks 1, 2"),
     (["dgx-1v", "--gpus", "0,0"], "choose some of them, each once"), (["dgx-1v", "--gpus", "8,1"], "has ranks 0 to 7"),
-    (["dgx-1v", "--trees", "2"], "an allreduce takes those of its optimum"),
+    (["star-2,1", "--trees", "2"], "where links carry as much both ways and there are no switches"),
     (["ring-4", "--canonical", "--kind", "allgather"], "--canonical packs for an allreduce, and takes no --kind"),
     (["no.json"], "No such file"),
 ])

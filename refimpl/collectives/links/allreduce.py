@@ -9,6 +9,7 @@ since each spanning tree has at least parts - 1 links between them. Otherwise ea
 and answer, and so are the roots, as is best; a linear programme's prices prove the rate.
 """
 
+from bisect import bisect_left
 from fractions import Fraction
 from math import lcm
 
@@ -29,9 +30,38 @@ class Halves:
         self.roots, self.outward, self.inward = roots, outward, inward
 
 
-def halves(links: Links) -> Halves:
-    """Return the best division. Local. Raises ArithmeticError where the solver's numbers prove nothing."""
-    return _one_tree_for_both(links) if links.symmetric and not links.switches else _divided(links)
+def halves(links: Links, trees: int | None = None) -> Halves:
+    """Return the best division; with at most so many trees, all of one weight. Local.
+
+    Raises ArithmeticError where the solver's numbers prove nothing, and ValueError for a number of trees where one tree
+    does not do both.
+    """
+    if links.symmetric and not links.switches:
+        best = _one_tree_for_both(links)
+        if trees is None or trees >= best.roots[0]:
+            return best
+        fewer = (_so_many_trees(links, best, count) for count in range(1, trees + 1))
+        return max(fewer, key=lambda found: found.roots[0] / found.scale)
+    if trees is not None:
+        raise ValueError("the number of an allreduce's trees can be given where links carry as much both ways and there "
+                         "are no switches")
+    return _divided(links)
+
+
+def _so_many_trees(links, best, trees):
+    """Find the least scale with which so many trees fit into the links' rates times it, rounded down."""
+    least = trees / best.rate
+    scales = sorted({Fraction(n) / rate for rate in set(links.rates.values())
+                     for n in range(int(least * rate), int(4 * least * rate) + 2 + trees)} - {Fraction(0)})
+    ways = [("way", a, b) for a, b in links.rates]
+
+    def found(scale):
+        capacities = {link: int(rate * scale) for link, rate in links.rates.items()}
+        return _oriented(links.ranks, capacities, trees).solve_whole(ways)
+
+    scale = scales[bisect_left(scales, True, key=lambda scale: found(scale) is not None)]
+    outward = {name[1:]: amount for name, amount in found(scale).items() if amount}
+    return Halves(best.rate, best.proof, scale, {0: trees}, outward, None)
 
 
 def _one_tree_for_both(links):
@@ -41,7 +71,7 @@ def _one_tree_for_both(links):
     rate = Fraction(between) / (count - 1)
     _, factor = whole_rates(links)
     scale = lcm(rate.denominator, factor)
-    programme = _oriented(links, scale, Fraction(rate * scale))
+    programme = _oriented(links.ranks, {link: most * scale for link, most in links.rates.items()}, rate * scale)
     ways = [("way", a, b) for a, b in links.rates]
     found = programme.solve_whole(ways)
     if found is None:
@@ -53,17 +83,17 @@ def _one_tree_for_both(links):
     return Halves(rate, proof, scale, {0: int(rate * scale)}, outward, None)
 
 
-def _oriented(links, scale, amount=None):
+def _oriented(ranks, rates, amount=None):
     """Return the programme whose variables "way" divide each link between its two directions.
 
     amount: what must flow from rank 0 to each other; None: as much as can, the variable "rate".
     """
     programme = Programme(["rate"])
-    for (a, b), rate in links.rates.items():
+    for (a, b), rate in rates.items():
         if a < b:
-            programme.add(programme.most, {("way", a, b): 1, ("way", b, a): 1}, rate * scale)
-    for rank in range(1, links.ranks):
-        programme.add_flow(rank, [*links.rates], lambda a, b: ("way", a, b), 0, rank, ["rate"])
+            programme.add(programme.most, {("way", a, b): 1, ("way", b, a): 1}, rate)
+    for rank in range(1, ranks):
+        programme.add_flow(rank, [*rates], lambda a, b: ("way", a, b), 0, rank, ["rate"])
     if amount is not None:
         programme.add(programme.equal, {"rate": 1}, amount)
     return programme
@@ -71,7 +101,7 @@ def _oriented(links, scale, amount=None):
 
 def _partition(links) -> dict[int, int]:
     """Return rank -> part, of a partition that no packing of trees can beat: joined by links that have no price."""
-    programme = _oriented(links, 1)
+    programme = _oriented(links.ranks, links.rates)
     prices = programme.solve()[2]
     parts = {rank: rank for rank in range(links.ranks)}
     for i, (terms, value) in enumerate(programme.most):

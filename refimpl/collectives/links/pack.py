@@ -100,15 +100,13 @@ def pack_canonical(links: Links, inputs) -> Packing:
 def pack_trees(links: Links, kind: str = "allreduce", trees: int | None = None) -> Packing:
     """Return the fastest packing. kind: "allreduce", "allgather" or, with the same rate, "reduce-scatter". Local.
 
-    trees: of an allgather at most so many from each root, all of one weight; None: as many as the optimum takes.
+    trees: at most so many, of an allgather from each root, all of one weight; None: as many as the optimum takes.
     The rate is bytes of the whole vector in a unit of time, in the unit of the links' rates.
     Raises ValueError for another kind, or a number of trees that this kind cannot be given.
     """
     if kind not in ("allreduce", "allgather", "reduce-scatter"):
         raise ValueError(f"there is no kind {kind}; there are allreduce, allgather, reduce-scatter")
-    if kind == "allreduce" and trees is not None:
-        raise ValueError("the number of trees can be given for an allgather; an allreduce takes those of its optimum")
-    packing = _allreduce(links) if kind == "allreduce" else _shared(links, kind, trees)
+    packing = _allreduce(links, trees) if kind == "allreduce" else _shared(links, kind, trees)
     packing.check()
     return packing
 
@@ -127,8 +125,8 @@ def _shared(links, kind, trees):
     return Packing(links, kind, links.ranks * k / scale, links.ranks / inverse, proof, tuple(found))
 
 
-def _allreduce(links):
-    found = halves(links)
+def _allreduce(links, trees):
+    found = halves(links, trees)
     trees = _grown(links, found.outward, found.roots, found.scale, False)
     if found.inward is None:
         back = [Tree(tree.root, tree.rate, tree.ways, True) for tree in trees]

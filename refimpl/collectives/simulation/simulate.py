@@ -36,8 +36,8 @@ class Simulation:
     """What was predicted. seconds: until the last rank is done.
 
     finished: (ranks,) seconds.  bytes_out, bytes_in: (machines,) bytes between machines; of a graph each rank is one.
-    busiest: the machine whose card has most to do for its speed.  utilisation: the part of the time that takes at full speed, above 1 if bursts
-    passed; 0 with one machine.
+    busiest: the machine whose card has most to do for its speed.  utilisation: the part of the time that takes at full
+    speed, above 1 if bursts passed; 0 with one machine.
     """
 
     seconds: float
