@@ -19,7 +19,7 @@ BUDGETS = {
     "refimpl/*.py": 194,
     "refimpl/cli": 2496,
     "refimpl/collectives": 4731,
-    "refimpl/conformance": 9602,
+    "refimpl/conformance": 9637,
     "refimpl/experiments": 6482,
     "refimpl/gradients": 661,
     "refimpl/jax": 431,
@@ -33,7 +33,7 @@ BUDGETS = {
     "refimpl/torch": 1465,
     "refimpl/training": 6896,
     "refimpl/transport": 2995,
-    "tests": 41286,
+    "tests": 41308,
 }
 
 

@@ -29,6 +29,13 @@ Part = Union[np.ndarray, Rows]
 """One rank's gradient of one variable."""
 
 
+def nothing_of(variable: CaseVariable) -> Part:
+    """Return the gradient of a rank that has none: zeros, or no rows. Local."""
+    if variable.sparse:
+        return Rows(np.empty(0, np.int64), np.empty((0, variable.shape[1]), variable.dtype))
+    return np.zeros(variable.shape, variable.dtype)
+
+
 def numbers_of(part: Part) -> np.ndarray:
     """Return the numbers of a gradient, without its ids. Local."""
     return part.rows if isinstance(part, Rows) else part
@@ -44,7 +51,7 @@ class Case:
     """What each rank hands to the adapter, step after step.
 
     kind: which function is called, see ``kinds``.  steps[s][rank]: name -> Part, in the order in which the rank
-    produces them.  exact: sums of these inputs have no rounding errors in any order.
+    produces them; None where it has none.  exact: sums of these inputs have no rounding errors in any order.
     settings: plain JSON values that the kind understands.  needs: what of SUPPORTS it takes.
     """
 

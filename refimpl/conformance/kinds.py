@@ -44,6 +44,8 @@ def handed(part):
     """Return a copy that the adapter may keep and write to; strided where the original is. Local."""
     if isinstance(part, (list, tuple)):
         return [handed(p) for p in part]
+    if part is None:
+        return None
     if isinstance(part, Rows):
         return handed(part.ids), handed(part.rows)
     if part.flags.c_contiguous:
@@ -56,7 +58,7 @@ def handed(part):
 
 
 def inputs(case: Case, step: int, rank: int) -> dict[str, Any]:
-    """Return name -> array or (ids, rows), in the rank's order, of its own memory. Local."""
+    """Return name -> array, (ids, rows) or None, in the rank's order, of its own memory. Local."""
     return {name: handed(part) for name, part in case.steps[step][rank].items()}
 
 
@@ -65,7 +67,7 @@ def taken(answer) -> dict[str, Any]:
     if not isinstance(answer, dict):
         raise TypeError(f"the adapter returned {type(answer).__name__}, not a dict of arrays")
     return {name: Rows(*map(np.array, part)) if isinstance(part, (tuple, list)) else np.array(part)
-            for name, part in answer.items()}
+            for name, part in answer.items() if part is not None}
 
 
 def _each_step(answer):

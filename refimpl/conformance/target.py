@@ -2,6 +2,7 @@
 
 Every rank calls the same functions in the same order; rank and size are the adapter's own world's. Arrays are NumPy's.
 A row gradient is (ids, rows): (n,) int64 in any order, repeats allowed, and (n, d). What is not there is not tested.
+Where the manifest supports "absent", a gradient may be None on a rank: it counts as 0, or as no rows.
 An answer may repeat ids too (they are added), unless the manifest promises the tree's bits or rows on their owners;
 of a sparse variable it may be an array of its whole shape, unless rows are on their owners. A later call must leave it
 as it is: no view of a buffer that the adapter uses again, nor of live parameters.

@@ -15,12 +15,14 @@ AGGREGATES = ("dense", "rows", "mixed", "fusion")
 
 
 def arrays(part):
+    if part is None:
+        return []
     if isinstance(part, (list, tuple)):
         return [a for p in part for a in arrays(p)]
     return [part.ids, part.rows] if isinstance(part, Rows) else [part]
 
 
-LATER = {"dense/one-element", "accumulate/clip", "update/remainders"}
+LATER = {"dense/absent", "rows/absent", "dense/one-element", "accumulate/clip", "update/remainders"}
 """Cases that came later than the others' digest."""
 
 
@@ -43,8 +45,8 @@ def test_the_numbers_never_change():
     assert digest(4, "mesh") == "1dbd4c89af3c4d7f"
     assert {n: digest(n) for n in (1, 3, 8)} == {1: "f944e91b9da38d7d", 3: "e690453120df0f56",
                                                         8: "ab9dcd2564b99fec"}
-    assert {n: digest(n, later=True) for n in (1, 3, 8)} == {1: "9e07f474fa0e8426", 3: "a4be21e42e3609e8",
-                                                                    8: "9bfa6aa5f92ea16e"}
+    assert {n: digest(n, later=True) for n in (1, 3, 8)} == {1: "9e07f474fa0e8426", 3: "0cac7b563655d250",
+                                                                    8: "bec7833df1b557e9"}
 
 
 @pytest.mark.parametrize("ranks", RANKS)
@@ -68,7 +70,7 @@ def magnitudes(parts):
 @pytest.mark.parametrize("ranks", [1, 3, 5, 8])
 def test_exact_sums_are_exact_in_any_order(ranks):
     """The largest sum of sizes has no more bits, counted in the finest unit of all numbers, than a number can have."""
-    for case in (c for c in all_cases(ranks) if c.kind in AGGREGATES and c.exact and "nonfinite" not in c.settings):
+    for case in (c for c in all_cases(ranks) if c.kind in AGGREGATES and c.exact and not (c.needs or "nonfinite" in c.settings)):
         for step in case.steps:
             for variable in case.variables:
                 values, largest = magnitudes([parts[variable.name] for parts in step])

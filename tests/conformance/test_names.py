@@ -184,6 +184,24 @@ def _ticking(what):
     return planted(tick=tick)
 
 
+class HoldersMean(Reference):
+    """Who has no gradient of a variable does not take part, and is not counted."""
+
+    def present(self, gradients):
+        self.holders = {n: [g[n] for g in self.world.allgather(gradients) if g[n] is not None] for n in gradients}
+        return super().present(gradients)
+
+    def aggregate_dense(self, arrays):
+        super().aggregate_dense(arrays)
+        return {n: self.mean(parts) for n, parts in self.holders.items()}
+
+
+class NoneIsNoGradient(Reference):
+    def aggregate_dense(self, arrays):
+        self.world.allgather(sum(a.nbytes for a in arrays.values()))
+        return super().aggregate_dense(arrays)
+
+
 TRAINING = ("update", "accumulate", "resume")
 PLANTED = (
     ("view-of-buffer", Reused, ("dense",)),
@@ -204,6 +222,8 @@ PLANTED = (
     ("group-ranks-as-places", PlacesForRanks, ("group",)),
     ("offsets-differ", Unpacked, ("dense",)),
     ("padding-added", PaddedRows, ("rows",)),
+    ("divided-by-holders", HoldersMean, ("dense",)),
+    ("absent-gradient", NoneIsNoGradient, ("dense",)),
 )
 
 

@@ -18,10 +18,10 @@ RANKS = 3
 OF_BITS = {"order=tree", "lost-digits"}
 """Deviations that a tolerance allows: they show in bits, or in digits that are not there."""
 OF_AGGREGATION = {
-    "group-divided-by-world", "divided-by-pushers", "matched-by-position", "kinds-mixed", "small-lost", "nan-to-zero",
-    "denormals-flushed", "half-overflow", "ids-float32", "ids-int32", "ids-uint32", "ids-int16", "ids-float16",
-    "offsets-int32", "offsets-differ", "padding-added",
-    "group-ranks-as-places", "ids-clamped", "last-row-lost", "tail-lost", "clamped", "use-lost", "use-twice", "uses-averaged"}
+    "group-divided-by-world", "divided-by-holders", "divided-by-pushers", "matched-by-position", "kinds-mixed",
+    "small-lost", "nan-to-zero", "denormals-flushed", "half-overflow", "ids-float32", "ids-int32", "ids-uint32",
+    "ids-int16", "ids-float16", "offsets-int32", "offsets-differ", "padding-added", "group-ranks-as-places",
+    "ids-clamped", "last-row-lost", "tail-lost", "clamped", "use-lost", "use-twice", "uses-averaged"}
 """Deviations of aggregation, which its own cases show: trainings need not show them again."""
 EQUAL = {"root-ignored"}
 """What changes nothing: a broadcast from the root."""

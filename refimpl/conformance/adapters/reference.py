@@ -37,9 +37,18 @@ class Reference(TrainingPart):
 
     def aggregate_dense(self, arrays: dict) -> dict:
         """Return name -> aggregate; the arrays meet in fused buffers, in order of name."""
-        everyone = self.world.allgather(arrays)
+        everyone = self.present(arrays)
+        arrays = everyone[self.world.rank]
         self.sent = [sum(arrays[name].nbytes for name in bucket) for bucket in self.buckets(arrays)]
         return self.finite({name: self.mean([ranks[name] for ranks in everyone]) for name in arrays})
+
+    def present(self, gradients: dict) -> list[dict]:
+        """Return every rank's gradients; what is None on a rank is 0 there, or no rows."""
+        everyone = self.world.allgather(gradients)
+        like = {name: next(g[name] for g in everyone if g[name] is not None) for name in gradients}
+        nothing = {name: tuple(x[:0] for x in part) if isinstance(part, tuple) else np.zeros_like(part)
+                   for name, part in like.items()}
+        return [{name: nothing[name] if g[name] is None else g[name] for name in g} for g in everyone]
 
     def finite(self, aggregates: dict) -> dict:
         """Return aggregates; refuse what is not finite, where the manifest says so: all ranks see the same."""
@@ -89,7 +98,7 @@ class Reference(TrainingPart):
 
     def aggregate_rows(self, gradients: dict, shapes: dict) -> dict:
         """Return name -> (ids, rows), ids rising, each once; or an array of a dense variable."""
-        everyone = self.world.allgather(gradients)
+        everyone = self.present(gradients)
         whole = self.finite({name: self.merge([self.leaf(*ranks[name]) for ranks in everyone]) if name in shapes
                              else self.mean([ranks[name] for ranks in everyone]) for name in gradients})
         return {name: self.own(part) if name in shapes else part for name, part in whole.items()}

@@ -33,6 +33,10 @@ def _awkward(ranks):
                      lambda r, s: {name: exact(f"tail{name}{r}", shape) for name, shape in sizes.items()})
     yield dense_case("one-element", "a single variable of a single element: fewer elements than ranks", ranks,
                      lambda r, s: {"weight": exact(f"one{r}", (1,))})
+    if ranks > 1:
+        yield dense_case("absent", "the last rank has no gradient of one variable: None, which counts as 0", ranks,
+                         lambda r, s: {name: None if r == ranks - 1 and name == "second" else exact(f"{name}{r}", (5,))
+                                       for name in ("first", "second", "third")}, needs=("absent",))
     yield dense_case("strided", "arrays that are not contiguous", ranks,
                      lambda r, s: {"columns": exact(f"strided{r}", (4, 10))[:, ::3],
                                    "turned": exact(f"turned{r}", (3, 5)).T,

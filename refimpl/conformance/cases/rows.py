@@ -30,6 +30,10 @@ def cases(ranks: int):
                         lambda r, s: {"table": exact_rows(f"empty{r}", [] if r == none else [1, 6, r])})
     yield rows_case("empty-on-all", "no rank touches a row of one variable", ranks, {"table": 9, "other": 9},
                     lambda r, s: {"table": exact_rows("none", []), "other": exact_rows(f"other{r}", [r])})
+    if ranks > 1:
+        yield rows_case("absent", "the last rank has no gradient of one variable: None, which counts as no rows", ranks,
+                        {"table": 9, "other": 9}, lambda r, s: {"table": exact_rows(f"absent{r}", [1, r, 1]), "other":
+                        None if r == ranks - 1 else exact_rows(f"other{r}", [2, r])}, needs=("absent",))
     yield from _awkward(ranks)
 
 

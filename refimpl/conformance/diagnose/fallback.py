@@ -15,6 +15,9 @@ def of_error(evidence, verdict):
     if evidence.case.name.startswith("rows/empty"):
         return Diagnosis("empty-row-gradient", f"a row gradient without rows, here of {ranks_in_words(empty)}, ends "
                          "the step for all", verdict.why)
+    if "absent" in evidence.case.needs:
+        return Diagnosis("absent-gradient", "a variable of which one rank has no gradient ends the step for all",
+                         verdict.why)
     first = [r for r in errors if not errors[r].startswith(("LeftAlone", "never"))] or list(errors)
     return Diagnosis("error", f"{ranks_in_words(first)} ended with an error", verdict.why, vague=True)
 

@@ -31,7 +31,7 @@ def _parts(case) -> list:
     for ranks in case.steps:
         for parts in ranks:
             for part in parts.values():
-                found += part if isinstance(part, list) else [part]
+                found += part if isinstance(part, list) else [part] if part is not None else []
     return found
 
 
@@ -67,6 +67,7 @@ OF_INPUTS = (
     ("float32", "in float32 alone", _any_numbers(lambda a: a.dtype == np.float32)),
     ("ids-2^31", "with row numbers from 2^31 on alone", _any_rows(lambda p: p.ids.max(initial=0) >= 2**31)),
     ("ids-2^24", "with row numbers from 2^24 on alone", _any_rows(lambda p: p.ids.max(initial=0) >= 2**24)),
+    ("absent", "where a rank has no gradient alone", lambda case: "absent" in case.needs),
     ("empty", "where a rank has no rows alone", _any_rows(lambda p: not len(p.ids))),
     ("repeated", "where ids repeat alone", _any_rows(lambda p: len(np.unique(p.ids)) < len(p.ids))),
     ("unsorted", "where ids are not sorted alone", _any_rows(lambda p: bool((np.diff(p.ids) < 0).any()))),

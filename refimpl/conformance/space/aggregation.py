@@ -11,7 +11,7 @@ delivered      what a rank gets of the result
 
 import numpy as np
 
-from refimpl.conformance.case import Case, Rows, numbers_of
+from refimpl.conformance.case import Case, Rows, nothing_of, numbers_of
 from refimpl.conformance.rules.aggregate import Aggregate, Expected
 from refimpl.conformance.space import contributions, deliveries, sums
 from refimpl.conformance.space.deviation import Impossible, Machine, Place
@@ -78,6 +78,8 @@ class Aggregation(Machine):
     def given(self, place: Place):
         """Return a rank's gradient: of a variable that is read at several places the sum, or all rows. Local."""
         part = self.case.steps[place.step][place.rank][place.variable.name]
+        if part is None:
+            part = nothing_of(place.variable)
         if isinstance(part, list):
             part = joined(self.decide("uses", part, place))
         return part

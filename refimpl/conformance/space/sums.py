@@ -6,7 +6,7 @@ from functools import cache, partial
 import numpy as np
 
 from refimpl.conformance.case import Rows, numbers_of, with_numbers
-from refimpl.conformance.space.deviation import Deviation, Impossible, Place
+from refimpl.conformance.space.deviation import Deviation, Impossible, Place, concerning
 
 
 def _of_own(change):
@@ -90,6 +90,11 @@ def _pushes(machine, place):
     return max(1, sum(len(p.ids) > 0 for p in parts))
 
 
+def _holders(machine, place):
+    """Return how many ranks have a gradient of this variable."""
+    return sum(ranks[place.variable.name] is not None for ranks in machine.case.steps[place.step])
+
+
 DIVISORS = (
     ("divided-again", "divided by N once more", _times(lambda m, p: len(m.group))),
     ("multiplied-by-n", "not divided by N, or multiplied by it", _times(lambda m, p: 1 / len(m.group))),
@@ -103,6 +108,8 @@ DIVISORS = (
     ("divided-by-power", "divided by the next power of two, not by N",
      _instead(lambda m, p: 1 << (len(m.group) - 1).bit_length())),
     ("divided-by-pushers", "divided by the number of ranks that have rows of the variable at all", _instead(_pushes)),
+    ("divided-by-holders", "divided by the number of ranks that have a gradient of the variable, not by N",
+     concerning(_instead(_holders), lambda case: "absent" in case.needs)),
     ("divided-by-variables", "divided by the number of variables as well", _times(lambda m, p: len(m.case.variables))),
     ("divided-by-two", "divided by 2 as well", _times(lambda m, p: 2)),
 )

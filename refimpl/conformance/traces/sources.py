@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from refimpl.conformance.case import Case, CaseVariable, Rows, with_numbers
+from refimpl.conformance.case import Case, CaseVariable, Rows, nothing_of, with_numbers
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.traces.format import Trace
 from refimpl.plain.rows import aggregate_rows
@@ -58,7 +58,7 @@ class Sources:
     def local(self, step) -> list[dict] | None:
         """Return each microbatch's gradients, zero or no rows where it has no examples; None if nobody gives them."""
         trace = self._giver("local", [("local", step, v.name, m) for m in self.active(step) for v in self.variables])
-        return trace and [{v.name: _nothing(v) if (part := trace.get("local", step, v.name, m)) is None else part
+        return trace and [{v.name: nothing_of(v) if (part := trace.get("local", step, v.name, m)) is None else part
                            for v in self.variables} for m in range(self.microbatches)]
 
     def aggregated(self, step) -> dict | None:
@@ -84,12 +84,6 @@ class Sources:
         parts = self.local(step)
         return parts and Case(f"{self.theirs.name}/aggregated", "mixed", "a step of a training", self.microbatches,
                               self.variables, (tuple(parts),), exact=False)
-
-
-def _nothing(variable):
-    if variable.sparse:
-        return Rows(np.empty(0, np.int64), np.empty((0, variable.shape[1]), variable.dtype))
-    return np.zeros(variable.shape, variable.dtype)
 
 
 def double(part):

@@ -57,8 +57,8 @@ def cases_for(ranks: int, kind: str):
 
 
 def aggregates(ranks: int):
-    """Return the cases of dense and row gradients, without inf and NaN."""
-    return [c for c in all_cases(ranks) if c.kind in ("dense", "rows") and "nonfinite" not in c.settings]
+    """Return the cases of dense and row gradients, without inf, NaN and None."""
+    return [c for c in all_cases(ranks) if c.kind in ("dense", "rows") and not (c.needs or "nonfinite" in c.settings)]
 
 
 def accusations(number: int) -> list[str]:
