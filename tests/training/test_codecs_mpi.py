@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from mpi4py import MPI
 from test_bytes_mpi import ON_MACHINES, check
-from toys import SETTINGS, WORKS, answer, make_options, make_trainer, plain_answer, refusal
+from toys import SETTINGS, WORKS, Script, Scripted, answer, make_options, make_trainer, plain_answer, refusal
 
 from kernels import RowGradient
 from kernels.random import key_of
@@ -14,7 +14,9 @@ from kernels.rows.definition import merge_rows
 from refimpl.plain import hybrid
 from refimpl.plain.codecs import Integers, Rounded
 from refimpl.plain.tree import add_up, cover
+from refimpl.training.options import Options
 from refimpl.training.session import train
+from refimpl.training.trainer import Trainer
 from refimpl.transport import Communicator
 from refimpl.transport.machines import in_blocks
 
@@ -172,6 +174,19 @@ REFUSED = [
 @pytest.mark.parametrize("changes, words", REFUSED)
 def test_what_does_not_fit_is_refused(comm, changes, words):
     assert words in refusal(comm, lambda: make_trainer("toy", "adam", comm, **changes))
+
+
+@pytest.mark.parametrize("which", ["dense", "rows"])
+def test_a_sum_beyond_fp16_ends_the_training(comm, which):
+    """Each microbatch is within its range, the sum of four is not; bf16 holds it."""
+    for codec, ends in (("bf16", False), ("fp16", True)):
+        options = Options(optimizer="sgd", learning_rate=0.1, codec={which: codec})
+        trainer = Trainer.open(Scripted(), Script([[{0: [4e4, 0]}] * 4]), options, comm)
+        if ends:
+            message = refusal(comm, trainer.train_step)
+            assert f"the sum of the microbatches' gradients of '{which}' overflows: it is not finite" in message
+        else:
+            assert trainer.train_step()["gradient_norm"] > 1e5
 
 
 @pytest.mark.mpi(min_size=3)
