@@ -3,7 +3,7 @@
 from mpi4py import MPI
 
 from refimpl.transport.packed import buffers, pack, unpack
-from refimpl.transport.waiting import Wait, Waiter
+from refimpl.transport.waiting import Wait, Waiter, keep_for_ever
 
 
 class MpiMessages:
@@ -111,7 +111,9 @@ class MpiPrepared:
         return [peer for request, peer in zip(self.requests, self.peers) if not request.Test()]
 
     def free(self):
-        if not MPI.Is_finalized():
+        if self.missing:  # after a death: a request that is freed, and then fails, makes Open MPI end this rank
+            keep_for_ever(self.requests)
+        elif not MPI.Is_finalized():
             for request in self.requests:
                 request.Free()
         self.requests = []

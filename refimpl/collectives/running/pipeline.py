@@ -50,7 +50,7 @@ class Pipeline:
             self._advance(steps)
 
     def close(self):
-        """Free the messages; none is under way."""
+        """Free the messages; none is under way, unless ranks have died."""
         for steps in self.lanes:
             for step in steps:
                 if step.messages is not None:
