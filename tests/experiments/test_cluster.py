@@ -162,7 +162,7 @@ def test_missing_queue_is_named():
 
 
 def test_open_mpi_is_refused(monkeypatch):
-    monkeypatch.setattr(running, "mpirun_command", lambda ranks, arguments: (["mpirun"], {}))
+    monkeypatch.setattr(running, "mpirun_command", lambda *_: (["mpirun"], {}))
     monkeypatch.setattr(running, "runtime", lambda: Runtime("openmpi", "", ""))
     with pytest.raises(ClusterError, match="loads openmpi: pip install mpich"):
         run_on_cluster(2, 1, "1gbit", ["-c", ""])

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from refimpl.transport.launch import launch, runtime
 
-ROOT, STEPS, TIMEOUT, HUNG = Path(__file__).parents[2], 6, 8, 180
+ROOT, STEPS, TIMEOUT, HUNG = Path(__file__).parents[2], 6, 15, 240
 TRAIN = ["-m", "refimpl", "train", "lm", "--preset", "tiny", "--steps", str(STEPS), "--heldout", "200"]
 PLACES = ("refimpl.server.rows:RowServer.pull", "refimpl.server.rows:RowServer.push",
           "refimpl.collectives.running.runner:ScheduleRunner.begin", "refimpl.training.survival.backup:Backups.send",
@@ -94,6 +94,26 @@ def undisturbed() -> dict:
     return found
 
 
+def recovery(trainings: int) -> str:
+    """Return how long 5 ranks needed, after each of 3 kills a training, beyond a step: in words. Local.
+
+    From the kill until all that live have done the next step, less what the median step takes.
+    """
+    found, paths = [], os.pathsep.join(map(str, (ROOT, ROOT / "tests" / "training")))
+    for _ in range(trainings):
+        job = launch(5, [*TRAIN, "--steps", "40", "--survive", "--no-output"], timeout=HUNG, capture=True, survive=True,
+                     environment={"PYTHONPATH": paths, "REFIMPL_WATCH": "dying:Timed",
+                                  "REFIMPL_DIE": "1@10@0 4@20@0 0@30@0"}, cwd=ROOT)
+        kills, steps = (sorted(float(seconds) for seconds in re.findall(rf"{what} ([\d.]+)", job.stderr))
+                        for what in ("killed", "step"))
+        usual = sorted(b - a for a, b in zip(steps[4::5], steps[9:45:5]))[4]
+        for kill, living in zip(kills, (4, 3, 2)):
+            found.append([seconds for seconds in steps if seconds > kill][living - 1] - kill - usual)
+    found.sort()
+    return (f"{len(found)} kills: {found[len(found) // 2]:.3f} s (median), {found[int(0.9 * len(found))]:.3f} s (90 %), "
+            f"{found[-1]:.3f} s (longest) until the next step, besides that step")
+
+
 def main(arguments=None) -> int:
     """Make the trials; print the count and each that failed. Return 1 if one failed. Local."""
     parser = argparse.ArgumentParser(prog="python -m deaths", description=__doc__.partition("\n")[0])
@@ -101,10 +121,14 @@ def main(arguments=None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, action="append", metavar="NUMBER")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--recovery", type=int, metavar="TRAININGS", help="instead: measure how long going on takes")
     asked = parser.parse_args(arguments)
     if runtime().flavour != "openmpi":
         print("deaths: error: ranks of MPICH do not outlive each other: use .venv-openmpi", file=sys.stderr)
         return 2
+    if asked.recovery:
+        print(recovery(asked.recovery))
+        return 0
     expected, count = undisturbed(), Counter()
     trials = [draw(asked.seed, number) for number in asked.only or range(asked.trials)]
     with ThreadPoolExecutor(asked.jobs) as pool:

@@ -19,7 +19,7 @@ from refimpl.experiments.cluster.description import Cluster, machine_name
 from refimpl.experiments.cluster.launcher import HOLDERS
 from refimpl.experiments.cluster.machine import account_of, bytes_of, hold
 from refimpl.experiments.cluster.namespaces import ClusterError, become_root, end_with, mount, unshare
-from refimpl.experiments.cluster.network import SERVICE_BRIDGE, ClusterNetwork
+from refimpl.experiments.cluster.network import SERVICE_BRIDGE, SERVICE_NETWORK, ClusterNetwork
 
 GRACE_SECONDS = 3.0  # for mpirun to end its ranks itself
 LAUNCHER = "refimpl.experiments.cluster.launcher"
@@ -87,12 +87,8 @@ def _build(cluster: Cluster) -> tuple[list[int], ClusterNetwork]:
 def _run(command: list[str], holders: list[int], network: ClusterNetwork, cluster: Cluster) -> int:
     """Run mpirun on the machines, let the events happen, and return its exit status."""
     names = [machine_name(machine) for machine in range(cluster.machines)]
-    hosts, launcher = Path("/dev/shm/hosts"), Path("/dev/shm/launcher")
-    hosts.write_text("".join(f"{name}:{cluster.ranks_per_machine}\n" for name in names))
-    launcher.write_text(f"#!/bin/sh\nexec '{sys.executable}' -m {LAUNCHER} \"$@\"\n")
-    launcher.chmod(0o700)
     os.environ[HOLDERS] = " ".join(f"{name}={holder}" for name, holder in zip(names, holders))
-    options = ["-f", str(hosts), "-launcher", "rsh", "-launcher-exec", str(launcher), "-iface", SERVICE_BRIDGE]
+    options = (_options_of_open_mpi if "--with-ft" in command else _options_of_mpich)(names, cluster.ranks_per_machine)
     job = subprocess.Popen([command[0], *options, *command[1:]])
     started = time.monotonic()
     try:
@@ -108,6 +104,22 @@ def _run(command: list[str], holders: list[int], network: ClusterNetwork, cluste
             job.wait(GRACE_SECONDS)
         except subprocess.TimeoutExpired:
             job.kill()
+
+
+def _options_of_mpich(names, ranks: int) -> list[str]:
+    hosts, launcher = Path("/dev/shm/hosts"), Path("/dev/shm/launcher")
+    hosts.write_text("".join(f"{name}:{ranks}\n" for name in names))
+    launcher.write_text(f"#!/bin/sh\nexec '{sys.executable}' -m {LAUNCHER} \"$@\"\n")
+    launcher.chmod(0o700)
+    return ["-f", str(hosts), "-launcher", "rsh", "-launcher-exec", str(launcher), "-iface", SERVICE_BRIDGE]
+
+
+def _options_of_open_mpi(names, ranks: int) -> list[str]:
+    """Its daemons look for the launcher on their machines, too: so that is no file of the hub's."""
+    hosts = Path("/dev/shm/hosts")
+    hosts.write_text("".join(f"{name} slots={ranks}\n" for name in names))
+    return ["--hostfile", str(hosts), "--map-by", f"ppr:{ranks}:node:oversubscribe", "--prtemca", "plm_ssh_agent",
+            f"{sys.executable} -m {LAUNCHER}", "--prtemca", "prte_if_include", SERVICE_NETWORK]
 
 
 def _unavailable(report: int, error: ClusterError) -> int:

@@ -23,6 +23,7 @@ LATENCY = "100ms"  # the queue holds what arrives in so long; more is dropped, a
 SERVICE_BRIDGE = "services"  # in the hub
 STATIC, OF_BRIDGE = ndmsg.states["noarp"], ndmsg.flags["master"]
 UPLINK = "uplink"  # of a card that is a bridge: the way to all machines that it has no cable to
+SERVICE_NETWORK = "10.78.0.0/24"
 
 
 class ClusterNetwork:

@@ -19,6 +19,7 @@ ACROSS_MACHINES = {  # MPI talks TCP over the card between machines; inside one,
     "UCX_TCP_BRIDGE_ENABLE": "y",  # a card with cables of its own is a bridge
     "FI_PROVIDER": "tcp",  # for an MPICH over libfabric instead of UCX
     "FI_TCP_IFACE": CARD,
+    "OMPI_MCA_btl_tcp_if_include": CARD,
     "GLOO_SOCKET_IFNAME": CARD,
     "NCCL_SOCKET_IFNAME": CARD,
 }
@@ -63,8 +64,9 @@ def run_on_cluster(machines: int, ranks_per_machine: int, rate, arguments: list[
         raise ClusterError(f"the emulated cluster is made of Linux namespaces, and this is {sys.platform}: run it on "
                            "Linux, in a container or a virtual machine")
     cluster = Cluster(rates_of(machines, rate), ranks_per_machine, tuple(events), tuple(links))
-    command, variables = mpirun_command(cluster.ranks, arguments)
-    if (flavour := runtime().flavour) != "mpich":
+    survive = "--survive" in arguments  # as Open MPI alone can
+    command, variables = mpirun_command(cluster.ranks, arguments, survive)
+    if (flavour := runtime().flavour) != "mpich" and not survive:
         raise ClusterError(f"the emulated cluster runs MPICH, and mpi4py loads {flavour}: pip install mpich (where "
                            "both are installed, mpi4py takes MPICH)")
     env = {**TUNING, **variables, **ACROSS_MACHINES, TOLD: str(cluster.ranks), **terminal_variables(capture),
