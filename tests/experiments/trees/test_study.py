@@ -27,7 +27,7 @@ def test_trees_over_machines_that_are_wired_as_an_allocation(cluster, monkeypatc
     monkeypatch.setattr(packets, "ELEMENTS", 1 << 18)
     monkeypatch.setattr(packets, "PARTS", ("dgx-1p",))
     finding = packets.study(quick=True)
-    [(name, best, *_, part)] = finding.tables[0].rows
+    [(name, best, _, part, *_)] = finding.tables[0].rows
     assert name == "dgx-1p:0,1,4" and best == "0.17" and 0.5 < float(part) < 1.2
 
 
