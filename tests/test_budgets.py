@@ -19,7 +19,7 @@ BUDGETS = {
     "refimpl/*.py": 194,
     "refimpl/cli": 2496,
     "refimpl/collectives": 4731,
-    "refimpl/conformance": 9637,
+    "refimpl/conformance": 9627,
     "refimpl/experiments": 6498,
     "refimpl/gradients": 661,
     "refimpl/jax": 431,
@@ -33,7 +33,7 @@ BUDGETS = {
     "refimpl/torch": 1465,
     "refimpl/training": 6896,
     "refimpl/transport": 2997,
-    "tests": 41390,
+    "tests": 41391,
 }
 
 

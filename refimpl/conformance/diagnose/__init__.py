@@ -46,7 +46,8 @@ def summary(verdicts) -> list[tuple[Diagnosis, list[str]]]:
     plain = {error.evidence.split("; ")[0]: error for error in found_errors}
     for verdict in verdicts:
         if (found := verdict.diagnosis) is not None:
-            if found.code in ("empty-row-gradient", "absent-gradient"):  # unless inputs that are not special raise the same
+            if found.code in ("empty-row-gradient", "absent-gradient"):
+                # unless inputs that are not special raise the same
                 found = plain.get(found.evidence.split("; ")[0], found)
             groups.setdefault((found.code, found.words), (found, []))[1].append(verdict.case)
     return sorted(groups.values(), key=lambda pair: (pair[0].vague, -len(pair[1])))

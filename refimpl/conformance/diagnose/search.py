@@ -180,7 +180,7 @@ def _trials(left):
     pairs = combinations([d for d in singles if d.rules or d.decision in IN_PAIRS], 2)
     yield [(a, b) for a, b in pairs if not a.rules.keys() & b.rules.keys()], False, True
     if machine.remembers:
-        yield list(dict.fromkeys(trial for answers in left for trial in _from_first_wrong(answers, singles))), True, True
+        yield list(dict.fromkeys(t for answers in left for t in _from_first_wrong(answers, singles))), True, True
 
 
 def _from_first_wrong(answers, singles):

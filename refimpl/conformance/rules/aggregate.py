@@ -73,11 +73,15 @@ class Aggregate:
         divisor = np.asarray(self.decide("divisor", row_divisor(parts, unique, occurrences, rule, self.members)))
         divisor = divisor[:, None] if divisor.ndim else divisor
         if self.predicted:
-            total, sizes = _met([met(p, how) for p in parts], unique, COMBINED[self.decide("combined", "add")])
-            return self._expected(Rows(unique, total), sizes, len(at), divisor)
-        rows = np.concatenate([np.asarray(p.rows, np.float64) for p in parts])
-        total, sizes = (_sums(x, at, len(unique), self.exact) for x in (rows, np.abs(rows)))
-        return self._expected(Rows(unique, total), sizes, occurrences[:, None], divisor,
+            each = [met(p, how) for p in parts]
+            at, addends = np.searchsorted(unique, np.concatenate([p.ids for p in each])), len(at)
+        else:
+            each, addends = parts, occurrences[:, None]
+        rows, combine = np.concatenate([np.asarray(p.rows, np.float64) for p in each]), self.decide("combined", "add")
+        plain = self.predicted or self.exact and np.isfinite(rows).all()
+        total = _sums(rows, at, len(unique), plain, COMBINED[combine])
+        sizes = _sums(np.abs(rows), at, len(unique), plain)
+        return self._expected(Rows(unique, total), sizes, addends, divisor,
                               lambda divisor: self._row_bits(parts, unique, divisor))
 
     def _expected(self, total, sizes, addends, divisor, bits=None) -> Expected:
@@ -140,20 +144,10 @@ def met(part: Rows, how: str) -> Rows:
     return Rows(unique, rows / np.bincount(place, minlength=len(unique))[:, None] if how == "mean" else rows)
 
 
-def _met(parts, unique, combine):
-    """Return (the parts' rows combined, the sum of their sizes)."""
-    total, sizes = (np.zeros((len(unique), *parts[0].rows.shape[1:])) for _ in range(2))
-    total += NEUTRAL[combine]
-    for part in parts:
-        where = np.searchsorted(unique, part.ids)
-        combine.at(total, where, part.rows)
-        np.add.at(sizes, where, np.abs(part.rows))
-    return total, sizes
-
-
-def _sums(rows, place, count, exact):
-    if exact and np.isfinite(rows).all():
-        total = np.zeros((count, *rows.shape[1:]))
-        np.add.at(total, place, rows)
+def _sums(rows, place, count, plain, combine=np.add):
+    """Return the rows of each place combined. plain: one after the other; else their sum, rounded once."""
+    if plain:
+        total = np.full((count, *rows.shape[1:]), NEUTRAL[combine])
+        combine.at(total, place, rows)
         return total
     return np.array([exact_sum(rows[place == k]) for k in range(count)]).reshape(count, *rows.shape[1:])

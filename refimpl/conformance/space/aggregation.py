@@ -9,12 +9,10 @@ divisor        what the sum is divided by: a number, or one for each row
 delivered      what a rank gets of the result
 """
 
-import numpy as np
-
 from refimpl.conformance.case import Case, Rows, nothing_of, numbers_of
 from refimpl.conformance.rules.aggregate import Aggregate, Expected
 from refimpl.conformance.space import contributions, deliveries, sums
-from refimpl.conformance.space.deviation import Impossible, Machine, Place
+from refimpl.conformance.space.deviation import Impossible, Machine, Place, concatenated
 
 
 BY_CONTRIBUTOR = {"contribution", "uses", "accumulated", "loss scale"}
@@ -81,7 +79,7 @@ class Aggregation(Machine):
         if part is None:
             part = nothing_of(place.variable)
         if isinstance(part, list):
-            part = joined(self.decide("uses", part, place))
+            part = concatenated(self.decide("uses", part, place))
         return part
 
     def order(self, place: Place) -> list[str]:
@@ -96,15 +94,6 @@ class Aggregation(Machine):
             raise Impossible
         given = parts, self.semantics, place.variable.dtype, self.case.exact, len(self.group)
         return (DecidedAggregate(self, place, *given) if self.predicts else Aggregate(*given)).expected()
-
-
-def joined(parts):
-    """Return the gradients of one variable's uses as one gradient. Local."""
-    if not parts:
-        raise Impossible
-    if isinstance(parts[0], Rows):
-        return Rows(np.concatenate([p.ids for p in parts]), np.concatenate([p.rows for p in parts]))
-    return sum(parts[1:], parts[0])
 
 
 class DecidedAggregate(Aggregate):

@@ -7,7 +7,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from refimpl.conformance.case import Case, CaseVariable, numbers_of
+from refimpl.conformance.case import Case, CaseVariable, Rows, numbers_of
 
 
 def anywhere(case: Case) -> bool:
@@ -23,6 +23,15 @@ def concerning(change: Callable, concerns: Callable[[Case], bool]) -> Callable:
 
 class Impossible(Exception):
     """A deviation has nothing to deviate in, here or in the whole case."""
+
+
+def concatenated(parts):
+    """Return gradients of one variable as one: arrays added, rows one after the other. Local."""
+    if not parts:
+        raise Impossible
+    if isinstance(parts[0], Rows):
+        return Rows(np.concatenate([p.ids for p in parts]), np.concatenate([p.rows for p in parts]))
+    return sum(parts[1:], parts[0])
 
 
 @dataclass(frozen=True)

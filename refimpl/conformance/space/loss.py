@@ -24,8 +24,8 @@ class Loss(Machine):
         def weighing(weights):
             return lambda right, machine, place: weights(machine.counts, place.rank, right)
 
-        groups = [("mean-of-group-means", f"the loss is the mean of means over groups of {size} ranks", _of_groups(size))
-                  for size in (2, 3) if size < max(case.ranks for case in cases)]
+        groups = [("mean-of-group-means", f"the loss is the mean of means over groups of {size} ranks",
+                   _of_groups(size)) for size in (2, 3) if size < max(case.ranks for case in cases)]
         return [Deviation(code, words, "weights", weighing(weights)) for code, words, weights in (*WEIGHTS, *groups)]
 
     def answer(self, place: Place) -> Expected:

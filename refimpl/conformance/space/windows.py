@@ -4,18 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from refimpl.conformance.case import Rows
 from refimpl.conformance.cases.training import start_of
 from refimpl.conformance.rules.gradients import merge_occurrences
-from refimpl.conformance.space.deviation import Impossible
+from refimpl.conformance.space.deviation import Impossible, concatenated
 from refimpl.conformance.space.manifest import if_task
 
 
 def joined(parts):
     """Return the sum of gradients of one variable. Local."""
-    if not isinstance(parts[0], Rows):
-        return sum(parts)
-    return merge_occurrences(Rows(np.concatenate([p.ids for p in parts]), np.concatenate([p.rows for p in parts])))
+    return merge_occurrences(concatenated(parts))
 
 
 def _partly_reduced(reduced):
