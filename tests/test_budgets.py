@@ -14,8 +14,8 @@ SLACK = 0.02
 """How far a budget may lie above a room's lines: without slack, each line that goes would need a second change."""
 
 BUDGETS = {
-    "kernels": 5513,
-    "models": 5424,
+    "kernels": 5541,
+    "models": 5458,
     "refimpl/*.py": 194,
     "refimpl/cli": 2496,
     "refimpl/collectives": 4731,
@@ -33,7 +33,7 @@ BUDGETS = {
     "refimpl/torch": 1465,
     "refimpl/training": 6896,
     "refimpl/transport": 2997,
-    "tests": 41391,
+    "tests": 41392,
 }
 
 

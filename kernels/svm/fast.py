@@ -6,7 +6,7 @@ each of them in the order of the features, and a block's sums stay in the fastes
 
 import numpy as np
 
-from kernels.compiled import compiled
+from kernels.compiled import compiled, inlined
 from kernels.svm.definition import BIAS, KINDS, LEAST, LN2_HIGH, LN2_LOW, LOG2E, SHIFT, P, Q
 
 BLOCK = 64
@@ -28,6 +28,20 @@ def numbers_of(kernel) -> tuple:
     return KINDS.index(kernel.kind), kernel.gamma, kernel.degree, kernel.constant
 
 
+@inlined
+def _exponential(x):
+    y = x if x > LEAST else LEAST
+    shifted = np.float64(y * LOG2E + SHIFT)
+    n = shifted - SHIFT
+    r = (y - n * LN2_HIGH) - n * LN2_LOW
+    square = r * r
+    p = r * ((P0 * square + P1) * square + P2)
+    q = ((Q0 * square + Q1) * square + Q2) * square + Q3
+    scale = np.int64((shifted.view(np.int64) + np.int64(BIAS)) << np.int64(52)).view(np.float64)
+    found = (1.0 + 2.0 * (p / (q - p))) * scale
+    return found if x > LEAST else 0.0
+
+
 @compiled
 def kernel_value(kind, gamma, degree, constant, x, z):
     """Return K(x, z) of two samples."""
@@ -45,14 +59,14 @@ def kernel_value(kind, gamma, degree, constant, x, z):
 
 
 @compiled
-def fill_kernel_rows(kind, gamma, degree, constant, vectors, blocks, starts, stop, rows):
-    """Write K(vectors[r], sample i) to rows[r, i] for starts[r] <= i < stop.
+def fill_kernel_rows(kind, gamma, degree, constant, vectors, slots, blocks, starts, stop, rows):
+    """Write K(vectors[s], sample i) to rows[s, i] for starts[s] <= i < stop, for each s of ``slots``.
 
     blocks: see ``in_blocks``; each is read from memory once for all vectors.
     """
     total = np.empty(BLOCK)
-    for b in range(starts.min() // BLOCK, (stop + BLOCK - 1) // BLOCK):
-        for r in range(len(vectors)):
+    for b in range(starts[slots].min() // BLOCK, (stop + BLOCK - 1) // BLOCK):
+        for r in slots:
             first, last = max(starts[r], b * BLOCK), min(stop, (b + 1) * BLOCK)
             if first >= last:
                 continue
@@ -92,24 +106,22 @@ def _products(x, block, total):
 
 
 @compiled
-def _exponential(x):
-    y = x if x > LEAST else LEAST
-    shifted = np.float64(y * LOG2E + SHIFT)
-    n = shifted - SHIFT
-    r = (y - n * LN2_HIGH) - n * LN2_LOW
-    square = r * r
-    p = r * ((P0 * square + P1) * square + P2)
-    q = ((Q0 * square + Q1) * square + Q2) * square + Q3
-    scale = np.int64((shifted.view(np.int64) + np.int64(BIAS)) << np.int64(52)).view(np.float64)
-    found = (1.0 + 2.0 * (p / (q - p))) * scale
-    return found if x > LEAST else 0.0
-
-
-@compiled
 def move_errors(errors, near, far, step, stop):
     """Add step * near - step * far to the first ``stop`` errors."""
     for i in range(stop):
         errors[i] += step * near[i] - step * far[i]
+
+
+@compiled
+def swap_columns(rows, lengths, pairs):
+    """Exchange columns i < j of each row, for each pair in turn. A row that has i and not j ends before i then."""
+    for r in range(len(rows)):
+        for p in range(len(pairs)):
+            i, j = pairs[p, 0], pairs[p, 1]
+            if lengths[r] > j:
+                rows[r, i], rows[r, j] = rows[r, j], rows[r, i]
+            elif lengths[r] > i:
+                lengths[r] = i
 
 
 @compiled
@@ -119,48 +131,64 @@ def add_row(errors, row, factor, start, stop):
         errors[i] += factor * row[i]
 
 
+GROWS, SHRINKS = 1, 2
+"""Bits of a sample's state: whether α y can grow, and whether it can shrink."""
+
+
 @compiled
-def find_ends(errors, labels, alpha, c, ids, stop):
+def state_of(label, alpha, c):
+    """Return the state of a sample: GROWS, SHRINKS, or both."""
+    if 0.0 < alpha < c:
+        return GROWS | SHRINKS
+    return GROWS if (alpha == 0.0) == (label > 0.0) else SHRINKS
+
+
+@compiled(fastmath={"nnan", "nsz"})  # minima of several samples at once; which of two zeros is one is asked for again
+def find_ends(errors, state, ids, stop):
     """Return (F, id) of the smallest error whose α y can grow, and of the largest whose α y can shrink.
 
     Ties go to the smallest id. Where there is none: (inf, -1) and (-inf, -1).
     """
     up, low, first, last = np.inf, -np.inf, -1, -1
     for i in range(stop):
-        f, inside = errors[i], 0.0 < alpha[i] < c
-        if inside or (alpha[i] == 0.0) == (labels[i] > 0.0):
-            if f < up or f == up and ids[i] < first:
-                up, first = f, ids[i]
-        if inside or (alpha[i] == 0.0) != (labels[i] > 0.0):
-            if f > low or f == low and ids[i] < last:
-                low, last = f, ids[i]
+        grows = errors[i] if state[i] & GROWS else np.inf
+        up = grows if grows < up else up
+        shrinks = errors[i] if state[i] & SHRINKS else -np.inf
+        low = shrinks if shrinks > low else low
+    smallest, largest = up, low
+    for i in range(stop):
+        if errors[i] == smallest and state[i] & GROWS and (first < 0 or ids[i] < first):
+            up, first = errors[i], ids[i]
+        if errors[i] == largest and state[i] & SHRINKS and (last < 0 or ids[i] < last):
+            low, last = errors[i], ids[i]
     return up, first, low, last
 
 
-@compiled
-def find_partner(errors, labels, alpha, c, ids, stop, up, row, diagonal, own):
+@compiled(fastmath={"nnan", "nsz"})
+def find_partner(errors, state, ids, stop, up, row, diagonal, own, gains):
     """Return (gain, id, F) of the partner with which ``up`` gains most: the largest (F - up)² / curvature.
 
-    row: K(up, each sample).  diagonal: K(sample, itself).  own: K(up, up).  Ties go to the smallest id.
+    row: K(up, each sample).  diagonal: K(sample, itself).  own: K(up, up).  gains: written.  Ties go to the smallest id.
     """
     best, found, error = -1.0, -1, 0.0
     for i in range(stop):
-        gap = errors[i] - up
-        if gap > 0.0 and (0.0 < alpha[i] < c or (alpha[i] == 0.0) != (labels[i] > 0.0)):
-            gain = gap * gap / max(own + diagonal[i] - 2.0 * row[i], LEAST_CURVATURE)
-            if gain > best or gain == best and ids[i] < found:
-                best, found, error = gain, ids[i], errors[i]
+        gap, curvature = errors[i] - up, own + diagonal[i] - 2.0 * row[i]
+        curvature = curvature if curvature > LEAST_CURVATURE else LEAST_CURVATURE
+        gain = gap * gap / curvature if gap > 0.0 and state[i] & SHRINKS else -1.0
+        gains[i] = gain
+        best = gain if gain > best else best
+    for i in range(stop):
+        if gains[i] == best and best > 0.0 and (found < 0 or ids[i] < found):
+            found, error = ids[i], errors[i]
     return best, found, error
 
 
 @compiled
-def find_eliminated(errors, labels, alpha, c, stop, up, low):
+def find_eliminated(errors, state, stop, up, low):
     """Return the places of the samples at a bound that can no longer be an end of the gap, as the errors are now."""
     found, count = np.empty(stop, np.int64), 0
     for i in range(stop):
-        if not 0.0 < alpha[i] < c:
-            grows = (alpha[i] == 0.0) == (labels[i] > 0.0)
-            if errors[i] > low if grows else errors[i] < up:
-                found[count] = i
-                count += 1
+        if (state[i] == GROWS and errors[i] > low) or (state[i] == SHRINKS and errors[i] < up):
+            found[count] = i
+            count += 1
     return found[:count]

@@ -25,7 +25,7 @@ class PairMachine:
         found, values = np.zeros(len(rows)), np.empty((1, len(rows)))
         start = np.zeros(1, np.int64)
         for vector, coefficient in zip(self.vectors, self.coefficients):
-            fast.fill_kernel_rows(*numbers, vector[None], blocks, start, len(rows), values)
+            fast.fill_kernel_rows(*numbers, vector[None], start, blocks, start, len(rows), values)
             fast.add_row(found, values[0], coefficient, 0, len(rows))
         return found - self.bias
 

@@ -9,7 +9,7 @@ class Samples:
     """The samples whose number divided by ``size`` leaves ``rank``. Local.
 
     rows: (n, width) float64, of all samples.  labels: (n,) of +1 and -1.
-    active: how many, from the first one on, are active.  ids, y, alpha, error, diagonal: of each, in this order.
+    active: how many, from the first one on, are active.  ids, y, state, error, diagonal: of each, in this order.
     """
 
     def __init__(self, rows, labels, kernel, rank: int, size: int):
@@ -17,7 +17,7 @@ class Samples:
         own = rows[self.ids]
         self.rank, self.size, self.active = rank, size, len(own)
         self.y = labels[self.ids].astype(float)
-        self.alpha, self.error = np.zeros(len(own)), -self.y
+        self.state, self.error = np.where(self.y > 0, fast.GROWS, fast.SHRINKS).astype(np.uint8), -self.y
         self.diagonal = np.array([fast.kernel_value(*fast.numbers_of(kernel), x, x) for x in own])
         self.blocks, self.place = fast.in_blocks(own), np.arange(len(own))
 
@@ -33,21 +33,24 @@ class Samples:
         place = self.place[number // self.size]
         return self.blocks[place // fast.BLOCK, :, place % fast.BLOCK].copy()
 
-    def set_alpha(self, number: int, value: float):
-        """Set the weight of a sample, if it is of this rank."""
+    def set_alpha(self, number: int, alpha: float, c: float):
+        """Tell a sample's new weight, if the sample is of this rank."""
         if self.holds(number):
-            self.alpha[self.place[number // self.size]] = value
+            place = self.place[number // self.size]
+            self.state[place] = fast.state_of(self.y[place], alpha, c)
 
     def deactivate(self, places, cache):
         """Put the samples at these places, which rise, behind the active ones; the cache's rows follow."""
+        pairs = []
         for place in places[::-1].tolist():
             self.active -= 1
             if place != self.active:
                 self._swap(place, self.active)
-                cache.swap(place, self.active)
+                pairs.append((place, self.active))
+        cache.swap(np.array(pairs, np.int64).reshape(-1, 2))
 
     def _swap(self, i: int, j: int):
-        for array in (self.ids, self.y, self.alpha, self.error, self.diagonal):
+        for array in (self.ids, self.y, self.state, self.error, self.diagonal):
             array[i], array[j] = array[j], array[i]
         (a, k), (b, m) = divmod(i, fast.BLOCK), divmod(j, fast.BLOCK)
         kept = self.blocks[a, :, k].copy()

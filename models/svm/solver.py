@@ -18,6 +18,9 @@ SELECTIONS = ("first", "second")
 ELIMINATIONS = ("none", "single", "multi", "approximate")
 CHUNK = 256
 """Samples whose features travel together when errors are reconstructed."""
+AHEAD = 4
+"""Samples at each end whose rows are computed with one that is missing, because they will soon be asked for: features
+are read from memory once for all of them."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,9 @@ class Solver:
         self.labels, self.alpha, self.iterations = labels.astype(float), np.zeros(len(rows)), 0
         largest = -(-len(rows) // self.ranks.size)
         capacity = min(max(options.cache // (8 * (largest + rows.shape[1])), 2), len(rows))
-        self.cache = RowCache(kernel, self.samples, rows.shape[1], capacity)
-        self.eliminates = options.elimination != "none"
+        self.cache = RowCache(kernel, self.samples, *rows.shape, capacity)
+        self.eliminates, self.gains = options.elimination != "none", np.empty(len(self.samples))
+        self.ahead = min(AHEAD, capacity // 8)
 
     def train(self) -> float:
         """Close the gap of all samples; return the bias. Collective."""
@@ -87,7 +91,7 @@ class Solver:
                 return
             if self.eliminates and self.iterations and self.iterations % self.options.period == 0:
                 s = self.samples
-                gone = fast.find_eliminated(s.error, s.y, s.alpha, self.options.c, s.active, up, low)
+                gone = fast.find_eliminated(s.error, s.state, s.active, up, low)
                 s.deactivate(gone, self.cache)
             self._need(i)
             if self.options.selection == "second":
@@ -98,7 +102,7 @@ class Solver:
     def _ends(self):
         """Return F and number of both ends of the gap, on all ranks. Collective."""
         s = self.samples
-        mine = np.array(fast.find_ends(s.error, s.y, s.alpha, self.options.c, s.ids, s.active))
+        mine = np.array(fast.find_ends(s.error, s.state, s.ids, s.active))
         found = self.ranks.gather(mine, "pairs")
         up, i = min((f, i) for f, i, _, _ in found.tolist())
         low, j = min((-f, j) for _, _, f, j in found.tolist())
@@ -106,15 +110,45 @@ class Solver:
 
     def _partner(self, up, i):
         s, (row, own) = self.samples, self.cache.row(i)
-        mine = np.array(fast.find_partner(s.error, s.y, s.alpha, self.options.c, s.ids, s.active, up, row, s.diagonal,
-                                          own))
+        mine = np.array(fast.find_partner(s.error, s.state, s.ids, s.active, up, row, s.diagonal, own, self.gains))
         _, j, low = min((-gain, j, f) for gain, j, f in self.ranks.gather(mine, "pairs").tolist())
         return low, int(j)
 
     def _need(self, number):
+        """Let the cache have a sample's row; if it has not, also those that will soon be asked for. Collective."""
         if not self.cache.touch(number):
-            x = self.samples.row(number) if self.samples.holds(number) else np.empty(self.cache.vectors.shape[1])
-            self.cache.put(number, self.ranks.broadcast(x, number % self.ranks.size, "rows"))
+            numbers = [n for n in self._next() if n != number] + [number]  # the last one put is the last one to go
+            vectors = self._features(numbers)
+            self.cache.put(numbers, [vectors[n] for n in numbers])
+
+    def _next(self):
+        """Return samples that are not in the cache and whose errors are nearest to both ends. Collective."""
+        if not self.ahead:
+            return []
+        s, offered = self.samples, np.full((2, self.ahead, 2), np.inf)
+        absent = ~self.cache.here[s.ids[:s.active]]
+        for side, (sign, bit) in enumerate(((1, fast.GROWS), (-1, fast.SHRINKS))):
+            places = np.flatnonzero(absent & (s.state[:s.active] & bit > 0))
+            errors = sign * s.error[places]
+            if len(errors) > self.ahead:
+                nearest = np.argpartition(errors, self.ahead)[:self.ahead]
+                errors, places = errors[nearest], places[nearest]
+            offered[side, :len(errors)] = np.column_stack([errors, s.ids[places]])
+        found = self.ranks.gather(offered, "pairs")
+        ends = (sorted(map(tuple, found[:, side].reshape(-1, 2)))[:self.ahead] for side in (0, 1))
+        return list(dict.fromkeys(int(n) for end in ends for _, n in end if n < np.inf))
+
+    def _features(self, numbers):
+        """Return number -> features of samples, from their owners. Collective."""
+        found = {}
+        for owner in range(self.ranks.size):
+            theirs = [n for n in numbers if n % self.ranks.size == owner]
+            if theirs:
+                own = owner == self.ranks.rank
+                vectors = np.array([self.samples.row(n) for n in theirs] if own else
+                                   np.empty((len(theirs), self.cache.vectors.shape[1])))
+                found |= dict(zip(theirs, self.ranks.broadcast(vectors, owner, "rows")))
+        return found
 
     def _improve(self, up, i, low, j):
         """Move α y from sample j to sample i as far as it pays and both stay in [0, c]."""
@@ -128,7 +162,7 @@ class Solver:
         for (n, sign), limit in zip(changes, room):
             end = self.options.c if sign * self.labels[n] > 0 else 0.0
             self.alpha[n] = end if step == limit else self.alpha[n] + sign * self.labels[n] * step
-            self.samples.set_alpha(n, self.alpha[n])
+            self.samples.set_alpha(n, self.alpha[n], self.options.c)
         self.iterations += 1
 
     def _reconstruct(self):
@@ -142,21 +176,16 @@ class Solver:
         supports = np.flatnonzero(self.alpha)
         for start in range(0, len(supports), CHUNK):
             chunk = supports[start:start + CHUNK].tolist()
-            rows = self._rows_beyond(first, [n for n in chunk if n not in self.cache])
+            rows = self._rows_beyond(first, [n for n in chunk if not self.cache.here[n]])
             for n in chunk:
                 row = rows[n] if n in rows else self.cache.row(n)[0]
                 fast.add_row(s.error, row, self.alpha[n] * self.labels[n], first, s.active)
 
     def _rows_beyond(self, first, numbers):
         """Return number -> its kernel row from place ``first`` on, of samples that are not in the cache. Collective."""
-        s, found = self.samples, {}
-        for owner in range(self.ranks.size):
-            theirs = [n for n in numbers if n % self.ranks.size == owner]
-            if theirs:
-                mine = [s.row(n) for n in theirs if s.holds(n)]
-                vectors = np.array(mine) if mine else np.empty((len(theirs), self.cache.vectors.shape[1]))
-                vectors = self.ranks.broadcast(vectors, owner, "rows")
-                rows = np.empty((len(theirs), len(s)))
-                self.cache.fill(vectors, np.full(len(theirs), first), len(s), rows)
-                found |= dict(zip(theirs, rows))
-        return found
+        if not numbers:
+            return {}
+        vectors, rows = self._features(numbers), np.empty((len(numbers), len(self.samples)))
+        self.cache.fill(np.array([vectors[n] for n in numbers]), np.arange(len(numbers)),
+                        np.full(len(numbers), first), rows)
+        return dict(zip(numbers, rows))

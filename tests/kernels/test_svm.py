@@ -13,7 +13,8 @@ def test_fast_is_the_definition(kind, samples, width):
     rng, kernel = np.random.default_rng(samples), KernelFunction(kind, 0.3, 4, 0.7)
     rows, vectors = rng.standard_normal((samples, width)), rng.standard_normal((2, width))
     found, starts = np.full((2, samples), np.nan), np.array([0, samples // 2])
-    fast.fill_kernel_rows(*fast.numbers_of(kernel), vectors, fast.in_blocks(rows), starts, samples, found)
+    fast.fill_kernel_rows(*fast.numbers_of(kernel), vectors, np.array([1, 0]), fast.in_blocks(rows), starts, samples,
+                          found)
     for row, start, vector in zip(found, starts, vectors):
         expected = kernel_row(kernel, vector, rows)
         assert row[start:].tobytes() == expected[start:].tobytes() and np.isnan(row[:start]).all()

@@ -58,7 +58,7 @@ class Wrong(Solver):
         super()._improve(*pair)
         if self.iterations == 5:
             samples = self.samples
-            samples.deactivate(np.flatnonzero(samples.alpha[:samples.active] == 0), self.cache)
+            samples.deactivate(np.flatnonzero(self.alpha[samples.ids[:samples.active]] == 0), self.cache)
 
 
 def test_wrong_eliminations_are_put_right_by_reconstruction_alone():
@@ -69,7 +69,7 @@ def test_wrong_eliminations_are_put_right_by_reconstruction_alone():
 def test_second_order_and_a_cache_save_evaluations():
     counts = [trained(selection=selection, cache=cache, period=20)[0].cache.evaluations
               for selection, cache in (("first", 1), ("second", 1), ("second", 1 << 20))]
-    assert counts[0] > counts[1] > counts[2] and counts[2] <= SAMPLES**2
+    assert counts[0] > 1.5 * counts[1] and counts[2] <= SAMPLES**2
 
 
 def test_three_classes_are_learnt_kept_and_read_again(tmp_path):
