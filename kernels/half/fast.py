@@ -8,7 +8,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from kernels.compiled import compiled
+from kernels.compiled import compiled, inlined
 
 
 def encode(values, out):
@@ -45,13 +45,13 @@ def _float_of(typingctx, bits):
     return types.float32(types.uint16), generate
 
 
-@compiled(keep=False)
+@inlined
 def _bf16_of(number):
     bits = np.float32(number).view(np.uint32)
     return np.uint16((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16))
 
 
-@compiled(keep=False)
+@inlined
 def _wide(bits):
     return np.uint32(np.uint32(bits) << np.uint32(16)).view(np.float32)
 
