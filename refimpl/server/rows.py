@@ -26,7 +26,7 @@ class RowServer:
     """
 
     def __init__(self, shards: dict[str, Shard], partitionings: dict[str, Partitioning], comm: Communicator,
-                 clients: Clients, codec: Codec):
+                 clients: Clients, codec: Codec = codec_of(IDENTITY)):
         self.shards, self.partitionings, self.comm, self.nodes = shards, partitionings, comm, clients.nodes
         self.codec = codec
         self.owners, self.clients = clients.owners[comm.rank], clients.of(comm.rank)
