@@ -42,12 +42,9 @@ def _exponential(x):
     return found if x > LEAST else 0.0
 
 
-@compiled
-def kernel_value(kind, gamma, degree, constant, x, z):
-    """Return K(x, z) of two samples."""
-    total = 0.0
-    for feature in range(len(x)):
-        total += (z[feature] - x[feature]) * (z[feature] - x[feature]) if kind == 0 else z[feature] * x[feature]
+@inlined
+def _of_sum(kind, gamma, degree, constant, total):
+    """Return K of two samples, of the sum over their features."""
     if kind == 0:
         return _exponential(-gamma * total)
     if kind == 2:
@@ -56,6 +53,15 @@ def kernel_value(kind, gamma, degree, constant, x, z):
         for _ in range(degree - 1):
             total *= factor
     return total
+
+
+@compiled
+def kernel_value(kind, gamma, degree, constant, x, z):
+    """Return K(x, z) of two samples."""
+    total = 0.0
+    for feature in range(len(x)):
+        total += (z[feature] - x[feature]) * (z[feature] - x[feature]) if kind == 0 else z[feature] * x[feature]
+    return _of_sum(kind, gamma, degree, constant, total)
 
 
 @compiled
@@ -72,16 +78,10 @@ def fill_kernel_rows(kind, gamma, degree, constant, vectors, slots, blocks, star
                 continue
             if kind == 0:
                 _square_distances(vectors[r], blocks[b], total)
-                for i in range(BLOCK):
-                    total[i] = _exponential(-gamma * total[i])
             else:
                 _products(vectors[r], blocks[b], total)
-            if kind == 2:
-                for i in range(BLOCK):
-                    factor = gamma * total[i] + constant
-                    total[i] = factor
-                    for _ in range(degree - 1):
-                        total[i] *= factor
+            for i in range(BLOCK):
+                total[i] = _of_sum(kind, gamma, degree, constant, total[i])
             for i in range(first, last):
                 rows[r, i] = total[i - b * BLOCK]
 

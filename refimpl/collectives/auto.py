@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from refimpl.collectives.choose import ALGORITHMS, CANONICAL_TREES, make_schedule
+from refimpl.collectives.links.named import star_of
 from refimpl.collectives.prove import prove
 from refimpl.collectives.running.segments import segments_of
 from refimpl.collectives.simulation.network import Network
@@ -66,8 +67,6 @@ def _trees_for(network) -> list[str]:
     cards = list(map(min, network.bandwidth_out, network.bandwidth_in))
     if len(cards) < network.ranks or network.ranks > MOST_FOR_TREES or min(cards) > DIFFERENT * max(cards):
         return []
-    from refimpl.collectives.links.named import star_of
-
     return [CANONICAL_TREES + star_of(cards)]
 
 

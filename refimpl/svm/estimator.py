@@ -31,13 +31,13 @@ class SVC(ClassifierMixin, BaseEstimator):
         """Train. X: (n, features).  y: (n,), classes.  Collective. Raises ValueError for what cannot be trained."""
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
-        self.classes_, place = np.unique(y, return_inverse=True)
         if self.kernel not in NAMES:
             raise ValueError(f"the kernel {self.kernel!r} is none of {', '.join(NAMES)}")
         kernel = KernelFunction(NAMES[self.kernel], self._gamma(X), self.degree, self.coef0)
         options = SvmOptions(self.C, self.tol, self.selection, self.elimination, self.period,
                              int(self.cache_size * 2**20))
-        self.classifier_, solvers = train_classifier(X, place, kernel, options, SvmRanks.of(self.comm))
+        self.classifier_, solvers = train_classifier(X, y, kernel, options, SvmRanks.of(self.comm))
+        self.classes_ = self.classifier_.classes
         self.intercept_ = np.array([-machine.bias for machine in self.classifier_.machines])
         self.support_vectors_ = np.unique(np.concatenate([m.vectors for m in self.classifier_.machines]), axis=0)
         self.n_iter_ = np.array([solver.iterations for solver in solvers])
@@ -63,4 +63,4 @@ class SVC(ClassifierMixin, BaseEstimator):
     def predict(self, X):
         """Return the class of each row of X: (n,). Local."""
         check_is_fitted(self)
-        return self.classes_[self.classifier_.predict(validate_data(self, X, dtype=np.float64, reset=False))]
+        return self.classifier_.predict(validate_data(self, X, dtype=np.float64, reset=False))

@@ -8,8 +8,14 @@
     pack       all of it, in one call                                                  schedule  a packing as rounds
 """
 
-from refimpl.collectives.links.graph import Links, read_links
-from refimpl.collectives.links.named import NAMED, named_links
-from refimpl.collectives.links.pack import Packing, Tree, pack_canonical, pack_trees
+from refimpl.handed_on import handed_on
 
-__all__ = ["NAMED", "Links", "Packing", "Tree", "named_links", "pack_canonical", "pack_trees", "read_links"]
+_HOME = {
+    **dict.fromkeys(("Links", "read_links"), "refimpl.collectives.links.graph"),
+    **dict.fromkeys(("NAMED", "named_links"), "refimpl.collectives.links.named"),
+    # each loaded when it is first asked for: these need SciPy, which takes its time to load
+    **dict.fromkeys(("Packing", "Tree", "pack_canonical", "pack_trees"), "refimpl.collectives.links.pack"),
+}
+
+__all__ = sorted(_HOME)
+__getattr__, __dir__ = handed_on(__name__, _HOME)
