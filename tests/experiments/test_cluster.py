@@ -9,10 +9,9 @@ import pytest
 from refimpl.cli import main, parser_of
 from refimpl.cli.cluster import python_arguments
 from refimpl.collectives.links import Links
-from refimpl.experiments.cluster import ClusterError, Event, cables_of, parse_rate, run as running, run_on_cluster
+from refimpl.experiments.cluster import ClusterError, Event, cables_of, parse_rate, run_on_cluster
 from refimpl.experiments.cluster.card import parse_counters
 from refimpl.experiments.cluster.description import Cluster, parse_cut, parse_slow, rates_of
-from refimpl.transport.launch import Runtime
 
 MI = 1 << 20
 PROGRAM = "from mpi4py import MPI; import numpy as np, json, os, socket, time; w = MPI.COMM_WORLD; "
@@ -159,13 +158,6 @@ def test_missing_queue_is_named():
     with pytest.raises(ClusterError, match="not give us a token bucket.*ENOENT.*modprobe sch_tbf"):
         with _asking("a token bucket", "modprobe sch_tbf"):
             raise NetlinkError(2, "No such file or directory")
-
-
-def test_open_mpi_is_refused(monkeypatch):
-    monkeypatch.setattr(running, "mpirun_command", lambda *_: (["mpirun"], {}))
-    monkeypatch.setattr(running, "runtime", lambda: Runtime("openmpi", "", ""))
-    with pytest.raises(ClusterError, match="loads openmpi: pip install mpich"):
-        run_on_cluster(2, 1, "1gbit", ["-c", ""])
 
 
 @pytest.mark.parametrize(("text", "rate"), [("200mbit", 200_000_000), ("1.5 Gbit/s", 1_500_000_000), (64000, 64000)])

@@ -1,8 +1,8 @@
 """The process that is the cluster: it builds the machines, runs mpirun among them, and everything ends with it.
 
-Run by run.py as ``hub.py PARENT REPORT CLUSTER MPIRUN…``. It stands first (process 1) in a process namespace of its
-own, so that its end, by whatever cause, makes the kernel kill every process of the cluster; with them go the networks,
-mounts and shared memory. It is killed itself when its parent ends: then nothing can be left behind.
+Run by run.py as ``hub.py PARENT REPORT CLUSTER FLAVOUR MPIRUN…``. It stands first (process 1) in a process namespace of
+its own, so that its end, by whatever cause, makes the kernel kill every process of the cluster; with them go the
+networks, mounts and shared memory. It is killed itself when its parent ends: then nothing can be left behind.
 """
 
 import json
@@ -29,7 +29,7 @@ UNAVAILABLE = 2  # exit status: no cluster here, and the report says why
 def main() -> int:
     """Start process 1 of new namespaces, wait for it, and return its exit status."""
     parent, report = int(sys.argv[1]), int(sys.argv[2])
-    cluster, command = Cluster.from_json(sys.argv[3]), sys.argv[4:]
+    cluster, flavour, command = Cluster.from_json(sys.argv[3]), sys.argv[4], sys.argv[5:]
     try:
         end_with(parent)
         become_root()
@@ -40,14 +40,14 @@ def main() -> int:
     hub = os.fork()
     if hub == 0:
         os.close(still_there)
-        os._exit(_live(outside, report, cluster, command))
+        os._exit(_live(outside, report, cluster, flavour, command))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: os.kill(hub, number))
     _, status = os.waitpid(hub, 0)
     return os.waitstatus_to_exitcode(status) % 256
 
 
-def _live(outside: int, report: int, cluster: Cluster, command: list[str]) -> int:
+def _live(outside: int, report: int, cluster: Cluster, flavour: str, command: list[str]) -> int:
     """Be process 1: build, run, report. Returns the job's exit status."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
@@ -60,7 +60,7 @@ def _live(outside: int, report: int, cluster: Cluster, command: list[str]) -> in
         return _unavailable(report, error)
     before = [bytes_of(holder) for holder in holders]
     started = time.monotonic()
-    status = _run(command, holders, network, cluster)
+    status = _run(flavour, command, holders, network, cluster)
     seconds = time.monotonic() - started
     moved = [[b - a for a, b in zip(old, bytes_of(holder))] for old, holder in zip(before, holders)]
     accounts = [account_of(holder) for holder in holders]
@@ -84,11 +84,11 @@ def _build(cluster: Cluster) -> tuple[list[int], ClusterNetwork]:
     return holders, network
 
 
-def _run(command: list[str], holders: list[int], network: ClusterNetwork, cluster: Cluster) -> int:
+def _run(flavour: str, command: list[str], holders: list[int], network: ClusterNetwork, cluster: Cluster) -> int:
     """Run mpirun on the machines, let the events happen, and return its exit status."""
     names = [machine_name(machine) for machine in range(cluster.machines)]
     os.environ[HOLDERS] = " ".join(f"{name}={holder}" for name, holder in zip(names, holders))
-    options = (_options_of_open_mpi if "--with-ft" in command else _options_of_mpich)(names, cluster.ranks_per_machine)
+    options = (_options_of_open_mpi if flavour == "openmpi" else _options_of_mpich)(names, cluster.ranks_per_machine)
     job = subprocess.Popen([command[0], *options, *command[1:]])
     started = time.monotonic()
     try:

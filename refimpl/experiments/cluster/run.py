@@ -64,16 +64,13 @@ def run_on_cluster(machines: int, ranks_per_machine: int, rate, arguments: list[
         raise ClusterError(f"the emulated cluster is made of Linux namespaces, and this is {sys.platform}: run it on "
                            "Linux, in a container or a virtual machine")
     cluster = Cluster(rates_of(machines, rate), ranks_per_machine, tuple(events), tuple(links))
-    survive = "--survive" in arguments  # as Open MPI alone can
-    command, variables = mpirun_command(cluster.ranks, arguments, survive)
-    if (flavour := runtime().flavour) != "mpich" and not survive:
-        raise ClusterError(f"the emulated cluster runs MPICH, and mpi4py loads {flavour}: pip install mpich (where "
-                           "both are installed, mpi4py takes MPICH)")
+    command, variables = mpirun_command(cluster.ranks, arguments, "--survive" in arguments)
     env = {**TUNING, **variables, **ACROSS_MACHINES, TOLD: str(cluster.ranks), **terminal_variables(capture),
            **(environment or {})}
     report = os.memfd_create("cluster report")
     try:
-        argv = [sys.executable, "-m", HUB, str(os.getpid()), str(report), cluster.to_json(), *command]
+        argv = [sys.executable, "-m", HUB, str(os.getpid()), str(report), cluster.to_json(), runtime().flavour,
+                *command]
         job = run_job(argv, env, timeout, capture, None, (report,))
         found = json.loads(os.pread(report, 1 << 20, 0) or b"{}")
     finally:
