@@ -1,16 +1,14 @@
 """bench consistency: its rows and ratios; PyTorch's parameter server by rows trains as its optimizer on tables."""
 
-import itertools
+from dataclasses import replace
 
-import numpy as np
 import pytest
 from mpi4py import MPI
 
-from models.lm import PRESETS, LanguageModel
+from models.lm import PRESETS
 from models.workload import Workload
 from refimpl.experiments.consistency.race import describe
 from refimpl.experiments.consistency.race_ranks import OURS, Forgetting, rows_of
-from refimpl.training.options import Options
 from refimpl.transport import Communicator
 
 DATA = Workload("tiny", "lm", PRESETS["tiny"], dict(streams=3))
@@ -33,16 +31,14 @@ def test_a_record_that_forgets():
 def test_one_trainer_of_the_parameter_server_is_the_optimizer_alone(monkeypatch):
     torch = pytest.importorskip("torch")
     from refimpl.experiments.bench.peers import torch_rpc
-    from refimpl.experiments.bench.peers.torch_lm import TorchLanguageModel, TorchTrainer
+    from refimpl.experiments.bench.peers.torch_lm import work
+    from refimpl.experiments.bench.peers.torch_replica import Replica
 
     monkeypatch.setattr(torch_rpc.rpc, "rpc_sync", lambda to, function, given: function(*given))
-    model, options = LanguageModel(**{**PRESETS["tiny"], "keep": 1.0}), Options(learning_rate=0.2)
-    trainer = torch_rpc.RpcTrainer(model, DATA.make_data(1), options, Communicator.of(MPI.COMM_SELF))
+    unclipped = replace(work(DATA), options={})
+    trainer = torch_rpc.RpcTrainer(unclipped, unclipped.data(1), Communicator.of(MPI.COMM_SELF))
     losses = [loss for *_, loss, _ in trainer.train(4)]
-    alone = TorchTrainer(TorchLanguageModel(model, {v.name: v.initial_value(0) for v in model.variables}), 0.2, np.inf)
-    batches = (DATA.make_data(1).microbatch(step, 0) for step in itertools.count())
-    right = [alone.step(batch.inputs, batch.targets, drawn)
-             for batch, drawn, _ in zip(batches, trainer._candidates(), range(4))]
-    assert losses == pytest.approx(right, rel=1e-6) and len(set(losses)) == 4
-    served, whole = torch_rpc._here[0].parameters, dict(alone.model.named_parameters())
+    alone = Replica(unclipped, unclipped.data(1))
+    assert losses == pytest.approx([alone.step() for _ in range(4)], rel=1e-6) and len(set(losses)) == 4
+    served, whole = torch_rpc._here[0].parameters, dict(alone.module.named_parameters())
     assert all(torch.allclose(served[name], whole[name], rtol=1e-5, atol=1e-7) for name in served)

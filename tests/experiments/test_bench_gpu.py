@@ -7,16 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from models import Batch
-from models.cnn import ConvNet
 from models.registry import workloads_for
+from models.workload import Workload
 from refimpl.cli.bench import table_rows
 from refimpl.conformance.enclosure import enclosed_steps
 from refimpl.experiments.bench.gpu import bounds, report, run
-from refimpl.training.options import Options
 
 SHORT = {"seconds": 1e-3, "rounds": 1}
 RACED = {workload.model for workload in workloads_for("gpu")}
@@ -91,12 +88,13 @@ def test_the_report_holds_what_the_tests_came_to(tmp_path):
 
 def test_the_peer_has_the_networks_weights():
     pytest.importorskip("torch")
-    from refimpl.experiments.bench.peers.torch_cnn import TWIN
+    from refimpl.experiments.bench.peers import peer_work
+    from refimpl.experiments.bench.peers.torch_replica import Replica
 
-    model = ConvNet((8, 8, 3), 10, width=4, blocks=(1, 2), augment=False)
-    peer = TWIN(model, {}, Options(learning_rate=0.1))
-    trained = sum(v.size for v in model.variables if not v.statistic)
-    assert sum(p.numel() for p in peer.model.parameters()) == trained
-    images = np.random.default_rng(0).integers(0, 256, (6, 8, 8, 3)).astype(np.uint8)
-    losses = [peer.step(Batch(images, np.arange(6), None, 6.0), False) for _ in range(30)]
+    workload = Workload("tiny", "cnn", dict(width=4, blocks=(1, 2)), dict(images=6, image_size=8))
+    work = peer_work(workload)
+    peer = Replica(work, work.data(1, steps=1))
+    trained = sum(v.size for v in workload.make_model().variables if not v.statistic)
+    assert sum(p.numel() for p in peer.module.parameters()) == trained
+    losses = [peer.step() for _ in range(30)]
     assert losses[-1] < losses[0] / 2

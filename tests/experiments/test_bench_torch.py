@@ -12,7 +12,7 @@ from refimpl.experiments.bench.training import HYBRID, PEER, modules as bench
 
 torch = pytest.importorskip("torch")
 
-from refimpl.experiments.bench.peers.torch_ddp import DdpReplica  # noqa: E402
+from refimpl.experiments.bench.peers.torch_replica import DdpReplica  # noqa: E402
 from refimpl.experiments.bench.training.works import recommender, work_of  # noqa: E402
 from refimpl.torch import TorchModel  # noqa: E402
 from refimpl.training.options import Options  # noqa: E402

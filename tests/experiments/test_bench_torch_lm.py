@@ -1,46 +1,50 @@
 """The peer of bench step trains the very model that we train: the same losses and parameters, step by step."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from mpi4py import MPI
 
 from kernels.random import key_of
-from models.candidates import draw_candidates
-from models.lm import PRESETS, LanguageModel
+from models.lm import PRESETS
 from models.workload import Workload
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
 
 torch = pytest.importorskip("torch")
 
-from refimpl.experiments.bench.peers.torch_lm import TorchLanguageModel, TorchTrainer  # noqa: E402
+from refimpl.experiments.bench.peers.torch_lm import Drawn, TorchLanguageModel, work  # noqa: E402
+from refimpl.experiments.bench.peers.torch_replica import SEED, Replica  # noqa: E402
 
-STEPS, DATA = 4, Workload("tiny", "lm", PRESETS["tiny"], dict(streams=3))
+STEPS = 4
+WORKLOAD = Workload("tiny", "lm", {**PRESETS["tiny"], "keep": 1.0, "dtype": "float64"}, dict(streams=3))
 # A step's sums have at most 20 * 3 * (50 + 20) products, 20 cells deep: fewer than 2**15 roundings of half an ULP each,
 # on terms below 2**3. Adagrad divides by at least 1, so it passes on at most ``rate`` of a gradient's error: those of
 # earlier steps fade. An error in the model is 10**6 times the bound (see the test in which it shows).
 BOUND = 2.0 ** (15 + 3 - 53)
 
 
-def language_model(**sizes):
-    return LanguageModel(**{**PRESETS["tiny"], "keep": 1.0, "dtype": "float64", **sizes})
+class AsOurs(Drawn):
+    """Data with the candidates that our trainer draws."""
+
+    def key(self, step, index):
+        return key_of(key_of(SEED, "microbatch", step, index), "candidates")
+
+
+def peer_of(clip_norm):
+    """Return PyTorch's training without dropout."""
+    model, clipped = WORKLOAD.make_model(), replace(work(WORKLOAD), options={"clip_norm": clip_norm})
+    return Replica(clipped, AsOurs(WORKLOAD.make_data(1), model.samples, model.vocabulary))
 
 
 def train_both(clip_norm, peers_clip_norm):
-    """Return (our losses, the peer's losses, our trainer, the peer) after STEPS steps without dropout."""
-    model, data = language_model(), DATA.make_data(1)
-    options = Options(optimizer="adagrad", learning_rate=0.2, clip_norm=clip_norm, seed=3)
-    ours = Trainer.open(model, data, options, MPI.COMM_SELF)
-    peer = TorchLanguageModel(model, {v.name: v.initial_value(options.seed) for v in model.variables})
-    theirs = TorchTrainer(peer, options.learning_rate, peers_clip_norm)
-    losses = [], []
-    for number in range(STEPS):
-        key = key_of(key_of(options.seed, "microbatch", number, 0), "candidates")
-        batch = data.microbatch(number, 0)
-        candidates = draw_candidates(key, model.samples, model.vocabulary)
-        losses[1].append(theirs.step(batch.inputs, batch.targets, candidates))
-        losses[0].append(ours.train_step()["loss"])
-    return np.array(losses[0]), np.array(losses[1]), ours, peer
+    """Return (our losses, the peer's losses, our trainer, the peer's module) after STEPS steps without dropout."""
+    options = Options(**{**WORKLOAD.entry.optimizer, "clip_norm": clip_norm}, seed=SEED)
+    ours = Trainer.open(WORKLOAD.make_model(), WORKLOAD.make_data(1), options, MPI.COMM_SELF)
+    theirs = peer_of(peers_clip_norm)
+    losses = [(ours.train_step()["loss"], theirs.step()) for _ in range(STEPS)]
+    return *np.array(losses).T, ours, theirs.module
 
 
 @pytest.mark.parametrize("clip_norm", [0.1, 1e9])
@@ -60,18 +64,15 @@ def test_another_optimizer_step_would_show():
 
 
 def test_gradients_of_sparse_parameters_are_sparse_and_clipped():
-    model, data = language_model(), DATA.make_data(1)
-    peer = TorchLanguageModel(model, {v.name: v.initial_value(0) for v in model.variables})
-    batch = data.microbatch(0, 0)
-    trainer = TorchTrainer(peer, 0.2, clip_norm=0.25)
-    trainer.step(batch.inputs, batch.targets, draw_candidates(0, model.samples, model.vocabulary))
-    sparse = {name for name, p in peer.named_parameters() if p.grad is not None and p.grad.is_sparse}
+    trainer = peer_of(clip_norm=0.25)
+    trainer.step()
+    sparse = {name for name, p in trainer.module.named_parameters() if p.grad is not None and p.grad.is_sparse}
     assert sparse == {"embedding.weight", "softmax_weight.weight", "softmax_bias.weight"}
     norm = sum(float((p.grad.to_dense()**2).sum()) for p in trainer.parameters) ** 0.5
     assert norm == pytest.approx(0.25, rel=BOUND)
 
 
 def test_a_model_of_two_layers_is_refused():
-    model = language_model(layers=2)
+    model = WORKLOAD.make_model(layers=2)
     with pytest.raises(ValueError, match="one LSTM layer"):
         TorchLanguageModel(model, {v.name: v.initial_value(0) for v in model.variables})

@@ -10,6 +10,7 @@ from models import Batch
 from models.fully_connected import dropout_key
 from models.vgg import Vgg
 from models.vision.images import normalize_images
+from models.workload import Workload
 from refimpl.conformance.enclosure import Enclosure
 
 torch = pytest.importorskip("torch")
@@ -79,11 +80,11 @@ def test_the_enclosure_sees_a_wrong_term():
 
 
 def test_the_peer_has_the_networks_weights():
-    from refimpl.experiments.bench.peers.torch_vgg import TWIN
-    from refimpl.training.options import Options
+    from refimpl.experiments.bench.peers import peer_work
+    from refimpl.experiments.bench.peers.torch_replica import Replica
 
-    model = Vgg((8, 8, 3), 10, stages=(1, 2), width=8, connected=(16,), augment=False)
-    peer = TWIN(model, {}, Options(learning_rate=0.05))
-    assert sum(p.numel() for p in peer.model.parameters()) == sum(v.size for v in model.variables)
-    images = np.random.default_rng(0).integers(0, 256, (6, 8, 8, 3)).astype(np.uint8)
-    assert np.isfinite(peer.step(Batch(images, np.arange(6), None, 6.0), False))
+    workload = Workload("tiny", "vgg", dict(stages=(1, 2), width=8, connected=(16,)), dict(images=6, image_size=8))
+    work = peer_work(workload)
+    peer = Replica(work, work.data(1))
+    assert sum(p.numel() for p in peer.module.parameters()) == sum(v.size for v in workload.make_model().variables)
+    assert np.isfinite(peer.step())

@@ -1,6 +1,6 @@
 """Bench: a training step on one rank, through the trainer, of the models that have a workload for it.
 
-MODEL-step:   against the same model and step in PyTorch (``peers.torch_twin``).
+MODEL-step:   against the same model and step in PyTorch (``peers.peer_work``).
 microbatches: of the first of them, V = 8 microbatches against one big batch of the same words: what the fixed tree of
               gradients costs. The smaller a microbatch, the more: narrow products, and a gradient of every weight.
 """
@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from models.registry import workloads_for
 from models.workload import STEPS
-from refimpl.experiments.bench.peers import import_torch, stepper, torch_twin
+from refimpl.experiments.bench.peers import import_torch, peer_work
 from refimpl.experiments.bench.timing import Row, race
 from refimpl.training.options import Options
 from refimpl.training.trainer import Trainer
@@ -44,8 +44,10 @@ def race_step(work: str, workload, torch, peer: str = "torch", device: str = "cp
     model, data = workload.make_model(), workload.make_data(1, steps=steps)
     options = _options(workload, device=device)
     ours, peers = {"refimpl": Trainer.open(model, data, options, Communicator.alone()).train_step}, {}
-    if torch is not None and (twin := torch_twin(workload.model, model, options, on)):
-        peers = {peer: stepper(twin, data)}
+    if torch is not None and (theirs := peer_work(workload)):
+        from refimpl.experiments.bench.peers.torch_replica import Replica
+
+        peers = {peer: Replica(theirs, theirs.data(1, steps=steps), on=on).step}
     return race(work, str(workload), ours, peers, **length)
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from models.workload import Workload
-from refimpl.experiments.bench.peers import import_torch
+from refimpl.experiments.bench.peers import import_torch, peer_work
 from refimpl.experiments.bench.timing import paired, take_turns
 from refimpl.experiments.cells.job import build, options_of
 from refimpl.experiments.consistency.figures import speed
@@ -98,8 +98,8 @@ def whole(comm, cell):
 def torch(comm, cell, torch_rpc):
     """Return a runner: the same of the peer."""
     def runner(steps):
-        model, data = cell.workload.make_model(), cell.workload.make_data(cell.ranks)
-        mine = torch_rpc.RpcTrainer(model, data, options_of(cell), comm).train(steps)
+        work = peer_work(cell.workload)
+        mine = torch_rpc.RpcTrainer(work, work.data(cell.ranks), comm).train(steps)
         comm.meet("the end of a training")
         return max(json.loads(text) for text in comm.share_text(json.dumps(mine[-1][2]))) / steps
     return runner

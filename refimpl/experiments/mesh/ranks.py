@@ -130,10 +130,7 @@ def _raced(comm, net, members, each, torch, allreduce, seconds, rounds) -> dict:
     if torch is not None:
         from refimpl.experiments.bench.peers.torch_mesh import MeshReplica
 
-        peer, own = MeshReplica(trainer.model, comm.size // members, members, RATE), slice(each * comm.rank,
-                                                                                           each * (comm.rank + 1))
-        images, targets = trainer.data.inputs[own], trainer.data.targets[own]
-        steps["torch"] = lambda: peer.step(images, targets)
+        steps["torch"] = MeshReplica(trainer.model, trainer.data, comm.rank, members, RATE).step
     turns, cards = race_steps(comm, steps, seconds, rounds)
     rows = [asdict(row) for row in paired(mesh, "", turns, ["refimpl"])]
     return {"mesh": mesh, "examples": each * comm.size, "rows": rows, "card": cards,

@@ -9,6 +9,7 @@ from refimpl.transport.launch import launch
 SCRIPT = """
 import json
 import numpy as np
+from models.data import Examples
 from models.vgg import Vgg
 from refimpl.experiments.bench.peers import import_torch, join_gloo
 from refimpl.transport import Communicator
@@ -16,13 +17,14 @@ comm, torch = Communicator.of(), import_torch()
 join_gloo(torch, comm)
 from refimpl.experiments.bench.peers.torch_mesh import MeshReplica
 net = Vgg((8, 8, 3), 10, stages=(1,), width=4, connected=(16, 8), blocks=4, keep=1.0)
-rng, found = np.random.default_rng(comm.rank), {}
-images, targets = rng.integers(0, 256, (4, 8, 8, 3), np.uint8), rng.integers(0, 10, 4)
+rng, found, count = np.random.default_rng(0), {}, 4 * comm.size
+images, targets = rng.integers(0, 256, (count, 8, 8, 3), np.uint8), rng.integers(0, 10, count)
+data = Examples(images, targets, comm.size, 4, shuffle=False)
 for name, members in (("2x1", 1), ("1x2", 2), ("forgets", 1)):
-    peer = MeshReplica(net, comm.size // members, members, 0.05)
+    peer = MeshReplica(net, data, comm.rank, members, 0.05)
     if name == "forgets":
-        peer.sum_up = lambda: None
-    mine = np.array([peer.step(images, targets) for _ in range(4)])
+        peer.finish_gradients = lambda: None
+    mine = np.array([peer.step() for _ in range(4)])
     found[name] = comm.share(mine, "bench").mean(axis=0).tolist()
 if comm.rank == 0:
     print(json.dumps(found))

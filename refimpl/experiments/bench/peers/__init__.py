@@ -2,7 +2,6 @@
 
 import importlib
 import importlib.util
-import itertools
 import os
 import sys
 import warnings
@@ -25,28 +24,13 @@ def import_torch():
     return torch
 
 
-def torch_twin(model_name: str, model, options, on: str = "cpu"):
-    """Return a model of the registry in PyTorch, ready to train from the values that ours begins with. Local.
+def peer_work(workload):
+    """Return how PyTorch trains a workload of ours, a ``torch_replica.Work``. Local.
 
-    It is ``TWIN`` of ``torch_NAME`` beside this file, None if there is none: step(batch, starts_epoch) does a training
-    step on a microbatch.  options: of our trainer, the optimizer's.  on: where it computes.
+    It is made by ``work`` of ``torch_MODEL`` beside this file; None if there is no such file.
     """
-    module = f"{__name__}.torch_{model_name}"
-    if importlib.util.find_spec(module) is None:
-        return None
-    values = {v.name: v.initial_value(options.seed) for v in model.variables}
-    return importlib.import_module(module).TWIN(model, values, options, on)
-
-
-def stepper(twin, data):
-    """Return a callable: a twin's next step, on the first microbatch of each of the data's steps. Local."""
-    numbers = itertools.count()
-
-    def step():
-        number = next(numbers)
-        twin.step(data.microbatch(number, 0), data.starts_epoch(number))
-
-    return step
+    module = f"{__name__}.torch_{workload.model}"
+    return importlib.import_module(module).work(workload) if importlib.util.find_spec(module) else None
 
 
 def join_gloo(torch, comm: Communicator) -> None:

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 from models.cnn import ConvNet
-from refimpl.experiments.bench.peers.image_twin import ImageTwin
+from refimpl.experiments.bench.peers.torch_replica import work_for_images
 
 
 class TorchBlock(nn.Module):
@@ -49,5 +49,5 @@ class TorchConvNet(nn.Module):
         return self.head(y.mean(dim=(2, 3)))
 
 
-TWIN = partial(ImageTwin, TorchConvNet)
-"""What ``peers.torch_twin`` makes."""
+work = partial(work_for_images, TorchConvNet)
+"""How PyTorch trains a workload of ours."""

@@ -4,8 +4,9 @@ Eager mode; nn.LSTM with projection; embedding, softmax weight and softmax bias 
 coalesced once, before clipping. The same model as ``models.lm``: its variables can be loaded, and give the same losses.
 """
 
-import itertools
 import math
+from copy import copy
+from functools import partial
 
 import torch
 from torch import nn
@@ -13,7 +14,8 @@ from torch import nn
 from kernels.random import key_of
 from models.candidates import Candidates, draw_candidates
 from models.lm import LanguageModel
-from refimpl.experiments.bench.peers.torch_ddp import clip
+from models.workload import Workload
+from refimpl.experiments.bench.peers.torch_replica import Work, adagrad
 
 FORGET_BIAS = 1.0  # TensorFlow adds it in the cell; here it is part of the bias, which has a gradient all the same
 
@@ -52,11 +54,11 @@ class TorchLanguageModel(nn.Module):
     def forward(self, inputs, targets, state, candidates: Candidates):
         """Return (mean sampled-softmax loss, new state).
 
-        inputs, targets: (time, streams) int64.  state: (h, c), or None for zeros.
+        inputs, targets: (time, streams) int64.  state: (h, c), or None for zeros.  candidates: their ids a tensor, too.
         """
         h, state = self.lstm(self.dropout(self.embedding(inputs)), state)
         h, targets = self.dropout(h).flatten(0, 1), targets.flatten()
-        sampled = torch.tensor(candidates.ids, device=inputs.device)
+        sampled = candidates.ids
         ids = torch.cat([targets, sampled])
         expected = log_expected_count(ids, candidates.tries, self.vocabulary)
         parts = len(targets), len(sampled)  # one look-up of both, so that there is one sparse gradient
@@ -73,44 +75,38 @@ def log_expected_count(classes, tries: int, vocabulary: int):
     return torch.log(-torch.expm1(tries * torch.log1p(-p)))
 
 
-class TorchTrainer:
-    """Adagrad on dense and sparse parameters, clipping by the global norm, state carried from window to window."""
+class Drawn:
+    """Text whose microbatches bring the candidates of their softmax: inputs are (words, candidates, tries). Local."""
 
-    def __init__(self, model: TorchLanguageModel, learning_rate: float, clip_norm: float):
-        self.model, self.clip_norm, self.state = model, clip_norm, None
-        self.parameters = [p for p in model.parameters() if p.requires_grad]
-        self.device = self.parameters[0].device
-        self.optimizer = torch.optim.Adagrad(self.parameters, lr=learning_rate, initial_accumulator_value=1.0, eps=0.0)
+    def __init__(self, data, samples: int, vocabulary: int):
+        self.data, self.samples, self.vocabulary = data, samples, vocabulary
+        self.microbatches, self.fingerprint = data.microbatches, data.fingerprint
+        self.examples, self.starts_epoch = data.examples, data.starts_epoch
 
-    def step(self, inputs, targets, candidates: Candidates) -> float:
-        """Do one training step on (time, streams) int64 NumPy arrays; return the loss."""
-        inputs, targets = (torch.from_numpy(array).to(self.device) for array in (inputs, targets))
-        loss, (h, c) = self.model(inputs, targets, self.state, candidates)
-        self.state = h.detach(), c.detach()
-        self.optimizer.zero_grad()
-        loss.backward()
-        clip(self.parameters, self.clip_norm)
-        self.optimizer.step()
-        return loss.item()
+    def microbatch(self, step: int, index: int):
+        batch = copy(self.data.microbatch(step, index))
+        drawn = draw_candidates(self.key(step, index), self.samples, self.vocabulary)
+        batch.inputs = (batch.inputs, drawn.ids, drawn.tries)
+        return batch
+
+    def key(self, step: int, index: int) -> int:
+        """Return the key that a microbatch's candidates are drawn by. Local."""
+        return key_of("bench", "candidates", step, index)
 
 
-class LanguageModelTwin:
-    """The model with its trainer, as benchmarks drive it, see ``peers.torch_twin``. It draws its candidates as we do.
+def work(workload: Workload) -> Work:
+    """Return how PyTorch trains a workload of ours. Local."""
+    model, options = workload.make_model(), workload.entry.optimizer
 
-    on: where it computes.
-    """
+    def loss(module, batch):
+        words, ids, tries = batch.inputs
+        state = (batch.state["h"], batch.state["c"]) if batch.state else None
+        mean, (h, c) = module(words, batch.targets, state, Candidates(ids, tries, model.vocabulary))
+        batch.state.update(h=h, c=c)
+        return mean * batch.targets.numel()
 
-    def __init__(self, model: LanguageModel, values: dict, options, on: str = "cpu"):
-        self.trainer = TorchTrainer(TorchLanguageModel(model, values).to(on), options.learning_rate, options.clip_norm)
-        self.candidates = (draw_candidates(key_of("bench", "candidates", draw), model.samples, model.vocabulary)
-                           for draw in itertools.count())
-
-    def step(self, batch, starts_epoch: bool):
-        """Do a training step; the state begins anew with an epoch."""
-        if starts_epoch:
-            self.trainer.state = None
-        self.trainer.step(batch.inputs, batch.targets, next(self.candidates))
-
-
-TWIN = LanguageModelTwin
-"""What ``peers.torch_twin`` makes."""
+    return Work(
+        str(workload), workload.entry.unit, lambda: TorchLanguageModel(
+            model, {v.name: v.initial_value(0) for v in model.variables}), loss,
+        lambda microbatches, **more: Drawn(workload.make_data(microbatches, **more), model.samples, model.vocabulary),
+        options, partial(adagrad, options["learning_rate"]))

@@ -10,51 +10,42 @@ All collectives around the cut layers are DTensor's own, over gloo. Only their g
 DistributedDataParallel takes no module of which some parameters are cut over another dimension and some are not.
 """
 
+from functools import partial
+
 import torch
 from torch import distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
-from torch.nn import functional
 
+from refimpl.experiments.bench.peers.torch_replica import Replica, image_work
 from refimpl.experiments.bench.peers.torch_vgg import TorchVgg
 
 
-class MeshReplica:
-    """This rank's part of the network on a G x K mesh. Collective to make, with gloo joined.
+class MeshReplica(Replica):
+    """This rank's part of a network on a G x K mesh, ``members`` being K. Collective, with gloo joined.
 
-    model: a ``models.vgg.Vgg``.  rate: of SGD with momentum 0.9.
+    model: a ``models.vgg.Vgg``.  data: a microbatch a rank.  rate: of SGD with momentum 0.9.
     """
 
-    def __init__(self, model, data: int, members: int, rate: float):
-        torch.manual_seed(1)
-        whole = TorchVgg(model)
-        self.mesh = init_device_mesh("cpu", (data, members), mesh_dim_names=("data", "model"))
-        self.features = nn.parallel.DistributedDataParallel(whole.features, gradient_as_bucket_view=True,
-                                                            init_sync=False)
-        self.connected = whole.connected
-        for layer in self.connected:
+    def __init__(self, model, data, rank: int, members: int, rate: float):
+        self.mesh = init_device_mesh("cpu", (data.microbatches // members, members), mesh_dim_names=("data", "model"))
+        super().__init__(image_work(partial(TorchVgg, model), rate), data, rank)
+
+    def spread_out(self):
+        network = self.module
+        network.features = nn.parallel.DistributedDataParallel(network.features, gradient_as_bucket_view=True,
+                                                               init_sync=False)
+        for layer in network.connected:
             if isinstance(layer, nn.ReLU):
                 layer.inplace = False  # DTensor refuses it
-        if members > 1:
-            parallelize_module(self.connected, self.mesh["model"], plan_of(self.connected))
-        self.parameters = [*whole.features.parameters(), *self.connected.parameters()]
-        self.optimizer = torch.optim.SGD(self.parameters, lr=rate, momentum=0.9)
+        if self.mesh.size(1) > 1:
+            parallelize_module(network.connected, self.mesh["model"], plan_of(network.connected))
+        return network
 
-    def step(self, images, targets) -> float:
-        """Do a training step on (n, h, w, c) uint8 and (n,) NumPy arrays of this rank; return its loss. Collective."""
-        x = torch.from_numpy(images).permute(0, 3, 1, 2).float() / 127.5 - 1
-        logits = self.connected(self.features(x).flatten(1))
-        loss = functional.cross_entropy(logits, torch.from_numpy(targets))
-        self.optimizer.zero_grad()
-        loss.backward()
-        self.sum_up()
-        self.optimizer.step()
-        return loss.item()
-
-    def sum_up(self):
+    def finish_gradients(self):
         """Average the connected layers' gradients over those who hold the same part. Collective."""
-        found = [p.grad for p in self.connected.parameters()]
+        found = [p.grad for p in self.module.connected.parameters()]
         cut, whole = [g.to_local() for g in found if isinstance(g, DTensor)], [g for g in found if not
                                                                                isinstance(g, DTensor)]
         for grads, group, ranks in ((cut, self.mesh.get_group("data"), self.mesh.size(0)),

@@ -6,7 +6,6 @@ nobody waits for a batch of trainers; tables travel as rows and their numbers, t
 tutorial sends whole tensors. The model is that of ``torch_lm``. Rank 0 is the server, and a trainer too.
 """
 
-import itertools
 import os
 import tempfile
 import threading
@@ -17,9 +16,7 @@ import numpy as np
 import torch
 from torch.distributed import rpc
 
-from kernels.random import key_of
-from models.candidates import draw_candidates
-from refimpl.experiments.bench.peers.torch_lm import TorchLanguageModel
+from refimpl.experiments.bench.peers.torch_replica import Replica, Work
 from refimpl.transport import Communicator
 
 TABLES = {"embedding.weight": "inputs", "softmax_weight.weight": "outputs", "softmax_bias.weight": "outputs"}
@@ -30,10 +27,9 @@ SERVER, SECONDS = "worker0", 120.0
 class RpcServer:
     """The parameters, their optimizer, and the lock that each call holds. Local to rank 0; trainers call it by RPC."""
 
-    def __init__(self, module, learning_rate: float):
-        self.parameters = {name: p for name, p in module.named_parameters() if p.requires_grad}
-        self.optimizer = torch.optim.Adagrad(self.parameters.values(), lr=learning_rate, initial_accumulator_value=1.0,
-                                             eps=0.0)
+    def __init__(self, work: Work):
+        self.parameters = trained(work.make())
+        self.optimizer = work.optimizer(self.parameters.values())
         self.lock = threading.Lock()
 
     def update_and_fetch(self, gradients: dict, wanted: dict | None) -> dict:
@@ -47,6 +43,11 @@ class RpcServer:
                 self.optimizer.step()
             return {name: parameter.detach().clone() if name not in TABLES else parameter[wanted[TABLES[name]]]
                     for name, parameter in self.parameters.items() if wanted is not None}
+
+
+def trained(module) -> dict:
+    """Return name -> parameter of a module, of those that have gradients. Local."""
+    return {name: p for name, p in module.named_parameters() if p.requires_grad}
 
 
 _here: list[RpcServer] = []
@@ -76,16 +77,14 @@ def leave():
 class RpcTrainer:
     """A worker of the parameter server: fetches what a step needs, computes, and pushes with the next fetch.
 
-    model: our ``LanguageModel``, whose initial values both sides begin with.  data: see ``models.data.Data``.
+    work: of ``torch_lm``.  data: the work's, a microbatch a rank.
     """
 
-    def __init__(self, model, data, options, comm: Communicator):
-        values = {v.name: v.initial_value(options.seed) for v in model.variables}
-        self.comm, self.model, self.data = comm, model, data
-        self.module, self.state = TorchLanguageModel(model, values), None
-        self.parameters = {name: p for name, p in self.module.named_parameters() if p.requires_grad}
+    def __init__(self, work: Work, data, comm: Communicator):
+        self.comm, self.data, self.replica = comm, data, Replica(work, data, comm.rank)
+        self.parameters = trained(self.replica.module)
         if comm.rank == 0:
-            _here[:] = [RpcServer(TorchLanguageModel(model, values), options.learning_rate)]
+            _here[:] = [RpcServer(work)]
         comm.meet("the parameter server")
 
     def train(self, steps: int) -> list[list]:
@@ -93,36 +92,28 @@ class RpcTrainer:
         examples = self.data.examples(0) // self.data.microbatches
         self.comm.meet("the beginning of a training")
         begin, done, gradients = time.monotonic(), [], {}
-        for step, drawn in zip(range(steps), self._candidates()):
+        for step in range(steps):
             batch = self.data.microbatch(step, self.comm.rank)
-            wanted = {"inputs": _unique(batch.inputs), "outputs": _unique(batch.targets, drawn.ids)}
+            words, candidates, _ = batch.inputs
+            wanted = {"inputs": _unique(words), "outputs": _unique(batch.targets, candidates)}
             self._take(rpc.rpc_sync(SERVER, update_and_fetch, (gradients, wanted)), wanted)
-            loss, gradients = self._compute(batch, drawn)
+            loss, gradients = self._compute()
             done.append([self.comm.rank, step + 1, time.monotonic() - begin, loss, examples])
         rpc.rpc_sync(SERVER, update_and_fetch, (gradients, None))
         done[-1][2] = time.monotonic() - begin
         return done
-
-    def _candidates(self):
-        return (draw_candidates(key_of("bench", "candidates", self.comm.rank, draw), self.model.samples,
-                                self.model.vocabulary) for draw in itertools.count())
 
     @torch.no_grad()
     def _take(self, values, wanted):
         for name, value in values.items():
             self.parameters[name][wanted[TABLES[name]] if name in TABLES else ...] = value
 
-    def _compute(self, batch, drawn):
-        inputs, targets = torch.from_numpy(batch.inputs), torch.from_numpy(batch.targets)
-        loss, (h, c) = self.module(inputs, targets, self.state, drawn)
-        self.state = h.detach(), c.detach()
-        self.module.zero_grad()
-        loss.backward()
-        gradients = {}
+    def _compute(self):
+        loss, gradients = self.replica.differentiate().item(), {}
         for name, parameter in self.parameters.items():
             gradient = parameter.grad.coalesce() if name in TABLES else parameter.grad
             gradients[name] = (gradient.indices()[0], gradient.values()) if name in TABLES else gradient
-        return loss.item(), gradients
+        return loss, gradients
 
 
 def _unique(*arrays):

@@ -8,7 +8,7 @@ from functools import partial
 from torch import nn
 
 from models.vgg import Vgg
-from refimpl.experiments.bench.peers.image_twin import ImageTwin
+from refimpl.experiments.bench.peers.torch_replica import work_for_images
 
 
 class TorchVgg(nn.Module):
@@ -33,5 +33,5 @@ class TorchVgg(nn.Module):
         return self.connected(self.features(x).flatten(1))
 
 
-TWIN = partial(ImageTwin, TorchVgg)
-"""What ``peers.torch_twin`` makes."""
+work = partial(work_for_images, TorchVgg)
+"""How PyTorch trains a workload of ours."""

@@ -6,7 +6,7 @@ processes, in turns:
 refimpl hybrid:     ``refimpl.torch.TorchModel``, look-ups recorded; dense gradients by allreduce, rows through the
                     sharded server
 torch DDP (gloo):   sparse gradients of nn.Embedding(sparse=True), but dense ones of a table of 50 rows, which is
-                    quicker; gradients lie in buckets; each rank's buffers are its own (``peers.torch_ddp``)
+                    quicker; gradients lie in buckets; each rank's buffers are its own (``peers.torch_replica``)
 
 Both do equally many steps, and must train alike: their losses are compared (``deviation``).
 """

@@ -8,7 +8,7 @@ import numpy as np
 from kernels.random import key_of
 from models.workload import Workload
 from refimpl.experiments.bench.job import BYTES_A_SECOND
-from refimpl.experiments.bench.peers import import_torch, join_gloo
+from refimpl.experiments.bench.peers import import_torch, join_gloo, peer_work
 from refimpl.experiments.bench.timing import paired, race_steps, time_alone
 from refimpl.experiments.bench.training import HYBRID, PEER
 from refimpl.plan.sample import take_sample
@@ -43,11 +43,10 @@ def race_model(comm: Communicator, work: str, workload: dict, **length) -> dict:
     contenders = {f"refimpl {name}": (Trainer.open(model, data, replace(options, architecture=name), comm).train_step,
                                       alone) for name in ("hybrid", "allreduce")}
     if (torch := import_torch()) is not None:
-        from refimpl.experiments.bench.peers.torch_ddp import DdpReplica
-        from refimpl.experiments.bench.training.works import language_model
+        from refimpl.experiments.bench.peers.torch_replica import DdpReplica
 
         join_gloo(torch, comm)
-        peer = language_model(workload)
+        peer = peer_work(workload)
         replica = DdpReplica(peer, peer.data(comm.size), comm.rank)
         contenders[PEER] = replica.step, replica.computation()
     rows = race(comm, contenders, work, str(workload), data.examples(0), "words_per_second", **length)
@@ -59,7 +58,7 @@ def race_modules(comm: Communicator, works: list, where: str, small: bool, **len
 
     works: their names.  where: what the race's names end with.  small: see ``work_of``.  length: seconds, rounds.
     """
-    from refimpl.experiments.bench.peers.torch_ddp import DdpReplica
+    from refimpl.experiments.bench.peers.torch_replica import DdpReplica
     from refimpl.experiments.bench.training.works import work_of
     from refimpl.torch import TorchModel
 
