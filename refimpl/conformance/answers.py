@@ -18,7 +18,7 @@ def save(folder: Path, number: int, rank: int, answer: Answer):
     arrays = {}
     for step, parts in enumerate(answer.steps):
         for name, part in parts.items():
-            for role, array in vars(part).items() if isinstance(part, Rows) else [("array", part)]:
+            for role, array in part._asdict().items() if isinstance(part, Rows) else [("array", part)]:
                 arrays[f"{step} {role} {name}"] = array
     stem = folder / f"{number}-{rank}"
     np.savez(stem.with_suffix(".npz"), **arrays)

@@ -5,6 +5,8 @@ from typing import Any, Callable, Union
 
 import numpy as np
 
+from refimpl.plain.rows import Rows
+
 
 @dataclass(frozen=True)
 class CaseVariable:
@@ -15,14 +17,6 @@ class CaseVariable:
     sparse: bool = False
     dtype: str = "float32"
     statistic = False  # a case's variables are all trained
-
-
-@dataclass(frozen=True)
-class Rows:
-    """A row gradient as a backward pass makes it. ids: (n,) int64, any order, repeats allowed.  rows: (n, d)."""
-
-    ids: np.ndarray
-    rows: np.ndarray
 
 
 Part = Union[np.ndarray, Rows]
@@ -44,6 +38,11 @@ def numbers_of(part: Part) -> np.ndarray:
 def with_numbers(part: Part, change: Callable) -> Part:
     """Return a gradient of the same ids, its numbers changed: change(array) -> array. Local."""
     return Rows(part.ids, change(part.rows)) if isinstance(part, Rows) else change(part)
+
+
+def double(part: Part) -> Part:
+    """Return a gradient in float64. Local."""
+    return with_numbers(part, lambda x: x.astype(np.float64))
 
 
 @dataclass(frozen=True)

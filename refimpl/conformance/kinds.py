@@ -42,12 +42,12 @@ class Kind:
 
 def handed(part):
     """Return a copy that the adapter may keep and write to; strided where the original is. Local."""
-    if isinstance(part, (list, tuple)):
-        return [handed(p) for p in part]
     if part is None:
         return None
     if isinstance(part, Rows):
         return handed(part.ids), handed(part.rows)
+    if isinstance(part, (list, tuple)):
+        return [handed(p) for p in part]
     if part.flags.c_contiguous:
         return np.array(part)  # of a scalar too
     if part.ndim == 1 and part.strides[0] < 0:

@@ -8,8 +8,8 @@ import numpy as np
 from refimpl.conformance.case import Case, Rows, numbers_of
 from refimpl.conformance.checks import Complaint
 from refimpl.conformance.kinds import KINDS
-from refimpl.conformance.rules.gradients import merge_occurrences
 from refimpl.conformance.semantics import Semantics
+from refimpl.plain.rows import merge_occurrences
 
 
 @dataclass

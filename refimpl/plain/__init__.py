@@ -12,6 +12,7 @@
     reduce_scatter an allreduce in two halves, the optimizer between them: each rank updates its own rows
     aggregation    the ranks of a machine deal with the server as one
     cost_table     what all these cost in bytes
+    sums, updates  given gradients become one, and update parameters: decision by decision, as frameworks decide
     worker, optimizers, clipping, hybrid     a training: gradients, update, each variable the way that suits it
     search         how many partitions a served variable is cut into
     agreement      all ranks go on, or all stop with one message; nobody waits for ever

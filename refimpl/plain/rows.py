@@ -1,6 +1,15 @@
 """Row gradients added up: ids that rise, and a row for each. They may be of any class that has ``ids`` and ``rows``."""
 
+from typing import NamedTuple
+
 import numpy as np
+
+
+class Rows(NamedTuple):
+    """A row gradient as a backward pass makes it. ids: (n,) int64, any order, repeats allowed.  rows: (n, d)."""
+
+    ids: np.ndarray
+    rows: np.ndarray
 
 
 def aggregate_rows(kind, ids, rows):
@@ -15,3 +24,20 @@ def aggregate_rows(kind, ids, rows):
 def merge_rows(left, right):
     """Return the sum of two row gradients; a row that only one of them has is taken as it is."""
     return aggregate_rows(type(left), np.concatenate([left.ids, right.ids]), np.concatenate([left.rows, right.rows]))
+
+
+def merge_occurrences(gradient, divisor=1):
+    """Return a gradient divided, the rows of a row gradient that share an id added in float64; ids rise."""
+    if not isinstance(gradient, Rows):
+        return gradient / divisor
+    rows = gradient.rows.astype(np.float64) / divisor
+    if (gradient.ids[1:] > gradient.ids[:-1]).all():
+        return Rows(gradient.ids, rows)
+    with np.errstate(invalid="ignore"):
+        return aggregate_rows(Rows, gradient.ids, rows)
+
+
+def last_of(ids, rows):
+    """Return the rows of which each is the last under its id; ids rise."""
+    unique, place = np.unique(ids[::-1], return_index=True)
+    return Rows(unique, rows[::-1][place])

@@ -62,8 +62,8 @@ def test_a_rank():
 
 
 class FasterAdam(Reference):
-    def rate(self, task):
-        return super().rate(task) * (2 if task.optimizer == "adam" else 1)
+    def rate(self, task, updates):
+        return super().rate(task, updates) * (2 if task.optimizer == "adam" else 1)
 
 
 def test_a_deviation_in_some_cases_alone():

@@ -8,8 +8,8 @@ from mutants.run import cases_for
 from refimpl.conformance.adapters.reference import Reference
 from refimpl.conformance.case import Rows
 from refimpl.conformance.diagnose import summary
-from refimpl.conformance.rules.gradients import norm_of
 from refimpl.conformance.runner import run_local
+from refimpl.plain.sums import norm_of
 
 
 def said(make, kinds, ranks=4, only=""):
@@ -49,7 +49,7 @@ class LastReduced(Reference):
             if isinstance(own, tuple):
                 own = own[0], own[1] * self.world.size  # merge divided it by the size of the world
                 both[name] = self.joined([(ids, rows / n) for ids, rows in (total[name], own)])
-                both[name] = tuple(vars(self.once(Rows(*both[name]))).values())
+                both[name] = self.once(Rows(*both[name]))
             else:
                 both[name] = total[name] / n + own / n
         return both
@@ -173,7 +173,7 @@ def _zeroed(self, task):
 
 
 def _items_lost(self, task):
-    self.state["items"] = self.first_state(task)["items"]
+    self.state["items"] = self.first_state(task, self.values)["items"]
 
 
 def _ticking(what):
@@ -249,12 +249,12 @@ class FasterResumed(Reference):
         super().load(task, saved)
         self.resumed = True
 
-    def rate(self, task):
-        return super().rate(task) * (2 if getattr(self, "resumed", False) else 1)
+    def rate(self, task, updates):
+        return super().rate(task, updates) * (2 if getattr(self, "resumed", False) else 1)
 
 
 @pytest.mark.parametrize("make, kinds, code, words", [
-    (planted(rate=lambda self, right, task: right(task) * (1 if self.updates else 2)), ("update",), "rate-doubled",
+    (planted(rate=lambda self, right, task, updates: right(task, updates) * (1 if updates else 2)), ("update",), "rate-doubled",
      "the learning rate is twice as large, in the first step alone"),
     (planted(accumulated=lambda self, right, task, window: {
         n: (g[0], -g[1]) if isinstance(g, tuple) else -g for n, g in right(task, window).items()}

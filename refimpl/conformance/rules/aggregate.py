@@ -8,8 +8,8 @@ import numpy as np
 from refimpl.conformance.case import Part, Rows, numbers_of, with_numbers
 from refimpl.conformance.rules.bounds import bound, exact_sum
 from refimpl.conformance.semantics import Semantics
-from refimpl.plain.rows import aggregate_rows, merge_rows
-from refimpl.plain.tree import add_up
+from refimpl.plain.rows import last_of
+from refimpl.plain.sums import Sums
 
 COMBINED = {"add": np.add, "maximum": np.maximum, "minimum": np.minimum, "multiply": np.multiply}
 NEUTRAL = {np.add: 0.0, np.maximum: -np.inf, np.minimum: np.inf, np.multiply: 1.0}
@@ -45,7 +45,7 @@ class Aggregate:
 
     def __init__(self, parts: list[Part], semantics: Semantics, dtype: str, exact: bool, members: int | None = None):
         self.parts, self.semantics, self.dtype, self.exact = parts, semantics, dtype, exact
-        self.members = members or len(parts)
+        self.sums = Sums(semantics, members or len(parts))
 
     def decide(self, decision: str, right):
         """Return what is decided: duplicates, divisor or combined, see ``space.aggregation``."""
@@ -56,12 +56,12 @@ class Aggregate:
         return self._rows(self.parts) if isinstance(self.parts[0], Rows) else self._dense(self.parts)
 
     def _dense(self, arrays) -> Expected:
-        divisor = self.decide("divisor", self.members if self.semantics.dense == "average" else 1)
+        divisor = self.decide("divisor", self.sums.size if self.semantics.dense == "average" else 1)
         addends = np.stack([np.asarray(a, np.float64) for a in arrays])
         how, plain = self.decide("combined", "add"), self.exact and np.isfinite(addends).all()
         total = exact_sum(addends) if how == "add" and not plain else COMBINED[how].reduce(addends)
-        bits = None if self.dtype == "float16" else self._bits  # what halves are added in is everyone's own choice
-        return self._expected(total, np.abs(addends).sum(axis=0), len(arrays), divisor, bits)
+        bits = None if self.dtype == "float16" else self.sums.mean  # what halves are added in is everyone's own choice
+        return self._expected(total, np.abs(addends).sum(axis=0), len(arrays), divisor, bits, arrays)
 
     def _rows(self, parts) -> Expected:
         how = self.decide("duplicates", self.semantics.duplicates)
@@ -69,23 +69,21 @@ class Aggregate:
             parts = [once(p, how) for p in parts]
         ids = np.concatenate([p.ids for p in parts]).astype(np.int64)
         unique, at = np.unique(ids, return_inverse=True)
-        occurrences, rule = np.bincount(at, minlength=len(unique)), self.semantics.sparse
-        divisor = np.asarray(self.decide("divisor", row_divisor(parts, unique, occurrences, rule, self.members)))
+        divisor = np.asarray(self.decide("divisor", self.sums.divisors(parts, unique)))
         divisor = divisor[:, None] if divisor.ndim else divisor
         if self.predicted:
             each = [met(p, how) for p in parts]
             at, addends = np.searchsorted(unique, np.concatenate([p.ids for p in each])), len(at)
         else:
-            each, addends = parts, occurrences[:, None]
+            each, addends = parts, np.bincount(at, minlength=len(unique))[:, None]
         rows, combine = np.concatenate([np.asarray(p.rows, np.float64) for p in each]), self.decide("combined", "add")
         plain = self.predicted or self.exact and np.isfinite(rows).all()
         total = _sums(rows, at, len(unique), plain, COMBINED[combine])
         sizes = _sums(np.abs(rows), at, len(unique), plain)
-        return self._expected(Rows(unique, total), sizes, addends, divisor,
-                              lambda divisor: self._row_bits(parts, unique, divisor))
+        return self._expected(Rows(unique, total), sizes, addends, divisor, self.sums.merge, parts)
 
-    def _expected(self, total, sizes, addends, divisor, bits=None) -> Expected:
-        """Return total / divisor. sizes: sum of the addends' sizes.  bits(divisor): the canonical value."""
+    def _expected(self, total, sizes, addends, divisor, bits, parts) -> Expected:
+        """Return total / divisor. sizes: sum of the addends' sizes.  bits(parts): the canonical value, None: none."""
         with np.errstate(all="ignore"):
             value = with_numbers(total, lambda x: x / divisor)
             if self.predicted:
@@ -99,38 +97,12 @@ class Aggregate:
                 tolerance = np.where(free, 0.0, rounding)
             tolerance = np.where(np.isfinite(numbers_of(value)), np.nan_to_num(tolerance, posinf=0.0), 0.0)
             told = bits and self.semantics.order == "tree" and not self.predicted
-            return Expected(value, tolerance * np.ones_like(sizes), self.dtype, bits(divisor) if told else None)
-
-    def _bits(self, divisor):
-        scalar, early = np.dtype(self.dtype).type(divisor), self.semantics.divide == "before"
-        leaves = {(i, i + 1): a / scalar if early else a for i, a in enumerate(self.parts)}
-        total = add_up(0, len(leaves), leaves, np.add)
-        return np.asarray(total if early else total / scalar)
-
-    def _row_bits(self, parts, unique, divisor) -> Rows:
-        """Rows absent from a leaf add nothing; within a leaf rows are added in order of occurrence."""
-        scalars, early = divisor.astype(self.dtype), self.semantics.divide == "before"
-        leaves = {(i, i + 1): aggregate_rows(
-            Rows, p.ids, p.rows / scalars[np.searchsorted(unique, p.ids)] if early else p.rows)
-            for i, p in enumerate(parts)}
-        total = add_up(0, len(leaves), leaves, merge_rows)
-        return Rows(unique, total.rows if early else total.rows / scalars)
-
-
-def row_divisor(parts, unique, occurrences, rule, members: int) -> np.ndarray:
-    """Return what each row's sum is divided by: (k,) int64. members: of an average. Local."""
-    if rule == "per-occurrence":
-        return occurrences
-    if rule == "per-row-count":
-        return sum(np.isin(unique, p.ids).astype(np.int64) for p in parts)
-    return np.full(len(unique), members if rule == "average" else 1)
+            return Expected(value, tolerance * np.ones_like(sizes), self.dtype, bits(parts) if told else None)
 
 
 def once(part: Rows, which: str = "last") -> Rows:
     """Return the last occurrence of each id, or the first. Local."""
-    step = -1 if which == "last" else 1
-    ids, found = np.unique(part.ids[::step], return_index=True)
-    return Rows(ids, part.rows[::step][found])
+    return last_of(*part) if which == "last" else last_of(part.ids[::-1], part.rows[::-1])
 
 
 def met(part: Rows, how: str) -> Rows:

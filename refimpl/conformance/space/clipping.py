@@ -6,10 +6,10 @@ from functools import reduce
 import numpy as np
 
 from refimpl.conformance.case import Rows, with_numbers
-from refimpl.conformance.rules.gradients import merged, norm_of
 from refimpl.conformance.space.deviation import Impossible, concerning
 from refimpl.conformance.space.manifest import has, if_task
 from refimpl.conformance.space.windows import joined
+from refimpl.plain.sums import norm_of
 
 
 def _norm(change):
@@ -17,7 +17,7 @@ def _norm(change):
 
 
 def _of_local(right, machine, place):
-    return norm_of(merged(machine.local(place.step, place.rank)), machine.semantics)
+    return norm_of(machine.merged(place.step, place.rank), machine.semantics)
 
 
 def _all_numbers(machine):
@@ -56,7 +56,7 @@ def _of_ranks(machine, place) -> list[float]:
     """The norm of each rank's own gradient."""
     if machine.case.ranks == 1:
         raise Impossible
-    return [norm_of(merged(machine.local(place.step, r)), machine.semantics) for r in machine.group]
+    return [norm_of(machine.merged(place.step, r), machine.semantics) for r in machine.group]
 
 
 def _weighted(machine, dense=1, rows=1) -> float:
@@ -98,7 +98,7 @@ CLIPPING = (
     ("norm-over-ranks", "the norm's squares are added over N ranks that all have the same: N times its square", "norm",
      _norm(lambda right, m, p: right * np.sqrt(m.case.ranks))),
     ("norm-scaled", "the norm is of gradients that still have the loss scale", "norm",
-     if_task("loss_scale", lambda right, m, p: right * m.task["loss_scale"])),
+     if_task("loss_scale", lambda right, m, p: right * m.task.loss_scale)),
     ("norm-of-variable", "each variable is clipped by its own norm", "norm",
      _norm(lambda right, m, p: norm_of({"": m.clipping[p.variable.name]}, replace(m.semantics, clip_norm="all")))),
     ("norm-plus-one", "1 is added to the norm", "norm", _norm(lambda right, m, p: right + 1)),
@@ -106,16 +106,16 @@ CLIPPING = (
         norm_of({n: g}, m.semantics) for n, g in m.clipping.items()))),
     ("not-clipped", "gradients are not clipped", "scale", _norm(lambda right, m, p: 1.0)),
     ("always-scaled", "gradients are scaled to the largest norm, those that are smaller too", "scale",
-     _norm(lambda right, m, p: m.task["clip"] / max(norm_of(m.clipping, m.semantics), 1e-300))),
+     _norm(lambda right, m, p: m.task.clip / max(norm_of(m.clipping, m.semantics), 1e-300))),
     ("scaled-to-one", "gradients that are too large are scaled to norm 1", "scale",
-     _norm(lambda right, m, p: right if right == 1.0 else right / m.task["clip"])),
+     _norm(lambda right, m, p: right if right == 1.0 else right / m.task.clip)),
     ("clipped-twice", "the scale is applied twice", "scale", _norm(lambda right, m, p: right * right)),
     ("scale-inverted", "the scale is norm / largest norm", "scale", _norm(lambda right, m, p: 1 / right)),
     ("clipped-by-value", "each element is clipped, not the norm", "clipped", _norm(_clipped(
-        lambda m, p, found: {n: with_numbers(g, lambda x: np.clip(x, -m.task["clip"], m.task["clip"]))
+        lambda m, p, found: {n: with_numbers(g, lambda x: np.clip(x, -m.task.clip, m.task.clip))
                              for n, g in found.items()}))),
     ("clipped-by-row", "each row is clipped by its own norm", "clipped", _norm(_clipped(
-        lambda m, p, found: {n: _by_row(g, m.task["clip"]) for n, g in found.items()}))),
+        lambda m, p, found: {n: _by_row(g, m.task.clip) for n, g in found.items()}))),
     ("norm-of-shard", "each rank clips by the norm of its own shard", "norm",
      _norm(lambda right, m, p: _of_shard(m, p.rank))),
     ("norm-of-shards", "the shards' norms are added, not their squares", "norm",

@@ -9,9 +9,9 @@ import numpy as np
 from refimpl.conformance.case import Rows, numbers_of, with_numbers
 from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.rules.bounds import bound
-from refimpl.conformance.rules.gradients import merge_occurrences
 from refimpl.conformance.space.contributions import COLUMNS_MOVED, NARROW
 from refimpl.conformance.space.deviation import Deviation, Impossible, Place
+from refimpl.plain.rows import merge_occurrences
 
 
 def exactly(part, variable) -> Expected:

@@ -9,6 +9,7 @@ import numpy as np
 from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.rules.bounds import bound, exact_sum
 from refimpl.conformance.space.deviation import Deviation, Impossible, Machine, Place
+from refimpl.plain.sums import Sums
 
 GIVEN = {"loss": "losses", "gradient": "gradients"}
 
@@ -32,10 +33,8 @@ class Loss(Machine):
         """Return the loss, or its gradient, that a rank gets. Local."""
         parts = [ranks[GIVEN[place.variable.name]] for ranks in self.case.steps[place.step]]
         counts = np.array([len(part) for part in parts])
-        right = {"global-mean": np.full(len(counts), 1.0 / counts.sum()), "sum": np.ones(len(counts)),
-                 "mean-of-means": 1.0 / (np.maximum(1, counts) * len(counts))}[self.semantics.loss]
         self.counts = counts
-        weights = self.decide("weights", right, place)
+        weights = self.decide("weights", Sums(self.semantics, len(counts)).weights(counts), place)
         addends = np.stack([w * row for w, part in zip(weights, parts) for row in part])
         tolerance = bound(len(addends) + 4, np.abs(addends).sum(axis=0), "float64")
         return Expected(exact_sum(addends), np.asarray(tolerance), "float64")

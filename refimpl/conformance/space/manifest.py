@@ -2,17 +2,15 @@
 
 from functools import cache
 
+from refimpl.conformance.case import Task
 from refimpl.conformance.semantics import CHOICES, Semantics
 from refimpl.conformance.space.contributions import has_rows
 from refimpl.conformance.space.deviation import Deviation, Impossible, anywhere, concerning
 
-DEFAULTS = {"clip": None, "resume_after": None, "window": 1, "loss_scale": 1.0, "rate_factor": 1.0}
-"""What a task's settings are where a case says nothing of them."""
-
-
 def has(setting: str):
     """Return whether(case): a case's task has a setting other than its default. Local."""
-    return lambda case: case.settings.get("task", {}).get(setting, DEFAULTS[setting]) != DEFAULTS[setting]
+    default = getattr(Task, setting)
+    return lambda case: case.settings.get("task", {}).get(setting, default) != default
 
 
 def if_task(setting: str, change):

@@ -146,15 +146,15 @@ def _only(name, methods):
     kind = type(name, (OPTIMIZERS[name],), methods)
 
     def changed(right, machine, place):
-        if machine.task["optimizer"] != name:
+        if machine.task.optimizer != name:
             raise Impossible
-        return (type(name, (_Hat, kind), {}) if isinstance(right, AdamHat) else kind)(**machine.task["options"])
+        return (type(name, (_Hat, kind), {}) if isinstance(right, AdamHat) else kind)(**machine.task.options)
 
     return concerning(changed, lambda case: case.settings["task"]["optimizer"] == name)
 
 
 def _sgd_instead(right, machine, place):
-    if machine.task["optimizer"] == "sgd":
+    if machine.task.optimizer == "sgd":
         raise Impossible
     return SGD()
 

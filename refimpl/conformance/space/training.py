@@ -15,19 +15,20 @@ ticks         by how much an update moves the optimizer's step and the rate's on
 visible       a variable's value, as the rank reads it after an update
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from refimpl.conformance.case import Case, CaseVariable, Rows, with_numbers
+from refimpl.conformance.case import Case, CaseVariable, Task, double, with_numbers
 from refimpl.conformance.cases.training import start_of
-from refimpl.conformance.rules.aggregate import Expected, once, row_divisor
-from refimpl.conformance.rules.gradients import norm_of, placed
+from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.space import optimizers, updates
 from refimpl.conformance.space.aggregation import BY_CONTRIBUTOR, Aggregation
 from refimpl.conformance.space.deviation import Impossible, Place
-from refimpl.plain.optimizers import OPTIMIZERS
+from refimpl.plain.rows import merge_occurrences
+from refimpl.plain.sums import norm_of
+from refimpl.plain.updates import Updates
 
 AFTER_SUMS = {"delivered", "norm", "scale", "clipped", "updates", "rate", "clock", "formula", "before", "restored",
               "restored variable", "ticks", "visible", "start"}
@@ -54,7 +55,7 @@ class TrainingAnswers(Aggregation):
     @property
     def after_sums(self):
         """Decisions that sums do not depend on: none, where each rank clips its own gradient first."""
-        early = self.case.settings["task"].get("clip") is not None and self.semantics.clip_point == "before"
+        early = self.task.clip is not None and self.semantics.clip_point == "before"
         return {"delivered"} if early else AFTER_SUMS
 
     @classmethod
@@ -65,11 +66,11 @@ class TrainingAnswers(Aggregation):
 
     def __init__(self, case: Case, semantics, deviations=(), only: tuple[CaseVariable, ...] = ()):
         """only: the variables that are trained; (): all."""
+        self.task = task_of(case)
         super().__init__(case, semantics, deviations)
-        self.task, self.trained, self._alone = case.settings["task"], only or case.variables, {}
-        size, micro = self.task.get("window", 1), len(case.steps)
-        found = [range(first, min(first + size, micro)) for first in range(0, micro, size)]
-        self.windows = [w for w in found if len(w) == size or self.semantics.partial != "dropped"]
+        self.plain = Updates(self.semantics, len(self.group))
+        self.trained, self._alone = only or case.variables, {}
+        self.windows = self.plain.windows(self.task, range(len(case.steps)))
         self.history, self._kept, self._sums, self.clipping = [], {}, {}, {}
         alike = not any(d.scope.ranks is not None and set(d.decisions) - BY_CONTRIBUTOR
                         or PER_RANK & set(d.decisions) for d in deviations)
@@ -87,7 +88,7 @@ class TrainingAnswers(Aggregation):
         """Return a variable on a rank after an update. Local."""
         if place.step >= self.steps:  # a window that a deviation drops
             return Expected(np.full(place.variable.shape, np.nan), np.zeros(place.variable.shape), place.variable.dtype)
-        if self.task.get("clip") is None and len(self.trained) > 1:  # no norm joins them: each goes by itself
+        if self.task.clip is None and len(self.trained) > 1:  # no norm joins them: each goes by itself
             return self._of(place.variable).answer(place)
         value, travel = self.after(place.step)[place.rank if len(self.simulated) > 1 else 0]
         name, eps = place.variable.name, float(np.finfo(place.variable.dtype).eps)
@@ -119,16 +120,11 @@ class TrainingAnswers(Aggregation):
         right = start_of(self.case, 0)
         values = {v.name: self.decide("start", right[v.name], Place(0, rank, v)).astype(np.float64)
                   for v in self.trained}
-        return RankState(values, {n: np.abs(a) for n, a in values.items()}, self.fresh(values))
-
-    def fresh(self, values) -> dict:
-        """Return the optimizer's arrays before the first update. Local."""
-        optimizer = OPTIMIZERS[self.task["optimizer"]](**self.task["options"])
-        return {n: optimizer.state(a) for n, a in values.items()}
+        return RankState(values, {n: np.abs(a) for n, a in values.items()}, self.plain.first_state(self.task, values))
 
     def _update(self, step):
         applied = [self.decide("updates", [self.clipped(step, rank)], Place(step, rank)) for rank in self.simulated]
-        if step == self.task.get("resume_after"):
+        if step == self.task.resume_after:
             for rank, replica in zip(self.simulated, self.replicas):
                 self.replicas[rank] = self.decide("restored", replica, Place(step, rank))
                 for v in self.trained:
@@ -145,22 +141,16 @@ class TrainingAnswers(Aggregation):
             replica.clock, replica.updates = replica.clock + ticks, replica.updates + ticks
 
     def _apply(self, replica, gradients, place):
-        rate = self.rate_after(replica.updates)
+        rate = self.plain.rate(self.task, replica.updates)
         for name, gradient in gradients.items():
             at = Place(place.step, place.rank, self.case.variable(name))
             before = replica.values[name]
             replica.values[name] = after = before.copy()
-            every = self.semantics.updates_every_row(self.task["optimizer"])
-            places, g = placed(gradient, before, every)
-            named = self.semantics.formula(self.task["optimizer"], at.variable.sparse)
-            optimizer = self.decide("formula", OPTIMIZERS[named](**self.task["options"]), at)
+            places, g = self.plain.placed(self.task, gradient, before)
+            optimizer = self.decide("formula", self.plain.formula(self.task, at.variable), at)
             optimizer.apply(after, replica.state[name], places, g, self.decide("rate", rate, at),
                             self.decide("clock", replica.clock + 1, at))
             replica.travel[name] = replica.travel[name] + np.abs(after - before)
-
-    def rate_after(self, updates: int) -> float:
-        """Return the learning rate after so many updates. Local."""
-        return self.task["rate"] * self.task.get("rate_factor", 1.0) ** updates
 
     def given(self, place: Place):
         """Return a rank's gradient of a window, its loss scale removed: array, or rows that are not merged. Local."""
@@ -180,16 +170,9 @@ class TrainingAnswers(Aggregation):
         """Return a rank's gradient of some micro-steps of an update's window, divided as all of them are. Local."""
         window, name = self.windows[place.step], place.variable.name
         parts = [self.case.steps[s][place.rank][name] for s in steps]
-        parts = self.decide("accumulated", parts, place)
-        divisor = self.decide("loss scale", self.task.get("loss_scale", 1.0), place)
-        if self.semantics.window == "average":
-            size = self.task.get("window", 1)
-            divisor = divisor * (size if self.semantics.partial == "applied-by-window" else len(window))
-        if not place.variable.sparse:
-            return sum(p.astype(np.float64) for p in parts) / divisor
-        parts = [once(p) if self.semantics.duplicates == "last" else p for p in parts]
-        return Rows(np.concatenate([p.ids for p in parts]),
-                    np.concatenate([p.rows.astype(np.float64) for p in parts]) / divisor)
+        parts = [double(p) for p in self.decide("accumulated", parts, place)]
+        scaled_by = self.decide("loss scale", self.task.loss_scale, place)
+        return self.plain.added(parts, self.plain.divisor(replace(self.task, loss_scale=scaled_by), len(window)))
 
     def order(self, place: Place) -> list[str]:
         """Return the variables' names. Local."""
@@ -199,10 +182,14 @@ class TrainingAnswers(Aggregation):
         """Return name -> a rank's own gradient of a window. Local."""
         return {v.name: self.given(Place(step, rank, v)) for v in self.trained}
 
+    def merged(self, step, rank, divisor=1) -> dict:
+        """Return the same, divided, the rows that share an id added. Local."""
+        return {name: merge_occurrences(g, divisor) for name, g in self.local(step, rank).items()}
+
     def contribution(self, place: Place):
         """Return what a rank puts into the sum: clipped, where each rank clips its own. Local."""
         part = self.decide("contribution", self.given(place), place)
-        if self.task.get("clip") is None or self.semantics.clip_point == "after":
+        if self.task.clip is None or self.semantics.clip_point == "after":
             return part
         local = self.local(place.step, place.rank)
         return scaled(part, self.factor(local, norm_of(local, self.semantics), place))
@@ -219,14 +206,14 @@ class TrainingAnswers(Aggregation):
     def clipped(self, step, rank) -> dict:
         """Return name -> the gradient that a rank applies. Local."""
         total = self.aggregated(step, rank)
-        if self.task.get("clip") is None or self.semantics.clip_point == "before":
+        if self.task.clip is None or self.semantics.clip_point == "before":
             return total
         apart = self.apart(step) if self.semantics.clip_norm == "occurrences" else total
         return self.decide("clipped", self.clip(step, rank, total, apart), Place(step, rank))
 
     def clip(self, step, rank, gradients, apart=None) -> dict:
         """Return name -> gradient, clipped if the task clips. apart: what the norm is of, None: the same. Local."""
-        if self.task.get("clip") is None:
+        if self.task.clip is None:
             return gradients
         norm = norm_of(apart or gradients, self.semantics)
         return {v.name: scaled(gradients[v.name], self.factor(apart or gradients, norm, Place(step, rank, v)))
@@ -238,23 +225,18 @@ class TrainingAnswers(Aggregation):
         self.clipping = apart
         norm = self.decide("norm", norm, place)
         free = self.semantics.clip_norm == "dense" and place.variable.sparse
-        right = 1.0 if free or not norm else min(1.0, self.task["clip"] / norm)
+        right = 1.0 if free else self.plain.clip_factor(self.task.clip, norm)
         return self.decide("scale", right, place)
 
     def apart(self, step) -> dict:
         """Return name -> the sum of arrays, or all occurrences of rows, each divided as the manifest says. Local."""
-        result = {}
-        for v in self.trained:
-            parts = [self.contribution(Place(step, r, v)) for r in self.group]
-            if v.sparse:
-                ids = np.concatenate([p.ids for p in parts])
-                unique, place = np.unique(ids, return_inverse=True)
-                counts = np.bincount(place, minlength=len(unique))
-                divisor = row_divisor(parts, unique, counts, self.semantics.sparse, len(parts))
-                result[v.name] = Rows(ids, np.concatenate([p.rows for p in parts]) / divisor[place][:, None])
-            else:
-                result[v.name] = sum(parts) / (len(parts) if self.semantics.dense == "average" else 1)
-        return result
+        return {v.name: self.plain.apart([self.contribution(Place(step, r, v)) for r in self.group])
+                for v in self.trained}
+
+
+def task_of(case: Case) -> Task:
+    """Return a case's task, without values and gradients. Local."""
+    return Task(case.variables, {}, steps=[], **case.settings["task"])
 
 
 def scaled(gradient, factor):

@@ -8,7 +8,6 @@ import numpy as np
 from refimpl.conformance.case import Rows
 from refimpl.conformance.cases.training import start_of
 from refimpl.conformance.rules.aggregate import Expected
-from refimpl.conformance.rules.gradients import merged
 from refimpl.conformance.space.clipping import CLIPPING
 from refimpl.conformance.space.deviation import Deviation, Impossible, code_of, concerning, words_of
 from refimpl.conformance.space.manifest import if_task
@@ -16,14 +15,14 @@ from refimpl.conformance.space.windows import RESUMING, WINDOWS, joined
 
 
 def _alone(right, machine, place):
-    return [machine.clip(place.step, place.rank, merged(machine.local(place.step, place.rank)))]
+    return [machine.clip(place.step, place.rank, machine.merged(place.step, place.rank))]
 
 
 def _one_by_one(share):
     def changed(right, machine, place):
         if machine.case.ranks == 1:
             raise Impossible
-        each = [merged(machine.local(place.step, r), share(machine)) for r in machine.group]
+        each = [machine.merged(place.step, r, share(machine)) for r in machine.group]
         return [machine.clip(place.step, place.rank, gradients) for gradients in each]
 
     return changed
@@ -122,14 +121,14 @@ def _rates(updates):
     """The rate of another update: updates(done, machine, place) -> number of it."""
     def changed(right, machine, place):
         done = machine.replicas[place.rank if len(machine.simulated) > 1 else 0].updates
-        return machine.rate_after(updates(done, machine, place))
+        return machine.plain.rate(machine.task, updates(done, machine, place))
 
     return changed
 
 
 RATES = (
-    ("rate-constant", "the learning rate does not fall", "rate", if_task("rate_factor", lambda right, m, p:
-                                                                          m.task["rate"])),
+    ("rate-constant", "the learning rate does not fall", "rate", 
+     if_task("rate_factor", lambda right, m, p: m.task.rate)),
     ("rate-early", "the learning rate falls one update too early", "rate",
      if_task("rate_factor", _rates(lambda k, m, p: k + 1))),
     ("rate-late", "the learning rate falls one update too late", "rate",
@@ -173,7 +172,7 @@ class SlotsNotKept:
 
 def _slots(kind):
     def changed(right, machine, place):
-        return type(kind.__name__, (kind, type(right)), {})(**machine.task["options"])
+        return type(kind.__name__, (kind, type(right)), {})(**machine.task.options)
 
     return concerning(changed, lambda case: case.settings["task"]["optimizer"] != "sgd")
 

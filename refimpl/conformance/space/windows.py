@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from refimpl.conformance.cases.training import start_of
-from refimpl.conformance.rules.gradients import merge_occurrences
 from refimpl.conformance.space.deviation import Impossible, concatenated
 from refimpl.conformance.space.manifest import if_task
+from refimpl.plain.rows import merge_occurrences
 
 
 def joined(parts):
@@ -52,7 +52,7 @@ WINDOWS = (
     ("window-partly-reduced", "of a window the first micro-step alone is reduced: to it each rank adds its own "
      "gradients of the others", "delivered", _partly_reduced(lambda window: window[:1])),
     ("rate-per-micro-step", "the learning rate falls with every micro-step, not with every update", "rate",
-     if_task("window", lambda right, m, p: m.rate_after(_micro_steps(m, p)))),
+     if_task("window", lambda right, m, p: m.plain.rate(m.task, _micro_steps(m, p)))),
     ("clock-per-micro-step", "the optimizer's step counter advances with every micro-step, not with every update",
      "clock", if_task("window", lambda right, m, p: _micro_steps(m, p) + 1)),
 )
@@ -76,7 +76,7 @@ def _with_fresh(slot):
     def change(machine, name, value, state):
         if slot not in state:
             raise Impossible
-        return value, {**state, slot: machine.fresh({name: value})[name][slot]}
+        return value, {**state, slot: machine.plain.first_state(machine.task, {name: value})[name][slot]}
 
     return change
 
@@ -87,7 +87,7 @@ def _started(machine, name, value, state):
 
 RESUMING = (
     ("state-lost", "the optimizer's state is lost on resuming", "restored variable",
-     _kept(lambda m, name, value, state: (value, m.fresh({name: value})[name]))),
+     _kept(lambda m, name, value, state: (value, m.plain.first_state(m.task, {name: value})[name]))),
     ("rate-restarted", "the learning rate starts anew after resuming", "restored",
      _restored(lambda replica, m: setattr(replica, "updates", 0))),
     ("clock-restarted", "the optimizer's step counter starts anew after resuming", "restored",

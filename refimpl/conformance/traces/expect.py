@@ -12,9 +12,9 @@ parameters    expected before it; see ``updates``.
 
 import numpy as np
 
-from refimpl.conformance.case import numbers_of, with_numbers
+from refimpl.conformance.case import double, numbers_of, with_numbers
 from refimpl.conformance.rules.aggregate import Aggregate, Expected
-from refimpl.conformance.traces.sources import GIVEN, Sources, double, merged
+from refimpl.conformance.traces.sources import GIVEN, Sources, merged
 from refimpl.conformance.traces.updates import Inputs, expected_update
 
 MARGIN = 16
@@ -36,8 +36,7 @@ def expected(sources: Sources) -> tuple[dict[tuple, Expected], dict[int, Inputs]
         sums = _aggregates(sources, step)
         result |= {("aggregated", step, None, name, "value"): want for name, want in sums.items()}
         inputs[step] = _inputs(sources, step, sums, last)
-        last = expected_update(sources.training, sources.statistics, inputs[step], sources.semantics, step,
-                               sources.theirs.precision)
+        last = expected_update(sources, inputs[step], step)
         result |= {("parameters" if part == "value" else "state", step, None, name, part): want
                    for (name, part), want in last.items()}
         if sources.theirs.joined_at == "model":

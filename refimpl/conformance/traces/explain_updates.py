@@ -4,14 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from refimpl.conformance.case import Rows, with_numbers
+from refimpl.conformance.case import Rows, double, with_numbers
 from refimpl.conformance.diagnose import Diagnosis
 from refimpl.conformance.diagnose.diagnosis import fits
-from refimpl.conformance.rules.gradients import clip_scales
 from refimpl.conformance.semantics import CHOICES
 from refimpl.conformance.traces.differing import Differing
-from refimpl.conformance.traces.sources import double
-from refimpl.conformance.traces.updates import Inputs, updated
+from refimpl.conformance.traces.updates import Inputs, clip_scales, updated
 from refimpl.conformance.words import names_in_words
 
 RELATIVE = 1e-5
@@ -48,9 +46,8 @@ def _slack(wanted) -> float:
 def simulate(sources, inputs: Inputs, step, *, values=None, gradients=None, semantics=None, scales=None):
     """Return (variable, "value" or slot) -> array after an update with something changed. Local."""
     semantics, gradients = semantics or sources.semantics, gradients or inputs.gradients
-    scales = scales or clip_scales(sources.training["clip"], gradients, semantics, sources.statistics)
-    return updated(sources.training, sources.statistics, values or inputs.values, gradients, scales, step,
-                   semantics.updates_every_row(sources.training["optimizer"]))
+    scales = scales or clip_scales(sources, gradients, semantics)
+    return updated(sources, values or inputs.values, gradients, scales, step, semantics)
 
 
 def _hypotheses(sources, now: Inputs, step):
@@ -78,7 +75,7 @@ def _hypotheses(sources, now: Inputs, step):
 def _other_gradients(sources, now, step, run):
     """Yield hypotheses of a wrong gradient, clipped by its own norm or by the right one's."""
     count = sources.microbatches
-    right = clip_scales(sources.training["clip"], now.gradients, sources.semantics, sources.statistics)
+    right = clip_scales(sources, now.gradients, sources.semantics)
     clipped = ("", None), (", clipped by the right one's norm", right)
     for which, chosen in (("all", lambda g: True), ("row", lambda g: isinstance(g, Rows)),
                           ("dense", lambda g: not isinstance(g, Rows))):

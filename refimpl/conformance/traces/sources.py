@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from refimpl.conformance.case import Case, CaseVariable, Rows, nothing_of, with_numbers
+from refimpl.conformance.case import Case, CaseVariable, Rows, Task, nothing_of
 from refimpl.conformance.semantics import Semantics
 from refimpl.conformance.traces.format import Trace
 from refimpl.plain.rows import aggregate_rows
@@ -38,6 +38,12 @@ class Sources:
         """The trace's variables, in their precision."""
         return tuple(CaseVariable(v["name"], tuple(v["shape"]), v["sparse"], self.theirs.precision)
                      for v in self.ours.head["variables"])
+
+    @cached_property
+    def task(self) -> Task:
+        """How the trace's parameters are updated, without values and gradients."""
+        how = {what: self.training[what] for what in ("optimizer", "rate", "options", "clip")}
+        return Task(self.variables, {}, steps=[], **how)
 
     @cached_property
     def slots(self) -> tuple[str, ...]:
@@ -84,11 +90,6 @@ class Sources:
         parts = self.local(step)
         return parts and Case(f"{self.theirs.name}/aggregated", "mixed", "a step of a training", self.microbatches,
                               self.variables, (tuple(parts),), exact=False)
-
-
-def double(part):
-    """Return an array or Rows in float64. Local."""
-    return with_numbers(part, lambda x: x.astype(np.float64))
 
 
 def merged(part):

@@ -12,8 +12,7 @@ import numpy as np
 from refimpl.conformance.case import numbers_of, with_numbers
 from refimpl.conformance.rules.aggregate import Expected
 from refimpl.conformance.rules.bounds import gamma
-from refimpl.conformance.rules.gradients import clip_scales, placed
-from refimpl.plain.optimizers import OPTIMIZERS
+from refimpl.plain.updates import Updates
 
 OPERATIONS = 16
 
@@ -31,30 +30,41 @@ class Inputs:
     gradient_errors: dict = field(default_factory=dict)
 
 
-def updated(training, statistics, values, gradients, scales, step, everywhere) -> dict:
-    """Return (name, "value" or slot) -> array after update ``step``, from 0. everywhere: see ``placed``. Local."""
-    result, optimizer = {}, OPTIMIZERS[training["optimizer"]](**training["options"])
-    for name, g in gradients.items():
-        p = values[name, "value"].copy()
-        if name in statistics:
-            result[name, "value"] = p + training["statistic_rate"] * (g - p)
-            continue
-        state = {part: array.copy() for (owner, part), array in values.items() if owner == name and part != "value"}
-        at, g = placed(with_numbers(g, lambda x: x * scales[name]), p, everywhere)
-        optimizer.apply(p, state, at, g, training["rate"], step + 1)
-        result |= {(name, part): array for part, array in {"value": p, **state}.items()}
+def updated(sources, values, gradients, scales, step, semantics) -> dict:
+    """Return (name, "value" or slot) -> array after update ``step``, from 0. scales: name -> clipping's. Local."""
+    plain, result = Updates(semantics, 1), {}
+    plain.values = {name: array.copy() for (name, part), array in values.items() if part == "value"}
+    plain.state = {name: {} for name in plain.values}
+    for (name, part), array in values.items():
+        if part != "value":
+            plain.state[name][part] = array.copy()
+    plain.clock = step
+    for v in sources.variables:
+        p, g = plain.values[v.name], with_numbers(gradients[v.name], lambda x, name=v.name: x * scales[name])
+        if v.name in sources.statistics:
+            p += sources.training["statistic_rate"] * (g - p)
+        else:
+            plain.apply_one(sources.task, v, g)
+        result |= {(v.name, part): array for part, array in {"value": p, **plain.state[v.name]}.items()}
     return result
 
 
-def expected_update(training, statistics, inputs: Inputs, semantics, step, dtype) -> dict:
+def clip_scales(sources, gradients, semantics) -> dict[str, float]:
+    """Return name -> what clipping multiplies its gradient with; statistics neither count nor are clipped. Local."""
+    counted = {name: g for name, g in gradients.items() if name not in sources.statistics}
+    scales = {} if sources.task.clip is None else Updates(semantics, 1).scale(sources.task, counted, counted)
+    return dict.fromkeys(gradients, 1.0) | scales
+
+
+def expected_update(sources, inputs: Inputs, step) -> dict:
     """Return (name, "value" or slot) -> Expected after one update. Local."""
-    scales = clip_scales(training["clip"], inputs.gradients, semantics, statistics)
+    semantics, dtype = sources.semantics, sources.theirs.precision
+    scales = clip_scales(sources, inputs.gradients, semantics)
     size = sum(numbers_of(g).size for g in inputs.gradients.values())
     apart = gamma(size + 2, dtype) if min(scales.values()) < 1 else 0.0
 
     def run(values, gradients):
-        return updated(training, statistics, values, gradients, scales, step,
-                       semantics.updates_every_row(training["optimizer"]))
+        return updated(sources, values, gradients, scales, step, semantics)
 
     result, right = {}, run(inputs.values, inputs.gradients)
     moved = [run(values, gradients) for values in _shifted_states(inputs) for gradients in _shifted(inputs, apart)]

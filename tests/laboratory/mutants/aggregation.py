@@ -6,7 +6,7 @@ from mutants.mutant import Mutant, planted, undeclared
 from refimpl.conformance.adapters.reference import Reference
 from refimpl.notebook.suspects import DividedByPushes, IdsAsFloats
 
-SparseNotAveraged = planted(counts=lambda self, right, parts: dict.fromkeys(right(parts), 1))
+SparseNotAveraged = planted(divisors=lambda self, right, parts, ids: np.ones(len(ids)))
 
 
 class HalfOverflow(Reference):

@@ -8,7 +8,7 @@ from mutants.mutant import Mutant, planted, undeclared
 from refimpl.conformance.adapters.reference import Reference
 from refimpl.conformance.case import Rows
 from refimpl.conformance.cases.numbers import words
-from refimpl.conformance.rules.gradients import merge_occurrences
+from refimpl.plain.rows import merge_occurrences
 
 
 class FullBatchCount(Reference):
@@ -27,7 +27,7 @@ class DuplicatesApart(Reference):
         if not variable.sparse:
             super().apply_one(task, variable, gradient)
             return
-        ids, rows = self.unmerged({variable.name: gradient})[variable.name]
+        ids, rows = self.apart([own[variable.name] for own in self.everyone])
         for k in range(len(ids)):
             super().apply_one(task, variable, (ids[k:k + 1], rows[k:k + 1]))
 
@@ -42,7 +42,7 @@ class RateOnRankZeroOnly(Reference):
 class StateNotRestored(Reference):
     def load(self, task, saved):
         super().load(task, saved)
-        self.state = self.first_state(task)
+        self.state = self.first_state(task, self.values)
 
 
 class HalfApplied(Reference):
@@ -64,10 +64,6 @@ class HalfApplied(Reference):
 class OneByOne(Reference):
     """The server applies each worker's gradient as it comes."""
 
-    def aggregated(self, task, local):
-        self.everyone = self.world.allgather(local)
-        return super().aggregated(task, local)
-
     def apply_all(self, task, total):
         for gradients in self.everyone:
             super().apply_all(task, _merged(gradients))
@@ -79,14 +75,13 @@ class ParameterReduced(Reference):
     def aggregated(self, task, local):
         everyone = self.world.allgather(self.values)
         self.values = {n: sum(v[n] for v in everyone) / np.float32(self.world.size) for n in self.values}
-        self.occurrences = [local]
+        self.everyone = [local]
         return _merged(local)
 
 
 def _merged(gradients):
     """Return one rank's gradients, the rows that share an id added."""
-    result = {n: merge_occurrences(Rows(*g)) if isinstance(g, tuple) else g for n, g in gradients.items()}
-    return {n: (g.ids, g.rows) if isinstance(g, Rows) else g for n, g in result.items()}
+    return {n: merge_occurrences(g) if isinstance(g, Rows) else g for n, g in gradients.items()}
 
 
 TableNotBroadcast = planted(
