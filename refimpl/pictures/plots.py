@@ -4,7 +4,7 @@ from pathlib import Path
 
 from refimpl.collectives.units import size_name
 from refimpl.pictures.picture import BLACK, BLUE, ORANGE, SKY, VERMILION, figure_in_style, line_style
-from refimpl.pictures.search import draw_search_on
+from refimpl.pictures.plans import draw_search_on
 from refimpl.training.run.directory import read_metrics
 
 WIDTHS = (3.2, 2.2, 1.6, 1.2)

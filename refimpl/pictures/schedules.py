@@ -1,13 +1,15 @@
 """Pictures of collective algorithms for notebooks: who sends what when, bytes against the bound, time on a network."""
 
 from refimpl.collectives.draw import draw_text, figure_of
+from refimpl.collectives.links import Packing
+from refimpl.collectives.links.draw import packing_figure
 from refimpl.collectives.prove import prove
 from refimpl.collectives.schedule import Schedule
 from refimpl.collectives.simulation.columns import columns, columns_of
 from refimpl.collectives.simulation.network import Network
 from refimpl.collectives.simulation.simulate import simulate
 from refimpl.collectives.units import size_name
-from refimpl.pictures.picture import GREY, Picture, figure_in_style, line_style, picture_of, table
+from refimpl.pictures.picture import GREY, STYLE, Picture, figure_in_style, line_style, picture_of, table
 from refimpl.transport.machines import in_blocks
 
 ITEMSIZE = 4
@@ -105,3 +107,20 @@ def plot_sent(schedules_of: dict, ranks) -> Picture:
 
 def _milliseconds(seconds: float) -> str:
     return f"{1e3 * seconds:,.0f}" if seconds >= 1 else f"{1e3 * seconds:.4g}"
+
+
+def draw_links(packing: Packing, trees: int = 0) -> Picture:
+    """Return the picture of a packing's links, how full they are, and its first ``trees`` trees. Local.
+
+    A link is as wide as its rate. Blue links are full, orange ones partly used, grey ones not used.
+    """
+    import matplotlib
+
+    shown = [["sum to" if tree.inward else "from", tree.root, tree.rate, " ".join("-".join(map(str, w)) for w in tree.ways)]
+             for tree in packing.trees[:trees]]
+    load = packing.load().values()
+    alt = (f"{packing.links.name}: {packing.kind} at rate {packing.rate}; of {len(load)} links "
+           f"{sum(part == 1 for part in load)} are full and {sum(part == 0 for part in load)} are not used")
+    with matplotlib.rc_context({**STYLE, "figure.constrained_layout.use": False}):
+        figure = packing_figure(packing, trees)
+        return picture_of(figure, alt, table(["tree", "root", "rate", "ways"], shown) if shown else "")

@@ -164,22 +164,3 @@ def _numbers(trainings, until, unit) -> str:
             own = [step for step in training.steps if step.worker == worker and step.end <= until]
             rows.append([title, worker, len(own), sum(step.applied for step in own), f"{waited:.3g}"])
     return table(["", "worker", "steps", "applied", f"{unit} of waiting"], rows)
-
-
-def draw_staleness(trainings: dict[str, DrawnTraining], until: float) -> Picture:
-    """Draw how old the gradients were that were applied by then, a panel a training, and the mean. Local."""
-    counts = {title: training.staleness(until) for title, training in trainings.items()}
-    parts = {title: {age: count / ages.total() for age, count in sorted(ages.items())}
-             for title, ages in counts.items()}
-    means = {title: sum(age * part for age, part in of.items()) for title, of in parts.items()}
-    with figure_in_style(9.2, 3.0, ncols=len(parts), sharex=True, sharey=True, squeeze=False) as (figure, grid):
-        for axes, (title, of) in zip(grid[0], parts.items()):
-            axes.bar(of.keys(), [100 * part for part in of.values()], 0.8, color=BLUE)
-            axes.axvline(means[title], color=ORANGE, linestyle="--")
-            axes.set(title=title, xlabel="updates old")
-            plain_axis(axes, "x")
-        grid[0, 0].set_ylabel("gradients (%)")
-        alt = "How many updates old a gradient is when it is applied, and the mean: " + "; ".join(
-            f"{title}, mean {means[title]:.2g}, at most {max(of)}" for title, of in parts.items())
-        rows = [[title, age, f"{part:.1%}"] for title, of in parts.items() for age, part in of.items()]
-        return picture_of(figure, alt, table(["", "updates old", "gradients"], rows))

@@ -7,7 +7,7 @@ from mpi4py import MPI
 from models import Uniform, Variable
 from models.data import Examples
 from refimpl.experiments.drift import measure_drift
-from refimpl.pictures.drift import draw_drift
+from refimpl.pictures.sums import draw_drift
 from refimpl.training.options import Options
 
 COMM = MPI.COMM_WORLD

@@ -1,7 +1,7 @@
 """The picture of a packing: the load and the trees that it says in words."""
 
 from refimpl.collectives.links import named_links, pack_trees
-from refimpl.pictures.links import draw_links
+from refimpl.pictures.schedules import draw_links
 
 
 def test_the_words_are_those_of_the_packing():

@@ -1,7 +1,7 @@
 """The picture of a partition search: samples in the order of the walk, the curve, the choice."""
 
 from refimpl.pictures.plots import plot_partition_search
-from refimpl.pictures.search import draw_search, fit_of
+from refimpl.pictures.plans import draw_search, fit_of
 from refimpl.plan.search import Fit, PartitionSearch
 
 CURVE = Fit(0.1, 0.4, 0.01)

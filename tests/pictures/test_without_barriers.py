@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from models import Constant, Variable
-from refimpl.pictures.without_barriers import Watched, draw_staleness, draw_workers, seen
+from refimpl.pictures.without_barriers import Watched, draw_workers, seen
 from refimpl.plain.hybrid import Options
 from refimpl.plain.scripted_clock import run
 
@@ -73,10 +73,7 @@ def test_ages_are_those_of_the_owner():
     owner, happened = watch("asynchronous")
     found = seen(happened, owner)
     assert found.staleness(1e9) == owner.staleness and found.staleness(1) == Counter({0: 1, 1: 1, 2: 1})
-    picture = draw_staleness({"asynchronous": found}, until=12)
-    ages = [(age, count) for age, count in sorted(found.staleness(12).items())]
-    assert picture.numbers.splitlines()[1:] and ages[-1] == (9, 4) and "at most 9" in picture.alt
-    assert picture.numbers.splitlines()[-1].split() == ["asynchronous", "9", "10.0%"]
+    assert max(found.staleness(12).items()) == (9, 4)
 
 
 def test_the_history_is_that_of_all_updates():
