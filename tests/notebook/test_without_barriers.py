@@ -38,7 +38,7 @@ def test_for_hiccups_it_is_as_good_as_no_rule(said):
 
 
 def test_the_straggler_is_far_out(said):
-    ages = [(line.split()[0], int(line.split()[1]), float(line.split()[2][:-1])) for line in said["stale"][2:] if line]
+    ages = [(line.split()[0], int(line.split()[1]), float(line.split()[-1][:-1])) for line in said["stale"][2:] if line]
     of = {rule: [age for name, age, _ in ages if name == rule] for rule, *_ in ages}
     assert of["asynchronous"][-1] == of["bounded:2"][-1] == 9 and of["asynchronous"][-2] == 3  # three steps of three
     assert [part for name, age, part in ages if (name, age) == ("bounded:2", 9)][0] < 2 < 9 < ages[-1][2]
