@@ -18,7 +18,7 @@ BUDGETS = {
     "models": 5458,
     "refimpl/*.py": 194,
     "refimpl/cli": 2496,
-    "refimpl/collectives": 4736,
+    "refimpl/collectives": 4774,
     "refimpl/conformance": 9340,
     "refimpl/experiments": 6424,
     "refimpl/gradients": 661,
@@ -33,7 +33,7 @@ BUDGETS = {
     "refimpl/torch": 1465,
     "refimpl/training": 6896,
     "refimpl/transport": 2997,
-    "tests": 41382,
+    "tests": 41403,
 }
 
 

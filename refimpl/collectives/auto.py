@@ -64,10 +64,19 @@ def choose_algorithm(leaves: int, elements: int, itemsize: int, machines: Machin
 def _trees_for(network) -> list[str]:
     """Return the name of trees for the network's cards where these differ, each rank has one, and ranks are not many.
     """
-    cards = list(map(min, network.bandwidth_out, network.bandwidth_in))
-    if len(cards) < network.ranks or network.ranks > MOST_FOR_TREES or min(cards) > DIFFERENT * max(cards):
+    cards = _cards(network)
+    if len(cards) < network.ranks or network.ranks > MOST_FOR_TREES or not _differ(network):
         return []
     return [CANONICAL_TREES + star_of(cards)]
+
+
+def _cards(network) -> list[float]:
+    return list(map(min, network.bandwidth_out, network.bandwidth_in))
+
+
+def _differ(network) -> bool:
+    cards = _cards(network)
+    return min(cards) <= DIFFERENT * max(cards)
 
 
 def _one_machine(ranks, shared_memory) -> str:
@@ -86,7 +95,15 @@ def _reason(best, predicted, canonical, size, network) -> str:
     for name in sorted(predicted, key=predicted.get):
         note = "canonical" if canonical[name] else "not canonical: not taken"
         lines.append(f"  {'*' if name == best else ' '} {name:{width}} {predicted[name] * 1e3:10.3f} ms  {note}")
-    return "\n".join(lines)
+    return "\n".join(lines + _table(network))
+
+
+def _table(network) -> list[str]:
+    """Return lines with the rate of each link, where cards differ and each link was measured."""
+    if not network.links or not _differ(network):
+        return []
+    rows = ["  " + "".join(f"{speed / 125e3:8.4g}" if speed else "       -" for speed in row) for row in network.links]
+    return ["links, Mbit/s, a row for each machine that sends:", *rows]
 
 
 def _speeds(bandwidths) -> str:

@@ -46,7 +46,15 @@ def test_trees_are_taken_where_cards_differ_and_keep_the_bits():
     choice = choose_algorithm(8, 1 << 22, 4, in_blocks(4, 1), Network(in_blocks(4, 1), 50e-6, rates, rates))
     assert choice.algorithm == "canonical-trees:star-2,2,1,2" and choice.canonical[choice.algorithm]
     assert choice.predicted[choice.algorithm] < choice.predicted["direct"] / 1.4
-    assert "100.8 to 203.2 Mbit/s" in choice.reason
+    assert "100.8 to 203.2 Mbit/s" in choice.reason and "links" not in choice.reason
+    links = tuple(tuple(min(a, b) * (i != j) for j, b in enumerate(rates)) for i, a in enumerate(rates))
+    measured = Network(in_blocks(4, 1), 50e-6, rates, rates, links=links)
+    choice = choose_algorithm(8, 1 << 22, 4, in_blocks(4, 1), measured)
+    assert choice.reason.endswith("""links, Mbit/s, a row for each machine that sends:
+         -     192   100.8     200
+       192       -   100.8     192
+     100.8   100.8       -   100.8
+       200     192   100.8       -""")
     alike = (25e6, 21e6, 22e6, 25e6)  # a measurement may err so much
     choice = choose_algorithm(8, 1 << 22, 4, in_blocks(4, 1), Network(in_blocks(4, 1), 50e-6, alike, alike))
     assert not any("trees:" in name for name in choice.predicted)

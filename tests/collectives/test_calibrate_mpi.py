@@ -2,11 +2,12 @@
 
 import json
 import time
+from itertools import combinations
 
 import pytest
 from mpi4py import MPI
 
-from refimpl.collectives.simulation.calibrate import calibrate, network_of
+from refimpl.collectives.simulation.calibrate import calibrate, network_of, pairs_of
 from refimpl.transport import CollectiveError, Communicator
 from refimpl.transport.machines import in_blocks
 
@@ -30,6 +31,18 @@ def test_all_ranks_measure_one_network(each):
         assert len(ranks) == 1 or network.memory_bandwidth[number] > 1e6
         assert len(communicator.machines) == 1 or min(network.bandwidth_out[number], network.bandwidth_in[number]) > 1e6
     assert network.reduction > 1e6
+    for machine, speeds in enumerate(network.links):  # each link by itself; a card is as fast as its fastest
+        assert speeds[machine] == 0 and max(speeds) == network.bandwidth_out[machine]
+        assert min(speeds[:machine] + speeds[machine + 1:]) > 1e6
+    assert len(network.links) == (0 if len(network.machines) == 1 else len(network.machines))
+
+
+@pytest.mark.parametrize("ranks", range(1, 9))
+def test_each_pair_meets_once_and_nobody_twice_in_a_round(ranks):
+    rounds = pairs_of(range(10, 10 + ranks))
+    met = sorted(tuple(sorted(pair)) for pairs in rounds for pair in pairs)
+    assert met == list(combinations(range(10, 10 + ranks), 2))
+    assert all(len({*sum(pairs, ())}) == 2 * len(pairs) == ranks - ranks % 2 for pairs in rounds)
 
 
 def test_it_is_kept_in_a_file_until_the_machines_change(comm, mpi_tmp_path):

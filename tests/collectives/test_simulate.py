@@ -214,8 +214,8 @@ def test_network_round_trip_and_what_is_refused(tmp_path):
     assert load_network(path, in_blocks(5, 2)) == given
     with pytest.raises(ValueError, match=r"network.json: measured on 5 ranks on 3 machines .* now there are 6 ranks"):
         load_network(path, in_blocks(6, 2))
-    for change in ({"format": 3}, {"format": 1}, {"latency": None}, {"odd": 1}, {"bandwidth_in": ["x"]},
-                   {"machines": [[0, 0]]}):
+    for change in ({"format": 4}, {"format": 2}, {"links": [[1.0]]}, {"latency": None}, {"odd": 1},
+                   {"bandwidth_in": ["x"]}, {"machines": [[0, 0]]}):
         path.write_text(json.dumps({**given.to_dict(), **change}))
         with pytest.raises(ValueError, match="network.json: (network: |could not convert)"):
             load_network(path, in_blocks(5, 2))

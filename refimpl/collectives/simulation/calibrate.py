@@ -1,7 +1,9 @@
-"""Measure the network that the ranks are on, in about half a second: messages round rings, all cards at once.
+"""Measure the network that the ranks are on, in about half a second: every card is busy both ways, as in an allreduce.
 
-    machines A B C: each one's first rank sends to the next machine's and is sent the last one's: every card is busy
-    both ways, as in an allreduce. Small messages give the latency, large ones the speed; the same within each machine.
+    machines A B C D: in a round the first ranks of A and B exchange messages, and those of C and D; in the next A and C,
+    B and D; and so on, until every pair has. Small messages give the latency, large ones the speed of each link; the
+    fastest of a card's links is the speed of the card. More machines send to the next one, in a ring, as ranks do
+    within a machine.
 
 Message sizes grow until they take long enough to be timed. All ranks see all times, so all choose the same size, and
 end with the same Network.
@@ -20,20 +22,24 @@ _BUCKET = 1 << 17  # bytes that a rate-limited card may have saved up while idle
 _MOST_REST = 0.05  # seconds at most that a card is given to save up again
 _PINGS, _BURST = 15, 32
 _IDLE = 5e9  # bytes/s of a memory that no messages cross
+_IN_PAIRS = 12  # machines at most whose links are measured one by one
 _ADDED = 1 << 22  # bytes of the arrays added up to time a sum: more than the nearest caches hold
 
 
 def calibrate(comm, seconds: float = 0.5) -> Network:
     """Return what was measured of the communicator's ranks and machines, the same on every rank. Collective.
 
-    seconds: about how long it may take on a fast network; on one so slow that 32 KiB take longer, a few times that.
-    One card that is slower than the rest is known from four machines on; with fewer its neighbours look as slow.
+    seconds: about how long it may take with few machines on a fast network; on one so slow that 32 KiB take longer, a
+    few times that.
     """
     across = tuple(ranks[0] for ranks in comm.machines)
     latency = _latency(comm, (across,))
-    out, into, burst = _rates(comm, (across,), 2 if len(across) > 3 else 1, seconds / 3)
+    in_pairs = len(across) <= _IN_PAIRS
+    links, burst = _rates(comm, (across,), pairs_of(across) if in_pairs else [(across,), (across[::-1],)],
+                          seconds / 3)
+    out, into = links.max(axis=1), links.max(axis=0)
     latency_within = _latency(comm, comm.machines)
-    carried, *_ = _rates(comm, comm.machines, 1, seconds / 8)
+    carried = _rates(comm, comm.machines, [comm.machines], seconds / 8)[0].max(axis=1)
     if len(across) == 1:  # one machine has no use for a card: any number does
         latency, burst = latency_within, 0.0
         out = into = np.full(comm.size, _IDLE)
@@ -43,7 +49,19 @@ def calibrate(comm, seconds: float = 0.5) -> Network:
         comm.machines, latency, tuple(out[list(across)].tolist()), tuple(into[list(across)].tolist()), latency_within,
         tuple(sum(carried[list(ranks)].tolist()) if len(ranks) > 1 else _IDLE for ranks in comm.machines), reduction,
         _overhead(comm, busiest, max(latency, latency_within)), burst,
+        tuple(map(tuple, links[np.ix_(across, across)].tolist())) if in_pairs and len(across) > 1 else (),
     )
+
+
+def pairs_of(ranks) -> list[tuple[tuple[int, int], ...]]:
+    """Return rounds of pairs: each rank meets each other once, and all meet one in a round, but for one of an odd number.
+    """
+    seats, rounds = [*ranks, *[None] * (len(ranks) % 2)], []
+    for _ in seats[1:]:
+        met = zip(seats[:len(seats) // 2], reversed(seats))
+        rounds.append(tuple(pair for pair in met if None not in pair))
+        seats.insert(1, seats.pop())  # all but the first move on
+    return rounds
 
 
 def network_of(comm, path=None, write=None, seconds: float = 0.5) -> Network:
@@ -66,17 +84,17 @@ def network_of(comm, path=None, write=None, seconds: float = 0.5) -> Network:
     return network
 
 
-def _times(comm, rings, hop: int, size: int, messages: int = 1, repeats: int = 1, rest: float = 0):
+def _times(comm, rings, size: int, messages: int = 1, repeats: int = 1, rest: float = 0):
     """Return (ranks, repeats) seconds in which each rank sent its messages and was sent as many. Collective.
 
-    They are of ``size`` bytes, to the rank ``hop`` places on in its ring; inf for ranks whose ring has no other.
+    They are of ``size`` bytes, to the next rank in its ring; inf for ranks whose ring has no other.
     rest: seconds to be idle before.
     """
     mine = np.full(repeats, np.inf)
     ring = next((ring for ring in rings if comm.rank in ring), ())
     if len(ring) > 1:
         at = ring.index(comm.rank)
-        following, preceding = ring[(at + hop) % len(ring)], ring[(at - hop) % len(ring)]
+        following, preceding = ring[(at + 1) % len(ring)], ring[at - 1]
         owners = {"": size}
         out, into = np.zeros(size, np.uint8), np.zeros((messages, size), np.uint8)
         sends = [(following, out, owners)] * messages
@@ -98,39 +116,38 @@ def _slowest(times) -> float:
 
 def _latency(comm, rings) -> float:
     """Return the typical seconds of a tiny message. Collective."""
-    _times(comm, rings, 1, _TINY)  # connections are made
-    times = np.median(_times(comm, rings, 1, _TINY, repeats=_PINGS), axis=1)
+    _times(comm, rings, _TINY)  # connections are made
+    times = np.median(_times(comm, rings, _TINY, repeats=_PINGS), axis=1)
     return float(np.median(times[np.isfinite(times)])) if np.isfinite(times).any() else 0.0
 
 
-def _rates(comm, rings, hops, seconds):
-    """Return (out, into, burst): (ranks,) bytes/s that leave and enter each rank in a ring, 0 for others. Collective.
+def _rates(comm, rings, rounds, seconds):
+    """Return (links, burst): (ranks, ranks) bytes/s from a rank to its next in a ring of any round, 0 elsewhere.
 
         rate = (3 n - n) / (time of 3 n - time of n)        what is the same for both, latency and bursts, goes out
         burst = n - rate * time of n                        see ``_burst``; latency is little beside it
 
-    hops: 2 to measure with another partner, too: the faster counts, so that a slow partner is not blamed on a rank.
+    rings: by which the size is found.  rounds: rings that send at once, for each round. Collective.
     """
     # the best of a few: one late rank would end the growth where a card's burst still hides its speed
-    size, slowest = _FIRST, _slowest(_times(comm, rings, 1, _FIRST, repeats=3).min(axis=1))
+    size, slowest = _FIRST, _slowest(_times(comm, rings, _FIRST, repeats=3).min(axis=1))
     while 0 < slowest < seconds / 16 and size < _MOST:
         size *= 2
-        slowest = _slowest(_times(comm, rings, 1, size, repeats=2).min(axis=1))
+        slowest = _slowest(_times(comm, rings, size, repeats=2).min(axis=1))
     rest = min(2 * _BUCKET * slowest / size, _MOST_REST)
     repeats = 1 if slowest > seconds / 4 else 2
-    out, into, ahead = np.zeros(comm.size), np.zeros(comm.size), [0.0]
-    for hop in (1, -1)[:hops]:
-        short, long = (_times(comm, rings, hop, n, 1, repeats, rest).min(axis=1) for n in (size, 3 * size))
-        for ring in rings:
-            following = np.roll(ring, -hop)
+    links, ahead = np.zeros((comm.size, comm.size)), []
+    for together in rounds:
+        short, long = (_times(comm, together, n, 1, repeats, rest).min(axis=1) for n in (size, 3 * size))
+        for ring in together:
+            following = np.roll(ring, -1)
             # a rank also waits for its other partner: the message between two took what the luckier of them says
             short_took, long_took = (np.minimum(t[list(ring)], t[following]) for t in (short, long))
             if len(ring) > 1:
                 rate = 2 * size / np.maximum(long_took - short_took, long_took / 3)
-                out[list(ring)] = np.maximum(out[list(ring)], rate)
-                into[following] = np.maximum(into[following], rate)
-                ahead.append(float(np.median(size - rate * short_took)))
-    return out, into, _burst(size, max(ahead))
+                links[list(ring), following] = rate
+                ahead += (size - rate * short_took).tolist()
+    return links, _burst(size, float(np.median(ahead or [0.0])))
 
 
 def _burst(size, ahead) -> float:
@@ -143,7 +160,7 @@ def _burst(size, ahead) -> float:
 
 def _overhead(comm, rings, latency) -> float:
     """Return the seconds that each of many tiny messages takes beyond the first's latency. Collective."""
-    took = _slowest(_times(comm, rings, 1, _TINY, _BURST, 3).min(axis=1))
+    took = _slowest(_times(comm, rings, _TINY, _BURST, 3).min(axis=1))
     return max(0.0, took - latency) / (2 * _BURST)
 
 

@@ -9,7 +9,7 @@ from refimpl.collectives.simulation.places import Places
 from refimpl.json_file import MOST_BYTES, parse_json, read_plain, shaped
 from refimpl.transport.machines import Machines
 
-FORMAT = 2
+FORMAT = 3
 """The version of the JSON form; another is refused."""
 
 _OF_A_MACHINE = ("bandwidth_out", "bandwidth_in", "memory_bandwidth")
@@ -27,6 +27,7 @@ class Network:
     reduction: bytes/s of one operand that a rank adds to another (1 / gamma); math.inf where sums cost nothing.
     overhead: seconds a rank is busy with each message it sends or is sent, before any of a round's messages leaves.
     burst: bytes that a card which was idle lets through at once, in and out (the size of its token bucket).
+    links: bytes/s from each machine to each other, as measured while other pairs exchange messages; (): not measured.
 
     Local. Raises ValueError if the numbers describe no network.
     """
@@ -40,6 +41,7 @@ class Network:
     reduction: float = 4e9
     overhead: float = 0.0
     burst: float = 0.0
+    links: tuple[tuple[float, ...], ...] = ()
 
     def __post_init__(self):
         machines = tuple(tuple(int(rank) for rank in ranks) for ranks in self.machines)
@@ -57,6 +59,8 @@ class Network:
         self._check("reduction", (self.reduction,), lambda x: x > 0, "positive bytes/s")
         for name in _TIMES:
             self._check(name, (getattr(self, name),), lambda x: 0 <= x < math.inf, "seconds, zero or more")
+        if self.links and [len(row) for row in self.links] != [len(machines)] * len(machines):
+            raise ValueError(f"network: links has no row and column for each of {len(machines)} machines")
         self._check("burst", (self.burst,), lambda x: 0 <= x < math.inf, "bytes, zero or more")
 
     def _check(self, name, numbers, holds, what):
